@@ -1,0 +1,54 @@
+# Each target sets up what it needs in .venv; a fresh machine needs only make and Python 3.11 or newer.
+.PHONY: demo test test-all bench lint format setup clean
+.DELETE_ON_ERROR:
+
+VENV   := .venv
+PY     := $(VENV)/bin/python
+PIP    := $(PY) -m pip --disable-pip-version-check install --quiet
+SETUP  := $(VENV)/.setup
+LINT   := $(VENV)/.setup-lint
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile
+
+# The first interpreter that is new enough and can make environments (a pyenv shim may be there and not work).
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
+	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+demo: $(SETUP)
+	@$(PY) -m loopwright.driver.demo $$($(PY) -m tools.zoo fetch centerface)
+
+test: $(SETUP)
+	@$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: $(SETUP)
+	@$(PYTEST) $(ARGS)
+
+bench: $(SETUP)
+	@$(PY) -m benchmarks.run $(ARGS)
+
+lint: $(LINT)
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/lint-imports --no-cache
+	@$(VENV)/bin/pyright
+
+format: $(SETUP)
+	@$(VENV)/bin/ruff check --fix .
+	@$(VENV)/bin/ruff format .
+
+setup: $(SETUP)
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache
+
+$(PY):
+	@test -n "$(PYTHON)" || { echo "Loopwright needs Python 3.11 or newer with the venv module; got none on PATH. Instead: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "setting up $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(SETUP): pyproject.toml | $(PY)
+	@$(PIP) --editable '.[dev,onnx]'
+	@touch $@
+
+$(LINT): pyproject.toml $(SETUP)
+	@$(PIP) --editable '.[dev,onnx,lint]'
+	@touch $@
