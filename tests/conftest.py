@@ -1,0 +1,84 @@
+"""What every test gets: goldens, and the round trip and verification of all the modules it makes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+try:
+    from loopwright.ir import assert_structural_equal
+    from loopwright.ir.module import on_create
+    from loopwright.script import from_source
+except ImportError:  # while these are being written
+    on_create = None
+
+GOLDEN = Path(__file__).parent / "golden"
+MODULES_PER_TEST = 20
+LONGEST_TEXT = 20_000  # characters; longer modules would take most of the suite's time
+
+# Examples are the same on every run, and a slow machine fails nothing.
+hypothesis.settings.register_profile("house", deadline=None, derandomize=True, max_examples=50)
+hypothesis.settings.load_profile("house")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write what tests print to tests/golden"
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)`: `text` must equal the file tests/golden/NAME."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        text = text.rstrip("\n") + "\n"
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return
+        if not path.exists():
+            pytest.fail(f"no golden file {path}; make it with pytest --update-golden")
+        expected = path.read_text(encoding="utf-8")
+        if text != expected:
+            lines = difflib.unified_diff(
+                expected.splitlines(), text.splitlines(), f"golden/{name}", "got", lineterm=""
+            )
+            pytest.fail("\n".join(lines), pytrace=False)
+
+    return check
+
+
+@pytest.fixture(autouse=True)
+def round_trip(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Print, parse back and compare the modules that a test makes (the first distinct ones)."""
+    if request.node.get_closest_marker("no_roundtrip") or on_create is None:
+        yield
+        return
+    made: list = []
+
+    def collect(module: object) -> None:
+        if len(made) < MODULES_PER_TEST:
+            made.append(module)
+
+    on_create.append(collect)
+    try:
+        yield
+    finally:
+        on_create.remove(collect)
+    for text, module in {module.script(): module for module in made}.items():
+        # A tensor constant is printed as a reference into metadata, which has no text to parse.
+        if len(text) <= LONGEST_TEXT and "metadata[" not in text:
+            _check_round_trip(text, module)
+
+
+def _check_round_trip(text: str, module: object) -> None:
+    try:
+        assert_structural_equal(from_source(text), module)
+    except Exception as error:
+        pytest.fail(f"printed and parsed, this module is another: {error}\n{text}", pytrace=False)

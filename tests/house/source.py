@@ -1,0 +1,50 @@
+"""The package's own source, read for the tests of the house rules."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGE = ROOT / "src" / "loopwright"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A module of the package: its path from the package's folder, and its syntax tree."""
+
+    path: Path
+    tree: ast.Module
+
+    @property
+    def layer(self) -> str:
+        """The folder right below the package ("" for the package's own modules)."""
+        return self.path.parts[0] if len(self.path.parts) > 1 else ""
+
+    @property
+    def package(self) -> tuple[str, ...]:
+        """The package that a relative import starts from."""
+        return ("loopwright", *self.path.parts[:-1])
+
+    def imports(self) -> Iterator[tuple[ast.stmt, tuple[str, ...], tuple[str, ...]]]:
+        """(statement, imported module, names taken from it) for each import statement."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield node, tuple(alias.name.split(".")), ()
+            elif isinstance(node, ast.ImportFrom):
+                base = self.package[: len(self.package) - node.level + 1] if node.level else ()
+                module = (*base, *(node.module.split(".") if node.module else ()))
+                yield node, module, tuple(alias.name for alias in node.names)
+
+
+@cache
+def sources() -> tuple[Source, ...]:
+    """Every module of the package."""
+    return tuple(
+        Source(path.relative_to(PACKAGE), ast.parse(path.read_text(encoding="utf-8")))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    )

@@ -1,0 +1,57 @@
+"""The docstring of every pass's file shows a module before and after, and the pass does that.
+
+A block `Before::` and a block `After::` hold TVMScript (a module, or one function). The pass is the
+first name of the file's `__all__`, made without arguments, or the expression of a block `Pass::`,
+evaluated in the file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import textwrap
+
+import pytest
+
+import loopwright
+from loopwright.ir import IRModule, assert_structural_equal
+from loopwright.script import from_source
+
+from .source import PACKAGE
+
+FILES = sorted(
+    path
+    for layer in ("relax", "tir")
+    for path in (PACKAGE / layer / "transform").glob("*.py")
+    if not path.name.startswith("_")
+)
+BLOCK = re.compile(r"^(Before|After|Pass)::\n\n?((?:(?: {4}.*)?\n?)+)", re.MULTILINE)
+
+
+def blocks(docstring: str) -> dict[str, str]:
+    """The indented texts below `Before::`, `After::` and `Pass::`."""
+    return {
+        name: textwrap.dedent(text).strip()
+        for name, text in BLOCK.findall(textwrap.dedent(docstring) + "\n")
+    }
+
+
+def parse(text: str) -> IRModule:
+    """The module that `text` stands for; a function alone is a module's `main`."""
+    parsed = from_source(text)
+    return parsed if isinstance(parsed, IRModule) else IRModule({"main": parsed})
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parts[-3]}-{path.stem}")
+def test_before_and_after(path):
+    module = importlib.import_module(f"loopwright.{path.parts[-3]}.transform.{path.stem}")
+    shown = blocks(module.__doc__ or "")
+    assert shown.keys() >= {"Before", "After"}, f"{path} shows no module Before:: and After::"
+    made = eval(shown.get("Pass", f"{module.__all__[0]}()"), dict(vars(module)))
+    with loopwright.target.Target("llvm"):
+        after = made(parse(shown["Before"]))
+    assert_structural_equal(after, parse(shown["After"]))
+
+
+def test_there_are_passes():
+    assert len(FILES) > 10
