@@ -1,0 +1,1 @@
+"""Code generators: LLVM and C, and the calling conventions they share."""

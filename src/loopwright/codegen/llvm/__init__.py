@@ -1,0 +1,1 @@
+"""LLVM code generation: text in, object bytes out, loaded through LLVM's ORC JIT."""

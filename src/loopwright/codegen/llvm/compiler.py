@@ -1,0 +1,211 @@
+"""LLVM IR text to object bytes.
+
+This file imports llvmlite and nothing of Loopwright, because it is also run by path as the
+compile worker process (`python compiler.py`), which has to start fast. The worker reads pickled
+jobs from stdin and answers with pickled `(ok, bytes or message)` on stdout.
+
+Optimisation levels:
+- `none`: code generation only. Enough for kernels written as explicit vectors in SSA form.
+- `short` (default): SROA, InstCombine, SimplifyCFG, NewGVN, DCE. Promotes allocas and cleans addresses.
+- `O1`, `O2`, `O3`: LLVM's own pipelines, for scalar loops. Never rely on them for vector code.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any, BinaryIO
+
+import llvmlite.binding as llvm
+
+LEVELS = ("none", "short", "O1", "O2", "O3")
+
+
+class CompileError(RuntimeError):
+    """LLVM refused a module: the text does not parse or verify."""
+
+
+@cache
+def _initialize_native() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()  # inline assembly works for the host only
+
+
+@cache
+def _initialize_all() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+@cache
+def host_triple() -> str:
+    """The triple objects for this process are made for."""
+    return llvm.get_process_triple()
+
+
+@cache
+def host_cpu() -> str:
+    """LLVM's name of this machine's CPU, e.g. `znver4`."""
+    return llvm.get_host_cpu_name()
+
+
+@cache
+def host_features() -> str:
+    """This machine's CPU features as LLVM writes them: `+avx2,-avx512f,...`."""
+    return llvm.get_host_cpu_features().flatten()
+
+
+@cache
+def target_machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
+    """A shared target machine; position independent code, code generation level 2."""
+    if triple == host_triple():
+        _initialize_native()
+    else:
+        _initialize_all()
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=cpu, features=features, opt=2, reloc="pic", codemodel="default"
+    )
+
+
+def resolve(triple: str | None, cpu: str | None, features: str | None) -> tuple[str, str, str]:
+    """Fill in the host's triple, cpu and features where they are not given."""
+    if triple is None or triple == host_triple():
+        if cpu in (None, "native"):
+            return host_triple(), host_cpu(), host_features() if features is None else features
+        return host_triple(), cpu, features or ""
+    return triple, cpu or "", features or ""
+
+
+def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, opt: str) -> None:
+    if opt == "none":
+        return
+    level = 1 if opt == "short" else int(opt[1])
+    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
+    tuning.loop_vectorization = tuning.slp_vectorization = level >= 2
+    builder = llvm.create_pass_builder(machine, tuning)
+    if opt == "short":
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_new_gvn_pass()
+        passes.add_dead_code_elimination_pass()
+    else:
+        passes = builder.getModulePassManager()
+    passes.run(module, builder)
+
+
+def _optimized(
+    text: str,
+    triple: str | None,
+    cpu: str | None,
+    features: str | None,
+    opt: str,
+    verify: bool,
+    finish: Callable[[llvm.TargetMachine, llvm.ModuleRef], Any],
+) -> Any:
+    if opt not in LEVELS:
+        raise ValueError(f"opt must be one of {', '.join(LEVELS)}, got {opt!r}")
+    machine = target_machine(*resolve(triple, cpu, features))
+    context = llvm.create_context()
+    try:
+        module = llvm.parse_assembly(text, context)
+    except RuntimeError as error:
+        raise CompileError(_located(text, str(error))) from None
+    with module:
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        if verify:
+            try:
+                module.verify()
+            except RuntimeError as error:
+                raise CompileError(f"LLVM refuses the module: {error}") from None
+        _optimize(module, machine, opt)
+        return finish(machine, module)
+
+
+def _located(text: str, message: str) -> str:
+    """LLVM's parse error with the enclosing function's name."""
+    parts = message.split(":")
+    for index, part in enumerate(parts):
+        if part.strip().isdigit():
+            lines = text.splitlines()[: int(part)]
+            name = next((x for x in reversed(lines) if x.startswith("define")), None)
+            where = f" in `{name.split('@')[1].split('(')[0]}`" if name and "@" in name else ""
+            return f"invalid LLVM IR{where}, line {':'.join(parts[index:])}"
+    return f"invalid LLVM IR: {message}"
+
+
+def compile_object(
+    text: str,
+    triple: str | None = None,
+    cpu: str | None = None,
+    features: str | None = None,
+    opt: str = "short",
+    verify: bool = False,
+) -> bytes:
+    """Compile one module's text to a relocatable object. Defaults describe the host."""
+    return _optimized(text, triple, cpu, features, opt, verify, lambda tm, mod: tm.emit_object(mod))
+
+
+def assembly(
+    text: str,
+    triple: str | None = None,
+    cpu: str | None = None,
+    features: str | None = None,
+    opt: str = "short",
+) -> str:
+    """The machine's assembly for one module's text."""
+    return _optimized(text, triple, cpu, features, opt, True, lambda tm, mod: tm.emit_assembly(mod))
+
+
+def optimized_ir(
+    text: str,
+    triple: str | None = None,
+    cpu: str | None = None,
+    features: str | None = None,
+    opt: str = "short",
+) -> str:
+    """The module's text after `opt`'s passes."""
+    return _optimized(text, triple, cpu, features, opt, True, lambda tm, mod: str(mod))
+
+
+# The worker protocol: an 8-byte little-endian length, then a pickle.
+
+
+def send(stream: BinaryIO, value: object) -> None:
+    data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    stream.write(struct.pack("<Q", len(data)) + data)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> Any:
+    header = stream.read(8)
+    if len(header) < 8:
+        raise EOFError("the compile worker closed its pipe")
+    return pickle.loads(stream.read(struct.unpack("<Q", header)[0]))
+
+
+def _serve() -> None:
+    # stdout is the protocol's; anything printed by accident goes to stderr instead.
+    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while True:
+        try:
+            job = receive(source)
+        except EOFError:
+            return
+        try:
+            answer = (True, compile_object(*job))
+        except Exception as error:
+            answer = (False, str(error))
+        send(sink, answer)
+
+
+if __name__ == "__main__":
+    _serve()

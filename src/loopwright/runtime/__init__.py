@@ -1,0 +1,1 @@
+"""The runtime: tensors, devices, modules, threads. Runs compiled artefacts without the compiler."""

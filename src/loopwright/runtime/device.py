@@ -1,0 +1,119 @@
+"""Devices: a kind and a number."""
+
+from __future__ import annotations
+
+_TYPES = {
+    "cpu": 1, "cuda": 2, "cuda_host": 3, "opencl": 4, "vulkan": 7, "metal": 8, "vpi": 9,
+    "rocm": 10, "rocm_host": 11, "ext_dev": 12, "cuda_managed": 13, "oneapi": 14, "webgpu": 15,
+    "hexagon": 16,
+}  # fmt: skip
+_ALIASES = {"llvm": "cpu", "c": "cpu", "gpu": "cuda", "nvptx": "cuda", "cl": "opencl"}
+_NAMES = {code: name for name, code in _TYPES.items()}
+
+
+class Device:
+    """A device, by DLPack type code and number. Compares and hashes by both."""
+
+    __slots__ = ("index", "type_code")
+
+    CPU, CUDA = 1, 2
+
+    def __init__(self, device_type: int | str, device_id: int = 0) -> None:
+        self.type_code = _type_code(device_type)
+        self.index = int(device_id)
+
+    @property
+    def type(self) -> str:
+        """The kind's name, e.g. `cpu`."""
+        return _NAMES.get(self.type_code, f"device{self.type_code}")
+
+    # TVM's spellings, of different versions.
+    @property
+    def device_type(self) -> int:
+        return self.type_code
+
+    @property
+    def device_id(self) -> int:
+        return self.index
+
+    def dlpack_device_type(self) -> int:
+        return self.type_code
+
+    @property
+    def exist(self) -> bool:
+        """Whether code can run there from this process."""
+        return self.type_code == Device.CPU
+
+    def sync(self, stream: object = None) -> None:
+        """Wait for queued work; a CPU has none."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Device):
+            return NotImplemented
+        return (self.type_code, self.index) == (other.type_code, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type_code, self.index))
+
+    def __repr__(self) -> str:
+        return f"device(type={self.type!r}, index={self.index})"
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.index}"
+
+
+def _type_code(device_type: int | str) -> int:
+    if isinstance(device_type, int):
+        return int(device_type)
+    name = device_type.split(" ", 1)[0]  # a target string starts with its kind
+    name = _ALIASES.get(name, name)
+    if name not in _TYPES:
+        raise ValueError(f"unknown device type {device_type!r}; known: {', '.join(_TYPES)}")
+    return _TYPES[name]
+
+
+def device(dev_type: str | int | Device = "cpu", dev_id: int | None = None) -> Device:
+    """A device from `"cpu"`, `"cuda:1"`, a DLPack type code, or a device."""
+    if isinstance(dev_type, Device):
+        return dev_type
+    if isinstance(dev_type, str) and ":" in dev_type:
+        name, _, number = dev_type.partition(":")
+        if dev_id is not None or not number.isdigit():
+            raise ValueError(
+                f"device must look like 'cpu' or 'cuda:1', got {dev_type!r}, {dev_id!r}"
+            )
+        return Device(name, int(number))
+    return Device(dev_type, dev_id or 0)
+
+
+def cpu(dev_id: int = 0) -> Device:
+    """The CPU."""
+    return Device("cpu", dev_id)
+
+
+def cuda(dev_id: int = 0) -> Device:
+    """An NVIDIA GPU."""
+    return Device("cuda", dev_id)
+
+
+def rocm(dev_id: int = 0) -> Device:
+    """An AMD GPU."""
+    return Device("rocm", dev_id)
+
+
+def opencl(dev_id: int = 0) -> Device:
+    """An OpenCL device."""
+    return Device("opencl", dev_id)
+
+
+def vulkan(dev_id: int = 0) -> Device:
+    """A Vulkan device."""
+    return Device("vulkan", dev_id)
+
+
+def metal(dev_id: int = 0) -> Device:
+    """An Apple GPU."""
+    return Device("metal", dev_id)
+
+
+gpu = cuda

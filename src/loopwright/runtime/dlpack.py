@@ -1,0 +1,88 @@
+"""DLPack by hand, for arrays numpy does not export itself (bfloat16, float8, read-only)."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from loopwright.runtime.dtype import dl_dtype, is_native, numpy_dtype
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class _DLManagedTensor(ctypes.Structure):
+    _fields_ = [
+        ("tensor", _DLTensor),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    ]
+
+
+# What an exported tensor needs, by its address, until its consumer calls the deleter.
+_exported: dict[int, tuple[Any, ...]] = {}
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def _delete(address: int) -> None:
+    _exported.pop(address, None)
+
+
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+
+
+def capsule(array: np.ndarray) -> Any:
+    """A DLPack capsule on the array's memory. It must be consumed, exactly once."""
+    ndim = array.ndim
+    shape = (ctypes.c_int64 * ndim)(*array.shape)
+    strides = (ctypes.c_int64 * ndim)(*(s // array.itemsize for s in array.strides))
+    code, bits, lanes = dl_dtype(array.dtype.name)
+    managed = _DLManagedTensor(
+        _DLTensor(array.ctypes.data, 1, 0, ndim, code, bits, lanes, shape, strides, 0),
+        None,
+        ctypes.cast(_delete, ctypes.c_void_p),
+    )
+    address = ctypes.addressof(managed)
+    _exported[address] = (managed, array, shape, strides)
+    return _new_capsule(address, b"dltensor", None)
+
+
+class _Memory:
+    """Foreign memory as numpy's array interface describes it, with what keeps it alive."""
+
+    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
+        self.__array_interface__ = interface
+        self.owner = owner
+
+
+def array_at(
+    address: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: str, owner: Any
+) -> np.ndarray:
+    """A writable numpy array on memory that `owner` keeps alive; strides count elements."""
+    target = numpy_dtype(dtype)
+    carrier = target if is_native(target) else np.dtype(f"u{target.itemsize}")
+    interface = {
+        "data": (address, False),
+        "shape": shape,
+        "strides": strides and tuple(s * target.itemsize for s in strides),
+        "typestr": carrier.str,
+        "version": 3,
+    }
+    array = np.asarray(_Memory(interface, owner))
+    return array if carrier is target else array.view(target)

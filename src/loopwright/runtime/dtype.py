@@ -1,0 +1,71 @@
+"""Type names between three worlds: dtype strings, DLPack's (code, bits, lanes), numpy."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import ml_dtypes
+import numpy as np
+
+_CODES = {"int": 0, "uint": 1, "float": 2, "handle": 3, "bfloat": 4, "complex": 5}
+# Types whose name does not end in their width.
+_NAMED = {
+    "bool": (6, 8),
+    "float8_e3m4": (7, 8),
+    "float8_e4m3": (8, 8),
+    "float8_e4m3b11fnuz": (9, 8),
+    "float8_e4m3fn": (10, 8),
+    "float8_e4m3fnuz": (11, 8),
+    "float8_e5m2": (12, 8),
+    "float8_e5m2fnuz": (13, 8),
+    "float8_e8m0fnu": (14, 8),
+    "float6_e2m3fn": (15, 6),
+    "float6_e3m2fn": (16, 6),
+    "float4_e2m1fn": (17, 4),
+}
+_BY_CODE = {code: name for name, (code, _) in _NAMED.items()}
+_PREFIXES = {code: name for name, code in _CODES.items()}
+_PATTERN = re.compile(r"^([a-z]+)(\d+)$")
+
+
+@cache
+def dl_dtype(dtype: str) -> tuple[int, int, int]:
+    """DLPack's (code, bits, lanes) of a dtype string, e.g. `float32` or `int8x4`."""
+    base, _, lanes = dtype.partition("x") if dtype not in _NAMED else (dtype, "", "")
+    if base in _NAMED:
+        code, bits = _NAMED[base]
+        return code, bits, int(lanes or 1)
+    match = _PATTERN.match(base)
+    if base == "handle":
+        return 3, 64, int(lanes or 1)
+    if match is None or match[1] not in _CODES or (lanes and not lanes.isdigit()):
+        raise ValueError(f"unknown dtype {dtype!r}; expected a name such as float32, int64 or bool")
+    return _CODES[match[1]], int(match[2]), int(lanes or 1)
+
+
+@cache
+def dtype_name(code: int, bits: int, lanes: int = 1) -> str:
+    """The dtype string of DLPack's (code, bits, lanes)."""
+    name = _BY_CODE.get(code) or f"{_PREFIXES[code]}{bits}"
+    return name if lanes == 1 else f"{name}x{lanes}"
+
+
+@cache
+def numpy_dtype(dtype: str) -> np.dtype:
+    """The numpy dtype of a dtype string; ml_dtypes serves bfloat16, float8 and int4."""
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        extension = getattr(ml_dtypes, dtype, None)
+        if extension is None:
+            raise ValueError(
+                f"dtype {dtype!r} has no numpy type, so no tensor can hold it"
+            ) from None
+        return np.dtype(extension)
+
+
+@cache
+def is_native(dtype: np.dtype) -> bool:
+    """Whether numpy itself (not ml_dtypes) defines the type, so that its DLPack export knows it."""
+    return dtype.kind in "biufc" and type(dtype).__module__.startswith("numpy")

@@ -1,0 +1,115 @@
+"""Native functions: addresses with the tvm-ffi calling convention, called from Python.
+
+The convention is `int32 fn(void* self, const TVMFFIAny* args, int32 nargs, TVMFFIAny* ret)`. What
+entries check, and how they return tensors, is written in `loopwright.codegen.llvm.abi`.
+
+Arguments may be our Tensors, numpy arrays, torch tensors, anything with `__dlpack__`, ints, floats,
+bools, strings, shapes, and tuples or lists of them. Tensors in results come out as `Tensor`, arrays
+as lists. Errors raised natively come out as the Python exception their kind names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from loopwright.runtime.ffi import ffi
+from loopwright.runtime.tensor import ShapeTuple, Tensor, from_dlpack
+
+
+class NativeFunction:
+    """A native entry point. `keep_alive` (a loaded library) lives at least as long as this."""
+
+    __slots__ = ("_function", "_tensor_type", "keep_alive", "name")
+
+    def __init__(self, address: int, name: str = "main", keep_alive: Any = None) -> None:
+        self.name = name
+        self.keep_alive = keep_alive
+        self._function = ffi().Function.__from_extern_c__(address, keep_alive_object=keep_alive)
+        self._tensor_type = ffi().Tensor
+
+    def __call__(self, *args: Any) -> Any:
+        try:
+            result = self._function(*args)
+        except BufferError:  # an array numpy does not export: bfloat16, read-only
+            result = self._function(*map(to_ffi, args))
+        if type(result) is self._tensor_type:
+            tensor = Tensor.__new__(Tensor)
+            tensor._array = None
+            tensor._ffi = result
+            return tensor
+        return from_ffi(result)
+
+    def __tvm_ffi_object__(self) -> Any:
+        return self._function
+
+    def handle(self) -> int:
+        """The function object's address, for native code that calls it."""
+        return self._function.__chandle__()
+
+    def __repr__(self) -> str:
+        return f"<NativeFunction {self.name}>"
+
+
+def to_ffi(value: Any) -> Any:
+    """A value tvm-ffi can pass; arrays share memory."""
+    if isinstance(value, np.ndarray):
+        return Tensor(value).__tvm_ffi_object__()
+    if isinstance(value, (list, tuple)) and not isinstance(value, ShapeTuple):
+        return [to_ffi(v) for v in value]
+    return value
+
+
+def from_ffi(value: Any) -> Any:
+    """What a tvm-ffi value is to our users: Tensor, ShapeTuple, list, or the scalar itself."""
+    if value is None or isinstance(value, (Tensor, bool, int, float)):
+        return value
+    package = ffi()
+    if isinstance(value, package.Tensor):
+        return Tensor.from_ffi(value)
+    if isinstance(value, package.Shape):
+        return ShapeTuple(value)
+    if isinstance(value, (package.Array, package.List)):
+        return [from_ffi(v) for v in value]
+    if isinstance(value, package.Map):
+        return {from_ffi(k): from_ffi(v) for k, v in value.items()}
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, package.Function):
+        return PythonView(value)
+    if hasattr(
+        value, "__dlpack__"
+    ):  # tvm-ffi turns results to torch tensors when given torch tensors
+        return from_dlpack(value)
+    return value
+
+
+class PythonView:
+    """A tvm-ffi function as our users call it: results converted by `from_ffi`."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __call__(self, *args: Any) -> Any:
+        return from_ffi(self._function(*map(to_ffi, args)))
+
+    def __tvm_ffi_object__(self) -> Any:
+        return self._function
+
+
+def native_view(function: Callable[..., Any]) -> Any:
+    """A Python function as a tvm-ffi function: native code calls it, it sees our types.
+
+    Keep the result alive while native code may call it; `.__chandle__()` is its address.
+    """
+    if isinstance(function, (NativeFunction, PythonView)):
+        return function.__tvm_ffi_object__()
+
+    def call(*args: Any) -> Any:
+        return to_ffi(function(*map(from_ffi, args)))
+
+    return ffi().convert(call)

@@ -1,0 +1,246 @@
+"""Tensors: n-dimensional arrays that speak numpy and DLPack.
+
+A tensor stands on a numpy array, on a tvm-ffi tensor (what native code returns), or on both over
+the same memory; the second is made when first needed. Making one from the other copies nothing.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from loopwright.runtime.device import Device, cpu
+from loopwright.runtime.device import device as make_device
+from loopwright.runtime.dlpack import array_at, capsule
+from loopwright.runtime.dtype import is_native, numpy_dtype
+from loopwright.runtime.ffi import ffi
+
+_CPU = cpu()
+
+
+class Tensor:
+    """An n-dimensional array in CPU memory. Make one with `tensor`, `empty` or `from_dlpack`."""
+
+    __slots__ = ("__weakref__", "_array", "_ffi")
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array: np.ndarray | None = array
+        self._ffi: Any = None
+
+    @classmethod
+    def from_ffi(cls, value: Any) -> Tensor:
+        """A tensor on a tvm-ffi tensor's memory."""
+        self = cls.__new__(cls)
+        self._array = None
+        self._ffi = value
+        return self
+
+    # What it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._ffi.shape if self._array is None else self._array.shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Strides in elements."""
+        if self._array is None:
+            return self._ffi.strides
+        return tuple(s // self._array.itemsize for s in self._array.strides)
+
+    @property
+    def dtype(self) -> str:
+        return str(self._ffi.dtype) if self._array is None else self._array.dtype.name
+
+    @property
+    def device(self) -> Device:
+        return _CPU
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * numpy_dtype(self.dtype).itemsize
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self._ffi.data_ptr() if self._array is None else self._array.ctypes.data
+
+    # Its two sides
+
+    def view(self) -> np.ndarray:
+        """A numpy array on the same memory."""
+        if self._array is None:
+            value = self._ffi
+            try:
+                self._array = np.from_dlpack(value)
+            except (BufferError, RuntimeError):  # a type numpy has only through ml_dtypes
+                self._array = array_at(
+                    value.data_ptr(), value.shape, value.strides, str(value.dtype), value
+                )
+        return self._array
+
+    def __tvm_ffi_object__(self) -> Any:
+        """The tvm-ffi tensor on the same memory (tvm-ffi calls this to pass the tensor on)."""
+        if self._ffi is None:
+            array = self._array
+            assert array is not None
+            source = array if is_native(array.dtype) and array.flags.writeable else capsule(array)
+            self._ffi = ffi().from_dlpack(source)
+        return self._ffi
+
+    def numpy(self) -> np.ndarray:
+        """A numpy array with a copy of the values. `numpy.asarray(t)` gives a view instead."""
+        return self.view().copy()
+
+    def asnumpy(self) -> np.ndarray:
+        """`numpy()` under its older name."""
+        return self.numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.view(), dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if options.get("copy"):
+            return Tensor(self.numpy()).__dlpack__()
+        return self.__tvm_ffi_object__().__dlpack__(max_version=options.get("max_version"))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (Device.CPU, 0)
+
+    # Values
+
+    def copyfrom(self, source: Any) -> Tensor:
+        """Copy values from an array of the same shape, casting to this dtype; returns self."""
+        array = _as_array(source)
+        if array.shape != self.shape:
+            raise ValueError(
+                f"copyfrom: array shape {array.shape} does not match tensor shape {self.shape}"
+            )
+        self.view()[...] = array
+        return self
+
+    def copyto(self, target: Tensor | Device) -> Tensor:
+        """Copy the values into a tensor, or into a new one on a device; returns the target."""
+        if isinstance(target, Device):
+            _check_device(target)
+            return Tensor(self.numpy())
+        return target.copyfrom(self)
+
+    def item(self) -> Any:
+        """The value of a tensor with one element, as a Python scalar."""
+        return self.view().item()
+
+    def __getitem__(self, index: Any) -> Any:
+        """A view for slices, a numpy scalar for a single element."""
+        value = self.view()[index]
+        return Tensor(value) if isinstance(value, np.ndarray) else value
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.view()[index] = _as_array(value)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-dimensional tensor")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __float__(self) -> float:
+        return float(self.view().item())
+
+    def __int__(self) -> int:
+        return int(self.view().item())
+
+    def __bool__(self) -> bool:
+        return bool(self.view())
+
+    def __repr__(self) -> str:
+        head = f"<Tensor{list(self.shape)}, {self.device}, {self.dtype}>"
+        return f"{head}\n{self.view()!r}"
+
+    def same_as(self, other: object) -> bool:
+        """Whether both are one object."""
+        return self is other
+
+    def __reduce__(self) -> Any:
+        return Tensor, (self.numpy(),)
+
+
+class ShapeTuple(tuple):
+    """A shape as a value: a tuple of integers that native code receives as one object."""
+
+    def __new__(cls, values: Iterable[Any] = ()) -> ShapeTuple:
+        return super().__new__(cls, (operator.index(v) for v in values))
+
+    def __tvm_ffi_object__(self) -> Any:
+        return ffi().Shape(tuple(self))._tvm_ffi_cached_object
+
+    def __repr__(self) -> str:
+        return f"ShapeTuple([{', '.join(map(str, self))}])"
+
+
+def _as_array(value: Any) -> np.ndarray:
+    if isinstance(value, Tensor):
+        return value.view()
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "__dlpack__"):
+        return from_dlpack(value).view()
+    return np.asarray(value)
+
+
+def _check_device(device: Device) -> None:
+    if device.type_code != Device.CPU:
+        raise ValueError(f"tensors live on the cpu here, got {device}; use cpu()")
+
+
+def tensor(data: Any, device: Device | str | None = None, dtype: str | None = None) -> Tensor:
+    """A tensor with a copy of `data`: a Tensor, numpy array, torch tensor, scalar or nested list."""
+    _check_device(make_device(device if device is not None else _CPU))
+    array = _as_array(data)
+    wanted = array.dtype if dtype is None else numpy_dtype(dtype)
+    if wanted.kind in "OSUM":
+        raise TypeError(f"cannot make a tensor from values of numpy dtype {array.dtype}")
+    return Tensor(np.array(array, dtype=wanted, order="C", copy=True))
+
+
+def empty(
+    shape: Iterable[int] | int, dtype: str = "float32", device: Device | str | None = None
+) -> Tensor:
+    """A tensor whose values are not set, 64-byte aligned."""
+    _check_device(make_device(device if device is not None else _CPU))
+    dims = (shape,) if isinstance(shape, int) else tuple(int(s) for s in shape)
+    kind = numpy_dtype(str(dtype))
+    count = prod(dims) * kind.itemsize
+    block = np.empty(count + 63, np.uint8)
+    start = -block.ctypes.data % 64
+    return Tensor(block[start : start + count].view(kind).reshape(dims))
+
+
+def from_dlpack(value: Any) -> Tensor:
+    """A tensor on another library's memory, without a copy: numpy, torch, jax, tvm-ffi, capsules."""
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, np.ndarray):
+        return Tensor(value)
+    if type(value).__module__.partition(".")[0] == "tvm_ffi":
+        made = value
+    else:
+        made = ffi().from_dlpack(value)
+    kind = made.__dlpack_device__()
+    if kind[0] != Device.CPU:
+        raise ValueError(f"tensors live on the cpu here, got one on {Device(*kind)}")
+    return Tensor.from_ffi(made)
