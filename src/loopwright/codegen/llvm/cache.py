@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -63,10 +64,8 @@ class ObjectCache:
         if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != _digest(body):
             path.unlink(missing_ok=True)
             return None
-        try:
+        with suppress(OSError):  # a cache that is only readable still serves
             os.utime(path)  # marks it used, for eviction
-        except OSError:
-            pass  # a cache that is only readable still serves
         return body
 
     def put(self, key: str, data: bytes) -> None:

@@ -19,7 +19,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -266,10 +266,8 @@ class _Worker:
 
     def close(self) -> None:
         for stream in (self.process.stdin, self.process.stdout):
-            try:
+            with suppress(OSError):  # its pipe broke with the process
                 stream.close()
-            except OSError:
-                pass  # its pipe broke with the process
         self.process.kill()
         self.process.wait()
 

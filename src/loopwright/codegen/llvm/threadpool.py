@@ -15,7 +15,7 @@ everyone, the caller included, claims one task per compare-and-swap. The caller 
 *tasks* are done, never for workers to check in, so a sleeping worker delays nothing. A claim that
 succeeded pins the region (it cannot end before the claimed task does), so `fn`, `data` and the
 number of tasks are read after it. Workers spin for about 3000 pauses, then sleep on a futex. They
-are pinned to CPUs of the process's mask other than the one the caller started them from. Nested
+are pinned to CPUs of the process's mask other than the caller's, and give way when it moves. Nested
 and concurrent launches find the pool busy and run serially in their own thread, as does everything
 when no thread could be started or where the pool has no implementation (other than Linux on x86-64
 and aarch64). The code must stay loaded while workers live; see `load`.
@@ -128,6 +128,9 @@ _POOL = """
 @lw.started = internal global i32 0
 @lw.failed  = internal global i32 0
 @lw.pinning = internal global i32 1
+@lw.home    = internal global i32 -1
+@lw.cpus    = internal global [1025 x i32] zeroinitializer
+@lw.ids     = internal global [1025 x i64] zeroinitializer
 
 declare i64 @syscall(i64, ...)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
@@ -211,13 +214,55 @@ up:
   br label %work
 }
 
+; Let a worker run on one CPU only.
+define internal void @lw.pin(i32 %index, i32 %cpu) noinline cold {
+  %one = alloca [128 x i8], align 16
+  call void @llvm.memset.p0.i64(ptr align 16 %one, i8 0, i64 128, i1 false)
+  %word = lshr i32 %cpu, 6
+  %bit = and i32 %cpu, 63
+  %wide = zext i32 %bit to i64
+  %val = shl i64 1, %wide
+  %p = getelementptr i64, ptr %one, i32 %word
+  store i64 %val, ptr %p, align 8
+  %xp = getelementptr i64, ptr @lw.ids, i32 %index
+  %id = load i64, ptr %xp, align 8
+  %rc = call i32 @pthread_setaffinity_np(i64 %id, i64 128, ptr %one)
+  %cp = getelementptr i32, ptr @lw.cpus, i32 %index
+  store i32 %cpu, ptr %cp, align 4
+  ret void
+}
+
+; The caller moved from %home to %here: a worker pinned there takes the caller's old place.
+define internal void @lw.follow(i32 %home, i32 %here) noinline cold {
+entry:
+  store i32 %here, ptr @lw.home, align 4
+  %started = load i32, ptr @lw.started, align 4
+  br label %loop
+loop:
+  %i = phi i32 [ 1, %entry ], [ %i1, %next ]
+  %end = icmp sgt i32 %i, %started
+  br i1 %end, label %exit, label %look
+look:
+  %cp = getelementptr i32, ptr @lw.cpus, i32 %i
+  %cpu = load i32, ptr %cp, align 4
+  %hit = icmp eq i32 %cpu, %here
+  br i1 %hit, label %move, label %next
+next:
+  %i1 = add i32 %i, 1
+  br label %loop
+move:
+  call void @lw.pin(i32 %i, i32 %home)
+  br label %exit
+exit:
+  ret void
+}
+
 ; Start the workers that the limit asks for; called with @lw.busy held. A failure is final.
 define internal void @lw.start(i32 %limit) noinline cold {
 entry:
   %all = alloca [128 x i8], align 16
   %old = alloca [128 x i8], align 16
   %mask = alloca [128 x i8], align 16
-  %one = alloca [128 x i8], align 16
   %thread = alloca i64, align 8
   %failed = load i32, ptr @lw.failed, align 4
   %give_up = icmp ne i32 %failed, 0
@@ -288,14 +333,10 @@ walk:
   %k1 = add i32 %k, %isset
   br label %choose
 set:
-  call void @llvm.memset.p0.i64(ptr align 16 %one, i8 0, i64 128, i1 false)
-  %sword = lshr i32 %cpu, 6
-  %sbit = and i32 %cpu, 63
-  %swide = zext i32 %sbit to i64
-  %sval = shl i64 1, %swide
-  %sp = getelementptr i64, ptr %one, i32 %sword
-  store i64 %sval, ptr %sp, align 8
-  %pr = call i32 @pthread_setaffinity_np(i64 %id, i64 128, ptr %one)
+  %xp = getelementptr i64, ptr @lw.ids, i32 %index
+  store i64 %id, ptr %xp, align 8
+  call void @lw.pin(i32 %index, i32 %cpu)
+  store i32 %here, ptr @lw.home, align 4
   br label %detach
 detach:
   %dr = call i32 @pthread_detach(i64 %id)
@@ -345,6 +386,17 @@ publish:
   %any = icmp sgt i32 %asleep, 0
   br i1 %any, label %wake, label %work
 wake:
+  %home = load i32, ptr @lw.home, align 4
+  %pinned = icmp sge i32 %home, 0
+  br i1 %pinned, label %where, label %ring
+where:
+  %here = call i32 @sched_getcpu()
+  %stayed = icmp eq i32 %here, %home
+  br i1 %stayed, label %ring, label %moved
+moved:
+  call void @lw.follow(i32 %home, i32 %here)
+  br label %ring
+ring:
   %bump = atomicrmw add ptr @lw.wake, i32 1 seq_cst, align 4
   %others = add i32 %n, -1
   %howmany = call i32 @llvm.smin.i32(i32 %asleep, i32 %others)
@@ -407,6 +459,7 @@ define void @lw_pool_reset() {
   store i32 0, ptr @lw.asleep, align 4
   store i32 0, ptr @lw.started, align 4
   store i32 0, ptr @lw.failed, align 4
+  store i32 -1, ptr @lw.home, align 4
   store atomic i32 0, ptr @lw.busy seq_cst, align 4
   ret void
 }

@@ -1,0 +1,1 @@
+"""Errors, source positions, knobs: what every other layer stands on."""

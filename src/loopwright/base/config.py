@@ -1,0 +1,65 @@
+"""Every knob in one table: environment variables and `PassContext` options.
+
+A knob is read through `knob(name)`. `docs/knobs.md` is made from this table.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import explain
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A documented option: its type, its default, and what it does."""
+
+    name: str
+    kind: type
+    default: Any
+    doc: str
+
+
+def _flag(text: str) -> bool:
+    return text.strip().lower() not in ("", "0", "false", "no", "off")
+
+
+_PARSERS: dict[type, Callable[[str], Any]] = {bool: _flag, int: int, float: float, str: str}
+
+ENVIRONMENT: dict[str, Knob] = {
+    k.name: k
+    for k in (
+        Knob("LOOPWRIGHT_NUM_THREADS", int, 0, "Threads of the worker pool; 0 = one per core."),
+        Knob("LOOPWRIGHT_CACHE", bool, True, "Keep compiled objects in the cache folder."),
+        Knob("LOOPWRIGHT_CACHE_DIR", str, "", "Cache folder; empty = ~/.cache/loopwright."),
+        Knob("LOOPWRIGHT_CACHE_MB", int, 1024, "Size bound of the object cache, in MiB."),
+        Knob("LOOPWRIGHT_JOBS", int, 0, "Processes that compile objects; 0 = one per core."),
+        Knob("LOOPWRIGHT_DUMP", str, "", "Folder into which every pass's result is written."),
+    )
+}
+
+PASS_OPTIONS: dict[str, Knob] = {}
+
+
+def declare_pass_option(name: str, kind: type, default: Any, doc: str) -> None:
+    """Add an option of `PassContext(config={name: value})` to the table."""
+    PASS_OPTIONS[name] = Knob(name, kind, default, doc)
+
+
+def knob(name: str) -> Any:
+    """The value of an environment knob, parsed to its type.
+
+    Raises ValueError when the variable's text does not fit the knob's type.
+    """
+    entry = ENVIRONMENT[name]
+    text = os.environ.get(name)
+    if text is None or (text == "" and entry.kind is not str):
+        return entry.default
+    try:
+        return _PARSERS[entry.kind](text)
+    except ValueError:
+        what = f"environment variable {name} needs a value of type {entry.kind.__name__}"
+        raise ValueError(explain(what, got=repr(text), instead=entry.doc)) from None

@@ -1,0 +1,1 @@
+"""Node machinery, dtypes, operators, modules, targets and passes."""

@@ -1,0 +1,163 @@
+"""Data types: `DataType` is a string ("float32", "int8x4", "bool") that knows its parts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import explain
+
+_CODES = {
+    "int": "int",
+    "uint": "uint",
+    "float": "float",
+    "bfloat": "bfloat",
+    "handle": "handle",
+    "bool": "bool",
+}
+_FLOAT8 = (
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+)
+_BASIC = {
+    "bool": ("bool", 8),
+    "handle": ("handle", 64),
+    "void": ("handle", 0),
+    "": ("handle", 0),
+    **{f"int{b}": ("int", b) for b in (1, 2, 4, 8, 16, 32, 64, 128)},
+    **{f"uint{b}": ("uint", b) for b in (1, 2, 4, 8, 16, 32, 64, 128)},
+    **{f"float{b}": ("float", b) for b in (16, 32, 64)},
+    "bfloat16": ("bfloat", 16),
+    **{name: ("float8", 8) for name in _FLOAT8},
+    "float4_e2m1fn": ("float4", 4),
+    "float6_e2m3fn": ("float6", 6),
+    "float6_e3m2fn": ("float6", 6),
+}
+_ALIASES = {"int": "int32", "uint": "uint32", "float": "float32", "bfloat": "bfloat16"}
+_ML_DTYPES = {"bfloat16", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", *_FLOAT8}
+_LANES = re.compile(r"^(.+?)x(\d+)$")
+_CACHE: dict[str, DataType] = {}
+
+
+class DataType(str):
+    """An interned data type. It is its own text, so `expr.dtype == "float32"` just works.
+
+    `bits` is the width of one lane (bool counts 8, as it is stored in a byte; int4 counts 4),
+    `lanes` the vector length, `code` one of int, uint, float, bfloat, float8, float6, float4,
+    bool, handle. `void` is handle with 0 bits.
+    """
+
+    __slots__ = ("base", "bits", "code", "is_bool", "is_float", "is_int", "is_uint", "lanes")
+
+    def __new__(cls, text: Any = "float32") -> DataType:
+        if type(text) is DataType:
+            return text
+        found = _CACHE.get(text) if isinstance(text, str) else None
+        return found if found is not None else _make(text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (DataType, (str(self),))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one lane, rounded up."""
+        return (self.bits + 7) // 8
+
+    @property
+    def type_code(self) -> str:
+        """The kind of number: int, uint, float, ..."""
+        return self.code
+
+    @property
+    def is_handle(self) -> bool:
+        return self.code == "handle"
+
+    @property
+    def is_void(self) -> bool:
+        return self.code == "handle" and self.bits == 0
+
+    @property
+    def is_integer(self) -> bool:
+        """int, uint or bool."""
+        return self.is_int or self.is_uint or self.is_bool
+
+    @property
+    def element(self) -> DataType:
+        """The same type with one lane."""
+        return DataType(self.base)
+
+    def with_lanes(self, lanes: int) -> DataType:
+        """The same element type with `lanes` lanes."""
+        return DataType(self.base if lanes == 1 else f"{self.base}x{lanes}")
+
+    def numpy(self) -> np.dtype:
+        """The numpy dtype of one element (ml_dtypes for bfloat16 and the small floats)."""
+        return numpy_dtype(self)
+
+
+def _make(text: Any) -> DataType:
+    name = text if isinstance(text, str) else _from_other(text)
+    if name in ("void", ""):
+        name = "void"
+    match = None if name in _BASIC else _LANES.match(name)
+    base, lanes = (match[1], int(match[2])) if match else (name, 1)
+    base = _ALIASES.get(base, base)
+    if base not in _BASIC or lanes < 1:
+        what = "unknown data type"
+        hint = "int8..int64, uint8..uint64, float16/32/64, bfloat16, float8_*, bool, handle"
+        raise ValueError(explain(what, got=repr(text), instead=f"use one of {hint}, with xN lanes"))
+    full = base if lanes == 1 else f"{base}x{lanes}"
+    made = _CACHE.get(full)
+    if made is None:
+        made = str.__new__(DataType, full)
+        code, bits = _BASIC[base]
+        made.base, made.code, made.bits, made.lanes = base, code, bits, lanes
+        made.is_int, made.is_uint, made.is_bool = code == "int", code == "uint", code == "bool"
+        made.is_float = code in ("float", "bfloat", "float8", "float6", "float4")
+        _CACHE[full] = made
+    _CACHE[name] = made
+    if isinstance(text, str):
+        _CACHE[text] = made
+    return made
+
+
+def _from_other(value: Any) -> str:
+    if value is bool:
+        return "bool"
+    if value is int:
+        return "int32"
+    if value is float:
+        return "float32"
+    name = getattr(value, "name", None)  # numpy dtype objects, ml_dtypes
+    if not isinstance(name, str):
+        try:
+            name = np.dtype(value).name
+        except TypeError:
+            name = str(value).removeprefix("torch.")
+    return name
+
+
+def numpy_dtype(dtype: str) -> np.dtype:
+    """The numpy dtype that stores one element of `dtype`.
+
+    int4, uint4 and the like are stored one per byte. Raises ValueError for handle and void.
+    """
+    dtype = DataType(dtype)
+    base = dtype.base
+    if base in _ML_DTYPES:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, base))
+    if base == "handle" or base == "void":
+        raise ValueError(explain("no numpy dtype holds this type", got=str(dtype)))
+    if dtype.is_integer and dtype.bits < 8:
+        return np.dtype("int8" if dtype.is_int else "uint8")
+    return np.dtype(base)

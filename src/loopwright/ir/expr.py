@@ -1,0 +1,93 @@
+"""The roots of all expressions, global variables, and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from .node import Node
+
+__all__ = ["Attrs", "BaseExpr", "DictAttrs", "GlobalVar", "RelaxExpr"]
+
+
+class BaseExpr(Node):
+    """Root of primitive (scalar) and Relax (graph) expressions."""
+
+    __slots__ = ()
+
+
+class RelaxExpr(BaseExpr):
+    """Root of graph expressions. `struct_info` is what is known of the value, or None until
+    the normalizer has inferred it."""
+
+    # `struct_info` is derived, so it is no field: a rebuilt node starts without it.
+    __slots__ = ("struct_info",)
+    struct_info: ClassVar[Any]
+
+    def _derive(self) -> None:
+        self.struct_info = None  # type: ignore[misc]
+
+
+class GlobalVar(RelaxExpr):
+    """The name of a function in a module. Two are the same when their names are."""
+
+    name_hint: str
+
+    @property
+    def checked_type(self) -> Any:
+        """TVM's older name for `struct_info`."""
+        return self.struct_info
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GlobalVar) and self.name_hint == other.name_hint
+
+    def __hash__(self) -> int:
+        return hash(self.name_hint)
+
+
+class Attrs(Node):
+    """An operator's compile-time arguments: `call.attrs.axes`, `call.attrs["axes"]`.
+
+    `key` names the kind ("relax.nn.conv2d"); `values` keeps the order of declaration.
+    """
+
+    key: str
+    values: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return object.__getattribute__(self, "values")[name]
+        except KeyError:
+            known = ", ".join(self.values)
+            raise AttributeError(f"{self.key} has no attribute {name!r}; it has: {known}") from None
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def keys(self) -> list[str]:
+        """The attributes' names in order of declaration."""
+        return list(self.values)
+
+    def items(self) -> list[tuple[str, Any]]:
+        """(name, value) pairs in order of declaration."""
+        return list(self.values.items())
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value, or `default`."""
+        return self.values.get(name, default)
+
+
+class DictAttrs(Attrs):
+    """Attributes of a function or module."""
+
+    def __init__(self, values: dict[str, Any] | None = None, span: Any = None) -> None:
+        self._set("DictAttrs", dict(values or {}), span)

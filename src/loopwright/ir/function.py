@@ -1,0 +1,49 @@
+"""What all functions share: attributes, changed by making a copy."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from .expr import DictAttrs, RelaxExpr
+
+
+class CallingConv(IntEnum):
+    """How a function is called."""
+
+    DEFAULT = 0
+    C_PACKED_FUNC = 1
+    DEVICE_KERNEL_LAUNCH = 2
+
+
+class BaseFunc(RelaxExpr):
+    """Root of functions. `attrs` is a `DictAttrs` (never None)."""
+
+    __slots__ = ()
+
+    def with_attr(self, attr_key_or_dict: Any, attr_value: Any = None) -> Any:
+        """A copy with one attribute (key, value) or several (a dict) set."""
+        new = attr_key_or_dict
+        return self.with_attrs(new if isinstance(new, dict) else {new: attr_value})
+
+    def with_attrs(self, attr_map: DictAttrs | dict[str, Any]) -> Any:
+        """A copy with these attributes set."""
+        return self._with_values({**self.attrs.values, **dict(attr_map.items())})
+
+    def without_attr(self, attr_key: str) -> Any:
+        """A copy without an attribute."""
+        if attr_key not in self.attrs:
+            return self
+        return self._with_values({k: v for k, v in self.attrs.items() if k != attr_key})
+
+    def _with_values(self, values: dict[str, Any]) -> Any:
+        made = self.replace(attrs=DictAttrs(values))
+        made.struct_info = self.struct_info  # attributes do not change what a function returns
+        return made
+
+
+def as_attrs(attrs: Any) -> DictAttrs:
+    """DictAttrs from None, a dict, or DictAttrs."""
+    return attrs if isinstance(attrs, DictAttrs) else DictAttrs(attrs)
+
+

@@ -1,0 +1,173 @@
+"""Visiting and rewriting any node, from its field table.
+
+`Visitor` and `Rewriter` dispatch on the node's class name: a subclass defines `visit_For`,
+`visit_Call`, or a base class's name (`visit_PrimExpr`); what it does not define goes to
+`visit_default`, which visits or rebuilds the fields. The dispatch table is a dict keyed by type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .node import Node
+
+
+class _Dispatching:
+    _table: dict[type, Callable[..., Any]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._table = {}
+
+    def visit_default(self, node: Any) -> Any:
+        raise NotImplementedError
+
+    def _handler(self, kind: type) -> Callable[..., Any]:
+        for base in kind.__mro__:
+            found = getattr(type(self), f"visit_{base.__name__}", None)
+            if found is not None:
+                break
+        else:
+            found = type(self).visit_default
+        self._table[kind] = found
+        return found
+
+    def visit(self, node: Any) -> Any:
+        """Dispatch on the type of `node`; lists, tuples and dicts are gone through."""
+        kind = type(node)
+        handler = self._table.get(kind)
+        if handler is None:
+            if not isinstance(node, Node):
+                return self.visit_container(node)
+            handler = self._handler(kind)
+        return handler(self, node)
+
+    def visit_container(self, value: Any) -> Any:
+        raise NotImplementedError
+
+
+class Visitor(_Dispatching):
+    """Walks a tree; methods return nothing of interest."""
+
+    _table = {}
+
+    def visit_container(self, value: Any) -> None:
+        if isinstance(value, (tuple, list)):
+            for item in value:
+                self.visit(item)
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                self.visit(key)
+                self.visit(item)
+
+    def visit_default(self, node: Node) -> None:
+        for f in node.__fields__:
+            value = getattr(node, f.name)
+            if isinstance(value, Node) or type(value) in _CONTAINERS:
+                self.visit(value)
+
+
+_CONTAINERS = (tuple, list, dict)
+
+
+class Rewriter(_Dispatching):
+    """Rebuilds a tree; a node none of whose fields changed comes back as the same object."""
+
+    _table = {}
+
+    def visit_container(self, value: Any) -> Any:
+        if isinstance(value, (tuple, list)):
+            made = [self.visit(item) for item in value]
+            changed = any(a is not b for a, b in zip(made, value, strict=True))
+            return type(value)(made) if changed else value
+        if isinstance(value, dict):
+            pairs = [(self.visit(k), self.visit(v)) for k, v in value.items()]
+            same = all(
+                k is k0 and v is v0 for (k, v), (k0, v0) in zip(pairs, value.items(), strict=True)
+            )
+            return value if same else dict(pairs)
+        return value
+
+    def visit_default(self, node: Node) -> Any:
+        changed = False
+        values = []
+        for f in node.__fields__:
+            old = getattr(node, f.name)
+            if isinstance(old, Node) or type(old) in _CONTAINERS:
+                new = self.visit(old)
+                changed = changed or new is not old
+                values.append(new)
+            else:
+                values.append(old)
+        return node._make(*values, span=node.span) if changed else node
+
+
+class _FnVisitor(Visitor):
+    def __init__(self, fn: Callable[[Any], Any], pre: bool) -> None:
+        self.fn = fn
+        self.pre = pre
+        self.seen: set[int] = set()
+
+    def visit_Node(self, node: Node) -> None:
+        if id(node) in self.seen:
+            return
+        self.seen.add(id(node))
+        if self.pre and self.fn(node) is False:
+            return
+        self.visit_default(node)
+        if not self.pre:
+            self.fn(node)
+
+
+def post_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
+    """Call `fn` on every node below and including `node`, children first, each object once."""
+    _FnVisitor(fn, pre=False).visit(node)
+
+
+def pre_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
+    """Call `fn` on every node, parents first; where it returns False, its children are skipped."""
+    _FnVisitor(fn, pre=True).visit(node)
+
+
+class _FnRewriter(Rewriter):
+    def __init__(
+        self, post: Callable[[Any], Any] | None, pre: Callable[[Any], Any] | None
+    ) -> None:
+        self.post = post
+        self.pre = pre
+        self.memo: dict[int, tuple[Any, Any]] = {}  # keeps the key's node alive
+
+    def visit_Node(self, node: Node) -> Any:
+        found = self.memo.get(id(node))
+        if found is not None:
+            return found[1]
+        new = self.pre(node) if self.pre is not None else None
+        if new is None:
+            new = self.visit_default(node)
+            if self.post is not None:
+                made = self.post(new)
+                new = new if made is None else made
+        self.memo[id(node)] = (node, new)
+        return new
+
+
+def rewrite(
+    node: Any,
+    post: Callable[[Any], Any] | dict[type, Callable[[Any], Any]] | None,
+    pre: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Rebuild `node` bottom-up: `post` gets each rebuilt node and returns its replacement, or
+    None to keep it. `post` may be a dict from type to function. `pre` is asked before going
+    down; what it returns (not None) replaces the node without a look inside.
+
+    A node that occurs at several places (a DAG) is rewritten once.
+    """
+    if isinstance(post, dict):
+        table = post
+
+        def post(new: Any) -> Any:
+            fn = table.get(type(new))
+            return fn(new) if fn is not None else None
+
+    return _FnRewriter(post, pre).visit(node)

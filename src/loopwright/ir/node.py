@@ -1,0 +1,244 @@
+"""Nodes: immutable records whose fields are declared once, each with a role.
+
+    class For(Stmt):
+        loop_var: Var = define()     # binds a variable for the fields that follow
+        min: PrimExpr                # a use (the default role)
+        kind: ForKind
+        annotations: dict = field(default_factory=dict)
+        comment: str = ignore("")    # not part of the node's meaning
+
+The metaclass makes `__slots__`, the constructor, and the table `__fields__` from the
+annotations; structural equality, hashing, visiting, rewriting and JSON read that table. Every
+node also has `span` (where it came from), the last parameter of each constructor.
+
+A class that wants to convert its arguments writes `__init__` and ends in `self._set(...)`, which
+takes the fields in order. `_derive(self)`, where defined, fills slots that follow from the fields
+(`Add.dtype`). `Cls._make(*fields)` is the fast constructor used by rewriting: no conversion.
+Nodes are immutable by convention; equality is identity unless a class says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, dataclass_transform
+
+from ..base.span import Span
+
+USE, DEF, IGNORE = "use", "def", "ignore"
+_MISSING: Any = object()
+
+
+class Field:
+    """One field of a node class: its name, its role and its default."""
+
+    __slots__ = ("default", "default_factory", "name", "role")
+
+    def __init__(
+        self, role: str, default: Any = _MISSING, default_factory: Callable[[], Any] | None = None
+    ) -> None:
+        self.name = ""
+        self.role = role
+        self.default = default
+        self.default_factory = default_factory
+
+    def __repr__(self) -> str:
+        return f"Field({self.name!r}, {self.role!r})"
+
+    @property
+    def optional(self) -> bool:
+        return self.default is not _MISSING or self.default_factory is not None
+
+
+def field(default: Any = _MISSING, *, default_factory: Callable[[], Any] | None = None) -> Any:
+    """A field that the node uses (the role of a plain annotation), with a default."""
+    return Field(USE, default, default_factory)
+
+
+def define(default: Any = _MISSING, *, default_factory: Callable[[], Any] | None = None) -> Any:
+    """A field that defines the variables in it for the fields that follow."""
+    return Field(DEF, default, default_factory)
+
+
+def ignore(default: Any = _MISSING, *, default_factory: Callable[[], Any] | None = None) -> Any:
+    """A field that does not count in structural equality (a name hint, a comment)."""
+    return Field(IGNORE, default, default_factory)
+
+
+NODE_TYPES: dict[str, type[Node]] = {}
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field, define, ignore))
+class NodeMeta(type):
+    """Makes slots, constructor and field table of a node class from its annotations."""
+
+    __fields__: tuple[Field, ...]
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], key: str = ""
+    ) -> NodeMeta:
+        own: list[Field] = []
+        for fname, annotation in namespace.get("__annotations__", {}).items():
+            if str(annotation).startswith(("ClassVar", "typing.ClassVar")) or fname == "span":
+                continue
+            value = namespace.pop(fname, _MISSING)
+            entry = value if isinstance(value, Field) else Field(USE, value)
+            entry.name = fname
+            own.append(entry)
+        inherited: list[Field] = []
+        for base in bases:
+            inherited += [f for f in getattr(base, "__fields__", ()) if f not in inherited]
+        names = {f.name for f in own}
+        fields = (*(f for f in inherited if f.name not in names), *own)
+        known = {f.name for f in inherited}
+        known |= {s for b in bases for k in b.__mro__ for s in getattr(k, "__slots__", ())}
+        extra = tuple(namespace.get("__slots__", ()))
+        namespace["__slots__"] = (*extra, *(f.name for f in own if f.name not in known))
+        namespace["__fields__"] = fields
+        namespace["_set"] = _make_setter(name, fields, namespace, bases)
+        if fields and "__init__" not in namespace and not _inherits_init(bases):
+            namespace["__init__"] = namespace["_set"]
+        cls = super().__new__(mcls, name, bases, namespace)
+        cls.node_key = key or f"{cls.__module__.split('.')[1]}.{name}"
+        NODE_TYPES[cls.node_key] = cls  # type: ignore[assignment]
+        return cls
+
+
+def _inherits_init(bases: tuple[type, ...]) -> bool:
+    """Whether a base wrote its own constructor (one that is not the generated `_set`)."""
+    for base in bases:
+        init = getattr(base, "__init__", object.__init__)
+        if init is not object.__init__ and init.__name__ == "__init__":
+            return True
+    return False
+
+
+def _make_setter(
+    name: str, fields: tuple[Field, ...], namespace: dict[str, Any], bases: tuple[type, ...]
+) -> Callable[..., None]:
+    params, body, scope = [], [], {"_MISSING": _MISSING}
+    must_default = False
+    for f in fields:
+        if not f.optional:
+            params.append(f"{f.name}=_MISSING" if must_default else f.name)
+        elif f.default_factory is not None:
+            must_default = True
+            scope[f"_f_{f.name}"] = f.default_factory
+            params.append(f"{f.name}=None")
+            body.append(f" if {f.name} is None: {f.name} = _f_{f.name}()")
+        else:
+            must_default = True
+            scope[f"_d_{f.name}"] = f.default
+            params.append(f"{f.name}=_d_{f.name}")
+        body.append(f" self.{f.name} = {f.name}")
+    body.append(" self.span = span")
+    if "_derive" in namespace or any(hasattr(base, "_derive") for base in bases):
+        body.append(" self._derive()")
+    args = "".join(f", {p}" for p in params)
+    exec(f"def _set(self{args}, span=None):\n" + "\n".join(body), scope)  # noqa: S102
+    setter = scope["_set"]
+    setter.__qualname__ = f"{name}._set"
+    return setter
+
+
+class Node(metaclass=NodeMeta):
+    """Base of everything in the IR."""
+
+    __slots__ = ("span",)
+    __fields__: ClassVar[tuple[Field, ...]] = ()
+    node_key: ClassVar[str] = ""
+    span: Span | None
+
+    _set: ClassVar[Callable[..., None]]
+
+    @classmethod
+    def _make(cls, *fields: Any, span: Span | None = None) -> Any:
+        """Build from field values in order, without the constructor's conversions."""
+        node = cls.__new__(cls)
+        node._set(*fields, span=span)
+        return node
+
+    def field_values(self) -> list[Any]:
+        """The fields' values in declared order."""
+        return [getattr(self, f.name) for f in self.__fields__]
+
+    def replace(self, **changes: Any) -> Any:
+        """A copy with some fields (or `span`) changed; the same object if nothing changes."""
+        span = changes.pop("span", self.span)
+        names = [f.name for f in self.__fields__]
+        unknown = set(changes) - set(names)
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no field {sorted(unknown)}; it has {names}")
+        same = all(getattr(self, k) is v for k, v in changes.items())
+        if same and span is self.span:
+            return self
+        values = [changes[n] if n in changes else getattr(self, n) for n in names]
+        return self._make(*values, span=span)
+
+    def with_span(self, span: Span | None) -> Any:
+        """The same node, said to come from `span`."""
+        return self if span is None or span is self.span else self.replace(span=span)
+
+    def same_as(self, other: object) -> bool:
+        """Whether `other` is this very object."""
+        return self is other
+
+    def children(self) -> Iterator[Any]:
+        """The nodes directly inside this one, looking through lists, tuples and dicts."""
+        for f in self.__fields__:
+            yield from _nodes_in(getattr(self, f.name))
+
+    def script(self, **options: Any) -> str:
+        """This node as TVMScript. Options: see `loopwright.script.printer`."""
+        return _script_hook(self, **options)
+
+    def show(self, style: str | None = None, **options: Any) -> None:
+        """Print this node as TVMScript, coloured when the output is a terminal."""
+        _show_hook(self, style=style, **options)
+
+    def __repr__(self) -> str:
+        return _repr_hook(self)
+
+    __str__ = __repr__
+
+
+def _nodes_in(value: Any) -> Iterator[Any]:
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _nodes_in(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _nodes_in(key)
+            yield from _nodes_in(item)
+
+
+def _plain_repr(node: Node) -> str:
+    inner = ", ".join(f"{f.name}={getattr(node, f.name, None)!r}" for f in node.__fields__)
+    return f"{type(node).__name__}({inner})"
+
+
+def _no_printer(node: Node, **_: Any) -> str:
+    return _plain_repr(node)
+
+
+def _plain_show(node: Node, style: str | None = None, **options: Any) -> None:
+    print(node.script(**options))
+
+
+_script_hook: Callable[..., str] = _no_printer
+_show_hook: Callable[..., None] = _plain_show
+_repr_hook: Callable[[Node], str] = _plain_repr
+
+
+def set_printer(
+    script: Callable[..., str], show: Callable[..., None], text: Callable[[Node], str]
+) -> None:
+    """Install the printer (done by `loopwright.script`, which lies above this layer)."""
+    global _script_hook, _show_hook, _repr_hook
+    _script_hook, _show_hook, _repr_hook = script, show, text
+
+
+def same(a: object, b: object) -> bool:
+    """Identity; what the house uses where `==` would build an expression."""
+    return a is b

@@ -1,0 +1,112 @@
+"""Operators: a name and a table of facts about it (its legalization, its kind, its printer name).
+
+Lower layers ask `Op`; the definitions live above, in `ops/` and in `tir/op.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from ..base.errors import explain
+from .expr import BaseExpr
+
+_OPS: dict[str, Op] = {}
+_WATCHERS: list[Callable[[Op], None]] = []
+
+
+class Op(BaseExpr):
+    """An operator, unique by name: `Op.get("relax.add")`. Compared by identity."""
+
+    name: str
+    bound_by_identity: ClassVar[bool] = False
+    __slots__ = ("_attrs", "_levels")
+
+    def _derive(self) -> None:
+        self._attrs: dict[str, Any] = {}
+        self._levels: dict[str, int] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Op.get, (self.name,))
+
+    @staticmethod
+    def get(name: str) -> Op:
+        """The operator of that name. Raises AttributeError when there is none."""
+        found = _OPS.get(name)
+        if found is None:
+            close = _close_names(name)
+            hint = f"did you mean {close}?" if close else "register it with ir.register_op_attr"
+            raise AttributeError(explain("no operator of this name", got=name, instead=hint))
+        return found
+
+    @staticmethod
+    def find(name: str) -> Op | None:
+        """The operator of that name, or None."""
+        return _OPS.get(name)
+
+    @staticmethod
+    def list_op_names() -> list[str]:
+        """All names, sorted."""
+        return sorted(_OPS)
+
+    def has_attr(self, key: str) -> bool:
+        """Whether a fact is known under `key`."""
+        return key in self._attrs
+
+    def get_attr(self, key: str, default: Any = None) -> Any:
+        """The fact stored under `key`, or `default`."""
+        return self._attrs.get(key, default)
+
+    def set_attr(self, key: str, value: Any, level: int = 10) -> None:
+        """Store a fact; one of a higher level than `level` stays."""
+        if level >= self._levels.get(key, level):
+            self._attrs[key], self._levels[key] = value, level
+            for watch in _WATCHERS:
+                watch(self)
+
+    def reset_attr(self, key: str) -> None:
+        """Forget a fact."""
+        self._attrs.pop(key, None)
+        self._levels.pop(key, None)
+
+    def structural_compare(self, other: Op, comparer: Any, path: str, defining: bool) -> None:
+        """Operators are equal when they are the same one."""
+        if self is not other:
+            comparer.fail(path, self, other, "different operators")
+
+    def structural_hash(self, hasher: Any, defining: bool) -> int:
+        """By name."""
+        return hash(("Op", self.name))
+
+
+def _close_names(name: str) -> str:
+    import difflib
+
+    return ", ".join(difflib.get_close_matches(name, _OPS, 3))
+
+
+def register_op(name: str) -> Op:
+    """The operator of that name, made when it is new."""
+    found = _OPS.get(name)
+    if found is None:
+        found = _OPS[name] = Op(name)
+    return found
+
+
+def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
+    """Store a fact about an operator (made when new); without `value`, a decorator."""
+    op = register_op(op_name)
+    if value is not None:
+        op.set_attr(attr_key, value, level)
+        return value
+
+    def decorate(fn: Any) -> Any:
+        op.set_attr(attr_key, fn, level)
+        return fn
+
+    return decorate
+
+
+def watch_op_attrs(fn: Callable[[Op], None]) -> None:
+    """Call `fn(op)` after each `set_attr` (caches that depend on the facts)."""
+    _WATCHERS.append(fn)

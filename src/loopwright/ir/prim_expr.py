@@ -1,0 +1,626 @@
+"""Primitive expressions: scalars and short vectors, integer arithmetic of shapes and indices.
+
+They stand in `ir/`, below `arith/`, because the simplifier works on them; `tir` re-exports them
+and adds what reads memory (`BufferLoad`, `ProducerLoad`, `Reduce`).
+
+Operators on expressions build expressions and fold constants (`x + 0` is `x`); the classes
+build exactly what they are told. `a == b` builds an `EQ` whose truth value is identity, so
+expressions can be dict keys; house code uses `same(a, b)`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..base.errors import explain
+from ..base.span import Span
+from .dtype import DataType
+from .expr import BaseExpr
+from .node import Node, define, field, ignore
+
+if TYPE_CHECKING:
+    from .op import Op
+
+
+class PrimExpr(BaseExpr):
+    """Root of primitive expressions; `dtype` is always known."""
+
+    __slots__ = ("dtype",)
+    dtype: ClassVar[Any]
+
+    # The arithmetic builders live in prim_op.py, which installs them here (see `install`).
+    _build: ClassVar[Any] = None
+
+    def __add__(self, other: Any) -> PrimExpr:
+        return self._build.add(self, other)
+
+    def __radd__(self, other: Any) -> PrimExpr:
+        return self._build.add(other, self)
+
+    def __sub__(self, other: Any) -> PrimExpr:
+        return self._build.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> PrimExpr:
+        return self._build.subtract(other, self)
+
+    def __mul__(self, other: Any) -> PrimExpr:
+        return self._build.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> PrimExpr:
+        return self._build.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> PrimExpr:
+        return self._build.div(self, other)
+
+    def __rtruediv__(self, other: Any) -> PrimExpr:
+        return self._build.div(other, self)
+
+    def __floordiv__(self, other: Any) -> PrimExpr:
+        return self._build.floordiv(self, other)
+
+    def __rfloordiv__(self, other: Any) -> PrimExpr:
+        return self._build.floordiv(other, self)
+
+    def __mod__(self, other: Any) -> PrimExpr:
+        return self._build.floormod(self, other)
+
+    def __rmod__(self, other: Any) -> PrimExpr:
+        return self._build.floormod(other, self)
+
+    def __neg__(self) -> PrimExpr:
+        return self._build.neg(self)
+
+    def __lshift__(self, other: Any) -> PrimExpr:
+        return self._build.shift_left(self, other)
+
+    def __rlshift__(self, other: Any) -> PrimExpr:
+        return self._build.shift_left(other, self)
+
+    def __rshift__(self, other: Any) -> PrimExpr:
+        return self._build.shift_right(self, other)
+
+    def __rrshift__(self, other: Any) -> PrimExpr:
+        return self._build.shift_right(other, self)
+
+    def __and__(self, other: Any) -> PrimExpr:
+        return self._build.bitwise_and(self, other)
+
+    def __rand__(self, other: Any) -> PrimExpr:
+        return self._build.bitwise_and(other, self)
+
+    def __or__(self, other: Any) -> PrimExpr:
+        return self._build.bitwise_or(self, other)
+
+    def __ror__(self, other: Any) -> PrimExpr:
+        return self._build.bitwise_or(other, self)
+
+    def __xor__(self, other: Any) -> PrimExpr:
+        return self._build.bitwise_xor(self, other)
+
+    def __rxor__(self, other: Any) -> PrimExpr:
+        return self._build.bitwise_xor(other, self)
+
+    def __invert__(self) -> PrimExpr:
+        return self._build.bitwise_not(self)
+
+    def __lt__(self, other: Any) -> PrimExpr:
+        return self._build.less(self, other)
+
+    def __le__(self, other: Any) -> PrimExpr:
+        return self._build.less_equal(self, other)
+
+    def __gt__(self, other: Any) -> PrimExpr:
+        return self._build.greater(self, other)
+
+    def __ge__(self, other: Any) -> PrimExpr:
+        return self._build.greater_equal(self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return False if other is None else self._build.equal(self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return True if other is None else self._build.not_equal(self, other)
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+    def __bool__(self) -> bool:
+        what = "a symbolic expression has no truth value while the program is being built"
+        hint = "use T.if_then_else, T.And / T.Or / T.Not, or compare with `is`"
+        raise ValueError(explain(what, got=str(self), instead=hint))
+
+    def equal(self, other: Any) -> PrimExpr:
+        """An `EQ` of this and `other`."""
+        return self._build.equal(self, other)
+
+    def astype(self, dtype: str) -> PrimExpr:
+        """Cast to `dtype`."""
+        return self._build.cast(dtype, self)
+
+
+ExprOp = PrimExpr
+
+
+class PrimExprWithOp(PrimExpr):
+    """TVM's name for expressions with operators; here every PrimExpr has them."""
+
+    __slots__ = ()
+
+
+class ConstExpr(PrimExpr):
+    """Root of literals."""
+
+    __slots__ = ()
+
+
+class Var(PrimExpr):
+    """A scalar variable, or with dtype "handle" a pointer. Each object is its own variable.
+
+    `type_annotation` holds what a pointer points to, as (element dtype, storage scope).
+    """
+
+    name: str = ignore()
+    dtype: DataType
+    type_annotation: tuple[str, str] | None = field(None)
+    bound_by_identity: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        name: str,
+        dtype: Any = "int32",
+        span: Span | None = None,
+        type_annotation: tuple[str, str] | None = None,
+    ) -> None:
+        if isinstance(dtype, PointerType):
+            type_annotation = (dtype.element_type, dtype.storage_scope)
+            dtype = "handle"
+        self._set(name, DataType(dtype), type_annotation, span)
+
+    @property
+    def name_hint(self) -> str:
+        """Older name for `name`."""
+        return self.name
+
+    def copy_with_suffix(self, suffix: str) -> Var:
+        """A fresh variable of the same type."""
+        return type(self)._make(self.name + suffix, self.dtype, self.type_annotation)
+
+
+class SizeVar(Var):
+    """A variable that is never negative (a shape's dimension)."""
+
+    __slots__ = ()
+
+
+class PrimType(Node):
+    """The type of a scalar, as TVM spells it."""
+
+    dtype: DataType
+
+
+class PointerType(Node):
+    """The type of a pointer variable: what it points to and where that lies."""
+
+    element_type: str
+    storage_scope: str = field("global")
+
+
+class Range(Node):
+    """Integers from `min` on, `extent` of them. `Range(n)` starts at 0; `Range(a, b)` ends
+    before b."""
+
+    min: PrimExpr
+    extent: PrimExpr
+
+    def __init__(self, begin: Any, end: Any = None, span: Span | None = None) -> None:
+        convert, b = PrimExpr._build.convert, PrimExpr._build
+        if end is None:
+            extent = convert(begin)
+            self._set(b.const(0, extent.dtype), extent, span)
+        else:
+            begin, end = b.match_types(begin, end)
+            self._set(begin, b.subtract(end, begin), span)
+
+    @staticmethod
+    def from_min_extent(min_value: Any, extent: Any, span: Span | None = None) -> Range:
+        """The range [min_value, min_value + extent)."""
+        low, size = PrimExpr._build.match_types(min_value, extent)
+        return Range._make(low, size, span=span)
+
+
+class IterVar(PrimExpr):
+    """An axis of a block or of a compute: a variable, its domain, and what kind of axis it is.
+
+    `iter_type`: DataPar "S", CommReduce "R", ThreadIndex, Ordered "scan", Opaque ...
+    """
+
+    DataPar = 0
+    ThreadIndex = 1
+    CommReduce = 2
+    Ordered = 3
+    DimInfo = 4
+    Unrolled = 5
+    Vectorized = 6
+    Parallelized = 7
+    Tensorized = 8
+
+    dom: Range | None
+    var: Var = define()
+    iter_type: int
+    thread_tag: str = field("")
+
+    def __init__(
+        self,
+        dom: Any,
+        var: Any,
+        iter_type: int = 0,
+        thread_tag: str = "",
+        span: Span | None = None,
+    ) -> None:
+        if isinstance(dom, (list, tuple)):
+            dom = Range(*dom)
+        elif dom is not None and not isinstance(dom, Range):
+            dom = Range(dom)
+        if isinstance(var, str):
+            var = Var(var, dom.extent.dtype if dom is not None else "int32")
+        self._set(dom, var, iter_type, thread_tag, span)
+
+    def _derive(self) -> None:
+        self.dtype = self.var.dtype
+
+
+class IntImm(ConstExpr):
+    """An integer or boolean literal; `value` is a Python int (for bool 0 or 1)."""
+
+    dtype: DataType
+    value: int
+
+    def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
+        dtype, value = DataType(dtype), int(value)
+        if not dtype.is_integer or dtype.lanes != 1:
+            what = "IntImm holds one integer or bool"
+            raise ValueError(explain(what, got=f"dtype {dtype}", instead="use FloatImm or const"))
+        if dtype.is_bool:
+            value = int(bool(value))
+        elif not int_min(dtype) <= value <= int_max(dtype):
+            what = f"literal does not fit {dtype}"
+            raise ValueError(explain(what, got=value, instead="use a wider type"))
+        self._set(dtype, value, span)
+
+    @property
+    def attr_literal(self) -> int:
+        """The plain value, for comparing attributes."""
+        return self.value
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __index__(self) -> int:
+        return self.value
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, (int, float)):
+            return self.value == other
+        return super().__eq__(other)
+
+    def __ne__(self, other: object) -> Any:
+        if isinstance(other, (int, float)):
+            return self.value != other
+        return super().__ne__(other)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+class FloatImm(ConstExpr):
+    """A floating point literal of any float type."""
+
+    dtype: DataType
+    value: float
+
+    def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
+        self._set(DataType(dtype), float(value), span)
+
+    @property
+    def attr_literal(self) -> float:
+        """The plain value, for comparing attributes."""
+        return self.value
+
+    def __float__(self) -> float:
+        return self.value
+
+
+class StringImm(ConstExpr):
+    """A string literal."""
+
+    value: str
+
+    def _derive(self) -> None:
+        self.dtype = HANDLE
+
+    @property
+    def attr_literal(self) -> str:
+        """The plain value, for comparing attributes."""
+        return self.value
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, ConstExpr):
+            return isinstance(other, StringImm) and self.value == other.value
+        return self.value == other
+
+    def __ne__(self, other: object) -> Any:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+class Cast(PrimExpr):
+    """Conversion of a value; float to int truncates toward zero."""
+
+    dtype: DataType
+    value: PrimExpr
+
+    def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
+        self._set(DataType(dtype), PrimExpr._build.convert(value), span)
+
+
+class BinaryOpExpr(PrimExpr):
+    """Root of `a op b`."""
+
+    __slots__ = ()
+    a: PrimExpr
+    b: PrimExpr
+
+    def __init__(self, a: Any, b: Any, span: Span | None = None) -> None:
+        a, b = PrimExpr._build.convert_pair(a, b)
+        if a.dtype != b.dtype:
+            what = f"{type(self).__name__} needs operands of one type"
+            raise TypeError(explain(what, got=f"{a.dtype} and {b.dtype}", instead="cast one side"))
+        self._set(a, b, span)
+
+    def _derive(self) -> None:
+        self.dtype = self.a.dtype
+
+
+class Add(BinaryOpExpr):
+    """a + b"""
+
+    __slots__ = ()
+
+
+class Sub(BinaryOpExpr):
+    """a - b"""
+
+    __slots__ = ()
+
+
+class Mul(BinaryOpExpr):
+    """a * b"""
+
+    __slots__ = ()
+
+
+class Div(BinaryOpExpr):
+    """a / b; on integers rounds toward zero, as C does."""
+
+    __slots__ = ()
+
+
+class Mod(BinaryOpExpr):
+    """Remainder that goes with `Div`: it has the sign of a."""
+
+    __slots__ = ()
+
+
+class FloorDiv(BinaryOpExpr):
+    """Division rounded toward minus infinity."""
+
+    __slots__ = ()
+
+
+class FloorMod(BinaryOpExpr):
+    """Remainder that goes with `FloorDiv`: it has the sign of b."""
+
+    __slots__ = ()
+
+
+class Min(BinaryOpExpr):
+    """The smaller of a and b."""
+
+    __slots__ = ()
+
+
+class Max(BinaryOpExpr):
+    """The larger of a and b."""
+
+    __slots__ = ()
+
+
+class CmpExpr(BinaryOpExpr):
+    """Root of comparisons; dtype bool with the operands' lanes."""
+
+    __slots__ = ()
+
+    def _derive(self) -> None:
+        lanes = self.a.dtype.lanes
+        self.dtype = BOOL if lanes == 1 else BOOL.with_lanes(lanes)
+
+
+class EQ(CmpExpr):
+    """a == b"""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return _same_or_equal_literals(self.a, self.b)
+
+
+class NE(CmpExpr):
+    """a != b"""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return not _same_or_equal_literals(self.a, self.b)
+
+
+def _same_or_equal_literals(a: PrimExpr, b: PrimExpr) -> bool:
+    if a is b:
+        return True
+    literal = isinstance(a, (IntImm, FloatImm)) and type(a) is type(b)
+    return literal and a.dtype == b.dtype and a.value == b.value  # type: ignore[union-attr]
+
+
+class LT(CmpExpr):
+    """a < b"""
+
+    __slots__ = ()
+
+
+class LE(CmpExpr):
+    """a <= b"""
+
+    __slots__ = ()
+
+
+class GT(CmpExpr):
+    """a > b"""
+
+    __slots__ = ()
+
+
+class GE(CmpExpr):
+    """a >= b"""
+
+    __slots__ = ()
+
+
+class LogicalExpr(BinaryOpExpr):
+    """Root of `And`, `Or` on booleans."""
+
+    __slots__ = ()
+
+
+class And(LogicalExpr):
+    """a and b"""
+
+    __slots__ = ()
+
+
+class Or(LogicalExpr):
+    """a or b"""
+
+    __slots__ = ()
+
+
+class Not(PrimExpr):
+    """not a"""
+
+    a: PrimExpr
+
+    def _derive(self) -> None:
+        self.dtype = self.a.dtype
+
+
+class Select(PrimExpr):
+    """`true_value` where `condition` holds, else `false_value`; both sides are evaluated."""
+
+    condition: PrimExpr
+    true_value: PrimExpr
+    false_value: PrimExpr
+
+    def __init__(
+        self, condition: Any, true_value: Any, false_value: Any, span: Span | None = None
+    ) -> None:
+        build = PrimExpr._build
+        true_value, false_value = build.match_types(true_value, false_value)
+        self._set(build.convert(condition), true_value, false_value, span)
+
+    def _derive(self) -> None:
+        self.dtype = self.true_value.dtype
+
+
+class Ramp(PrimExpr):
+    """The vector base, base + stride, ... of `lanes` values."""
+
+    base: PrimExpr
+    stride: PrimExpr
+    lanes: int
+
+    def __init__(self, base: Any, stride: Any, lanes: Any, span: Span | None = None) -> None:
+        base, stride = PrimExpr._build.match_types(base, stride)
+        self._set(base, stride, int(lanes), span)
+
+    def _derive(self) -> None:
+        self.dtype = self.base.dtype.with_lanes(self.lanes * self.base.dtype.lanes)
+
+
+class Broadcast(PrimExpr):
+    """The vector of `lanes` copies of `value`."""
+
+    value: PrimExpr
+    lanes: int
+
+    def __init__(self, value: Any, lanes: Any, span: Span | None = None) -> None:
+        self._set(PrimExpr._build.convert(value), int(lanes), span)
+
+    def _derive(self) -> None:
+        self.dtype = self.value.dtype.with_lanes(self.lanes * self.value.dtype.lanes)
+
+
+class Shuffle(PrimExpr):
+    """The lanes `indices` of the concatenated `vectors`."""
+
+    vectors: tuple[PrimExpr, ...]
+    indices: tuple[PrimExpr, ...]
+
+    def __init__(self, vectors: Any, indices: Any, span: Span | None = None) -> None:
+        convert = PrimExpr._build.convert
+        self._set(tuple(vectors), tuple(convert(i) for i in indices), span)
+
+    def _derive(self) -> None:
+        self.dtype = self.vectors[0].dtype.with_lanes(len(self.indices))
+
+
+class Let(PrimExpr):
+    """`body` with `var` standing for `value`."""
+
+    var: Var = define()
+    value: PrimExpr
+    body: PrimExpr
+
+    def _derive(self) -> None:
+        self.dtype = self.body.dtype
+
+
+class Call(PrimExpr):
+    """A call of an intrinsic (`op` an `Op` such as tir.exp) or of a function (a `GlobalVar`)."""
+
+    dtype: DataType
+    op: Op | BaseExpr
+    args: tuple[Any, ...]
+
+    def __init__(self, dtype: Any, op: Any, args: Any, span: Span | None = None) -> None:
+        build = PrimExpr._build
+        if isinstance(op, str):
+            op = build.get_op(op)
+        self._set(DataType(dtype), op, tuple(build.convert(a) for a in args), span)
+
+
+BOOL, HANDLE = DataType("bool"), DataType("handle")
+
+
+def int_min(dtype: DataType) -> int:
+    """The least value of an integer type."""
+    return -(1 << (dtype.bits - 1)) if dtype.is_int else 0
+
+
+def int_max(dtype: DataType) -> int:
+    """The greatest value of an integer type."""
+    if dtype.is_bool:
+        return 1
+    return (1 << (dtype.bits - (1 if dtype.is_int else 0))) - 1

@@ -1,0 +1,486 @@
+"""Builders of primitive expressions: type matching and constant folding.
+
+`add(x, 0)` is `x` and `add(2, 3)` is a literal, as everywhere in this field; integers fold
+exactly, floats fold in double precision rounded to their type.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import explain
+from . import prim_expr as pe
+from .dtype import DataType, numpy_dtype
+from .node import Node
+from .op import Op
+from .prim_expr import FloatImm, IntImm, PrimExpr
+
+INT32, INT64, FLOAT32 = DataType("int32"), DataType("int64"), DataType("float32")
+
+
+def get_op(name: str) -> Op:
+    """The operator of that name."""
+    return Op.get(name)
+
+
+def const(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
+    """A literal of `dtype` (by default bool, int32 or float32 after the Python kind).
+
+    A vector dtype gives a broadcast. Raises ValueError when the value does not fit.
+    """
+    if isinstance(value, PrimExpr):
+        return value if dtype is None else cast(dtype, value)
+    if isinstance(value, np.generic):
+        dtype = dtype or value.dtype.name
+        value = value.item()
+    if dtype is None:
+        dtype = _default_dtype(value)
+    dtype = DataType(dtype)
+    if dtype.lanes > 1:
+        return pe.Broadcast(const(value, dtype.element), dtype.lanes)
+    if dtype.is_float:
+        return FloatImm(dtype, _round_float(float(value), dtype), span)
+    if dtype.is_handle:
+        return pe.Cast(dtype, IntImm("int64", int(value)), span)
+    return IntImm(dtype, _wrap(int(value), dtype), span)
+
+
+def _default_dtype(value: Any) -> DataType:
+    if isinstance(value, bool):
+        return pe.BOOL
+    if isinstance(value, int):
+        return INT32 if -(2**31) <= value < 2**31 else INT64
+    if isinstance(value, float):
+        return FLOAT32
+    what = "no literal can be made of this value"
+    hint = "give a number, a bool, a string or an expression"
+    raise TypeError(explain(what, got=f"{value!r} of type {type(value).__name__}", instead=hint))
+
+
+def convert(value: Any) -> Any:
+    """Python values to expressions; nodes and None stay; IterVars become their variable."""
+    if isinstance(value, PrimExpr):
+        return value.var if isinstance(value, pe.IterVar) else value
+    if value is None or isinstance(value, Node):
+        return value
+    if isinstance(value, str):
+        return pe.StringImm(str(value))
+    as_expr = getattr(value, "asobject", None)  # te tensors slices and other wrappers
+    if as_expr is not None:
+        return as_expr()
+    return const(value)
+
+
+def _wrap(value: int, dtype: DataType) -> int:
+    """Two's complement wrap-around to the width of `dtype`."""
+    if dtype.is_bool:
+        return int(bool(value))
+    value &= (1 << dtype.bits) - 1
+    if dtype.is_int and value >> (dtype.bits - 1):
+        value -= 1 << dtype.bits
+    return value
+
+
+def _round_float(value: float, dtype: DataType) -> float:
+    if dtype.bits == 64 or not math.isfinite(value):
+        return value
+    if dtype.base == "float32" and abs(value) <= 1e38:
+        # A literal keeps its decimal digits (0.1 stays 0.1); its bits are float32's.
+        return value
+    with np.errstate(over="ignore"):
+        return float(np.asarray(value).astype(numpy_dtype(dtype)))
+
+
+def _is_literal(value: Any) -> bool:
+    return isinstance(value, (int, float, np.generic)) and not isinstance(value, Node)
+
+
+def convert_pair(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
+    """Both as expressions; a Python literal takes the other's type."""
+    if _is_literal(a) and isinstance(b, PrimExpr):
+        b = convert(b)
+        return _literal_like(a, b), b
+    if _is_literal(b) and isinstance(a, PrimExpr):
+        a = convert(a)
+        return a, _literal_like(b, a)
+    return convert(a), convert(b)
+
+
+def _literal_like(value: Any, other: PrimExpr) -> PrimExpr:
+    dtype = other.dtype
+    fractional = isinstance(value, (float, np.floating)) and not dtype.is_float
+    if fractional or dtype.is_handle or (dtype.is_bool and not isinstance(value, (bool, np.bool_))):
+        return convert(value)
+    return const(value, dtype)
+
+
+def match_types(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
+    """Both as expressions of one type: vectors win over scalars, floats over integers, the
+    wider over the narrower, signed over unsigned of the same width."""
+    a, b = convert_pair(a, b)
+    if a.dtype == b.dtype:
+        return a, b
+    la, lb = a.dtype.lanes, b.dtype.lanes
+    if la != lb:
+        if la == 1:
+            a = pe.Broadcast(a, lb)
+        elif lb == 1:
+            b = pe.Broadcast(b, la)
+        else:
+            raise TypeError(explain("vectors of different lengths", got=f"{a.dtype} and {b.dtype}"))
+    if a.dtype == b.dtype:
+        return a, b
+    target = _wider(a.dtype, b.dtype).with_lanes(max(la, lb))
+    return cast(target, a), cast(target, b)
+
+
+def _wider(a: DataType, b: DataType) -> DataType:
+    if a.is_float != b.is_float:
+        return a.element if a.is_float else b.element
+    if a.bits != b.bits or a.is_bool != b.is_bool:
+        if a.is_bool:
+            return b.element
+        if b.is_bool:
+            return a.element
+        return a.element if a.bits > b.bits else b.element
+    return a.element if a.is_int or a.is_float else b.element
+
+
+def cast(dtype: Any, value: Any, span: Any = None) -> PrimExpr:
+    """Convert `value`; the same type gives it back, a literal is folded."""
+    dtype, value = DataType(dtype), convert(value)
+    if value.dtype == dtype:
+        return value
+    if dtype.lanes != value.dtype.lanes:
+        if value.dtype.lanes == 1:
+            return pe.Broadcast(cast(dtype.element, value), dtype.lanes)
+        raise TypeError(explain("cannot cast between lengths", got=f"{value.dtype} to {dtype}"))
+    if isinstance(value, pe.Broadcast):
+        return pe.Broadcast(cast(dtype.element, value.value), value.lanes)
+    if isinstance(value, IntImm) and not dtype.is_handle:
+        return const(value.value, dtype)
+    if isinstance(value, FloatImm) and dtype.is_float:
+        return const(value.value, dtype)
+    if isinstance(value, FloatImm) and dtype.is_integer and math.isfinite(value.value):
+        return const(int(value.value), dtype)
+    return pe.Cast(dtype, value, span)
+
+
+def _literal(expr: PrimExpr) -> Any:
+    return expr.value if type(expr) is IntImm or type(expr) is FloatImm else None
+
+
+def trunc_div(a: int, b: int) -> int:
+    """Integer division rounded toward zero."""
+    q = abs(a) // abs(b)
+    return q if (a >= 0) == (b >= 0) else -q
+
+
+def _fold_div(x: Any, y: Any) -> Any:
+    if isinstance(x, int):
+        return None if y == 0 else trunc_div(x, y)
+    return x / y if y else None
+
+
+_FOLD: dict[type, Callable[[Any, Any], Any]] = {
+    pe.Add: lambda x, y: x + y,
+    pe.Sub: lambda x, y: x - y,
+    pe.Mul: lambda x, y: x * y,
+    pe.Div: _fold_div,
+    pe.Mod: lambda x, y: x - trunc_div(x, y) * y if y else None,
+    pe.FloorDiv: lambda x, y: x // y if y else None,
+    pe.FloorMod: lambda x, y: x % y if y else None,
+    pe.Min: min,
+    pe.Max: max,
+    pe.LT: lambda x, y: x < y,
+    pe.LE: lambda x, y: x <= y,
+    pe.GT: lambda x, y: x > y,
+    pe.GE: lambda x, y: x >= y,
+    pe.EQ: lambda x, y: x == y,
+    pe.NE: lambda x, y: x != y,
+}
+
+
+def fold_binary(kind: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+    """The folded value of `kind(a, b)` for operands of one type, or None."""
+    x, y = _literal(a), _literal(b)
+    if x is None and y is None:
+        return a if kind in (pe.Min, pe.Max) and a is b else None
+    if x is not None and y is not None:
+        value = _FOLD[kind](x, y)
+        if value is None:
+            return None
+        return const(value, pe.BOOL if issubclass(kind, pe.CmpExpr) else a.dtype)
+    return _fold_identity(kind, a, b, x, y)
+
+
+def _fold_identity(kind: type, a: PrimExpr, b: PrimExpr, x: Any, y: Any) -> PrimExpr | None:
+    if kind is pe.Add:
+        return b if x == 0 else a if y == 0 else None
+    if kind is pe.Sub:
+        return a if y == 0 else None
+    if kind is pe.Mul:
+        if x == 1 or y == 1:
+            return b if x == 1 else a
+        zero = (x == 0 or y == 0) and a.dtype.is_integer
+        return const(0, a.dtype) if zero else None
+    if kind in (pe.Div, pe.FloorDiv):
+        if y == 1:
+            return a
+        return a if x == 0 and a.dtype.is_integer else None
+    if kind in (pe.Mod, pe.FloorMod):
+        if y == 1 and a.dtype.is_integer:
+            return const(0, a.dtype)
+        return a if x == 0 and a.dtype.is_integer else None
+    return None
+
+
+def _binary(kind: type, a: Any, b: Any, span: Any = None) -> PrimExpr:
+    a, b = match_types(a, b)
+    folded = fold_binary(kind, a, b)
+    return kind._make(a, b, span=span) if folded is None else folded
+
+
+def add(lhs: Any, rhs: Any, span: Any = None) -> PrimExpr:
+    """lhs + rhs"""
+    return _binary(pe.Add, lhs, rhs, span)
+
+
+def subtract(lhs: Any, rhs: Any, span: Any = None) -> PrimExpr:
+    """lhs - rhs"""
+    return _binary(pe.Sub, lhs, rhs, span)
+
+
+def multiply(lhs: Any, rhs: Any, span: Any = None) -> PrimExpr:
+    """lhs * rhs"""
+    return _binary(pe.Mul, lhs, rhs, span)
+
+
+def div(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a / b: floats divide, integers round toward zero (use floordiv for shapes)."""
+    a, b = match_types(a, b)
+    _check_divisor(b)
+    return _binary(pe.Div, a, b, span)
+
+
+def _check_divisor(b: PrimExpr) -> None:
+    if isinstance(b, IntImm) and b.value == 0:
+        raise ZeroDivisionError(explain("division by the literal 0"))
+
+
+def _integers(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
+    a, b = match_types(a, b)
+    if not a.dtype.is_integer:
+        what, hint = f"{name} is for integers", "use div, or floor the quotient"
+        raise TypeError(explain(what, got=str(a.dtype), instead=hint))
+    _check_divisor(b)
+    return a, b
+
+
+def truncdiv(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a / b on integers, rounded toward zero."""
+    return _binary(pe.Div, *_integers("truncdiv", a, b), span)
+
+
+def truncmod(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """Remainder of truncdiv."""
+    return _binary(pe.Mod, *_integers("truncmod", a, b), span)
+
+
+def floordiv(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a // b on integers, rounded toward minus infinity; on floats floor(a / b)."""
+    a, b = match_types(a, b)
+    if a.dtype.is_float:
+        return pe.Call(a.dtype, "tir.floor", [div(a, b)], span)
+    return _binary(pe.FloorDiv, *_integers("floordiv", a, b), span)
+
+
+def floormod(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a % b on integers, with the sign of b; on floats a - floor(a / b) * b."""
+    a, b = match_types(a, b)
+    if a.dtype.is_float:
+        return subtract(a, multiply(floordiv(a, b), b))
+    return _binary(pe.FloorMod, *_integers("floormod", a, b), span)
+
+
+def indexdiv(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """Division of two non-negative indices."""
+    return floordiv(a, b, span)
+
+
+def indexmod(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """Remainder of two non-negative indices."""
+    return floormod(a, b, span)
+
+
+def ceildiv(lhs: Any, rhs: Any, span: Any = None) -> PrimExpr:
+    """Integer division rounded up."""
+    lhs, rhs = match_types(lhs, rhs)
+    return floordiv(add(lhs, subtract(rhs, 1)), rhs, span)
+
+
+def minimum(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """The smaller of two values."""
+    return _binary(pe.Min, a, b, span)
+
+
+def maximum(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """The larger of two values."""
+    return _binary(pe.Max, a, b, span)
+
+
+def neg(x: Any, span: Any = None) -> PrimExpr:
+    """-x: a folded literal, else x * -1 as TVM prints it."""
+    x = convert(x)
+    value = _literal(x)
+    if value is not None:
+        return const(-value, x.dtype)
+    return multiply(x, const(-1, x.dtype), span)
+
+
+def less(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a < b"""
+    return _binary(pe.LT, a, b, span)
+
+
+def less_equal(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a <= b"""
+    return _binary(pe.LE, a, b, span)
+
+
+def greater(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a > b"""
+    return _binary(pe.GT, a, b, span)
+
+
+def greater_equal(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a >= b"""
+    return _binary(pe.GE, a, b, span)
+
+
+def equal(a: Any, b: Any, span: Any = None) -> Any:
+    """a == b. Never folded away to a Python bool; the `EQ` node's truth value is identity."""
+    try:
+        a, b = match_types(a, b)
+    except (TypeError, AttributeError):
+        return False
+    return pe.EQ._make(a, b, span=span)
+
+
+def not_equal(a: Any, b: Any, span: Any = None) -> Any:
+    """a != b"""
+    try:
+        a, b = match_types(a, b)
+    except (TypeError, AttributeError):
+        return True
+    return pe.NE._make(a, b, span=span)
+
+
+def _boolean(name: str, *values: Any) -> list[PrimExpr]:
+    made = [convert(v) for v in values]
+    for value in made:
+        if not value.dtype.is_bool:
+            what = f"{name} needs boolean operands"
+            raise TypeError(explain(what, got=str(value.dtype), instead="compare with 0 first"))
+    return made
+
+
+def logical_and(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a and b on booleans."""
+    a, b = _boolean("And", a, b)
+    if isinstance(a, IntImm):
+        return b if a.value else a
+    if isinstance(b, IntImm):
+        return a if b.value else b
+    return pe.And._make(*match_types(a, b), span=span)
+
+
+def logical_or(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a or b on booleans."""
+    a, b = _boolean("Or", a, b)
+    if isinstance(a, IntImm):
+        return a if a.value else b
+    if isinstance(b, IntImm):
+        return b if b.value else a
+    return pe.Or._make(*match_types(a, b), span=span)
+
+
+def logical_not(a: Any, span: Any = None) -> PrimExpr:
+    """not a on booleans."""
+    (a,) = _boolean("Not", a)
+    return const(not a.value, a.dtype) if isinstance(a, IntImm) else pe.Not._make(a, span=span)
+
+
+def _bitwise(name: str, fold: Callable[[int, int], int], a: Any, b: Any, span: Any) -> PrimExpr:
+    a, b = match_types(a, b)
+    if not a.dtype.is_integer:
+        raise TypeError(explain(f"{name} is for integers", got=str(a.dtype)))
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return const(fold(a.value, b.value), a.dtype)
+    return pe.Call(a.dtype, f"tir.{name}", [a, b], span)
+
+
+def shift_left(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a << b"""
+    return _bitwise("shift_left", lambda x, y: x << y, a, b, span)
+
+
+def shift_right(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a >> b, keeping the sign of signed integers."""
+    return _bitwise("shift_right", lambda x, y: x >> y, a, b, span)
+
+
+def bitwise_and(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a & b; on booleans the same as `And`."""
+    return _bitwise("bitwise_and", lambda x, y: x & y, a, b, span)
+
+
+def bitwise_or(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a | b"""
+    return _bitwise("bitwise_or", lambda x, y: x | y, a, b, span)
+
+
+def bitwise_xor(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """a ^ b"""
+    return _bitwise("bitwise_xor", lambda x, y: x ^ y, a, b, span)
+
+
+def bitwise_not(a: Any, span: Any = None) -> PrimExpr:
+    """~a"""
+    a = convert(a)
+    if isinstance(a, IntImm) and not a.dtype.is_bool:
+        return const(~a.value, a.dtype)
+    return pe.Call(a.dtype, "tir.bitwise_not", [a], span)
+
+
+def min_value(dtype: Any) -> PrimExpr:
+    """The least value of a type (for floats the least finite one)."""
+    dtype = DataType(dtype)
+    if dtype.is_float:
+        return FloatImm(dtype, -_float_max(dtype))
+    return IntImm(dtype, pe.int_min(dtype))
+
+
+def max_value(dtype: Any) -> PrimExpr:
+    """The greatest value of a type (for floats the greatest finite one)."""
+    dtype = DataType(dtype)
+    if dtype.is_float:
+        return FloatImm(dtype, _float_max(dtype))
+    return IntImm(dtype, pe.int_max(dtype))
+
+
+def _float_max(dtype: DataType) -> float:
+    kind = numpy_dtype(dtype)
+    if dtype.code == "float":
+        return float(np.finfo(kind).max)
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(kind).max)
+
+
+PrimExpr._build = sys.modules[__name__]

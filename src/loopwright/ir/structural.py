@@ -1,0 +1,226 @@
+"""Structural equality and hash: same meaning, whatever the variables are called.
+
+Read from the field table: a `def` field binds the variables in it (one to one, both ways), a
+`use` field compares, an `ignore` field does not count. A class with `bound_by_identity = True`
+(variables, buffers) stands for itself: two of them are equal when a definition bound one to the
+other. A first difference is named by its path.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import explain
+from .node import DEF, IGNORE, Node
+
+
+class _Mismatch(Exception):
+    def __init__(self, path: str, lhs: Any, rhs: Any, why: str) -> None:
+        self.path, self.lhs, self.rhs, self.why = path, lhs, rhs, why
+
+
+def _number(value: Any) -> Any:
+    """An attribute's plain value: IntImm, bool and int compare alike, and so do strings."""
+    literal = getattr(value, "attr_literal", None)
+    return value if literal is None else literal
+
+
+class _Comparer:
+    def __init__(self, map_free_vars: bool) -> None:
+        self.map_free_vars = map_free_vars
+        self.forward: dict[int, Any] = {}
+        self.backward: dict[int, Any] = {}
+        self.keep: list[Any] = []
+
+    def fail(self, path: str, a: Any, b: Any, why: str) -> None:
+        raise _Mismatch(path, a, b, why)
+
+    def compare(self, a: Any, b: Any, path: str, defining: bool) -> None:
+        if isinstance(a, Node) and isinstance(b, Node):
+            if a.bound_by_identity if hasattr(a, "bound_by_identity") else False:
+                self.bound(a, b, path, defining)
+            elif type(a) is not type(b):
+                self.fail(path, a, b, "different kinds of node")
+            else:
+                special = getattr(a, "structural_compare", None)
+                if special is not None:
+                    special(b, self, path, defining)
+                elif a is not b or not self.closed(a):
+                    self.fields(a, b, path, defining)
+            return
+        self.plain(a, b, path, defining)
+
+    def closed(self, node: Node) -> bool:
+        """Whether a shared object may be taken as equal to itself: no variable in it is bound."""
+        return not self.forward or not node.__fields__
+
+    def fields(self, a: Node, b: Node, path: str, defining: bool) -> None:
+        for f in a.__fields__:
+            if f.role is not IGNORE:
+                sub = f"{path}.{f.name}"
+                va, vb = getattr(a, f.name), getattr(b, f.name)
+                self.compare(va, vb, sub, defining or f.role is DEF)
+
+    def bound(self, a: Any, b: Any, path: str, defining: bool) -> None:
+        known = self.forward.get(id(a))
+        if known is not None or id(b) in self.backward:
+            if known is not b:
+                self.fail(path, a, b, "bound to another variable")
+            return
+        if a is b and not defining and not self.map_free_vars:
+            return
+        if type(a) is not type(b):
+            self.fail(path, a, b, "different kinds of variable")
+        free = getattr(a, "compare_when_free", False)
+        if not (defining or self.map_free_vars or free):
+            self.fail(path, a, b, "free variables that are not the same object")
+        self.fields(a, b, path, defining)
+        self.forward[id(a)] = b
+        self.backward[id(b)] = a
+        self.keep += [a, b]
+
+    def plain(self, a: Any, b: Any, path: str, defining: bool) -> None:
+        if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+            if len(a) != len(b):
+                self.fail(path, a, b, f"{len(a)} items against {len(b)}")
+            for i, (x, y) in enumerate(zip(a, b, strict=True)):
+                self.compare(x, y, f"{path}[{i}]", defining)
+        elif isinstance(a, dict) and isinstance(b, dict):
+            self.dicts(a, b, path, defining)
+        elif isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+            if a.dtype != b.dtype or a.shape != b.shape or a.tobytes() != b.tobytes():
+                self.fail(path, a, b, "different arrays")
+        else:
+            x, y = _number(a), _number(b)
+            both_nan = isinstance(x, float) and isinstance(y, float) and x != x and y != y
+            if isinstance(x, Node) or isinstance(y, Node):
+                self.fail(path, a, b, "different kinds of value")
+            if not both_nan and x != y:
+                self.fail(path, a, b, "different values")
+            if isinstance(x, float) and isinstance(y, float) and not both_nan:
+                if math.copysign(1.0, x) != math.copysign(1.0, y):
+                    self.fail(path, a, b, "different values")
+
+    def dicts(self, a: dict[Any, Any], b: dict[Any, Any], path: str, defining: bool) -> None:
+        if all(isinstance(k, Node) for k in (*a, *b)):
+            self.node_keyed(a, b, path, defining)
+            return
+        for key in (*a, *(k for k in b if k not in a)):
+            if key not in a or key not in b:
+                side = "left" if key not in a else "right"
+                self.fail(f"{path}[{key!r}]", a.get(key), b.get(key), f"missing on the {side}")
+            self.compare(a[key], b[key], f"{path}[{key!r}]", defining)
+
+    def node_keyed(self, a: dict[Any, Any], b: dict[Any, Any], path: str, defining: bool) -> None:
+        """Keys are variables that are already bound (a buffer map), or compare in order."""
+        if len(a) != len(b):
+            self.fail(path, a, b, f"{len(a)} entries against {len(b)}")
+        rest = dict(b)
+        for key, value in a.items():
+            other = self.forward.get(id(key), key)
+            if other not in rest:
+                other = next(iter(rest))
+                self.compare(key, other, f"{path}.key", defining)
+            self.compare(value, rest.pop(other), f"{path}[{key}]", defining)
+
+
+def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
+    """Whether two nodes (or lists, dicts of them) have the same structure.
+
+    map_free_vars: let variables that neither side defines be matched one to one.
+    """
+    return first_mismatch(lhs, rhs, map_free_vars) is None
+
+
+def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> tuple[str, Any, Any] | None:
+    """(path, left, right) of the first difference, or None."""
+    try:
+        _Comparer(map_free_vars).compare(lhs, rhs, "<root>", map_free_vars)
+    except _Mismatch as found:
+        return (found.path, found.lhs, found.rhs)
+    return None
+
+
+def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
+    """Raise ValueError naming the path of the first difference and both sides there."""
+    try:
+        _Comparer(map_free_vars).compare(lhs, rhs, "<root>", map_free_vars)
+    except _Mismatch as found:
+        text = f"left:  {found.lhs}\n       right: {found.rhs}"
+        what = f"StructuralEqual check failed at {found.path}: {found.why}"
+        raise ValueError(explain(what, got=text)) from None
+
+
+class _Hasher:
+    def __init__(self, map_free_vars: bool) -> None:
+        self.map_free_vars = map_free_vars
+        self.index: dict[int, int] = {}
+        self.keep: list[Any] = []
+
+    def hash(self, value: Any, defining: bool) -> int:
+        if isinstance(value, Node):
+            if getattr(value, "bound_by_identity", False):
+                return self.bound(value, defining)
+            special = getattr(value, "structural_hash", None)
+            if special is not None:
+                return special(self, defining)
+            return self.fields(value, defining)
+        if isinstance(value, (tuple, list)):
+            return hash((len(value), *[self.hash(item, defining) for item in value]))
+        if isinstance(value, dict):
+            if all(isinstance(k, Node) for k in value):
+                items = [(self.hash(k, defining), self.hash(v, defining)) for k, v in value.items()]
+                return hash(tuple(items))
+            items = [(str(k), self.hash(v, defining)) for k, v in value.items()]
+            return hash(tuple(sorted(items)))
+        if isinstance(value, np.ndarray):
+            return hash((str(value.dtype), value.shape, value.tobytes()))
+        value = _number(value)
+        return hash("nan") if value != value else hash(value)
+
+    def fields(self, node: Node, defining: bool) -> int:
+        parts: list[Any] = [type(node).node_key]
+        for f in node.__fields__:
+            if f.role is not IGNORE:
+                parts.append(self.hash(getattr(node, f.name), defining or f.role is DEF))
+        return hash(tuple(parts))
+
+    def bound(self, var: Any, defining: bool) -> int:
+        known = self.index.get(id(var))
+        if known is not None:
+            return hash(("var", known))
+        free = getattr(var, "compare_when_free", False)
+        if defining or self.map_free_vars or free:
+            value = self.fields(var, defining)
+            self.index[id(var)] = len(self.index)
+            self.keep.append(var)
+            return value
+        return hash(("free", id(var)))
+
+
+def structural_hash(node: Any, map_free_vars: bool = False) -> int:
+    """A hash that is equal for structurally equal nodes, within one process."""
+    return _Hasher(map_free_vars).hash(node, map_free_vars)
+
+
+class StructuralKey:
+    """Wraps a node so that dicts compare it structurally."""
+
+    __slots__ = ("_hash", "node")
+
+    def __init__(self, node: Any, map_free_vars: bool = True) -> None:
+        self.node = node
+        self._hash = structural_hash(node, map_free_vars)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, StructuralKey)
+            and self._hash == other._hash
+            and structural_equal(self.node, other.node, map_free_vars=True)
+        )

@@ -1,0 +1,592 @@
+"""Graph expressions.
+
+Every expression has `struct_info`, filled by the normalizer (`BlockBuilder.normalize`) where the
+constructor cannot know it. A rebuilt node starts without; the one who rebuilds normalizes again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..base.errors import explain
+from ..base.span import Span
+from ..ir.dtype import DataType, numpy_dtype
+from ..ir.expr import DictAttrs, GlobalVar, RelaxExpr
+from ..ir.function import BaseFunc, as_attrs
+from ..ir.node import Node, define, field, ignore
+from ..ir.op import Op
+from ..ir.prim_expr import PrimExpr
+from ..ir.prim_op import convert
+from ..runtime.tensor import Tensor, tensor
+from . import struct_info as _si
+from .struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+    shape_dim,
+)
+
+
+class Expr(RelaxExpr):
+    """Root of Relax expressions. Python operators build Relax operators."""
+
+    __slots__ = ()
+
+    # `ops/`, which lies above, installs the builders of the operators used here.
+    _build: ClassVar[dict[str, Any]] = {}
+
+    @property
+    def checked_type(self) -> Any:
+        """TVM's older name for `struct_info`."""
+        return self.struct_info
+
+    def _update_struct_info(self, info: StructInfo | None) -> None:
+        """Fill in what the normalizer inferred."""
+        self.struct_info = info  # type: ignore[misc]
+
+    def with_struct_info(self, info: StructInfo | None) -> Any:
+        """This expression, its struct info set if it had none."""
+        if self.struct_info is None:
+            self._update_struct_info(info)
+        return self
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._binary("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._binary("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary("divide", other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._binary("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._binary("floor_divide", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._binary("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._binary("mod", other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return self._binary("power", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._binary("power", other, self)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._binary("less", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._binary("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._binary("greater", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._binary("greater_equal", self, other)
+
+    def __neg__(self) -> Any:
+        return self._build["negative"](self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return self._binary("matmul", self, other)
+
+    def astype(self, dtype: str) -> Any:
+        """Cast to `dtype`."""
+        return self._build["astype"](self, dtype)
+
+    def __call__(self, *args: Any, attrs: dict[str, Any] | None = None) -> Call:
+        return Call(self, args, attrs)
+
+    def __getitem__(self, index: int) -> Any:
+        if not isinstance(index, int):
+            what = "an expression is indexed by a Python int (a tuple's field)"
+            raise TypeError(explain(what, got=repr(index), instead="use R.strided_slice or R.take"))
+        if isinstance(self, Tuple):
+            return self.fields[index]
+        info = self.struct_info
+        if isinstance(info, TupleStructInfo) and not -len(info.fields) <= index < len(info.fields):
+            raise IndexError(f"tuple index {index} out of range for {len(info.fields)} fields")
+        return TupleGetItem(self, index)
+
+    def __iter__(self) -> Any:
+        info = self.struct_info
+        if not isinstance(info, TupleStructInfo):
+            what = "only a tuple of known length can be unpacked"
+            raise TypeError(explain(what, got=str(info)))
+        return iter([TupleGetItem(self, i) for i in range(len(info.fields))])
+
+    def _binary(self, name: str, a: Any, b: Any) -> Any:
+        return self._build[name](_literal_like(a, b), _literal_like(b, a))
+
+
+ExprWithOp = Expr
+
+
+def _literal_like(value: Any, other: Any) -> Any:
+    """A Python number as a constant of the other operand's dtype."""
+    if isinstance(value, (int, float, np.ndarray, np.generic)):
+        dtype = getattr(getattr(other, "struct_info", None), "dtype", None)
+        known = dtype is not None and not DataType(dtype).is_void
+        return const(value, str(dtype) if known else None)
+    return value
+
+
+class Id(Node):
+    """A variable's identity; the variables of one binding share it."""
+
+    name_hint: str = ignore("")
+    bound_by_identity: ClassVar[bool] = True
+
+
+class Var(Expr):
+    """A variable of the graph. Each object is its own variable."""
+
+    name_hint: str = ignore()
+    struct_info_annotation: StructInfo | None = field(None)
+    bound_by_identity: ClassVar[bool] = True
+    __slots__ = ("_vid",)
+
+    def __init__(
+        self, name_hint: Any, struct_info: StructInfo | None = None, span: Span | None = None
+    ) -> None:
+        name = name_hint.name_hint if isinstance(name_hint, Id) else name_hint
+        self._set(name, as_struct_info(struct_info), span)
+        if isinstance(name_hint, Id):
+            self._vid = name_hint
+
+    def _derive(self) -> None:
+        self.struct_info = self.struct_info_annotation  # type: ignore[misc]
+
+    def _update_struct_info(self, info: StructInfo | None) -> None:
+        self.struct_info = info  # type: ignore[misc]
+        self.struct_info_annotation = info
+
+    @property
+    def vid(self) -> Id:
+        """The variable's identity."""
+        vid = getattr(self, "_vid", None)
+        if vid is None:
+            vid = self._vid = Id(self.name_hint)
+        return vid
+
+
+class DataflowVar(Var):
+    """A variable that is seen only inside its dataflow block."""
+
+    __slots__ = ()
+
+
+class Call(Expr):
+    """A call of an operator, a function, a global function or an external one.
+
+    `sinfo_args` describe the output where the callee does not (call_tir, packed functions).
+    """
+
+    op: Any
+    args: tuple[Any, ...]
+    attrs: Any = field(None)
+    sinfo_args: tuple[StructInfo, ...] = field(())
+
+    def __init__(
+        self,
+        op: Any,
+        args: Any,
+        attrs: Any = None,
+        sinfo_args: Any = None,
+        span: Span | None = None,
+    ) -> None:
+        if isinstance(attrs, dict):
+            attrs = as_attrs(attrs)
+        infos = sinfo_args or ()
+        infos = (infos,) if isinstance(infos, StructInfo) else tuple(infos)
+        self._set(op, tuple(as_expr(a) for a in args), attrs, infos, span)
+
+
+class If(Expr):
+    """`true_branch` or `false_branch`, by a 0-d bool tensor."""
+
+    cond: Expr
+    true_branch: Any
+    false_branch: Any
+
+    def __init__(
+        self, cond: Expr, true_branch: Any, false_branch: Any, span: Span | None = None
+    ) -> None:
+        self._set(cond, as_seq(true_branch), as_seq(false_branch), span)
+
+
+class Tuple(Expr):
+    """A tuple of expressions."""
+
+    fields: tuple[Any, ...]
+
+    def __init__(self, fields: Any, span: Span | None = None) -> None:
+        self._set(tuple(as_expr(f) for f in fields), span)
+
+    def _derive(self) -> None:
+        infos = [f.struct_info for f in self.fields]
+        known = all(i is not None for i in infos)
+        self.struct_info = TupleStructInfo(infos) if known else None  # type: ignore[misc]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+class TupleGetItem(Expr):
+    """A field of a tuple."""
+
+    tuple_value: Expr
+    index: int
+
+    def __init__(self, tuple_value: Expr, index: int, span: Span | None = None) -> None:
+        info = tuple_value.struct_info
+        if isinstance(info, TupleStructInfo):
+            if not -len(info.fields) <= index < len(info.fields):
+                what = "tuple index out of range"
+                raise IndexError(explain(what, got=f"{index} of {len(info.fields)} fields"))
+            index %= len(info.fields)
+        self._set(tuple_value, index, span)
+
+    def _derive(self) -> None:
+        info = self.tuple_value.struct_info
+        known = isinstance(info, TupleStructInfo)
+        self.struct_info = info.fields[self.index] if known else None  # type: ignore[misc]
+
+
+class ShapeExpr(Expr):
+    """A shape given by its dimensions."""
+
+    values: tuple[PrimExpr, ...]
+
+    def __init__(self, values: Any, span: Span | None = None) -> None:
+        self._set(tuple(shape_dim(v) for v in values), span)
+
+    def _derive(self) -> None:
+        self.struct_info = ShapeStructInfo(self.values)  # type: ignore[misc]
+
+    def __getitem__(self, index: int) -> PrimExpr:  # type: ignore[override]
+        return self.values[index]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def make_shape(shape: Any) -> ShapeExpr:
+    """A ShapeExpr from a list of dimensions."""
+    if not isinstance(shape, (list, tuple)):
+        raise TypeError(explain("a shape is a list of dimensions", got=repr(shape)))
+    return ShapeExpr(shape)
+
+
+class Constant(Expr):
+    """A constant tensor; `data` is a `runtime.Tensor` whose memory nobody writes."""
+
+    data: Tensor
+
+    def __init__(
+        self, data: Any, struct_info: StructInfo | None = None, span: Span | None = None
+    ) -> None:
+        self._set(data if isinstance(data, Tensor) else tensor(data), span)
+        if struct_info is not None:
+            self._update_struct_info(struct_info)
+
+    def _derive(self) -> None:
+        info = TensorStructInfo(self.data.shape, self.data.dtype)
+        self.struct_info = info  # type: ignore[misc]
+
+    def structural_compare(self, other: Constant, comparer: Any, path: str, _: bool) -> None:
+        """By dtype, shape and every byte."""
+        if self.data is not other.data:
+            a, b = self.data.numpy(), other.data.numpy()
+            comparer.compare(a, b, f"{path}.data", False)
+        comparer.compare(self.struct_info, other.struct_info, f"{path}.struct_info", False)
+
+    def structural_hash(self, hasher: Any, _: bool) -> int:
+        """By dtype, shape and the first bytes."""
+        array = self.data.numpy()
+        head = np.ascontiguousarray(array).reshape(-1)[:64].tobytes()
+        return hash((str(self.data.dtype), array.shape, head))
+
+
+class PrimValue(Expr):
+    """A scalar in the graph."""
+
+    value: PrimExpr
+
+    def __init__(self, value: Any, span: Span | None = None) -> None:
+        made = convert(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            made = shape_dim(value)
+        self._set(made, span)
+
+    def _derive(self) -> None:
+        self.struct_info = PrimStructInfo(value=self.value)  # type: ignore[misc]
+
+
+class StringImm(Expr):
+    """A string in the graph."""
+
+    value: str
+
+    def _derive(self) -> None:
+        self.struct_info = ObjectStructInfo()  # type: ignore[misc]
+
+
+class DataTypeImm(Expr):
+    """A dtype in the graph."""
+
+    value: DataType
+
+    def __init__(self, value: Any, span: Span | None = None) -> None:
+        self._set(DataType(value), span)
+
+    def _derive(self) -> None:
+        self.struct_info = ObjectStructInfo()  # type: ignore[misc]
+
+
+class Binding(Node):
+    """Root of bindings."""
+
+    __slots__ = ()
+
+
+class VarBinding(Binding):
+    """`var = value`"""
+
+    var: Var = define()
+    value: Expr
+
+
+class MatchCast(Binding):
+    """`var` is `value`, checked at run time against `struct_info`, which may define variables."""
+
+    var: Var = define()
+    value: Expr
+    struct_info: StructInfo = define()
+
+    def structural_compare(self, other: MatchCast, comparer: Any, path: str, d: bool) -> None:
+        """The value is compared before the variables that the cast defines."""
+        comparer.compare(self.value, other.value, f"{path}.value", d)
+        comparer.compare(self.struct_info, other.struct_info, f"{path}.struct_info", True)
+        comparer.compare(self.var, other.var, f"{path}.var", True)
+
+
+class BindingBlock(Node):
+    """Bindings one after the other; may have side effects."""
+
+    bindings: tuple[Binding, ...]
+
+    def __init__(self, bindings: Any, span: Span | None = None) -> None:
+        self._set(tuple(bindings), span)
+
+
+class DataflowBlock(BindingBlock):
+    """Bindings without side effects or control flow."""
+
+    __slots__ = ()
+
+
+class SeqExpr(Expr):
+    """Blocks of bindings, then a result."""
+
+    blocks: tuple[BindingBlock, ...]
+    body: Expr
+
+    def __init__(self, blocks: Any, body: Any, span: Span | None = None) -> None:
+        self._set(tuple(blocks), as_expr(body), span)
+
+    def _derive(self) -> None:
+        self.struct_info = None  # type: ignore[misc]
+
+
+class Function(BaseFunc, Expr):
+    """A graph function. Symbolic dimensions in the parameters' struct infos are defined there."""
+
+    params: tuple[Var, ...] = define()
+    body: SeqExpr
+    ret_struct_info: StructInfo | None
+    is_pure: bool = field(True)
+    attrs: DictAttrs = field(default_factory=DictAttrs)
+
+    def __init__(
+        self,
+        params: Any,
+        body: Any,
+        ret_struct_info: StructInfo | None = None,
+        is_pure: bool = True,
+        attrs: Any = None,
+        span: Span | None = None,
+    ) -> None:
+        made = tuple(params)
+        for param in made:
+            if not isinstance(param, Var):
+                what = "a function's parameter is a relax.Var"
+                raise TypeError(explain(what, got=type(param).__name__))
+            if param.struct_info is None:
+                what = f"parameter {param.name_hint} has no struct info"
+                raise ValueError(explain(what, instead="give it one, e.g. R.Tensor((2, 3))"))
+        if ret_struct_info is None:
+            ret_struct_info = as_expr(body).struct_info
+        self._set(made, as_seq(body), ret_struct_info, bool(is_pure), as_attrs(attrs), span)
+
+    def _derive(self) -> None:
+        infos = [p.struct_info for p in self.params]
+        ret = self.ret_struct_info if self.ret_struct_info is not None else ObjectStructInfo()
+        self.struct_info = FuncStructInfo(infos, ret, self.is_pure)  # type: ignore[misc]
+
+    @staticmethod
+    def create_empty(
+        params: Any,
+        ret_struct_info: StructInfo,
+        is_pure: bool = True,
+        attrs: Any = None,
+        span: Span | None = None,
+    ) -> Function:
+        """A signature without a body (the parser declares functions by it before it reads them)."""
+        body = SeqExpr((), Tuple(()))
+        return Function._make(
+            tuple(params), body, ret_struct_info, is_pure, as_attrs(attrs), span=span
+        )
+
+
+class ExternFunc(BaseFunc, Expr):
+    """A function known by its name at run time."""
+
+    global_symbol: str
+    attrs: DictAttrs = ignore(default_factory=DictAttrs)
+
+    def __init__(
+        self, global_symbol: str, struct_info: StructInfo | None = None, span: Span | None = None
+    ) -> None:
+        self._set(str(global_symbol), DictAttrs(), span)
+        if struct_info is not None:
+            self._update_struct_info(struct_info)
+
+    def _derive(self) -> None:
+        info = FuncStructInfo.opaque_func(ret=ObjectStructInfo())
+        self.struct_info = info  # type: ignore[misc]
+
+
+def extern(name: str, struct_info: StructInfo | None = None, span: Span | None = None) -> Any:
+    """The external function `name`."""
+    return ExternFunc(name, struct_info, span)
+
+
+_DEFAULT_DTYPES = {"float64": "float32", "int64": "int32"}
+
+
+def const(value: Any, dtype: str | None = None) -> Constant:
+    """A constant from a number, a list, a numpy array or a Tensor.
+
+    Python numbers and lists become bool, int32 or float32 unless `dtype` says otherwise.
+    """
+    if isinstance(value, Tensor):
+        return Constant(value if dtype in (None, value.dtype) else value.numpy().astype(dtype))
+    array = np.asarray(value)
+    if dtype is not None:
+        array = array.astype(numpy_dtype(dtype))
+    elif not isinstance(value, (np.ndarray, np.generic)):
+        array = array.astype(_DEFAULT_DTYPES.get(array.dtype.name, array.dtype.name))
+    return Constant(tensor(array))
+
+
+def as_expr(value: Any) -> Any:
+    """Tuples and lists as Tuple, strings, dtypes and numbers as their node; the rest stays."""
+    if isinstance(value, (tuple, list)):
+        return Tuple(value)
+    if isinstance(value, DataType):
+        return DataTypeImm(value)
+    if isinstance(value, str):
+        return StringImm(value)
+    if isinstance(value, (int, float)) or (isinstance(value, PrimExpr)):
+        return PrimValue(value)
+    if not isinstance(value, (RelaxExpr, Op)):
+        what = "this is no Relax expression"
+        hint = "give a Var, a call, a tuple, or relax.const(value)"
+        raise TypeError(explain(what, got=f"{type(value).__name__}: {value!r}", instead=hint))
+    return value
+
+
+def as_seq(body: Any) -> SeqExpr:
+    """A SeqExpr around an expression that is none."""
+    if isinstance(body, SeqExpr):
+        return body
+    made = SeqExpr((), body)
+    made._update_struct_info(as_expr(body).struct_info)
+    return made
+
+
+def as_struct_info(info: Any) -> Any:
+    """StructInfo from itself, or from a proxy of TVMScript (`R.Tensor((2, 3))` outside a script)."""
+    to_info = getattr(info, "as_struct_info", None)
+    return info if to_info is None else to_info()
+
+
+def get_shape_of(expr: Expr) -> Expr:
+    """The shape of a tensor expression: its ShapeExpr where known, else a call of shape_of."""
+    info = expr.struct_info
+    if isinstance(info, TensorStructInfo) and info.shape is not None:
+        return info.shape
+    return Call(Op.get("relax.shape_of"), [expr])
+
+
+_si._make_shape = make_shape
+
+__all__ = [
+    "Binding",
+    "BindingBlock",
+    "Call",
+    "Constant",
+    "DataTypeImm",
+    "DataflowBlock",
+    "DataflowVar",
+    "Expr",
+    "ExprWithOp",
+    "ExternFunc",
+    "Function",
+    "GlobalVar",
+    "Id",
+    "If",
+    "MatchCast",
+    "PrimValue",
+    "SeqExpr",
+    "ShapeExpr",
+    "StringImm",
+    "Tuple",
+    "TupleGetItem",
+    "Var",
+    "VarBinding",
+    "as_expr",
+    "as_seq",
+    "as_struct_info",
+    "const",
+    "extern",
+    "get_shape_of",
+    "make_shape",
+]

@@ -1,0 +1,167 @@
+"""Struct info: what is known of a graph value (its shape, dtype, place) before it exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..base.errors import explain
+from ..base.span import Span
+from ..ir.dtype import DataType
+from ..ir.module import VDevice
+from ..ir.node import Node, define, field
+from ..ir.prim_expr import PrimExpr, StringImm
+from ..ir.prim_op import cast, convert
+
+
+class StructInfo(Node):
+    """Root of struct infos. Compared structurally by `same_as`-free `structural_equal`."""
+
+    __slots__ = ()
+
+    def is_base_of(self, derived: StructInfo) -> bool:
+        """Whether every value described by `derived` is described by this one."""
+        return _is_base_of(self, derived)
+
+
+class ObjectStructInfo(StructInfo):
+    """Any value."""
+
+    __slots__ = ()
+
+    def __init__(self, span: Span | None = None) -> None:
+        self._set(span)
+
+
+class PrimStructInfo(StructInfo):
+    """A scalar of a dtype; `value` where it is known as an expression."""
+
+    dtype: DataType
+    value: PrimExpr | None = field(None)
+
+    def __init__(
+        self, dtype: Any = None, value: Any = None, span: Span | None = None
+    ) -> None:
+        if isinstance(dtype, PrimExpr):
+            dtype, value = None, dtype
+        if value is not None:
+            value = convert(value)
+            dtype = value.dtype if dtype is None else dtype
+        if dtype is None:
+            raise TypeError(explain("R.Prim needs a dtype or a value", instead='R.Prim("int64")'))
+        self._set(DataType(dtype), value, span)
+
+
+class ShapeStructInfo(StructInfo):
+    """A shape; its dimensions where they are known, its rank (`ndim`, -1 unknown)."""
+
+    values: tuple[PrimExpr, ...] | None
+    ndim: int
+
+    def __init__(self, values: Any = None, ndim: int = -1, span: Span | None = None) -> None:
+        made = None if values is None else tuple(shape_dim(v) for v in values)
+        if made is not None and ndim not in (-1, len(made)):
+            what = "R.Shape: ndim does not go with the values"
+            raise ValueError(explain(what, got=f"ndim {ndim} for {len(made)} values"))
+        self._set(made, ndim if made is None else len(made), span)
+
+    def is_unknown_ndim(self) -> bool:
+        """Whether not even the rank is known."""
+        return self.ndim == -1
+
+
+class TensorStructInfo(StructInfo):
+    """A tensor. `shape` is None, a ShapeExpr, or a Var that stands for the shape.
+
+    `dtype` "void" means unknown; `ndim` -1 means unknown rank.
+    """
+
+    shape: Any
+    dtype: DataType
+    vdevice: VDevice | None
+    ndim: int
+
+    def __init__(
+        self,
+        shape: Any = None,
+        dtype: Any = "float32",
+        vdevice: Any = None,
+        ndim: int = -1,
+        span: Span | None = None,
+    ) -> None:
+        if shape is not None and not isinstance(shape, Node):
+            shape = _make_shape(shape)
+        known = getattr(getattr(shape, "struct_info", None), "ndim", -1)
+        if shape is not None and ndim not in (-1, known):
+            what = "R.Tensor: ndim does not go with the shape"
+            raise ValueError(explain(what, got=f"ndim {ndim} for a shape of rank {known}"))
+        self._set(shape, DataType(dtype or "void"), vdevice, known if shape is not None else ndim)
+        self.span = span
+
+    def get_shape(self) -> tuple[PrimExpr, ...] | None:
+        """The dimensions, or None where they are unknown."""
+        info = getattr(self.shape, "struct_info", None)
+        return info.values if isinstance(info, ShapeStructInfo) else None
+
+    def is_unknown_dtype(self) -> bool:
+        """Whether the dtype is unknown."""
+        return self.dtype.is_void
+
+    def is_unknown_ndim(self) -> bool:
+        """Whether not even the rank is known."""
+        return self.ndim == -1
+
+
+class TupleStructInfo(StructInfo):
+    """A tuple of values."""
+
+    fields: tuple[StructInfo, ...]
+
+    def __init__(self, fields: Any, span: Span | None = None) -> None:
+        self._set(tuple(fields), span)
+
+
+class FuncStructInfo(StructInfo):
+    """A function. `params` None means any arguments; `derive_func(call, builder)` computes the
+    result's struct info where `ret` cannot say it."""
+
+    params: tuple[StructInfo, ...] | None = define()
+    ret: StructInfo
+    purity: bool = field(True)
+    derive_func: Any = field(None)
+
+    def __init__(
+        self,
+        params: Any,
+        ret: StructInfo,
+        purity: bool = True,
+        derive_func: Any = None,
+        span: Span | None = None,
+    ) -> None:
+        made = None if params is None else tuple(params)
+        self._set(made, ret, bool(purity), derive_func, span)
+
+    @staticmethod
+    def opaque_func(
+        *,
+        ret: StructInfo | None = None,
+        derive_func: Any = None,
+        purity: bool = False,
+        span: Span | None = None,
+    ) -> FuncStructInfo:
+        """A function whose parameters are unknown."""
+        result = ObjectStructInfo() if ret is None else ret
+        return FuncStructInfo(None, result, purity, derive_func, span)
+
+
+def shape_dim(value: Any) -> PrimExpr:
+    """A dimension as an int64 expression (literals become int64)."""
+    value = convert(value)
+    if isinstance(value, StringImm) or not isinstance(value, PrimExpr):
+        raise TypeError(explain("a dimension is an integer or an expression", got=repr(value)))
+    return value if value.dtype == "int64" else cast("int64", value)
+
+
+# expr.py and analysis.py, which lie above this file, fill these in.
+_make_shape: Callable[[Any], Any]
+_is_base_of: Callable[[StructInfo, StructInfo], bool]

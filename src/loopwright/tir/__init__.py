@@ -1,0 +1,3 @@
+"""TensorIR: loops, blocks and buffers."""
+
+from ..ir.prim_expr import *  # noqa: F403

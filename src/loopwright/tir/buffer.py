@@ -1,0 +1,189 @@
+"""Buffers: multi-dimensional views of memory, the operands of loads and stores."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ..base.errors import explain
+from ..ir.dtype import DataType
+from ..ir.node import Node, define, field, ignore
+from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
+from ..ir.prim_op import add, const, convert, multiply
+
+
+class Buffer(Node):
+    """Memory seen as an array: `data` points to it, `shape` and `strides` count elements.
+
+    Strides empty means row-major and compact. `elem_offset` is where element 0 lies, in
+    elements. A buffer stands for itself (like a variable); structural equality matches the
+    buffers of two functions where they are defined.
+    """
+
+    data: Var = define()
+    dtype: DataType
+    shape: tuple[PrimExpr, ...]
+    strides: tuple[PrimExpr, ...] = field(())
+    elem_offset: PrimExpr | None = field(None)
+    name: str = ignore("buffer")
+    data_alignment: int = field(64)
+    offset_factor: int = field(1)
+    buffer_type: str = field("default")
+    axis_separators: tuple[int, ...] = field(())
+
+    bound_by_identity: ClassVar[bool] = True
+    compare_when_free: ClassVar[bool] = True
+
+    def scope(self) -> str:
+        """The memory scope: "global", "local", "shared", ..."""
+        return self.data.type_annotation[1] if self.data.type_annotation else "global"
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def with_data(self, data: Var) -> Buffer:
+        """The same view of other memory."""
+        return self.replace(data=data)
+
+    def offset_of(self, indices: Any) -> list[PrimExpr]:
+        """Flat element offset of `indices`, as a list of one (or more with axis separators)."""
+        return [self.flat_offset([convert(i) for i in indices])]
+
+    def flat_offset(self, indices: list[PrimExpr]) -> PrimExpr:
+        """Element offset of `indices` from the start of `data`."""
+        index_dtype = self.shape[0].dtype if self.shape else "int32"
+        total: PrimExpr = const(0, index_dtype)
+        if self.strides:
+            for index, stride in zip(indices, self.strides, strict=True):
+                total = add(total, multiply(index, stride))
+        else:
+            for index, extent in zip(indices, self.shape, strict=True):
+                total = add(multiply(total, extent), index)
+        return total if self.elem_offset is None else add(total, self.elem_offset)
+
+    def get_flattened_buffer(self) -> Buffer:
+        """The same memory seen as one dimension."""
+        if self.strides:
+            size = add(multiply(self.strides[0], self.shape[0]), 0)
+        else:
+            size = const(1, self.shape[0].dtype if self.shape else "int32")
+            for extent in self.shape:
+                size = multiply(size, extent)
+        if len(self.shape) == 1 and not self.strides:
+            return self
+        return self.replace(shape=(size,), strides=(), axis_separators=())
+
+    def vload(self, begin: Any, dtype: Any = None, predicate: Any = None) -> PrimExpr:
+        """Load from the index `begin`; a vector `dtype` loads consecutive elements."""
+        return _make_load(self, begin, dtype, predicate)
+
+    def vstore(self, begin: Any, value: Any, predicate: Any = None) -> Any:
+        """Store `value` at the index `begin`; a vector value stores consecutive elements."""
+        return _make_store(self, begin, value, predicate)
+
+    def access_ptr(
+        self,
+        access_mask: int | str = "rw",
+        ptr_type: str = "handle",
+        content_lanes: int = 1,
+        offset: Any = 0,
+        extent: Any = None,
+    ) -> PrimExpr:
+        """A pointer into the buffer for external calls; mask "r" is 1, "w" is 2."""
+        return _make_access_ptr(self, access_mask, ptr_type, content_lanes, offset, extent)
+
+    def __getitem__(self, indices: Any) -> Any:
+        """`B[i, j]` is a load; with slices, a `BufferRegion` (or a vector load for a step)."""
+        return _make_item(self, indices)
+
+
+class DataProducer(Node):
+    """What a `ProducerLoad` reads: a te.Tensor."""
+
+    __slots__ = ()
+
+
+def normalize_shape(shape: Any) -> tuple[PrimExpr, ...]:
+    """A shape from an int, an expression or a sequence of them."""
+    if isinstance(shape, (int, PrimExpr)):
+        shape = (shape,)
+    return tuple(convert(extent) for extent in shape)
+
+
+def decl_buffer(
+    shape: Any,
+    dtype: Any = None,
+    name: str = "buffer",
+    data: Var | None = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "",
+    data_alignment: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+    axis_separators: Any = None,
+    span: Any = None,
+) -> Buffer:
+    """A buffer symbol. dtype defaults to float32; strides may mix ints and expressions.
+
+    Raises ValueError when the number of strides is not the number of dimensions.
+    """
+    dims = normalize_shape(shape)
+    made_dtype = DataType("float32" if dtype is None else dtype)
+    made_strides = tuple(convert(s) for s in strides or ())
+    if made_strides and len(made_strides) != len(dims):
+        what = f"buffer {name} needs one stride for each dimension"
+        raise ValueError(explain(what, got=f"{len(made_strides)} for {len(dims)} dims"))
+    if offset_factor and elem_offset is None:
+        elem_offset = Var(f"{name}_elem_offset", dims[0].dtype if dims else "int32")
+    if data is None:
+        storage = "int8" if made_dtype.is_bool else str(made_dtype)
+        data = Var(name, "handle", type_annotation=(storage, scope or "global"))
+    if isinstance(elem_offset, int) and elem_offset == 0:
+        elem_offset = None
+    elif elem_offset is not None:
+        elem_offset = convert(elem_offset)
+        if isinstance(elem_offset, IntImm) and elem_offset.value == 0:
+            elem_offset = None
+    return Buffer._make(
+        data,
+        made_dtype,
+        dims,
+        made_strides,
+        elem_offset,
+        name,
+        64 if data_alignment <= 0 else data_alignment,
+        offset_factor or 1,
+        "default" if buffer_type in ("", "default") else buffer_type,
+        tuple(int(x) for x in axis_separators or ()),
+        span=span,
+    )
+
+
+class BufferRegion(Node):
+    """A box of a buffer: one range for each dimension."""
+
+    buffer: Buffer
+    region: tuple[Range, ...]
+
+    @staticmethod
+    def full_region(buffer: Buffer) -> BufferRegion:
+        """All of a buffer."""
+        ranges = [Range.from_min_extent(const(0, e.dtype), e) for e in buffer.shape]
+        return BufferRegion(buffer, tuple(ranges))
+
+    @staticmethod
+    def from_point(buffer: Buffer, indices: Any) -> BufferRegion:
+        """One element of a buffer."""
+        points = [convert(i) for i in indices]
+        return BufferRegion(
+            buffer, tuple(Range.from_min_extent(i, const(1, i.dtype)) for i in points)
+        )
+
+
+# expr.py and stmt.py, which lie above this file, fill these in.
+_make_load: Any = None
+_make_store: Any = None
+_make_item: Any = None
+_make_access_ptr: Any = None

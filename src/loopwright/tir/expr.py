@@ -1,0 +1,96 @@
+"""Expressions that read memory, and reductions; the rest of the scalar IR is `ir/prim_expr.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.errors import explain
+from ..ir.node import Node, define, field
+from ..ir.prim_expr import IntImm, IterVar, PrimExpr, Var
+from ..ir.prim_op import convert
+from .buffer import Buffer, DataProducer
+
+
+class BufferLoad(PrimExpr):
+    """`buffer[indices]`; a vector index (the last one) makes a vector load."""
+
+    buffer: Buffer
+    indices: tuple[PrimExpr, ...]
+    predicate: PrimExpr | None = field(None)
+
+    def __init__(
+        self, buffer: Buffer, indices: Any, predicate: Any = None, span: Any = None
+    ) -> None:
+        points = tuple(convert(i) for i in indices)
+        check_rank(buffer, points)
+        self._set(buffer, points, predicate, span)
+
+    def _derive(self) -> None:
+        self.dtype = access_dtype(self.buffer, self.indices)
+
+
+def check_rank(buffer: Buffer, indices: tuple[Any, ...]) -> None:
+    """Raise ValueError when the number of indices is not the number of dimensions."""
+    if len(indices) != len(buffer.shape):
+        what = f"buffer {buffer.name} has {len(buffer.shape)} dimensions"
+        raise ValueError(explain(what, got=f"{len(indices)} indices", instead="index every axis"))
+
+
+def access_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> Any:
+    """Type of an element access: the buffer's type times the lanes of the last index."""
+    lanes = indices[-1].dtype.lanes if indices else 1
+    return buffer.dtype if lanes == 1 else buffer.dtype.with_lanes(lanes * buffer.dtype.lanes)
+
+
+class ProducerLoad(PrimExpr):
+    """`tensor[indices]` inside a te.compute, before there is a buffer."""
+
+    producer: DataProducer
+    indices: tuple[PrimExpr, ...]
+
+    def __init__(self, producer: DataProducer, indices: Any, span: Any = None) -> None:
+        self._set(producer, tuple(convert(i) for i in indices), span)
+
+    def _derive(self) -> None:
+        self.dtype = self.producer.dtype  # type: ignore[attr-defined]
+
+
+class CommReducer(Node):
+    """A commutative reduction: (lhs, rhs) -> result, with its identity elements."""
+
+    lhs: tuple[Var, ...] = define()
+    rhs: tuple[Var, ...] = define()
+    result: tuple[PrimExpr, ...]
+    identity_element: tuple[PrimExpr, ...]
+
+
+class Reduce(PrimExpr):
+    """Value `value_index` of a reduction of `source` over the axes where `condition` holds."""
+
+    combiner: CommReducer
+    source: tuple[PrimExpr, ...]
+    axis: tuple[IterVar, ...] = define()
+    condition: PrimExpr
+    value_index: int = field(0)
+    init: tuple[PrimExpr, ...] = field(())
+
+    def _derive(self) -> None:
+        self.dtype = self.source[self.value_index].dtype
+
+
+def int_value(expr: Any) -> int | None:
+    """The value of an integer literal, or None."""
+    if isinstance(expr, IntImm):
+        return expr.value
+    return expr if isinstance(expr, int) else None
+
+
+__all__ = [
+    "BufferLoad",
+    "CommReducer",
+    "ProducerLoad",
+    "Reduce",
+    "access_dtype",
+    "check_rank",
+    "int_value",
+]

@@ -1,0 +1,600 @@
+"""Intrinsics: one table with each one's effect and meaning, and the functions that build calls.
+
+`Op.get("tir.exp")` knows: "effect" ("pure", "read", "update", "opaque", "control", "annotation"),
+"numpy" (its meaning on numpy scalars and arrays, where it has one) and "vector" (whether it may
+be applied lane by lane).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import explain
+from ..ir.dtype import DataType
+from ..ir.expr import GlobalVar
+from ..ir.op import Op, register_op
+from ..ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, StringImm, Var
+from ..ir.prim_op import (
+    add,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    cast,
+    ceildiv,
+    const,
+    convert,
+    div,
+    floordiv,
+    floormod,
+    indexdiv,
+    indexmod,
+    logical_and,
+    logical_not,
+    logical_or,
+    match_types,
+    max_value,
+    maximum,
+    min_value,
+    minimum,
+    multiply,
+    neg,
+    shift_left,
+    shift_right,
+    subtract,
+    truncdiv,
+    truncmod,
+)
+from .buffer import Buffer
+from .expr import BufferLoad
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+_FLOAT_UNARY: dict[str, Callable[..., Any]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "exp10": lambda x: np.power(np.asarray(10, np.asarray(x).dtype), x),
+    "erf": lambda x: _erf(x).astype(np.asarray(x).dtype),
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "tan": np.tan,
+    "cos": np.cos,
+    "cosh": np.cosh,
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "sin": np.sin,
+    "sinh": np.sinh,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atanh": np.arctanh,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+}
+_ROUNDING: dict[str, Callable[..., Any]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+    "nearbyint": np.rint,
+}
+_BINARY: dict[str, Callable[..., Any]] = {
+    "atan2": np.arctan2,
+    "nextafter": np.nextafter,
+    "hypot": np.hypot,
+    "copysign": np.copysign,
+    "ldexp": lambda x, e: np.ldexp(x, np.asarray(e).astype(np.int32)),
+    "pow": np.power,
+    "fmod": np.fmod,
+}
+_INTEGER: dict[str, Callable[..., Any]] = {
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "bitwise_not": np.bitwise_not,
+    "shift_left": np.left_shift,
+    "shift_right": np.right_shift,
+    "popcount": np.bitwise_count,
+}
+_TEST: dict[str, Callable[..., Any]] = {"isnan": np.isnan, "isinf": np.isinf}
+# Effects of the intrinsics that have no meaning on plain numbers.
+_OTHER: dict[str, str] = {
+    "fabs": "pure",
+    "clz": "pure",
+    "likely": "annotation",
+    "if_then_else": "pure",
+    "reinterpret": "pure",
+    "vectorlow": "pure",
+    "vectorhigh": "pure",
+    "vectorcombine": "pure",
+    "vscale": "pure",
+    "get_active_lane_mask": "pure",
+    "isnullptr": "pure",
+    "q_multiply_shift": "pure",
+    "q_multiply_shift_per_axis": "pure",
+    "fma": "pure",
+    "ret": "control",
+    "thread_return": "control",
+    "assume": "annotation",
+    "undef": "read",
+    "large_uint_imm": "pure",
+    "address_of": "pure",
+    "lookup_param": "read",
+    "call_packed": "opaque",
+    "call_cpacked": "opaque",
+    "call_packed_lowered": "opaque",
+    "call_cpacked_lowered": "opaque",
+    "call_extern": "opaque",
+    "call_pure_extern": "pure",
+    "call_llvm_intrin": "opaque",
+    "call_llvm_pure_intrin": "pure",
+    "tvm_stack_alloca": "opaque",
+    "tvm_stack_make_shape": "opaque",
+    "tvm_stack_make_array": "opaque",
+    "tvm_tuple": "pure",
+    "tvm_struct_get": "read",
+    "tvm_struct_set": "update",
+    "tvm_access_ptr": "pure",
+    "tvm_static_handle": "pure",
+    "tvm_context_id": "read",
+    "tvm_throw_last_error": "opaque",
+    "tvm_thread_allreduce": "opaque",
+    "tvm_thread_invariant": "annotation",
+    "tvm_storage_sync": "opaque",
+    "tvm_warp_shuffle": "opaque",
+    "tvm_warp_shuffle_up": "opaque",
+    "tvm_warp_shuffle_down": "opaque",
+    "tvm_warp_activemask": "opaque",
+    "tvm_check_return": "opaque",
+    "type_annotation": "pure",
+    "handle_add_byte_offset": "pure",
+    "prefetch": "opaque",
+    "atomic_add": "update",
+    "start_profile_intrinsic": "opaque",
+    "end_profile_intrinsic": "opaque",
+    "ignore_loop_partition": "annotation",
+    "TVMBackendAllocWorkspace": "opaque",
+    "TVMBackendFreeWorkspace": "opaque",
+    "anylist_getitem": "read",
+    "anylist_resetitem": "update",
+    "anylist_setitem_call_packed": "update",
+    "anylist_setitem_call_cpacked": "update",
+    "trace": "opaque",
+    "dp4a": "pure",
+}
+
+
+def _register() -> None:
+    for table in (_FLOAT_UNARY, _ROUNDING, _BINARY, _INTEGER, _TEST):
+        for name, meaning in table.items():
+            op = register_op(f"tir.{name}")
+            op.set_attr("effect", "pure")
+            op.set_attr("vector", True)
+            op.set_attr("numpy", meaning)
+    for name, effect in _OTHER.items():
+        register_op(f"tir.{name}").set_attr("effect", effect)
+    register_op("tir.fabs").set_attr("numpy", np.abs)
+    for name in ("fabs", "clz", "likely", "if_then_else", "reinterpret", "fma"):
+        register_op(f"tir.{name}").set_attr("vector", True)
+
+
+_register()
+
+
+def effect_of(call: Call) -> str:
+    """The effect of a call: "pure", "read", "update", "opaque", "control" or "annotation"."""
+    return call.op.get_attr("effect", "opaque") if isinstance(call.op, Op) else "opaque"
+
+
+def is_call_to(expr: Any, name: str) -> bool:
+    """Whether `expr` calls the intrinsic `tir.<name>`."""
+    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == f"tir.{name}"
+
+
+def call_intrin(dtype: Any, func_name: Any, *args: Any, span: Any = None) -> Call:
+    """Call the intrinsic `func_name` ("tir.exp", or an Op); buffers become their pointer."""
+    if isinstance(func_name, str) and not func_name.startswith("tir."):
+        func_name = f"tir.{func_name}"
+    return Call(dtype, func_name, [_as_arg(a) for a in args], span)
+
+
+def _as_arg(value: Any) -> Any:
+    return value.data if isinstance(value, Buffer) else value
+
+
+def _packed_arg(value: Any) -> Any:
+    """A buffer argument of a packed call becomes a DLTensor view of it."""
+    if not isinstance(value, Buffer):
+        return value
+    shape = call_intrin("handle", "tir.tvm_stack_make_shape", *value.shape)
+    strides: Any = const(0, "int32")
+    if value.strides:
+        strides = call_intrin("handle", "tir.tvm_stack_make_shape", *value.strides)
+    offset = const(0, "int32") if value.elem_offset is None else value.elem_offset
+    rank, kind = const(len(value.shape), "int32"), const(0, value.dtype)
+    parts = (value.data, shape, strides, rank, kind, offset)
+    return call_intrin("handle", "tir.tvm_stack_make_array", *parts)
+
+
+def call_packed(*args: Any, span: Any = None) -> Call:
+    """Call a registered function by name; the result is what it returns (int32 by default)."""
+    return call_intrin("int32", "tir.call_packed", *map(_packed_arg, args), span=span)
+
+
+def call_cpacked(*args: Any, span: Any = None) -> Call:
+    """Call a function of this module by the packed convention."""
+    return call_intrin("int32", "tir.call_cpacked", *map(_packed_arg, args), span=span)
+
+
+def call_packed_lowered(*args: Any, span: Any = None) -> Call:
+    """`call_packed` after its arguments are laid on the stack."""
+    return call_intrin("int32", "tir.call_packed_lowered", *map(_packed_arg, args), span=span)
+
+
+def call_cpacked_lowered(*args: Any, span: Any = None) -> Call:
+    """`call_cpacked` after its arguments are laid on the stack."""
+    return call_intrin("int32", "tir.call_cpacked_lowered", *map(_packed_arg, args), span=span)
+
+
+def call_extern(dtype: Any, func_name: str, *args: Any, span: Any = None) -> Call:
+    """Call the C function `func_name` with plain arguments (buffers as pointers)."""
+    return call_intrin(dtype, "tir.call_extern", func_name, *args, span=span)
+
+
+def call_pure_extern(dtype: Any, func_name: str, *args: Any, span: Any = None) -> Call:
+    """Call a C function that has no side effect."""
+    return call_intrin(dtype, "tir.call_pure_extern", func_name, *args, span=span)
+
+
+def call_llvm_intrin(dtype: Any, name: str, *args: Any, span: Any = None) -> Call:
+    """Call an LLVM intrinsic by its name ("llvm.prefetch")."""
+    return call_intrin(dtype, "tir.call_llvm_intrin", StringImm(name), *args, span=span)
+
+
+def call_llvm_pure_intrin(dtype: Any, name: str, *args: Any, span: Any = None) -> Call:
+    """Call a side-effect-free LLVM intrinsic by its name ("llvm.fma")."""
+    return call_intrin(dtype, "tir.call_llvm_pure_intrin", StringImm(name), *args, span=span)
+
+
+def call_tir(global_var: GlobalVar, *args: Any) -> Call:
+    """Call another PrimFunc of the module."""
+    return Call("void", global_var, [_as_arg(a) for a in args])
+
+
+def ret(val: Any = None, span: Any = None) -> Call:
+    """Return from the function."""
+    value = const(0, "int32") if val is None else convert(val)
+    return call_intrin(value.dtype, "tir.ret", value, span=span)
+
+
+def _float_unary(name: str, x: Any, span: Any = None) -> PrimExpr:
+    x = convert(x)
+    if x.dtype.is_integer:
+        x = cast(DataType("float32").with_lanes(x.dtype.lanes), x)
+    return Call(x.dtype, f"tir.{name}", [x], span)
+
+
+def _rounding(name: str, x: Any, span: Any = None) -> PrimExpr:
+    x = convert(x)
+    if x.dtype.is_integer:
+        return x
+    if isinstance(x, FloatImm):
+        return const(float(_ROUNDING[name](x.value)), x.dtype)
+    return Call(x.dtype, f"tir.{name}", [x], span)
+
+
+def _make_unary(name: str, builder: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
+    def build(x: Any, span: Any = None) -> PrimExpr:
+        return builder(name, x, span)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"The intrinsic tir.{name} of x, element by element."
+    return build
+
+
+for _name in _FLOAT_UNARY:
+    globals()[_name] = _make_unary(_name, _float_unary)
+for _name in _ROUNDING:
+    globals()[_name] = _make_unary(_name, _rounding)
+
+
+def abs(x: Any, span: Any = None) -> PrimExpr:  # noqa: A001  (TVM's name)
+    """Absolute value."""
+    x = convert(x)
+    if isinstance(x, (IntImm, FloatImm)):
+        return const(x.value if x.value >= 0 else -x.value, x.dtype)
+    if x.dtype.is_uint or x.dtype.is_bool:
+        return x
+    if x.dtype.is_int:
+        from_zero = x >= const(0, x.dtype)
+        return call_intrin(x.dtype, "tir.if_then_else", from_zero, x, neg(x), span=span)
+    return Call(x.dtype, "tir.fabs", [x], span)
+
+
+fabs = abs
+
+
+def _binary(name: str, x: Any, y: Any, span: Any = None) -> PrimExpr:
+    x, y = match_types(x, y)
+    return Call(x.dtype, f"tir.{name}", [x, y], span)
+
+
+def atan2(x1: Any, x2: Any) -> PrimExpr:
+    """The angle of the point (x2, x1)."""
+    return _binary("atan2", x1, x2)
+
+
+def nextafter(x1: Any, x2: Any) -> PrimExpr:
+    """The float next to x1 toward x2."""
+    return _binary("nextafter", x1, x2)
+
+
+def hypot(x1: Any, x2: Any) -> PrimExpr:
+    """sqrt(x1² + x2²)."""
+    return _binary("hypot", x1, x2)
+
+
+def copysign(x1: Any, x2: Any) -> PrimExpr:
+    """x1 with the sign of x2."""
+    return _binary("copysign", x1, x2)
+
+
+def ldexp(x1: Any, x2: Any) -> PrimExpr:
+    """x1 * 2**x2."""
+    x1 = convert(x1)
+    return Call(x1.dtype, "tir.ldexp", [x1, convert(x2)])
+
+
+def power(x: Any, y: Any, span: Any = None) -> PrimExpr:
+    """x to the power y."""
+    return _binary("pow", x, y, span)
+
+
+def pow(x: Any, y: Any, span: Any = None) -> PrimExpr:  # noqa: A001  (TVM's name)
+    """x to the power y."""
+    return _binary("pow", x, y, span)
+
+
+def fmod(x: Any, y: Any) -> PrimExpr:
+    """Remainder of x / y with the sign of x."""
+    return _binary("fmod", x, y)
+
+
+def logaddexp(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    """log(exp(a) + exp(b)) without overflow."""
+    top, low = maximum(a, b), minimum(a, b)
+    return add(top, _float_unary("log1p", _float_unary("exp", subtract(low, top)), span))
+
+
+def popcount(x: Any) -> PrimExpr:
+    """Number of set bits."""
+    x = convert(x)
+    return Call(x.dtype, "tir.popcount", [x])
+
+
+def clz(x: Any) -> PrimExpr:
+    """Number of leading zero bits."""
+    return Call("int32", "tir.clz", [convert(x)])
+
+
+def isnan(x: Any, span: Any = None) -> PrimExpr:
+    """Whether x is not a number."""
+    return _float_test("isnan", x, span)
+
+
+def isinf(x: Any, span: Any = None) -> PrimExpr:
+    """Whether x is an infinity."""
+    return _float_test("isinf", x, span)
+
+
+def _float_test(name: str, x: Any, span: Any) -> PrimExpr:
+    x = convert(x)
+    result = DataType("bool").with_lanes(x.dtype.lanes)
+    return const(False, result) if x.dtype.is_integer else Call(result, f"tir.{name}", [x], span)
+
+
+def isfinite(x: Any, span: Any = None) -> PrimExpr:
+    """Whether x is neither an infinity nor NaN."""
+    return logical_and(logical_not(isinf(x, span)), logical_not(isnan(x, span)))
+
+
+def isnullptr(x: Any, span: Any = None) -> PrimExpr:
+    """Whether a handle is null."""
+    return call_intrin("bool", "tir.isnullptr", x, span=span)
+
+
+def infinity(dtype: Any, span: Any = None) -> PrimExpr:
+    """Positive infinity of a float type."""
+    return FloatImm(dtype, math.inf, span)
+
+
+def reinterpret(dtype: Any, value: Any, span: Any = None) -> PrimExpr:
+    """The same bits as another type."""
+    return call_intrin(dtype, "tir.reinterpret", value, span=span)
+
+
+def likely(cond: Any, span: Any = None) -> PrimExpr:
+    """Says that `cond` holds nearly always."""
+    cond = convert(cond)
+    return cond if isinstance(cond, IntImm) else call_intrin(cond.dtype, "tir.likely", cond)
+
+
+def if_then_else(cond: Any, t: Any, f: Any, span: Any = None) -> PrimExpr:
+    """`t` where `cond` holds, else `f`; only the chosen side is evaluated."""
+    t, f = match_types(t, f)
+    cond = convert(cond)
+    if not cond.dtype.is_bool:
+        what = "the condition of if_then_else is a bool"
+        raise TypeError(explain(what, got=str(cond.dtype), instead="compare it with 0"))
+    if isinstance(cond, IntImm):
+        return t if cond.value else f
+    return call_intrin(t.dtype, "tir.if_then_else", cond, t, f, span=span)
+
+
+def any(*args: Any, span: Any = None) -> PrimExpr:  # noqa: A001  (TVM's name)
+    """Or of all arguments."""
+    result = convert(args[0])
+    for arg in args[1:]:
+        result = logical_or(result, arg, span)
+    return result
+
+
+def all(*args: Any, span: Any = None) -> PrimExpr:  # noqa: A001  (TVM's name)
+    """And of all arguments."""
+    result = convert(args[0])
+    for arg in args[1:]:
+        result = logical_and(result, arg, span)
+    return result
+
+
+def address_of(obj: Any, span: Any = None) -> PrimExpr:
+    """A pointer to an element (a load) or to element 0 of a buffer."""
+    if isinstance(obj, Buffer):
+        obj = BufferLoad(obj, [const(0, e.dtype) for e in obj.shape])
+    return call_intrin("handle", "tir.address_of", obj, span=span)
+
+
+def lookup_param(param_name: str, span: Any = None) -> PrimExpr:
+    """The address of a linked parameter."""
+    return call_intrin("handle", "tir.lookup_param", param_name, span=span)
+
+
+def tvm_tuple(*value: Any) -> PrimExpr:
+    """Several values as one argument."""
+    return call_intrin("handle", "tir.tvm_tuple", *value)
+
+
+def tvm_stack_alloca(dtype_str: str, num: Any) -> PrimExpr:
+    """Room on the stack for `num` values ("arg_value", "shape", "array")."""
+    return call_intrin("handle", "tir.tvm_stack_alloca", dtype_str, num)
+
+
+def tvm_stack_make_shape(*args: Any) -> PrimExpr:
+    """An int64 array of the arguments on the stack."""
+    return call_intrin("handle", "tir.tvm_stack_make_shape", *args)
+
+
+def tvm_stack_make_array(
+    data: Any, shape: Any, strides: Any, ndim: Any, arr_dtype: Any, elem_offset: Any
+) -> PrimExpr:
+    """A DLTensor on the stack."""
+    args = (data, shape, strides, ndim, arr_dtype, elem_offset)
+    return call_intrin("handle", "tir.tvm_stack_make_array", *args)
+
+
+def tvm_struct_get(arr: Any, index: int, field: Any, dtype: Any) -> PrimExpr:
+    """A field of the `index`-th struct at `arr`."""
+    return call_intrin(dtype, "tir.tvm_struct_get", arr, index, field)
+
+
+def tvm_struct_set(arr: Any, index: int, field: Any, value: Any) -> PrimExpr:
+    """Set a field of the `index`-th struct at `arr`."""
+    return call_intrin("int32", "tir.tvm_struct_set", arr, index, field, value)
+
+
+def tvm_access_ptr(ptype: Any, data: Any, offset: Any, extent: Any, rw_mask: Any) -> PrimExpr:
+    """A pointer to `extent` elements at `offset` of `data`."""
+    return call_intrin("handle", "tir.tvm_access_ptr", ptype, data, offset, extent, rw_mask)
+
+
+def tvm_throw_last_error() -> PrimExpr:
+    """Raise the error that the last call left."""
+    return call_intrin("handle", "tir.tvm_throw_last_error")
+
+
+def tvm_storage_sync(storage_scope: str) -> PrimExpr:
+    """Wait for all threads of a block."""
+    return call_intrin("int32", "tir.tvm_storage_sync", storage_scope)
+
+
+def tvm_thread_allreduce(*freduce_args: Any) -> PrimExpr:
+    """Reduce over the threads of a block."""
+    return call_intrin("handle", "tir.tvm_thread_allreduce", *freduce_args)
+
+
+def tvm_thread_invariant(cond: Any) -> PrimExpr:
+    """Says that `cond` is the same for all threads."""
+    return call_intrin(convert(cond).dtype, "tir.tvm_thread_invariant", cond)
+
+
+def type_annotation(dtype: Any) -> PrimExpr:
+    """A type as an argument."""
+    return call_intrin(dtype, "tir.type_annotation")
+
+
+def handle_add_byte_offset(handle: Any, offset: Any) -> PrimExpr:
+    """A pointer `offset` bytes further."""
+    return call_intrin("handle", "tir.handle_add_byte_offset", handle, offset)
+
+
+def assume(cond: Any = None) -> PrimExpr:
+    """Tells the compiler that `cond` holds."""
+    return call_intrin("bool", "tir.assume", cond)
+
+
+def undef() -> PrimExpr:
+    """A value nobody reads."""
+    return call_intrin("int32", "tir.undef")
+
+
+def ignore_loop_partition(predicate: Any) -> PrimExpr:
+    """A predicate that loop partition leaves alone."""
+    return call_intrin("bool", "tir.ignore_loop_partition", predicate)
+
+
+def vectorlow(dtype: Any, vec: Any) -> PrimExpr:
+    """The lower half of a vector."""
+    return call_intrin(dtype, "tir.vectorlow", vec)
+
+
+def vectorhigh(dtype: Any, vec: Any) -> PrimExpr:
+    """The upper half of a vector."""
+    return call_intrin(dtype, "tir.vectorhigh", vec)
+
+
+def vectorcombine(dtype: Any, vec1: Any, vec2: Any) -> PrimExpr:
+    """Two vectors as one."""
+    return call_intrin(dtype, "tir.vectorcombine", vec1, vec2)
+
+
+def fma(a: Any, b: Any, c: Any) -> PrimExpr:
+    """a * b + c rounded once."""
+    a, b = match_types(a, b)
+    return call_intrin(a.dtype, "tir.fma", a, b, c)
+
+
+__all__ = [
+    "Var",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "ceildiv",
+    "div",
+    "floordiv",
+    "floormod",
+    "indexdiv",
+    "indexmod",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "max_value",
+    "maximum",
+    "min_value",
+    "minimum",
+    "multiply",
+    "shift_left",
+    "shift_right",
+    "truncdiv",
+    "truncmod",
+]
+_OWN = {n for n, v in list(globals().items()) if callable(v) and n[0] != "_" and n.islower()}
+__all__ += sorted(_OWN - {*__all__, "explain", "register_op", "effect_of", "is_call_to"})

@@ -1,0 +1,382 @@
+"""Statements of the loop language, and the installation of `Buffer`'s access methods."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from ..base.errors import explain
+from ..ir.dtype import DataType
+from ..ir.node import Node, define, field, ignore
+from ..ir.prim_expr import Call, IntImm, IterVar, PrimExpr, Ramp, Range, Var
+from ..ir.prim_op import cast, const, convert, match_types, multiply, subtract
+from . import buffer as _buffer
+from .buffer import Buffer, BufferRegion
+from .expr import BufferLoad, check_rank
+
+
+class Stmt(Node):
+    """Root of statements."""
+
+    __slots__ = ()
+
+
+class LetStmt(Stmt):
+    """`var = value` for `body`."""
+
+    var: Var = define()
+    value: PrimExpr
+    body: Stmt
+
+
+class AttrStmt(Stmt):
+    """A note `attr_key = value` about `node` that holds in `body`."""
+
+    node: Any
+    attr_key: str
+    value: PrimExpr
+    body: Stmt
+
+
+class AssertStmt(Stmt):
+    """Fails with `message` when `condition` does not hold; `body` runs after."""
+
+    condition: PrimExpr
+    message: PrimExpr
+    body: Stmt
+
+
+class BufferStore(Stmt):
+    """`buffer[indices] = value`; a vector index (the last one) makes a vector store."""
+
+    buffer: Buffer
+    value: PrimExpr
+    indices: tuple[PrimExpr, ...]
+    predicate: PrimExpr | None = field(None)
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        value: Any,
+        indices: Any,
+        predicate: Any = None,
+        span: Any = None,
+    ) -> None:
+        points = tuple(convert(i) for i in indices)
+        check_rank(buffer, points)
+        value = convert(value) if isinstance(value, PrimExpr) else const(value, buffer.dtype)
+        if value.dtype.element != buffer.dtype.element:
+            what = f"buffer {buffer.name} holds {buffer.dtype}"
+            hint = "cast the value"
+            raise TypeError(explain(what, got=f"a value of {value.dtype}", instead=hint, span=span))
+        self._set(buffer, value, points, predicate, span)
+
+
+class BufferRealize(Stmt):
+    """`buffer` exists within `bounds` in `body` where `condition` holds."""
+
+    buffer: Buffer
+    bounds: tuple[Range, ...]
+    condition: PrimExpr
+    body: Stmt
+
+
+class ForKind(IntEnum):
+    """How the iterations of a loop run."""
+
+    SERIAL = 0
+    PARALLEL = 1
+    VECTORIZED = 2
+    UNROLLED = 3
+    THREAD_BINDING = 4
+
+
+class For(Stmt):
+    """`for loop_var in [min, min + extent)`."""
+
+    loop_var: Var = define()
+    min: PrimExpr
+    extent: PrimExpr
+    kind: ForKind
+    body: Stmt
+    thread_binding: IterVar | None = field(None)
+    annotations: dict[str, Any] = field(default_factory=dict)
+
+    def __init__(
+        self,
+        loop_var: Var,
+        min: Any,  # noqa: A002  (TVM's parameter name)
+        extent: Any,
+        kind: int | ForKind,
+        body: Stmt,
+        thread_binding: IterVar | None = None,
+        annotations: dict[str, Any] | None = None,
+        span: Any = None,
+    ) -> None:
+        low = const(min, loop_var.dtype) if isinstance(min, int) else min
+        size = const(extent, loop_var.dtype) if isinstance(extent, int) else extent
+        self._set(
+            loop_var,
+            low,
+            size,
+            ForKind(kind),
+            body,
+            thread_binding,
+            dict(annotations or {}),
+            span,
+        )
+
+
+class While(Stmt):
+    """Repeat `body` while `condition` holds."""
+
+    condition: PrimExpr
+    body: Stmt
+
+
+class Allocate(Stmt):
+    """`buffer_var` points to `extents` elements of `dtype` within `body`."""
+
+    buffer_var: Var = define()
+    dtype: DataType
+    extents: tuple[PrimExpr, ...]
+    condition: PrimExpr
+    body: Stmt
+    annotations: dict[str, Any] = field(default_factory=dict)
+
+
+class AllocateConst(Stmt):
+    """`buffer_var` points to constant data within `body`."""
+
+    buffer_var: Var = define()
+    dtype: DataType
+    extents: tuple[PrimExpr, ...]
+    data: Any
+    body: Stmt
+    annotations: dict[str, Any] = field(default_factory=dict)
+
+
+class DeclBuffer(Stmt):
+    """`buffer` is a name for existing memory within `body`."""
+
+    buffer: Buffer = define()
+    body: Stmt
+
+
+class SeqStmt(Stmt):
+    """Statements one after the other."""
+
+    seq: tuple[Stmt, ...]
+
+    def __init__(self, seq: Any, span: Any = None) -> None:
+        self._set(tuple(seq), span)
+
+    def __getitem__(self, i: int) -> Stmt:
+        return self.seq[i]
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+
+def seq(*stmts: Any) -> Stmt:
+    """One statement from several; nested sequences are flattened, None is left out."""
+    flat: list[Stmt] = []
+    for stmt in stmts:
+        if isinstance(stmt, (list, tuple)):
+            stmt = seq(*stmt)
+        if isinstance(stmt, SeqStmt):
+            flat.extend(stmt.seq)
+        elif stmt is not None:
+            flat.append(stmt)
+    return flat[0] if len(flat) == 1 else SeqStmt(flat)
+
+
+class IfThenElse(Stmt):
+    """`then_case` where `condition` holds, else `else_case`."""
+
+    condition: PrimExpr
+    then_case: Stmt
+    else_case: Stmt | None = field(None)
+
+
+class Evaluate(Stmt):
+    """Evaluate an expression for its effect."""
+
+    value: PrimExpr
+
+    def __init__(self, value: Any, span: Any = None) -> None:
+        self._set(convert(value), span)
+
+
+class MatchBufferRegion(Node):
+    """`buffer` is a name for the box `source` of another buffer, within a block."""
+
+    buffer: Buffer = define()
+    source: BufferRegion
+
+
+class Block(Stmt):
+    """A unit of computation: its axes, what it reads and writes, and its body.
+
+    `init` runs at the first iteration of the reduction axes.
+    """
+
+    iter_vars: tuple[IterVar, ...] = define()
+    reads: tuple[BufferRegion, ...]
+    writes: tuple[BufferRegion, ...]
+    name_hint: str = ignore()
+    body: Stmt
+    init: Stmt | None = field(None)
+    alloc_buffers: tuple[Buffer, ...] = define(())
+    match_buffers: tuple[MatchBufferRegion, ...] = field(())
+    annotations: dict[str, Any] = field(default_factory=dict)
+
+    def __init__(
+        self,
+        iter_vars: Any,
+        reads: Any,
+        writes: Any,
+        name_hint: str,
+        body: Stmt,
+        init: Stmt | None = None,
+        alloc_buffers: Any = None,
+        match_buffers: Any = None,
+        annotations: dict[str, Any] | None = None,
+        span: Any = None,
+    ) -> None:
+        self._set(
+            tuple(iter_vars),
+            tuple(reads),
+            tuple(writes),
+            name_hint,
+            body,
+            init,
+            tuple(alloc_buffers or ()),
+            tuple(match_buffers or ()),
+            dict(annotations or {}),
+            span,
+        )
+
+    def structural_compare(self, other: Block, comparer: Any, path: str, defining: bool) -> None:
+        """Definitions first: axes, allocations and matches come before what uses them."""
+        for name in _BLOCK_ORDER:
+            defines = defining or name in ("iter_vars", "alloc_buffers")
+            a, b = getattr(self, name), getattr(other, name)
+            comparer.compare(a, b, f"{path}.{name}", defines)
+
+    def structural_hash(self, hasher: Any, defining: bool) -> int:
+        """In the order of `structural_compare`."""
+        parts = []
+        for name in _BLOCK_ORDER:
+            defines = defining or name in ("iter_vars", "alloc_buffers")
+            parts.append(hasher.hash(getattr(self, name), defines))
+        return hash(("tir.Block", *parts))
+
+
+_BLOCK_ORDER = (
+    "iter_vars",
+    "alloc_buffers",
+    "match_buffers",
+    "annotations",
+    "reads",
+    "writes",
+    "init",
+    "body",
+)
+
+
+class BlockRealize(Stmt):
+    """Runs a block with its axes bound to `iter_values`, where `predicate` holds."""
+
+    iter_values: tuple[PrimExpr, ...]
+    predicate: PrimExpr
+    block: Block
+
+    def __init__(self, iter_values: Any, predicate: Any, block: Block, span: Any = None) -> None:
+        if isinstance(predicate, bool):
+            predicate = const(predicate, "bool")
+        self._set(tuple(convert(v) for v in iter_values), predicate, block, span)
+
+
+def _vector_index(begin: Any, lanes: int) -> list[PrimExpr]:
+    if isinstance(begin, (int, PrimExpr)):
+        begin = [begin]
+    indices = [convert(i) for i in begin]
+    if lanes > 1 and indices[-1].dtype.lanes == 1:
+        indices[-1] = Ramp(indices[-1], const(1, indices[-1].dtype), lanes)
+    return indices
+
+
+def _load(buffer: Buffer, begin: Any, dtype: Any, predicate: Any) -> PrimExpr:
+    lanes = DataType(dtype).lanes if dtype is not None else 1
+    return BufferLoad(buffer, _vector_index(begin, lanes), predicate)
+
+
+def _store(buffer: Buffer, begin: Any, value: Any, predicate: Any) -> Stmt:
+    value = convert(value) if isinstance(value, PrimExpr) else const(value, buffer.dtype)
+    return BufferStore(buffer, value, _vector_index(begin, value.dtype.lanes), predicate)
+
+
+def _item(buffer: Buffer, indices: Any) -> Any:
+    points = list(indices) if isinstance(indices, (tuple, list)) else [indices]
+    if not any(isinstance(i, slice) for i in points):
+        return BufferLoad(buffer, points)
+    if any(isinstance(i, slice) and i.step is not None for i in points):
+        return BufferLoad(buffer, [_slice_to_index(i, n) for i, n in _pairs(points, buffer)])
+    return BufferRegion(buffer, tuple(_slice_to_range(i, n) for i, n in _pairs(points, buffer)))
+
+
+def _pairs(points: list[Any], buffer: Buffer) -> Any:
+    check_rank(buffer, tuple(points))
+    return zip(points, buffer.shape, strict=True)
+
+
+def _slice_to_range(item: Any, extent: PrimExpr) -> Range:
+    if not isinstance(item, slice):
+        low = convert(item)
+        return Range.from_min_extent(low, const(1, low.dtype))
+    start = const(0, extent.dtype) if item.start is None else item.start
+    start, stop = match_types(start, extent if item.stop is None else item.stop)
+    return Range.from_min_extent(start, subtract(stop, start))
+
+
+def _slice_to_index(item: Any, extent: PrimExpr) -> PrimExpr:
+    if not isinstance(item, slice):
+        return convert(item)
+    start, stop = match_types(item.start or 0, extent if item.stop is None else item.stop)
+    step = 1 if item.step is None else item.step
+    length = subtract(stop, start)
+    if not isinstance(length, IntImm):
+        what = "a stepped slice needs a constant length"
+        raise ValueError(explain(what, got=str(length), instead="use T.Ramp"))
+    lanes = -(-length.value // int(step))
+    return start if lanes == 1 else Ramp(start, cast(start.dtype, convert(step)), lanes)
+
+
+_MASKS = {"r": 1, "w": 2}
+
+
+def _access_ptr(
+    buffer: Buffer, mask: int | str, ptr_type: str, lanes: int, offset: Any, extent: Any
+) -> PrimExpr:
+    if isinstance(mask, str):
+        unknown = set(mask) - set(_MASKS)
+        if unknown:
+            raise ValueError(explain("unknown access mask", got=mask, instead='use "r", "w", "rw"'))
+        mask = sum(_MASKS[c] for c in set(mask))
+    start = offset if buffer.elem_offset is None else buffer.elem_offset + offset
+    if extent is None:
+        extent = const(1, "int32")
+        for dim in buffer.shape:
+            extent = multiply(extent, dim)
+        extent = subtract(extent, offset)
+    element = DataType(buffer.dtype).with_lanes(lanes)
+    tag = Call(element, "tir.type_annotation", [])
+    args = [tag, buffer.data, convert(start), convert(extent), const(mask, "int32")]
+    return Call(ptr_type, "tir.tvm_access_ptr", args)
+
+
+_buffer._make_load = _load
+_buffer._make_store = _store
+_buffer._make_item = _item
+_buffer._make_access_ptr = _access_ptr
