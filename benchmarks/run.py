@@ -1,0 +1,216 @@
+"""Latency beside the peers: python -m benchmarks.run [MODEL ...] [options]
+
+Each engine holds each model warm in a process of its own; the processes take turns in random
+order, one burst of calls at a time, so that a drift of the machine meets all of them. A figure is
+the median over the rounds of each burst's median. Engines must agree on the outputs (max |a - b| /
+max |reference| is printed). Results go to benchmarks/results/latency.{json,md}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from .machine import describe
+from .models import Case, load, names
+
+ROOT = Path(__file__).parent.parent
+RESULTS = Path(__file__).parent / "results"
+REFERENCE = "onnxruntime"
+
+
+class Worker:
+    """A process of benchmarks/worker.py: one engine with one model."""
+
+    def __init__(self, engine: str, case: Case, feeds: Path, threads: int, python: str) -> None:
+        count = str(threads)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+            "LOOPWRIGHT_NUM_THREADS": count,
+            "OMP_NUM_THREADS": count,
+            "OPENBLAS_NUM_THREADS": count,
+            "TVM_NUM_THREADS": count,
+        }
+        arguments = [engine, case.name, str(case.path), str(feeds), count]
+        self.process = subprocess.Popen(
+            [python, "-m", "benchmarks.worker", *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.ready = self._answer()
+
+    def _answer(self):
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else {"error": f"ended with {self.process.wait()}"}
+
+    def ask(self, command: str, argument: object):
+        """The answer to one command."""
+        assert self.process.stdin is not None
+        print(command, argument, file=self.process.stdin, flush=True)
+        return self._answer()
+
+    def close(self) -> None:
+        """End the process."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+@dataclass
+class Result:
+    """What one engine did with one model."""
+
+    version: str
+    first_result_s: float
+    error: float | None = None
+    bursts_ms: list[float] = field(default_factory=list)
+
+    @property
+    def median_ms(self) -> float:
+        """Median over the rounds of the median of each burst."""
+        return statistics.median(self.bursts_ms)
+
+
+Failures = dict[str, str]
+
+
+def measure(
+    case: Case, engines: dict[str, str], threads: int, rounds: int, seconds: float
+) -> tuple[dict[str, Result], Failures]:
+    """Every engine (name -> interpreter) on one model; failures by engine."""
+    results: dict[str, Result] = {}
+    failures: Failures = {}
+    workers: dict[str, Worker] = {}
+    order = random.Random(0)
+    with tempfile.TemporaryDirectory() as scratch:
+        feeds = Path(scratch) / "feeds.npz"
+        np.savez(feeds, **case.feeds)
+        try:
+            for engine, python in engines.items():
+                worker = workers[engine] = Worker(engine, case, feeds, threads, python)
+                if "error" in worker.ready:
+                    failures[engine] = worker.ready["error"]
+                    workers.pop(engine).close()
+                    continue
+                results[engine] = Result(worker.ready["version"], worker.ready["seconds"])
+            _compare(workers, results, Path(scratch))
+            for _ in range(rounds):
+                turn = list(workers)
+                order.shuffle(turn)
+                for engine in turn:
+                    times = workers[engine].ask("burst", seconds)
+                    results[engine].bursts_ms.append(statistics.median(times))
+        finally:
+            for worker in workers.values():
+                worker.close()
+    return results, failures
+
+
+def _compare(workers: dict[str, Worker], results: dict[str, Result], scratch: Path) -> None:
+    outputs: dict[str, list[np.ndarray]] = {}
+    for engine, worker in workers.items():
+        file = scratch / f"{engine}.npz"
+        worker.ask("outputs", file)
+        outputs[engine] = list(np.load(file).values())
+    if REFERENCE not in outputs:
+        return
+    for engine, got in outputs.items():
+        pairs = zip(got, outputs[REFERENCE], strict=True)
+        results[engine].error = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
+
+
+def table(measured: dict[str, dict[str, Result]]) -> str:
+    """Markdown: median ms of each engine; Loopwright's time over the reference's and the best's."""
+    engines = sorted(
+        {engine for row in measured.values() for engine in row},
+        key=lambda engine: (engine != "loopwright", engine != REFERENCE, engine),
+    )
+    head = ["model", *engines, f"/ {REFERENCE}", "/ best peer", "error"]
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for name, row in measured.items():
+        cells = [f"{row[e].median_ms:.4g}" if e in row else "-" for e in engines]
+        ours = row.get("loopwright")
+        peers = {e: r.median_ms for e, r in row.items() if e != "loopwright"}
+        if ours is None or not peers:
+            cells += ["-", "-", "-"]
+        else:
+            beside = peers.get(REFERENCE)
+            cells.append(f"{ours.median_ms / beside:.2f}x" if beside else "-")
+            cells.append(f"{ours.median_ms / min(peers.values()):.2f}x")
+            cells.append("-" if ours.error is None else f"{ours.error:.1e}")
+        lines.append("| " + " | ".join([name, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, print as it goes, write the results."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.run",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    everything = names()
+    parser.add_argument("models", nargs="*", help=f"default: {' '.join(everything)}")
+    parser.add_argument("--engines", default="loopwright,onnxruntime,numpy")
+    parser.add_argument("--threads", default="2,1", help="thread counts, default 2,1")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=0.2, help="length of a burst")
+    parser.add_argument("--tvm-python", help="an interpreter with apache-tvm: adds the engine tvm")
+    parser.add_argument("--output", type=Path, default=RESULTS / "latency")
+    options = parser.parse_args()
+    engines = dict.fromkeys(options.engines.split(","), sys.executable)
+    if options.tvm_python:
+        engines["tvm"] = options.tvm_python
+    machine = describe()
+    report = [f"# Latency, median ms\n\n{machine['processor']}, {machine['cores']} cores, "]
+    report[0] += f"{options.rounds} rounds, {time.strftime('%Y-%m-%d')}."
+    stored: dict[str, object] = {"machine": machine, "rounds": options.rounds}
+    for threads in map(int, options.threads.split(",")):
+        measured: dict[str, dict[str, Result]] = {}
+        notes: list[str] = []
+        for name in options.models or everything:
+            results, failures = measure(
+                load(name), engines, threads, options.rounds, options.seconds
+            )
+            measured[name] = results
+            notes += [f"- {name}, {engine}: {text}" for engine, text in failures.items()]
+            for engine, result in results.items():
+                print(f"{threads} threads  {name:14} {engine:12} {result.median_ms:10.4f} ms")
+        section = [
+            f"## {threads} thread{'s' if threads > 1 else ''}",
+            table(measured),
+            "\n".join(notes),
+        ]
+        report.append("\n\n".join(part for part in section if part))
+        print(f"\n{report[-1]}\n")
+        stored[f"threads_{threads}"] = {
+            name: {engine: vars(result) for engine, result in row.items()}
+            for name, row in measured.items()
+        }
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.with_suffix(".json").write_text(json.dumps(stored, indent=1) + "\n")
+    options.output.with_suffix(".md").write_text("\n\n".join(report) + "\n")
+    print(f"written: {options.output}.json, {options.output}.md")
+
+
+if __name__ == "__main__":
+    main()

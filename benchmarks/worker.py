@@ -1,0 +1,159 @@
+"""One engine with one model, warm, in a process of its own.
+
+python -m benchmarks.worker ENGINE NAME MODEL.onnx FEEDS.npz THREADS
+
+Speaks JSON lines: says {"seconds": time until the first result, "version": ...} or
+{"error": ...}, then answers each line on its input: "burst SECONDS" with the milliseconds of each
+call, "outputs FILE" after writing the outputs there. Needs numpy and the engine only, so that it
+also runs under another interpreter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+Feeds = dict[str, np.ndarray]
+Call = Callable[[], object]
+Outputs = Callable[[], list[np.ndarray]]
+Prepared = tuple[str, Call, Outputs]
+"""An engine's version, the call that is measured, and its outputs as arrays."""
+
+
+def loopwright(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
+    import loopwright
+
+    executable = loopwright.compile(path)
+
+    def call() -> object:
+        return executable.run(feeds)
+
+    return loopwright.__version__, call, lambda: [v.numpy() for v in executable.run(feeds).values()]
+
+
+def onnxruntime(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def call() -> object:
+        return session.run(None, feeds)
+
+    return onnxruntime.__version__, call, call
+
+
+def numpy(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
+    if not name.startswith("mlp_"):
+        raise NotImplementedError("written by hand for the MLPs only")
+    from .models import mlp_weights
+
+    weights = mlp_weights()
+    first, second = weights["fc1.weight"].T.copy(), weights["fc2.weight"].T.copy()
+    x = feeds["x"]
+
+    def call() -> list[np.ndarray]:
+        hidden = np.maximum(x @ first + weights["fc1.bias"], 0)
+        return [hidden @ second + weights["fc2.bias"]]
+
+    return np.__version__, call, call
+
+
+def torch(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
+    import torch
+
+    from .torch_models import build
+
+    torch.set_num_threads(threads)
+    model, _ = build(name)
+    inputs = [torch.from_numpy(value) for value in feeds.values()]
+
+    def call() -> object:
+        with torch.inference_mode():
+            return model(*inputs)
+
+    def outputs() -> list[np.ndarray]:
+        got = call()
+        return [value.numpy() for value in (got if isinstance(got, tuple) else (got,))]
+
+    return torch.__version__, call, outputs
+
+
+def tvm(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
+    import onnx
+    import tvm
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+
+    module = from_onnx(onnx.load(path), keep_params_in_input=False)
+    target = tvm.target.Target("llvm -mcpu=native" if "native" in path else "llvm")
+    target = tvm.target.Target.from_device("cpu")
+    machine = relax.VirtualMachine(tvm.compile(module, target), tvm.cpu())
+    inputs = [tvm.runtime.tensor(value) for value in feeds.values()]
+
+    def call() -> object:
+        return machine["main"](*inputs)
+
+    def outputs() -> list[np.ndarray]:
+        got = call()
+        return [value.numpy() for value in (got if hasattr(got, "__len__") else [got])]
+
+    return tvm.__version__, call, outputs
+
+
+ENGINES = {"loopwright": loopwright, "onnxruntime": onnxruntime, "numpy": numpy, "torch": torch}
+ENGINES["tvm"] = tvm
+
+
+def burst(call: Call, seconds: float) -> list[float]:
+    """Milliseconds of each call, after two calls that are not counted; at least three."""
+    call(), call()
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < 3 or time.perf_counter() < end:
+        start = time.perf_counter_ns()
+        call()
+        times.append((time.perf_counter_ns() - start) / 1e6)
+    return times
+
+
+def main() -> None:
+    """Prepare the engine, then answer commands until the input ends."""
+    engine, name, path, feeds_path, threads = sys.argv[1:]
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(threads)])
+    feeds = dict(np.load(feeds_path))
+    # What an engine prints must not mix with the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def answer(value: object) -> None:
+        print(json.dumps(value), file=answers, flush=True)
+
+    start = time.perf_counter()
+    try:
+        version, call, outputs = ENGINES[engine](name, path, feeds, int(threads))
+        call()
+    except Exception as error:
+        answer({"error": f"{type(error).__name__}: {error}".splitlines()[0]})
+        return
+    answer({"version": version, "seconds": time.perf_counter() - start})
+    with contextlib.suppress(KeyboardInterrupt):
+        for line in sys.stdin:
+            command, argument = line.split(maxsplit=1)
+            if command == "burst":
+                answer(burst(call, float(argument)))
+            else:
+                np.savez(argument.strip(), *outputs())
+                answer("written")
+
+
+if __name__ == "__main__":
+    main()
