@@ -1,1 +1,76 @@
-"""The runtime: tensors, devices, modules, threads. Runs compiled artefacts without the compiler."""
+"""The runtime: tensors, devices, functions, modules, threads. Runs artefacts without the compiler."""
+
+from __future__ import annotations
+
+from loopwright.runtime.device import (
+    Device,
+    cpu,
+    cuda,
+    device,
+    gpu,
+    metal,
+    opencl,
+    rocm,
+    vulkan,
+)
+from loopwright.runtime.module import (
+    BenchmarkResult,
+    Module,
+    load_module,
+    measure,
+)
+from loopwright.runtime.native import NativeFunction
+from loopwright.runtime.packed_func import (
+    PackedFunc,
+    convert,
+    get_global_func,
+    list_global_func_names,
+    register_func,
+    remove_global_func,
+)
+from loopwright.runtime.profiler import Profile
+from loopwright.runtime.tensor import (
+    ShapeTuple,
+    Tensor,
+    empty,
+    from_dlpack,
+    tensor,
+)
+from loopwright.runtime.threads import (
+    num_threads,
+    set_num_threads,
+)
+
+array = tensor  # TVM's name
+
+__all__ = [
+    "BenchmarkResult",
+    "Device",
+    "Module",
+    "NativeFunction",
+    "PackedFunc",
+    "Profile",
+    "ShapeTuple",
+    "Tensor",
+    "array",
+    "convert",
+    "cpu",
+    "cuda",
+    "device",
+    "empty",
+    "from_dlpack",
+    "get_global_func",
+    "gpu",
+    "list_global_func_names",
+    "load_module",
+    "measure",
+    "metal",
+    "num_threads",
+    "opencl",
+    "register_func",
+    "remove_global_func",
+    "rocm",
+    "set_num_threads",
+    "tensor",
+    "vulkan",
+]

@@ -47,11 +47,11 @@ def _physical_cores(cpus: set[int]) -> int:
 
 def default_num_threads() -> int:
     """What the environment asks for, else the physical cores this process may use."""
-    given = os.environ.get("LOOPWRIGHT_NUM_THREADS", "").strip()
+    given = knob("LOOPWRIGHT_NUM_THREADS")
+    if given < 0:
+        raise ValueError(f"LOOPWRIGHT_NUM_THREADS must be a positive number, got {given}")
     if given:
-        if not given.isdigit() or int(given) < 1:
-            raise ValueError(f"LOOPWRIGHT_NUM_THREADS must be a positive number, got {given!r}")
-        return int(given)
+        return given
     if hasattr(os, "sched_getaffinity"):
         cores = _physical_cores(os.sched_getaffinity(0))
     else:
@@ -88,8 +88,7 @@ def bind_pool(addresses: Mapping[str, int]) -> None:
     their code must never be unloaded.
     """
     pool = dict(addresses)
-    pin = os.environ.get("LOOPWRIGHT_PIN_THREADS", "1") != "0"
-    _call(pool["lw_pool_set_pinning"], int(pin))
+    _call(pool["lw_pool_set_pinning"], int(knob("LOOPWRIGHT_PIN_THREADS")))
     _call(pool["lw_set_num_threads"], _chosen or default_num_threads())
     _pools.append(pool)
 

@@ -1,0 +1,241 @@
+"""Runtime modules: functions by name, ready to call, and how long they take."""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from loopwright.runtime import threads
+from loopwright.runtime.device import Device
+from loopwright.runtime.device import device as make_device
+from loopwright.runtime.native import NativeFunction
+
+# An exported library names its entries in this symbol: each name ends in a zero byte, an empty one
+# ends the list. The entry of `f` is the symbol `__tvm_ffi_f`, which tvm-ffi's loader knows too.
+EXPORTS_SYMBOL = "lw_exports"
+ENTRY_PREFIX = "__tvm_ffi_"
+_POOL_SYMBOLS = (
+    "lw_set_num_threads",
+    "lw_num_threads",
+    "lw_pool_reset",
+    "lw_pool_set_pinning",
+)
+
+
+class BenchmarkResult:
+    """Times of one function, in seconds per call: one for each repeat."""
+
+    def __init__(self, results: list[float]) -> None:
+        self.results = tuple(results)
+        self.mean = statistics.fmean(results)
+        self.median = statistics.median(results)
+        self.min = min(results)
+        self.max = max(results)
+        self.std = statistics.pstdev(results)
+
+    def __repr__(self) -> str:
+        return f"BenchmarkResult(min={self.min}, mean={self.mean}, median={self.median}, max={self.max}, std={self.std}, results={self.results})"
+
+    def __str__(self) -> str:
+        names = ("mean", "median", "max", "min", "std")
+        head = "".join(f"{name + ' (ms)':^14}" for name in names)
+        row = "".join(f"{getattr(self, name) * 1e3:^14.4f}" for name in names)
+        return f"Execution time summary:\n{head.rstrip()}\n{row.rstrip()}"
+
+
+def measure(
+    call: Callable[[], Any],
+    number: int = 10,
+    repeat: int = 1,
+    min_repeat_ms: float = 0,
+    cooldown_interval_ms: float = 0,
+    repeats_to_cooldown: int = 1,
+    cache_flush_bytes: int = 0,
+    prepare: Callable[[], Any] | None = None,
+) -> BenchmarkResult:
+    """Time `call`: `repeat` times, each the mean of `number` calls, or of as many as last
+    `min_repeat_ms`. `prepare` runs before each repeat, untimed; so does a walk through
+    `cache_flush_bytes` of memory."""
+    if number < 1 or repeat < 1:
+        raise ValueError(f"number and repeat must be positive, got {number} and {repeat}")
+    flush = np.zeros(max(cache_flush_bytes // 8, 0), np.float64)
+    call()  # what happens only once is not what is measured
+    results = []
+    for index in range(repeat):
+        if index and cooldown_interval_ms > 0 and index % repeats_to_cooldown == 0:
+            time.sleep(cooldown_interval_ms / 1e3)
+        while True:
+            if prepare is not None:
+                prepare()
+            if flush.size:
+                flush += 1.0
+            start = time.perf_counter()
+            for _ in range(number):
+                call()
+            seconds = time.perf_counter() - start
+            if seconds * 1e3 >= min_repeat_ms:
+                break
+            grow = min_repeat_ms / max(seconds * 1e3, 1e-6) * 1.2
+            number = max(int(number * min(grow, 100.0)), number + 1)
+        results.append(seconds / number)
+    return BenchmarkResult(results)
+
+
+class Module:
+    """Functions by name: `mod["main"](x)`. What they stand on lives as long as the module."""
+
+    entry_name = "main"
+
+    def __init__(
+        self,
+        functions: Mapping[str, Callable[..., Any]],
+        *,
+        kind: str = "library",
+        sources: Mapping[str, str] | None = None,
+        keep_alive: Any = None,
+    ) -> None:
+        self._functions = dict(functions)
+        self._sources = dict(sources or {})
+        self._keep_alive = keep_alive
+        self.kind = kind
+        self.imported_modules: list[Module] = []
+
+    def get_function(self, name: str, query_imports: bool = False) -> Callable[..., Any]:
+        """The function `name`; with `query_imports` also looks into imported modules.
+
+        Raises AttributeError, naming the functions there are.
+        """
+        found = self._find(name, query_imports)
+        if found is None:
+            have = ", ".join(sorted(self._functions)) or "none"
+            raise AttributeError(f"module has no function {name!r}; it has: {have}")
+        return found
+
+    def _find(self, name: str, imports: bool) -> Callable[..., Any] | None:
+        found = self._functions.get(name)
+        if found is None and imports:
+            for module in self.imported_modules:
+                found = module._find(name, True)
+                if found is not None:
+                    break
+        return found
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        return self.get_function(name, query_imports=True)
+
+    def __contains__(self, name: str) -> bool:
+        return self.implements_function(name, query_imports=True)
+
+    def implements_function(self, name: str, query_imports: bool = False) -> bool:
+        """Whether there is a function of that name."""
+        return self._find(name, query_imports) is not None
+
+    def function_names(self) -> list[str]:
+        """The names of this module's own functions."""
+        return list(self._functions)
+
+    @property
+    def entry_func(self) -> Callable[..., Any]:
+        """`main`, or the only function."""
+        if self.entry_name not in self._functions and len(self._functions) == 1:
+            return next(iter(self._functions.values()))
+        return self.get_function(self.entry_name, query_imports=True)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.entry_func(*args)
+
+    def import_module(self, module: Module) -> None:
+        """Make another module's functions reachable from this one."""
+        self.imported_modules.append(module)
+
+    def clear_imports(self) -> None:
+        """Forget the imported modules."""
+        self.imported_modules.clear()
+
+    @property
+    def type_key(self) -> str:
+        return self.kind
+
+    def get_source(self, fmt: str = "") -> str:
+        """The source in a format the module was made with (`ll`, `asm`, `c`...); "" is the first."""
+        if not fmt and self._sources:
+            return next(iter(self._sources.values()))
+        if fmt not in self._sources:
+            have = ", ".join(self._sources) or "none"
+            raise ValueError(f"this module has no source of format {fmt!r}; it has: {have}")
+        return self._sources[fmt]
+
+    inspect_source = get_source
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Device | str | None = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
+        f_preproc: str | Callable[..., Any] = "",
+    ) -> Callable[..., BenchmarkResult]:
+        """A function that times `func_name` on the arguments it is given; see `measure`.
+
+        `limit_zero_time_iterations` is accepted for compatibility: a CPU's clock always moves.
+        """
+        function = self[func_name]
+        where = make_device("cpu" if dev is None else dev)
+        if not where.exist:
+            raise ValueError(f"cannot measure on {where}: only the cpu runs code here")
+        prepare = self[f_preproc] if isinstance(f_preproc, str) and f_preproc else f_preproc
+
+        def evaluate(*args: Any) -> BenchmarkResult:
+            return measure(
+                lambda: function(*args),
+                number,
+                repeat,
+                min_repeat_ms,
+                cooldown_interval_ms,
+                repeats_to_cooldown,
+                cache_flush_bytes,
+                (lambda: prepare(*args)) if callable(prepare) else None,
+            )
+
+        return evaluate
+
+    def __repr__(self) -> str:
+        return f"<Module {self.kind}: {', '.join(self._functions)}>"
+
+
+def load_module(path: str | Path, fmt: str = "") -> Module:
+    """Load an exported shared library. Its thread pool, if it has one, follows `threads`."""
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"no such library: {file}")
+    library = ctypes.CDLL(str(file.resolve()))
+    try:
+        table = ctypes.c_char.in_dll(library, EXPORTS_SYMBOL)
+    except ValueError:
+        raise ValueError(
+            f"{file} was not exported by Loopwright: it has no symbol {EXPORTS_SYMBOL}"
+        ) from None
+    address = ctypes.addressof(table)
+    functions = {}
+    while name := ctypes.string_at(address).decode():
+        entry = getattr(library, ENTRY_PREFIX + name)
+        functions[name] = NativeFunction(
+            ctypes.cast(entry, ctypes.c_void_p).value or 0, name, keep_alive=library
+        )
+        address += len(name.encode()) + 1
+    if hasattr(library, _POOL_SYMBOLS[0]):
+        # ctypes never unloads a library, so the pool's code stays.
+        pool = {s: ctypes.cast(getattr(library, s), ctypes.c_void_p).value for s in _POOL_SYMBOLS}
+        threads.bind_pool({name: value or 0 for name, value in pool.items()})
+    return Module(functions, kind="library", keep_alive=library)
