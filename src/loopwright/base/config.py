@@ -33,6 +33,7 @@ ENVIRONMENT: dict[str, Knob] = {
     k.name: k
     for k in (
         Knob("LOOPWRIGHT_NUM_THREADS", int, 0, "Threads of the worker pool; 0 = one per core."),
+        Knob("LOOPWRIGHT_PIN_THREADS", bool, True, "Keep each worker of the pool on one core."),
         Knob("LOOPWRIGHT_CACHE", bool, True, "Keep compiled objects in the cache folder."),
         Knob("LOOPWRIGHT_CACHE_DIR", str, "", "Cache folder; empty = ~/.cache/loopwright."),
         Knob("LOOPWRIGHT_CACHE_MB", int, 1024, "Size bound of the object cache, in MiB."),

@@ -14,6 +14,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from loopwright.base.config import knob
+
 _pools: list[dict[str, int]] = []
 _chosen: int | None = None
 

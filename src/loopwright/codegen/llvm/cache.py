@@ -18,6 +18,8 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
+from loopwright.base.config import knob
+
 _MAGIC = b"LWOBJ1\0\0"
 _VERSION = "1"  # raise when the same text must compile to something else
 _DIGEST = 16
@@ -114,15 +116,15 @@ class ObjectCache:
 
 def default_cache() -> ObjectCache:
     """The user's cache, as the environment says at this moment."""
-    if os.environ.get("LOOPWRIGHT_CACHE", "1") == "0":
+    if not knob("LOOPWRIGHT_CACHE"):
         return ObjectCache(None)
-    folder = os.environ.get("LOOPWRIGHT_CACHE_DIR")
-    if folder is None:
+    folder = knob("LOOPWRIGHT_CACHE_DIR")
+    if not folder:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         folder = os.path.join(base, "loopwright")
-    return _cache_in(folder)
+    return _cache_in(folder, knob("LOOPWRIGHT_CACHE_MB") << 20)
 
 
 @cache
-def _cache_in(folder: str) -> ObjectCache:
-    return ObjectCache(Path(folder) / "objects")
+def _cache_in(folder: str, max_bytes: int) -> ObjectCache:
+    return ObjectCache(Path(folder) / "objects", max_bytes)

@@ -24,6 +24,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+from loopwright.base.config import knob
 from loopwright.codegen.llvm import compiler
 from loopwright.codegen.llvm.cache import ObjectCache, default_cache, object_key
 from loopwright.codegen.llvm.compiler import (
@@ -178,9 +179,9 @@ def compile_objects(
 
 
 def _default_jobs() -> int:
-    given = os.environ.get("LOOPWRIGHT_COMPILE_JOBS")
-    if given:
-        return max(1, int(given))
+    given = knob("LOOPWRIGHT_JOBS")
+    if given > 0:
+        return given
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
