@@ -5,6 +5,7 @@ Lower layers ask `Op`; the definitions live above, in `ops/` and in `tir/op.py`.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -80,8 +81,6 @@ class Op(BaseExpr):
 
 
 def _close_names(name: str) -> str:
-    import difflib
-
     return ", ".join(difflib.get_close_matches(name, _OPS, 3))
 
 
