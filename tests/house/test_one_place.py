@@ -1,31 +1,43 @@
-"""All facts of an operator stand in one file of `ops/`."""
+"""All facts of a graph operator stand in one file of `ops/`."""
 
 from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterator
 
 from .source import Source, sources
 
+# What tells a fact about an operator, by name, from outside its definition.
+TELLERS = {"register_op_attr", "register_legalize", "register_op"}
 
-def defined_names(source: Source) -> list[str]:
-    """The operators that a file of `ops/` defines: string arguments "relax.NAME" of calls that
-    decorate or stand alone, as in `@op("relax.add")` or `unary("relax.exp")`."""
-    calls: list[ast.expr] = []
-    for node in ast.walk(source.tree):
+
+def literal(call: ast.Call) -> str:
+    """The first argument of a call, when it is a string."""
+    first = call.args[0] if call.args else None
+    if isinstance(first, ast.Constant) and isinstance(first.value, str):
+        return first.value
+    return ""
+
+
+def name_of(call: ast.Call) -> str:
+    """The called function's own name."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+
+
+def defined_names(source: Source) -> Iterator[str]:
+    """The operators that a file defines: "relax.NAME" given to a decorator, or to a call whose
+    result is kept or dropped at the top of the file, as in `relu = unary("relax.nn.relu")`."""
+    for node in source.tree.body:
+        calls: list[ast.expr] = []
         if isinstance(node, ast.FunctionDef):
             calls += node.decorator_list
-        elif isinstance(node, ast.Expr | ast.Assign) and node.value is not None:
+        elif isinstance(node, ast.Expr | ast.Assign | ast.AnnAssign) and node.value is not None:
             calls.append(node.value)
-    return [
-        call.args[0].value
-        for call in calls
-        if isinstance(call, ast.Call)
-        and call.args
-        and isinstance(call.args[0], ast.Constant)
-        and str(call.args[0].value).startswith("relax.")
-        and not (isinstance(call.func, ast.Attribute) and call.func.attr == "get")
-    ]
+        for call in calls:
+            if isinstance(call, ast.Call) and literal(call).startswith("relax."):
+                if name_of(call) != "get":
+                    yield literal(call)
 
 
 def test_each_operator_is_defined_once():
@@ -34,6 +46,18 @@ def test_each_operator_is_defined_once():
         if source.layer == "ops":
             for name in defined_names(source):
                 places[name].append(str(source.path))
-    assert len(places) > 50
-    twice = {name: where for name, where in places.items() if len(where) > 1}
-    assert not twice
+    assert places, "no operator found: has the form of definitions changed?"
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_no_other_layer_tells_facts_of_operators():
+    found = [
+        f"{source.path}:{node.lineno}: {literal(node)}"
+        for source in sources()
+        if source.layer != "ops"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call)
+        and name_of(node) in TELLERS
+        and literal(node).startswith("relax.")
+    ]
+    assert not found, "these belong to the operators' definitions in ops/:\n" + "\n".join(found)
