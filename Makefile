@@ -7,7 +7,8 @@ PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check install --quiet
 SETUP  := $(VENV)/.setup
 LINT   := $(VENV)/.setup-lint
-PYTEST := $(PY) -m pytest -n 2 --dist loadfile
+# Two processes of two threads each share the cores: pinned workers would wait for each other.
+PYTEST := LOOPWRIGHT_PIN_THREADS=0 $(PY) -m pytest -n 2 --dist loadfile
 
 # The first interpreter that is new enough and can make environments (a pyenv shim may be there and not work).
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
@@ -28,8 +29,8 @@ bench: $(SETUP)
 lint: $(LINT)
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
-	@$(VENV)/bin/lint-imports --no-cache
-	@$(VENV)/bin/pyright
+	@$(VENV)/bin/lint-imports --no-cache --no-logo
+	@$(VENV)/bin/pyright --level error
 
 format: $(SETUP)
 	@$(VENV)/bin/ruff check --fix .
