@@ -10,8 +10,8 @@ import hypothesis
 import pytest
 
 try:
-    from loopwright.ir import assert_structural_equal
     from loopwright.ir.module import on_create
+    from loopwright.ir.structural import assert_structural_equal
     from loopwright.script import from_source
 except ImportError:  # while these are being written
     on_create = None

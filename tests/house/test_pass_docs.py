@@ -13,8 +13,9 @@ import textwrap
 
 import pytest
 
-import loopwright
-from loopwright.ir import IRModule, assert_structural_equal
+from loopwright.ir.module import IRModule
+from loopwright.ir.structural import assert_structural_equal
+from loopwright.ir.target import Target
 from loopwright.script import from_source
 
 from .source import PACKAGE
@@ -48,7 +49,7 @@ def test_before_and_after(path):
     shown = blocks(module.__doc__ or "")
     assert shown.keys() >= {"Before", "After"}, f"{path} shows no module Before:: and After::"
     made = eval(shown.get("Pass", f"{module.__all__[0]}()"), dict(vars(module)))
-    with loopwright.target.Target("llvm"):
+    with Target("llvm"):
         after = made(parse(shown["Before"]))
     assert_structural_equal(after, parse(shown["After"]))
 
