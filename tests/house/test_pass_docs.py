@@ -26,7 +26,7 @@ FILES = sorted(
     for path in (PACKAGE / layer / "transform").glob("*.py")
     if not path.name.startswith("_")
 )
-BLOCK = re.compile(r"^(Before|After|Pass)::\n\n?((?:(?: {4}.*)?\n?)+)", re.MULTILINE)
+BLOCK = re.compile(r"^(Before|After|Pass)::\n((?: {4}.*\n|\n)+)", re.MULTILINE)
 
 
 def blocks(docstring: str) -> dict[str, str]:
