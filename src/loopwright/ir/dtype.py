@@ -36,7 +36,7 @@ _BASIC = {
     **{f"uint{b}": ("uint", b) for b in (1, 2, 4, 8, 16, 32, 64, 128)},
     **{f"float{b}": ("float", b) for b in (16, 32, 64)},
     "bfloat16": ("bfloat", 16),
-    **{name: ("float8", 8) for name in _FLOAT8},
+    **dict.fromkeys(_FLOAT8, ("float8", 8)),
     "float4_e2m1fn": ("float4", 4),
     "float6_e2m3fn": ("float6", 6),
     "float6_e3m2fn": ("float6", 6),

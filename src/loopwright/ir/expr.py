@@ -91,3 +91,16 @@ class DictAttrs(Attrs):
 
     def __init__(self, values: dict[str, Any] | None = None, span: Any = None) -> None:
         self._set("DictAttrs", dict(values or {}), span)
+
+    def _plain(self) -> dict[str, Any]:
+        return {k: getattr(v, "attr_literal", v) for k, v in self.values.items()}
+
+    def structural_compare(
+        self, other: DictAttrs, comparer: Any, path: str, defining: bool
+    ) -> None:
+        """By key; `True`, 1 and a literal of any integer type are alike."""
+        comparer.dicts(self._plain(), other._plain(), path, defining)
+
+    def structural_hash(self, hasher: Any, defining: bool) -> int:
+        """As they compare."""
+        return hasher.hash(self._plain(), defining)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from .expr import DictAttrs, RelaxExpr
 
@@ -20,6 +20,7 @@ class BaseFunc(RelaxExpr):
     """Root of functions. `attrs` is a `DictAttrs` (never None)."""
 
     __slots__ = ()
+    opens_scope: ClassVar[bool] = True
 
     def with_attr(self, attr_key_or_dict: Any, attr_value: Any = None) -> Any:
         """A copy with one attribute (key, value) or several (a dict) set."""
@@ -45,5 +46,3 @@ class BaseFunc(RelaxExpr):
 def as_attrs(attrs: Any) -> DictAttrs:
     """DictAttrs from None, a dict, or DictAttrs."""
     return attrs if isinstance(attrs, DictAttrs) else DictAttrs(attrs)
-
-

@@ -131,9 +131,7 @@ def pre_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
 
 
 class _FnRewriter(Rewriter):
-    def __init__(
-        self, post: Callable[[Any], Any] | None, pre: Callable[[Any], Any] | None
-    ) -> None:
+    def __init__(self, post: Callable[[Any], Any] | None, pre: Callable[[Any], Any] | None) -> None:
         self.post = post
         self.pre = pre
         self.memo: dict[int, tuple[Any, Any]] = {}  # keeps the key's node alive

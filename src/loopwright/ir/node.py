@@ -98,9 +98,15 @@ class NodeMeta(type):
         if fields and "__init__" not in namespace and not _inherits_init(bases):
             namespace["__init__"] = namespace["_set"]
         cls = super().__new__(mcls, name, bases, namespace)
-        cls.node_key = key or f"{cls.__module__.split('.')[1]}.{name}"
+        cls.node_key = key or _node_key(cls.__module__, name)
         NODE_TYPES[cls.node_key] = cls  # type: ignore[assignment]
         return cls
+
+
+def _node_key(module: str, name: str) -> str:
+    """ "ir.Range" for the house's own classes, "their.module.Name" for users' classes."""
+    parts = module.split(".")
+    return f"{parts[1]}.{name}" if parts[0] == "loopwright" else f"{module}.{name}"
 
 
 def _inherits_init(bases: tuple[type, ...]) -> bool:
@@ -120,6 +126,9 @@ def _make_setter(
     for f in fields:
         if not f.optional:
             params.append(f"{f.name}=_MISSING" if must_default else f.name)
+            if must_default:  # a required field below an inherited optional one
+                text = f"{name} needs a value for {f.name}"
+                body.append(f" if {f.name} is _MISSING: raise TypeError({text!r})")
         elif f.default_factory is not None:
             must_default = True
             scope[f"_f_{f.name}"] = f.default_factory
@@ -134,7 +143,7 @@ def _make_setter(
     if "_derive" in namespace or any(hasattr(base, "_derive") for base in bases):
         body.append(" self._derive()")
     args = "".join(f", {p}" for p in params)
-    exec(f"def _set(self{args}, span=None):\n" + "\n".join(body), scope)  # noqa: S102
+    exec(f"def _set(self{args}, span=None):\n" + "\n".join(body), scope)
     setter = scope["_set"]
     setter.__qualname__ = f"{name}._set"
     return setter
@@ -147,6 +156,13 @@ class Node(metaclass=NodeMeta):
     __fields__: ClassVar[tuple[Field, ...]] = ()
     node_key: ClassVar[str] = ""
     span: Span | None
+
+    # How structural equality treats the class (see structural.py).
+    bound_by_identity: ClassVar[bool] = False
+    compare_when_free: ClassVar[bool] = False
+    opens_scope: ClassVar[bool] = False
+    structural_compare: ClassVar[Any] = None
+    structural_hash: ClassVar[Any] = None
 
     _set: ClassVar[Callable[..., None]]
 

@@ -1,9 +1,15 @@
 """Structural equality and hash: same meaning, whatever the variables are called.
 
 Read from the field table: a `def` field binds the variables in it (one to one, both ways), a
-`use` field compares, an `ignore` field does not count. A class with `bound_by_identity = True`
-(variables, buffers) stands for itself: two of them are equal when a definition bound one to the
-other. A first difference is named by its path.
+`use` field compares, an `ignore` field does not count. What the classes say of themselves:
+
+- `bound_by_identity`: variables, buffers. Two are equal when a definition bound one to the other.
+- `compare_when_free`: without a definition, such a one is bound where it is first met.
+- `opens_scope`: functions. What is bound inside is forgotten at the end.
+- `structural_compare(other, comparer, path, defining)`, `structural_hash(hasher, defining)`:
+  instead of the fields.
+
+A first difference is named by its path.
 """
 
 from __future__ import annotations
@@ -40,22 +46,26 @@ class _Comparer:
 
     def compare(self, a: Any, b: Any, path: str, defining: bool) -> None:
         if isinstance(a, Node) and isinstance(b, Node):
-            if a.bound_by_identity if hasattr(a, "bound_by_identity") else False:
+            if a.bound_by_identity:
                 self.bound(a, b, path, defining)
             elif type(a) is not type(b):
                 self.fail(path, a, b, "different kinds of node")
+            elif a is b and not self.forward:
+                return  # one object, and no variable in it is bound
+            elif a.structural_compare is not None:
+                a.structural_compare(b, self, path, defining)
+            elif a.opens_scope:
+                self.scope(a, b, path, defining)
             else:
-                special = getattr(a, "structural_compare", None)
-                if special is not None:
-                    special(b, self, path, defining)
-                elif a is not b or not self.closed(a):
-                    self.fields(a, b, path, defining)
+                self.fields(a, b, path, defining)
             return
         self.plain(a, b, path, defining)
 
-    def closed(self, node: Node) -> bool:
-        """Whether a shared object may be taken as equal to itself: no variable in it is bound."""
-        return not self.forward or not node.__fields__
+    def scope(self, a: Node, b: Node, path: str, defining: bool) -> None:
+        """The same variable object may be bound in another function again."""
+        forward, backward = dict(self.forward), dict(self.backward)
+        self.fields(a, b, path, defining)
+        self.forward, self.backward = forward, backward
 
     def fields(self, a: Node, b: Node, path: str, defining: bool) -> None:
         for f in a.__fields__:
@@ -74,8 +84,7 @@ class _Comparer:
             return
         if type(a) is not type(b):
             self.fail(path, a, b, "different kinds of variable")
-        free = getattr(a, "compare_when_free", False)
-        if not (defining or self.map_free_vars or free):
+        if not (defining or self.map_free_vars or a.compare_when_free):
             self.fail(path, a, b, "free variables that are not the same object")
         self.fields(a, b, path, defining)
         self.forward[id(a)] = b
@@ -98,6 +107,8 @@ class _Comparer:
             both_nan = isinstance(x, float) and isinstance(y, float) and x != x and y != y
             if isinstance(x, Node) or isinstance(y, Node):
                 self.fail(path, a, b, "different kinds of value")
+            if isinstance(x, float) != isinstance(y, float):
+                self.fail(path, a, b, "different kinds of value")
             if not both_nan and x != y:
                 self.fail(path, a, b, "different values")
             if isinstance(x, float) and isinstance(y, float) and not both_nan:
@@ -109,10 +120,11 @@ class _Comparer:
             self.node_keyed(a, b, path, defining)
             return
         for key in (*a, *(k for k in b if k not in a)):
+            sub = f'{path}["{key}"]' if isinstance(key, str) else f"{path}[{key!r}]"
             if key not in a or key not in b:
                 side = "left" if key not in a else "right"
-                self.fail(f"{path}[{key!r}]", a.get(key), b.get(key), f"missing on the {side}")
-            self.compare(a[key], b[key], f"{path}[{key!r}]", defining)
+                self.fail(sub, a.get(key), b.get(key), f"missing on the {side}")
+            self.compare(a[key], b[key], sub, defining)
 
     def node_keyed(self, a: dict[Any, Any], b: dict[Any, Any], path: str, defining: bool) -> None:
         """Keys are variables that are already bound (a buffer map), or compare in order."""
@@ -149,9 +161,14 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
     try:
         _Comparer(map_free_vars).compare(lhs, rhs, "<root>", map_free_vars)
     except _Mismatch as found:
-        text = f"left:  {found.lhs}\n       right: {found.rhs}"
+        text = f"left:  {_short(found.lhs)}\n       right: {_short(found.rhs)}"
         what = f"StructuralEqual check failed at {found.path}: {found.why}"
         raise ValueError(explain(what, got=text)) from None
+
+
+def _short(value: Any, limit: int = 1000) -> str:
+    text = str(value)
+    return text if len(text) <= limit else f"{text[:limit]} ... ({len(text)} characters)"
 
 
 class _Hasher:
@@ -162,24 +179,35 @@ class _Hasher:
 
     def hash(self, value: Any, defining: bool) -> int:
         if isinstance(value, Node):
-            if getattr(value, "bound_by_identity", False):
+            if value.bound_by_identity:
                 return self.bound(value, defining)
-            special = getattr(value, "structural_hash", None)
-            if special is not None:
-                return special(self, defining)
+            if value.structural_hash is not None:
+                return value.structural_hash(self, defining)
+            if value.opens_scope:
+                return self.scope(value, defining)
             return self.fields(value, defining)
         if isinstance(value, (tuple, list)):
             return hash((len(value), *[self.hash(item, defining) for item in value]))
         if isinstance(value, dict):
-            if all(isinstance(k, Node) for k in value):
-                items = [(self.hash(k, defining), self.hash(v, defining)) for k, v in value.items()]
-                return hash(tuple(items))
+            if value and all(isinstance(k, Node) for k in value):
+                # In the order in which the keys were bound, which two equal dicts share.
+                last = len(self.index)
+                pairs = sorted(value.items(), key=lambda kv: self.index.get(id(kv[0]), last))
+                return hash(
+                    tuple((self.hash(k, defining), self.hash(v, defining)) for k, v in pairs)
+                )
             items = [(str(k), self.hash(v, defining)) for k, v in value.items()]
             return hash(tuple(sorted(items)))
         if isinstance(value, np.ndarray):
             return hash((str(value.dtype), value.shape, value.tobytes()))
         value = _number(value)
         return hash("nan") if value != value else hash(value)
+
+    def scope(self, node: Node, defining: bool) -> int:
+        index = dict(self.index)
+        made = self.fields(node, defining)
+        self.index = index
+        return made
 
     def fields(self, node: Node, defining: bool) -> int:
         parts: list[Any] = [type(node).node_key]
@@ -192,8 +220,7 @@ class _Hasher:
         known = self.index.get(id(var))
         if known is not None:
             return hash(("var", known))
-        free = getattr(var, "compare_when_free", False)
-        if defining or self.map_free_vars or free:
+        if defining or self.map_free_vars or var.compare_when_free:
             value = self.fields(var, defining)
             self.index[id(var)] = len(self.index)
             self.keep.append(var)

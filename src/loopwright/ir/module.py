@@ -1,0 +1,281 @@
+"""IRModule: functions by name, attributes, and facts about the whole program.
+
+Functions are immutable; a module is the one thing that is updated in place (`mod["f"] = g`), as
+in TVM. Passes return a new module: `mod.with_functions({gv: f})`, `mod.clone()`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ..base.errors import explain
+from .expr import DictAttrs, GlobalVar
+from .function import BaseFunc, as_attrs
+from .functor import post_order_visit, rewrite
+from .node import Node, field
+from .target import Target
+
+# Called with each module made; the test suite's round trip listens here.
+on_create: list[Callable[[IRModule], None]] = []
+
+
+class GlobalInfo(Node):
+    """A fact about a whole module."""
+
+    __slots__ = ()
+
+
+class DummyGlobalInfo(GlobalInfo):
+    """A fact without content, for tests."""
+
+    __slots__ = ()
+
+
+class VDevice(GlobalInfo):
+    """A place where tensors live: a target, which device of it, and the memory scope."""
+
+    target: Target | None
+    vdevice_id: int
+    memory_scope: str
+
+    def __init__(
+        self,
+        target: Any = None,
+        vdevice_id: int = 0,
+        memory_scope: str = "global",
+        span: Any = None,
+    ) -> None:
+        made = None if target is None else Target(target)
+        self._set(made, int(vdevice_id), memory_scope, span)
+
+
+class IRModule(Node):
+    """A program: `functions` maps a `GlobalVar` to its function, in order of addition.
+
+    Keys of the constructor may be names. `mod["main"]` looks a function up,
+    `mod["main"] = f` sets it in place.
+    """
+
+    functions: dict[GlobalVar, Any]
+    attrs: DictAttrs = field(default_factory=DictAttrs)
+    global_infos: dict[str, list[GlobalInfo]] = field(default_factory=dict)
+
+    def __init__(
+        self,
+        functions: Mapping[Any, Any] | None = None,
+        attrs: Any = None,
+        global_infos: Mapping[str, Iterable[GlobalInfo]] | None = None,
+        span: Any = None,
+    ) -> None:
+        infos = {name: list(items) for name, items in (global_infos or {}).items()}
+        made: dict[GlobalVar, Any] = {}
+        for name, func in (functions or {}).items():
+            gvar = _as_global_var(name)
+            if gvar in made:
+                what = f"two functions are named {gvar.name_hint!r}"
+                raise ValueError(explain(what, instead="rename one of them"))
+            made[gvar] = _checked(gvar, func)
+        self._set(made, as_attrs(attrs), infos, span)
+
+    def _derive(self) -> None:
+        for notify in on_create:
+            notify(self)
+
+    # ------------------------------------------------------------------ looking up
+
+    def __getitem__(self, var: str | GlobalVar) -> Any:
+        """The function of that name. Raises ValueError when there is none."""
+        return self.functions[self._known(var)]
+
+    def __contains__(self, var: object) -> bool:
+        name = var.name_hint if isinstance(var, GlobalVar) else var
+        return isinstance(name, str) and GlobalVar(name) in self.functions
+
+    def get(self, var: str | GlobalVar, default: Any = None) -> Any:
+        """The function of that name, or `default`."""
+        name = var.name_hint if isinstance(var, GlobalVar) else var
+        return self.functions.get(GlobalVar(name), default)
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        """The variable of that name. Raises ValueError when there is none."""
+        return self._known(name)
+
+    def get_global_vars(self) -> list[GlobalVar]:
+        """All global variables, in order of addition."""
+        return list(self.functions)
+
+    def functions_items(self) -> list[tuple[GlobalVar, Any]]:
+        """(variable, function) pairs, sorted by name."""
+        return sorted(self.functions.items(), key=lambda item: item[0].name_hint)
+
+    def _known(self, var: str | GlobalVar) -> GlobalVar:
+        name = var.name_hint if isinstance(var, GlobalVar) else var
+        for gvar in self.functions:
+            if gvar.name_hint == name:
+                return gvar
+        names = sorted(gvar.name_hint for gvar in self.functions)
+        close = difflib.get_close_matches(str(name), names, 3)
+        hint = f"did you mean {', '.join(close)}?" if close else f"it has: {', '.join(names)}"
+        what = "the module has no function of this name"
+        raise ValueError(explain(what, got=name, instead=hint if names else "the module is empty"))
+
+    # ------------------------------------------------------------------ changing in place
+
+    def __setitem__(self, var: str | GlobalVar, func: Any) -> None:
+        if isinstance(var, str) and var in self:
+            var = self._known(var)
+        self.update_func(_as_global_var(var), func)
+
+    def __delitem__(self, var: str | GlobalVar) -> None:
+        self.remove(var)
+
+    def update_func(self, var: GlobalVar, func: Any) -> None:
+        """Set the function of `var`, which is added when it is new."""
+        self.functions[var] = _checked(var, func)
+
+    def update(self, other: IRModule | Mapping[Any, Any]) -> None:
+        """Take over all functions of another module or mapping."""
+        source = other.functions if isinstance(other, IRModule) else other
+        for var, func in source.items():
+            self[var] = func
+
+    def remove(self, var: str | GlobalVar) -> None:
+        """Take a function out. Raises ValueError when there is none of that name."""
+        del self.functions[self._known(var)]
+
+    def update_global_info(self, name: str, global_info: Any) -> None:
+        """Set the list of facts stored under `name`."""
+        one = isinstance(global_info, GlobalInfo)
+        self.global_infos[name] = [global_info] if one else list(global_info)
+
+    # ------------------------------------------------------------------ copies
+
+    def clone(self) -> IRModule:
+        """A copy to change in place; the functions are shared."""
+        return self._copy(self.functions, self.attrs)
+
+    def frozen_copy(self) -> IRModule:
+        """A copy that no listener hears of: what a trace keeps."""
+        made = IRModule.__new__(IRModule)
+        made.functions, made.attrs = dict(self.functions), self.attrs
+        made.global_infos, made.span = dict(self.global_infos), self.span
+        return made
+
+    def _copy(self, functions: dict[GlobalVar, Any], attrs: DictAttrs) -> IRModule:
+        infos = {name: list(items) for name, items in self.global_infos.items()}
+        return self._make(dict(functions), attrs, infos, span=self.span)
+
+    def with_functions(
+        self,
+        updates: Mapping[GlobalVar, Any] | None = None,
+        remove: Iterable[str | GlobalVar] = (),
+    ) -> IRModule:
+        """A copy with some functions set and some taken out; this module if nothing changes."""
+        current = self.functions
+        gone = {self._known(var) for var in remove}
+        changed = {g: f for g, f in (updates or {}).items() if current.get(g) is not f}
+        if not changed and not gone:
+            return self
+        kept = {g: changed.get(g, f) for g, f in current.items() if g not in gone}
+        added = {g: f for g, f in changed.items() if g not in current}
+        return self._copy({**kept, **{g: _checked(g, f) for g, f in added.items()}}, self.attrs)
+
+    def with_attr(self, attr_key: Any, attr_value: Any = None) -> IRModule:
+        """A copy with one attribute (key, value) or several (a dict) set."""
+        return self.with_attrs(attr_key if isinstance(attr_key, dict) else {attr_key: attr_value})
+
+    def with_attrs(self, attr_map: Any) -> IRModule:
+        """A copy with these attributes set."""
+        return self._copy(
+            self.functions, DictAttrs({**self.attrs.values, **dict(attr_map.items())})
+        )
+
+    def without_attr(self, attr_key: str) -> IRModule:
+        """A copy without an attribute."""
+        kept = {k: v for k, v in self.attrs.items() if k != attr_key}
+        return self._copy(self.functions, DictAttrs(kept))
+
+    def get_attr(self, attr_key: str, default: Any = None) -> Any:
+        """The attribute, or `default`."""
+        return self.attrs.get(attr_key, default)
+
+    def replace_global_vars(self, replacements: Mapping[Any, Any]) -> IRModule:
+        """A copy in which global variables are renamed, in the calls and `global_symbol` too."""
+        table = {self._known(old): new for old, new in replacements.items()}
+        fresh = {old: GlobalVar(new) if isinstance(new, str) else new for old, new in table.items()}
+
+        def renamed(node: Any) -> Any:
+            return fresh.get(node)
+
+        functions: dict[GlobalVar, Any] = {}
+        for gvar, func in self.functions.items():
+            made = rewrite(func, {GlobalVar: renamed})
+            new = fresh.get(gvar, gvar)
+            if new is not gvar and "global_symbol" in getattr(made, "attrs", ()):
+                made = made.with_attr("global_symbol", new.name_hint)
+            if new in functions:
+                what = f"two functions would be named {new.name_hint!r}"
+                raise ValueError(explain(what, instead="choose names that are free"))
+            functions[new] = _checked(new, made)
+        return self._copy(functions, self.attrs)
+
+    @staticmethod
+    def from_expr(expr: Any, functions: Mapping[Any, Any] | None = None) -> IRModule:
+        """A module of one function, named by its `global_symbol`, else "main"."""
+        if not isinstance(expr, BaseFunc):
+            what = "a module is made of functions"
+            hint = "wrap the expression in a function"
+            raise TypeError(explain(what, got=type(expr).__name__, instead=hint))
+        module = IRModule(functions)
+        module[expr.attrs.get("global_symbol", "main")] = expr
+        return module
+
+    # ------------------------------------------------------------------ structure
+
+    def structural_compare(self, other: IRModule, comparer: Any, path: str, defining: bool) -> None:
+        """Functions are matched by name, whatever their order."""
+        mine = {gvar.name_hint: func for gvar, func in self.functions_items()}
+        theirs = {gvar.name_hint: func for gvar, func in other.functions_items()}
+        comparer.dicts(mine, theirs, f"{path}.functions", defining)
+        comparer.compare(self.attrs, other.attrs, f"{path}.attrs", defining)
+        comparer.compare(self.global_infos, other.global_infos, f"{path}.global_infos", defining)
+
+    def structural_hash(self, hasher: Any, defining: bool) -> int:
+        """Of the functions by name, the attributes and the global infos."""
+        named = {gvar.name_hint: func for gvar, func in self.functions_items()}
+        return hasher.hash([named, self.attrs, self.global_infos], defining)
+
+
+def called_global_vars(func: Any) -> set[GlobalVar]:
+    """The global variables that occur in a function."""
+    found: set[GlobalVar] = set()
+
+    def collect(node: Any) -> None:
+        if isinstance(node, GlobalVar):
+            found.add(node)
+
+    post_order_visit(func, collect)
+    return found
+
+
+def _as_global_var(name: Any) -> GlobalVar:
+    if isinstance(name, GlobalVar):
+        return name
+    if isinstance(name, str):
+        return GlobalVar(str(name))
+    what = "functions of a module are keyed by name or GlobalVar"
+    raise TypeError(explain(what, got=f"{name!r} of type {type(name).__name__}"))
+
+
+def _checked(gvar: GlobalVar, func: Any) -> Any:
+    # Relax's ExternFunc is a member of modules and no BaseFunc in every spelling: ask for a node.
+    if not isinstance(func, Node):
+        what = f"function {gvar.name_hint!r} of a module must be an IR function"
+        hint = "decorate it with R.function or T.prim_func, or leave it out of the module"
+        raise TypeError(explain(what, got=f"{func!r} of type {type(func).__name__}", instead=hint))
+    known = getattr(func, "struct_info", None)
+    if gvar.struct_info is None and known is not None:
+        gvar.struct_info = known
+    return func

@@ -1,0 +1,551 @@
+"""Targets: what a program is compiled for, and what is known of that machine.
+
+    Target("llvm -mcpu=native -num-cores=2")
+    Target({"kind": "cuda", "arch": "sm_90", "host": "llvm"})
+    Target("cuda", host="llvm")
+    with Target("c"): ...                      # Target.current() inside
+
+A kind is a table of typed options; `register_target_kind` adds one of your own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import shlex
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..base.errors import explain
+from . import cpu_info
+from .node import Node, field
+
+
+@dataclass(frozen=True)
+class TargetKind:
+    """A kind of target: its options with their types, and the keys its targets carry.
+
+    `options` maps an option's name to bool, int, float, str or list (of str).
+    """
+
+    name: str
+    default_keys: tuple[str, ...]
+    options: Mapping[str, type]
+    defaults: Mapping[str, Any]
+    device_type: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    @staticmethod
+    def options_from_name(kind_name: str) -> dict[str, type]:
+        """The options of a kind, by name."""
+        return dict(_kind(kind_name).options)
+
+
+_KINDS: dict[str, TargetKind] = {}
+_TAGS: dict[str, dict[str, Any]] = {}
+_CURRENT: ContextVar[tuple[Target, ...]] = ContextVar("current target", default=())
+
+_COMMON: dict[str, type] = {
+    "device": str,
+    "model": str,
+    "libs": list,
+    "from_device": int,
+    "target_device_type": int,
+}
+_STRUCTURAL = ("kind", "tag", "keys", "host")
+
+
+def register_target_kind(
+    name: str,
+    keys: tuple[str, ...] | list[str] = ("cpu",),
+    options: Mapping[str, type] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    device_type: str = "cpu",
+    override: bool = False,
+) -> TargetKind:
+    """Add a kind of target.
+
+    keys: what legalizations and schedules are looked up by, in order, after the kind's name.
+    options: name -> bool, int, float, str or list; every kind also has device, model, libs.
+    Raises ValueError when the name is taken and `override` is not given.
+    """
+    if name in _KINDS and not override:
+        what = f"target kind {name!r} is registered already"
+        raise ValueError(explain(what, instead="pass override=True to replace it"))
+    kind = TargetKind(
+        name, tuple(keys), {**_COMMON, **(options or {})}, dict(defaults or {}), device_type
+    )
+    _KINDS[name] = kind
+    return kind
+
+
+def register_tag(name: str, config: Mapping[str, Any], override: bool = False) -> Target:
+    """Give a target a name such as "nvidia/geforce-rtx-3090"."""
+    if name in _TAGS and not override:
+        what = f"target tag {name!r} is registered already"
+        raise ValueError(explain(what, instead="pass override=True to replace it"))
+    _TAGS[name] = dict(config)
+    return Target(name)
+
+
+def list_tags() -> dict[str, Target]:
+    """All tags with their targets."""
+    return {name: Target(name) for name in sorted(_TAGS)}
+
+
+class Target(Node):
+    """What to compile for: a kind, keys in order of preference, options, and the host.
+
+    Options are attributes of `attrs` (`target.attrs["mcpu"]`) under their own name ("num-cores").
+    """
+
+    kind_name: str
+    tag: str
+    keys: tuple[str, ...]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    host: Target | None = field(None)
+    __slots__ = ("__dict__",)
+
+    def __new__(cls, target: Any = None, host: Any = None, **_: Any) -> Target:
+        if isinstance(target, Target) and host is None:
+            return target
+        return super().__new__(cls)
+
+    def __init__(self, target: Any, host: Any = None, span: Any = None) -> None:
+        if target is self:
+            return
+        config = dict(_config_of(target))
+        if host is not None:
+            config["host"] = host
+        kind = _kind(config.get("kind"))
+        keys = config.get("keys")
+        keys = keys.split(",") if isinstance(keys, str) else keys
+        given = {k: v for k, v in config.items() if k not in _STRUCTURAL}
+        options = {name: _typed(kind, name, value) for name, value in given.items()}
+        attrs = {**kind.defaults, **options}
+        own_host = None if config.get("host") is None else Target(config["host"])
+        made_keys = _keys_of(kind, keys, attrs)
+        self._set(kind.name, str(config.get("tag", "")), made_keys, attrs, own_host, span)
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def kind(self) -> TargetKind:
+        """The kind: `target.kind.name`."""
+        return _kind(self.kind_name)
+
+    @property
+    def lookup_keys(self) -> tuple[str, ...]:
+        """Where target-specific rules are looked up, in order: kind, then keys."""
+        return (self.kind_name, *(k for k in self.keys if k != self.kind_name))
+
+    def export(self) -> dict[str, Any]:
+        """The target as a plain dict, from which `Target` makes it again."""
+        made: dict[str, Any] = {"kind": self.kind_name, "tag": self.tag, "keys": list(self.keys)}
+        if self.host is not None:
+            made["host"] = self.host.export()
+        return {**made, **self.attrs}
+
+    def __str__(self) -> str:
+        words = [self.kind_name]
+        if self.keys:
+            words.append(f"-keys={','.join(self.keys)}")
+        words += [f"-{name}={_word(value)}" for name, value in sorted(self.attrs.items())]
+        if self.host is not None:
+            words.append(f"-host={shlex.quote(str(self.host))}")
+        return " ".join(words)
+
+    def __repr__(self) -> str:
+        return f"Target({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Target) and self.export() == other.export()
+
+    def __hash__(self) -> int:
+        return hash((self.kind_name, self.keys, str(self)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Target, (self.export(),))
+
+    # ------------------------------------------------------------------ scope
+
+    def __enter__(self) -> Target:
+        _CURRENT.set((*_CURRENT.get(), self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _CURRENT.set(_CURRENT.get()[:-1])
+
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """The target of the innermost `with`. Raises ValueError when there is none and
+        `allow_none` is False."""
+        stack = _CURRENT.get()
+        if not stack and not allow_none:
+            raise ValueError(explain("no target is set", instead='use `with Target("llvm"):`'))
+        return stack[-1] if stack else None
+
+    @staticmethod
+    def target_or_current(target: Any) -> Target:
+        """`target` as a Target, or the current one when it is None."""
+        return Target.current(allow_none=False) if target is None else Target(target)  # type: ignore[return-value]
+
+    # ------------------------------------------------------------------ host and devices
+
+    def with_host(self, host: Any = None) -> Target:
+        """This target with another host."""
+        return Target(self, host) if host is not None else self
+
+    @staticmethod
+    def from_device(device: Any) -> Target:
+        """The target of a device: a `Device`, or text such as "cpu" or "cuda:0"."""
+        name = str(getattr(device, "type", device)).split(":")[0]
+        if name in ("cpu", "llvm"):
+            return Target("llvm -mcpu=native")
+        for kind in _KINDS.values():
+            if kind.device_type == name:
+                return Target(kind.name)
+        what, known = "no target is known for this device", {k.device_type for k in _KINDS.values()}
+        raise ValueError(explain(what, got=device, instead=f"one of {', '.join(sorted(known))}"))
+
+    @staticmethod
+    def list_kinds() -> list[str]:
+        """The names of all kinds, sorted."""
+        return sorted(_KINDS)
+
+    @staticmethod
+    def canon_target(target: Any) -> Target | None:
+        """None stays None, all else becomes a Target."""
+        return None if target is None else Target(target)
+
+    @staticmethod
+    def canon_target_and_host(
+        target: Any, target_host: Any = None
+    ) -> tuple[Target | None, Target | None]:
+        """(target with its host, the host)."""
+        if target is None:
+            return None, Target.canon_target(target_host)
+        made = Target(target, target_host)
+        return made, made.host
+
+    # ------------------------------------------------------------------ options
+
+    def get_kind_attr(self, attr_name: str) -> Any:
+        """A fact of the kind: default_keys, device_type, options, defaults."""
+        return getattr(self.kind, attr_name, None)
+
+    @property
+    def device_type(self) -> str:
+        """The kind of device that runs the code: cpu, cuda, ..."""
+        return self.kind.device_type
+
+    @property
+    def features(self) -> frozenset[str]:
+        """CPU features in LLVM's spelling ("avx2"), of `mcpu` with `mattr` applied.
+
+        On the machine's own architecture, no mcpu means native, as code generation takes it.
+        """
+        return self._cpu.features
+
+    @property
+    def mcpu(self) -> str:
+        """The CPU's name as given: "native", "znver4", or "" ."""
+        return self.attrs.get("mcpu", "")
+
+    @property
+    def mattr(self) -> list[str]:
+        """Features switched on and off: ["+avx2", "-fma"]."""
+        return list(self.attrs.get("mattr", ()))
+
+    @property
+    def mtriple(self) -> str:
+        """The target triple as given, or ""."""
+        return self.attrs.get("mtriple", "")
+
+    @property
+    def arch(self) -> str:
+        """GPU architecture ("sm_90") where given; on CPUs x86_64, aarch64, ..."""
+        return self.attrs.get("arch") or self._cpu.arch
+
+    @property
+    def model(self) -> str:
+        """The device's model, "unknown" when not given."""
+        return self.attrs.get("model", "unknown")
+
+    @property
+    def libs(self) -> list[str]:
+        """External libraries that may be used."""
+        return list(self.attrs.get("libs", ()))
+
+    @property
+    def device_name(self) -> str:
+        """The `device` option, or ""."""
+        return self.attrs.get("device", "")
+
+    @property
+    def max_num_threads(self) -> int:
+        """Threads of a GPU block; 1 on CPUs."""
+        return int(self.attrs.get("max_num_threads", 1))
+
+    @property
+    def thread_warp_size(self) -> int:
+        """Threads that run in lockstep; 1 on CPUs."""
+        return int(self.attrs.get("thread_warp_size", 1))
+
+    @property
+    def max_shared_memory_per_block(self) -> int:
+        """Bytes of GPU shared memory of a block."""
+        return int(self.attrs.get("max_shared_memory_per_block", 0))
+
+    # ------------------------------------------------------------------ the machine
+
+    @cached_property
+    def _cpu(self) -> cpu_info.CPU:
+        return cpu_info.describe(self.mcpu, tuple(self.mattr), self.mtriple)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the code is for the CPU this process runs on, as far as the options tell."""
+        return self._cpu.native
+
+    @property
+    def vector_bits(self) -> int:
+        """Width of a vector register that schedules should use: 512, 256 or 128."""
+        return int(self.attrs.get("vector-width") or self._cpu.vector_bits)
+
+    @property
+    def num_vector_registers(self) -> int:
+        """Vector registers the architecture names: 32 or 16."""
+        return self._cpu.num_vector_registers
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether a multiplication and an addition are one instruction."""
+        return self._cpu.has_fma
+
+    @property
+    def fma_per_cycle(self) -> int:
+        """Vector multiply-adds of full width started in a cycle."""
+        return self._cpu.fma_per_cycle
+
+    def vector_lanes(self, dtype: Any) -> int:
+        """Elements of `dtype` in a vector register: `vector_lanes("float32")` is 16 on AVX-512."""
+        from_bits = {"bool": 8}
+        bits = getattr(dtype, "bits", None) or from_bits.get(str(dtype)) or _bits_of(str(dtype))
+        return max(1, self.vector_bits // max(8, bits))
+
+    @property
+    def l1_cache_size_bytes(self) -> int:
+        """Data cache of a core, first level."""
+        return self._cpu.caches[0]
+
+    @property
+    def l2_cache_size_bytes(self) -> int:
+        """Second level: the option `l2_cache_size_bytes` where given, else the CPU's."""
+        return int(self.attrs.get("l2_cache_size_bytes") or self._cpu.caches[1])
+
+    @property
+    def l3_cache_size_bytes(self) -> int:
+        """Third level, shared between cores; 0 when there is none."""
+        return self._cpu.caches[2]
+
+    @property
+    def num_cores(self) -> int:
+        """The option `num-cores` where given, else the cores this process may use."""
+        return int(self.attrs.get("num-cores") or cpu_info.usable_cores())
+
+
+def _bits_of(dtype: str) -> int:
+    from_name = "".join(c for c in dtype.split("_")[0].split("x")[0] if c.isdigit())
+    return int(from_name or 32)
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def _kind(name: Any) -> TargetKind:
+    found = _KINDS.get(name)
+    if found is not None:
+        return found
+    close = difflib.get_close_matches(str(name), [*_KINDS, *_TAGS], 3)
+    known = f"did you mean {', '.join(close)}?" if close else f"one of {', '.join(sorted(_KINDS))}"
+    hint = f"{known} (register_target_kind adds one)"
+    raise ValueError(explain("unknown target kind", got=name, instead=hint))
+
+
+def _config_of(target: Any) -> Mapping[str, Any]:
+    if isinstance(target, Target):
+        return target.export()
+    if isinstance(target, Mapping):
+        tag = target.get("tag")
+        if "kind" not in target and tag in _TAGS:
+            return {**_TAGS[tag], **target}
+        if "kind" not in target:
+            what = "a target given as a dict needs a kind"
+            raise ValueError(explain(what, got=dict(target), instead='add "kind": "llvm"'))
+        return target
+    if not isinstance(target, str):
+        what = "a target is a string, a dict or a Target"
+        hint = 'for instance "llvm -mcpu=native"'
+        raise TypeError(explain(what, got=type(target).__name__, instead=hint))
+    text = target.strip()
+    if text in _TAGS:
+        return {**_TAGS[text], "tag": text}
+    if text.startswith("{"):
+        return _config_of(json.loads(text))
+    return _parse_words(text)
+
+
+def _parse_words(text: str) -> dict[str, Any]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(explain(f"target string: {error}", got=repr(text))) from None
+    if not words or words[0].startswith("-"):
+        what = "a target string starts with its kind"
+        raise ValueError(explain(what, got=repr(text), instead='for instance "llvm -mcpu=native"'))
+    kind = _kind(words[0])
+    config: dict[str, Any] = {"kind": kind.name}
+    rest = words[1:]
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-"):
+            what = f"target string: {word!r} belongs to no option"
+            raise ValueError(explain(what, got=repr(text), instead="write -name=value"))
+        name, equals, value = word.lstrip("-").partition("=")
+        if not equals:
+            value = "1" if kind.options.get(name) is bool or not rest else rest.pop(0)
+        config[name] = value
+    return config
+
+
+def _typed(kind: TargetKind, name: str, value: Any) -> Any:
+    """An option's value in the option's type. Raises ValueError when it is unknown or unfit."""
+    expected = kind.options.get(name)
+    if expected is None:
+        swapped = name.replace("_", "-") if "_" in name else name.replace("-", "_")
+        close = [swapped] if swapped in kind.options else []
+        close += difflib.get_close_matches(name, list(kind.options), 3)
+        known = ", ".join(sorted(kind.options))
+        hint = f"did you mean -{close[0]}?" if close else f"it has: {known}"
+        raise ValueError(explain(f"target kind {kind.name} has no option", got=name, instead=hint))
+    try:
+        if expected is list:
+            items = value.split(",") if isinstance(value, str) else value
+            return [str(item) for item in items if item != ""]
+        if expected is bool and isinstance(value, str):
+            return {"1": True, "true": True, "0": False, "false": False}[value.lower()]
+        if expected is int and isinstance(value, float) and not value.is_integer():
+            raise ValueError
+        return expected(value)
+    except (ValueError, TypeError, KeyError):
+        what = f"option -{name} of target kind {kind.name} needs a value of type"
+        raise ValueError(explain(f"{what} {expected.__name__}", got=repr(value))) from None
+
+
+def _keys_of(kind: TargetKind, keys: Any, attrs: Mapping[str, Any]) -> tuple[str, ...]:
+    made = list(keys) if keys is not None else []
+    if keys is None and attrs.get("device"):
+        made.append(attrs["device"])
+    for key in kind.default_keys if keys is None else ():
+        made.append(key)
+    return tuple(dict.fromkeys(made))
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    text = ",".join(value) if isinstance(value, (list, tuple)) else str(value)
+    return shlex.quote(text)
+
+
+# ---------------------------------------------------------------------- the kinds
+
+_CPU_OPTIONS: dict[str, type] = {
+    "mcpu": str,
+    "mattr": list,
+    "mtriple": str,
+    "mabi": str,
+    "mfloat-abi": str,
+    "num-cores": int,
+    "vector-width": int,
+    "opt-level": int,
+    "fast-math": bool,
+    "system-lib": bool,
+    "runtime": str,
+    "jit": str,
+    "cl-opt": list,
+    "l2_cache_size_bytes": int,
+}
+_GPU_OPTIONS: dict[str, type] = {
+    "arch": str,
+    "max_num_threads": int,
+    "max_threads_per_block": int,
+    "max_shared_memory_per_block": int,
+    "thread_warp_size": int,
+    "registers_per_block": int,
+    "max_function_args": int,
+    "l2_cache_size_bytes": int,
+    "system-lib": bool,
+}
+_HOST_C = {
+    "march": str,
+    "executor": str,
+    "workspace-byte-alignment": int,
+    "constants-byte-alignment": int,
+    "unpacked-api": bool,
+    "interface-api": str,
+}
+
+register_target_kind("llvm", ("cpu",), _CPU_OPTIONS)
+register_target_kind("c", ("cpu",), {**_CPU_OPTIONS, **_HOST_C})
+register_target_kind(
+    "cuda",
+    ("cuda", "gpu"),
+    {**_GPU_OPTIONS, "mcpu": str, "fast-math": bool},
+    {"max_num_threads": 1024, "thread_warp_size": 32},
+    "cuda",
+)
+register_target_kind(
+    "opencl", ("opencl", "gpu"), _GPU_OPTIONS, {"max_num_threads": 256}, device_type="opencl"
+)
+register_target_kind("ext_dev", ("ext_dev",), {"system-lib": bool}, device_type="ext_dev")
+
+for _name, _arch in {
+    "nvidia/geforce-rtx-3090": "sm_86",
+    "nvidia/geforce-rtx-4090": "sm_89",
+    "nvidia/nvidia-a100": "sm_80",
+    "nvidia/nvidia-h100": "sm_90a",
+}.items():
+    _TAGS[_name] = {
+        "kind": "cuda",
+        "arch": _arch,
+        "max_shared_memory_per_block": 49152,
+        "max_threads_per_block": 1024,
+        "registers_per_block": 65536,
+    }
+
+
+# ---------------------------------------------------------------------- short forms
+
+
+def create(target: Any) -> Target:
+    """TVM's older name for `Target(target)`."""
+    return Target(target)
+
+
+def cuda(model: str = "unknown", arch: str | None = None, options: str | None = None) -> Target:
+    """A CUDA target."""
+    words = [f"cuda -model={model}", f"-arch={arch}" if arch else "", options or ""]
+    return Target(" ".join(word for word in words if word))
+
+
+def arm_cpu(model: str = "unknown", options: str | None = None) -> Target:
+    """A 64-bit ARM CPU running Linux."""
+    words = f"llvm -keys=arm_cpu,cpu -model={model} -mtriple=aarch64-linux-gnu {options or ''}"
+    return Target(words.strip())

@@ -1,0 +1,639 @@
+"""Passes: named, pure functions from module to module, and the context they run in.
+
+A pass of the house is a dataclass whose fields are its options:
+
+    @dataclass(frozen=True)
+    class FuseOps(ModulePass):
+        name = "FuseOps"
+        fuse_opt_level: int = -1
+
+        def run(self, mod, ctx):
+            ...
+            return mod.with_functions(changed)
+
+A `FunctionPass` has `run_function(func, mod, ctx)`, called for each function of its
+`function_type`. Users decorate a function or a class (`module_pass`, and what
+`make_pass_decorator` makes for functions of one kind).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..base import config as knobs
+from ..base.errors import explain
+from ..base.span import Span, source_line
+from . import trace as tracing
+from .function import BaseFunc
+from .instrument import DumpIR, call_hook
+from .module import IRModule, called_global_vars
+
+PASSES: dict[str, Callable[[], Pass]] = {}
+
+
+@dataclass(frozen=True)
+class PassInfo:
+    """What is known of a pass: the level from which it runs, its name, what it needs before."""
+
+    opt_level: int
+    name: str
+    required: tuple[str, ...] = ()
+    traceable: bool = False
+
+
+# ---------------------------------------------------------------------- context
+
+
+class PassContext:
+    """What passes run under: `with PassContext(opt_level=3, config={...}): ...`.
+
+    opt_level: in a `Sequential`, passes of a higher level are left out.
+    required_pass, disabled_pass: names that run, or do not, whatever their level.
+    config: options declared with `base.config.declare_pass_option`; an unknown key is an error.
+    """
+
+    def __init__(
+        self,
+        opt_level: int = 2,
+        required_pass: Iterable[str] | None = None,
+        disabled_pass: Iterable[str] | None = None,
+        instruments: Iterable[Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.opt_level = int(opt_level)
+        self.required_pass = _names("required_pass", required_pass)
+        self.disabled_pass = _names("disabled_pass", disabled_pass)
+        self.instruments = list(instruments or [])
+        self.config = {key: _option(key, value) for key, value in (config or {}).items()}
+
+    def __enter__(self) -> PassContext:
+        _CONTEXTS.set((*_CONTEXTS.get(), self))
+        try:
+            self._enter_instruments()
+        except BaseException:
+            _CONTEXTS.set(_CONTEXTS.get()[:-1])
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _CONTEXTS.set(_CONTEXTS.get()[:-1])
+        self._exit_instruments(self.instruments)
+
+    def _enter_instruments(self) -> None:
+        """Enter all; when one raises, those entered are left and none stays."""
+        entered: list[Any] = []
+        for instrument in self.instruments:
+            try:
+                call_hook(instrument, "enter_pass_ctx")
+            except BaseException:
+                self.instruments = []
+                self._exit_instruments(entered)
+                raise
+            entered.append(instrument)
+
+    @staticmethod
+    def _exit_instruments(instruments: list[Any]) -> None:
+        for instrument in instruments:
+            call_hook(instrument, "exit_pass_ctx")
+
+    def override_instruments(self, instruments: Iterable[Any] | None) -> None:
+        """Leave the instruments of this context and enter these instead."""
+        self._exit_instruments(self.instruments)
+        self.instruments = list(instruments or [])
+        self._enter_instruments()
+
+    @staticmethod
+    def current() -> PassContext:
+        """The context of the innermost `with`, else the default one (opt_level 2)."""
+        stack = _CONTEXTS.get()
+        return stack[-1] if stack else _DEFAULT_CONTEXT
+
+    @property
+    def trace(self) -> tracing.Trace | None:
+        """The trace that records now, or None."""
+        return tracing.active()
+
+    def option(self, name: str) -> Any:
+        """The value of a config option, or its default.
+
+        Raises ValueError when no such option is declared.
+        """
+        if name in self.config:
+            return self.config[name]
+        return _declared(name).default
+
+    @staticmethod
+    def list_configs() -> dict[str, dict[str, str]]:
+        """The declared options: name -> {"type", "default", "doc"}."""
+        return {
+            name: {"type": k.kind.__name__, "default": repr(k.default), "doc": k.doc}
+            for name, k in sorted(knobs.PASS_OPTIONS.items())
+        }
+
+    def pass_enabled(self, info: PassInfo) -> bool:
+        """Whether a `Sequential` runs this pass."""
+        if info.name in self.disabled_pass:
+            return False
+        return info.name in self.required_pass or self.opt_level >= info.opt_level
+
+    def __repr__(self) -> str:
+        return (
+            f"PassContext(opt_level={self.opt_level}, required_pass={self.required_pass}, "
+            f"disabled_pass={self.disabled_pass}, config={self.config})"
+        )
+
+
+_CONTEXTS: ContextVar[tuple[PassContext, ...]] = ContextVar("pass contexts", default=())
+
+
+def _names(what: str, names: Iterable[str] | None) -> list[str]:
+    if isinstance(names, str):
+        raise TypeError(
+            explain(f"{what} is a list of names", got=repr(names), instead=f"[{names!r}]")
+        )
+    return list(names or [])
+
+
+def _declared(key: str) -> knobs.Knob:
+    known = knobs.PASS_OPTIONS.get(key)
+    if known is None:
+        close = difflib.get_close_matches(key, knobs.PASS_OPTIONS, 3)
+        hint = f"did you mean {', '.join(close)}?" if close else "see PassContext.list_configs()"
+        raise ValueError(explain("PassContext has no config option", got=key, instead=hint))
+    return known
+
+
+def _option(key: str, value: Any) -> Any:
+    known = _declared(key)
+    kind = known.kind
+    plain = getattr(value, "attr_literal", value)  # an IntImm for an int, as in TVM's scripts
+    if kind is object or value is None:
+        return value
+    if kind is bool and isinstance(plain, int):
+        return bool(plain)
+    if kind is float and isinstance(plain, int) and not isinstance(plain, bool):
+        return float(plain)
+    if kind is list and isinstance(plain, tuple):
+        return list(plain)
+    if not isinstance(plain, kind) or (kind is int and isinstance(plain, bool)):
+        what = f"config option {key!r} needs a value of type {kind.__name__}"
+        got = f"{value!r} of type {type(value).__name__}"
+        raise TypeError(explain(what, got=got, instead=known.doc))
+    return plain
+
+
+_DEFAULT_CONTEXT = PassContext()
+
+
+# ---------------------------------------------------------------------- passes
+
+
+def register_pass(name: str, make: Callable[[], Pass]) -> None:
+    """Let `required=[name]` and `get_pass(name)` find a pass."""
+    PASSES[name] = make
+
+
+def get_pass(name: str) -> Pass:
+    """The registered pass of that name, made without arguments.
+
+    Raises ValueError naming close names when there is none.
+    """
+    make = PASSES.get(name)
+    if make is None:
+        raise ValueError(_unknown_pass("no pass of this name is registered", name, PASSES))
+    return make()
+
+
+def _unknown_pass(what: str, name: str, known: Iterable[str]) -> str:
+    names = list(dict.fromkeys(known))
+    close = difflib.get_close_matches(name, names, 3)
+    hint = f"did you mean {', '.join(close)}?" if close else f"one of {', '.join(names)}"
+    return explain(what, got=name, instead=hint if names else None)
+
+
+class Pass:
+    """Base of passes. Subclasses give `name`, maybe `opt_level` and `required`, and `run`."""
+
+    name: ClassVar[str] = ""
+    opt_level: ClassVar[int] = 0
+    required: ClassVar[tuple[str, ...]] = ()
+    traceable: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        name = cls.__dict__.get("name")
+        if isinstance(name, str) and name:
+            register_pass(name, cls)
+
+    @property
+    def info(self) -> PassInfo:
+        """Name, level and requirements."""
+        return PassInfo(self.opt_level, self.name or type(self).__name__, tuple(self.required))
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The new module; the same object when nothing changes."""
+        raise NotImplementedError(f"{type(self).__name__} has no method run(self, mod, ctx)")
+
+    def __call__(self, mod: IRModule) -> IRModule:
+        """Run on a module: requirements first, watched by the context's instruments.
+
+        Raises TypeError when `mod` is no module, or the pass returns none.
+        """
+        info, ctx = self.info, PassContext.current()
+        if not isinstance(mod, IRModule):
+            what = f"pass {info.name!r} runs on an IRModule"
+            hint = "wrap a function with IRModule.from_expr(func)"
+            raise TypeError(explain(what, got=type(mod).__name__, instead=hint))
+        for required in info.required:
+            mod = get_pass(required)(mod)
+        if not _may_run(mod, info, ctx):
+            return mod
+        for instrument in ctx.instruments:
+            call_hook(instrument, "run_before_pass", mod, info, pass_name=info.name)
+        made = self._traced(mod, info, ctx)
+        for instrument in ctx.instruments:
+            call_hook(instrument, "run_after_pass", made, info, pass_name=info.name)
+        _dump(made, info)
+        return made
+
+    def _traced(self, mod: IRModule, info: PassInfo, ctx: PassContext) -> IRModule:
+        recording = tracing.active()
+        if recording is None:
+            return self._checked_run(mod, info, ctx)
+        record, start = recording.begin(info.name, mod), time.perf_counter()
+        made, failure = None, ""
+        try:
+            made = self._checked_run(mod, info, ctx)
+        except BaseException as error:
+            failure = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise
+        finally:
+            recording.end(record, made, (time.perf_counter() - start) * 1e3, failure)
+        return made
+
+    def _checked_run(self, mod: IRModule, info: PassInfo, ctx: PassContext) -> IRModule:
+        made = self.run(mod, ctx)
+        if not isinstance(made, IRModule):
+            raise wrong_result(info.name, made, IRModule, self.user_code())
+        return made
+
+    def user_code(self) -> Any:
+        """The function whose source line an error about the result shows."""
+        return type(self).run
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.info.name!r})"
+
+
+def wrong_result(pass_name: str, made: Any, expected: type, code: Any) -> TypeError:
+    """The error about a pass that returned something else than `expected`."""
+    noun = "module" if issubclass(expected, IRModule) else "function"
+    if made is None:
+        what, got = f"pass {pass_name!r} returned None", "None"
+    else:
+        what = f"pass {pass_name!r} must return {_article(expected.__name__)}"
+        got = f"{made!r} of type {type(made).__name__}"
+        got = got if len(got) < 200 else f"a value of type {type(made).__name__}"
+    hint = f"return the (changed) {noun}"
+    return TypeError(explain(what, got=got, instead=hint, span=code_span(code)))
+
+
+def _article(name: str) -> str:
+    vowel = name[0] in "AEFHILMNORSX" if name[:2].isupper() else name[0].lower() in "aeiou"
+    return f"{'an' if vowel else 'a'} {name}"
+
+
+def code_span(function: Any) -> Span | None:
+    """The line of a Python function's `def`."""
+    function = getattr(function, "__wrapped__", function)
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if code is None:
+        return None
+    line = code.co_firstlineno  # of the first decorator, where there are some
+    for number in range(line, line + 20):
+        text = source_line(code.co_filename, number)
+        if text is None:
+            break
+        found = re.match(r"\s*(?:async\s+)?def\s+(\w+)", text)
+        if found:
+            start, end = found.span(1)
+            return Span(code.co_filename, number, number, start + 1, end + 1)
+    return Span(code.co_filename, line, line, 1, 2)
+
+
+def _may_run(mod: IRModule, info: PassInfo, ctx: PassContext) -> bool:
+    answers = [
+        call_hook(instrument, "should_run", mod, info, pass_name=info.name)
+        for instrument in ctx.instruments
+        if info.name not in ctx.required_pass
+    ]
+    return all(answer is None or answer for answer in answers)
+
+
+_DUMPS: dict[str, DumpIR] = {}
+
+
+def _dump(mod: IRModule, info: PassInfo) -> None:
+    folder = knobs.knob("LOOPWRIGHT_DUMP")
+    if folder:
+        if folder not in _DUMPS:
+            _DUMPS[folder] = DumpIR(folder)
+            _DUMPS[folder].enter_pass_ctx()
+        _DUMPS[folder].run_after_pass(mod, info)
+
+
+class ModulePass(Pass):
+    """A pass on the whole module: `run(mod, ctx) -> mod`."""
+
+
+class FunctionPass(Pass):
+    """A pass on each function of `function_type`: `run_function(func, mod, ctx) -> func`."""
+
+    function_type: ClassVar[type] = BaseFunc
+
+    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        """The new function; the same object when nothing changes."""
+        raise NotImplementedError(f"{type(self).__name__} has no method run_function")
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        changed = {}
+        for gvar, func in mod.functions.items():
+            if isinstance(func, self.function_type):
+                made = self.run_function(func, mod, ctx)
+                if not isinstance(made, self.function_type):
+                    name = self.info.name
+                    raise wrong_result(name, made, self.function_type, self.user_code())
+                changed[gvar] = made
+        return mod.with_functions(changed)
+
+    def user_code(self) -> Any:
+        return type(self).run_function
+
+
+class Sequential(Pass):
+    """Passes one after another, those that the context enables.
+
+    It can be edited by the passes' names, in place, also within nested sequences:
+    `seq.insert_before("FuseOps", my_pass)`; each edit returns the sequence.
+    """
+
+    def __init__(
+        self,
+        passes: Iterable[Callable[[IRModule], IRModule]] | None = None,
+        opt_level: int = 0,
+        name: str = "sequential",
+        required: Iterable[str] | None = None,
+        traceable: bool = False,
+    ) -> None:
+        self.passes = list(passes or [])
+        for item in self.passes:
+            _check_pass(item)
+        self._info = PassInfo(opt_level, name, tuple(required or ()), bool(traceable))
+
+    @property
+    def info(self) -> PassInfo:
+        return self._info
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        for item in self.passes:
+            if ctx.pass_enabled(item.info):
+                mod = item(mod)
+        return mod
+
+    def names(self) -> list[str]:
+        """The passes' names in order, nested sequences opened."""
+        found: list[str] = []
+        for item in self.passes:
+            found += item.names() if isinstance(item, Sequential) else [item.info.name]
+        return found
+
+    def insert_before(self, name: str, *passes: Pass) -> Sequential:
+        """Put passes before the first one of that name. Raises ValueError when there is none."""
+        return self._edit(name, lambda found: [*passes, found], first_only=True)
+
+    def insert_after(self, name: str, *passes: Pass) -> Sequential:
+        """Put passes after the last one of that name. Raises ValueError when there is none."""
+        return self._edit(name, lambda found: [found, *passes], last_only=True)
+
+    def replace(self, name: str, *passes: Pass) -> Sequential:
+        """Put passes in the place of every one of that name. Raises ValueError when there is
+        none."""
+        return self._edit(name, lambda _: list(passes))
+
+    def remove(self, name: str) -> Sequential:
+        """Take out every pass of that name. Raises ValueError when there is none."""
+        return self._edit(name, lambda _: [])
+
+    def append(self, *passes: Pass) -> Sequential:
+        """Put passes at the end."""
+        for item in passes:
+            _check_pass(item)
+        self.passes += passes
+        return self
+
+    def _edit(
+        self,
+        name: str,
+        change: Callable[[Any], list[Any]],
+        first_only: bool = False,
+        last_only: bool = False,
+    ) -> Sequential:
+        total = self._count(name)
+        if not total:
+            known = self.names()
+            raise ValueError(
+                _unknown_pass(f"{self.info.name} has no pass of this name", name, known)
+            )
+        wanted = range(1) if first_only else range(total - 1, total) if last_only else range(total)
+        self.passes, _ = self._edited(name, change, wanted, 0)
+        return self
+
+    def _count(self, name: str) -> int:
+        inner = sum(p._count(name) for p in self.passes if isinstance(p, Sequential))
+        return inner + sum(p.info.name == name for p in self.passes)
+
+    def _edited(
+        self, name: str, change: Callable[[Any], list[Any]], wanted: range, seen: int
+    ) -> tuple[list[Any], int]:
+        made: list[Any] = []
+        for item in self.passes:
+            matches = item.info.name == name
+            new: list[Any] = [item]
+            if matches:
+                if seen in wanted:
+                    new = change(item)
+                    for one in new:
+                        _check_pass(one)
+                seen += 1
+            elif isinstance(item, Sequential):
+                inner, seen = item._edited(name, change, wanted, seen)
+                info = item.info
+                new = [Sequential(inner, info.opt_level, info.name, info.required, info.traceable)]
+            made += new
+        return made, seen
+
+    def user_code(self) -> Any:
+        return None
+
+    def __repr__(self) -> str:
+        return f"Sequential({self.info.name!r}, {self.names()})"
+
+
+def _check_pass(item: Any) -> None:
+    if not isinstance(item, Pass):
+        what, got = "a Sequential is made of passes", f"{item!r} of type {type(item).__name__}"
+        is_class = isinstance(item, type) and issubclass(item, Pass)
+        hint = f"call it: {item.__name__}()" if is_class else "decorate a function with module_pass"
+        raise TypeError(explain(what, got=got, instead=hint))
+
+
+# ---------------------------------------------------------------------- decorators
+
+
+def make_pass_decorator(
+    base: type, hook: str = "transform_function", method: str = "run_function"
+) -> Callable[..., Any]:
+    """A decorator that makes passes on the functions of one class.
+
+    base: the functions' class (PrimFunc), or the FunctionPass subclass to build on.
+    hook: what a decorated class calls its method; method: what the base calls it.
+
+    The decorator takes `(pass_func=None, opt_level=0, name=None, required=None,
+    traceable=False)`. A decorated function `f(func, mod, ctx)` becomes a pass; a decorated class
+    with `transform_function(self, func, mod, ctx)` becomes a class of passes, whose arguments go
+    to the class's constructor.
+    """
+    if not issubclass(base, Pass):
+        members = {"function_type": base, "__doc__": f"A pass on each {base.__name__}."}
+        base = type(f"{base.__name__}Pass", (FunctionPass,), members)
+
+    def decorator(
+        pass_func: Any = None,
+        opt_level: int | None = None,
+        name: str | None = None,
+        required: Iterable[str] | None = None,
+        traceable: bool = False,
+    ) -> Any:
+        def decorate(what: Any) -> Any:
+            made_name = name or what.__name__
+            facts = (opt_level or 0, made_name, tuple(required or ()), bool(traceable))
+            wrap = _wrap_class if isinstance(what, type) else _wrap_function
+            made = wrap(what, base, hook, method, PassInfo(*facts))
+            PASSES.setdefault(made_name, made if isinstance(made, type) else lambda: made)
+            return made
+
+        return decorate if pass_func is None else decorate(pass_func)
+
+    return decorator
+
+
+def _wrap_class(cls: type, base: type, hook: str, method: str, info: PassInfo) -> type:
+    if not callable(getattr(cls, hook, None)):
+        what = f"class {cls.__name__} is decorated as a pass, but has no method {hook}"
+        raise TypeError(explain(what, instead=f"define {hook}(self, ...)"))
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        self._instance = cls(*args, **kwargs)
+
+    def __getattr__(self: Any, name: str) -> Any:
+        if name == "_instance":  # not yet made, while unpickling or copying
+            raise AttributeError(name)
+        return getattr(self._instance, name)
+
+    def call(self: Any, *args: Any) -> Any:
+        return getattr(self._instance, hook)(*args)
+
+    members = {
+        "__init__": __init__,
+        "__getattr__": __getattr__,
+        method: call,
+        "info": property(lambda self: info),
+        "user_code": lambda self: getattr(cls, hook),
+        "__doc__": cls.__doc__,
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+    }
+    return type(cls.__name__, (base,), members)
+
+
+def _wrap_function(function: Any, base: type, hook: str, method: str, info: PassInfo) -> Pass:
+    members = {
+        method: lambda self, *args: function(*args),
+        "info": property(lambda self: info),
+        "user_code": lambda self: function,
+        "__doc__": function.__doc__,
+        "__module__": function.__module__,
+        "__wrapped__": staticmethod(function),
+    }
+    return type(info.name, (base,), members)()
+
+
+module_pass = make_pass_decorator(ModulePass, "transform_module", "run")
+
+
+# ---------------------------------------------------------------------- small passes
+
+
+class PrintIR(ModulePass):
+    """Prints the module, below `header` when it is given, and leaves it as it is."""
+
+    name = "PrintIR"
+
+    def __init__(self, header: str = "", show_meta_data: bool = False) -> None:
+        self.header = header
+        self.show_meta_data = show_meta_data
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        if self.header:
+            print(f"# {self.header}")
+        print(mod.script(show_meta=True) if self.show_meta_data else mod.script())
+        return mod
+
+
+print_ir = PrintIR()
+
+
+class ApplyPassToFunction(ModulePass):
+    """Applies a pass and keeps its result only for the functions whose name matches a regular
+    expression as a whole, with the functions that these newly call."""
+
+    name = "ApplyPassToFunction"
+
+    def __init__(
+        self,
+        transform: Pass,
+        func_name_regex: str,
+        error_if_no_function_matches_regex: bool = False,
+    ) -> None:
+        self.transform = transform
+        self.pattern = re.compile(func_name_regex)
+        self.must_match = error_if_no_function_matches_regex
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        chosen = {g for g in mod.functions if self.pattern.fullmatch(g.name_hint)}
+        if not chosen:
+            if self.must_match:
+                names = ", ".join(sorted(g.name_hint for g in mod.functions))
+                what = "no function's name matches"
+                raise ValueError(
+                    explain(what, got=self.pattern.pattern, instead=f"it has: {names}")
+                )
+            return mod
+        made = self.transform(mod)
+        kept = {g: f for g, f in made.functions.items() if g in chosen}
+        gone = {g for g in chosen if g not in made.functions}
+        others = {g: f for g, f in mod.functions.items() if g not in chosen}
+        pending = [*kept.values(), *others.values()]
+        while pending:
+            for gvar in called_global_vars(pending.pop()):
+                gone.discard(gvar)
+                if gvar not in mod.functions and gvar not in kept and gvar in made.functions:
+                    kept[gvar] = made.functions[gvar]
+                    pending.append(kept[gvar])
+        return mod.with_functions(kept, remove=gone)
