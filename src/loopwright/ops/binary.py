@@ -1,0 +1,68 @@
+"""Broadcasting operators of two tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import tir
+from ..ir import prim_op
+from .family import binary
+
+_INT = {"dtype": "int32", "low": 1, "high": 9}
+_BOOL = {"dtype": "bool"}
+_POSITIVE = {"low": 0.5, "high": 3.0}
+
+
+def _trunc_mod(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.fmod(a, b)
+
+
+def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.trunc(a / b) if np.issubdtype(a.dtype, np.integer) else a / b
+
+
+binary("relax.add", lambda a, b: a + b, np.add, "x1 + x2")
+binary("relax.subtract", lambda a, b: a - b, np.subtract, "x1 - x2")
+binary("relax.multiply", lambda a, b: a * b, np.multiply, "x1 * x2")
+binary(
+    "relax.divide", prim_op.div, _divide, "x1 / x2; integers round toward zero.", sample=_POSITIVE
+)
+binary("relax.floor_divide", prim_op.floordiv, np.floor_divide, "x1 // x2", sample=_POSITIVE)
+binary("relax.power", tir.power, np.power, "x1 to the power x2.", sample=_POSITIVE)
+binary(
+    "relax.mod",
+    lambda a, b: tir.fmod(a, b) if a.dtype.is_float else prim_op.truncmod(a, b),
+    _trunc_mod,
+    "Remainder with the sign of x1.",
+    sample=_INT,
+)
+binary("relax.floor_mod", prim_op.floormod, np.mod, "Remainder with the sign of x2.", sample=_INT)
+binary("relax.maximum", prim_op.maximum, np.maximum, "The larger of x1 and x2.")
+binary("relax.minimum", prim_op.minimum, np.minimum, "The smaller of x1 and x2.")
+binary("relax.atan2", tir.atan2, np.arctan2, "The angle of the point (x2, x1).")
+
+for _name, _fn, _np, _doc in (
+    ("equal", prim_op.equal, np.equal, "x1 == x2"),
+    ("not_equal", prim_op.not_equal, np.not_equal, "x1 != x2"),
+    ("less", prim_op.less, np.less, "x1 < x2"),
+    ("less_equal", prim_op.less_equal, np.less_equal, "x1 <= x2"),
+    ("greater", prim_op.greater, np.greater, "x1 > x2"),
+    ("greater_equal", prim_op.greater_equal, np.greater_equal, "x1 >= x2"),
+):
+    binary(f"relax.{_name}", _fn, _np, _doc, result="bool")
+
+binary("relax.logical_and", tir.And, np.logical_and, "x1 and x2", result="bool", sample=_BOOL)
+binary("relax.logical_or", tir.Or, np.logical_or, "x1 or x2", result="bool", sample=_BOOL)
+binary(
+    "relax.logical_xor",
+    lambda a, b: prim_op.not_equal(a, b),
+    np.logical_xor,
+    "Whether exactly one of x1 and x2 holds.",
+    result="bool",
+    sample=_BOOL,
+)
+binary("relax.bitwise_and", prim_op.bitwise_and, np.bitwise_and, "x1 & x2", sample=_INT)
+binary("relax.bitwise_or", prim_op.bitwise_or, np.bitwise_or, "x1 | x2", sample=_INT)
+binary("relax.bitwise_xor", prim_op.bitwise_xor, np.bitwise_xor, "x1 ^ x2", sample=_INT)
+binary("relax.left_shift", prim_op.shift_left, np.left_shift, "x1 << x2", sample=_INT)
+binary("relax.right_shift", prim_op.shift_right, np.right_shift, "x1 >> x2", sample=_INT)

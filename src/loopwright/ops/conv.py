@@ -1,0 +1,500 @@
+"""Convolutions, in any data layout.
+
+A layout is a string such as NCHW or NCHW16c: a capital letter is an axis, `16c` after it says
+that C is cut in blocks of 16 whose inside lies at the end. A blocked axis may be padded: extra
+channels hold zeros and multiply zero weights.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import te, tir
+from ..base.errors import explain
+from ..ir.dtype import numpy_dtype
+from ..ir.prim_expr import IntImm
+from ..ir.prim_op import cast, const, floordiv, floormod, multiply
+from ..relax.struct_info import TensorStructInfo
+from .core import DType, Ints, Operator, Tensor, case, op
+from .family import simplify, void_or
+from .nn import padded
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The axes of a layout in order: (letter, block) with block 0 for a plain axis. The inner
+    part of a blocked axis is its lower-case letter."""
+
+    text: str
+    axes: tuple[tuple[str, int], ...]
+
+    @staticmethod
+    def parse(text: str) -> Layout:
+        """Read NCHW, OIHW16i16o, ... Raises ValueError for anything else."""
+        parts = re.findall(r"([A-Z])|(\d+)([a-z])", text)
+        axes = tuple((big, 0) if big else (small, int(size)) for big, size, small in parts)
+        spelled = "".join(n if not b else f"{b}{n}" for n, b in axes)
+        if spelled != text or not axes:
+            raise ValueError(explain("this is no layout", got=text, instead="NCHW, NCHW16c, ..."))
+        return Layout(text, axes)
+
+    def block(self, letter: str) -> int:
+        """The block size of an axis; 0 when it is not blocked."""
+        return next((b for n, b in self.axes if n == letter.lower() and b), 0)
+
+    def extent(self, shape, letter):
+        """The extent of an axis, its padding included."""
+        for (name, _), d in zip(self.axes, shape, strict=True):
+            if name == letter:
+                return multiply(d, self.block(letter)) if self.block(letter) else d
+        return const(1, "int64")
+
+    def index(self, at: dict):
+        """The index of the element whose logical place is `at` (letter -> index, or
+        (outer, inner) for a blocked axis)."""
+        made = []
+        for name, block in self.axes:
+            place = at[name.upper()]
+            if isinstance(place, tuple):
+                made.append(place[1] if block else place[0])
+            elif self.block(name):
+                size = self.block(name)
+                made.append(floormod(place, size) if block else floordiv(place, size))
+            else:
+                made.append(place)
+        return made
+
+    def shape(self, extents: dict):
+        """The shape of a tensor whose logical extents are `extents`, blocks rounded up."""
+        made = []
+        for name, block in self.axes:
+            if block:
+                made.append(const(block, "int64"))
+            elif self.block(name):
+                size = self.block(name)
+                made.append(simplify(floordiv(extents[name] + (size - 1), size)))
+            else:
+                made.append(extents[name])
+        return made
+
+    @property
+    def spatial(self) -> str:
+        """The letters that are neither batch nor channel, in order."""
+        return "".join(n for n, b in self.axes if not b and n in "DHW")
+
+
+def expand_padding(padding, rank):
+    """(before, after) of each spatial axis from 1, `rank` or 2 * `rank` numbers."""
+    values = [int(p) for p in padding]
+    if len(values) == 1:
+        values = values * (2 * rank)
+    elif len(values) == rank:
+        values = values * 2
+    if len(values) != 2 * rank:
+        what = f"padding takes 1, {rank} or {2 * rank} numbers"
+        raise ValueError(explain(what, got=list(padding)))
+    return values[:rank], values[rank:]
+
+
+def expand_per_axis(values, rank, name):
+    """One number for each spatial axis."""
+    made = [int(v) for v in values]
+    made = made * rank if len(made) == 1 else made
+    if len(made) != rank:
+        raise ValueError(explain(f"{name} takes 1 or {rank} numbers", got=list(values)))
+    return made
+
+
+def conv_extent(size, kernel, stride, dilation, before, after):
+    """Output extent of a window that slides along one axis (rounded down)."""
+    reach = dilation * (kernel - 1) + 1
+    return simplify(floordiv(size + (before + after) - reach, stride) + 1)
+
+
+def _make(rank: int) -> Operator:
+    letters = "DHW"[3 - rank :]
+    name, data_default, kernel_default = f"conv{rank}d", f"NC{letters}", f"OI{letters}"
+
+    def body(
+        data: Tensor,
+        weight: Tensor,
+        strides: Ints = (1,) * rank,  # type: ignore[assignment]
+        padding: Ints = (0,) * rank,  # type: ignore[assignment]
+        dilation: Ints = (1,) * rank,  # type: ignore[assignment]
+        groups: int = 1,
+        data_layout: str = data_default,
+        kernel_layout: str = kernel_default,
+        out_layout: str | None = None,
+        out_dtype: DType | None = None,
+    ):
+        plan = ConvPlan(data.shape, weight.shape, strides, padding, dilation, groups)
+        plan.layouts(data_layout, kernel_layout, out_layout, rank)
+        return convolve(plan, data, weight, void_or(out_dtype, data.dtype))
+
+    body.__name__ = name
+    body.__doc__ = (
+        f"{rank}-D convolution: out[n, o, y] = sum over i, k of data[n, i, y * stride + k * "
+        "dilation - padding] * weight[o, i, k], channels in `groups`. `padding` is 1, "
+        f"{rank} or {2 * rank} numbers (all before, then all after)."
+    )
+    made = op(f"relax.nn.{name}")(body)
+
+    @made.build
+    def _(**values):
+        values["strides"] = expand_per_axis(_listed(values["strides"]), rank, "strides")
+        before, after = expand_padding(_listed(values["padding"]), rank)
+        values["padding"] = [*before, *after]
+        values["dilation"] = expand_per_axis(_listed(values["dilation"]), rank, "dilation")
+        values["out_layout"] = values["out_layout"] or values["data_layout"]
+        return values
+
+    @made.infer
+    def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs):
+        dtype = out_dtype or data.dtype
+        shape, kernel = data.get_shape(), weight.get_shape()
+        layout = Layout.parse(attrs["out_layout"])
+        for info, text, what in (
+            (data, "data_layout", "data"),
+            (weight, "kernel_layout", "weight"),
+        ):
+            want = len(Layout.parse(attrs[text]).axes)
+            if info.ndim not in (-1, want):
+                raise ValueError(f"{what} must have rank {want} ({attrs[text]}), got {info.ndim}")
+        if shape is None or kernel is None:
+            return TensorStructInfo(dtype=dtype, ndim=len(layout.axes))
+        plan = ConvPlan(
+            shape, kernel, attrs["strides"], attrs["padding"], attrs["dilation"], attrs["groups"]
+        )
+        plan.layouts(attrs["data_layout"], attrs["kernel_layout"], attrs["out_layout"], rank)
+        plan.check()
+        return TensorStructInfo(plan.out_shape, dtype)
+
+    made.numpy(_numpy_conv)
+    ones = (1,) * rank
+    spatial = {1: (9,), 2: (9, 7), 3: (5, 6, 4)}[rank]
+    window = (3,) * rank
+    made.samples(
+        case((2, 4, *spatial), (6, 4, *window), padding=ones),
+        case((1, 4, *spatial), (4, 1, *window), groups=4, strides=(2,) * rank, padding=ones),
+        case(("n", 4, *spatial), (8, 2, *window), groups=2),
+    )
+    return made
+
+
+def _listed(value):
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+class ConvPlan:
+    """Extents and layouts of one convolution."""
+
+    def __init__(self, data_shape, kernel_shape, strides, padding, dilation, groups):
+        self.data_shape, self.kernel_shape = list(data_shape), list(kernel_shape)
+        self.strides, self.dilation, self.groups = list(strides), list(dilation), groups
+        self.padding = padding
+
+    def layouts(self, data_layout, kernel_layout, out_layout, rank):
+        """Set the layouts and compute the extents."""
+        self.data, self.kernel = Layout.parse(data_layout), Layout.parse(kernel_layout)
+        self.out = Layout.parse(out_layout or data_layout)
+        self.before, self.after = expand_padding(self.padding, rank)
+        self.strides = expand_per_axis(self.strides, rank, "strides")
+        self.dilation = expand_per_axis(self.dilation, rank, "dilation")
+        self.letters = self.data.spatial
+        k, d = self.kernel, self.data
+        self.out_channels = k.extent(self.kernel_shape, "O")
+        self.in_per_group = k.extent(self.kernel_shape, "I")
+        self.in_channels = d.extent(self.data_shape, "C")
+        self.window = [k.extent(self.kernel_shape, s) for s in self.letters]
+        sizes = [d.extent(self.data_shape, s) for s in self.letters]
+        self.extents = {"N": d.extent(self.data_shape, "N"), "C": self.out_channels}
+        rows = zip(self.letters, sizes, self.window, self.strides, self.dilation, strict=True)
+        for (s, size, window, stride, dil), b, a in zip(rows, self.before, self.after, strict=True):
+            self.extents[s] = conv_extent(size, window, stride, dil, b, a)
+        self.out_shape = self.out.shape(self.extents)
+
+    def check(self):
+        """Raise ValueError when the channels do not fit."""
+        have, per_group = self.in_channels, self.in_per_group
+        if isinstance(have, IntImm) and isinstance(per_group, IntImm):
+            if have.value != per_group.value * self.groups:
+                what = f"the weight takes {per_group.value} channels in {self.groups} group(s)"
+                hint = "check kernel_layout and groups"
+                raise ValueError(explain(what, got=f"data of {have.value} channels", instead=hint))
+        for s, size in self.extents.items():
+            if s in self.letters and isinstance(size, IntImm) and size.value <= 0:
+                raise ValueError(explain("the window is larger than the padded data", got=size))
+
+
+def convolve(plan: ConvPlan, data, weight, dtype):
+    """The tensor expression of a convolution."""
+    source = _pad_data(plan, data)
+    depthwise = plan.groups > 1 and _is(plan.in_per_group, 1)
+    channel_block = plan.out.block("C")
+    window = [
+        te.reduce_axis((const(0, "int64"), w), name=f"r{s.lower()}")
+        for s, w in zip(plan.letters, plan.window, strict=True)
+    ]
+    in_block = plan.data.block("C")
+    channels = [] if depthwise else _channel_axes(plan, in_block)
+
+    def cell(*i):
+        places = {n if not b else n.lower(): v for (n, b), v in zip(plan.out.axes, i, strict=True)}
+        out = (places["C"], places["c"]) if channel_block else places["C"]
+        at = {"N": places["N"]}
+        rows = zip(plan.letters, window, plan.strides, plan.dilation, strict=True)
+        for s, r, stride, dil in rows:
+            at[s] = places[s] * stride + r * dil
+        at["C"], inner = _input_channel(plan, out, channels, depthwise, channel_block)
+        kernel_at = dict(zip(plan.letters, window, strict=True))
+        kernel_at["O"], kernel_at["I"] = out, inner
+        lhs = cast(dtype, source(*plan.data.index(at)))
+        rhs = cast(dtype, weight(*plan.kernel.index(kernel_at)))
+        return te.sum(multiply(lhs, rhs), axis=[*channels, *window])
+
+    kind = "depthwise_conv" if depthwise else "group_conv" if plan.groups > 1 else "conv"
+    name = f"{kind}{len(plan.letters)}d_{plan.out.text}".replace("NCHW", "nchw")
+    names = [_AXIS_NAMES[n] for n, _ in plan.out.axes]
+    return te.compute(plan.out_shape, cell, name=name, tag=name, varargs_names=names)
+
+
+_AXIS_NAMES = {"N": "nn", "C": "ff", "c": "fi", "D": "zz", "H": "yy", "W": "xx"}
+
+
+def _is(dim, value):
+    return isinstance(dim, IntImm) and dim.value == value
+
+
+def _channel_axes(plan, in_block):
+    zero = const(0, "int64")
+    if in_block and plan.groups == 1:
+        blocks = simplify(floordiv(plan.in_channels, in_block))
+        outer = te.reduce_axis((zero, blocks), name="rc")
+        return [outer, te.reduce_axis((zero, const(in_block, "int64")), name="ri")]
+    return [te.reduce_axis((zero, plan.in_per_group), name="rc")]
+
+
+def _input_channel(plan, out, channels, depthwise, channel_block):
+    """(place in the data, place in the weight) of the input channel."""
+    zero = const(0, "int64")
+    if depthwise and _is(simplify(floordiv(plan.out_channels, plan.groups)), 1):
+        return out, zero
+    inner = tuple(channels) if len(channels) == 2 else channels[0] if channels else zero
+    if plan.groups == 1:
+        return inner, inner
+    flat = out[0] * channel_block + out[1] if isinstance(out, tuple) else out
+    per_group = simplify(floordiv(plan.out_channels, plan.groups))
+    first = floordiv(flat, per_group) * plan.in_per_group
+    return first + inner, inner
+
+
+def _pad_data(plan, data):
+    if not any(plan.before) and not any(plan.after):
+        return data
+    grow = dict(zip(plan.letters, zip(plan.before, plan.after, strict=True), strict=True))
+    sides = [grow.get(n, (0, 0)) for n, _ in plan.data.axes]
+    return padded(data, [b for b, _ in sides], [a for _, a in sides], 0.0, "constant", "pad_temp")
+
+
+def to_plain(array, layout, plain, channels=None):
+    """numpy: an array of `layout` (blocked or permuted) as the plain layout `plain`."""
+    layout = Layout.parse(layout)
+    order, shape, place = [], [], {n: k for k, (n, _) in enumerate(layout.axes)}
+    for letter in plain:
+        order.append(place[letter])
+        size = array.shape[place[letter]]
+        if letter.lower() in place:
+            order.append(place[letter.lower()])
+            size *= array.shape[place[letter.lower()]]
+        shape.append(size)
+    made = array.transpose(order).reshape(shape)
+    return made if channels is None else made[:, :channels]
+
+
+def from_plain(array, layout, plain):
+    """numpy: an array of the plain layout as `layout`, blocks filled with zeros."""
+    parsed = Layout.parse(layout)
+    axes, shape = [], []
+    pads = []
+    for letter, size in zip(plain, array.shape, strict=True):
+        block = parsed.block(letter)
+        pads.append((0, -size % block if block else 0))
+        total = size + pads[-1][1]
+        axes += [letter, letter.lower()] if block else [letter]
+        shape += [total // block, block] if block else [total]
+    split = np.pad(array, pads).reshape(shape)
+    return np.ascontiguousarray(split.transpose([axes.index(n) for n, _ in parsed.axes]))
+
+
+def _numpy_conv(
+    data,
+    weight,
+    strides,
+    padding,
+    dilation,
+    groups,
+    data_layout,
+    kernel_layout,
+    out_layout,
+    out_dtype=None,
+):
+    kind = data.dtype if out_dtype is None else numpy_dtype(out_dtype)
+    letters = Layout.parse(data_layout).spatial
+    rank = len(letters)
+    x = to_plain(data, data_layout, "NC" + letters).astype(kind)
+    w = to_plain(weight, kernel_layout, "OI" + letters).astype(kind)
+    x = x[:, : w.shape[1] * groups]
+    before, after = expand_padding(padding, rank)
+    x = np.pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)])
+    reach = [d * (k - 1) + 1 for d, k in zip(dilation, w.shape[2:], strict=True)]
+    views = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(2, 2 + rank)))
+    steps = tuple(slice(None, None, s) for s in strides)
+    holes = tuple(slice(None, None, d) for d in dilation)
+    views = views[(slice(None), slice(None), *steps, *holes)]
+    per_in, per_out, made = w.shape[1], w.shape[0] // groups, []
+    contract = tuple(range(2 + rank, 2 + 2 * rank))
+    for g in range(groups):
+        part = views[:, g * per_in : (g + 1) * per_in]
+        kernel = w[g * per_out : (g + 1) * per_out]
+        axes = ((1, *contract), tuple(range(1, 2 + rank)))
+        made.append(np.moveaxis(np.tensordot(part, kernel, axes), -1, 1))
+    return from_plain(np.concatenate(made, 1).astype(kind), out_layout, "NC" + letters)
+
+
+conv1d, conv2d, conv3d = _make(1), _make(2), _make(3)
+
+
+@op("relax.nn.conv2d_transpose")
+def conv2d_transpose(
+    data: Tensor,
+    weight: Tensor,
+    strides: Ints = (1, 1),  # type: ignore[assignment]
+    padding: Ints = (0, 0, 0, 0),  # type: ignore[assignment]
+    output_padding: Ints = (0, 0),  # type: ignore[assignment]
+    dilation: Ints = (1, 1),  # type: ignore[assignment]
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "IOHW",
+    out_layout: str | None = None,
+    out_dtype: DType | None = None,
+):
+    """The gradient of conv2d by its data: out[n, o, y * stride + k - padding] gathers
+    data[n, i, y] * weight[i, o, k]. Layouts NCHW and IOHW."""
+    dtype = void_or(out_dtype, data.dtype)
+    before, _ = expand_padding(padding, 2)
+    out_h, out_w = _transposed_extents(
+        data.shape, weight.shape, strides, padding, output_padding, dilation
+    )
+    per_out, per_in = weight.shape[1], simplify(floordiv(weight.shape[0], groups))
+    zero = const(0, "int64")
+    rc = te.reduce_axis((zero, per_in), name="rc")
+    ry = te.reduce_axis((zero, weight.shape[2]), name="rh")
+    rx = te.reduce_axis((zero, weight.shape[3]), name="rw")
+
+    def cell(n, o, y, x):
+        group, inner = floordiv(o, per_out), floormod(o, per_out)
+        channel = group * per_in + rc if groups > 1 else rc
+        top, inside_y = _source(y, ry, before[0], strides[0], dilation[0], data.shape[2])
+        left, inside_x = _source(x, rx, before[1], strides[1], dilation[1], data.shape[3])
+        term = multiply(
+            cast(dtype, data(n, channel, top, left)),
+            cast(dtype, weight(channel, inner if groups > 1 else o, ry, rx)),
+        )
+        fits = tir.all(*inside_y, *inside_x)
+        return te.sum(tir.if_then_else(fits, term, const(0, dtype)), axis=[rc, ry, rx])
+
+    shape = [data.shape[0], simplify(per_out * groups), out_h, out_w]
+    return te.compute(
+        shape, cell, name="conv2d_transpose_nchw", varargs_names=["nn", "ff", "yy", "xx"]
+    )
+
+
+def _source(place, tap, before, stride, dilation, extent):
+    """The data index that lands on `place` through kernel tap `tap`, and when it exists."""
+    shifted = place + before - tap * dilation
+    if stride == 1:
+        return shifted, [shifted >= 0, shifted < extent]
+    at = floordiv(shifted, stride)
+    return at, [tir.EQ(floormod(shifted, stride), const(0, "int64")), at >= 0, at < extent]
+
+
+def _transposed_extents(shape, kernel, strides, padding, output_padding, dilation):
+    before, after = expand_padding(padding, 2)
+    made = []
+    for k in range(2):
+        reach = (kernel[2 + k] - 1) * dilation[k] + 1
+        grown = (shape[2 + k] - 1) * strides[k] + reach
+        made.append(simplify(grown - (before[k] + after[k]) + output_padding[k]))
+    return made
+
+
+@conv2d_transpose.build
+def _(**values):
+    values["strides"] = expand_per_axis(_listed(values["strides"]), 2, "strides")
+    before, after = expand_padding(_listed(values["padding"]), 2)
+    values["padding"] = [*before, *after]
+    values["output_padding"] = expand_per_axis(
+        _listed(values["output_padding"]), 2, "output_padding"
+    )
+    values["dilation"] = expand_per_axis(_listed(values["dilation"]), 2, "dilation")
+    values["out_layout"] = values["out_layout"] or values["data_layout"]
+    layouts = (values["data_layout"], values["kernel_layout"], values["out_layout"])
+    if layouts != ("NCHW", "IOHW", "NCHW"):
+        what = "relax.nn.conv2d_transpose takes the layouts NCHW and IOHW"
+        raise ValueError(explain(what, got=layouts, instead="permute_dims around it"))
+    return values
+
+
+@conv2d_transpose.infer
+def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs):
+    dtype = out_dtype or data.dtype
+    shape, kernel = data.get_shape(), weight.get_shape()
+    if shape is None or kernel is None:
+        return TensorStructInfo(dtype=dtype, ndim=4)
+    if isinstance(shape[1], IntImm) and isinstance(kernel[0], IntImm):
+        if shape[1].value != kernel[0].value:
+            what = f"the weight takes {kernel[0]} channels"
+            raise ValueError(explain(what, got=f"data of {shape[1]} channels"))
+    extents = _transposed_extents(
+        shape,
+        kernel,
+        attrs["strides"],
+        attrs["padding"],
+        attrs["output_padding"],
+        attrs["dilation"],
+    )
+    channels = simplify(kernel[1] * attrs["groups"])
+    return TensorStructInfo([shape[0], channels, *extents], dtype)
+
+
+@conv2d_transpose.numpy
+def _(data, weight, strides, padding, output_padding, dilation, groups, out_dtype=None, **_):
+    kind = data.dtype if out_dtype is None else numpy_dtype(out_dtype)
+    before, after = expand_padding(padding, 2)
+    n, _, h, w = data.shape
+    per_in, per_out, kh, kw = data.shape[1] // groups, *weight.shape[1:]
+    full_h = (h - 1) * strides[0] + (kh - 1) * dilation[0] + 1 + output_padding[0]
+    full_w = (w - 1) * strides[1] + (kw - 1) * dilation[1] + 1 + output_padding[1]
+    out = np.zeros((n, per_out * groups, full_h, full_w), kind)
+    for g in range(groups):
+        x = data[:, g * per_in : (g + 1) * per_in].astype(kind)
+        k = weight[g * per_in : (g + 1) * per_in].astype(kind)
+        for y in range(kh):
+            for z in range(kw):
+                part = np.einsum("nihw,io->nohw", x, k[:, :, y, z])
+                rows = slice(y * dilation[0], y * dilation[0] + h * strides[0], strides[0])
+                cols = slice(z * dilation[1], z * dilation[1] + w * strides[1], strides[1])
+                out[:, g * per_out : (g + 1) * per_out, rows, cols] += part
+    return np.ascontiguousarray(
+        out[:, :, before[0] : full_h - after[0], before[1] : full_w - after[1]]
+    )
+
+
+conv2d_transpose.samples(
+    case((1, 4, 5, 6), (4, 3, 2, 2), strides=[2, 2]),
+    case((2, 4, 5, 5), (4, 2, 3, 3), strides=[2, 2], padding=[1, 1], output_padding=[1, 1]),
+    case((1, 4, 4, 4), (4, 2, 3, 3), groups=2, padding=[1, 1]),
+)

@@ -1,0 +1,150 @@
+"""Operators that make tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import te, tir
+from ..ir.dtype import DataType, numpy_dtype
+from ..ir.prim_op import add, cast, ceildiv, const, multiply, subtract
+from ..relax.expr import ShapeExpr
+from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
+from .core import DType, Prim, Shape, Tensor, case, op
+from .family import compute, element, shape_of, simplify
+
+
+@op("relax.full")
+def full(shape: Shape, fill_value: Tensor, dtype: DType | None = None):
+    """A tensor of `shape` whose elements are all `fill_value` (a 0-d tensor)."""
+    value = element(fill_value, [])
+    kind = DataType(dtype) if dtype is not None else value.dtype
+    return compute(shape, lambda *i: cast(kind, value), "T_full", tag="elemwise")
+
+
+@full.infer
+def _(shape: ShapeStructInfo, fill_value: TensorStructInfo, dtype=None):
+    kind = dtype if dtype is not None else fill_value.dtype
+    if shape.values is None:
+        return TensorStructInfo(dtype=kind, ndim=shape.ndim)
+    return TensorStructInfo(ShapeExpr(shape.values), kind)
+
+
+@full.numpy
+def _(shape, fill_value, dtype=None):
+    kind = fill_value.dtype if dtype is None else numpy_dtype(dtype)
+    return np.full(tuple(int(d) for d in shape), fill_value, kind)
+
+
+full.samples(case([2, 3], np.float32(1.5)), case([4], np.int32(7), dtype="float32"))
+
+
+@op("relax.full_like")
+def full_like(x: Tensor, fill_value: Tensor, dtype: DType | None = None):
+    """A tensor of x's shape whose elements are all `fill_value`."""
+    kind = DataType(dtype) if dtype is not None else x.dtype
+    value = element(fill_value, [])
+    return compute(shape_of(x), lambda *i: cast(kind, value), "T_full_like", tag="elemwise")
+
+
+@full_like.infer
+def _(x: TensorStructInfo, fill_value: TensorStructInfo, dtype=None):
+    return TensorStructInfo(x.shape, dtype or x.dtype, ndim=x.ndim)
+
+
+@full_like.numpy
+def _(x, fill_value, dtype=None):
+    return np.full_like(x, fill_value, dtype=None if dtype is None else numpy_dtype(dtype))
+
+
+full_like.samples(case((2, 3), np.float32(2.0)))
+
+
+def _filled(name: str, value: int) -> None:
+    def body(shape: Shape, dtype: DType):
+        return compute(shape, lambda *i: const(value, dtype), "T_full", tag="elemwise")
+
+    def like(x: Tensor, dtype: DType | None = None):
+        kind = x.dtype if dtype is None else dtype
+        return compute(shape_of(x), lambda *i: const(value, kind), "T_full_like", tag="elemwise")
+
+    body.__name__, body.__doc__ = "full", f"A tensor of {name}."
+    like.__name__, like.__doc__ = "full_like", f"A tensor of {name} of x's shape."
+    made, made_like = op(f"relax.{name}")(body), op(f"relax.{name}_like")(like)
+
+    @made.numpy
+    def _(shape, dtype):
+        return np.full(tuple(int(d) for d in shape), value, numpy_dtype(dtype))
+
+    @made_like.infer
+    def _(x: TensorStructInfo, dtype=None):
+        return TensorStructInfo(x.shape, dtype or x.dtype, ndim=x.ndim)
+
+    @made_like.numpy
+    def _(x, dtype=None):
+        return np.full_like(x, value, dtype=None if dtype is None else numpy_dtype(dtype))
+
+    made.samples(case([2, 3], dtype="float32"), case([4], dtype="int64"))
+    made_like.samples(case((2, 3)))
+
+
+_filled("zeros", 0)
+_filled("ones", 1)
+
+
+@op("relax.arange")
+def arange(start: Prim, end: Prim, step: Prim, dtype: DType):
+    """start, start + step, ... below `end`."""
+    if DataType(dtype).is_integer and all(v.dtype.is_integer for v in (start, end, step)):
+        count = ceildiv(subtract(end, start), step)
+    else:
+        real = subtract(cast("float64", end), cast("float64", start))
+        count = cast("int64", tir.ceil(tir.Div(real, cast("float64", step))))
+    first, by = cast(dtype, start), cast(dtype, step)
+    cell = lambda i: add(first, multiply(by, cast(dtype, i)))  # noqa: E731
+    size = simplify(tir.max(cast("int64", count), const(0, "int64")))
+    return te.compute([size], cell, name="T_arange", tag="injective")
+
+
+@arange.infer
+def _(start: PrimStructInfo, end: PrimStructInfo, step: PrimStructInfo, dtype):
+    values = [start.value, end.value, step.value]
+    literal = [getattr(v, "value", None) for v in values]
+    if all(isinstance(v, (int, float)) for v in literal):
+        return TensorStructInfo([len(np.arange(*literal))], dtype)
+    if any(v is None or v.dtype.is_float for v in values):
+        return TensorStructInfo(dtype=dtype, ndim=1)
+    count = ceildiv(subtract(end.value, start.value), step.value)
+    return TensorStructInfo([simplify(tir.max(cast("int64", count), const(0, "int64")))], dtype)
+
+
+@arange.numpy
+def _(start, end, step, dtype):
+    return np.arange(start, end, step).astype(numpy_dtype(dtype))
+
+
+arange.samples(case(0, 8, 1, dtype="int64"), case(1, 9, 3, dtype="float32"))
+
+
+def _triangle(name: str, keep, meaning) -> None:
+    def body(x: Tensor, k: Prim = 0):
+        zero = const(0, x.dtype)
+
+        def cell(*i):
+            return tir.Select(keep(i[-1], i[-2] + cast(i[-1].dtype, k)), x(*i), zero)
+
+        return compute(x.shape, cell, "trilu", axes="i", tag="injective")
+
+    body.__name__ = name
+    body.__doc__ = f"The elements of `np.{name}(x, k)`; the rest is 0."
+    made = op(f"relax.{name}")(body)
+
+    @made.infer
+    def _(x: TensorStructInfo, k=None):
+        return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
+
+    made.numpy(lambda x, k=0: meaning(x, int(k)))
+    made.samples(case((3, 4)), case((2, 4, 4), 1))
+
+
+_triangle("tril", lambda col, row: col <= row, np.tril)
+_triangle("triu", lambda col, row: row <= col, np.triu)

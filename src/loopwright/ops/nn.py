@@ -1,0 +1,407 @@
+"""Activations and normalizations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .. import te, tir
+from ..base.errors import explain
+from ..ir.prim_expr import IntImm
+from ..ir.prim_op import cast, const, multiply
+from ..relax.struct_info import TensorStructInfo, TupleStructInfo
+from .core import FUSABLE, Axes, Axis, Ints, Tensor, case, op
+from .family import compute, normalize_axes, normalize_axis, unary
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _c(value, x):
+    return const(value, x.dtype)
+
+
+unary("relax.nn.relu", lambda x: tir.max(x, _c(0, x)), lambda x: np.maximum(x, 0), "max(x, 0)")
+unary(
+    "relax.nn.relu6",
+    lambda x: tir.min(tir.max(x, _c(0, x)), _c(6, x)),
+    lambda x: np.clip(x, 0, 6),
+    "x limited to [0, 6].",
+)
+unary(
+    "relax.nn.silu",
+    lambda x: x * tir.sigmoid(x),
+    lambda x: x / (1 + np.exp(-x)),
+    "x * sigmoid(x)",
+    float_only=True,
+)
+unary(
+    "relax.nn.gelu",
+    lambda x: x * _c(0.5, x) * (_c(1, x) + tir.erf(x * _c(math.sqrt(0.5), x))),
+    lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
+    "x times the normal distribution's cumulative function: x / 2 * (1 + erf(x / sqrt(2)))",
+    float_only=True,
+)
+
+
+def _gelu_tanh(x):
+    inner = _c(math.sqrt(2 / math.pi), x) * (x + _c(0.044715, x) * x * x * x)
+    return _c(0.5, x) * x * (_c(1, x) + tir.tanh(inner))
+
+
+unary(
+    "relax.nn.gelu_tanh",
+    _gelu_tanh,
+    lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "gelu by its tanh approximation (Hendrycks and Gimpel, 2016)",
+    float_only=True,
+)
+unary(
+    "relax.nn.hardsigmoid",
+    lambda x: tir.min(tir.max(x + _c(3, x), _c(0, x)), _c(6, x)) / _c(6, x),
+    lambda x: np.clip(x + 3, 0, 6) / 6,
+    "clip(x + 3, 0, 6) / 6",
+    float_only=True,
+)
+unary(
+    "relax.nn.hardswish",
+    lambda x: x * tir.min(tir.max(x + _c(3, x), _c(0, x)), _c(6, x)) / _c(6, x),
+    lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    "x * clip(x + 3, 0, 6) / 6",
+    float_only=True,
+)
+
+
+@op("relax.nn.leakyrelu")
+def leaky_relu(data: Tensor, alpha: float = 0.01):
+    """x where positive, else alpha * x."""
+    value = lambda v: tir.Select(v > _c(0, v), v, v * _c(alpha, v))  # noqa: E731
+    return compute(data.shape, lambda *i: value(data(*i)), "compute", axes="i", tag="elemwise")
+
+
+@leaky_relu.numpy
+def _(data, alpha=0.01):
+    return np.where(data > 0, data, data * np.asarray(alpha, data.dtype))
+
+
+leaky_relu.samples(case((2, 3), alpha=0.1))
+
+
+@op("relax.nn.prelu")
+def prelu(data: Tensor, alpha: Tensor, axis: Axis = 1):
+    """x where positive, else alpha of its channel times x."""
+    which = normalize_axis(axis, len(data.shape))
+
+    def cell(*i):
+        v = data(*i)
+        return tir.Select(v > _c(0, v), v, v * alpha(i[which]))
+
+    return compute(data.shape, cell, "compute", axes="i", tag="broadcast")
+
+
+@prelu.numpy
+def _(data, alpha, axis=1):
+    shape = [1] * data.ndim
+    shape[axis] = -1
+    return np.where(data > 0, data, data * alpha.reshape(shape))
+
+
+prelu.samples(case((2, 3, 4), (3,)))
+
+
+@op("relax.nn.bias_add")
+def bias_add(data: Tensor, bias: Tensor, axis: Axis = -1):
+    """data + bias along `axis`."""
+    which = normalize_axis(axis, len(data.shape))
+    return compute(data.shape, lambda *i: data(*i) + bias(i[which]), "T_add", tag="broadcast")
+
+
+@bias_add.numpy
+def _(data, bias, axis=-1):
+    shape = [1] * data.ndim
+    shape[axis] = -1
+    return data + bias.reshape(shape)
+
+
+bias_add.samples(case((2, 3, 4), (3,), axis=1))
+
+
+def _size(x, axes):
+    count = const(1, "int64")
+    for a in axes:
+        count = multiply(count, x.shape[a])
+    return cast("float32", count)
+
+
+def _moments(x, axes, name):
+    """The sum and the sum of squares over `axes` in one pass, in float32."""
+    spans = [te.reduce_axis((const(0, x.shape[a].dtype), x.shape[a]), name=f"k{a}") for a in axes]
+    pair = te.comm_reducer(
+        lambda a, b: (a[0] + b[0], a[1] + b[1]),
+        lambda t0, t1: (const(0, t0), const(0, t1)),
+        name="tuple_sum",
+    )
+
+    def cell(*i):
+        rest, inner = list(i), iter(spans)
+        full = [next(inner) if a in axes else rest.pop(0) for a in range(len(x.shape))]
+        v = cast("float32", x(*full))
+        return pair((v, multiply(v, v)), axis=spans)
+
+    kept = [d for a, d in enumerate(x.shape) if a not in axes]
+    return compute(kept, cell, name, tag="comm_reduce")
+
+
+def _mean_and_scale(moments, count, epsilon, at):
+    mean = moments[0](*at) / count
+    spread = moments[1](*at) / count - mean * mean
+    return mean, tir.rsqrt(spread + const(epsilon, "float32"))
+
+
+@op("relax.nn.layer_norm", kind=FUSABLE)
+def layer_norm(
+    data: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    axes: Axes,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+):
+    """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes`."""
+    which = normalize_axes(axes, len(data.shape))
+    moments, count = _moments(data, which, f"{data.op.name}_red_temp"), _size(data, which)
+
+    def cell(*i):
+        at = [v for a, v in enumerate(i) if a not in which]
+        own = [i[a] for a in which]
+        mean, factor = _mean_and_scale(moments, count, epsilon, at)
+        value = cast(data.dtype, (cast("float32", data(*i)) - mean) * factor)
+        if scale:
+            value = value * gamma(*own)
+        return value + beta(*own) if center else value
+
+    return compute(data.shape, cell, "T_layer_norm")
+
+
+@layer_norm.infer
+def _(data, gamma, beta, axes, epsilon=1e-5, center=True, scale=True):
+    _need_floats(data)
+    shape, own = data.get_shape(), gamma.get_shape()
+    if shape is not None and own is not None:
+        for a, d in zip(normalize_axes(axes, len(shape)), own, strict=True):
+            _same_extent(shape[a], d, "gamma")
+    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+
+
+def _need_floats(data):
+    if not (data.dtype.is_void or data.dtype.is_float):
+        raise TypeError(explain("needs a tensor of floats", got=str(data.dtype)))
+
+
+def _same_extent(a, b, name):
+    if isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value:
+        what = f"{name} does not go with the normalized axis"
+        raise ValueError(explain(what, got=f"{b} for an axis of {a}"))
+
+
+def _norm_axes(x, axes):
+    return tuple(a % x.ndim for a in axes)
+
+
+@layer_norm.numpy
+def _(data, gamma, beta, axes, epsilon=1e-5, center=True, scale=True):
+    which = _norm_axes(data, axes)
+    x = data.astype(np.float64)
+    made = (x - x.mean(which, keepdims=True)) / np.sqrt(x.var(which, keepdims=True) + epsilon)
+    shape = [d if a in which else 1 for a, d in enumerate(data.shape)]
+    if scale:
+        made = made * gamma.reshape(shape)
+    return (made + beta.reshape(shape) if center else made).astype(data.dtype)
+
+
+layer_norm.samples(
+    case((2, 3, 8), (8,), (8,), axes=[-1]), case(("n", 8), (8,), (8,), axes=[-1], epsilon=1e-6)
+)
+
+
+@op("relax.nn.rms_norm", kind=FUSABLE)
+def rms_norm(data: Tensor, weight: Tensor, axes: Axes, epsilon: float = 1e-5):
+    """x / sqrt(mean(x * x) + epsilon) * weight, the mean over `axes`."""
+    which = normalize_axes(axes, len(data.shape))
+    spans = [te.reduce_axis((const(0, "int64"), data.shape[a]), name=f"k{a}") for a in which]
+
+    def squares(*i):
+        rest, inner = list(i), iter(spans)
+        full = [next(inner) if a in which else rest.pop(0) for a in range(len(data.shape))]
+        v = cast("float32", data(*full))
+        return te.sum(v * v, axis=spans)
+
+    kept = [d for a, d in enumerate(data.shape) if a not in which]
+    total, count = compute(kept, squares, f"{data.op.name}_red_temp"), _size(data, which)
+
+    def cell(*i):
+        at = [v for a, v in enumerate(i) if a not in which]
+        factor = tir.rsqrt(total(*at) / count + const(epsilon, "float32"))
+        value = cast("float32", data(*i)) * factor
+        return cast(data.dtype, value * cast("float32", weight(*[i[a] for a in which])))
+
+    return compute(data.shape, cell, "T_rms_norm")
+
+
+@rms_norm.infer
+def _(data, weight, axes, epsilon=1e-5):
+    _need_floats(data)
+    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+
+
+@rms_norm.numpy
+def _(data, weight, axes, epsilon=1e-5):
+    which = _norm_axes(data, axes)
+    x = data.astype(np.float64)
+    shape = [d if a in which else 1 for a, d in enumerate(data.shape)]
+    made = x / np.sqrt((x * x).mean(which, keepdims=True) + epsilon) * weight.reshape(shape)
+    return made.astype(data.dtype)
+
+
+rms_norm.samples(case((2, 3, 8), (8,), axes=[-1]))
+
+
+@op("relax.nn.batch_norm", kind=FUSABLE)
+def batch_norm(
+    data: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    moving_mean: Tensor,
+    moving_var: Tensor,
+    axis: Axis,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+    momentum: float = 0.1,
+    training: bool = False,
+):
+    """Normalize each channel of `axis` by its moving mean and variance (inference form).
+
+    Gives (normalized, moving_mean, moving_var). Training form is not supported: ValueError.
+    """
+    if training:
+        what = "batch_norm in training form has no lowering"
+        raise ValueError(explain(what, instead="set training=False, or decompose it"))
+    which = normalize_axis(axis, len(data.shape))
+
+    def cell(*i):
+        c = i[which]
+        factor = tir.rsqrt(moving_var(c) + const(epsilon, data.dtype))
+        value = (data(*i) - moving_mean(c)) * factor
+        if scale:
+            value = value * gamma(c)
+        return value + beta(c) if center else value
+
+    same = lambda t: compute(t.shape, lambda i: t(i), "T_identity")  # noqa: E731
+    return [compute(data.shape, cell, "T_batch_norm"), same(moving_mean), same(moving_var)]
+
+
+@batch_norm.infer
+def _(data, gamma, beta, moving_mean, moving_var, axis=1, **_):
+    shape, own = data.get_shape(), gamma.get_shape()
+    if shape is not None and own is not None:
+        _same_extent(shape[normalize_axis(axis, len(shape))], own[0], "gamma")
+    out = TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+    plain = [TensorStructInfo(t.shape, t.dtype, ndim=t.ndim) for t in (moving_mean, moving_var)]
+    return TupleStructInfo([out, *plain])
+
+
+@batch_norm.numpy
+def _(data, gamma, beta, moving_mean, moving_var, axis, epsilon=1e-5, center=True, scale=True, **_):
+    shape = [1] * data.ndim
+    shape[axis] = -1
+    lift = lambda t: t.reshape(shape)  # noqa: E731
+    made = (data - lift(moving_mean)) / np.sqrt(lift(moving_var) + epsilon)
+    if scale:
+        made = made * lift(gamma)
+    made = made + lift(beta) if center else made
+    return made.astype(data.dtype), moving_mean, moving_var
+
+
+batch_norm.samples(case((2, 3, 4, 4), (3,), (3,), (3,), (3,), axis=1, low=0.5, high=2.0))
+
+
+@op("relax.nn.dropout")
+def dropout(data: Tensor, rate: float = 0.5):
+    """At inference the identity: (data, a mask of ones)."""
+    same = compute(data.shape, lambda *i: data(*i), "T_identity")
+    return [same, compute(data.shape, lambda *i: const(1, data.dtype), "T_full")]
+
+
+@dropout.infer
+def _(data, rate=0.5):
+    same = TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+    return TupleStructInfo([same, same])
+
+
+@dropout.numpy
+def _(data, rate=0.5):
+    return data, np.ones_like(data)
+
+
+dropout.samples(case((2, 3)))
+
+
+@op("relax.nn.pad")
+def pad(data: Tensor, pad_width: Ints, pad_value: float = 0.0, pad_mode: str = "constant"):
+    """Grow the tensor by pad_width = [before, after] of each axis in turn.
+
+    pad_mode: "constant" (pad_value), "reflect" (mirrored without the edge), "replicate" or
+    "edge" (the edge repeated), "circular".
+    """
+    before, after = list(pad_width[0::2]), list(pad_width[1::2])
+    return padded(data, before, after, pad_value, pad_mode, "PadInput")
+
+
+def padded(data, before, after, value, mode, name):
+    """te.compute of `data` grown by `before` and `after` elements along each axis."""
+    shape = [d + b + a for d, b, a in zip(data.shape, before, after, strict=True)]
+
+    def cell(*i):
+        at, inside = [], []
+        for v, d, b, a in zip(i, data.shape, before, after, strict=True):
+            if b == 0 and a == 0:
+                at.append(v)
+                continue
+            place = v - b
+            if mode == "constant":
+                inside += [v >= b] if b else []
+                inside += [v < d + b] if a else []
+            elif mode in ("replicate", "edge"):
+                place = tir.max(tir.min(place, d - 1), const(0, place.dtype))
+            elif mode == "reflect":
+                place = tir.if_then_else(place < 0, -place, place)
+                place = tir.if_then_else(place >= d, (d - 1) * 2 - place, place)
+            elif mode == "circular":
+                place = tir.floormod(place, d)
+            else:
+                hint = "constant, reflect, replicate, edge or circular"
+                raise ValueError(explain("unknown pad mode", got=mode, instead=hint))
+            at.append(place)
+        if not inside:
+            return data(*at)
+        return tir.if_then_else(tir.all(*inside), data(*at), const(value, data.dtype))
+
+    return compute(shape, cell, name, axes="i", tag="injective")
+
+
+@pad.numpy
+def _(data, pad_width, pad_value=0.0, pad_mode="constant"):
+    pairs = list(zip(pad_width[0::2], pad_width[1::2], strict=True))
+    mode = {"replicate": "edge", "circular": "wrap"}.get(pad_mode, pad_mode)
+    extra = {"constant_values": pad_value} if mode == "constant" else {}
+    return np.pad(data, pairs, mode, **extra)
+
+
+pad.samples(
+    case((2, 3), pad_width=[1, 2, 0, 1]),
+    case(("n", 3), pad_width=[0, 0, 1, 1], pad_value=2.0),
+    case((4, 5), pad_width=[1, 1, 2, 2], pad_mode="reflect"),
+    case((4, 5), pad_width=[1, 1, 2, 2], pad_mode="edge"),
+)

@@ -1,0 +1,319 @@
+"""Pooling: a reduction over windows that slide along the spatial axes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import te, tir
+from ..ir.prim_expr import IntImm
+from ..ir.prim_op import cast, ceildiv, const, div, floordiv, multiply
+from ..relax.struct_info import TensorStructInfo
+from .conv import Layout, conv_extent, expand_padding, expand_per_axis, from_plain, to_plain
+from .core import Ints, Tensor, case, op
+from .family import simplify
+from .nn import padded
+
+
+def _listed(value):
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _windows(shape, layout, pool_size, strides, padding, dilation, ceil_mode):
+    """Per spatial letter: (extent out, size, window, stride, dilation, before, after), the last
+    grown so that a window of ceil mode stays inside."""
+    letters = layout.spatial
+    rank = len(letters)
+    before, after = expand_padding(padding, rank)
+    made = {}
+    for k, s in enumerate(letters):
+        size = layout.extent(shape, s)
+        window, stride, dil = pool_size[k], strides[k], dilation[k]
+        extra = stride - 1 if ceil_mode else 0
+        out = conv_extent(size, window, stride, dil, before[k], after[k] + extra)
+        made[s] = (out, size, window, stride, dil, before[k], after[k] + extra)
+    return made
+
+
+def _out_shape(shape, layout, windows):
+    return [
+        windows[n][0] if not b and n in windows else d
+        for (n, b), d in zip(layout.axes, shape, strict=True)
+    ]
+
+
+def _padded_input(data, layout, windows, value):
+    sides = [windows[n][5:7] if not b and n in windows else (0, 0) for n, b in layout.axes]
+    if not any(b or a for b, a in sides):
+        return data
+    before, after = [b for b, _ in sides], [a for _, a in sides]
+    return padded(data, before, after, value, "constant", "pad_temp")
+
+
+def _pool(rank: int, average: bool) -> None:
+    letters = "DHW"[3 - rank :]
+    name = f"{'avg' if average else 'max'}_pool{rank}d"
+
+    def body(
+        data: Tensor,
+        pool_size: Ints = (1,) * rank,  # type: ignore[assignment]
+        strides: Ints = (1,) * rank,  # type: ignore[assignment]
+        padding: Ints = (0,) * rank,  # type: ignore[assignment]
+        dilation: Ints = (1,) * rank,  # type: ignore[assignment]
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+        layout: str = f"NC{letters}",
+        out_layout: str | None = None,
+    ):
+        return _pool_expr(
+            data,
+            pool_size,
+            strides,
+            padding,
+            dilation,
+            ceil_mode,
+            count_include_pad,
+            layout,
+            average,
+        )
+
+    body.__name__ = name
+    what = "mean" if average else "greatest value"
+    body.__doc__ = (
+        f"The {what} of each window of `pool_size`. `ceil_mode` lets a last partial window in; "
+        "`count_include_pad` counts the padding in a mean."
+    )
+    made = op(f"relax.nn.{name}")(body)
+
+    @made.build
+    def _(**values):
+        for key in ("pool_size", "strides", "dilation"):
+            values[key] = expand_per_axis(_listed(values[key]), rank, key)
+        before, after = expand_padding(_listed(values["padding"]), rank)
+        values["padding"] = [*before, *after]
+        values["out_layout"] = values["out_layout"] or values["layout"]
+        return values
+
+    @made.infer
+    def _(data: TensorStructInfo, **attrs):
+        shape, layout = data.get_shape(), Layout.parse(attrs["layout"])
+        if shape is None:
+            return TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
+        keys = ("pool_size", "strides", "padding", "dilation", "ceil_mode")
+        windows = _windows(shape, layout, *[attrs[k] for k in keys])
+        return TensorStructInfo(_out_shape(shape, layout, windows), data.dtype)
+
+    made.numpy(lambda data, **attrs: _numpy_pool(data, average, **attrs))
+    spatial = {1: (9,), 2: (8, 7), 3: (4, 5, 6)}[rank]
+    made.samples(
+        case((2, 3, *spatial), pool_size=(2,) * rank, strides=(2,) * rank),
+        case(("n", 3, *spatial), pool_size=(3,) * rank, padding=(1,) * rank),
+        case((1, 2, *spatial), pool_size=(3,) * rank, strides=(2,) * rank, ceil_mode=True),
+    )
+
+
+def _pool_expr(data, pool_size, strides, padding, dilation, ceil_mode, include, layout, average):
+    layout = Layout.parse(layout)
+    windows = _windows(data.shape, layout, pool_size, strides, padding, dilation, ceil_mode)
+    start = const(0, data.dtype) if average else tir.min_value(data.dtype)
+    if not average and data.dtype.is_float:
+        start = const(float("-inf"), data.dtype)
+    source = _padded_input(data, layout, windows, start.value)
+    spans = {
+        s: te.reduce_axis((const(0, "int64"), const(w[2], "int64")), name=f"rv{k}")
+        for k, (s, w) in enumerate(windows.items())
+    }
+
+    def window_at(i):
+        at = []
+        for (n, b), v in zip(layout.axes, i, strict=True):
+            inside = not b and n in windows
+            at.append(v * windows[n][3] + spans[n] * windows[n][4] if inside else v)
+        return source(*at)
+
+    shape = _out_shape(data.shape, layout, windows)
+    reduce = te.sum if average else te.max
+    names = [f"ax{k}" for k in range(len(shape))]
+    cell = lambda *i: reduce(window_at(i), axis=list(spans.values()))  # noqa: E731
+    name = "pool_sum" if average else "pool_max"
+    total = te.compute(shape, cell, name=name, tag=name, varargs_names=names)
+    if not average:
+        return total
+
+    def mean(*i):
+        return div(total(*i), cast(data.dtype, _count(i, layout, windows, padding, include)))
+
+    return te.compute(shape, mean, name="pool_avg", tag="elemwise", varargs_names=names)
+
+
+def _count(i, layout, windows, padding, include):
+    """How many elements of the window that gives element `i` are counted."""
+    _, after = expand_padding(padding, len(windows))
+    count = const(1, "int64")
+    for k, s in enumerate(windows):
+        _, size, window, stride, dil, before, grown = windows[s]
+        if before == 0 and grown == 0:
+            count = multiply(count, window)
+            continue
+        place = next(v for (n, b), v in zip(layout.axes, i, strict=True) if n == s and not b)
+        first = place * stride - before
+        low = const(-before if include else 0, "int64")
+        high = size + after[k] if include else size
+        end = tir.min(first + window * dil, high)
+        begin = tir.max(first, low)
+        if dil > 1:
+            begin = first + ceildiv(begin - first, dil) * dil
+        count = multiply(count, tir.max(ceildiv(end - begin, dil), const(1, "int64")))
+    return count
+
+
+def _numpy_pool(
+    data, average, pool_size, strides, padding, dilation, ceil_mode, count_include_pad, layout, **_
+):
+    parsed = Layout.parse(layout)
+    letters = parsed.spatial
+    x = to_plain(data, layout, "NC" + letters)
+    rank = len(letters)
+    before, after = expand_padding(padding, rank)
+    grown = [a + (s - 1 if ceil_mode else 0) for a, s in zip(after, strides, strict=True)]
+    sides = [(0, 0), (0, 0), *zip(before, grown, strict=True)]
+    lowest = -np.inf if np.issubdtype(x.dtype, np.floating) else np.iinfo(x.dtype).min
+    reach = [d * (k - 1) + 1 for d, k in zip(dilation, pool_size, strict=True)]
+
+    def windows(array, fill):
+        wide = np.pad(array, sides, constant_values=fill)
+        axes = tuple(range(2, 2 + rank))
+        views = np.lib.stride_tricks.sliding_window_view(wide, reach, axis=axes)
+        steps = tuple(slice(None, None, s) for s in strides)
+        return views[(slice(None), slice(None), *steps, *(slice(None, None, d) for d in dilation))]
+
+    inner = tuple(range(-rank, 0))
+    if not average:
+        made = windows(x, lowest).max(inner)
+    else:
+        counted = np.ones(x.shape[2:])
+        if count_include_pad:
+            counted = np.pad(counted, list(zip(before, after, strict=True)), constant_values=1)
+            extra = [(0, g - a) for g, a in zip(grown, after, strict=True)]
+            wide = np.pad(counted, extra)[None, None]
+            views = np.lib.stride_tricks.sliding_window_view(wide, reach, tuple(range(2, 2 + rank)))
+            steps = tuple(slice(None, None, s) for s in strides)
+            holes = tuple(slice(None, None, d) for d in dilation)
+            count = views[(slice(None), slice(None), *steps, *holes)].sum(inner)
+        else:
+            count = windows(counted[None, None], 0).sum(inner)
+        made = windows(x, 0).sum(inner) / np.maximum(count, 1)
+    return from_plain(made.astype(x.dtype), layout, "NC" + letters)
+
+
+for _rank in (1, 2, 3):
+    _pool(_rank, average=False)
+    _pool(_rank, average=True)
+
+
+@op("relax.nn.adaptive_avg_pool2d")
+def adaptive_avg_pool2d(
+    data: Tensor,
+    output_size: Ints | None = None,
+    layout: str = "NCHW",
+    out_layout: str | None = None,
+):
+    """The mean of output_size windows that cover the image (None: as many as there are pixels).
+    Window i of n over an extent s is [floor(i * s / n), ceil((i + 1) * s / n))."""
+    parsed = Layout.parse(layout)
+    sizes = {s: parsed.extent(data.shape, s) for s in parsed.spatial}
+    wanted = dict(zip(parsed.spatial, _wanted(output_size, sizes), strict=True))
+    shape = [
+        wanted.get(n, d) if not b else d for (n, b), d in zip(parsed.axes, data.shape, strict=True)
+    ]
+    spans = {}
+    for k, s in enumerate(parsed.spatial):
+        longest = _longest(sizes[s], wanted[s])
+        spans[s] = te.reduce_axis((const(0, "int64"), longest), name=f"rv{k}")
+
+    def bounds(s, v):
+        first = floordiv(v * sizes[s], wanted[s])
+        return first, simplify(ceildiv((v + 1) * sizes[s], wanted[s]) - first)
+
+    def cell(*i):
+        at, inside = [], []
+        for (n, b), v in zip(parsed.axes, i, strict=True):
+            if b or n not in spans:
+                at.append(v)
+                continue
+            first, length = bounds(n, v)
+            at.append(simplify(first + spans[n]))
+            if not _divides(wanted[n], sizes[n]):
+                inside.append(spans[n].var < length)
+        value = data(*at)
+        if inside:
+            value = tir.if_then_else(tir.all(*inside), value, const(0, data.dtype))
+        return te.sum(value, axis=list(spans.values()))
+
+    names = [f"ax{k}" for k in range(len(shape))]
+    total = te.compute(shape, cell, name="adaptive_pool_sum", varargs_names=names)
+
+    def mean(*i):
+        count = const(1, "int64")
+        for (n, b), v in zip(parsed.axes, i, strict=True):
+            if not b and n in spans:
+                count = multiply(count, bounds(n, v)[1])
+        return div(total(*i), cast(data.dtype, count))
+
+    return te.compute(shape, mean, name="adaptive_pool_avg", tag="elemwise", varargs_names=names)
+
+
+def _divides(small, size):
+    if isinstance(small, IntImm) and small.value == 1:
+        return True
+    return isinstance(small, IntImm) and isinstance(size, IntImm) and size.value % small.value == 0
+
+
+def _longest(size, wanted):
+    """The length of the longest window."""
+    if _divides(wanted, size):
+        return simplify(floordiv(size, wanted))
+    return simplify(floordiv(size, wanted) + 2)
+
+
+def _wanted(output_size, sizes):
+    if output_size is None:
+        return list(sizes.values())
+    values = list(output_size) * (len(sizes) if len(output_size) == 1 else 1)
+    return [const(v, "int64") for v in values]
+
+
+@adaptive_avg_pool2d.build
+def _(**values):
+    if values["output_size"] is not None:
+        values["output_size"] = expand_per_axis(_listed(values["output_size"]), 2, "output_size")
+    values["out_layout"] = values["out_layout"] or values["layout"]
+    return values
+
+
+@adaptive_avg_pool2d.infer
+def _(data: TensorStructInfo, output_size=None, layout="NCHW", out_layout=None):
+    shape, parsed = data.get_shape(), Layout.parse(layout)
+    if shape is None:
+        return TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
+    sizes = {s: parsed.extent(shape, s) for s in parsed.spatial}
+    wanted = dict(zip(parsed.spatial, _wanted(output_size, sizes), strict=True))
+    dims = [wanted.get(n, d) if not b else d for (n, b), d in zip(parsed.axes, shape, strict=True)]
+    return TensorStructInfo(dims, data.dtype)
+
+
+@adaptive_avg_pool2d.numpy
+def _(data, output_size=None, layout="NCHW", out_layout=None):
+    x = to_plain(data, layout, "NCHW")
+    rows, cols = output_size or x.shape[2:]
+    out = np.empty((*x.shape[:2], rows, cols), np.float64)
+    for r in range(rows):
+        for c in range(cols):
+            top, left = r * x.shape[2] // rows, c * x.shape[3] // cols
+            bottom, right = -(-(r + 1) * x.shape[2] // rows), -(-(c + 1) * x.shape[3] // cols)
+            out[:, :, r, c] = x[:, :, top:bottom, left:right].mean((2, 3))
+    return from_plain(out.astype(x.dtype), layout, "NCHW")
+
+
+adaptive_avg_pool2d.samples(
+    case((2, 3, 8, 6), output_size=[1, 1]), case((1, 2, 7, 5), output_size=[3, 2])
+)

@@ -1,0 +1,204 @@
+"""Reductions and what is made of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import te, tir
+from ..ir.prim_op import cast, const, div, multiply
+from ..relax.struct_info import TensorStructInfo
+from .core import Axes, Axis, Tensor, case, op
+from .family import compute, infer_reduce, normalize_axes, normalize_axis, reduce_over, reduction
+
+sum = reduction("relax.sum", te.sum, np.sum, "The sum over `axis`.")
+max = reduction("relax.max", te.max, np.max, "The greatest value over `axis`.")
+min = reduction("relax.min", te.min, np.min, "The least value over `axis`.")
+prod = reduction("relax.prod", te.prod, np.prod, "The product over `axis`.")
+
+
+def _count(x, axes):
+    count = const(1, x.shape[0].dtype if len(x.shape) else "int64")
+    for axis in axes:
+        count = multiply(count, x.shape[axis])
+    return cast(x.dtype, count)
+
+
+def _scaled(total, count, name):
+    return compute(total.shape, lambda *i: div(total(*i), count), name, tag="broadcast")
+
+
+@op("relax.mean")
+def mean(x: Tensor, axis: Axes | None = None, keepdims: bool = False):
+    """The mean over `axis` (None: all)."""
+    total = sum(x, axis, keepdims)
+    return _scaled(total, _count(x, normalize_axes(axis, len(x.shape))), "T_divide")
+
+
+mean.infer(infer_reduce)
+
+
+@mean.numpy
+def _(x, axis=None, keepdims=False):
+    return np.mean(x, axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
+
+
+def _tuple(axis):
+    return None if axis is None else tuple(axis)
+
+
+mean.samples(case((2, 3, 4), axis=[1, 2]), case(("n", 8), axis=[-1], keepdims=True))
+
+
+@op("relax.variance")
+def variance(x: Tensor, axis: Axes | None = None, keepdims: bool = False):
+    """The mean squared distance from the mean over `axis` (divided by the count)."""
+    axes = normalize_axes(axis, len(x.shape))
+    center = mean(x, axes, True)
+
+    def squared(*i):
+        at = [const(0, v.dtype) if a in axes else v for a, v in enumerate(i)]
+        return multiply(x(*i) - center(*at), x(*i) - center(*at))
+
+    spread = compute(x.shape, squared, "T_multiply")
+    return _scaled(sum(spread, axes, keepdims), _count(x, axes), "T_divide")
+
+
+variance.infer(infer_reduce)
+
+
+@variance.numpy
+def _(x, axis=None, keepdims=False):
+    return np.var(x, axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
+
+
+variance.samples(case((2, 3, 4), axis=[1]), case(("n", 8), axis=[-1], keepdims=True))
+
+
+@op("relax.std")
+def std(x: Tensor, axis: Axes | None = None, keepdims: bool = False):
+    """The square root of the variance over `axis`."""
+    spread = variance(x, axis, keepdims)
+    return compute(spread.shape, lambda *i: tir.sqrt(spread(*i)), "compute", axes="i")
+
+
+std.infer(infer_reduce)
+
+
+@std.numpy
+def _(x, axis=None, keepdims=False):
+    return np.std(x, axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
+
+
+std.samples(case((2, 3, 4), axis=[1]))
+
+
+def _arg(name, better, start, meaning, doc):
+    """argmax and argmin: a reduction of (index, value) pairs; the first of equal ones wins."""
+
+    def body(x: Tensor, axis: Axis | None = None, keepdims: bool = False):
+        axes = normalize_axes(None if axis is None else [axis], len(x.shape))
+
+        def combine(lhs, rhs):
+            earlier = tir.And(tir.EQ(lhs[1], rhs[1]), lhs[0] < rhs[0])
+            keep = tir.Or(better(lhs[1], rhs[1]), earlier)
+            return tir.Select(keep, lhs[0], rhs[0]), tir.Select(keep, lhs[1], rhs[1])
+
+        reducer = te.comm_reducer(combine, lambda i, v: (const(-1, i), start(v)), name=name)
+
+        def cell(full, spans):
+            flat = const(0, "int64")
+            for a in axes:
+                flat = flat * x.shape[a] + full[a]
+            return reducer((cast("int64", flat), x(*full)), axis=spans)
+
+        pair = reduce_over(x, axes, keepdims, cell, f"{x.op.name}_red_temp")
+        return compute(pair[0].shape, lambda *i: pair[0](*i), f"{x.op.name}_red")
+
+    body.__name__, body.__doc__ = name, doc
+    made = op(f"relax.{name}")(body)
+
+    @made.infer
+    def _(x: TensorStructInfo, axis=None, keepdims=False) -> TensorStructInfo:
+        return infer_reduce(x, None if axis is None else [axis], keepdims, "int64")
+
+    @made.numpy
+    def _(x, axis=None, keepdims=False):
+        found = meaning(x, axis=axis, keepdims=keepdims)
+        return np.asarray(found, np.int64)
+
+    made.samples(case((2, 3, 4), axis=1), case(("n", 8), axis=-1, keepdims=True))
+    return made
+
+
+argmax = _arg(
+    "argmax", lambda a, b: a > b, tir.min_value, np.argmax, "Index of the greatest value."
+)
+argmin = _arg("argmin", lambda a, b: a < b, tir.max_value, np.argmin, "Index of the least value.")
+
+
+@op("relax.nn.softmax")
+def softmax(data: Tensor, axis: Axis = -1):
+    """exp(x - max) / sum(exp(x - max)) over `axis`."""
+    which = normalize_axis(axis, len(data.shape))
+    exped, total = _exp_and_sum(data, which)
+    drop = lambda i: i[:which] + i[which + 1 :]  # noqa: E731
+    return compute(data.shape, lambda *i: exped(*i) / total(*drop(i)), "T_softmax_norm", axes="i")
+
+
+def _exp_and_sum(data, which):
+    rest = [d for a, d in enumerate(data.shape) if a != which]
+    drop = lambda i: i[:which] + i[which + 1 :]  # noqa: E731
+
+    def over(reduce, values, name):
+        k = te.reduce_axis((const(0, data.shape[which].dtype), data.shape[which]), name="k")
+        cell = lambda *i: reduce(values(*i[:which], k, *i[which:]), axis=k)  # noqa: E731
+        return compute(rest, cell, name, axes="i")
+
+    top = over(te.max, data, "T_softmax_maxelem")
+    exped = compute(
+        data.shape, lambda *i: tir.exp(data(*i) - top(*drop(i))), "T_softmax_exp", axes="i"
+    )
+    return exped, over(te.sum, exped, "T_softmax_expsum")
+
+
+def _infer_same(x: TensorStructInfo, axis: int = -1) -> TensorStructInfo:
+    if x.ndim != -1:
+        normalize_axis(axis, x.ndim)
+    if not (x.dtype.is_void or x.dtype.is_float):
+        raise TypeError(f"softmax needs floats, got {x.dtype}")
+    return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
+
+
+softmax.infer(_infer_same)
+
+
+@softmax.numpy
+def _(data, axis=-1):
+    e = np.exp(data - data.max(axis=axis, keepdims=True))
+    return (e / e.sum(axis=axis, keepdims=True)).astype(data.dtype)
+
+
+softmax.samples(case((2, 8), axis=-1), case(("n", 3, 5), axis=1))
+
+
+@op("relax.nn.log_softmax")
+def log_softmax(data: Tensor, axis: Axis = -1):
+    """x - max - log(sum(exp(x - max))) over `axis`."""
+    which = normalize_axis(axis, len(data.shape))
+    _, total = _exp_and_sum(data, which)
+    top = max(data, [which], False)
+    drop = lambda i: i[:which] + i[which + 1 :]  # noqa: E731
+    value = lambda *i: data(*i) - top(*drop(i)) - tir.log(total(*drop(i)))  # noqa: E731
+    return compute(data.shape, value, "compute", axes="i")
+
+
+log_softmax.infer(_infer_same)
+
+
+@log_softmax.numpy
+def _(data, axis=-1):
+    shifted = data - data.max(axis=axis, keepdims=True)
+    return (shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))).astype(data.dtype)
+
+
+log_softmax.samples(case((2, 8), axis=-1))

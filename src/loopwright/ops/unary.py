@@ -1,0 +1,121 @@
+"""Elementwise operators of one tensor."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .. import tir
+from ..ir.prim_op import cast, const
+from ..relax.struct_info import TensorStructInfo
+from .core import DType, Prim, Tensor, case, op
+from .family import compute, unary
+
+_SMALL = {"low": -0.9, "high": 0.9}
+_POSITIVE = {"low": 0.1, "high": 4.0}
+
+
+def _float(name: str, np_fn: object, doc: str, **sample: float) -> None:
+    unary(f"relax.{name}", getattr(tir, name), np_fn, doc, float_only=True, sample=sample)  # type: ignore[arg-type]
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+_float("exp", np.exp, "e to the power x.")
+_float("log", np.log, "The natural logarithm.", **_POSITIVE)
+_float("sqrt", np.sqrt, "The square root.", **_POSITIVE)
+_float("rsqrt", lambda x: 1 / np.sqrt(x), "One over the square root.", **_POSITIVE)
+_float("sin", np.sin, "The sine of an angle in radians.")
+_float("cos", np.cos, "The cosine of an angle in radians.")
+_float("tan", np.tan, "The tangent of an angle in radians.", **_SMALL)
+_float("sinh", np.sinh, "The hyperbolic sine.")
+_float("cosh", np.cosh, "The hyperbolic cosine.")
+_float("tanh", np.tanh, "The hyperbolic tangent.")
+_float("asin", np.arcsin, "The arc sine, in radians.", **_SMALL)
+_float("acos", np.arccos, "The arc cosine, in radians.", **_SMALL)
+_float("atan", np.arctan, "The arc tangent, in radians.")
+_float("asinh", np.arcsinh, "The inverse hyperbolic sine.")
+_float("acosh", np.arccosh, "The inverse hyperbolic cosine.", low=1.1, high=4.0)
+_float("atanh", np.arctanh, "The inverse hyperbolic tangent.", **_SMALL)
+_float("sigmoid", lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + exp(-x)).")
+_float("erf", lambda x: _erf(np.asarray(x, np.float64)), "The error function.")
+
+unary("relax.abs", tir.abs, np.abs, "The absolute value.")
+unary("relax.negative", lambda x: -x, np.negative, "Minus x.")
+unary("relax.ceil", tir.ceil, np.ceil, "Rounded up to an integer.")
+unary("relax.floor", tir.floor, np.floor, "Rounded down to an integer.")
+unary("relax.round", tir.round, np.rint, "Rounded to the nearest integer, ties to even.")
+unary("relax.trunc", tir.trunc, np.trunc, "Rounded toward zero.")
+unary("relax.square", lambda x: x * x, np.square, "x times x.")
+unary(
+    "relax.sign",
+    lambda x: tir.Select(
+        x < const(0, x.dtype),
+        const(-1, x.dtype),
+        tir.Select(x > const(0, x.dtype), const(1, x.dtype), const(0, x.dtype)),
+    ),
+    np.sign,
+    "-1, 0 or 1 after the sign of x.",
+)
+unary("relax.isnan", tir.isnan, np.isnan, "Whether x is not a number.", result="bool")
+unary("relax.isinf", tir.isinf, np.isinf, "Whether x is an infinity.", result="bool")
+unary("relax.isfinite", tir.isfinite, np.isfinite, "Whether x is finite.", result="bool")
+unary(
+    "relax.logical_not",
+    lambda x: tir.Not(x),
+    np.logical_not,
+    "Whether x is false.",
+    result="bool",
+    sample={"dtype": "bool"},
+)
+unary(
+    "relax.bitwise_not",
+    lambda x: ~x,
+    np.bitwise_not,
+    "All bits turned over.",
+    sample={"dtype": "int32", "low": -9, "high": 9},
+)
+
+
+@op("relax.astype")
+def cast_(x: Tensor, dtype: DType):
+    """x converted to `dtype`; float to int truncates toward zero."""
+    return compute(x.shape, lambda *i: cast(dtype, x(*i)), "compute", axes="i", tag="elemwise")
+
+
+cast_.te_name = "cast"
+
+
+@cast_.infer
+def _(x: TensorStructInfo, dtype: str) -> TensorStructInfo:
+    return TensorStructInfo(x.shape, dtype, ndim=x.ndim)
+
+
+@cast_.numpy
+def _(x, dtype):
+    return x.astype(tir.numpy_dtype(dtype))
+
+
+cast_.samples(case((2, 3), dtype="int32"), case(("n", 3), dtype="float16"))
+
+
+@op("relax.clip")
+def clip(x: Tensor, min: Prim, max: Prim):
+    """x limited to [min, max]."""
+    low, high = cast(x.dtype, min), cast(x.dtype, max)
+    limit = lambda *i: tir.max(tir.min(x(*i), high), low)  # noqa: E731
+    return compute(x.shape, limit, "compute", axes="i", tag="elemwise")
+
+
+@clip.infer
+def _(x: TensorStructInfo, *_: object) -> TensorStructInfo:
+    return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
+
+
+@clip.numpy
+def _(x, min, max):
+    return np.clip(x, np.asarray(min, x.dtype), np.asarray(max, x.dtype))
+
+
+clip.samples(case((2, 3), -1.0, 1.0), case(("n", 8), 0.0, 6.0))
