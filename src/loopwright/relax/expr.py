@@ -444,6 +444,7 @@ class Function(BaseFunc, Expr):
         span: Span | None = None,
     ) -> None:
         made = tuple(params)
+        ret_struct_info = as_struct_info(ret_struct_info)
         for param in made:
             if not isinstance(param, Var):
                 what = "a function's parameter is a relax.Var"
@@ -451,8 +452,9 @@ class Function(BaseFunc, Expr):
             if param.struct_info is None:
                 what = f"parameter {param.name_hint} has no struct info"
                 raise ValueError(explain(what, instead="give it one, e.g. R.Tensor((2, 3))"))
-        if ret_struct_info is None:
-            ret_struct_info = as_expr(body).struct_info
+        if ret_struct_info is None and as_expr(body).struct_info is not None:
+            # Outside, only what the parameters define is known.
+            ret_struct_info = _erase_to_params(made, as_expr(body).struct_info)
         self._set(made, as_seq(body), ret_struct_info, bool(is_pure), as_attrs(attrs), span)
 
     def _derive(self) -> None:
@@ -557,6 +559,9 @@ def get_shape_of(expr: Expr) -> Expr:
 
 
 _si._make_shape = make_shape
+
+# analysis/struct_info.py, which lies above this file, fills this in.
+_erase_to_params: Any = None
 
 __all__ = [
     "Binding",

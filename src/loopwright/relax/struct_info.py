@@ -39,9 +39,7 @@ class PrimStructInfo(StructInfo):
     dtype: DataType
     value: PrimExpr | None = field(None)
 
-    def __init__(
-        self, dtype: Any = None, value: Any = None, span: Span | None = None
-    ) -> None:
+    def __init__(self, dtype: Any = None, value: Any = None, span: Span | None = None) -> None:
         if isinstance(dtype, PrimExpr):
             dtype, value = None, dtype
         if value is not None:

@@ -1,0 +1,52 @@
+"""Relax: graphs of tensor operations with symbolic shapes."""
+
+from . import analysis as analysis
+from . import op as op
+from . import utils as utils
+from .block_builder import BlockBuilder as BlockBuilder
+from .expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    DataflowBlock,
+    DataflowVar,
+    DataTypeImm,
+    Expr,
+    ExprWithOp,
+    ExternFunc,
+    Function,
+    GlobalVar,
+    Id,
+    If,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+    const,
+    extern,
+    get_shape_of,
+    make_shape,
+)
+from .op.base import (
+    call_dps_packed,
+    call_pure_packed,
+    call_tir,
+    call_tir_inplace,
+    call_tir_with_grad,
+)
+from .struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from .utils import convert_to_expr as convert_to_expr

@@ -1,0 +1,561 @@
+"""Relations between struct infos: is one wider than the other, what covers both, what stays
+known outside a scope, and what a call of a function returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import Any
+
+try:
+    from ...arith import Analyzer
+except ImportError:  # while arith is being written
+
+    class Analyzer:  # type: ignore[no-redef]
+        def can_prove_equal(self, a, b):
+            return False
+
+        def simplify(self, e):
+            return e
+
+
+from ...base.errors import explain
+from ...ir.functor import Rewriter, post_order_visit
+from ...ir.node import Node
+from ...ir.prim_expr import BinaryOpExpr, IntImm, PrimExpr, Var
+from ...ir.prim_op import cast, fold_binary
+from ...ir.structural import structural_equal
+from .. import expr as _expr
+from .. import struct_info as _si
+from ..expr import ShapeExpr
+from ..expr import Var as RelaxVar
+from ..struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+
+Dims = tuple[PrimExpr, ...]
+
+
+class BaseCheckResult(IntEnum):
+    """How `base` covers `derived`, worst first.
+
+    FAIL_L0: never; FAIL_L1: their kinds, dtypes or ranks may differ; FAIL_L2: only their
+    symbolic values may differ (a match_cast checks them); PASS: always.
+    """
+
+    FAIL_L0 = 0
+    FAIL_L1 = 1
+    FAIL_L2 = 2
+    PASS = 3
+
+
+_L0, _L1, _L2, _PASS = BaseCheckResult
+
+
+# ---------------------------------------------------------------- symbolic values
+
+
+class Substitute(Rewriter):
+    """Replaces scalar variables in expressions and struct infos, folding literals on the way."""
+
+    def __init__(self, table: dict[Any, Any]) -> None:
+        self.table = table
+
+    def visit_Var(self, var: Any) -> Any:
+        found = self.table.get(var)
+        if found is None:
+            return var
+        if isinstance(var, Var) and isinstance(found, PrimExpr):
+            return cast(var.dtype, found)
+        return found
+
+    def visit_BinaryOpExpr(self, expr: BinaryOpExpr) -> PrimExpr:
+        a, b = self.visit(expr.a), self.visit(expr.b)
+        if a is expr.a and b is expr.b:
+            return expr
+        folded = fold_binary(type(expr), a, b)
+        return type(expr)._make(a, b, span=expr.span) if folded is None else folded
+
+    def visit_Cast(self, expr: Any) -> PrimExpr:
+        value = self.visit(expr.value)
+        return expr if value is expr.value else cast(expr.dtype, value)
+
+
+def substitute(value: Any, table: dict[Any, Any]) -> Any:
+    """`value` (an expression, a struct info or a list of them) with variables replaced."""
+    return Substitute(table).visit(value) if table else value
+
+
+def can_prove_equal(a: PrimExpr, b: PrimExpr, analyzer: Analyzer | None = None) -> bool:
+    """Whether two dimensions are equal for all values of their variables."""
+    if a is b:
+        return True
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value
+    if structural_equal(a, b):
+        return True
+    if isinstance(a, (Var, IntImm)) and isinstance(b, (Var, IntImm)):
+        return False
+    return bool((analyzer or Analyzer()).can_prove_equal(a, b))
+
+
+def can_prove_shape_equal(lhs: Any, rhs: Any, analyzer: Analyzer | None = None) -> bool:
+    """Whether two shapes (ShapeExpr, shape variables or lists of dimensions) are provably equal."""
+    if lhs is rhs:
+        return True
+    a, b = _dims_of(lhs), _dims_of(rhs)
+    if a is None or b is None or len(a) != len(b):
+        return False
+    return all(can_prove_equal(x, y, analyzer) for x, y in zip(a, b, strict=True))
+
+
+def _dims_of(shape: Any) -> Dims | None:
+    if shape is None or isinstance(shape, (list, tuple)):
+        return shape if shape is None else tuple(shape)
+    if isinstance(shape, (ShapeExpr, ShapeStructInfo)):
+        return shape.values
+    info = getattr(shape, "struct_info", None)
+    return info.values if isinstance(info, ShapeStructInfo) else None
+
+
+# ---------------------------------------------------------------- is `base` wider than `derived`
+
+
+def struct_info_base_check(
+    base: StructInfo, derived: StructInfo, analyzer: Analyzer | None = None
+) -> BaseCheckResult:
+    """How well `base` covers every value that `derived` describes."""
+    return _Checker(None, analyzer).check(base, derived)
+
+
+class _Checker:
+    """`table`, where given, is filled with what the base's variables are in `derived`."""
+
+    def __init__(self, table: dict[Any, Any] | None, analyzer: Analyzer | None) -> None:
+        self.table = table
+        self.analyzer = analyzer
+
+    def check(self, base: StructInfo, derived: StructInfo) -> BaseCheckResult:
+        if base is derived and self.table is None:
+            return _PASS
+        if isinstance(base, ObjectStructInfo):
+            return _PASS
+        if type(base) is not type(derived):
+            return _L1 if isinstance(derived, ObjectStructInfo) else _L0
+        return _CHECKS[type(base)](self, base, derived)
+
+    def dims(self, base: Any, derived: Any) -> BaseCheckResult:
+        return min((self.value(a, b) for a, b in zip(base, derived, strict=True)), default=_PASS)
+
+    def value(self, base: PrimExpr, derived: PrimExpr) -> BaseCheckResult:
+        if self.table is not None:
+            if isinstance(base, Var) and base not in self.table:
+                self.table[base] = derived
+                return _PASS
+            base = substitute(base, self.table)
+        if can_prove_equal(base, derived, self.analyzer):
+            return _PASS
+        both_known = isinstance(base, IntImm) and isinstance(derived, IntImm)
+        return _L0 if both_known else _L2
+
+
+def _check_prim(c: _Checker, base: PrimStructInfo, derived: PrimStructInfo) -> BaseCheckResult:
+    if base.dtype != derived.dtype:
+        return _L0
+    if base.value is None:
+        return _PASS
+    return _L2 if derived.value is None else c.value(base.value, derived.value)
+
+
+def _check_shape(c: _Checker, base: ShapeStructInfo, derived: ShapeStructInfo) -> BaseCheckResult:
+    if base.ndim == -1:
+        return _PASS
+    if derived.ndim == -1:
+        return _L1
+    if base.ndim != derived.ndim:
+        return _L0
+    if base.values is None:
+        return _PASS
+    return _L2 if derived.values is None else c.dims(base.values, derived.values)
+
+
+def _check_tensor(
+    c: _Checker, base: TensorStructInfo, derived: TensorStructInfo
+) -> BaseCheckResult:
+    result = _PASS
+    if not base.dtype.is_void and base.dtype != derived.dtype:
+        if not derived.dtype.is_void:
+            return _L0
+        result = _L1
+    if base.vdevice is not None and not structural_equal(base.vdevice, derived.vdevice):
+        if derived.vdevice is not None:
+            return _L0
+        result = _L1
+    if base.ndim == -1:
+        return result
+    if derived.ndim == -1:
+        return min(result, _L1)
+    if base.ndim != derived.ndim:
+        return _L0
+    if base.shape is None or (base.shape is derived.shape and c.table is None):
+        return result
+    if c.table is not None and isinstance(base.shape, RelaxVar) and derived.shape is not None:
+        c.table.setdefault(base.shape, derived.shape)
+    a, b = base.get_shape(), derived.get_shape()
+    return min(result, _L2 if a is None or b is None else c.dims(a, b))
+
+
+def _check_tuple(c: _Checker, base: TupleStructInfo, derived: TupleStructInfo) -> BaseCheckResult:
+    if len(base.fields) != len(derived.fields):
+        return _L0
+    pairs = zip(base.fields, derived.fields, strict=True)
+    return min((c.check(a, b) for a, b in pairs), default=_PASS)
+
+
+def _check_func(c: _Checker, base: FuncStructInfo, derived: FuncStructInfo) -> BaseCheckResult:
+    if base.purity and not derived.purity:
+        return _L0
+    if base.params is None:
+        return _PASS
+    if derived.params is None:
+        return _L2
+    if structural_equal(base, derived):
+        return _PASS
+    if len(base.params) != len(derived.params):
+        return _L0
+    checker = _Checker({}, c.analyzer)
+    pairs = zip(base.params, derived.params, strict=True)
+    params = min((checker.check(a, b) for a, b in pairs), default=_PASS)
+    return min(params, checker.check(base.ret, derived.ret))
+
+
+_CHECKS: dict[type, Callable[..., BaseCheckResult]] = {
+    PrimStructInfo: _check_prim,
+    ShapeStructInfo: _check_shape,
+    TensorStructInfo: _check_tensor,
+    TupleStructInfo: _check_tuple,
+    FuncStructInfo: _check_func,
+}
+
+
+# ---------------------------------------------------------------- what covers both
+
+
+def struct_info_lca(
+    lhs: StructInfo, rhs: StructInfo, analyzer: Analyzer | None = None
+) -> StructInfo:
+    """The narrowest struct info that covers both."""
+    if lhs is rhs:
+        return lhs
+    if type(lhs) is not type(rhs):
+        return ObjectStructInfo()
+    merge = _LCA.get(type(lhs))
+    return ObjectStructInfo() if merge is None else merge(lhs, rhs, analyzer)
+
+
+def _lca_prim(a: PrimStructInfo, b: PrimStructInfo, analyzer: Any) -> StructInfo:
+    if a.dtype != b.dtype:
+        return ObjectStructInfo()
+    known = a.value is not None and b.value is not None
+    same = known and can_prove_equal(a.value, b.value, analyzer)  # type: ignore[arg-type]
+    return a if same or a.value is None else PrimStructInfo(a.dtype)
+
+
+def _lca_shape(a: ShapeStructInfo, b: ShapeStructInfo, analyzer: Any) -> StructInfo:
+    ndim = a.ndim if a.ndim == b.ndim else -1
+    if a.values is not None and not can_prove_shape_equal(a.values, b.values, analyzer):
+        return ShapeStructInfo(ndim=ndim)
+    return a if a.ndim == ndim else ShapeStructInfo(ndim=ndim)
+
+
+def _lca_tensor(a: TensorStructInfo, b: TensorStructInfo, analyzer: Any) -> StructInfo:
+    dtype = a.dtype if a.dtype == b.dtype else "void"
+    ndim = a.ndim if a.ndim == b.ndim else -1
+    vdevice = a.vdevice if structural_equal(a.vdevice, b.vdevice) else None
+    same = a.shape is not None and can_prove_shape_equal(a.shape, b.shape, analyzer)
+    if (same or a.shape is None) and (dtype, ndim, vdevice) == (a.dtype, a.ndim, a.vdevice):
+        return a
+    return TensorStructInfo(a.shape if same else None, dtype, vdevice, ndim)
+
+
+def _lca_tuple(a: TupleStructInfo, b: TupleStructInfo, analyzer: Any) -> StructInfo:
+    if len(a.fields) != len(b.fields):
+        return ObjectStructInfo()
+    pairs = zip(a.fields, b.fields, strict=True)
+    fields = [struct_info_lca(x, y, analyzer) for x, y in pairs]
+    same = all(x is y for x, y in zip(fields, a.fields, strict=True))
+    return a if same else TupleStructInfo(fields)
+
+
+def _lca_func(a: FuncStructInfo, b: FuncStructInfo, analyzer: Any) -> StructInfo:
+    if structural_equal(a, b):
+        return a
+    purity = a.purity and b.purity
+    ret = struct_info_lca(a.ret, b.ret, analyzer)
+    if a.params is not None and b.params is not None and structural_equal(a.params, b.params):
+        return FuncStructInfo(a.params, ret, purity)
+    return FuncStructInfo.opaque_func(ret=ret, purity=purity)
+
+
+_LCA: dict[type, Callable[..., StructInfo]] = {
+    PrimStructInfo: _lca_prim,
+    ShapeStructInfo: _lca_shape,
+    TensorStructInfo: _lca_tensor,
+    TupleStructInfo: _lca_tuple,
+    FuncStructInfo: _lca_func,
+}
+
+
+# ---------------------------------------------------------------- what stays known
+
+
+ShapeVarMap = Callable[[Var], PrimExpr | None]
+VarMap = Callable[[RelaxVar], Any]
+
+
+def erase_to_well_defined(
+    sinfo: StructInfo,
+    shape_var_map: ShapeVarMap | dict[Var, PrimExpr] | None = None,
+    var_map: VarMap | dict[RelaxVar, Any] | None = None,
+) -> StructInfo:
+    """`sinfo` with its variables replaced by the maps; what holds others becomes unknown."""
+    f_shape = _as_function(shape_var_map)
+    return _Eraser(f_shape, _as_function(var_map)).erase(sinfo)
+
+
+def _as_function(table: Any) -> Callable[[Any], Any]:
+    if table is None:
+        return lambda var: None
+    return table if callable(table) else table.get
+
+
+class _Eraser:
+    def __init__(self, shape_var_map: ShapeVarMap, var_map: VarMap) -> None:
+        self.shape_var_map = shape_var_map
+        self.var_map = var_map
+
+    def erase(self, info: StructInfo) -> StructInfo:
+        if isinstance(info, PrimStructInfo) and info.value is not None:
+            value = self.value(info.value)
+            return info if value is info.value else PrimStructInfo(info.dtype, value)
+        if isinstance(info, ShapeStructInfo) and info.values is not None:
+            dims = self.dims(info.values)
+            if dims is info.values:
+                return info
+            return ShapeStructInfo(ndim=info.ndim) if dims is None else ShapeStructInfo(dims)
+        if isinstance(info, TensorStructInfo) and info.shape is not None:
+            return self.tensor(info)
+        if isinstance(info, TupleStructInfo):
+            fields = [self.erase(f) for f in info.fields]
+            same = all(a is b for a, b in zip(fields, info.fields, strict=True))
+            return info if same else TupleStructInfo(fields)
+        return info
+
+    def tensor(self, info: TensorStructInfo) -> StructInfo:
+        shape = info.shape
+        if isinstance(shape, ShapeExpr):
+            dims = self.dims(shape.values)
+            new = shape if dims is shape.values else None if dims is None else ShapeExpr(dims)
+        else:
+            new = self.var_map(shape)
+        if new is shape:
+            return info
+        return TensorStructInfo(new, info.dtype, info.vdevice, -1 if new is not None else info.ndim)
+
+    def dims(self, values: Dims) -> Dims | None:
+        made = [self.value(v) for v in values]
+        if any(v is None for v in made):
+            return None
+        same = all(a is b for a, b in zip(made, values, strict=True))
+        return values if same else tuple(made)  # type: ignore[arg-type]
+
+    def value(self, value: PrimExpr) -> PrimExpr | None:
+        if isinstance(value, IntImm):
+            return value
+        table: dict[Any, Any] = {}
+        for var in prim_vars(value):
+            new = self.shape_var_map(var)
+            if new is None:
+                return None
+            if new is not var:
+                table[var] = new
+        if not table:
+            return value
+        made = substitute(value, table)
+        return made if isinstance(made, (Var, IntImm)) else Analyzer().simplify(made)
+
+
+def erase_to_params(params: Iterable[RelaxVar], ret: StructInfo) -> StructInfo:
+    """A function's result with only the symbolic variables that its parameters define."""
+    if not _may_hold_variables(ret):
+        return ret
+    made = list(params)
+    known = set(_unique(v for p in made for v in tir_vars_in_struct_info(p.struct_info)))
+    given = set(made)
+    return erase_to_well_defined(
+        ret, lambda v: v if v in known else None, lambda v: v if v in given else None
+    )
+
+
+def _may_hold_variables(info: StructInfo) -> bool:
+    if isinstance(info, TensorStructInfo):
+        shape = info.shape
+        static = isinstance(shape, ShapeExpr) and all(isinstance(v, IntImm) for v in shape.values)
+        return shape is not None and not static
+    if isinstance(info, TupleStructInfo):
+        return any(_may_hold_variables(f) for f in info.fields)
+    return not isinstance(info, ObjectStructInfo)
+
+
+def get_static_type(sinfo: StructInfo) -> StructInfo:
+    """`sinfo` without symbolic values: kinds, dtypes and ranks."""
+    if isinstance(sinfo, PrimStructInfo):
+        return PrimStructInfo(sinfo.dtype)
+    if isinstance(sinfo, ShapeStructInfo):
+        return ShapeStructInfo(ndim=sinfo.ndim)
+    if isinstance(sinfo, TensorStructInfo):
+        return TensorStructInfo(None, sinfo.dtype, ndim=sinfo.ndim)
+    if isinstance(sinfo, TupleStructInfo):
+        return TupleStructInfo([get_static_type(f) for f in sinfo.fields])
+    if isinstance(sinfo, FuncStructInfo):
+        params = None if sinfo.params is None else [get_static_type(p) for p in sinfo.params]
+        return FuncStructInfo(params, get_static_type(sinfo.ret), sinfo.purity)
+    return sinfo
+
+
+# ---------------------------------------------------------------- symbolic variables
+
+
+def _unique(items: Iterable[Any]) -> list[Any]:
+    return list({id(item): item for item in items}.values())
+
+
+def prim_vars(value: Any) -> list[Var]:
+    """The scalar variables in an expression or any node, in order of occurrence."""
+    if isinstance(value, Var):
+        return [value]
+    if isinstance(value, IntImm):
+        return []
+    found: dict[int, Var] = {}
+
+    def collect(node: Node) -> None:
+        if isinstance(node, Var):
+            found[id(node)] = node
+
+    post_order_visit(value, collect)
+    return list(found.values())
+
+
+def tir_vars_in_struct_info(sinfo: StructInfo) -> list[Var]:
+    """All symbolic variables in a struct info, in order of occurrence."""
+    if isinstance(sinfo, TensorStructInfo):
+        return prim_vars(sinfo.shape.values) if isinstance(sinfo.shape, ShapeExpr) else []
+    if isinstance(sinfo, TupleStructInfo):
+        return _unique(v for f in sinfo.fields for v in tir_vars_in_struct_info(f))
+    if isinstance(sinfo, (ObjectStructInfo, FuncStructInfo)):
+        return [] if isinstance(sinfo, ObjectStructInfo) else _func_vars(sinfo)
+    return prim_vars(sinfo)
+
+
+def _func_vars(sinfo: FuncStructInfo) -> list[Var]:
+    infos = [*(sinfo.params or ()), sinfo.ret]
+    return _unique(v for i in infos for v in tir_vars_in_struct_info(i))
+
+
+def definable_tir_vars_in_struct_info(sinfo: StructInfo) -> list[Var]:
+    """The symbolic variables that stand alone as a dimension or value, so that a value of this
+    struct info defines them."""
+    if isinstance(sinfo, PrimStructInfo):
+        return [sinfo.value] if isinstance(sinfo.value, Var) else []
+    if isinstance(sinfo, ShapeStructInfo):
+        return _unique(v for v in sinfo.values or () if isinstance(v, Var))
+    if isinstance(sinfo, TensorStructInfo):
+        shape = sinfo.shape
+        dims = shape.values if isinstance(shape, ShapeExpr) else ()
+        return _unique(v for v in dims if isinstance(v, Var))
+    if isinstance(sinfo, TupleStructInfo):
+        return _unique(v for f in sinfo.fields for v in definable_tir_vars_in_struct_info(f))
+    return []
+
+
+def collect_non_negative_expressions(sinfo: StructInfo) -> list[PrimExpr]:
+    """The expressions in a struct info that cannot be negative, being dimensions of tensors or
+    shapes."""
+    if isinstance(sinfo, TensorStructInfo):
+        return list(sinfo.get_shape() or ())
+    if isinstance(sinfo, ShapeStructInfo):
+        return list(sinfo.values or ())
+    if isinstance(sinfo, TupleStructInfo):
+        return _unique(e for f in sinfo.fields for e in collect_non_negative_expressions(f))
+    return []
+
+
+# ---------------------------------------------------------------- what a call returns
+
+
+def derive_call_ret_struct_info(
+    func_sinfo: FuncStructInfo, call: Any, ctx: Any = None
+) -> StructInfo:
+    """The struct info of `call`, whose callee has `func_sinfo`; symbolic variables of the
+    parameters take their values from the arguments.
+
+    Raises ValueError when the number or the struct infos of the arguments do not fit.
+    """
+    if func_sinfo.derive_func is not None:
+        return func_sinfo.derive_func(call, ctx)
+    if func_sinfo.params is None:
+        return infer_by_sinfo_args(call) if call.sinfo_args else func_sinfo.ret
+    params, args = func_sinfo.params, call.args
+    if len(params) != len(args):
+        what = f"{_callee(call)} takes {len(params)} arguments"
+        raise ValueError(explain(what, got=f"{len(args)}", span=call.span))
+    table: dict[Any, Any] = {}
+    checker = _Checker(table, getattr(ctx, "analyzer", None))
+    for i, (param, arg) in enumerate(zip(params, args, strict=True)):
+        if checker.check(param, arg.struct_info) <= _L1:
+            what = f"argument {i} of {_callee(call)} does not fit its parameter, {param}"
+            hint = "pass another value, or R.match_cast it first"
+            got = f"{arg} with {arg.struct_info}"
+            raise ValueError(explain(what, got=got, instead=hint, span=call.span))
+    return erase_to_well_defined(func_sinfo.ret, table.get, table.get)
+
+
+def infer_by_sinfo_args(call: Any, ctx: Any = None) -> StructInfo:
+    """The struct info that a call's `sinfo_args` state."""
+    infos = call.sinfo_args
+    if not infos:
+        return ObjectStructInfo()
+    return infos[0] if len(infos) == 1 else TupleStructInfo(infos)
+
+
+def _callee(call: Any) -> str:
+    op = call.op
+    return getattr(op, "name_hint", None) or getattr(op, "global_symbol", None) or "the function"
+
+
+_si._is_base_of = lambda base, derived: struct_info_base_check(base, derived) is _PASS
+_expr._erase_to_params = erase_to_params
+
+__all__ = [
+    "BaseCheckResult",
+    "can_prove_equal",
+    "can_prove_shape_equal",
+    "collect_non_negative_expressions",
+    "definable_tir_vars_in_struct_info",
+    "derive_call_ret_struct_info",
+    "erase_to_params",
+    "erase_to_well_defined",
+    "get_static_type",
+    "infer_by_sinfo_args",
+    "prim_vars",
+    "struct_info_base_check",
+    "struct_info_lca",
+    "substitute",
+    "tir_vars_in_struct_info",
+]

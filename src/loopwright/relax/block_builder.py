@@ -1,0 +1,558 @@
+"""BlockBuilder: makes graph functions binding by binding, and the module they stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..base.errors import explain
+from ..base.span import Span
+from ..ir.expr import GlobalVar
+from ..ir.function import BaseFunc
+from ..ir.module import IRModule
+from ..ir.prim_expr import Var as TirVar
+from ..ir.structural import structural_equal, structural_hash
+from ..tir.function import PrimFunc
+from .analysis.struct_info import (
+    Analyzer,
+    BaseCheckResult,
+    erase_to_well_defined,
+    struct_info_base_check,
+    definable_tir_vars_in_struct_info,
+)
+from .expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    DataflowBlock,
+    DataflowVar,
+    Function,
+    Id,
+    MatchCast,
+    SeqExpr,
+    ShapeExpr,
+    Var,
+    VarBinding,
+    as_expr,
+    as_struct_info,
+)
+from .normalize import Normalizer
+from .op.base import call_tir, call_tir_with_grad
+from .struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from .utils import gen_call_tir_inputs
+
+
+class NameSupply:
+    """Fresh names: `add`, `add1`, `add2`... Characters that no identifier has become `_`."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, int] = {}
+
+    def fresh(self, prefix: str) -> str:
+        """`prefix` where it is free, else with the first free number behind it."""
+        name = "".join(c if c.isalnum() or c == "_" else "_" for c in prefix)
+        if name not in self.taken:
+            self.taken[name] = 0
+            return name
+        made = name
+        while made in self.taken:
+            self.taken[name] += 1
+            made = f"{name}{self.taken[name]}"
+        self.taken[made] = 0
+        return made
+
+
+class _Frame:
+    """A block being built. `normalized`: id -> (expression, the variable it was bound to)."""
+
+    __slots__ = ("bindings", "is_dataflow", "normalized")
+
+    def __init__(self, is_dataflow: bool) -> None:
+        self.is_dataflow = is_dataflow
+        self.bindings: list[Binding] = []
+        self.normalized: dict[int, tuple[Any, Any]] = {}
+
+
+class FunctionScope:
+    """`with bb.function(...)`: a function being built."""
+
+    def __init__(
+        self,
+        block_builder: BlockBuilder,
+        name: str,
+        params: list[Var] | None,
+        attrs: dict[str, Any],
+        is_pure: bool,
+    ) -> None:
+        self._bb = block_builder
+        self._name = name
+        self._params = params
+        self._attrs = attrs
+        self._is_pure = is_pure
+        self._blocks: list[BindingBlock] = []
+        self._done = False
+
+    def __enter__(self) -> FunctionScope:
+        self._bb._enter_function(self)
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._bb._exit_function(self, failed=kind is not None)
+
+
+class DataflowScope:
+    """`with bb.dataflow()`: a dataflow block being built."""
+
+    def __init__(self, block_builder: BlockBuilder) -> None:
+        self._bb = block_builder
+
+    def __enter__(self) -> DataflowScope:
+        self._bb._close_into_function()
+        self._bb._begin_dataflow_block()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self._bb._close_into_function()
+            self._bb._begin_binding_block()
+
+
+class TestingScope:
+    """`with bb.testing_scope(def_vars=[n])`: a scope and block that nothing comes out of."""
+
+    __test__ = False  # no test class for pytest
+
+    def __init__(self, block_builder: BlockBuilder, def_vars: Iterable[TirVar]) -> None:
+        self._bb = block_builder
+        self._def_vars = list(def_vars)
+
+    def __enter__(self) -> TestingScope:
+        self._bb.begin_scope([Var("scope_vars", ShapeStructInfo(self._def_vars))])
+        self._bb._begin_dataflow_block()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._bb._end_block()
+        self._bb.end_scope()
+
+
+class BlockBuilder:
+    """Builds functions of a module, normalizing what is emitted.
+
+        bb = BlockBuilder()
+        with bb.function("main", [x]):
+            with bb.dataflow():
+                y = bb.emit(relax.op.add(x, x))
+                out = bb.emit_output(y)
+            bb.emit_func_output(out)
+        mod = bb.finalize()
+
+    mod: a module to start from; it is copied before it is changed.
+    """
+
+    _stack: list[BlockBuilder] = []
+
+    def __init__(self, mod: IRModule | None = None) -> None:
+        self._mod = IRModule() if mod is None else mod
+        self._owned = mod is None
+        self._names = NameSupply()
+        self._frames: list[_Frame] = []
+        self._scopes: list[dict[TirVar, TirVar]] = []
+        self._values: dict[Id, Any] = {}
+        self._functions: list[FunctionScope] = []
+        self._by_hash: dict[int, list[GlobalVar]] | None = None
+        self._normalizer = Normalizer(self)
+        self.analyzer = Analyzer()
+        # The position of the source that is being built; bindings without one get it.
+        self.span: Span | None = None
+
+    # ------------------------------------------------------------------ contexts
+
+    @staticmethod
+    def current() -> BlockBuilder | None:
+        """The builder whose `function` scope is open, or None."""
+        return BlockBuilder._stack[-1] if BlockBuilder._stack else None
+
+    def function(
+        self,
+        name: str,
+        params: Var | list[Var] | tuple[Var, ...] | None = None,
+        attrs: dict[str, Any] | None = None,
+        private: bool = False,
+        pure: bool = True,
+    ) -> FunctionScope:
+        """The scope of a new function. A public one (`private=False`) gets its `global_symbol`.
+
+        `params` may also be given at the end, to `emit_func_output`.
+        """
+        made = [params] if isinstance(params, Var) else params
+        for param in made or ():
+            if not isinstance(param, Var):
+                what = "each function parameter must be a relax.Var"
+                raise TypeError(explain(what, got=f"{type(param).__name__}: {param!r}"))
+        values = dict(attrs or {})
+        if "global_symbol" in values:
+            what = "global_symbol is set by the builder from the function's name"
+            raise ValueError(explain(what, instead="leave it out, or say private=True"))
+        if not private:
+            values["global_symbol"] = name
+        return FunctionScope(self, name, None if made is None else list(made), values, pure)
+
+    def dataflow(self) -> DataflowScope:
+        """The scope of a dataflow block in the function that is open."""
+        return DataflowScope(self)
+
+    def testing_scope(self, def_vars: Iterable[TirVar]) -> TestingScope:
+        """A scope in which `def_vars` are defined, to try things out."""
+        return TestingScope(self, def_vars)
+
+    def _enter_function(self, scope: FunctionScope) -> None:
+        current = BlockBuilder.current()
+        if current is not None and current is not self:
+            what = "another BlockBuilder has a function open"
+            raise RuntimeError(explain(what, instead="finish it first, or use that builder"))
+        BlockBuilder._stack.append(self)
+        self._functions.append(scope)
+        self.begin_scope(scope._params)
+        self._begin_binding_block()
+
+    def _exit_function(self, scope: FunctionScope, failed: bool) -> None:
+        BlockBuilder._stack.pop()
+        self._functions.pop()
+        if failed:
+            # Whoever catches the error finds a builder that is fit for use.
+            if not self._functions:
+                self._frames.clear()
+                self._scopes.clear()
+            return
+        if not scope._done:
+            self._frames.pop()
+            self.end_scope()
+            what = f"function {scope._name} has no result"
+            hint = "call bb.emit_func_output(value) inside `with bb.function(...)`"
+            raise RuntimeError(explain(what, instead=hint))
+
+    def _function(self) -> FunctionScope:
+        if not self._functions:
+            what = "no function is open in this builder"
+            raise RuntimeError(
+                explain(what, instead='use it inside `with bb.function("name", ...)`')
+            )
+        return self._functions[-1]
+
+    def _close_into_function(self) -> None:
+        """End the current block and keep it, when it holds anything, for the function."""
+        function = self._function()
+        block = self._end_block()
+        if block.bindings:
+            function._blocks.append(block)
+
+    # ------------------------------------------------------------------ blocks and scopes
+
+    def _begin(self, is_dataflow: bool) -> None:
+        self._frames.append(_Frame(is_dataflow))
+
+    def _begin_dataflow_block(self) -> None:
+        self._begin(True)
+
+    def _begin_binding_block(self) -> None:
+        self._begin(False)
+
+    def _end_block(self) -> BindingBlock:
+        frame = self._frames.pop()
+        return (DataflowBlock if frame.is_dataflow else BindingBlock)(frame.bindings)
+
+    def _frame(self) -> _Frame:
+        if not self._frames:
+            what = "no block is open in this builder"
+            hint = "emit inside `with bb.function(...)`, `bb.dataflow()` or `bb.testing_scope(...)`"
+            raise RuntimeError(explain(what, instead=hint))
+        return self._frames[-1]
+
+    def current_block_is_dataflow(self) -> bool:
+        """Whether the block that is open is a dataflow block."""
+        return self._frame().is_dataflow
+
+    def begin_scope(self, params: Iterable[Var] | None = None) -> None:
+        """Open a scope in which only the parameters' symbolic variables are defined."""
+        self._scopes.append({})
+        for param in params or ():
+            self._define(param)
+
+    def end_scope(self) -> None:
+        """Close the scope opened last."""
+        self._scopes.pop()
+
+    @contextmanager
+    def scope(self, params: Iterable[Var] | None = None) -> Iterator[None]:
+        """`begin_scope` and `end_scope` as a context."""
+        self.begin_scope(params)
+        try:
+            yield
+        finally:
+            self.end_scope()
+
+    @contextmanager
+    def inner_scope(self) -> Iterator[None]:
+        """A scope (a branch) in which what is defined around it is defined too."""
+        self._scopes.append(dict(self._scopes[-1]) if self._scopes else {})
+        try:
+            yield
+        finally:
+            self.end_scope()
+
+    def _define(self, var: Var) -> None:
+        if self._scopes and var.struct_info is not None:
+            scope = self._scopes[-1]
+            for symbol in definable_tir_vars_in_struct_info(var.struct_info):
+                scope[symbol] = symbol
+
+    def erase_in_scope(self, info: StructInfo) -> StructInfo:
+        """A struct info with only what is defined in the current scope."""
+        known = self._scopes[-1] if self._scopes else {}
+        return erase_to_well_defined(info, known.get, lambda var: var)
+
+    # ------------------------------------------------------------------ emitting
+
+    def emit(self, expr: Any, name_hint: str = "") -> Var:
+        """Bind `expr` (an expression, a list or tuple of them) to a fresh variable.
+
+        It is called `name_hint`, else `lv` in a dataflow block and `gv` outside, with a number
+        behind where that is taken.
+        """
+        frame = self._frame()
+        return self.bind(self.normalize(expr), frame.is_dataflow, name_hint)
+
+    def bind(self, value: Any, is_dataflow: bool | None = None, name_hint: str = "") -> Var:
+        """Bind an expression that is normal already; `emit` without the normalizing."""
+        frame = self._frame()
+        dataflow = frame.is_dataflow if is_dataflow is None else is_dataflow
+        span = value.span or self.span
+        var = self._fresh_var(dataflow, name_hint, value.struct_info, span)
+        frame.bindings.append(VarBinding._make(var, value, span=span))
+        self._values[var.vid] = value
+        self._define(var)
+        return var
+
+    def _fresh_var(
+        self, dataflow: bool, name_hint: str, info: StructInfo | None, span: Span | None
+    ) -> Var:
+        name = self._names.fresh(name_hint or ("lv" if dataflow else "gv"))
+        return (DataflowVar if dataflow else Var)._make(name, info, span=span)
+
+    def call_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Call:
+        """A `call_tir` of the PrimFunc made from the tensor expression function `func`.
+
+        Tensors among the arguments become te tensors; scalar constants beside them become
+        literals; shapes and scalars become expressions. Keywords: `primfunc_name_hint`,
+        `primfunc_attrs`, the rest goes to `func`.
+        """
+        name = kwargs.pop("primfunc_name_hint", None) or getattr(func, "__name__", "te_func")
+        prim_func, call_args, out_sinfo, tir_vars = gen_call_tir_inputs(func, *args, **kwargs)
+        gvar = self.add_func(prim_func, name)
+        return call_tir(gvar, call_args, out_sinfo, tir_vars)
+
+    def call_te_with_grad(
+        self,
+        func: Callable[..., Any],
+        *args: Any,
+        te_grad_name: str,
+        te_grad_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Call:
+        """`call_te` whose gradient is the te function registered as `te_grad_name`."""
+        name = kwargs.pop("primfunc_name_hint", None) or getattr(func, "__name__", "te_func")
+        prim_func, call_args, out_sinfo, tir_vars = gen_call_tir_inputs(func, *args, **kwargs)
+        gvar = self.add_func(prim_func, name)
+        return call_tir_with_grad(
+            gvar, call_args, out_sinfo, te_grad_name, te_grad_kwargs, tir_vars
+        )
+
+    def emit_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Var:
+        """`emit(call_te(...))`; keyword `name_hint` names the variable."""
+        name_hint = kwargs.pop("name_hint", "")
+        if "te_grad_name" in kwargs:
+            return self.emit(self.call_te_with_grad(func, *args, **kwargs), name_hint)
+        return self.emit(self.call_te(func, *args, **kwargs), name_hint)
+
+    def match_cast(self, value: Any, struct_info: StructInfo, name_hint: str = "") -> Var:
+        """Bind `value`, checked at run time against `struct_info`; its new symbolic variables
+        are defined from here on. Raises ValueError when the check can never succeed."""
+        frame = self._frame()
+        made = self._normalizer.argument(as_expr(value))
+        info = as_struct_info(struct_info)
+        if struct_info_base_check(made.struct_info, info) is BaseCheckResult.FAIL_L0:
+            what = "match_cast can never succeed"
+            got = f"a value of {made.struct_info} cast to {info}"
+            raise ValueError(explain(what, got=got, instead="cast to a struct info that fits"))
+        span = self.span
+        var = self._fresh_var(frame.is_dataflow, name_hint, info, span)
+        frame.bindings.append(MatchCast._make(var, made, info, span=span))
+        self._values[var.vid] = made
+        self._define(var)
+        return var
+
+    def emit_output(self, output: Any, name_hint: str = "") -> Var:
+        """Bind a result of the dataflow block, seen behind it."""
+        if not self._frame().is_dataflow:
+            what = "emit_output is for dataflow blocks"
+            hint = "use it inside `with bb.dataflow()`; outside, emit is enough"
+            raise RuntimeError(explain(what, instead=hint))
+        return self.bind(self.normalize(output), False, name_hint)
+
+    def emit_normalized(self, binding: Binding) -> None:
+        """Add a binding that is in normal form already."""
+        frame = self._frame()
+        var = binding.var  # type: ignore[attr-defined]
+        if isinstance(var, DataflowVar) and not frame.is_dataflow:
+            what = "a DataflowVar can be bound in a dataflow block only"
+            raise ValueError(explain(what, got=var.name_hint, instead="use a relax.Var"))
+        frame.bindings.append(binding)
+        self._values[var.vid] = binding.value  # type: ignore[attr-defined]
+        self._define(var)
+
+    def emit_func_output(
+        self, output: Any, params: Var | list[Var] | tuple[Var, ...] | None = None
+    ) -> GlobalVar:
+        """Finish the open function with its result, and add it to the module."""
+        scope = self._function()
+        if params is not None:
+            if scope._params is not None:
+                what = f"the parameters of function {scope._name} were given twice"
+                hint = "give them to bb.function or to bb.emit_func_output, not to both"
+                raise RuntimeError(explain(what, instead=hint))
+            scope._params = [params] if isinstance(params, Var) else list(params)
+            for param in scope._params:
+                self._define(param)
+        if BlockBuilder.current() is not self:
+            what = "another BlockBuilder has a function open"
+            raise RuntimeError(explain(what, instead="finish it first"))
+        scope._done = True
+        result = self._normalizer.argument(as_expr(output))
+        block = self._end_block()
+        if block.bindings:
+            scope._blocks.append(block)
+        body = self.normalize(SeqExpr(scope._blocks, result))
+        self.end_scope()
+        func = Function(scope._params or [], body, None, scope._is_pure, scope._attrs, self.span)
+        return self.add_func(func, scope._name)
+
+    def normalize(self, expr: Any) -> Any:
+        """`expr` in normal form with its struct info; nested calls are bound in the open block."""
+        return self._normalizer.visit(as_expr(expr))
+
+    def normalize_argument(self, expr: Any) -> Any:
+        """`expr` as an argument: a call is bound to a variable."""
+        return self._normalizer.argument(as_expr(expr))
+
+    def lookup_binding(self, var: Var) -> Any:
+        """The value bound to `var`, or None."""
+        return self._values.get(var.vid)
+
+    def get_unique_name(self, name_prefix: str) -> str:
+        """A name that this builder has not given out yet."""
+        return self._names.fresh(name_prefix)
+
+    # ------------------------------------------------------------------ the module
+
+    def get(self) -> IRModule:
+        """The module as it is now; building on does not change it."""
+        self._owned = False
+        return self._mod
+
+    def finalize(self) -> IRModule:
+        """The module, in which every public function is called as its `global_symbol` says."""
+        mod = self.get()
+        wanted: dict[str, str] = {}
+        for gvar, func in mod.functions.items():
+            symbol = getattr(func, "attrs", {}).get("global_symbol")
+            if symbol is not None and symbol != gvar.name_hint:
+                wanted[gvar.name_hint] = symbol
+        if not wanted:
+            return mod
+        # A function that stands in a public one's way steps aside.
+        for symbol in list(wanted.values()):
+            if symbol in mod and symbol not in wanted:
+                name = self._names.fresh(symbol)
+                while name in mod:
+                    name = self._names.fresh(symbol)
+                wanted[symbol] = name
+        return mod.replace_global_vars(wanted)
+
+    def _writable(self) -> IRModule:
+        if not self._owned:
+            self._mod = self._mod.clone()
+            self._owned = True
+        return self._mod
+
+    def add_func(self, func: BaseFunc, func_name: str) -> GlobalVar:
+        """Add a function under `func_name`, with a number behind where that is taken. A function
+        that is structurally equal to one of the module gives that one."""
+        table = self._dedup_table()
+        key = structural_hash(func)
+        for known in sorted(table.get(key, ()), key=lambda g: g.name_hint):
+            if structural_equal(self._mod.functions[known], func):
+                return known
+        name = self._names.fresh(func_name)
+        while name in self._mod:
+            name = self._names.fresh(func_name)
+        gvar = GlobalVar(name)
+        gvar.struct_info = _function_struct_info(func)
+        self._writable().update_func(gvar, func)
+        table.setdefault(key, []).append(gvar)
+        return gvar
+
+    def _dedup_table(self) -> dict[int, list[GlobalVar]]:
+        if self._by_hash is None:
+            self._by_hash = {}
+            for gvar, func in self._mod.functions.items():
+                self._by_hash.setdefault(structural_hash(func), []).append(gvar)
+        return self._by_hash
+
+    def update_func(self, gv: GlobalVar, updated_func: BaseFunc) -> None:
+        """Replace the function of `gv`, or add it when there is none."""
+        if self._by_hash is not None:
+            for gvars in self._by_hash.values():
+                if gv in gvars:
+                    gvars.remove(gv)
+            self._by_hash.setdefault(structural_hash(updated_func), []).append(gv)
+        gv.struct_info = _function_struct_info(updated_func)
+        self._writable().update_func(gv, updated_func)
+
+    def _struct_info_of_global(self, var: GlobalVar) -> StructInfo:
+        func = self._mod.get(var)
+        return ObjectStructInfo() if func is None else _function_struct_info(func)
+
+
+def _function_struct_info(func: BaseFunc) -> StructInfo:
+    """A function's struct info; a PrimFunc's says which tensors and scalars it takes."""
+    if not isinstance(func, PrimFunc):
+        return func.struct_info or ObjectStructInfo()
+    params: list[StructInfo] = []
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is not None:
+            params.append(TensorStructInfo(ShapeExpr(buffer.shape), buffer.dtype))
+        elif param.dtype.is_handle:
+            params.append(ObjectStructInfo())
+        else:
+            params.append(PrimStructInfo(value=param))
+    return FuncStructInfo(params, TupleStructInfo([]), purity=False)
+
+
+__all__ = [
+    "BlockBuilder",
+    "DataflowScope",
+    "FunctionScope",
+    "NameSupply",
+    "TestingScope",
+]

@@ -1,0 +1,287 @@
+"""The normal form of graphs, and the inference of struct infos.
+
+In normal form the arguments of calls, the conditions and the results of blocks are variables,
+literals or tuples of them; a nested call is bound to a variable first. Every expression has its
+struct info.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..base.errors import explain
+from ..ir.expr import GlobalVar
+from ..ir.node import Node
+from ..ir.op import Op
+from .analysis.struct_info import derive_call_ret_struct_info, erase_to_params, struct_info_lca
+from .expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    DataflowBlock,
+    DataTypeImm,
+    ExternFunc,
+    Function,
+    If,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+    as_expr,
+)
+from .struct_info import FuncStructInfo, StructInfo
+
+if TYPE_CHECKING:
+    from .block_builder import BlockBuilder
+
+_LEAVES = (
+    Var,
+    Constant,
+    GlobalVar,
+    Op,
+    ShapeExpr,
+    ExternFunc,
+    PrimValue,
+    StringImm,
+    DataTypeImm,
+    Tuple,
+)
+
+
+def is_leaf(expr: Any) -> bool:
+    """Whether an expression may stand as an argument in normal form."""
+    return isinstance(expr, _LEAVES)
+
+
+def infer_struct_info(call: Call, bb: BlockBuilder) -> StructInfo:
+    """The struct info of a call whose arguments have theirs.
+
+    Raises ValueError when the operator does not say, or the arguments do not fit.
+    """
+    if isinstance(call.op, Op):
+        infer = call.op.get_attr("FInferStructInfo")
+        if infer is not None:
+            return infer(call, bb)
+        if len(call.sinfo_args) == 1:
+            return call.sinfo_args[0]
+        what = f"operator {call.op.name} has no rule for its result's struct info"
+        hint = f'ir.register_op_attr("{call.op.name}", "FInferStructInfo", f) with f(call, bb)'
+        raise ValueError(explain(what, instead=hint, span=call.span))
+    info = call.op.struct_info
+    if not isinstance(info, FuncStructInfo):
+        what = "only a function can be called"
+        raise ValueError(explain(what, got=f"{call.op} with {info}", span=call.span))
+    return derive_call_ret_struct_info(info, call, bb)
+
+
+class Normalizer:
+    """Brings expressions into normal form, binding nested ones through `builder`."""
+
+    def __init__(self, builder: BlockBuilder) -> None:
+        self.builder = builder
+        # What this object has normalized: keeps the keys' nodes alive. Only big nodes.
+        self.done: dict[int, Any] = {}
+
+    def visit(self, expr: Any) -> Any:
+        """`expr` with its parts normalized and its struct info filled in."""
+        if self.builder._frames:
+            bound = self.builder._frames[-1].normalized.get(id(expr))
+            if bound is not None:
+                return bound[1]
+        handler = _HANDLERS.get(type(expr))
+        if handler is None:
+            return expr if isinstance(expr, Node) else self.visit(as_expr(expr))
+        return handler(self, expr)
+
+    def argument(self, expr: Any) -> Any:
+        """`expr` as an argument: itself if it is a leaf, else a variable bound to it."""
+        if isinstance(expr, Var):
+            return expr
+        if self.builder._frames:
+            bound = self.builder._frames[-1].normalized.get(id(expr))
+            if bound is not None:
+                return bound[1]
+        made = self.visit(expr)
+        if is_leaf(made):
+            return made
+        if not self.builder._frames:
+            what = "a nested expression can only be normalized where it can be bound"
+            hint = "do it inside a function or block of the builder"
+            raise ValueError(explain(what, got=str(expr), instead=hint))
+        var = self.builder.bind(made)
+        self.builder._frames[-1].normalized[id(expr)] = (expr, var)
+        return var
+
+    def arguments(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Each as an argument; the same tuple when nothing changes."""
+        made = tuple(self.argument(v) for v in values)
+        return values if all(a is b for a, b in zip(made, values, strict=True)) else made
+
+    # ------------------------------------------------------------------ expressions
+
+    def visit_global_var(self, var: GlobalVar) -> Any:
+        if var.struct_info is None:
+            var.struct_info = self.builder._struct_info_of_global(var)
+        return var
+
+    def visit_tuple(self, node: Tuple) -> Any:
+        fields = self.arguments(node.fields)
+        if fields is not node.fields or node.struct_info is None:
+            node = Tuple._make(fields, span=node.span)
+        if node.struct_info is None:
+            missing = [f for f in fields if f.struct_info is None]
+            what = "a tuple's field has no struct info"
+            raise ValueError(explain(what, got=str(missing[0]), instead="normalize it first"))
+        return node
+
+    def visit_tuple_get_item(self, node: TupleGetItem) -> Any:
+        value = self.argument(node.tuple_value)
+        if value is not node.tuple_value or node.struct_info is None:
+            node = TupleGetItem(value, node.index, span=node.span)
+        if node.struct_info is None:
+            what = "a field can be taken of a tuple of known length only"
+            raise ValueError(explain(what, got=f"{value} with {value.struct_info}", span=node.span))
+        return node
+
+    def visit_call(self, call: Call) -> Any:
+        op = call.op if isinstance(call.op, Op) else self.argument(call.op)
+        args = self.arguments(call.args)
+        if op is not call.op or args is not call.args:
+            call = call.replace(op=op, args=args)
+        if isinstance(op, Op):
+            normalize = op.get_attr("FNormalize")
+            if normalize is not None:
+                made = normalize(self.builder, call)
+                if made is not call:
+                    return self.visit(made)
+        if call.struct_info is None:
+            call._update_struct_info(infer_struct_info(call, self.builder))
+        return call
+
+    def visit_if(self, node: If) -> Any:
+        cond = self.argument(node.cond)
+        true = self.in_inner_scope(node.true_branch)
+        false = self.in_inner_scope(node.false_branch)
+        same = cond is node.cond and true is node.true_branch and false is node.false_branch
+        if not same:
+            node = If._make(cond, true, false, span=node.span)
+        if node.struct_info is None:
+            info = struct_info_lca(true.struct_info, false.struct_info, self.builder.analyzer)
+            node._update_struct_info(info)
+        return node
+
+    def in_inner_scope(self, body: SeqExpr) -> SeqExpr:
+        with self.builder.inner_scope():
+            return self.visit(body)
+
+    def visit_function(self, func: Function) -> Any:
+        if id(func) in self.done:
+            return func
+        with self.builder.scope(func.params):
+            body = self.visit(func.body)
+        new = func
+        if body is not func.body:
+            ret = func.ret_struct_info
+            if ret is None:
+                ret = erase_to_params(func.params, body.struct_info)
+            new = func.replace(body=body, ret_struct_info=ret)
+        elif func.ret_struct_info is None:
+            new = func.replace(ret_struct_info=erase_to_params(func.params, body.struct_info))
+        self.done[id(new)] = new
+        return new
+
+    # ------------------------------------------------------------------ blocks
+
+    def visit_seq(self, seq: SeqExpr) -> Any:
+        if id(seq) in self.done:
+            return seq
+        blocks = [self.visit_block(block) for block in seq.blocks]
+        self.builder._begin_binding_block()
+        body = self.argument(seq.body)
+        extra = self.builder._end_block()
+        blocks = flatten_blocks([*blocks, extra])
+        same_blocks = len(blocks) == len(seq.blocks) and all(
+            a is b for a, b in zip(blocks, seq.blocks, strict=True)
+        )
+        if not same_blocks or body is not seq.body:
+            seq = SeqExpr._make(tuple(blocks), body, span=seq.span)
+        if seq.struct_info is None:
+            seq._update_struct_info(self.builder.erase_in_scope(body.struct_info))
+        self.done[id(seq)] = seq
+        return seq
+
+    def visit_block(self, block: BindingBlock) -> BindingBlock:
+        dataflow = isinstance(block, DataflowBlock)
+        self.builder._begin(dataflow)
+        for binding in block.bindings:
+            self.builder.emit_normalized(self.visit_binding(binding))
+        made = self.builder._end_block()
+        same = len(made.bindings) == len(block.bindings) and all(
+            a is b for a, b in zip(made.bindings, block.bindings, strict=True)
+        )
+        return block if same else made.with_span(block.span)
+
+    def visit_binding(self, binding: Binding) -> Binding:
+        if isinstance(binding, MatchCast):
+            value = self.argument(binding.value)
+            if binding.var.struct_info is None:
+                binding.var._update_struct_info(binding.struct_info)
+            return binding.replace(value=value)
+        assert isinstance(binding, VarBinding)
+        value = self.visit(binding.value)
+        if binding.var.struct_info is None:
+            binding.var._update_struct_info(value.struct_info)
+        return binding if value is binding.value else binding.replace(value=value)
+
+
+_HANDLERS: dict[type, Callable[[Normalizer, Any], Any]] = {
+    GlobalVar: Normalizer.visit_global_var,
+    Tuple: Normalizer.visit_tuple,
+    TupleGetItem: Normalizer.visit_tuple_get_item,
+    Call: Normalizer.visit_call,
+    If: Normalizer.visit_if,
+    Function: Normalizer.visit_function,
+    SeqExpr: Normalizer.visit_seq,
+}
+
+
+def flatten_blocks(blocks: list[BindingBlock]) -> list[BindingBlock]:
+    """Blocks with nested sequences inlined, empty ones dropped and neighbours of one kind merged."""
+    flat: list[BindingBlock] = []
+    for block in blocks:
+        flat += _inline_sequences(block)
+    merged: list[BindingBlock] = []
+    for block in flat:
+        if not block.bindings:
+            continue
+        if merged and type(merged[-1]) is type(block):
+            both = (*merged[-1].bindings, *block.bindings)
+            merged[-1] = type(block)(both, span=merged[-1].span)
+        else:
+            merged.append(block)
+    return merged
+
+
+def _inline_sequences(block: BindingBlock) -> list[BindingBlock]:
+    if not any(isinstance(b.value, SeqExpr) for b in block.bindings):
+        return [block]
+    made: list[BindingBlock] = []
+    current: list[Binding] = []
+    for binding in block.bindings:
+        value = binding.value  # type: ignore[attr-defined]
+        if isinstance(value, SeqExpr):
+            made += [type(block)(current), *flatten_blocks(list(value.blocks))]
+            current = []
+            binding = binding.replace(value=value.body)
+        current.append(binding)
+    return [*made, type(block)(current, span=block.span)]
+
+
+__all__ = ["Normalizer", "flatten_blocks", "infer_struct_info", "is_leaf"]

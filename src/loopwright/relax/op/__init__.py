@@ -1,0 +1,62 @@
+"""The graph operators' builders: `relax.op.add(x, y)`, `relax.op.nn.relu(x)`.
+
+This is a view: operators are defined in `ops/`, which lies above and fills it through
+`register_view`. Only the core ones, which the graph itself needs, stand here, in `base`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from ...base.errors import explain
+
+
+class _View(ModuleType):
+    """A module of builders that explains itself when a name is unknown."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _unknown(self, name)
+
+
+def _unknown(module: ModuleType, name: str) -> Any:
+    place = module.__name__.split(".", 1)[1]
+    if not name.startswith("__"):
+        known = [n for n in vars(module) if not n.startswith("_")]
+        close = difflib.get_close_matches(name, known, 3)
+        hint = f"did you mean {', '.join(close)}?" if close else "dir() lists the operators"
+        raise AttributeError(explain(f"{place} has no operator {name!r}", instead=hint))
+    raise AttributeError(f"module {place!r} has no attribute {name!r}")
+
+
+def __getattr__(name: str) -> Any:
+    return _unknown(sys.modules[__name__], name)
+
+
+def _submodule(parent: ModuleType, name: str) -> ModuleType:
+    found = vars(parent).get(name)
+    if isinstance(found, ModuleType):
+        return found
+    full = f"{parent.__name__}.{name}"
+    made = _View(full, f"Builders of the operators `{full.removeprefix(__name__ + '.')}.*`.")
+    made.__path__ = []  # `from loopwright.relax.op.nn import relu` looks in sys.modules only
+    sys.modules[full] = made
+    setattr(parent, name, made)
+    return made
+
+
+def register_view(dotted_name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `fn` the builder `relax.op.<dotted_name>`: "add", "nn.relu", "image.resize2d"."""
+    *path, leaf = dotted_name.split(".")
+    module: ModuleType = sys.modules[__name__]
+    for part in path:
+        module = _submodule(module, part)
+    setattr(module, leaf, fn)
+    return fn
+
+
+from . import base  # noqa: E402  (it registers its builders here)
+from .base import *  # noqa: E402, F403

@@ -1,0 +1,646 @@
+"""The core operators: calls of loops, of foreign functions and of closures; shapes; memory.
+
+They are what the graph level itself is made of, so they are defined here and not in `ops/`.
+Each has its builder, "FInferStructInfo", "FPurity" and, where numpy can say it, "FNumpy".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import explain
+from ...ir.dtype import DataType, numpy_dtype
+from ...ir.expr import Attrs, GlobalVar
+from ...ir.op import Op, register_op, register_op_attr
+from ...ir.prim_expr import IntImm, PrimExpr
+from ..analysis.struct_info import infer_by_sinfo_args
+from ..expr import (
+    Call,
+    Constant,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    as_expr,
+    as_struct_info,
+    const,
+)
+from ..struct_info import (
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from . import register_view
+
+Infer = Callable[[Call, Any], StructInfo]
+
+
+def _define(
+    name: str, infer: Infer, *, pure: bool = True, numpy: Callable[..., Any] | None = None
+) -> Op:
+    op = register_op(f"relax.{name}")
+    op.set_attr("FInferStructInfo", infer)
+    op.set_attr("FPurity", pure)
+    if numpy is not None:
+        op.set_attr("FNumpy", numpy)
+    return op
+
+
+def _object(call: Call, bb: Any) -> StructInfo:
+    return ObjectStructInfo()
+
+
+def _void(call: Call, bb: Any) -> StructInfo:
+    return TupleStructInfo([])
+
+
+def _same_as_argument(call: Call, bb: Any) -> StructInfo:
+    return call.args[0].struct_info
+
+
+def _stated(call: Call, bb: Any) -> StructInfo:
+    """What the call's one `sinfo_args` says."""
+    if len(call.sinfo_args) != 1:
+        what = f"{call.op.name} states its output by one struct info"
+        raise ValueError(explain(what, got=f"{len(call.sinfo_args)}", instead="give out_sinfo"))
+    return call.sinfo_args[0]
+
+
+def _stated_all(call: Call, bb: Any) -> StructInfo:
+    return infer_by_sinfo_args(call)
+
+
+def _view(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return lambda fn: register_view(name, fn)
+
+
+# ---------------------------------------------------------------- calls of loops
+
+
+def _arg_tuple(args: Any) -> Expr:
+    """Call arguments as one tuple: a list is one, a tuple stays, a tensor is wrapped."""
+    if isinstance(args, (list, tuple)):
+        return Tuple(args)
+    made = as_expr(args)
+    if isinstance(made, Tuple) or isinstance(made.struct_info, TupleStructInfo):
+        return made
+    return Tuple([made])
+
+
+def _out_sinfo(out_sinfo: Any) -> StructInfo:
+    if isinstance(out_sinfo, (list, tuple)):
+        return TupleStructInfo([as_struct_info(s) for s in out_sinfo])
+    made = as_struct_info(out_sinfo)
+    if not isinstance(made, StructInfo):
+        what = "out_sinfo is a struct info or a list of them"
+        hint = 'write R.Tensor((2, 3), dtype="float32")'
+        raise TypeError(explain(what, got=repr(out_sinfo), instead=hint))
+    return made
+
+
+def _tir_args(func: Any, args: Any, tir_vars: Any) -> list[Any]:
+    made = [_callee(func), _arg_tuple(args)]
+    if tir_vars is not None:
+        made.append(ShapeExpr(tir_vars) if isinstance(tir_vars, (list, tuple)) else tir_vars)
+    return made
+
+
+def _callee(func: Any) -> Any:
+    return ExternFunc(func) if isinstance(func, str) else func
+
+
+def _inline_tuple(bb: Any, call: Call) -> Call:
+    """call_tir takes its arguments as a tuple written in place: unpack one held by a variable."""
+    args = call.args[1]
+    if isinstance(args, Tuple):
+        return call
+    info = args.struct_info
+    if not isinstance(info, TupleStructInfo):
+        what = f"{call.op.name} takes its arguments as a tuple"
+        raise ValueError(explain(what, got=f"{args} with {info}", span=call.span))
+    bound = bb.lookup_binding(args)
+    if isinstance(bound, Tuple):
+        made = bound
+    else:
+        made = Tuple([TupleGetItem(args, i) for i in range(len(info.fields))])
+    return call.replace(args=(call.args[0], made, *call.args[2:]))
+
+
+CALL_TIR = _define("call_tir", _stated)
+CALL_TIR_INPLACE = _define("call_tir_inplace", _stated)
+CALL_TIR_WITH_GRAD = _define("call_tir_with_grad", _stated)
+CALL_DPS_PACKED = _define("call_dps_packed", _stated)
+for _op in (CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD):
+    _op.set_attr("FNormalize", _inline_tuple)
+
+
+@_view("call_tir")
+def call_tir(gvar: GlobalVar, args: Any, out_sinfo: Any, tir_vars: Any = None) -> Call:
+    """Call a PrimFunc in destination-passing style: outputs of `out_sinfo` are allocated and
+    passed after `args`, then `tir_vars`."""
+    return Call(CALL_TIR, _tir_args(gvar, args, tir_vars), None, [_out_sinfo(out_sinfo)])
+
+
+@_view("call_tir_with_grad")
+def call_tir_with_grad(
+    gvar: GlobalVar,
+    args: Any,
+    out_sinfo: Any,
+    te_grad_name: str,
+    te_grad_kwargs: dict[str, Any] | None = None,
+    tir_vars: Any = None,
+) -> Call:
+    """`call_tir` whose gradient is the te function registered as `te_grad_name`."""
+    values = {"te_grad_name": te_grad_name, "te_grad_kwargs": dict(te_grad_kwargs or {})}
+    attrs = Attrs("relax.call_tir_with_grad", values)
+    infos = [_out_sinfo(out_sinfo)]
+    return Call(CALL_TIR_WITH_GRAD, _tir_args(gvar, args, tir_vars), attrs, infos)
+
+
+@_view("call_tir_inplace")
+def call_tir_inplace(
+    gvar: GlobalVar, args: Any, inplace_indices: Any, out_sinfo: Any, tir_vars: Any = None
+) -> Call:
+    """`call_tir` that writes output i over argument `inplace_indices[i]` (-1: allocate it).
+
+    Raises ValueError where an index is out of range, twice, or of another shape or dtype.
+    """
+    indices = [inplace_indices] if isinstance(inplace_indices, int) else list(inplace_indices)
+    indices = [int(i) for i in indices]
+    call_args = _tir_args(gvar, args, tir_vars)
+    out = _out_sinfo(out_sinfo)
+    outs = out.fields if isinstance(out, TupleStructInfo) else (out,)
+    _check_inplace(indices, call_args[1], outs)
+    attrs = Attrs("relax.call_tir_inplace", {"inplace_indices": indices})
+    return Call(CALL_TIR_INPLACE, call_args, attrs, [out])
+
+
+def _check_inplace(indices: list[int], args: Any, outs: tuple[StructInfo, ...]) -> None:
+    what = "call_tir_inplace: inplace_indices"
+    count = len(args.fields) if isinstance(args, Tuple) else len(args.struct_info.fields)
+    if len(indices) != len(outs):
+        raise ValueError(explain(f"{what} has one entry for each output", got=f"{indices}"))
+    if all(i == -1 for i in indices):
+        raise ValueError(explain(f"{what} names no argument", instead="use call_tir"))
+    used = [i for i in indices if i != -1]
+    if any(not 0 <= i < count for i in used) or len(set(used)) != len(used):
+        got = f"{indices} for {count} arguments"
+        raise ValueError(explain(f"{what} are distinct argument positions, or -1", got=got))
+
+
+@_view("call_dps_packed")
+def call_dps_packed(func: Any, args: Any, out_sinfo: Any) -> Call:
+    """Call an external function (by name) in destination-passing style."""
+    return Call(CALL_DPS_PACKED, [_callee(func), _arg_tuple(args)], None, [_out_sinfo(out_sinfo)])
+
+
+# ---------------------------------------------------------------- other calls
+
+CALL_PURE_PACKED = _define("call_pure_packed", _stated_all)
+CALL_INPLACE_PACKED = _define("call_inplace_packed", _stated_all)
+CALL_BUILTIN_WITH_CTX = _define("call_builtin_with_ctx", _stated_all, pure=False)
+MAKE_CLOSURE = _define("make_closure", _object)
+INVOKE_CLOSURE = _define("invoke_closure", _stated_all, pure=False)
+INVOKE_PURE_CLOSURE = _define("invoke_pure_closure", _stated_all)
+NULL_VALUE = _define("null_value", _object, numpy=lambda: None)
+
+
+def _sinfo_args(sinfo_args: Any) -> list[StructInfo]:
+    if sinfo_args is None:
+        return []
+    many = sinfo_args if isinstance(sinfo_args, (list, tuple)) else [sinfo_args]
+    return [as_struct_info(s() if callable(s) and not _is_info(s) else s) for s in many]
+
+
+def _is_info(value: Any) -> bool:
+    return isinstance(value, StructInfo) or hasattr(value, "as_struct_info")
+
+
+def call_packed(func: Any, *args: Any, sinfo_args: Any = None, **attrs: Any) -> Call:
+    """Call an external function by name; `sinfo_args` says what it returns."""
+    made = Attrs("call_packed", attrs) if attrs else None
+    return Call(_callee(func), args, made, _sinfo_args(sinfo_args))
+
+
+@_view("call_pure_packed")
+def call_pure_packed(func: Any, *args: Any, sinfo_args: Any) -> Call:
+    """Call an external function that is known to have no side effect."""
+    return Call(CALL_PURE_PACKED, [_callee(func), *args], None, _sinfo_args(sinfo_args))
+
+
+@_view("call_inplace_packed")
+def call_inplace_packed(func: Any, *args: Any, inplace_indices: Any, sinfo_args: Any) -> Call:
+    """Call an external function whose only effect is on arguments that are not used later."""
+    indices = [inplace_indices] if isinstance(inplace_indices, int) else list(inplace_indices)
+    attrs = Attrs("relax.call_inplace_packed", {"inplace_indices": [int(i) for i in indices]})
+    return Call(CALL_INPLACE_PACKED, [_callee(func), *args], attrs, _sinfo_args(sinfo_args))
+
+
+@_view("call_builtin_with_ctx")
+def call_builtin_with_ctx(func: Any, args: Any, *, sinfo_args: Any = None) -> Call:
+    """Call a builtin of the virtual machine, which gets the machine as first argument."""
+    call_args = [_callee(func), _arg_tuple(args)]
+    return Call(CALL_BUILTIN_WITH_CTX, call_args, None, _sinfo_args(sinfo_args))
+
+
+@_view("make_closure")
+def make_closure(func: Any, args: Any) -> Call:
+    """A function with its first arguments fixed."""
+    return Call(MAKE_CLOSURE, [func, _arg_tuple(args)])
+
+
+@_view("invoke_closure")
+def invoke_closure(closure: Any, args: Any, sinfo_args: Any) -> Call:
+    """Call a closure."""
+    return Call(INVOKE_CLOSURE, [closure, _arg_tuple(args)], None, _sinfo_args(sinfo_args))
+
+
+@_view("invoke_pure_closure")
+def invoke_pure_closure(closure: Any, args: Any, sinfo_args: Any) -> Call:
+    """Call a closure that is known to have no side effect."""
+    return Call(INVOKE_PURE_CLOSURE, [closure, _arg_tuple(args)], None, _sinfo_args(sinfo_args))
+
+
+@_view("null_value")
+def null_value() -> Call:
+    """A value that stands for "not given"."""
+    return Call(NULL_VALUE, [])
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def _tensor_argument(call: Call, index: int = 0) -> TensorStructInfo:
+    info = call.args[index].struct_info
+    if not isinstance(info, TensorStructInfo):
+        what = f"{call.op.name} takes a tensor"
+        raise TypeError(explain(what, got=str(info), span=call.span))
+    return info
+
+
+def _infer_shape_of(call: Call, bb: Any) -> StructInfo:
+    info = _tensor_argument(call)
+    dims = info.get_shape()
+    return ShapeStructInfo(ndim=info.ndim) if dims is None else ShapeStructInfo(dims)
+
+
+def _infer_tensor_to_shape(call: Call, bb: Any) -> StructInfo:
+    info = _tensor_argument(call)
+    if info.ndim not in (-1, 1) or str(info.dtype) not in ("int64", "handle", "void"):
+        what = "tensor_to_shape takes a tensor of one dimension and dtype int64"
+        raise ValueError(explain(what, got=str(info), span=call.span))
+    dims = info.get_shape()
+    known = dims is not None and isinstance(dims[0], IntImm)
+    return ShapeStructInfo(ndim=dims[0].value if known else -1)  # type: ignore[index, union-attr]
+
+
+def _infer_shape_to_tensor(call: Call, bb: Any) -> StructInfo:
+    info = call.args[0].struct_info
+    if not isinstance(info, ShapeStructInfo):
+        what = "shape_to_tensor takes a shape"
+        raise TypeError(explain(what, got=str(info), span=call.span))
+    if info.ndim == -1:
+        return TensorStructInfo(None, "int64", ndim=1)
+    return TensorStructInfo([info.ndim], "int64")
+
+
+SHAPE_OF = _define("shape_of", _infer_shape_of, numpy=lambda x: tuple(x.shape))
+TENSOR_TO_SHAPE = _define(
+    "tensor_to_shape", _infer_tensor_to_shape, numpy=lambda x: tuple(int(v) for v in x)
+)
+SHAPE_TO_TENSOR = _define(
+    "shape_to_tensor", _infer_shape_to_tensor, numpy=lambda s: np.array(s, "int64")
+)
+
+
+@_view("shape_of")
+def shape_of(expr: Any) -> Call:
+    """The shape of a tensor."""
+    return Call(SHAPE_OF, [expr])
+
+
+@_view("tensor_to_shape")
+def tensor_to_shape(expr: Any) -> Call:
+    """A shape from a 1-d int64 tensor."""
+    return Call(TENSOR_TO_SHAPE, [expr])
+
+
+@_view("shape_to_tensor")
+def shape_to_tensor(expr: Any) -> Call:
+    """A 1-d int64 tensor from a shape."""
+    return Call(SHAPE_TO_TENSOR, [expr])
+
+
+# ---------------------------------------------------------------- effects
+
+
+def _say(text: str, *values: Any) -> tuple[()]:
+    shown = [str(v) for v in values]
+    print(text.format(*shown) if text else " ".join(shown))
+    return ()
+
+
+def _assert(condition: Any, text: str, *values: Any) -> tuple[()]:
+    if not np.asarray(condition).all():
+        raise AssertionError(text.format(*values) if text else "Assertion Failed")
+    return ()
+
+
+def _infer_assert(call: Call, bb: Any) -> StructInfo:
+    info = call.args[0].struct_info if call.args else None
+    scalar = isinstance(info, (PrimStructInfo, TensorStructInfo))
+    dims = info.get_shape() if isinstance(info, TensorStructInfo) else ()
+    known = scalar and str(info.dtype) not in ("handle", "void")  # type: ignore[union-attr]
+    if not scalar or dims or (known and not info.dtype.is_bool):  # type: ignore[union-attr]
+        what = "assert_op takes a boolean scalar as condition"
+        raise TypeError(explain(what, got=str(info), span=call.span))
+    return TupleStructInfo([])
+
+
+PRINT = _define("print", _void, pure=False, numpy=_say)
+ASSERT = _define("assert_op", _infer_assert, pure=False, numpy=_assert)
+
+
+@_view("print")
+def relax_print(*values: Any, format: Any = "") -> Call:
+    """Print values at run time; `format` is a Python format string."""
+    return Call(PRINT, [_text(format), *(_scalar(v) for v in values)])
+
+
+@_view("assert_op")
+def assert_op(condition: Any, format_args: Any = None, format: Any = "") -> Call:
+    """Fail at run time unless `condition` holds; `format` and `format_args` make the message."""
+    if format_args is None:
+        values = []
+    else:
+        values = list(format_args) if isinstance(format_args, (list, tuple)) else [format_args]
+    return Call(ASSERT, [_scalar(condition), _text(format), *(_scalar(v) for v in values)])
+
+
+def _text(value: Any) -> Any:
+    return StringImm(value) if isinstance(value, str) else value
+
+
+def _scalar(value: Any) -> Any:
+    return const(value) if isinstance(value, (bool, int, float, np.generic)) else as_expr(value)
+
+
+# ---------------------------------------------------------------- places
+
+
+def _infer_to_vdevice(call: Call, bb: Any) -> StructInfo:
+    info = _tensor_argument(call)
+    return TensorStructInfo(info.shape, info.dtype, call.attrs.dst_vdevice, info.ndim)
+
+
+TO_VDEVICE = _define("to_vdevice", _infer_to_vdevice, numpy=lambda x, dst_vdevice: x)
+HINT_ON_DEVICE = _define("hint_on_device", _same_as_argument, numpy=lambda x, **_: x)
+
+
+@_view("to_vdevice")
+def to_vdevice(data: Any, dst_vdevice: Any) -> Call:
+    """Copy a tensor to another virtual device."""
+    return Call(TO_VDEVICE, [data], Attrs("relax.to_vdevice", {"dst_vdevice": dst_vdevice}))
+
+
+@_view("hint_on_device")
+def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: str = "global") -> Call:
+    """Say where a tensor should live; RealizeVDevice makes it so."""
+    values = {
+        "device_type": int(dst_vdevice.device_type),
+        "index": int(dst_vdevice.index),
+        "memory_scope": memory_scope,
+    }
+    return Call(HINT_ON_DEVICE, [data], Attrs("relax.hint_on_device", values))
+
+
+# ---------------------------------------------------------------- memory
+
+
+def _shape(value: Any) -> Any:
+    return ShapeExpr(value) if isinstance(value, (list, tuple)) else value
+
+
+def _dtype(value: Any) -> Any:
+    return value if isinstance(value, Expr) else DataTypeImm(value)
+
+
+def _prim(value: Any) -> Any:
+    return PrimValue(value) if isinstance(value, (int, PrimExpr)) else value
+
+
+def _allocated(shape_at: int, dtype_at: int) -> Infer:
+    """The tensor of the shape and dtype at these arguments."""
+
+    def infer(call: Call, bb: Any) -> StructInfo:
+        shape, dtype = call.args[shape_at], call.args[dtype_at]
+        if not isinstance(dtype, DataTypeImm):
+            what = f"{call.op.name} takes its dtype as R.dtype(...)"
+            raise TypeError(explain(what, got=str(dtype), span=call.span))
+        return TensorStructInfo(shape, dtype.value)
+
+    return infer
+
+
+def _storage(size: Any, *_: Any) -> np.ndarray:
+    return np.zeros(int(np.prod(size, dtype="int64")), "uint8")
+
+
+def _in_storage(storage: np.ndarray, offset: int, shape: Any, dtype: str, *_: Any) -> np.ndarray:
+    kind = numpy_dtype(DataType(dtype))
+    count = int(np.prod(shape, dtype="int64"))
+    if offset + count * kind.itemsize > storage.nbytes:
+        what = "a tensor does not fit in its storage"
+        got = f"{count * kind.itemsize} bytes at {offset} of {storage.nbytes}"
+        raise ValueError(explain(what, got=got))
+    return storage.view("uint8")[offset : offset + count * kind.itemsize].view(kind).reshape(shape)
+
+
+def _nothing(*_: Any) -> tuple[()]:
+    return ()
+
+
+BUILTIN_ALLOC_TENSOR = _define(
+    "builtin.alloc_tensor",
+    _allocated(0, 1),
+    numpy=lambda shape, dtype, *_: np.zeros(shape, numpy_dtype(DataType(dtype))),
+)
+STOP_LIFT_PARAMS = _define("builtin.stop_lift_params", _same_as_argument, numpy=lambda x: x)
+MEMORY_ALLOC_STORAGE = _define("memory.alloc_storage", _object, numpy=_storage)
+MEMORY_ALLOC_TENSOR = _define("memory.alloc_tensor", _allocated(2, 3), numpy=_in_storage)
+MEMORY_KILL_STORAGE = _define("memory.kill_storage", _void, pure=False, numpy=_nothing)
+MEMORY_KILL_TENSOR = _define("memory.kill_tensor", _void, pure=False, numpy=_nothing)
+VM_ALLOC_STORAGE = _define("vm.alloc_storage", _object, numpy=_storage)
+VM_ALLOC_TENSOR = _define("vm.alloc_tensor", _allocated(2, 3), numpy=_in_storage)
+VM_KILL_OBJECT = _define("vm.kill_object", _void, pure=False, numpy=_nothing)
+VM_CALL_TIR_DYN = _define("vm.call_tir_dyn", _void, pure=False)
+
+
+@_view("builtin.alloc_tensor")
+def builtin_alloc_tensor(
+    shape: Any, dtype: Any, runtime_device_index: Any = 0, storage_scope: Any = "global"
+) -> Call:
+    """A new tensor; memory planning replaces it."""
+    args = [_shape(shape), _dtype(dtype), _prim(runtime_device_index), _text(storage_scope)]
+    return Call(BUILTIN_ALLOC_TENSOR, args)
+
+
+@_view("builtin.stop_lift_params")
+def stop_lift_params(x: Any) -> Call:
+    """`x`, behind which LiftTransformParams does not look."""
+    return Call(STOP_LIFT_PARAMS, [x])
+
+
+@_view("memory.alloc_storage")
+def memory_alloc_storage(
+    size: Any, virtual_device_index: Any, storage_scope: Any, dtype: Any
+) -> Call:
+    """Memory of `size` bytes."""
+    args = [_shape(size), _prim(virtual_device_index), _text(storage_scope), _dtype(dtype)]
+    return Call(MEMORY_ALLOC_STORAGE, args)
+
+
+@_view("memory.alloc_tensor")
+def memory_alloc_tensor(storage: Any, offset: Any, shape: Any, dtype: Any) -> Call:
+    """A tensor at byte `offset` of a storage."""
+    return Call(MEMORY_ALLOC_TENSOR, [storage, _prim(offset), _shape(shape), _dtype(dtype)])
+
+
+@_view("memory.kill_storage")
+def memory_kill_storage(storage: Any) -> Call:
+    """Give a storage's memory back."""
+    return Call(MEMORY_KILL_STORAGE, [storage])
+
+
+@_view("memory.kill_tensor")
+def memory_kill_tensor(tensor: Any) -> Call:
+    """Say that a tensor is not used any more."""
+    return Call(MEMORY_KILL_TENSOR, [tensor])
+
+
+@_view("vm.alloc_storage")
+def vm_alloc_storage(
+    shape: Any, runtime_device_index: Any, dtype: Any, storage_scope: Any = "global"
+) -> Call:
+    """Memory for a tensor of that shape, as the virtual machine allocates it."""
+    args = [_shape(shape), _prim(runtime_device_index), _dtype(dtype), _text(storage_scope)]
+    return Call(VM_ALLOC_STORAGE, args)
+
+
+@_view("vm.alloc_tensor")
+def vm_alloc_tensor(storage: Any, offset: Any, shape: Any, dtype: Any) -> Call:
+    """A tensor at byte `offset` of a storage, as the virtual machine makes it."""
+    return Call(VM_ALLOC_TENSOR, [storage, _prim(offset), _shape(shape), _dtype(dtype)])
+
+
+@_view("vm.kill_object")
+def vm_kill_object(obj: Any) -> Call:
+    """Drop a value from its register."""
+    return Call(VM_KILL_OBJECT, [obj])
+
+
+@_view("vm.call_tir_dyn")
+def vm_call_tir_dyn(func: Any, args: Any) -> Call:
+    """Call a PrimFunc, outputs among the arguments, symbolic values in a last shape."""
+    return Call(VM_CALL_TIR_DYN, [func, _arg_tuple(args)])
+
+
+# ---------------------------------------------------------------- views of memory
+
+
+def _given(arg: Any) -> Any:
+    """An optional argument: `R.tuple()` stands for one left out."""
+    return None if isinstance(arg, Tuple) and not arg.fields else arg
+
+
+def _infer_view(call: Call, bb: Any) -> StructInfo:
+    data = _tensor_argument(call)
+    shape, dtype = _given(call.args[1]), _given(call.args[2])
+    made_dtype = dtype.value if isinstance(dtype, DataTypeImm) else data.dtype
+    if shape is None and dtype is None:
+        return TensorStructInfo(data.shape, made_dtype, data.vdevice, data.ndim)
+    if shape is None and made_dtype != data.dtype:
+        same_size = not data.dtype.is_void and made_dtype.bits == data.dtype.bits
+        if not same_size:
+            what = "memory.view to a dtype of another size needs the new shape"
+            raise ValueError(explain(what, got=f"{data.dtype} to {made_dtype}", span=call.span))
+    if shape is not None and not isinstance(shape.struct_info, ShapeStructInfo):
+        what = "memory.view takes its shape as R.shape([...])"
+        raise TypeError(explain(what, got=str(shape), span=call.span))
+    keep = data.shape if shape is None else shape
+    return TensorStructInfo(keep, made_dtype, data.vdevice, data.ndim if keep is None else -1)
+
+
+def _view_numpy(data: np.ndarray, shape: Any, dtype: Any, offset: Any) -> np.ndarray:
+    kind = data.dtype if dtype in ((), None) else numpy_dtype(DataType(dtype))
+    dims = data.shape if shape in ((), None) else shape
+    start = 0 if offset in ((), None) else int(offset)
+    raw = np.ascontiguousarray(data).reshape(-1).view("uint8")
+    count = int(np.prod(dims, dtype="int64")) * kind.itemsize
+    return raw[start : start + count].view(kind).reshape(dims)
+
+
+MEMORY_VIEW = _define("memory.view", _infer_view, numpy=_view_numpy)
+ENSURE_ZERO_OFFSET = _define(
+    "memory.ensure_zero_offset", _same_as_argument, numpy=np.ascontiguousarray
+)
+
+
+@_view("memory.view")
+def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: Any = None) -> Call:
+    """The same memory as a tensor of another shape or dtype, `relative_byte_offset` further on."""
+    args = [
+        data,
+        Tuple([]) if shape is None else _shape(shape),
+        Tuple([]) if dtype is None else _dtype(dtype),
+        Tuple([]) if relative_byte_offset is None else _prim(relative_byte_offset),
+    ]
+    return Call(MEMORY_VIEW, args)
+
+
+@_view("memory.ensure_zero_offset")
+def ensure_zero_offset(data: Any) -> Call:
+    """`data`, copied if it does not start at the beginning of its memory."""
+    return Call(ENSURE_ZERO_OFFSET, [data])
+
+
+def register_gradient(op_name: str, fgradient: Any = None, level: int = 10) -> Any:
+    """Set how an operator is differentiated: (orig_var, orig_call, output_grad, ctx) -> list."""
+    return register_op_attr(op_name, "FPrimalGradient", fgradient, level)
+
+
+relax_assert_op = assert_op
+
+__all__ = [
+    "assert_op",
+    "call_builtin_with_ctx",
+    "call_dps_packed",
+    "call_inplace_packed",
+    "call_packed",
+    "call_pure_packed",
+    "call_tir",
+    "call_tir_inplace",
+    "call_tir_with_grad",
+    "hint_on_device",
+    "invoke_closure",
+    "invoke_pure_closure",
+    "make_closure",
+    "null_value",
+    "register_gradient",
+    "relax_assert_op",
+    "relax_print",
+    "shape_of",
+    "shape_to_tensor",
+    "tensor_to_shape",
+    "to_vdevice",
+]
