@@ -1,0 +1,725 @@
+"""Elementary functions over vectors, as LLVM IR text.
+
+    symbol, text = require("exp", "float32", 16)       # "@lw_exp_f32x16"'s name and its definition
+
+    math = VecMath()                                   # or: collect what a module uses
+    math.require("tanh", "float32", 16)
+    math.text()                                        # definitions and declarations, each once
+
+Each is an internal function `<N x float> @lw_NAME_f32xN(<N x float>)` (`pow` and others take two),
+for any N; N = 1 takes and returns plain scalars. LLVM's own vector intrinsics call libm once per
+lane (8 times slower), so float32 has polynomials here. float64, and float32 functions without one,
+call libm per lane behind the same names. float16 and bfloat16 are for the caller to widen.
+
+Bounds on the error in units in the last place, on a target with fused multiply-add, over the whole
+float32 range including subnormal numbers (tests/codegen/test_vecmath.py holds them to it):
+
+{TABLE}
+
+NaN gives NaN; infinities and zeros give what C99's annex F says.
+
+The polynomials are least-squares fits with Lawson's weights (close to minimax) of the expression
+named at each table, in 40 digits, rounded to the type. Range reductions are the classical ones:
+Cody and Waite for exp and log, double precision for sin, cos, tan and pow, reciprocals for atan,
+`asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2))`.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+# ulp bounds that the tests hold the float32 polynomials to.
+BOUNDS: dict[str, float] = {
+    "exp": 1.5,
+    "exp2": 1.5,
+    "expm1": 3.0,
+    "log": 1.5,
+    "log2": 2.5,
+    "log10": 2.5,
+    "log1p": 2.0,
+    "tanh": 3.5,
+    "sigmoid": 2.5,
+    "erf": 2.0,
+    "sin": 1.5,
+    "cos": 1.5,
+    "tan": 3.5,
+    "asin": 3.0,
+    "acos": 2.5,
+    "atan": 2.5,
+    "sinh": 2.5,
+    "cosh": 2.5,
+    "rsqrt": 1.0,
+    "pow": 1.0,
+}
+
+__doc__ = (__doc__ or "").replace(
+    "{TABLE}", "\n".join(f"    {name:8} {bound:4}" for name, bound in BOUNDS.items())
+)
+
+# (exp(r) - 1 - r) / r^2, |r| <= 0.3475
+_EXP = (0.499999933, 0.166665191, 0.0416684058, 0.00836889887, 0.00138142198)
+# (2^r - 1) / r, |r| <= 0.5
+_EXP2 = (0.693147206, 0.240226513, 0.0555032774, 0.00961800541, 0.00134002831, 0.000154758982)
+# (log1p(f) - f + f^2/2) / f^3, sqrt(1/2) <= 1 + f <= sqrt(2)
+_LOG = (
+    0.333333126, -0.250000096, 0.200021187, -0.166679956, 0.142195506, -0.12405592, 0.118881776,
+    -0.116756388, 0.0674659193,
+)  # fmt: skip
+# erf(x)/x - 1 over x^2, |x| <= 0.93
+_ERF_SMALL = (
+    0.128379167, -0.376126337, 0.112836939, -0.0268592708, 0.0052006343, -0.000813743754,
+    8.3452248e-05,
+)  # fmt: skip
+# -log(erfc(t)) / t, 0.9 <= t <= 4
+_ERF_LARGE = (
+    1.12845379, 0.636156122, 0.104029564, -0.0210716489, 0.00165684834, 0.000583499042,
+    -0.000237831015, 3.7526581e-05, -2.36024621e-06,
+)  # fmt: skip
+# (sin(r)/r - 1) / z and (cos(r) - 1 + z/2) / z^2 over z = r^2, |r| <= pi/4
+_SIN = (-0.166666546, 0.0083321584, -0.000195149566)
+_COS = (0.0416666468, -0.00138873645, 2.44380887e-05)
+# (atan(a)/a - 1) / z over z = a^2, |a| <= 1
+_ATAN = (
+    -0.333332991, 0.199985482, -0.142642408, 0.109521811, -0.0840343665, 0.0579573595,
+    -0.031177613, 0.010914481, -0.00179359389,
+)  # fmt: skip
+# (asin(x)/x - 1) / z over z = x^2, |x| <= 1/2
+_ASIN = (0.166667539, 0.0749524178, 0.0454770971, 0.0241476119, 0.0422185462)
+# (sinh(x)/x - 1) / z over z = x^2, |x| <= 1
+_SINH = (0.166666665, 0.0083333506, 0.000198360662, 2.81743966e-06)
+# double: log2((1 + s)/(1 - s)) / s over s^2, |s| <= 0.1716
+_LOG2_D = (
+    2.885390081777928, 0.9617966939241788, 0.5770780173222629, 0.41219838946663007,
+    0.32061730470698147, 0.26141391338422065, 0.24328917412523737,
+)  # fmt: skip
+# double: (2^r - 1) / r, |r| <= 0.5
+_EXP2_D = (
+    0.693147180546115, 0.2402265069556895, 0.05550410940782735, 0.009618129216465363,
+    0.0013333450853124386, 0.00015403417283987755, 1.531002097161782e-05, 1.3263151821263364e-06,
+)  # fmt: skip
+
+_LLVM = {"f": "float", "d": "double", "i": "i32", "l": "i64", "b": "i1"}
+_SUFFIX = {"f": "f32", "d": "f64", "i": "i32", "l": "i64"}
+
+Number = int | float
+
+
+class _Value:
+    """A vector (or scalar) of one kind in the code being written; operators write instructions."""
+
+    __slots__ = ("code", "kind", "ref")
+
+    def __init__(self, code: _Code, kind: str, ref: str) -> None:
+        self.code, self.kind, self.ref = code, kind, ref
+
+    def _with(self, operation: str, other: _Value | Number, swap: bool = False) -> _Value:
+        a, b = self, self.code.value(other, self.kind)
+        if swap:
+            a, b = b, a
+        return self.code.put(self.kind, f"{operation} {self.code.type(self.kind)} {a.ref}, {b.ref}")
+
+    def _arith(self, integer: str, real: str) -> str:
+        return real if self.kind in "fd" else integer
+
+    def __add__(self, other: _Value | Number) -> _Value:
+        return self._with(self._arith("add", "fadd"), other)
+
+    def __radd__(self, other: Number) -> _Value:
+        return self + other
+
+    def __sub__(self, other: _Value | Number) -> _Value:
+        return self._with(self._arith("sub", "fsub"), other)
+
+    def __rsub__(self, other: Number) -> _Value:
+        return self._with(self._arith("sub", "fsub"), other, swap=True)
+
+    def __mul__(self, other: _Value | Number) -> _Value:
+        return self._with(self._arith("mul", "fmul"), other)
+
+    def __rmul__(self, other: Number) -> _Value:
+        return self * other
+
+    def __truediv__(self, other: _Value | Number) -> _Value:
+        return self._with("fdiv", other)
+
+    def __rtruediv__(self, other: Number) -> _Value:
+        return self._with("fdiv", other, swap=True)
+
+    def __neg__(self) -> _Value:
+        return self.code.put(self.kind, f"fneg {self.code.type(self.kind)} {self.ref}")
+
+    def __and__(self, other: _Value | Number) -> _Value:
+        return self._with("and", other)
+
+    def __or__(self, other: _Value | Number) -> _Value:
+        return self._with("or", other)
+
+    def __xor__(self, other: _Value | Number) -> _Value:
+        return self._with("xor", other)
+
+    def __lshift__(self, other: Number) -> _Value:
+        return self._with("shl", other)
+
+    def __rshift__(self, other: Number) -> _Value:
+        return self._with("ashr", other)
+
+    def compare(self, predicate: str, other: _Value | Number) -> _Value:
+        """An i1 vector; ordered float predicates are false for NaN."""
+        word = "fcmp" if self.kind in "fd" else "icmp"
+        b = self.code.value(other, self.kind)
+        return self.code.put(
+            "b", f"{word} {predicate} {self.code.type(self.kind)} {self.ref}, {b.ref}"
+        )
+
+    def __lt__(self, other: _Value | Number) -> _Value:
+        return self.compare("olt" if self.kind in "fd" else "slt", other)
+
+    def __gt__(self, other: _Value | Number) -> _Value:
+        return self.compare("ogt" if self.kind in "fd" else "sgt", other)
+
+    def equals(self, other: _Value | Number) -> _Value:
+        return self.compare("oeq" if self.kind in "fd" else "eq", other)
+
+    def is_nan(self) -> _Value:
+        return self.compare("uno", 0.0)
+
+    def choose(self, yes: _Value | Number, no: _Value | Number) -> _Value:
+        """select(self, yes, no); one of the two may be a number."""
+        kind = yes.kind if isinstance(yes, _Value) else no.kind  # type: ignore[union-attr]
+        t = self.code.type(kind)
+        a, b = self.code.value(yes, kind), self.code.value(no, kind)
+        return self.code.put(
+            kind, f"select {self.code.type('b')} {self.ref}, {t} {a.ref}, {t} {b.ref}"
+        )
+
+    def to(self, kind: str, operation: str) -> _Value:
+        source, target = self.code.type(self.kind), self.code.type(kind)
+        return self.code.put(kind, f"{operation} {source} {self.ref} to {target}")
+
+    def bits(self) -> _Value:
+        """The float's bits as an integer."""
+        return self.to("i" if self.kind == "f" else "l", "bitcast")
+
+    def as_float(self) -> _Value:
+        """The integer's bits as a float."""
+        return self.to("f" if self.kind == "i" else "d", "bitcast")
+
+    def intrinsic(self, name: str, *others: _Value) -> _Value:
+        return self.code.intrinsic(name, self, *others)
+
+    def abs(self) -> _Value:
+        return self.intrinsic("fabs")
+
+    def sqrt(self) -> _Value:
+        return self.intrinsic("sqrt")
+
+    def sign_of(self, other: _Value) -> _Value:
+        """This magnitude with the other's sign."""
+        return self.intrinsic("copysign", other)
+
+    def at_most(self, bound: float) -> _Value:
+        """min(self, bound), keeping NaN."""
+        return (self > bound).choose(bound, self)
+
+    def at_least(self, bound: float) -> _Value:
+        """max(self, bound), keeping NaN."""
+        return (self < bound).choose(bound, self)
+
+
+class _Code:
+    """Writes the body of one function on `lanes`-wide values."""
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        self.lines: list[str] = []
+        self.block = "entry"
+        self._count = 0
+        self.libm: dict[str, str] = {}
+
+    def type(self, kind: str) -> str:
+        scalar = _LLVM[kind]
+        return scalar if self.lanes == 1 else f"<{self.lanes} x {scalar}>"
+
+    def name(self) -> str:
+        self._count += 1
+        return f"%v{self._count}"
+
+    def put(self, kind: str, instruction: str) -> _Value:
+        name = self.name()
+        self.lines.append(f"  {name} = {instruction}")
+        return _Value(self, kind, name)
+
+    def value(self, value: _Value | Number, kind: str) -> _Value:
+        """The value itself, or a number as a constant of a kind."""
+        if isinstance(value, _Value):
+            return value
+        if kind in "fd":
+            exact = float(np.float32(value)) if kind == "f" else float(value)
+            text = f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
+        else:
+            text = str(int(value))
+        return _Value(self, kind, text if self.lanes == 1 else f"splat ({_LLVM[kind]} {text})")
+
+    def intrinsic(self, name: str, *args: _Value) -> _Value:
+        kind = args[0].kind
+        width = "" if self.lanes == 1 else f"v{self.lanes}"
+        given = ", ".join(f"{self.type(a.kind)} {a.ref}" for a in args)
+        return self.put(
+            kind, f"call {self.type(kind)} @llvm.{name}.{width}{_SUFFIX[kind]}({given})"
+        )
+
+    def fma(self, a: _Value, b: _Value | Number, c: _Value | Number) -> _Value:
+        """a * b + c, fused where the target does that fast."""
+        return self.intrinsic("fmuladd", a, self.value(b, a.kind), self.value(c, a.kind))
+
+    def poly(self, x: _Value, coefficients: tuple[float, ...]) -> _Value:
+        """c0 + c1 x + c2 x^2 ... by Horner's rule."""
+        result = self.fma(x, coefficients[-1], coefficients[-2])
+        for c in reversed(coefficients[:-2]):
+            result = self.fma(result, x, c)
+        return result
+
+    def any(self, condition: _Value) -> str:
+        """Whether any lane of an i1 vector is set, as an i1."""
+        if self.lanes == 1:
+            return condition.ref
+        name = self.name()
+        t = self.type("b")
+        self.lines.append(
+            f"  {name} = call i1 @llvm.vector.reduce.or.v{self.lanes}i1({t} {condition.ref})"
+        )
+        return name
+
+    def per_lane(self, function: str, kind: str, *args: _Value) -> _Value:
+        """A libm function on each lane."""
+        scalar = _LLVM[kind]
+        given = ", ".join([scalar] * len(args))
+        self.libm[function] = f"declare {scalar} @{function}({given})"
+        if self.lanes == 1:
+            text = ", ".join(f"{scalar} {a.ref}" for a in args)
+            return self.put(kind, f"call {scalar} @{function}({text})")
+        result = _Value(self, kind, "poison")
+        for lane in range(self.lanes):
+            parts = [
+                self.put(kind, f"extractelement {self.type(kind)} {a.ref}, i32 {lane}")
+                for a in args
+            ]
+            text = ", ".join(f"{scalar} {p.ref}" for p in parts)
+            one = self.put(kind, f"call {scalar} @{function}({text})")
+            result = self.put(
+                kind,
+                f"insertelement {self.type(kind)} {result.ref}, {scalar} {one.ref}, i32 {lane}",
+            )
+        return result
+
+    def rarely(self, condition: _Value, fast: _Value, slow: Callable[[], _Value]) -> _Value:
+        """`fast`, or what `slow` computes for all lanes when the condition holds in any."""
+        tag = self._count
+        test = self.any(condition)
+        here = self.block
+        self.lines += [f"  br i1 {test}, label %slow{tag}, label %join{tag}", f"slow{tag}:"]
+        other = slow()
+        self.lines += [f"  br label %join{tag}", f"join{tag}:"]
+        self.block = f"join{tag}"
+        t = self.type(fast.kind)
+        return self.put(fast.kind, f"phi {t} [ {fast.ref}, %{here} ], [ {other.ref}, %slow{tag} ]")
+
+
+# Pieces
+
+
+_MAGIC = (
+    12582912.0  # 1.5 * 2^23: adding it rounds a float to an integer, which its low bits then hold
+)
+_MAGIC_D = 6755399441055744.0  # 1.5 * 2^52, the same for double
+_LN2_HI, _LN2_LO = 0.693359375, -2.12194440e-4  # the high part has 9 bits: times n it is exact
+
+
+def _round(c: _Code, x: _Value) -> tuple[_Value, _Value]:
+    """The nearest integer as a float and as an integer; any integer for NaN."""
+    magic, kind = (_MAGIC, "f") if x.kind == "f" else (_MAGIC_D, "d")
+    shifted = x + magic
+    base = c.value(magic, kind).bits()
+    return shifted - magic, shifted.bits() - base
+
+
+def _reduce_exp(c: _Code, x: _Value) -> tuple[_Value, _Value]:
+    """exp(x) - 1 = p over the reduced argument, and n with exp(x) = (1 + p) 2^n."""
+    n, k = _round(c, x * math.log2(math.e))
+    r = c.fma(n, -_LN2_LO, c.fma(n, -_LN2_HI, x))
+    return c.fma(c.poly(r, _EXP), r * r, r), k
+
+
+def _power(k: _Value) -> _Value:
+    """2^k for -126 <= k <= 127."""
+    return ((k + 127) << 23).as_float()
+
+
+def _scale(p: _Value, k: _Value) -> _Value:
+    """p 2^k in two steps, so that results may be subnormal or overflow."""
+    half = k >> 1
+    return p * _power(half) * _power(k - half)
+
+
+def _exp(c: _Code, x: _Value) -> _Value:
+    p, k = _reduce_exp(c, x.at_least(-104.0).at_most(89.0))
+    return _scale(p + 1.0, k)
+
+
+def _exp2(c: _Code, x: _Value) -> _Value:
+    x = x.at_least(-151.0).at_most(129.0)
+    n, k = _round(c, x)
+    r = x - n
+    return _scale(c.fma(c.poly(r, _EXP2), r, 1.0), k)
+
+
+def _expm1(c: _Code, x: _Value) -> _Value:
+    p, k = _reduce_exp(c, x.at_least(-17.5).at_most(89.0))
+    half = _power(k - 1)  # 2^k would overflow just before the result does
+    result = c.fma(half, p, half - 0.5) * 2.0
+    return x.equals(0.0).choose(x, result)
+
+
+def _split_log(c: _Code, x: _Value) -> tuple[_Value, _Value]:
+    """A positive x as m 2^e with m in [sqrt(1/2), sqrt(2)): m and e as floats."""
+    tiny = x < 1.17549435e-38
+    bits = tiny.choose(x * 33554432.0, x).bits()  # 2^25 brings subnormal numbers into range
+    shifted = bits - 0x3F3504F3  # the bits of sqrt(1/2)
+    e = (shifted >> 23).to("f", "sitofp")
+    m = ((shifted & 0x7FFFFF) + 0x3F3504F3).as_float()
+    return m, tiny.choose(e - 25.0, e)
+
+
+def _log1p_poly(c: _Code, f: _Value) -> _Value:
+    """log(1 + f) - f on the reduced range."""
+    z = f * f
+    return c.fma(z, -0.5, z * f * c.poly(f, _LOG))
+
+
+def _log_limits(x: _Value, result: _Value) -> _Value:
+    result = x.equals(math.inf).choose(math.inf, result)
+    result = x.equals(0.0).choose(-math.inf, result)
+    return (x.compare("ult", 0.0)).choose(math.nan, result)  # negative or NaN
+
+
+def _log(c: _Code, x: _Value) -> _Value:
+    m, e = _split_log(c, x)
+    f = m - 1.0
+    y = c.fma(e, _LN2_LO, _log1p_poly(c, f))
+    return _log_limits(x, c.fma(e, _LN2_HI, f + y))
+
+
+def _log2(c: _Code, x: _Value) -> _Value:
+    m, e = _split_log(c, x)
+    f = m - 1.0
+    y = _log1p_poly(c, f)
+    # log2(e) is 1.4375 and a small rest: the products with the high part lose least.
+    low = math.log2(math.e) - 1.4375
+    tail = c.fma(y, low, c.fma(f, low, y * 1.4375))
+    return _log_limits(x, e + c.fma(f, 1.4375, tail))
+
+
+def _log10(c: _Code, x: _Value) -> _Value:
+    m, e = _split_log(c, x)
+    f = m - 1.0
+    y = _log1p_poly(c, f)
+    high = 0.301025390625  # log10(2), 11 bits
+    tail = c.fma(e, math.log10(2) - high, y * math.log10(math.e))
+    return _log_limits(x, c.fma(e, high, c.fma(f, math.log10(math.e), tail)))
+
+
+def _log1p(c: _Code, x: _Value) -> _Value:
+    u = x + 1.0
+    back = u - 1.0
+    lost = (1.0 - (u - back)) + (x - back)  # u + lost = 1 + x exactly
+    shifted = u.bits() - 0x3F3504F3
+    k = shifted >> 23
+    e = k.to("f", "sitofp")
+    m = ((shifted & 0x7FFFFF) + 0x3F3504F3).as_float()
+    # lost 2^-k, or 0 where that is subnormal: nothing is lost any more.
+    down = 127 - k
+    f = (m - 1.0) + lost * ((down < 0).choose(c.value(0, "i"), down) << 23).as_float()
+    y = c.fma(e, _LN2_LO, _log1p_poly(c, f))
+    result = c.fma(e, _LN2_HI, f + y)
+    result = x.equals(math.inf).choose(math.inf, result)
+    result = x.equals(-1.0).choose(-math.inf, result)
+    result = x.compare("ult", -1.0).choose(math.nan, result)
+    return x.equals(0.0).choose(x, result)
+
+
+def _tanh(c: _Code, x: _Value) -> _Value:
+    a = x.abs().at_most(10.0)
+    em = _expm1(c, a * 2.0)
+    return (em / (em + 2.0)).sign_of(x)
+
+
+def _sigmoid(c: _Code, x: _Value) -> _Value:
+    e = _exp(c, -x.abs())
+    return (x < 0.0).choose(e, 1.0) / (e + 1.0)
+
+
+def _erf(c: _Code, x: _Value) -> _Value:
+    a = x.abs().at_most(4.0)
+    small = c.fma(c.poly(a * a, _ERF_SMALL), a, a)
+    large = 1.0 - _exp(c, -(c.poly(a, _ERF_LARGE) * a))
+    return (a < 0.925).choose(small, large).sign_of(x)
+
+
+_PI_2_A = 1.57079632673412561417  # pi/2: 33 bits, so that its products with k < 2^20 are exact
+_PI_2_B = 6.07710050650619224932e-11  # and the rest
+
+
+def _reduce_angle(c: _Code, x: _Value) -> tuple[_Value, _Value]:
+    """x - k pi/2 as a float, in double precision within, and k. For |x| < 10^6."""
+    wide = x.to("d", "fpext")
+    n, k = _round(c, wide * (2 / math.pi))
+    r = c.fma(n, -_PI_2_B, c.fma(n, -_PI_2_A, wide))
+    return r.to("f", "fptrunc"), k.to("i", "trunc")
+
+
+def _sin_cos(c: _Code, r: _Value) -> tuple[_Value, _Value]:
+    z = r * r
+    sine = c.fma(c.poly(z, _SIN) * z, r, r)
+    cosine = c.fma(c.poly(z, _COS) * z, z, c.fma(z, -0.5, 1.0))
+    return sine, cosine
+
+
+def _huge(x: _Value) -> _Value:
+    a = x.abs()
+    return (a > 1.0e6) & (a < math.inf)
+
+
+def _sin(c: _Code, x: _Value, turn: int = 0) -> _Value:
+    r, k = _reduce_angle(c, x)
+    k = k + turn
+    sine, cosine = _sin_cos(c, r)
+    value = (k & 1).equals(0).choose(sine, cosine)
+    value = (value.bits() ^ ((k & 2) << 30)).as_float()
+    return c.rarely(_huge(x), value, lambda: c.per_lane("cosf" if turn else "sinf", "f", x))
+
+
+def _cos(c: _Code, x: _Value) -> _Value:
+    return _sin(c, x, turn=1)
+
+
+def _tan(c: _Code, x: _Value) -> _Value:
+    r, k = _reduce_angle(c, x)
+    sine, cosine = _sin_cos(c, r)
+    even = (k & 1).equals(0)
+    value = even.choose(sine, -cosine) / even.choose(cosine, sine)
+    return c.rarely(_huge(x), value, lambda: c.per_lane("tanf", "f", x))
+
+
+def _atan(c: _Code, x: _Value) -> _Value:
+    a = x.abs()
+    big = a > 1.0
+    z = big.choose(-1.0, a) / big.choose(a, 1.0)
+    s = z * z
+    p = c.poly(s, _ATAN) * s
+    high, low = 1.57079637050628662109, -4.37113900018624283e-8  # pi/2 rounded, and the rest
+    rest = c.fma(p, z, big.choose(low, c.value(0.0, "f")))
+    return (big.choose(high, c.value(0.0, "f")) + (z + rest)).sign_of(x)
+
+
+def _asin_parts(c: _Code, x: _Value) -> tuple[_Value, _Value, _Value]:
+    """Whether |x| <= 1/2, the reduced argument w, and asin(w)."""
+    a = x.abs()
+    near = a.compare("ole", 0.5)
+    z = near.choose(a * a, c.fma(a, -0.5, 0.5))
+    w = near.choose(a, z.sqrt())  # NaN beyond 1
+    return near, w, c.fma(c.poly(z, _ASIN) * z, w, w)
+
+
+def _asin(c: _Code, x: _Value) -> _Value:
+    near, _, part = _asin_parts(c, x)
+    return near.choose(part, c.fma(part, -2.0, math.pi / 2)).sign_of(x)
+
+
+def _acos(c: _Code, x: _Value) -> _Value:
+    near, _, part = _asin_parts(c, x)
+    negative = x < 0.0
+    inner = math.pi / 2 - part.sign_of(x)
+    twice = part * 2.0
+    outer = negative.choose(math.pi - twice, twice)
+    return near.choose(inner, outer)
+
+
+def _half_exp(c: _Code, a: _Value) -> _Value:
+    """exp(a) / 2 without early overflow, for a >= 0."""
+    p, k = _reduce_exp(c, a.at_most(90.0))
+    return _scale(p + 1.0, k - 1)
+
+
+def _sinh(c: _Code, x: _Value) -> _Value:
+    a = x.abs()
+    e = _half_exp(c, a)
+    z = a * a
+    small = c.fma(c.poly(z, _SINH) * z, a, a)
+    return (a < 1.0).choose(small, e - 0.25 / e).sign_of(x)
+
+
+def _cosh(c: _Code, x: _Value) -> _Value:
+    e = _half_exp(c, x.abs())
+    return e + 0.25 / e
+
+
+def _rsqrt(c: _Code, x: _Value) -> _Value:
+    return 1.0 / x.sqrt()
+
+
+def _pow(c: _Code, x: _Value, y: _Value) -> _Value:
+    """2^(y log2 x) in double precision, then the special cases of C99 F.9.4.4."""
+    a = x.abs()
+    bits = a.to("d", "fpext").bits()
+    shifted = bits - 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
+    e = (shifted >> 52).to("i", "trunc").to("d", "sitofp")
+    m = ((shifted & 0xFFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD).as_float()
+    s = (m - 1.0) / (m + 1.0)
+    log = c.fma(c.poly(s * s, _LOG2_D), s, e)
+    log = a.equals(0.0).choose(-math.inf, log)
+    log = a.equals(math.inf).choose(math.inf, log)
+    t = (log * y.to("d", "fpext")).at_least(-200.0).at_most(200.0)
+    n, k = _round(c, t)
+    r = t - n
+    scale = ((k + 1023) << 52).as_float()
+    value = (c.fma(c.poly(r, _EXP2_D), r, 1.0) * scale).to("f", "fptrunc")
+    whole = y.intrinsic("trunc").equals(y)
+    half = y * 0.5
+    odd = whole & half.intrinsic("trunc").compare("one", half)
+    # A negative base keeps its sign for odd exponents and has no value for broken ones.
+    sign = odd.choose(x.bits() & -0x80000000, c.value(0, "i"))
+    value = (value.bits() | sign).as_float()
+    bad = (x < 0.0) & (x > -math.inf) & whole.choose(c.value(0, "b"), c.value(1, "b"))
+    value = bad.choose(math.nan, value)
+    value = x.is_nan().choose(x, value)
+    one = x.equals(1.0) | y.equals(0.0) | (x.equals(-1.0) & y.abs().equals(math.inf))
+    return one.choose(1.0, value)
+
+
+_FLOAT32: dict[str, Callable[..., _Value]] = {
+    "exp": _exp,
+    "exp2": _exp2,
+    "expm1": _expm1,
+    "log": _log,
+    "log2": _log2,
+    "log10": _log10,
+    "log1p": _log1p,
+    "tanh": _tanh,
+    "sigmoid": _sigmoid,
+    "erf": _erf,
+    "sin": _sin,
+    "cos": _cos,
+    "tan": _tan,
+    "asin": _asin,
+    "acos": _acos,
+    "atan": _atan,
+    "sinh": _sinh,
+    "cosh": _cosh,
+    "rsqrt": _rsqrt,
+    "pow": _pow,
+}
+
+# libm's functions, by their double name (float32 adds an f), and how many arguments they take.
+_LIBM = {
+    "exp": 1, "exp2": 1, "exp10": 1, "expm1": 1, "log": 1, "log2": 1, "log10": 1, "log1p": 1,
+    "tanh": 1, "erf": 1, "erfc": 1, "sin": 1, "cos": 1, "tan": 1, "asin": 1, "acos": 1, "atan": 1,
+    "sinh": 1, "cosh": 1, "asinh": 1, "acosh": 1, "atanh": 1, "cbrt": 1, "lgamma": 1, "tgamma": 1,
+    "pow": 2, "atan2": 2, "fmod": 2, "hypot": 2, "nextafter": 2,
+}  # fmt: skip
+
+
+def _sigmoid64(c: _Code, x: _Value) -> _Value:
+    e = c.per_lane("exp", "d", -x.abs())
+    return (x < 0.0).choose(e, 1.0) / (e + 1.0)
+
+
+_FLOAT64: dict[str, Callable[..., _Value]] = {"sigmoid": _sigmoid64, "rsqrt": _rsqrt}
+
+_KINDS = {"float32": "f", "float64": "d"}
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function's symbol (without @), its definition, and the libm declarations it needs."""
+
+    symbol: str
+    definition: str
+    libm: dict[str, str]
+
+
+def supported(name: str, dtype: str) -> bool:
+    """Whether `function(name, dtype, lanes)` has an answer."""
+    own = _FLOAT32 if dtype == "float32" else _FLOAT64
+    return dtype in _KINDS and (name in own or name in _LIBM)
+
+
+@cache
+def function(name: str, dtype: str, lanes: int, inline: bool = False) -> Function:
+    """The function for `lanes` values of a dtype (`float32` or `float64`).
+
+    `inline` marks it `alwaysinline`, for the levels that run LLVM's inliner (O1 and up).
+    Raises ValueError for a name or dtype there is no function for.
+    """
+    if lanes < 1 or not supported(name, dtype):
+        known = sorted(_LIBM.keys() | _FLOAT32.keys())
+        raise ValueError(
+            f"no function {name!r} for {lanes} lanes of {dtype!r}; there are, for float32 and "
+            f"float64: {', '.join(known)}"
+        )
+    kind = _KINDS[dtype]
+    code = _Code(lanes)
+    write = (_FLOAT32 if kind == "f" else _FLOAT64).get(name)
+    arity = _LIBM.get(name, 1)
+    args = [_Value(code, kind, f"%x{i}") for i in range(arity)]
+    if write is not None:
+        result = write(code, *args)
+    else:
+        result = code.per_lane(f"{name}f" if kind == "f" else name, kind, *args)
+    t = code.type(kind)
+    symbol = f"lw_{name}_{_SUFFIX[kind]}x{lanes}"
+    params = ", ".join(f"{t} {a.ref}" for a in args)
+    attributes = "alwaysinline nounwind" if inline else "nounwind"
+    body = "\n".join(code.lines)
+    definition = (
+        f"define internal {t} @{symbol}({params}) {attributes} {{\n"
+        f"entry:\n{body}\n  ret {t} {result.ref}\n}}\n"
+    )
+    return Function(symbol, definition, dict(code.libm))
+
+
+def require(name: str, dtype: str, lanes: int) -> tuple[str, str]:
+    """The symbol and the text (libm declarations included) of one function."""
+    made = function(name, dtype, lanes)
+    return made.symbol, "".join(f"{d}\n" for d in made.libm.values()) + made.definition
+
+
+class VecMath:
+    """The functions one module uses, each written once."""
+
+    def __init__(self, inline: bool = False) -> None:
+        self._inline = inline
+        self._functions: dict[str, Function] = {}
+
+    def require(self, name: str, dtype: str, lanes: int) -> str:
+        """The symbol to call; its definition will be in `text`."""
+        made = function(name, dtype, lanes, self._inline)
+        self._functions[made.symbol] = made
+        return made.symbol
+
+    def declarations(self) -> dict[str, str]:
+        """libm functions that the definitions call: name -> `declare` line."""
+        return {k: v for made in self._functions.values() for k, v in made.libm.items()}
+
+    def definitions(self) -> str:
+        """The definitions alone."""
+        return "\n".join(made.definition for made in self._functions.values())
+
+    def text(self) -> str:
+        """Declarations and definitions."""
+        return "".join(f"{d}\n" for d in self.declarations().values()) + self.definitions()
