@@ -1,0 +1,530 @@
+"""Expressions to polynomials and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+from typing import Any, ClassVar
+
+from ..ir import prim_expr as pe
+from ..ir.dtype import DataType
+from ..ir.node import Node
+from ..ir.op import Op
+from ..ir.prim_expr import IntImm, PrimExpr, Var
+from . import poly as P
+from .poly import DIV, MAX, MIN, ONE, OPAQUE, VAR, Atom, Poly
+
+INT32, INT64 = DataType("int32"), DataType("int64")
+INDEX_TYPES = (INT32, INT64)
+# The longest product of sums that is multiplied out.
+_EXPAND = 8
+
+
+def is_index(dtype: Any) -> bool:
+    """Whether the algebra speaks of this type: int32 and int64, which do not overflow."""
+    return dtype is INT32 or dtype is INT64
+
+
+class Pairing:
+    """A polynomial with its remainders found: rest + sum of scale * factor * (value % divisor)."""
+
+    __slots__ = ("mods", "rest")
+
+    def __init__(self, rest: Poly, mods: list[tuple[int, tuple[int, ...], Poly, Poly]]) -> None:
+        self.rest = rest
+        self.mods = mods
+
+
+class Forms:
+    """The part of the analyzer that knows atoms and polynomials. See `poly`."""
+
+    _to_poly: ClassVar[dict[type, Callable[..., Any]]] = {}
+
+    def __init__(self) -> None:
+        self._atoms: list[Atom] = []
+        self._by_key: dict[Any, Atom] = {}
+        self._by_var: dict[Var, Poly] = {}
+        self._keys: dict[int, tuple[Any, Any]] = {}
+        self._costs: dict[int, tuple[Any, int]] = {}
+        self._constants: dict[tuple[Any, int], IntImm] = {}
+        self._new_caches()
+
+    def _new_caches(self) -> None:
+        """Caches of what depends on the known bounds and constraints."""
+        self._polys: dict[int, tuple[Any, Poly]] = {}
+        self._simple: dict[int, tuple[Any, Any]] = {}
+        self._bounds: dict[Any, tuple[float, float]] = {}
+        self._proofs: dict[Any, bool] = {}
+
+    # ------------------------------------------------------------------ atoms
+
+    def _atom(self, key: Any, kind: int, dtype: Any, expr: Any, data: Any = None) -> Poly:
+        found = self._by_key.get(key)
+        if found is None:
+            found = Atom(len(self._atoms), kind, dtype, expr, data)
+            self._atoms.append(found)
+            self._by_key[key] = found
+        return {(found.number,): 1}
+
+    def _var(self, var: Var) -> Poly:
+        found = self._by_var.get(var)
+        if found is None:
+            found = self._atom(var, VAR, var.dtype, var)
+            self._by_var[var] = found
+        return found
+
+    def _opaque(self, expr: PrimExpr) -> Poly:
+        expr = self._rebuilt(expr)
+        if type(expr) is IntImm:
+            return P.constant(expr.value)
+        return self._atom(self.key(expr), OPAQUE, expr.dtype, expr)
+
+    def _rebuilt(self, expr: PrimExpr) -> PrimExpr:
+        """`expr` with its operands simplified."""
+        raise NotImplementedError
+
+    def key(self, expr: Any) -> Any:
+        """A hashable value, equal only for expressions that always have equal values."""
+        if isinstance(expr, Node):
+            found = self._keys.get(id(expr))
+            if found is None:
+                found = (expr, self._key(expr))
+                self._keys[id(expr)] = found
+            return found[1]
+        if isinstance(expr, (tuple, list)):
+            return tuple(self.key(item) for item in expr)
+        if isinstance(expr, dict):
+            return tuple((k, self.key(v)) for k, v in expr.items())
+        return expr
+
+    def _key(self, expr: Any) -> Any:
+        kind = type(expr)
+        if getattr(expr, "bound_by_identity", False):
+            return ("id", expr)
+        if kind is IntImm or kind is pe.FloatImm:
+            return (kind, expr.dtype, expr.value, str(expr.value))
+        if kind is pe.Call and not _repeatable(expr):
+            return ("id", expr)
+        if kind is pe.Let or not isinstance(expr, (PrimExpr, pe.Range)):
+            return ("id", expr)
+        if isinstance(expr, PrimExpr) and any(f.role == "def" for f in expr.__fields__):
+            return ("id", expr)
+        return (kind, *(self.key(getattr(expr, f.name)) for f in expr.__fields__))
+
+    # ------------------------------------------------------------------ expression -> polynomial
+
+    def poly(self, expr: Any) -> Poly:
+        """The canonical form of an integer scalar."""
+        kind = type(expr)
+        if kind is IntImm:
+            return P.constant(expr.value)
+        if kind is int:
+            return P.constant(expr)
+        if kind is Var or kind is pe.SizeVar:
+            return self._var(expr)
+        found = self._polys.get(id(expr))
+        if found is not None:
+            return found[1]
+        handler = self._to_poly.get(kind) if is_index(expr.dtype) else None
+        made = None
+        if handler is not None:
+            made = handler(self, expr)
+        if made is None:
+            made = self._opaque(expr)
+        self._polys[id(expr)] = (expr, made)
+        return made
+
+    def _poly_add(self, e: Any) -> Poly:
+        return P.add(self.poly(e.a), self.poly(e.b))
+
+    def _poly_sub(self, e: Any) -> Poly:
+        return P.add(self.poly(e.a), self.poly(e.b), -1)
+
+    def _poly_mul(self, e: Any) -> Poly | None:
+        a, b = self.poly(e.a), self.poly(e.b)
+        if P.terms(a) == 0 or P.terms(b) == 0 or len(a) * len(b) <= _EXPAND:
+            return P.multiply(a, b)
+        return None
+
+    def _poly_floordiv(self, e: Any) -> Poly | None:
+        return self.poly_div(self.poly(e.a), self.poly(e.b), e.dtype)
+
+    def _poly_floormod(self, e: Any) -> Poly | None:
+        a, b = self.poly(e.a), self.poly(e.b)
+        quotient = self.poly_div(a, b, e.dtype)
+        if quotient is None or len(b) * len(quotient) > _EXPAND:
+            return None
+        return P.add(a, P.multiply(b, quotient), -1)
+
+    def _poly_div(self, e: Any) -> Poly | None:
+        return self._poly_floordiv(e) if self._truncates_down(e) else None
+
+    def _poly_mod(self, e: Any) -> Poly | None:
+        return self._poly_floormod(e) if self._truncates_down(e) else None
+
+    def _truncates_down(self, e: Any) -> bool:
+        a, b = self.poly(e.a), self.poly(e.b)
+        return self.poly_bound(a)[0] >= 0 and self.poly_bound(b)[0] > 0
+
+    def _poly_cast(self, e: Any) -> Poly | None:
+        source = e.value.dtype
+        if is_index(source):
+            if e.dtype.bits >= source.bits:
+                return self.poly(e.value)
+            low, high = self.poly_bound(self.poly(e.value))
+            fits = pe.int_min(e.dtype) <= low and high <= pe.int_max(e.dtype)
+            return self.poly(e.value) if fits else None
+        return None
+
+    def _poly_min(self, e: Any) -> Poly:
+        return self.poly_extreme(MIN, self.poly(e.a), self.poly(e.b), e.dtype)
+
+    def _poly_max(self, e: Any) -> Poly:
+        return self.poly_extreme(MAX, self.poly(e.a), self.poly(e.b), e.dtype)
+
+    def poly_extreme(self, kind: int, a: Poly, b: Poly, dtype: Any) -> Poly:
+        """min(a, b) or max(a, b)."""
+        diff = P.add(a, b, -1)
+        if self.nonneg(diff, effort=1):
+            return b if kind == MIN else a
+        if self.nonneg(P.scaled(diff, -1), effort=1):
+            return a if kind == MIN else b
+        common = {m: c for m, c in a.items() if m and b.get(m) == c}
+        if common:
+            a, b = P.add(a, common, -1), P.add(b, common, -1)
+        ka, kb = P.key_of(a), P.key_of(b)
+        atom = self._atom((kind, frozenset((ka, kb))), kind, dtype, None, (a, b))
+        return P.add(common, atom) if common else atom
+
+    # ------------------------------------------------------------------ floor division
+
+    def poly_div(self, n: Poly, d: Poly, dtype: Any) -> Poly | None:
+        """floor(n / d), or None for a division by 0."""
+        c = P.constant_value(d)
+        if c is None:
+            return self._div_symbolic(n, d, dtype)
+        if c == 0:
+            return None
+        if c < 0:
+            n, c = P.scaled(n, -1), -c
+        return self._div_const(n, c, dtype)
+
+    def _div_const(self, n: Poly, c: int, dtype: Any) -> Poly:
+        if c == 1:
+            return n
+        low, high = self.poly_bound(n)
+        if low > -P_INF and high < P_INF and low // c == high // c:
+            return P.constant(low // c)
+        whole: Poly = {}
+        rest: Poly = {}
+        for m, f in n.items():
+            if f % c == 0:
+                whole[m] = f // c
+            elif m == ONE:
+                if f // c:
+                    whole[m] = f // c
+                rest[m] = f % c
+            else:
+                rest[m] = f
+        if not rest:
+            return whole
+        if any(self._atoms[a].kind == DIV for m in whole for a in m):
+            # A remainder was torn apart: keep it whole, unless it is all there is.
+            kept = self._keep_remainders(n, c, dtype)
+            if kept is not None:
+                return kept
+        return (
+            P.add(whole, self._div_rest(rest, c, dtype))
+            if whole
+            else self._div_rest(rest, c, dtype)
+        )
+
+    def _keep_remainders(self, n: Poly, c: int, dtype: Any) -> Poly | None:
+        pairing = self.paired(n)
+        torn = [m for m in pairing.mods if m[0] % c]
+        if not torn:
+            return None
+        rest_terms = [m for m, f in pairing.rest.items() if f % c]
+        if len(torn) == 1 and not rest_terms:
+            scale, factor, value, divisor = torn[0]
+            period = P.constant_value(divisor)
+            if scale == 1 and not factor and period is not None and period % c == 0:
+                return None  # (x % 32) // 8 is x // 8 - 4 * (x // 32): the parts combine
+        whole: Poly = {}
+        rest: Poly = {}
+        for m, f in pairing.rest.items():
+            if f % c == 0:
+                whole[m] = f // c
+            elif m == ONE:
+                whole = P.shift(whole, f // c)
+                rest[m] = f % c
+            else:
+                rest[m] = f
+        for scale, factor, value, divisor in pairing.mods:
+            unit = P.multiply({factor: scale}, self._remainder(value, divisor, dtype))
+            if scale % c == 0:
+                whole = P.add(whole, {m: f // c for m, f in unit.items()})
+            else:
+                rest = P.add(rest, unit)
+        return P.add(whole, self._div_rest(rest, c, dtype))
+
+    def _remainder(self, value: Poly, divisor: Poly, dtype: Any) -> Poly:
+        quotient = self.poly_div(value, divisor, dtype)
+        assert quotient is not None
+        return P.add(value, P.multiply(divisor, quotient), -1)
+
+    def _div_rest(self, rest: Poly, c: int, dtype: Any) -> Poly:
+        """floor(rest / c) where no whole multiple of c can be taken out."""
+        low, high = self.poly_bound(rest)
+        if low > -P_INF and high < P_INF and low // c == high // c:
+            return P.constant(low // c)
+        for g in sorted({gcd(c, f) for m, f in rest.items() if m} - {1}, reverse=True):
+            main = {m: f // g for m, f in rest.items() if f % g == 0 and m}
+            small = {m: f for m, f in rest.items() if f % g or not m}
+            low, high = self.poly_bound(small)
+            if low > -P_INF and high < P_INF and low // g == high // g:
+                return self._div_const(P.shift(main, int(low // g)), c // g, dtype)
+        if P.terms(rest) == 1:
+            nested = self._div_nested(rest, c, dtype)
+            if nested is not None:
+                return nested
+        return self._div_atom(rest, P.constant(c), dtype)
+
+    def _div_nested(self, rest: Poly, c: int, dtype: Any) -> Poly | None:
+        """(x // a + k) // c is (x + k * a) // (a * c)."""
+        for m, f in rest.items():
+            if f != 1 or len(m) != 1:
+                continue
+            inner = self._atoms[m[0]]
+            if inner.kind == DIV:
+                a = P.constant_value(inner.data[1])
+                if a is not None:
+                    n = P.shift(inner.data[0], rest.get(ONE, 0) * a)
+                    return self._div_const(n, a * c, dtype)
+        return None
+
+    def _div_symbolic(self, n: Poly, d: Poly, dtype: Any) -> Poly:
+        if not n:
+            return P.ZERO
+        whole: Poly = {}
+        rest = n
+        if len(d) == 1:
+            ((dm, dc),) = d.items()
+            for m, f in n.items():
+                quotient = P.divides(dm, m) if f % dc == 0 else None
+                if quotient is not None:
+                    whole[quotient] = f // dc
+            rest = P.add(n, P.multiply(whole, d), -1)
+        else:
+            lead, coefficient = next(iter(d.items()))
+            for m, f in n.items():
+                quotient = P.divides(lead, m) if f % coefficient == 0 else None
+                if quotient is not None:
+                    left = P.add(n, P.multiply({quotient: f // coefficient}, d), -1)
+                    if len(left) < len(n):
+                        whole, rest = {quotient: f // coefficient}, left
+                        break
+        if not rest:
+            return whole
+        if self.nonneg(rest) and self.nonneg(P.shift(P.add(d, rest, -1), -1)):
+            return whole
+        return P.add(whole, self._div_atom(rest, d, dtype))
+
+    def _div_atom(self, n: Poly, d: Poly, dtype: Any) -> Poly:
+        return self._atom((DIV, P.key_of(n), P.key_of(d)), DIV, dtype, None, (n, d))
+
+    # ------------------------------------------------------------------ remainders
+
+    def has_division(self, p: Poly) -> bool:
+        """Whether some term of p is a multiple of a floor division."""
+        atoms = self._atoms
+        return any(atoms[a].kind == DIV for m in p for a in m)
+
+    def paired(self, p: Poly) -> Pairing:
+        """p with terms like x - 8 * (x // 8) written as remainders."""
+        mods: list[Any] = []
+        if not self.has_division(p):
+            return Pairing(p, mods)
+        again = True
+        while again:
+            again = False
+            for m in p:
+                found = self._find_remainder(p, m)
+                if found is not None:
+                    p, mod = found
+                    mods.append(mod)
+                    again = True
+                    break
+        return Pairing(p, mods)
+
+    def _find_remainder(self, p: Poly, m: Any) -> Any:
+        f = p[m]
+        for q in m:
+            atom = self._atoms[q]
+            if atom.kind != DIV:
+                continue
+            n, d = atom.data
+            lead, lead_coef = next(iter(d.items()))
+            without = P.divides((q,), m)
+            factor = P.divides(lead, without) if without is not None else None
+            if factor is None:
+                continue
+            c = P.constant_value(d)
+            steps = [1] if c is None else self._inner_divisors(p, n, c)
+            for step in steps:
+                divisor = d if c is None else P.constant(c // step)
+                size = lead_coef if c is None else c // step
+                if f % size:
+                    continue
+                scale = -f // size
+                value = n if step == 1 else self._div_const(n, step, atom.dtype)
+                left = P.add(p, P.multiply({factor: scale}, value), -1)
+                left = P.add(left, P.multiply({times_atom(factor, q): scale}, divisor))
+                if self._worth(p, left, value, factor, scale):
+                    return left, (scale, factor, value, divisor)
+        return None
+
+    def _inner_divisors(self, p: Poly, n: Poly, c: int) -> list[int]:
+        """Numbers s below c for which n // s occurs in p: then n // s % (c // s) may."""
+        steps = [1]
+        for m in p:
+            for a in m:
+                atom = self._atoms[a]
+                if atom.kind == DIV:
+                    s = P.constant_value(atom.data[1])
+                    if s is not None and 1 < s < c and c % s == 0 and s not in steps:
+                        steps.append(s)
+        return sorted(steps, reverse=True)
+
+    def _worth(self, p: Poly, left: Poly, value: Poly, factor: Any, scale: int) -> bool:
+        if P.terms(left) + 1 > P.terms(p):
+            return False
+        for m, f in value.items():
+            mono = P.times(m, factor)
+            if m and abs(left.get(mono, 0)) > abs(p.get(mono, 0)):
+                return False
+            if m and mono in p and (p[mono] > 0) != (scale * f > 0):
+                return False
+        return True
+
+    # ------------------------------------------------------------------ polynomial -> expression
+
+    def build(self, p: Poly, dtype: Any) -> PrimExpr:
+        """The expression of a polynomial. Raises ValueError when a literal does not fit."""
+        pairing = self.paired(p)
+        plus: list[PrimExpr] = []
+        minus: list[PrimExpr] = []
+        for m, f in pairing.rest.items():
+            if m:
+                self._term(plus, minus, f, self._product(m, dtype), dtype)
+        for scale, factor, value, divisor in pairing.mods:
+            mod = pe.FloorMod._make(self.build(value, dtype), self.build(divisor, dtype))
+            if factor:
+                mod = pe.Mul._make(self._product(factor, dtype), mod)
+            self._term(plus, minus, scale, mod, dtype)
+        offset = pairing.rest.get(ONE, 0)
+        if not plus:
+            total: PrimExpr = self.number(offset, dtype)
+            if not minus:
+                return total
+            if offset == 0 and not plus:
+                # -x - y: TVM's spelling of a negation is x * -1
+                first = minus.pop(0)
+                total = self._negated(first, dtype)
+        else:
+            total = plus[0]
+            for item in plus[1:]:
+                total = pe.Add._make(total, item)
+        for item in minus:
+            total = pe.Sub._make(total, item)
+        if plus and offset:
+            kind = pe.Add if offset > 0 else pe.Sub
+            total = kind._make(total, self.number(abs(offset), dtype))
+        return total
+
+    def _negated(self, item: PrimExpr, dtype: Any) -> PrimExpr:
+        if type(item) is pe.Mul and type(item.b) is IntImm:
+            return pe.Mul._make(item.a, self.number(-item.b.value, dtype))
+        return pe.Mul._make(item, self.number(-1, dtype))
+
+    def number(self, value: int, dtype: Any) -> IntImm:
+        """A literal; one object for each value."""
+        found = self._constants.get((dtype, value))
+        if found is None:
+            found = IntImm(dtype, int(value))
+            self._constants[dtype, value] = found
+        return found
+
+    def _term(self, plus: list[Any], minus: list[Any], f: int, item: Any, dtype: Any) -> None:
+        size = abs(f)
+        if size != 1:
+            item = pe.Mul._make(item, self.number(size, dtype))
+        (plus if f > 0 else minus).append(item)
+
+    def _product(self, m: Any, dtype: Any) -> PrimExpr:
+        made = self.atom_expr(self._atoms[m[0]], dtype)
+        for a in m[1:]:
+            made = pe.Mul._make(made, self.atom_expr(self._atoms[a], dtype))
+        return made
+
+    def atom_expr(self, atom: Atom, dtype: Any) -> PrimExpr:
+        """The expression of an atom, cast to `dtype` where it is of another type."""
+        if atom.expr is None:
+            a, b = (self.build(part, atom.dtype) for part in atom.data)
+            kind = {DIV: pe.FloorDiv, MIN: pe.Min, MAX: pe.Max}[atom.kind]
+            atom.expr = kind._make(a, b)
+        expr = atom.expr
+        return expr if expr.dtype is dtype else pe.Cast._make(dtype, expr)
+
+    # ------------------------------------------------------------------ cost
+
+    def cost(self, expr: Any) -> int:
+        """How much an expression takes to compute; what decides between equal forms."""
+        if type(expr) in _FREE:
+            return 0
+        found = self._costs.get(id(expr))
+        if found is None:
+            total = _COST.get(type(expr), 2)
+            for child in expr.children():
+                total += self.cost(child)
+            found = (expr, total)
+            self._costs[id(expr)] = found
+        return found[1]
+
+    # Filled by the other parts of the analyzer.
+
+    def poly_bound(self, p: Poly) -> tuple[float, float]:
+        """Least and greatest value of p."""
+        raise NotImplementedError
+
+    def nonneg(self, p: Poly, effort: int = 3) -> bool:
+        """Whether p is proven to be >= 0."""
+        raise NotImplementedError
+
+
+def times_atom(m: Any, a: int) -> Any:
+    """The monomial m times one atom."""
+    return P.times(m, (a,))
+
+
+def _repeatable(call: Any) -> bool:
+    """Whether a second evaluation gives the same value."""
+    return isinstance(call.op, Op) and call.op.get_attr("effect", "opaque") in ("pure", "read")
+
+
+P_INF = float("inf")
+_FREE = (Var, pe.SizeVar, IntImm, pe.FloatImm, pe.StringImm)
+_COST = {pe.FloorDiv: 5, pe.FloorMod: 5, pe.Div: 5, pe.Mod: 5, pe.Cast: 1, pe.Broadcast: 1}
+_COST |= dict.fromkeys((pe.Add, pe.Sub, pe.Mul, pe.Min, pe.Max), 2)
+Forms._to_poly = {
+    pe.Add: Forms._poly_add,
+    pe.Sub: Forms._poly_sub,
+    pe.Mul: Forms._poly_mul,
+    pe.FloorDiv: Forms._poly_floordiv,
+    pe.FloorMod: Forms._poly_floormod,
+    pe.Div: Forms._poly_div,
+    pe.Mod: Forms._poly_mod,
+    pe.Cast: Forms._poly_cast,
+    pe.Min: Forms._poly_min,
+    pe.Max: Forms._poly_max,
+}

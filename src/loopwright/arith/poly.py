@@ -1,0 +1,115 @@
+"""Integer polynomials over atoms: the canonical form behind the simplifier.
+
+A polynomial is a dict from monomial to coefficient; a monomial is a sorted tuple of atom numbers,
+the empty one is the constant. Coefficients are Python integers and never 0. Dicts are not changed
+after they are made, so they can be shared and cached.
+
+An atom is what the algebra does not look into: a variable, a floor division (numerator and divisor
+are polynomials), a minimum or maximum, or an opaque expression. There is no atom for `a % b`: it is
+`a - b * (a // b)`, so `x // 8 * 8 + x % 8` is `x` by itself; printing finds the remainders again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Monomial = tuple[int, ...]
+Poly = dict[Monomial, int]
+
+ONE: Monomial = ()
+ZERO: Poly = {}
+VAR, DIV, MIN, MAX, OPAQUE = range(5)
+
+
+class Atom:
+    """One unknown. `data` is (numerator, divisor) of a division, (a, b) of a min or max."""
+
+    __slots__ = ("data", "dtype", "expr", "kind", "number")
+
+    def __init__(self, number: int, kind: int, dtype: Any, expr: Any, data: Any) -> None:
+        self.number = number
+        self.kind = kind
+        self.dtype = dtype
+        self.expr = expr
+        self.data = data
+
+
+def key_of(p: Poly) -> frozenset[tuple[Monomial, int]]:
+    """A hashable value equal for equal polynomials."""
+    return frozenset(p.items())
+
+
+def constant(value: int) -> Poly:
+    """The polynomial of one number."""
+    return {ONE: value} if value else ZERO
+
+
+def constant_value(p: Poly) -> int | None:
+    """The number that `p` is, or None."""
+    if not p:
+        return 0
+    return p[ONE] if len(p) == 1 and ONE in p else None
+
+
+def add(a: Poly, b: Poly, scale: int = 1) -> Poly:
+    """a + scale * b"""
+    if not b or not scale:
+        return a
+    out = dict(a)
+    for m, c in b.items():
+        value = out.get(m, 0) + scale * c
+        if value:
+            out[m] = value
+        else:
+            del out[m]
+    return out
+
+
+def shift(p: Poly, value: int) -> Poly:
+    """p + value"""
+    return add(p, {ONE: value}) if value else p
+
+
+def scaled(p: Poly, factor: int) -> Poly:
+    """p * factor"""
+    if factor == 1:
+        return p
+    return {m: c * factor for m, c in p.items()} if factor else ZERO
+
+
+def times(m: Monomial, n: Monomial) -> Monomial:
+    """The product of two monomials."""
+    if not m:
+        return n
+    return tuple(sorted(m + n)) if n else m
+
+
+def multiply(a: Poly, b: Poly) -> Poly:
+    """a * b"""
+    out: Poly = {}
+    for m, c in a.items():
+        for n, d in b.items():
+            mn = times(m, n)
+            value = out.get(mn, 0) + c * d
+            if value:
+                out[mn] = value
+            else:
+                del out[mn]
+    return out
+
+
+def divides(m: Monomial, n: Monomial) -> Monomial | None:
+    """n / m, or None where m is no factor of n."""
+    if not m:
+        return n
+    rest = list(n)
+    for a in m:
+        if a not in rest:
+            return None
+        rest.remove(a)
+    return tuple(rest)
+
+
+def terms(p: Poly) -> int:
+    """Number of terms apart from the constant."""
+    return len(p) - (ONE in p)
