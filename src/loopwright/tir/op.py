@@ -306,7 +306,7 @@ for _name in _ROUNDING:
     globals()[_name] = _make_unary(_name, _rounding)
 
 
-def abs(x: Any, span: Any = None) -> PrimExpr:  # noqa: A001  (TVM's name)
+def abs(x: Any, span: Any = None) -> PrimExpr:
     """Absolute value."""
     x = convert(x)
     if isinstance(x, (IntImm, FloatImm)):
@@ -358,7 +358,7 @@ def power(x: Any, y: Any, span: Any = None) -> PrimExpr:
     return _binary("pow", x, y, span)
 
 
-def pow(x: Any, y: Any, span: Any = None) -> PrimExpr:  # noqa: A001  (TVM's name)
+def pow(x: Any, y: Any, span: Any = None) -> PrimExpr:
     """x to the power y."""
     return _binary("pow", x, y, span)
 
@@ -439,7 +439,7 @@ def if_then_else(cond: Any, t: Any, f: Any, span: Any = None) -> PrimExpr:
     return call_intrin(t.dtype, "tir.if_then_else", cond, t, f, span=span)
 
 
-def any(*args: Any, span: Any = None) -> PrimExpr:  # noqa: A001  (TVM's name)
+def any(*args: Any, span: Any = None) -> PrimExpr:
     """Or of all arguments."""
     result = convert(args[0])
     for arg in args[1:]:
@@ -447,7 +447,7 @@ def any(*args: Any, span: Any = None) -> PrimExpr:  # noqa: A001  (TVM's name)
     return result
 
 
-def all(*args: Any, span: Any = None) -> PrimExpr:  # noqa: A001  (TVM's name)
+def all(*args: Any, span: Any = None) -> PrimExpr:
     """And of all arguments."""
     result = convert(args[0])
     for arg in args[1:]:

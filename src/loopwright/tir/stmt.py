@@ -105,7 +105,7 @@ class For(Stmt):
     def __init__(
         self,
         loop_var: Var,
-        min: Any,  # noqa: A002  (TVM's parameter name)
+        min: Any,
         extent: Any,
         kind: int | ForKind,
         body: Stmt,

@@ -1,0 +1,278 @@
+"""The builders of tensor expressions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..base.errors import explain
+from ..ir.dtype import DataType
+from ..ir.functor import rewrite
+from ..ir.prim_expr import IterVar, PrimExpr, Range, SizeVar, Var
+from ..ir.prim_op import const as _const
+from ..ir.prim_op import convert
+from ..tir.buffer import Buffer, decl_buffer
+from ..tir.function import PrimFunc
+from ..tir.stmt import Block, BlockRealize, Evaluate, Stmt
+from ..tir.stmt_functor import substitute_buffers
+from .tag import current_tag
+from .tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor, TensorSlice
+
+
+def _dims(shape: Any) -> tuple[PrimExpr, ...]:
+    if isinstance(shape, (int, PrimExpr)):
+        shape = (shape,)
+    values = getattr(shape, "values", shape)  # a relax ShapeExpr
+    return tuple(convert(extent) for extent in values)
+
+
+def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Tensor:
+    """A tensor given from outside; dtype defaults to float32."""
+    kind = "float32" if dtype is None else dtype
+    return PlaceholderOp(name, _dims(shape), kind).output(0)
+
+
+def compute(
+    shape: Any,
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    tag: str = "",
+    attrs: dict[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> Any:
+    """A tensor whose element at (i, j, ...) is `fcompute(i, j, ...)`.
+
+    Axes take the names of the function's parameters; those of `*args` are called i0, i1, ... or
+    `varargs_names`. A function that returns several values gives a tuple of tensors. Raises
+    ValueError when the function does not take one index for each dimension.
+    """
+    dims = _dims(shape)
+    names = _axis_names(fcompute, len(dims), varargs_names)
+    axis = [
+        IterVar(Range.from_min_extent(_const(0, extent.dtype), extent), Var(n, extent.dtype), 0)
+        for n, extent in zip(names, dims, strict=True)
+    ]
+    body = fcompute(*(a.var for a in axis))
+    several = isinstance(body, (tuple, list))
+    parts = [_element(name, part) for part in (body if several else [body])]
+    op = ComputeOp(name, current_tag(tag), attrs, axis, parts)
+    return tuple(op.output(n) for n in range(op.num_outputs)) if several else op.output(0)
+
+
+def _element(name: str, value: Any) -> PrimExpr:
+    if isinstance(value, Tensor) and value.ndim == 0:
+        return value()
+    made = value.asobject() if isinstance(value, TensorSlice) else convert(value)
+    if not isinstance(made, PrimExpr):
+        what = f"compute {name}: the function gives an element's value"
+        raise TypeError(explain(what, got=type(value).__name__, instead="index the tensor"))
+    return made
+
+
+def _axis_names(fn: Callable[..., Any], ndim: int, varargs: Sequence[str] | None) -> list[str]:
+    code = getattr(fn, "__code__", None)
+    if code is not None and not inspect.ismethod(fn):
+        names = list(code.co_varnames[: code.co_argcount])
+        optional = len(fn.__defaults__ or ())  # type: ignore[attr-defined]
+        rest = bool(code.co_flags & inspect.CO_VARARGS)
+    else:
+        names, optional, rest = _from_signature(fn)
+    if ndim < len(names) and ndim >= len(names) - optional:
+        names = names[:ndim]
+    extra = ndim - len(names)
+    if extra < 0 or (extra > 0 and not rest):
+        what = f"fcompute do not match dimension, ndim={ndim}"
+        got = f"a function of {len(names)} indices"
+        raise ValueError(explain(what, got=got, instead="take one index for each dimension"))
+    if rest and varargs is not None:
+        if len(varargs) != extra:
+            what = f"varargs_names names {len(varargs)} axes"
+            raise RuntimeError(explain(what, got=f"{extra} axes to name"))
+        return names + list(varargs)
+    return names + [f"i{n}" for n in range(extra)]
+
+
+def _from_signature(fn: Callable[..., Any]) -> tuple[list[str], int, bool]:
+    names, optional, rest = [], 0, False
+    for p in inspect.signature(fn).parameters.values():
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+            names.append(p.name)
+            optional += p.default is not p.empty
+        rest = rest or p.kind is p.VAR_POSITIONAL
+    return names, optional, rest
+
+
+def extern(
+    shape: Any,
+    inputs: Sequence[Tensor],
+    fcompute: Callable[..., Any],
+    name: str = "extern",
+    dtype: Any = None,
+    in_buffers: Any = None,
+    out_buffers: Any = None,
+    tag: str = "",
+    attrs: dict[str, Any] | None = None,
+) -> Any:
+    """Tensors made by statements: `fcompute(ins, outs)` gets buffers of the inputs and results
+    and returns a statement (or an expression to evaluate, or a PrimFunc over ins and outs).
+
+    shape: one shape, or a list of shapes for several results (then a list of tensors comes back).
+    """
+    shapes, single = _extern_shapes(shape)
+    if not inputs and dtype is None and out_buffers is None:
+        what = f"extern {name} has no input to take its dtype from"
+        raise ValueError(explain(what, instead="pass dtype="))
+    sources = [_input_tensor(name, t) for t in inputs]
+    in_bufs = _buffer_list(in_buffers)
+    if in_bufs is None:
+        in_bufs = [_view_of(t.shape, t.dtype, t.op.name) for t in sources]
+    elif len(in_bufs) != len(sources):
+        what = f"extern {name} needs one of in_buffers for each input"
+        raise RuntimeError(explain(what, got=f"{len(in_bufs)} for {len(sources)}"))
+    out_bufs = _buffer_list(out_buffers)
+    if out_bufs is None:
+        kinds = _extern_dtypes(name, dtype, sources, len(shapes))
+        pairs = zip(shapes, kinds, strict=True)
+        out_bufs = [_view_of(dims, kind, name) for dims, kind in pairs]
+    body = _as_stmt(fcompute(in_bufs, out_bufs), (*in_bufs, *out_bufs))
+    op = ExternOp(name, current_tag(tag), attrs, sources, in_bufs, out_bufs, body)
+    made = [op.output(n) for n in range(op.num_outputs)]
+    return made[0] if single else made
+
+
+def _extern_shapes(shape: Any) -> tuple[list[tuple[PrimExpr, ...]], bool]:
+    if isinstance(shape, (int, PrimExpr)):
+        return [_dims(shape)], True
+    items = list(getattr(shape, "values", shape))
+    if not items or isinstance(items[0], (int, PrimExpr)) or not hasattr(items[0], "__len__"):
+        return [_dims(items)], True
+    return [_dims(s) for s in items], len(items) == 1
+
+
+def _input_tensor(name: str, value: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise ValueError(explain(f"extern {name} reads tensors", got=type(value).__name__))
+    return value
+
+
+def _buffer_list(buffers: Any) -> list[Buffer] | None:
+    if buffers is None:
+        return None
+    return [buffers] if isinstance(buffers, Buffer) else list(buffers)
+
+
+def _view_of(shape: Any, dtype: Any, name: str) -> Buffer:
+    offset = Var("elem_offset", "int32")
+    return decl_buffer(shape, dtype, name, elem_offset=offset, offset_factor=1)
+
+
+def _extern_dtypes(name: str, dtype: Any, inputs: list[Tensor], count: int) -> list[Any]:
+    if dtype is None:
+        kinds = {t.dtype for t in inputs}
+        if len(kinds) != 1:
+            what = f"extern {name}: the inputs differ in dtype"
+            raise ValueError(explain(what, got=", ".join(sorted(kinds)), instead="pass dtype="))
+        return list(kinds) * count
+    return [dtype] * count if isinstance(dtype, str) else list(dtype)
+
+
+def _as_stmt(made: Any, buffers: tuple[Buffer, ...]) -> Stmt:
+    if isinstance(made, PrimFunc):
+        body = made.body
+        if isinstance(body, BlockRealize) and not body.block.iter_vars:
+            inner: Block = body.block
+            if not (inner.alloc_buffers or inner.match_buffers or inner.init):
+                body = inner.body
+        return substitute_buffers(body, dict(zip(made.buffers, buffers, strict=True)))
+    return made if isinstance(made, Stmt) else Evaluate(made)
+
+
+def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any) -> Any:
+    """Tensors made by a PrimFunc, whose last buffers are the results.
+
+    Its symbolic shapes are taken from the input tensors. The body is used as it is, blocks
+    included.
+    """
+    buffers = primfunc.buffers
+    ins, outs = buffers[: len(input_tensors)], buffers[len(input_tensors) :]
+    dims: dict[Var, PrimExpr] = {}
+    for tensor, view in zip(input_tensors, ins, strict=True):
+        for given, declared in zip(tensor.shape, view.shape, strict=True):
+            if isinstance(declared, Var):
+                dims.setdefault(declared, given)
+    shapes = [[rewrite(e, {Var: dims.get}) for e in b.shape] for b in outs]
+
+    def place(in_bufs: list[Buffer], out_bufs: list[Buffer]) -> Stmt:
+        body = substitute_buffers(
+            primfunc.body, dict(zip(buffers, in_bufs + out_bufs, strict=True))
+        )
+        return rewrite(body, {Var: dims.get})
+
+    kwargs.setdefault("name", str(primfunc.attrs.get("global_symbol", "extern_primfunc")))
+    kwargs.setdefault("dtype", [str(b.dtype) for b in outs])
+    kinds = kwargs["dtype"]
+    in_bufs = [decl_buffer(t.shape, t.dtype, t.op.name) for t in input_tensors]
+    out_bufs = [
+        decl_buffer(s, k, kwargs["name"] if len(outs) == 1 else b.name)
+        for s, k, b in zip(shapes, kinds, outs, strict=True)
+    ]
+    made = extern(shapes, input_tensors, place, in_buffers=in_bufs, out_buffers=out_bufs, **kwargs)
+    return made
+
+
+def var(name: str = "tindex", dtype: Any = "int32", span: Any = None) -> Var:
+    """A scalar variable."""
+    return Var(name, dtype, span)
+
+
+def size_var(name: str = "size", dtype: Any = "int32", span: Any = None) -> SizeVar:
+    """A variable that is never negative."""
+    return SizeVar(name, dtype, span)
+
+
+def const(value: Any, dtype: Any = "int32", span: Any = None) -> PrimExpr:
+    """A literal."""
+    return _const(value, dtype, span)
+
+
+def _axis_range(dom: Any) -> Range:
+    if isinstance(dom, Range):
+        return dom
+    if isinstance(dom, (tuple, list)):
+        if len(dom) != 2:
+            what = "an axis goes over (begin, end)"
+            raise TypeError(explain(what, got=repr(dom), instead="te.reduce_axis((0, n))"))
+        return Range(*dom)
+    return Range(dom)
+
+
+def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Any = None) -> IterVar:
+    """An axis to reduce over: `dom` is (begin, end)."""
+    domain = _axis_range(dom)
+    made = Var(name, domain.extent.dtype)
+    return IterVar(domain, made, IterVar.CommReduce, thread_tag, span)
+
+
+def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None) -> IterVar:
+    """An axis over the threads named by `tag` ("threadIdx.x")."""
+    if isinstance(dom, str):
+        dom, tag = None, dom
+    if not tag:
+        raise ValueError(explain("a thread axis needs a tag", instead='pass "threadIdx.x"'))
+    domain = None if dom is None else _axis_range(dom)
+    kind = DataType("int32") if domain is None else domain.extent.dtype
+    return IterVar(domain, Var(name or tag, kind), IterVar.ThreadIndex, tag, span)
+
+
+__all__ = [
+    "compute",
+    "const",
+    "extern",
+    "extern_primfunc",
+    "placeholder",
+    "reduce_axis",
+    "size_var",
+    "thread_axis",
+    "var",
+]

@@ -1,0 +1,381 @@
+"""Tensors and the operations that make them.
+
+A tensor is described by its operation: a placeholder, a compute (one expression per element), or
+an extern (statements). Tensors and operations stand for themselves (compared by identity) and
+have no node fields: going through an expression stops at the tensors it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from ..base.errors import explain
+from ..ir.dtype import DataType
+from ..ir.functor import pre_order_visit
+from ..ir.node import Node
+from ..ir.prim_expr import IterVar, PrimExpr
+from ..ir.prim_op import convert
+from ..tir.buffer import Buffer, DataProducer
+from ..tir.expr import ProducerLoad, Reduce
+from ..tir.stmt import Stmt
+
+
+class Operators:
+    """Python operators on tensors and partial slices; `ops/` fills the table `_build`
+    (add, subtract, multiply, divide, floor_divide, mod, power, negative, equal, ...)."""
+
+    __slots__ = ()
+    _build: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+    def _binary(self, name: str, a: Any, b: Any) -> Any:
+        build = Operators._build.get(name)
+        if build is None:
+            what = f"whole tensors have no operator {name} here"
+            raise TypeError(explain(what, instead="use te.compute on elements, or import topi"))
+        return build(a, b)
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._binary("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._binary("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary("divide", other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._binary("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._binary("floor_divide", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._binary("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._binary("mod", other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return self._binary("power", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._binary("power", other, self)
+
+    def __neg__(self) -> Any:
+        return self._binary("multiply", self, -1)
+
+    def __lshift__(self, other: Any) -> Any:
+        return self._binary("left_shift", self, other)
+
+    def __rshift__(self, other: Any) -> Any:
+        return self._binary("right_shift", self, other)
+
+    def __and__(self, other: Any) -> Any:
+        return self._binary("bitwise_and", self, other)
+
+    def __or__(self, other: Any) -> Any:
+        return self._binary("bitwise_or", self, other)
+
+    def __xor__(self, other: Any) -> Any:
+        return self._binary("bitwise_xor", self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._binary("less", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._binary("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._binary("greater", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._binary("greater_equal", self, other)
+
+
+class TensorSlice:
+    """`A[i]` of a tensor of higher rank: waits for the other indices, `A[i][j]`."""
+
+    __slots__ = ("indices", "tensor")
+
+    def __init__(self, tensor: Tensor, indices: Any) -> None:
+        self.tensor = tensor
+        self.indices = tuple(indices)
+
+    def __getitem__(self, indices: Any) -> Any:
+        more = indices if isinstance(indices, tuple) else (indices,)
+        return self.tensor[(*self.indices, *more)]
+
+    def asobject(self) -> PrimExpr:
+        """The element that the indices name."""
+        return self.tensor(*self.indices)
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of an element."""
+        return self.tensor.dtype
+
+
+class Tensor(DataProducer, Operators):  # type: ignore[misc]
+    """Output `value_index` of an operation: `shape`, `dtype`, and `op` that makes it.
+
+    `A[i, j]` and `A(i, j)` read an element; `A[i]` of a matrix is a slice to index further.
+    """
+
+    __slots__ = ("_dtype", "_op", "_shape", "_value_index")
+    bound_by_identity: ClassVar[bool] = True
+
+    def __init__(self, shape: Any, dtype: Any, op: Operation, value_index: int = 0) -> None:
+        self._shape = tuple(convert(s) for s in shape)
+        self._dtype = DataType(dtype)
+        self._op = op
+        self._value_index = value_index
+        self.span = None
+
+    @property
+    def shape(self) -> tuple[PrimExpr, ...]:
+        """The extents of the axes."""
+        return self._shape
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of an element."""
+        return self._dtype
+
+    @property
+    def op(self) -> Operation:
+        """The operation that makes this tensor."""
+        return self._op
+
+    @property
+    def value_index(self) -> int:
+        """Which output of `op` this is."""
+        return self._value_index
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._shape)
+
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        """The operation's axes."""
+        return self.op.axis
+
+    @property
+    def name(self) -> str:
+        """The operation's name; of several outputs, with `_v` and the number."""
+        return self.op.name if self.op.num_outputs == 1 else f"{self.op.name}_v{self.value_index}"
+
+    def __call__(self, *indices: Any) -> PrimExpr:
+        if len(indices) != len(self._shape):
+            what = f"tensor {self.name} has {len(self._shape)} dimensions"
+            hint = "index every axis"
+            raise ValueError(explain(what, got=f"{len(indices)} indices", instead=hint))
+        return ProducerLoad(self, indices)
+
+    def __getitem__(self, indices: Any) -> Any:
+        points = indices if isinstance(indices, tuple) else (indices,)
+        if len(points) < len(self._shape):
+            return TensorSlice(self, points)
+        return self(*points)
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(explain("a tensor is not a sequence", instead="use te.compute"))
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+    def __repr__(self) -> str:
+        dims = ", ".join(str(s) for s in self._shape)
+        return f"Tensor(shape=[{dims}], op.name={self.op.name})"
+
+    __str__ = __repr__
+
+
+class Operation(Node):
+    """Root of operations. `name`, `tag` and `attrs` describe it; `output(i)` is a result."""
+
+    __slots__ = ("_outputs", "attrs", "name", "tag")
+    bound_by_identity: ClassVar[bool] = True
+
+    def __init__(self, name: str, tag: str = "", attrs: dict[str, Any] | None = None) -> None:
+        self.name = name
+        self.tag = tag
+        self.attrs = dict(attrs or {})
+        self.span = None
+        self._outputs: tuple[Tensor, ...] = ()
+
+    def output(self, index: int) -> Tensor:
+        """Result number `index`."""
+        return self._outputs[index]
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of results."""
+        return len(self._outputs)
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors it reads, in order of first use."""
+        return ()
+
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        """Axes over the elements of its results."""
+        return ()
+
+    @property
+    def reduce_axis(self) -> tuple[IterVar, ...]:
+        """Axes of its reduction."""
+        return ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
+
+    __str__ = __repr__
+
+
+class PlaceholderOp(Operation):
+    """A tensor given from outside."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, shape: Any, dtype: Any) -> None:
+        super().__init__(name)
+        self._outputs = (Tensor(shape, dtype, self),)
+
+    @property
+    def shape(self) -> tuple[PrimExpr, ...]:
+        """The extents of the axes."""
+        return self.output(0).shape
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of an element."""
+        return self.output(0).dtype
+
+
+class BaseComputeOp(Operation):
+    """Root of operations with one expression per element."""
+
+    __slots__ = ()
+
+
+class ComputeOp(BaseComputeOp):
+    """Each element at `axis` is `body[n]`, one expression for each result.
+
+    Raises ValueError when a reduction is not the whole body.
+    """
+
+    __slots__ = ("_axis", "body")
+
+    def __init__(self, name: str, tag: str, attrs: Any, axis: Any, body: Any) -> None:
+        super().__init__(name, tag, attrs)
+        self._axis: tuple[IterVar, ...] = tuple(axis)
+        self.body: tuple[PrimExpr, ...] = tuple(body)
+        _check_reductions(name, self.body)
+        dims = [a.dom.extent for a in self._axis]
+        made = [Tensor(dims, e.dtype, self, n) for n, e in enumerate(self.body)]
+        self._outputs = tuple(made)
+
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        return self._axis
+
+    @property
+    def reduce_axis(self) -> tuple[IterVar, ...]:
+        return self.body[0].axis if isinstance(self.body[0], Reduce) else ()
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        found: dict[Tensor, None] = {}
+
+        def visit(node: Any) -> None:
+            if isinstance(node, ProducerLoad):
+                found.setdefault(node.producer)  # type: ignore[arg-type]
+
+        for expr in self.body:
+            pre_order_visit(expr, visit)
+        return tuple(found)
+
+
+def _check_reductions(name: str, body: tuple[PrimExpr, ...]) -> None:
+    first = body[0]
+    whole = isinstance(first, Reduce)
+    for n, expr in enumerate(body):
+        if whole:
+            fits = (
+                isinstance(expr, Reduce)
+                and expr.combiner is first.combiner
+                and expr.source is first.source
+                and expr.value_index == n
+            )
+            if not fits:
+                what = f"compute {name}: all results come from one reduction, or none does"
+                raise ValueError(explain(what, got=type(expr).__name__))
+        inner = expr.source if isinstance(expr, Reduce) else (expr,)
+        for part in inner:
+            pre_order_visit(part, lambda node: _refuse_reduce(name, node))
+
+
+def _refuse_reduce(name: str, node: Any) -> None:
+    if isinstance(node, Reduce):
+        what = f"Reductions are only allowed at the top level of compute (here: {name})"
+        hint = "make another tensor of the reduction, then compute with it"
+        raise ValueError(explain(what, got="a reduction inside an expression", instead=hint))
+
+
+class ExternOp(Operation):
+    """Results made by statements that see the inputs and outputs as buffers."""
+
+    __slots__ = ("body", "input_placeholders", "inputs", "output_placeholders")
+
+    def __init__(
+        self,
+        name: str,
+        tag: str,
+        attrs: Any,
+        inputs: Any,
+        input_placeholders: Any,
+        output_placeholders: Any,
+        body: Stmt,
+    ) -> None:
+        super().__init__(name, tag, attrs)
+        self.inputs: tuple[Tensor, ...] = tuple(inputs)
+        self.input_placeholders: tuple[Buffer, ...] = tuple(input_placeholders)
+        self.output_placeholders: tuple[Buffer, ...] = tuple(output_placeholders)
+        self.body = body
+        made = [Tensor(b.shape, b.dtype, self, n) for n, b in enumerate(self.output_placeholders)]
+        self._outputs = tuple(made)
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        return self.inputs
+
+
+__all__ = [
+    "BaseComputeOp",
+    "ComputeOp",
+    "ExternOp",
+    "Operation",
+    "Operators",
+    "PlaceholderOp",
+    "Tensor",
+    "TensorSlice",
+]

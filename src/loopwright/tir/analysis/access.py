@@ -1,0 +1,221 @@
+"""What a block reads and writes: one box for each buffer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.functor import Visitor
+from ...ir.op import Op
+from ...ir.prim_expr import Call, IntImm, Let, Max, Min, PrimExpr, Range, Var
+from ...ir.prim_op import add, const, maximum, minimum, subtract
+from ..buffer import Buffer, BufferRegion
+from ..expr import BufferLoad
+from ..stmt import Block, BlockRealize, BufferStore, For, IfThenElse, LetStmt
+from ..stmt_functor import substitute
+from .bounds import Bound, bounds_of, difference
+
+Box = list[Bound]  # (least, greatest) of each dimension; None where nothing is known
+
+
+class _Accesses(Visitor):
+    """Collects the boxes in order of first access; inner loops are taken as a whole."""
+
+    def __init__(self, buffer_var_map: dict[Var, Buffer]) -> None:
+        self.pointers = dict(buffer_var_map)
+        self.loops: dict[Var, Bound] = {}
+        self.lets: dict[Var, PrimExpr] = {}
+        self.matched: dict[Buffer, BufferRegion] = {}
+        self.reads: dict[Buffer, list[Box]] = {}
+        self.writes: dict[Buffer, list[Box]] = {}
+        self.opaque: dict[Buffer, list[Box]] = {}
+
+    def enter(self, block: Block) -> None:
+        """Go through the block whose accesses are asked."""
+        for buffer in block.alloc_buffers:
+            self.pointers[buffer.data] = buffer
+        for match in block.match_buffers:
+            self.matched[match.buffer] = match.source
+            self.pointers[match.buffer.data] = match.buffer
+        if block.init is not None:
+            self.visit(block.init)
+        self.visit(block.body)
+
+    def note(self, table: dict[Buffer, list[Box]], buffer: Buffer, box: Box) -> None:
+        source = self.matched.get(buffer)
+        if source is not None:
+            buffer, box = source.buffer, _inside(source, box, len(buffer.shape))
+        table.setdefault(buffer, []).append(box)
+
+    def box(self, indices: tuple[Any, ...]) -> Box:
+        if self.lets:
+            indices = tuple(substitute(i, self.lets) for i in indices)
+        return [bounds_of(i, self.loops) for i in indices]
+
+    def region(self, region: BufferRegion, values: dict[Var, PrimExpr]) -> Box:
+        made: Box = []
+        for r in region.region:
+            low, size = substitute(r.min, values), substitute(r.extent, values)
+            first = bounds_of(low, self.loops)
+            last = bounds_of(subtract(add(low, size), 1), self.loops)
+            made.append(None if first is None or last is None else (first[0], last[1]))
+        return made
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self.note(self.reads, node.buffer, self.box(node.indices))
+        self.visit(node.indices)
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        self.note(self.writes, node.buffer, self.box(node.indices))
+        self.visit(node.value)
+        self.visit(node.indices)
+
+    def visit_Var(self, node: Var) -> None:
+        buffer = self.pointers.get(node)
+        if buffer is not None:
+            self.note(self.opaque, buffer, [None] * len(buffer.shape))
+
+    def visit_For(self, node: For) -> None:
+        self.visit(node.min)
+        self.visit(node.extent)
+        low = bounds_of(node.min, self.loops)
+        high = bounds_of(subtract(add(node.min, node.extent), 1), self.loops)
+        known = low is not None and high is not None
+        self.loops[node.loop_var] = (low[0], high[1]) if known else None  # type: ignore[index]
+        self.visit(node.body)
+        del self.loops[node.loop_var]
+
+    def visit_IfThenElse(self, node: IfThenElse) -> None:
+        self.visit(node.condition)
+        self.visit(node.then_case)
+        if node.else_case is not None:
+            self.visit(node.else_case)
+
+    def visit_LetStmt(self, node: LetStmt) -> None:
+        self.visit(node.value)
+        self.lets[node.var] = substitute(node.value, self.lets)
+        self.visit(node.body)
+        del self.lets[node.var]
+
+    def visit_Let(self, node: Let) -> None:
+        self.visit(node.value)
+        self.lets[node.var] = substitute(node.value, self.lets)
+        self.visit(node.body)
+        del self.lets[node.var]
+
+    def visit_Call(self, node: Call) -> None:
+        if isinstance(node.op, Op) and node.op.name == "tir.tvm_access_ptr":
+            self.access_pointer(node)
+        else:
+            self.visit(node.args)
+
+    def access_pointer(self, node: Call) -> None:
+        """A pointer with a mask: the whole buffer is read, written, or both."""
+        data, offset, extent, mask = node.args[1:5]
+        self.visit(offset)
+        self.visit(extent)
+        buffer = self.pointers.get(data)
+        if buffer is None:
+            return
+        box: Box = [None] * len(buffer.shape)
+        if len(buffer.shape) == 1 and buffer.elem_offset is None:
+            (first,) = self.box((offset,))
+            (last,) = self.box((subtract(add(offset, extent), 1),))
+            box = [None if first is None or last is None else (first[0], last[1])]
+        flags = mask.value if isinstance(mask, IntImm) else 3
+        if flags & 1:
+            self.note(self.reads, buffer, box)
+        if flags & 2:
+            self.note(self.writes, buffer, box)
+
+    def visit_BlockRealize(self, node: BlockRealize) -> None:
+        """An inner block says itself what it accesses, in terms of its axes."""
+        self.visit(node.iter_values)
+        block = node.block
+        pairs = zip(block.iter_vars, node.iter_values, strict=True)
+        values = {axis.var: substitute(value, self.lets) for axis, value in pairs}
+        for table, regions in ((self.reads, block.reads), (self.writes, block.writes)):
+            for r in regions:
+                if r.buffer not in block.alloc_buffers:
+                    self.note(table, r.buffer, self.region(r, values))
+        for axis in block.iter_vars:
+            if axis.dom is not None:
+                self.visit(substitute(axis.dom, values))
+
+
+def _inside(source: BufferRegion, box: Box, ndim: int) -> Box:
+    """A box of a matched buffer as a box of the buffer behind it: leading axes that the match
+    dropped are as in the source."""
+    lead = len(source.region) - ndim
+    made: Box = []
+    for n, r in enumerate(source.region):
+        inner = box[n - lead] if n >= lead else None
+        if inner is None:
+            made.append((r.min, subtract(add(r.min, r.extent), 1)))
+        else:
+            made.append((add(r.min, inner[0]), add(r.min, inner[1])))
+    return made
+
+
+def _union(boxes: list[Box], buffer: Buffer) -> BufferRegion:
+    ranges = []
+    for n, extent in enumerate(buffer.shape):
+        spans = [box[n] for box in boxes]
+        if any(span is None for span in spans):
+            ranges.append(Range.from_min_extent(const(0, extent.dtype), extent))
+            continue
+        low, high = spans[0]  # type: ignore[misc]
+        for other in spans[1:]:
+            low = _pick(low, other[0], least=True)  # type: ignore[index]
+            high = _pick(high, other[1], least=False)  # type: ignore[index]
+        ranges.append(_range(low, high))
+    return BufferRegion(buffer, tuple(ranges))
+
+
+def _pick(a: PrimExpr, b: PrimExpr, *, least: bool) -> PrimExpr:
+    gap = difference(a, b)
+    if isinstance(gap, int):
+        return a if (gap <= 0) == least else b
+    return minimum(a, b) if least else maximum(a, b)
+
+
+def _range(low: PrimExpr, high: PrimExpr) -> Range:
+    gap = difference(high, low)
+    if isinstance(gap, int):
+        return Range.from_min_extent(low, const(gap + 1, low.dtype))
+    plain = gap is not None and not isinstance(low, Min) and not isinstance(high, Max)
+    size = add(gap, 1) if plain else subtract(add(high, 1), low)
+    return Range.from_min_extent(low, size)
+
+
+def get_block_access_region(
+    block: Block, buffer_var_map: dict[Var, Buffer]
+) -> list[list[BufferRegion]]:
+    """[reads, writes, opaque accesses] of a block, found in its body.
+
+    `buffer_var_map`: pointer variable to buffer, for pointers given to external calls. Buffers
+    that the block allocates are left out; so are reads of what a reduction block writes.
+    """
+    found = _Accesses(buffer_var_map)
+    found.enter(block)
+    own = set(block.alloc_buffers)
+    skip = own | set(found.writes) if block.init is not None else own
+    tables = ((found.reads, skip), (found.writes, own), (found.opaque, own))
+    return [[_union(v, b) for b, v in t.items() if b not in left] for t, left in tables]
+
+
+def get_block_read_write_region(
+    block: Block, buffer_var_map: dict[Var, Buffer]
+) -> list[list[BufferRegion]]:
+    """[reads, writes] of a block; an opaque access counts as both, over the whole buffer."""
+    reads, writes, opaque = get_block_access_region(block, buffer_var_map)
+    for region in opaque:
+        for side in (reads, writes):
+            at = [n for n, r in enumerate(side) if r.buffer is region.buffer]
+            if at:
+                side[at[0]] = region
+            else:
+                side.append(region)
+    return [reads, writes]
+
+
+__all__ = ["get_block_access_region", "get_block_read_write_region"]

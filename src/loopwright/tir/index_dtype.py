@@ -1,0 +1,212 @@
+"""Changes the type in which a function counts: loop variables, shapes, indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.dtype import DataType
+from ..ir.functor import Rewriter, post_order_visit
+from ..ir.node import Node
+from ..ir.op import Op
+from ..ir.prim_expr import (
+    BinaryOpExpr,
+    Broadcast,
+    Call,
+    Cast,
+    IntImm,
+    IterVar,
+    Let,
+    Not,
+    PrimExpr,
+    Ramp,
+    Range,
+    Select,
+    Var,
+)
+from ..ir.prim_op import cast, const, match_types
+from .buffer import Buffer
+from .expr import BufferLoad
+from .function import PrimFunc
+from .stmt import AttrStmt, BlockRealize, BufferStore, For, LetStmt, MatchBufferRegion
+
+
+class IndexTypeRewriter(Rewriter):
+    """Loop variables, block axes, shape variables and integer literals in indices take `dtype`;
+    values keep theirs: what is stored is cast back to its buffer's type."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = DataType(dtype)
+        self.variables: dict[Var, Any] = {}
+        self.buffers: dict[Buffer, Buffer] = {}
+        self.fixed: set[IterVar] = set()
+
+    def counts(self, dtype: DataType) -> bool:
+        """Whether a variable of this type is one to change."""
+        return dtype.is_int and dtype.lanes == 1 and dtype.bits >= 16 and dtype != self.dtype
+
+    def renew(self, var: Var) -> Var:
+        """The variable in the new type."""
+        known = self.variables.get(var)
+        if known is None:
+            known = var
+            if self.counts(var.dtype):
+                known = type(var)._make(var.name, self.dtype, var.type_annotation)
+            self.variables[var] = known
+        return known
+
+    def index(self, value: Any) -> Any:
+        """A shape or an index: literals and variables in the new type."""
+        made = self.visit(value)
+        if isinstance(made, IntImm) and self.counts(made.dtype):
+            return const(made.value, self.dtype)
+        return made
+
+    def indices(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        made = tuple(self.index(v) for v in values)
+        return values if all(a is b for a, b in zip(made, values, strict=True)) else made
+
+    def visit_Var(self, node: Var) -> Any:
+        return self.variables.get(node, node)
+
+    def visit_Range(self, node: Range) -> Range:
+        low, size = self.index(node.min), self.index(node.extent)
+        if low is node.min and size is node.extent:
+            return node
+        return Range._make(*match_types(low, size), span=node.span)
+
+    def visit_IterVar(self, node: IterVar) -> IterVar:
+        if node in self.fixed:
+            return node
+        dom = None if node.dom is None else self.visit(node.dom)
+        return node.replace(dom=dom, var=self.renew(node.var))
+
+    def visit_Buffer(self, node: Buffer) -> Buffer:
+        known = self.buffers.get(node)
+        if known is None:
+            for part in (*node.shape, *node.strides, node.elem_offset):
+                post_order_visit(part, lambda n: self.renew(n) if isinstance(n, Var) else None)
+            offset = None if node.elem_offset is None else self.index(node.elem_offset)
+            known = node.replace(
+                shape=self.indices(node.shape),
+                strides=self.indices(node.strides),
+                elem_offset=offset,
+            )
+            self.buffers[node] = known
+        return known
+
+    def visit_BufferLoad(self, node: BufferLoad) -> BufferLoad:
+        return node.replace(buffer=self.visit(node.buffer), indices=self.indices(node.indices))
+
+    def visit_BufferStore(self, node: BufferStore) -> BufferStore:
+        value = self.visit(node.value)
+        if value is not node.value and value.dtype != node.value.dtype:
+            value = cast(node.value.dtype, value)
+        buffer, at = self.visit(node.buffer), self.indices(node.indices)
+        return node.replace(buffer=buffer, value=value, indices=at)
+
+    def visit_BinaryOpExpr(self, node: BinaryOpExpr) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a is node.a and b is node.b:
+            return node
+        if a.dtype != b.dtype:
+            a, b = match_types(a, b)
+        return type(node)._make(a, b, span=node.span)
+
+    def visit_Not(self, node: Not) -> PrimExpr:
+        return node.replace(a=self.visit(node.a))
+
+    def visit_Cast(self, node: Cast) -> PrimExpr:
+        value = self.visit(node.value)
+        return node if value is node.value else cast(node.dtype, value)
+
+    def visit_Select(self, node: Select) -> PrimExpr:
+        parts = [self.visit(node.condition), self.visit(node.true_value)]
+        parts.append(self.visit(node.false_value))
+        old = (node.condition, node.true_value, node.false_value)
+        return node if all(a is b for a, b in zip(parts, old, strict=True)) else Select(*parts)
+
+    def visit_Ramp(self, node: Ramp) -> PrimExpr:
+        base, stride = self.index(node.base), self.index(node.stride)
+        if base is node.base and stride is node.stride:
+            return node
+        return Ramp(base, stride, node.lanes)
+
+    def visit_Broadcast(self, node: Broadcast) -> PrimExpr:
+        return node.replace(value=self.visit(node.value))
+
+    def visit_Let(self, node: Let) -> PrimExpr:
+        value = self.visit(node.value)
+        self.bind(node.var, value)
+        return node.replace(var=self.visit(node.var), value=value, body=self.visit(node.body))
+
+    def visit_LetStmt(self, node: LetStmt) -> Any:
+        value = self.visit(node.value)
+        self.bind(node.var, value)
+        return node.replace(var=self.visit(node.var), value=value, body=self.visit(node.body))
+
+    def bind(self, var: Var, value: PrimExpr) -> None:
+        """A let variable takes the type its value has now."""
+        if value.dtype != var.dtype:
+            self.variables[var] = type(var)._make(var.name, value.dtype, var.type_annotation)
+
+    def visit_Call(self, node: Call) -> PrimExpr:
+        args = tuple(self.visit(a) if isinstance(a, Node) else a for a in node.args)
+        if all(a is b for a, b in zip(args, node.args, strict=True)):
+            return node
+        name = node.op.name if isinstance(node.op, Op) else ""
+        if name == "tir.if_then_else":
+            t, f = match_types(args[1], args[2])
+            return Call._make(t.dtype, node.op, (args[0], t, f), span=node.span)
+        if node.dtype.is_integer and name in _SAME_TYPE:
+            left, right = match_types(args[0], args[1])
+            return Call._make(left.dtype, node.op, (left, right), span=node.span)
+        if name in ("tir.likely", "tir.bitwise_not"):
+            return Call._make(args[0].dtype, node.op, args, span=node.span)
+        return node.replace(args=args)
+
+    def visit_For(self, node: For) -> For:
+        var = self.renew(node.loop_var)
+        low, size = match_types(self.index(node.min), self.index(node.extent))
+        if var.dtype != size.dtype:
+            low, size = cast(var.dtype, low), cast(var.dtype, size)
+        thread = None if node.thread_binding is None else self.visit(node.thread_binding)
+        body = self.visit(node.body)
+        return node.replace(loop_var=var, min=low, extent=size, thread_binding=thread, body=body)
+
+    def visit_AttrStmt(self, node: AttrStmt) -> AttrStmt:
+        about = self.visit(node.node) if isinstance(node.node, Node) else node.node
+        value, body = self.visit(node.value), self.visit(node.body)
+        return node.replace(node=about, value=value, body=body)
+
+    def visit_BlockRealize(self, node: BlockRealize) -> BlockRealize:
+        # TVM leaves the type of an axis that is bound to a literal (the one of a 0-d block).
+        pairs = zip(node.block.iter_vars, node.iter_values, strict=True)
+        self.fixed.update(axis for axis, value in pairs if isinstance(value, IntImm))
+        values = self.indices(node.iter_values)
+        predicate, block = self.visit(node.predicate), self.visit(node.block)
+        return node.replace(iter_values=values, predicate=predicate, block=block)
+
+    def visit_MatchBufferRegion(self, node: MatchBufferRegion) -> MatchBufferRegion:
+        source = self.visit(node.source)
+        return node.replace(buffer=self.visit(node.buffer), source=source)
+
+    def visit_PrimFunc(self, node: PrimFunc) -> PrimFunc:
+        buffers = {key: self.visit(b) for key, b in node.buffer_map.items()}
+        params = tuple(self.visit(p) for p in node.params)
+        same = all(a is b for a, b in zip(buffers.values(), node.buffer_map.values(), strict=True))
+        views = node.buffer_map if same else buffers
+        return node.replace(params=params, buffer_map=views, body=self.visit(node.body))
+
+
+_SAME_TYPE = {
+    f"tir.{name}"
+    for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right")
+}
+
+
+def with_index_dtype(func: PrimFunc, dtype: Any) -> PrimFunc:
+    """`func` counting in `dtype` ("int64"): loops, block axes, shapes and indices."""
+    return IndexTypeRewriter(dtype).visit(func)
+
+
+__all__ = ["IndexTypeRewriter", "with_index_dtype"]

@@ -1,0 +1,150 @@
+"""Visiting and changing statements and expressions: substitution, fresh definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..ir.functor import Visitor, post_order_visit, pre_order_visit, rewrite
+from ..ir.node import NODE_TYPES
+from ..ir.prim_expr import IterVar, Let, Var
+from ..ir.prim_op import convert
+from .buffer import Buffer
+from .function import PrimFunc
+from .stmt import Allocate, AllocateConst, Block, DeclBuffer, For, LetStmt, MatchBufferRegion
+
+
+def substitute(node: Any, vmap: Any) -> Any:
+    """`node` with variables replaced: `vmap` is a dict, or a function that gives a replacement
+    or None. Buffers whose shape mentions a variable are rebuilt (one new buffer for each old one).
+    """
+    if callable(vmap):
+        look = vmap
+    else:
+        values = {key: convert(value) for key, value in vmap.items()}
+        look = values.get
+    return rewrite(node, lambda n: look(n) if isinstance(n, Var) else None)
+
+
+def substitute_buffers(node: Any, bmap: dict[Buffer, Buffer], vmap: Any = None) -> Any:
+    """`node` with buffers, the pointers they lie at, and variables of `vmap` replaced."""
+    pointers: dict[Any, Any] = {old.data: new.data for old, new in bmap.items()}
+    pointers.update(vmap or {})
+
+    def replaced(n: Any) -> Any:
+        if isinstance(n, Buffer):
+            return bmap.get(n)
+        return pointers.get(n) if isinstance(n, Var) else None
+
+    return rewrite(node, None, pre=replaced)
+
+
+def ir_transform(
+    stmt: Any,
+    preorder: Callable[[Any], Any] | None,
+    postorder: Callable[[Any], Any] | None,
+    only_enable: Iterable[str] | None = None,
+) -> Any:
+    """Rewrite `stmt`: `preorder(n)` before going down (a result replaces the node without going
+    down), `postorder(n)` after; None keeps the node. `only_enable` names the node types asked
+    ("tir.For")."""
+    kinds = None
+    if only_enable is not None:
+        names = [name.removeprefix("tir.") for name in only_enable]
+        kinds = tuple({t for t in NODE_TYPES.values() if t.__name__ in names})
+
+    def chosen(fn: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+        if fn is None or kinds is None:
+            return fn
+        return lambda n: fn(n) if isinstance(n, kinds) else None
+
+    return rewrite(stmt, chosen(postorder), pre=chosen(preorder))
+
+
+class _Definitions(Visitor):
+    """All variables and buffers that a piece of IR defines."""
+
+    def __init__(self) -> None:
+        self.variables: dict[Var, None] = {}
+        self.buffers: dict[Buffer, None] = {}
+
+    def buffer(self, buffer: Buffer) -> None:
+        self.buffers.setdefault(buffer)
+
+    def visit_For(self, node: For) -> None:
+        self.variables.setdefault(node.loop_var)
+        self.visit_default(node)
+
+    def visit_LetStmt(self, node: LetStmt) -> None:
+        self.variables.setdefault(node.var)
+        self.visit_default(node)
+
+    def visit_Let(self, node: Let) -> None:
+        self.variables.setdefault(node.var)
+        self.visit_default(node)
+
+    def visit_IterVar(self, node: IterVar) -> None:
+        self.variables.setdefault(node.var)
+        self.visit_default(node)
+
+    def visit_Allocate(self, node: Allocate) -> None:
+        self.variables.setdefault(node.buffer_var)
+        self.visit_default(node)
+
+    def visit_AllocateConst(self, node: AllocateConst) -> None:
+        self.variables.setdefault(node.buffer_var)
+        self.visit_default(node)
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> None:
+        self.buffer(node.buffer)
+        self.visit_default(node)
+
+    def visit_Block(self, node: Block) -> None:
+        for buffer in node.alloc_buffers:
+            self.buffer(buffer)
+            self.variables.setdefault(buffer.data)
+        self.visit_default(node)
+
+    def visit_MatchBufferRegion(self, node: MatchBufferRegion) -> None:
+        self.matched(node.buffer)
+        self.visit_default(node)
+
+    def visit_PrimFunc(self, node: PrimFunc) -> None:
+        for param in node.params:
+            self.variables.setdefault(param)
+        for buffer in node.buffer_map.values():
+            self.matched(buffer)
+        self.visit(node.body)
+
+    def matched(self, buffer: Buffer) -> None:
+        """A buffer that takes its pointer, strides and so on from what it is matched with."""
+        self.buffer(buffer)
+        for part in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
+            if isinstance(part, Var):
+                self.variables.setdefault(part)
+
+
+def renew_defs(func: PrimFunc) -> PrimFunc:
+    """A copy of `func` in which every variable and buffer it defines is a fresh one."""
+    found = _Definitions()
+    found.visit(func)
+    fresh = {old: old.copy_with_suffix("") for old in found.variables}
+
+    def post(node: Any) -> Any:
+        if isinstance(node, Var):
+            return fresh.get(node)
+        if isinstance(node, Buffer) and node in found.buffers:  # nothing in it changed
+            return Buffer._make(*node.field_values(), span=node.span)
+        return None
+
+    return rewrite(func, post)
+
+
+__all__ = [
+    "ir_transform",
+    "post_order_visit",
+    "pre_order_visit",
+    "renew_defs",
+    "substitute",
+    "substitute_buffers",
+]
