@@ -15,6 +15,12 @@ try:
     from loopwright.script import from_source
 except ImportError:  # while these are being written
     on_create = None
+try:
+    from loopwright.ir.transform import PassInfo, after_pass
+    from loopwright.relax.analysis import well_formed
+    from loopwright.tir.analysis import verify_well_formed
+except ImportError:  # while these are being written
+    after_pass = None
 
 GOLDEN = Path(__file__).parent / "golden"
 MODULES_PER_TEST = 20
@@ -89,3 +95,21 @@ def _check_round_trip(text: str, module: object) -> None:
         assert_structural_equal(from_source(text), module)
     except Exception as error:
         pytest.fail(f"printed and parsed, this module is another: {error}\n{text}", pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def verified(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every pass that a test runs must leave a valid module."""
+    if request.node.get_closest_marker("no_verify") or after_pass is None:
+        yield
+        return
+
+    def verify(module: object, info: PassInfo) -> None:
+        assert well_formed(module), f"not a valid graph after pass {info.name!r}"
+        assert verify_well_formed(module), f"not valid loops after pass {info.name!r}"
+
+    after_pass.append(verify)
+    try:
+        yield
+    finally:
+        after_pass.remove(verify)

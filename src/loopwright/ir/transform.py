@@ -47,6 +47,10 @@ class PassInfo:
     traceable: bool = False
 
 
+# Called with the result of each pass that ran; the test suite verifies modules here.
+after_pass: list[Callable[[IRModule, PassInfo], None]] = []
+
+
 # ---------------------------------------------------------------------- context
 
 
@@ -260,6 +264,8 @@ class Pass:
         for instrument in ctx.instruments:
             call_hook(instrument, "run_after_pass", made, info, pass_name=info.name)
         _dump(made, info)
+        for notify in after_pass:
+            notify(made, info)
         return made
 
     def _traced(self, mod: IRModule, info: PassInfo, ctx: PassContext) -> IRModule:
