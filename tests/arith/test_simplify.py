@@ -1,0 +1,187 @@
+"""The simplifier against plain evaluation: random expressions over small ranges."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopwright.arith import Analyzer
+from loopwright.ir import prim_expr as pe
+from loopwright.ir import prim_op as po
+from loopwright.ir.prim_expr import IntImm, Range, Var
+
+NAMES = ("x", "y", "z")
+VARS = {name: Var(name) for name in NAMES}
+
+_FN = {
+    pe.Add: lambda a, b: a + b,
+    pe.Sub: lambda a, b: a - b,
+    pe.Mul: lambda a, b: a * b,
+    pe.FloorDiv: lambda a, b: a // b,
+    pe.FloorMod: lambda a, b: a % b,
+    pe.Div: po.trunc_div,
+    pe.Mod: lambda a, b: a - po.trunc_div(a, b) * b,
+    pe.Min: min,
+    pe.Max: max,
+    pe.LT: lambda a, b: a < b,
+    pe.LE: lambda a, b: a <= b,
+    pe.GT: lambda a, b: a > b,
+    pe.GE: lambda a, b: a >= b,
+    pe.EQ: lambda a, b: a == b,
+    pe.NE: lambda a, b: a != b,
+}
+
+
+def evaluate(e, env):
+    """The value of an expression; ZeroDivisionError where it has none."""
+    kind = type(e)
+    if kind is IntImm:
+        return e.value
+    if isinstance(e, Var):
+        return env[e.name]
+    if kind in _FN:
+        return _FN[kind](evaluate(e.a, env), evaluate(e.b, env))
+    if kind is pe.And:
+        return bool(evaluate(e.a, env)) and bool(evaluate(e.b, env))
+    if kind is pe.Or:
+        return bool(evaluate(e.a, env)) or bool(evaluate(e.b, env))
+    if kind is pe.Not:
+        return not evaluate(e.a, env)
+    if kind is pe.Select:
+        return evaluate(e.true_value if evaluate(e.condition, env) else e.false_value, env)
+    if kind is pe.Cast:
+        return evaluate(e.value, env)
+    raise AssertionError(f"unknown {kind}")
+
+
+constants = st.integers(-9, 17)
+divisors = st.one_of(st.sampled_from([2, 3, 4, 6, 8, 16]), st.integers(-5, -1))
+leaves = st.one_of(st.sampled_from(NAMES).map(VARS.get), constants.map(lambda v: IntImm("int32", v)))
+
+
+def _extend(inner):
+    pairs = st.tuples(inner, inner)
+    arith = st.tuples(
+        st.sampled_from([pe.Add, pe.Sub, pe.Mul, pe.Min, pe.Max, pe.Add, pe.Add]), pairs
+    ).map(lambda t: t[0](*t[1]))
+    by_number = st.tuples(
+        st.sampled_from([pe.FloorDiv, pe.FloorMod, pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod]),
+        inner,
+        divisors,
+    ).map(lambda t: t[0](t[1], IntImm("int32", t[2])))
+    scaled = st.tuples(inner, st.sampled_from([2, 4, 8, -1, 3])).map(
+        lambda t: pe.Mul(t[0], IntImm("int32", t[1]))
+    )
+    by_expr = st.tuples(st.sampled_from([pe.FloorDiv, pe.FloorMod]), pairs).map(
+        lambda t: t[0](*t[1])
+    )
+    select = st.tuples(
+        st.sampled_from([pe.LT, pe.LE, pe.GT, pe.GE, pe.EQ, pe.NE]), pairs, pairs
+    ).map(lambda t: pe.Select(t[0](*t[1]), *t[2]))
+    return st.one_of(arith, by_number, scaled, by_number, by_expr, select)
+
+
+integers = st.recursive(leaves, _extend, max_leaves=10)
+comparisons = st.tuples(
+    st.sampled_from([pe.LT, pe.LE, pe.GT, pe.GE, pe.EQ, pe.NE]), integers, integers
+).map(lambda t: t[0](t[1], t[2]))
+conditions = st.recursive(
+    comparisons,
+    lambda inner: st.one_of(
+        st.tuples(st.sampled_from([pe.And, pe.Or]), inner, inner).map(lambda t: t[0](t[1], t[2])),
+        inner.map(pe.Not),
+    ),
+    max_leaves=3,
+)
+ranges = st.tuples(st.integers(-6, 6), st.integers(1, 9))
+
+
+def analyzer(bounds):
+    ana = Analyzer()
+    for name, (low, extent) in zip(NAMES, bounds, strict=True):
+        ana.bind(VARS[name], Range.from_min_extent(low, extent))
+    return ana
+
+
+def points(bounds):
+    axes = [range(low, low + extent) for low, extent in bounds]
+    for values in itertools.product(*axes):
+        yield dict(zip(NAMES, values, strict=True))
+
+
+def check_equal(expr, made, env):
+    try:
+        want = evaluate(expr, env)
+    except ZeroDivisionError:
+        return
+    assert evaluate(made, env) == want, f"{expr} became {made} at {env}"
+
+
+@settings(max_examples=500, deadline=None)
+@given(integers, st.tuples(ranges, ranges, ranges))
+def test_integers_keep_their_value_and_bounds_hold(expr, bounds):
+    ana = analyzer(bounds)
+    made = ana.simplify(expr)
+    bound, mod = ana.const_int_bound(expr), ana.modular_set(expr)
+    for env in itertools.islice(points(bounds), 0, None, 3):
+        check_equal(expr, made, env)
+        try:
+            value = evaluate(expr, env)
+        except ZeroDivisionError:
+            continue
+        assert bound.min_value <= value <= bound.max_value, (expr, env)
+        if mod.coeff:
+            assert value % mod.coeff == mod.base, (expr, env)
+        else:
+            assert value == mod.base
+    assert ana.simplify(made) is made
+
+
+@settings(max_examples=300, deadline=None)
+@given(conditions, st.tuples(ranges, ranges, ranges))
+def test_conditions_keep_their_truth(expr, bounds):
+    ana = analyzer(bounds)
+    made = ana.simplify(expr)
+    proven = ana.can_prove(expr)
+    for env in itertools.islice(points(bounds), 0, None, 2):
+        check_equal(expr, made, env)
+        if proven:
+            try:
+                assert evaluate(expr, env)
+            except ZeroDivisionError:
+                pass
+
+
+@settings(max_examples=300, deadline=None)
+@given(conditions, integers, comparisons, st.tuples(ranges, ranges, ranges))
+def test_inside_a_constraint(constraint, expr, question, bounds):
+    ana = analyzer(bounds)
+    before = ana.simplify(expr)
+    with ana.constraint_scope(constraint):
+        made, answer = ana.simplify(expr), ana.simplify(question)
+    assert ana.simplify(expr) is before
+    for env in itertools.islice(points(bounds), 0, None, 2):
+        try:
+            holds = evaluate(constraint, env)
+        except ZeroDivisionError:
+            continue
+        if holds:
+            check_equal(expr, made, env)
+            check_equal(question, answer, env)
+
+
+@settings(max_examples=200, deadline=None)
+@given(comparisons, st.integers(1, 5))
+def test_symbolic_ranges(question, n):
+    """x in [0, z), y in [z, 2 z): facts that are no constant bounds."""
+    ana = Analyzer()
+    x, y, z = (VARS[name] for name in NAMES)
+    ana.bind(z, Range(1, 6))
+    ana.bind(x, Range(0, z))
+    ana.bind(y, Range.from_min_extent(z, z))
+    made = ana.simplify(question)
+    for a in range(n):
+        for b in range(n, 2 * n):
+            check_equal(question, made, {"x": a, "y": b, "z": n})
