@@ -1,0 +1,13 @@
+"""TVMScript: programs as Python text, read and printed."""
+
+from __future__ import annotations
+
+from . import ir, tir
+from .ir import ir_module
+from .parser import ir_parser as _ir_parser
+from .parser import tir_parser as _tir_parser
+from .parser.entry import PRELUDE, from_source, parse
+
+PRELUDE.update(I=ir, ir=ir, T=tir, tir=tir)
+
+__all__ = ["from_source", "ir", "ir_module", "parse", "tir"]

@@ -1,0 +1,120 @@
+"""The namespace `I` of TVMScript: modules, their attributes and global infos."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ..base.errors import explain
+from ..ir.module import DummyGlobalInfo, GlobalInfo, VDevice
+from ..ir.prim_expr import Range
+from .parser.entry import ModuleDecorator
+
+ir_module = ModuleDecorator()
+
+
+class _Open(threading.local):
+    def __init__(self) -> None:
+        self.states: list[ModuleState] = []
+
+
+_OPEN = _Open()
+
+
+class ModuleState:
+    """Attributes and global infos of the module that is being read."""
+
+    def __init__(self) -> None:
+        self.attrs: dict[str, Any] = {}
+        self.global_infos: dict[str, list[GlobalInfo]] = {}
+
+    def __enter__(self) -> ModuleState:
+        _OPEN.states.append(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _OPEN.states.remove(self)
+
+
+def _state(name: str) -> ModuleState:
+    if not _OPEN.states:
+        what = f"{name} stands in no module"
+        raise ValueError(explain(what, instead="use it in a class under @I.ir_module"))
+    return _OPEN.states[-1]
+
+
+def module_attrs(attrs: dict[str, Any], allow_overwrite: bool = False) -> None:
+    """Attributes of the module."""
+    known = _state("I.module_attrs").attrs
+    twice = sorted(set(known) & set(attrs))
+    if twice and not allow_overwrite:
+        what = f"the module has the attributes {twice} already"
+        raise ValueError(explain(what, instead="pass allow_overwrite=True"))
+    known.update(attrs)
+
+
+def module_get_attr(attr_key: str) -> Any:
+    """An attribute of the module, or None."""
+    return _state("I.module_get_attr").attrs.get(attr_key)
+
+
+def module_get_attrs() -> dict[str, Any]:
+    """All attributes of the module."""
+    return dict(_state("I.module_get_attrs").attrs)
+
+
+def module_set_attr(attr_key: str, attr_value: Any, allow_overwrite: bool = False) -> None:
+    """Set one attribute of the module."""
+    module_attrs({attr_key: attr_value}, allow_overwrite)
+
+
+def module_global_infos(global_infos: dict[str, list[GlobalInfo]]) -> None:
+    """Facts about the whole module, as lists by name."""
+    known = _state("I.module_global_infos").global_infos
+    known.update({name: list(items) for name, items in global_infos.items()})
+
+
+def dummy_global_info() -> DummyGlobalInfo:
+    """A global info without content."""
+    return DummyGlobalInfo()
+
+
+def vdevice(target: Any = None, vdevice_id: int = 0, memory_scope: str = "global") -> VDevice:
+    """A place where tensors live."""
+    return VDevice(target, vdevice_id, memory_scope)
+
+
+def lookup_vdevice(target_kind: str | None = None, device_index: int = -1) -> VDevice:
+    """A vdevice of the module's global infos, by target kind and its index among that kind.
+
+    Raises ValueError when there is none.
+    """
+    known = _state("a vdevice by name").global_infos.get("vdevice", [])
+    found = [
+        device
+        for device in known
+        if isinstance(device, VDevice)
+        and device.target is not None
+        and device.target.kind_name == target_kind
+    ]
+    index = 0 if device_index < 0 else device_index
+    if index >= len(found):
+        names = [str(getattr(device, "target", None)) for device in known]
+        what = f"the module has no vdevice {target_kind}:{index}"
+        hint = 'declare it: I.module_global_infos({"vdevice": [I.vdevice("llvm")]})'
+        raise ValueError(explain(what, got=names, instead=hint))
+    return found[index]
+
+
+__all__ = [
+    "Range",
+    "dummy_global_info",
+    "ir_module",
+    "lookup_vdevice",
+    "module_attrs",
+    "module_get_attr",
+    "module_get_attrs",
+    "module_global_infos",
+    "module_set_attr",
+    "vdevice",
+]

@@ -1,0 +1,189 @@
+"""The ways into the parser: decorators, and programs given as text."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from ...base.errors import DiagnosticError, explain
+from .core import Parser, active_parser, capture
+from .scope import Scope
+from .source import enclosing_class, find_class, find_function, parse_text
+
+# What a decorated function or class becomes, by dialect: (parser, node, options) -> IR.
+READERS: dict[str, Callable[[Parser, Any, dict[str, Any]], Any]] = {}
+# What a program given as text knows without importing it: I, T, R.
+PRELUDE: dict[str, Any] = {}
+
+
+class Decorator:
+    """`@T.prim_func` and its like; called with options it gives a decorator with them."""
+
+    dialect = ""
+    defaults: dict[str, Any] = {}
+
+    def __init__(self, **options: Any) -> None:
+        self.options = {**self.defaults, **options}
+
+    def __call__(self, func: Any = None, **options: Any) -> Any:
+        unknown = set(options) - set(self.defaults)
+        if unknown:
+            what = f"{type(self).__name__} has no option {sorted(unknown)}"
+            raise TypeError(explain(what, instead=f"use one of {sorted(self.defaults)}"))
+        if options:
+            made = type(self)(**{**self.options, **options})
+            return made if func is None else made._apply(func, sys._getframe(1))
+        return self if func is None else self._apply(func, sys._getframe(1))
+
+    def _apply(self, func: Any, frame: FrameType) -> Any:
+        raise NotImplementedError
+
+
+class FunctionDecorator(Decorator):
+    """A decorator of functions. Inside an `I.ir_module` class it leaves the function alone: the
+    module reads it."""
+
+    def _apply(self, func: Any, frame: FrameType) -> Any:
+        if not hasattr(func, "__code__"):
+            what = f"@{self.title} decorates a Python function"
+            raise TypeError(explain(what, got=f"{func!r} of type {type(func).__name__}"))
+        if _in_module_class(frame):
+            return func
+        source, node = find_function(func)
+        parser = Parser(source, Scope(capture(func, frame)))
+        with parser.active():
+            return READERS[self.dialect](parser, node, self.options)
+
+    title = "T.prim_func"
+
+
+class PrimFuncDecorator(FunctionDecorator):
+    """`@T.prim_func`, `@T.prim_func(private=True)`"""
+
+    dialect = "tir"
+    title = "T.prim_func"
+    defaults = {"private": False, "check_well_formed": True}
+
+
+class RelaxFunctionDecorator(FunctionDecorator):
+    """`@R.function`, `@R.function(pure=False, private=True)`"""
+
+    dialect = "relax"
+    title = "R.function"
+    defaults = {"pure": True, "private": False, "check_well_formed": True}
+
+
+class ModuleDecorator(Decorator):
+    """`@I.ir_module`"""
+
+    dialect = "ir"
+    defaults = {"check_well_formed": True}
+
+    def _apply(self, func: Any, frame: FrameType) -> Any:
+        if not isinstance(func, type):
+            what = "@I.ir_module decorates a class"
+            raise TypeError(explain(what, got=f"{func!r} of type {type(func).__name__}"))
+        source, node = find_class(func, frame)
+        names = {**frame.f_globals, **frame.f_locals}
+        for member in vars(func).values():
+            if hasattr(member, "__closure__") and hasattr(member, "__code__"):
+                names.update(capture(member, None) if member.__closure__ else {})
+        parser = Parser(source, Scope(names))
+        with parser.active():
+            return READERS["ir"](parser, node, self.options)
+
+
+def _in_module_class(frame: FrameType) -> bool:
+    """Whether `frame` runs the body of a class under `@I.ir_module`."""
+    node = enclosing_class(frame)
+    if node is None:
+        return False
+    outer = frame.f_back
+    names = {**frame.f_globals, **(outer.f_locals if outer is not None else {})}
+    for item in node.decorator_list:
+        tree = item.func if isinstance(item, ast.Call) else item
+        path = ast.unparse(tree).split(".")
+        value = names.get(path[0])
+        for part in path[1:]:
+            value = getattr(value, part, None)
+        if isinstance(value, ModuleDecorator):
+            return True
+    return False
+
+
+def from_source(
+    program: Any, extra_vars: dict[str, Any] | None = None, check_well_formed: bool = True
+) -> Any:
+    """Read a program: text, a Python class, or a Python function.
+
+    extra_vars: names that the program may use besides I, T and R.
+    Returns an IRModule, a PrimFunc or a relax.Function; a macro or several definitions are
+    errors. Raises DiagnosticError with the place for everything that is wrong with the program.
+    """
+    if not isinstance(program, str):
+        return _from_object(program, sys._getframe(1), check_well_formed)
+    source, tree = parse_text(program)
+    scope = Scope(PRELUDE, _packages(), extra_vars or {})
+    parser = Parser(source, scope)
+    found: list[Any] = []
+    with parser.active():
+        for stmt in tree.body:
+            if isinstance(stmt, (ast.FunctionDef, ast.ClassDef)):
+                made = _definition(parser, stmt, check_well_formed)
+                scope.define(stmt.name, made)
+                if getattr(made, "node", None) is not stmt:
+                    found.append(made)
+            else:
+                _run_statement(parser, stmt)
+    if len(found) != 1:
+        what = "a program defines one module or one function"
+        raise DiagnosticError(explain(what, got=f"{len(found)} of them in {source.name}"))
+    return found[0]
+
+
+parse = from_source
+
+
+def _packages() -> dict[str, Any]:
+    """This package under its own name and under TVM's, for `tvm.ir.load_json(...)`."""
+    package = sys.modules.get(__name__.split(".")[0])
+    return {"loopwright": package, "lw": package, "tvm": sys.modules.get("tvm", package)}
+
+
+def _definition(parser: Parser, stmt: Any, check: bool) -> Any:
+    decorator = parser.decorator_of(stmt)
+    if decorator.dialect == "macro":
+        return decorator.define(parser, stmt)
+    options = dict(decorator.options)
+    options["check_well_formed"] = options.get("check_well_formed", True) and check
+    return READERS[decorator.dialect](parser, stmt, options)
+
+
+def _run_statement(parser: Parser, stmt: ast.stmt) -> None:
+    """A statement around the definition: an import, a constant, a docstring."""
+    try:
+        code = compile(ast.Module([stmt], []), parser.source.name, "exec")
+        exec(code, parser.scope.names)  # noqa: S102  (the user's own program)
+        parser.scope.names.pop("__builtins__", None)
+    except Exception as error:
+        raise parser.locate_error(stmt, error) from error
+
+
+def _from_object(program: Any, frame: FrameType, check: bool) -> Any:
+    if isinstance(program, type):
+        source, node = find_class(program, frame)
+        parser = Parser(source, Scope(PRELUDE, frame.f_globals, frame.f_locals))
+    elif hasattr(program, "__code__"):
+        source, node = find_function(program)  # type: ignore[assignment]
+        parser = Parser(source, Scope(PRELUDE, capture(program, frame)))
+    else:
+        what = "a program is text, a class or a function"
+        raise TypeError(explain(what, got=type(program).__name__))
+    with parser.active():
+        return _definition(parser, node, check)
+
+
+__all__ = ["active_parser", "from_source", "parse"]

@@ -1,0 +1,260 @@
+"""Evaluates the expressions of a script in the scope of its names.
+
+Expressions are walked, so that each node made has the place it was written at and an error
+points to the sub-expression that failed. What has a scope of its own (lambda, comprehensions) or
+is plain Python (f-strings) is compiled and run.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from ...base.errors import DiagnosticError, explain
+from ...base.span import Span
+from ...ir.expr import BaseExpr, RelaxExpr
+from ...ir.function import BaseFunc
+from ...ir.node import Node
+from ...ir.op import Op
+from ...ir.prim_expr import PrimExpr, Range, Var
+from ...ir.prim_op import logical_and, logical_not, logical_or
+from ...tir.buffer import BufferRegion
+from ...tir.op import if_then_else
+from .region import as_operand
+from .scope import Scope
+from .source import Source
+
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.MatMult: operator.matmul,
+}
+_COMPARE: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+_UNARY: dict[type, Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: lambda a: a,
+    ast.Invert: operator.invert,
+}
+_LOCATED = (BaseExpr, BufferRegion, Range)
+_LEFT_ALONE = (Op, Var, BaseFunc)
+
+
+class Evaluator:
+    """Evaluates syntax trees of expressions; the parser derives from it."""
+
+    source: Source
+    scope: Scope
+
+    def eval(self, node: ast.expr) -> Any:
+        """The value of an expression. Any error becomes a DiagnosticError at its place."""
+        try:
+            handler = _EVAL.get(type(node))
+            return handler(self, node) if handler is not None else self._run(node)
+        except DiagnosticError:
+            raise
+        except Exception as error:
+            raise self.locate_error(node, error) from error
+
+    def locate_error(self, node: Any, error: Exception) -> DiagnosticError:
+        """The error, said to happen at `node`."""
+        text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+        kind = type(error).__name__
+        plain = isinstance(error, (NameError, TypeError, ValueError, RuntimeError))
+        return self.source.error(node, text if plain and text else f"{kind}: {text}")
+
+    def call_value(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call something; dialects decide what calling a graph or global variable means."""
+        return fn(*args, **kwargs)
+
+    def mark(self, value: Any, node: ast.expr) -> Any:
+        """Give the nodes in `value` that have no place the place of `node`."""
+        if isinstance(value, Node):
+            if value.span is None and not isinstance(value, _LEFT_ALONE):
+                _mark(value, self.source.span(node))
+        elif type(value) in (tuple, list):
+            for item in value:
+                self.mark(item, node)
+        return value
+
+    def _run(self, node: ast.expr) -> Any:
+        code = compile(ast.Expression(node), self.source.name, "eval")
+        return eval(code, self.scope.snapshot())  # noqa: S307  (the user's own program)
+
+    def _constant(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def _name(self, node: ast.Name) -> Any:
+        return self.scope.lookup(node.id)
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        return getattr(self.eval(node.value), node.attr)
+
+    def _binary(self, node: ast.BinOp) -> Any:
+        left, right = as_operand(self.eval(node.left)), as_operand(self.eval(node.right))
+        return self.mark(_BINARY[type(node.op)](left, right), node)
+
+    def _unary(self, node: ast.UnaryOp) -> Any:
+        value = as_operand(self.eval(node.operand))
+        if not isinstance(node.op, ast.Not):
+            return self.mark(_UNARY[type(node.op)](value), node)
+        return self.mark(logical_not(value), node) if isinstance(value, PrimExpr) else not value
+
+    def _bool(self, node: ast.BoolOp) -> Any:
+        is_and = isinstance(node.op, ast.And)
+        result = as_operand(self.eval(node.values[0]))
+        for item in node.values[1:]:
+            if not isinstance(result, PrimExpr) and bool(result) != is_and:
+                return result
+            value = as_operand(self.eval(item))
+            if isinstance(result, PrimExpr) or isinstance(value, PrimExpr):
+                self._check_boolean(node, result, value)
+                result = self.mark((logical_and if is_and else logical_or)(result, value), node)
+            else:
+                result = value
+        return result
+
+    def _check_boolean(self, node: ast.BoolOp, *values: Any) -> None:
+        if any(isinstance(v, RelaxExpr) for v in values):
+            what = "`and` and `or` join scalar conditions"
+            hint = "use R.logical_and, R.logical_or on tensors"
+            raise self.source.error(node, what, instead=hint)
+
+    def _compare(self, node: ast.Compare) -> Any:
+        left = as_operand(self.eval(node.left))
+        result: Any = None
+        for op, item in zip(node.ops, node.comparators, strict=True):
+            right = as_operand(self.eval(item))
+            made = self.mark(_COMPARE[type(op)](left, right), node)
+            if result is None:
+                result = made
+            elif isinstance(result, PrimExpr) or isinstance(made, PrimExpr):
+                result = self.mark(logical_and(result, made), node)
+            else:
+                result = result and made
+            left = right
+        return result
+
+    def _call(self, node: ast.Call) -> Any:
+        fn = self.eval(node.func)
+        args: list[Any] = []
+        for arg in node.args:
+            if isinstance(arg, ast.Starred):
+                args.extend(self.eval(arg.value))
+            else:
+                args.append(self.eval(arg))
+        kwargs: dict[str, Any] = {}
+        for word in node.keywords:
+            if word.arg is None:
+                kwargs.update(self.eval(word.value))
+            else:
+                kwargs[word.arg] = self.eval(word.value)
+        return self.mark(self.call_value(fn, args, kwargs), node)
+
+    def _subscript(self, node: ast.Subscript) -> Any:
+        value, index = self.eval(node.value), self.eval(node.slice)
+        return self.mark(value[index], node)
+
+    def _slice(self, node: ast.Slice) -> Any:
+        parts = (node.lower, node.upper, node.step)
+        return slice(*[None if part is None else self.eval(part) for part in parts])
+
+    def _items(self, nodes: list[ast.expr]) -> list[Any]:
+        made: list[Any] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                made.extend(self.eval(node.value))
+            else:
+                made.append(self.eval(node))
+        return made
+
+    def _tuple(self, node: ast.Tuple) -> Any:
+        return tuple(self._items(node.elts))
+
+    def _list(self, node: ast.List) -> Any:
+        return self._items(node.elts)
+
+    def _set(self, node: ast.Set) -> Any:
+        return set(self._items(node.elts))
+
+    def _dict(self, node: ast.Dict) -> Any:
+        made: dict[Any, Any] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                made.update(self.eval(value))
+            else:
+                made[self.eval(key)] = self.eval(value)
+        return made
+
+    def _if_exp(self, node: ast.IfExp) -> Any:
+        cond = as_operand(self.eval(node.test))
+        if isinstance(cond, PrimExpr):
+            value, other = as_operand(self.eval(node.body)), as_operand(self.eval(node.orelse))
+            return self.mark(if_then_else(cond, value, other), node)
+        if isinstance(cond, RelaxExpr):
+            what = "`a if c else b` needs a condition that is known while the script is read"
+            raise self.source.error(node, what, instead="use R.where, or an if statement")
+        return self.eval(node.body if cond else node.orelse)
+
+    def _named(self, node: ast.NamedExpr) -> Any:
+        value = self.eval(node.value)
+        self.scope.define(node.target.id, value)
+        return value
+
+
+def _mark(node: Node, span: Span) -> None:
+    node.span = span
+    for child in node.children():
+        if (
+            child.span is None
+            and isinstance(child, _LOCATED)
+            and not isinstance(child, _LEFT_ALONE)
+        ):
+            _mark(child, span)
+
+
+def unexpected(what: str, got: Any, instead: str | None = None) -> TypeError:
+    """A TypeError that `eval` will locate."""
+    return TypeError(explain(what, got=f"{got!r} of type {type(got).__name__}", instead=instead))
+
+
+_EVAL: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Constant: Evaluator._constant,
+    ast.Name: Evaluator._name,
+    ast.Attribute: Evaluator._attribute,
+    ast.BinOp: Evaluator._binary,
+    ast.UnaryOp: Evaluator._unary,
+    ast.BoolOp: Evaluator._bool,
+    ast.Compare: Evaluator._compare,
+    ast.Call: Evaluator._call,
+    ast.Subscript: Evaluator._subscript,
+    ast.Slice: Evaluator._slice,
+    ast.Tuple: Evaluator._tuple,
+    ast.List: Evaluator._list,
+    ast.Set: Evaluator._set,
+    ast.Dict: Evaluator._dict,
+    ast.IfExp: Evaluator._if_exp,
+    ast.NamedExpr: Evaluator._named,
+}

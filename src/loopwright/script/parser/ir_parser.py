@@ -1,0 +1,157 @@
+"""Reads modules, and single functions under their decorator."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ...base.errors import explain
+from ...ir.expr import GlobalVar
+from ...ir.function import BaseFunc
+from ...ir.module import IRModule
+from ...ir.node import Node
+from .. import ir as I  # noqa: E741, N812
+from .core import DIALECTS, Dialect, Parser
+from .entry import READERS
+
+# Declares and reads the functions of a dialect: name -> (declare, define).
+FUNCTIONS: dict[str, tuple[Any, Any]] = {}
+# Checks a finished function or module: called in order.
+CHECKS: list[Any] = []
+
+
+class ModuleScope:
+    """What the module's name stands for inside it: `Module.f` is f's global variable."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.members: dict[str, Any] = {}
+        self.return_types: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.__dict__.get("members", {}).get(name)
+        if found is None:
+            known = ", ".join(self.__dict__.get("members", ()))
+            what = f"module {self.__dict__.get('name')} has no function {name!r}"
+            raise AttributeError(explain(what, instead=f"it has: {known}" if known else None))
+        return found
+
+    def return_dtype(self, gvar: GlobalVar) -> Any:
+        """The dtype that a prim_func of the module returns."""
+        return self.return_types.get(gvar.name_hint) or "void"
+
+
+class IrDialect(Dialect):
+    """`@I.ir_module`"""
+
+    title = "an I.ir_module"
+    supported = "it holds functions, I.module_attrs, I.module_global_infos and assignments"
+
+    def __init__(self, parser: Parser) -> None:
+        super().__init__(parser)
+        self.functions: dict[GlobalVar, Any] = {}
+        self.state = I.ModuleState()
+
+    def module(self, node: ast.ClassDef, options: dict[str, Any]) -> IRModule:
+        """Read a class: first what is no function, then all signatures, then all bodies."""
+        parser = self.parser
+        members = ModuleScope(node.name)
+        outer_module, parser.module = parser.module, members
+        with parser.scope.frame(), self.state:
+            parser.scope.define(node.name, members)
+            functions = [s for s in node.body if isinstance(s, ast.FunctionDef)]
+            for stmt in node.body:
+                if not isinstance(stmt, ast.FunctionDef):
+                    parser.visit(self, stmt)
+            declared = [(f, *self._declare(f)) for f in functions]
+            for stmt, gvar, decorator in declared:
+                read = FUNCTIONS[decorator.dialect][1]
+                self.functions[gvar] = read(parser, stmt, decorator.options)
+        parser.module = outer_module
+        span = parser.source.span(node)
+        infos = self.state.global_infos
+        made = IRModule(self.functions, self.state.attrs, infos, span=span)
+        return made
+
+    def _declare(self, node: ast.FunctionDef) -> tuple[GlobalVar, Any]:
+        parser = self.parser
+        decorator = parser.decorator_of(node)
+        if decorator.dialect not in FUNCTIONS:
+            what = f"{node.name} cannot stand in a module"
+            raise parser.source.error(node, what, instead="use @T.prim_func or @R.function")
+        if node.name in parser.module.members:
+            what = f"the module has a function {node.name!r} already"
+            raise parser.source.error(node, what, instead="rename one of them")
+        gvar = GlobalVar(node.name)
+        parser.module.members[node.name] = gvar
+        info, result = FUNCTIONS[decorator.dialect][0](parser, node, decorator.options)
+        gvar.struct_info = info
+        parser.module.return_types[node.name] = result
+        return gvar, decorator
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        """`I.module_attrs({...})`, a docstring"""
+        self.parser.eval(node.value)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        """`f = R.ExternFunc("name")`, `f = func`: a member. Other values are names."""
+        parser = self.parser
+        if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
+            what = "a module member is assigned to one name"
+            raise parser.source.error(node, what, instead="write name = value")
+        self._member(node.targets[0].id, parser.eval(node.value), node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """`f: ... = value`"""
+        if node.value is not None and isinstance(node.target, ast.Name):
+            self._member(node.target.id, self.parser.eval(node.value), node)
+
+    def _member(self, name: str, value: Any, node: ast.stmt) -> None:
+        parser = self.parser
+        if not isinstance(value, BaseFunc):
+            parser.scope.define(name, value)
+            return
+        gvar = GlobalVar(name)
+        gvar.struct_info = value.struct_info
+        parser.module.members[name] = gvar
+        attrs = getattr(value, "attrs", None)
+        if attrs is not None and "global_symbol" in attrs:
+            value = value.with_attr("global_symbol", name)
+        self.functions[gvar] = value
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """Read by `module`, which declares all functions first."""
+
+
+def _read_module(parser: Parser, node: ast.ClassDef, options: dict[str, Any]) -> IRModule:
+    if not isinstance(node, ast.ClassDef):
+        raise parser.source.error(node, "@I.ir_module decorates a class")
+    with parser.dialect("ir") as dialect:
+        made = dialect.module(node, options)  # type: ignore[attr-defined]
+    return checked(parser, node, made, options)
+
+
+def read_function(dialect: str) -> Any:
+    """The reader of a single function under a dialect's decorator."""
+
+    def read(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> Any:
+        made = FUNCTIONS[dialect][1](parser, node, options)
+        return checked(parser, node, made, options)
+
+    return read
+
+
+def checked(parser: Parser, node: Any, made: Node, options: dict[str, Any]) -> Any:
+    """The function or module, when all checks accept it."""
+    if options.get("check_well_formed", True):
+        for check in CHECKS:
+            problem = check(made)
+            if problem:
+                what = f"the program is not well formed: {problem}"
+                hint = "pass check_well_formed=False to look at it"
+                raise parser.source.error(node, what, instead=hint)
+    return made
+
+
+DIALECTS["ir"] = IrDialect
+READERS["ir"] = _read_module

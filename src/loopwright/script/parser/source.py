@@ -1,0 +1,140 @@
+"""Where a script's text comes from: a function, a class, or a string; and places in it."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import zlib
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from ...base.errors import DiagnosticError, explain
+from ...base.span import Span, register_source
+
+_FILES: dict[str, tuple[list[str], ast.Module]] = {}
+
+
+class Source:
+    """A parsed text: its syntax tree, and the span of each of its nodes."""
+
+    __slots__ = ("lines", "name")
+
+    def __init__(self, name: str, lines: list[str]) -> None:
+        self.name = name
+        self.lines = lines
+
+    def span(self, node: Any) -> Span:
+        """The place of a syntax tree node."""
+        line, end_line = node.lineno, node.end_lineno
+        start = self._column(line, node.col_offset)
+        return Span(self.name, line, end_line, start, self._column(end_line, node.end_col_offset))
+
+    def _column(self, line: int, offset: int) -> int:
+        # The syntax tree counts UTF-8 bytes.
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        return offset + 1 if text.isascii() else len(text.encode()[:offset].decode()) + 1
+
+    def error(self, node: Any, what: str, **facts: Any) -> DiagnosticError:
+        """An error at a syntax tree node; `facts` are those of `explain`."""
+        return DiagnosticError(explain(what, span=self.span(node), **facts))
+
+
+def parse_text(text: str) -> tuple[Source, ast.Module]:
+    """The syntax tree of a program given as a string. DiagnosticError for wrong syntax."""
+    name = f"<script {zlib.crc32(text.encode()):08x}>"
+    register_source(name, text)
+    source = Source(name, text.splitlines())
+    try:
+        return source, ast.parse(text, name)
+    except SyntaxError as error:
+        line, column = error.lineno or 1, error.offset or 1
+        end = error.end_offset or column + 1
+        span = Span(name, line, error.end_lineno or line, column, max(end, column + 1))
+        raise DiagnosticError(explain(f"syntax error: {error.msg}", span=span)) from None
+
+
+def _file_tree(filename: str, module_globals: dict[str, Any] | None) -> tuple[Source, ast.Module]:
+    lines = linecache.getlines(filename, module_globals)
+    if not lines:
+        what = "the source of this script cannot be read"
+        hint = "write it in a file, or give its text to script.from_source"
+        raise DiagnosticError(explain(what, got=filename, instead=hint))
+    known = _FILES.get(filename)
+    if known is None or known[0] is not lines:
+        known = _FILES[filename] = (lines, ast.parse("".join(lines), filename))
+    return Source(filename, lines), known[1]
+
+
+def _first_line(node: Any) -> int:
+    return min([node.lineno, *(d.lineno for d in node.decorator_list)])
+
+
+def _find(tree: ast.Module, kind: type, accept: Callable[[Any], bool]) -> Any:
+    """The innermost node of a kind that is accepted (the last one in the text)."""
+    found = None
+    for node in ast.walk(tree):
+        if isinstance(node, kind) and accept(node):
+            found = node if found is None or _first_line(node) >= _first_line(found) else found
+    return found
+
+
+def _changed(filename: str, name: str) -> DiagnosticError:
+    what = f"{name} is not found in its file"
+    return DiagnosticError(
+        explain(what, got=filename, instead="the file has changed: start Python again")
+    )
+
+
+def find_function(func: Any) -> tuple[Source, ast.FunctionDef]:
+    """The syntax tree of a Python function."""
+    code = func.__code__
+    source, tree = _file_tree(code.co_filename, func.__globals__)
+
+    def accept(node: ast.FunctionDef) -> bool:
+        return node.name == code.co_name and _first_line(node) == code.co_firstlineno
+
+    node = _find(tree, ast.FunctionDef, accept)
+    if node is None:
+        raise _changed(code.co_filename, code.co_name)
+    return source, node
+
+
+def find_class(cls: type, frame: FrameType) -> tuple[Source, ast.ClassDef]:
+    """The syntax tree of a class that is being decorated in `frame`.
+
+    The classes of a name are told apart by where their methods stand, else by the frame's line.
+    """
+    name = cls.__name__
+    lines = [
+        member.__code__.co_firstlineno
+        for member in vars(cls).values()
+        if hasattr(member, "__code__") and member.__qualname__.startswith(cls.__qualname__ + ".")
+    ]
+    source, tree = _file_tree(frame.f_code.co_filename, frame.f_globals)
+    wanted = lines[0] if lines else frame.f_lineno
+
+    def accept(node: ast.ClassDef) -> bool:
+        inside = _first_line(node) <= wanted <= (node.end_lineno or node.lineno)
+        return node.name == name and inside
+
+    node = _find(tree, ast.ClassDef, accept) or _find(tree, ast.ClassDef, lambda n: n.name == name)
+    if node is None:
+        raise _changed(frame.f_code.co_filename, name)
+    return source, node
+
+
+def enclosing_class(frame: FrameType) -> ast.ClassDef | None:
+    """The class whose body `frame` is executing, or None."""
+    if "__qualname__" not in frame.f_locals or "__module__" not in frame.f_locals:
+        return None
+    try:
+        _, tree = _file_tree(frame.f_code.co_filename, frame.f_globals)
+    except DiagnosticError:
+        return None
+    line, name = frame.f_lineno, frame.f_code.co_name
+
+    def accept(node: ast.ClassDef) -> bool:
+        return node.name == name and node.lineno <= line <= (node.end_lineno or line)
+
+    return _find(tree, ast.ClassDef, accept)
