@@ -68,4 +68,4 @@ def numpy_dtype(dtype: str) -> np.dtype:
 @cache
 def is_native(dtype: np.dtype) -> bool:
     """Whether numpy itself (not ml_dtypes) defines the type, so that its DLPack export knows it."""
-    return dtype.kind in "biufc" and type(dtype).__module__.startswith("numpy")
+    return dtype.kind in "biufc" and dtype.type.__module__ == "numpy"

@@ -14,6 +14,7 @@ import atexit
 import gc
 import itertools
 import os
+import struct
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from types import MappingProxyType
 
 import llvmlite.binding as llvm
 
@@ -118,7 +120,9 @@ _immortal: list[Library] = []
 
 @cache
 def _engine() -> llvm.orcjit.LLJIT:
-    engine = llvm.create_lljit_compiler(compiler.target_machine(*resolve(None, None, None)))
+    # Its own report of missing symbols goes to stderr; `load_objects` names them in the error.
+    machine = compiler.target_machine(*resolve(None, None, None))
+    engine = llvm.create_lljit_compiler(machine, suppress_errors=True)
     engine._owned = True  # never disposed: libraries may outlive Python's order of shutdown
     return engine
 
@@ -137,7 +141,37 @@ def load_objects(
     try:
         return Library(objects, symbols or {}, list(exports))
     except RuntimeError as error:
-        raise CompileError(f"cannot link the compiled objects: {error}") from None
+        missing = undefined_symbols(objects, symbols or {})
+        why = f"nothing defines {', '.join(missing)}" if missing else str(error)
+        raise CompileError(f"cannot link the compiled objects: {why}") from None
+
+
+def undefined_symbols(
+    objects: Sequence[bytes], given: Mapping[str, int] = MappingProxyType({})
+) -> list[str]:
+    """The names that 64-bit ELF objects use and neither they, `given` nor the process define."""
+    used: set[str] = set()
+    defined = set(given)
+    for data in objects:
+        if data[:5] != b"\x7fELF\x02":
+            continue
+        (table,) = struct.unpack_from("<Q", data, 40)
+        entry, count = struct.unpack_from("<HH", data, 58)
+        sections = [
+            struct.unpack_from("<IIQQQQIIQQ", data, table + i * entry) for i in range(count)
+        ]
+        for section in sections:
+            if section[1] != 2:  # SHT_SYMTAB; its sh_link names the section with the strings
+                continue
+            names = sections[section[6]][4]
+            for at in range(section[4], section[4] + section[5], 24):
+                name, info, _, where = struct.unpack_from("<IBBH", data, at)
+                if not name or info >> 4 == 0:  # local
+                    continue
+                end = data.index(b"\0", names + name)
+                text = data[names + name : end].decode()
+                (defined if where else used).add(text)
+    return sorted(n for n in used - defined if not llvm.address_of_symbol(n))
 
 
 # Compiling many
@@ -156,7 +190,7 @@ def compile_objects(
     """Compile modules to objects, through the object cache and in worker processes when it pays.
 
     `opt` is one level for all or one per module. `jobs` bounds the processes used, this one included
-    (default: `LOOPWRIGHT_COMPILE_JOBS`, else the CPUs this process may run on).
+    (default: `LOOPWRIGHT_JOBS`, else the CPUs this process may run on).
     """
     triple, cpu, features = resolve(triple, cpu, features)
     levels = [opt] * len(texts) if isinstance(opt, str) else list(opt)
@@ -208,7 +242,7 @@ def _compile_shared(work: list[tuple], workers: int) -> list[bytes]:
                 return
             try:
                 ok, value = worker.compile(work[index])
-            except (OSError, EOFError):  # the worker died: this process does its share
+            except Exception:  # the worker died, whatever the way: this process does its share
                 queue.append(index)
                 worker.close()
                 return
@@ -216,25 +250,26 @@ def _compile_shared(work: list[tuple], workers: int) -> list[bytes]:
                 results[index] = value
             else:
                 errors.append(value)
-                return
 
     threads = [
         threading.Thread(target=drive, args=(worker,), daemon=True) for worker in _workers(workers)
     ]
     for thread in threads:
         thread.start()
-    while True:
-        while queue and not errors:
-            try:
+    while (queue or threads) and not errors:
+        try:
+            while queue and not errors:
                 index = queue.popleft()
-            except IndexError:
-                break
-            results[index] = compile_object(*work[index])
+                results[index] = compile_object(*work[index])
+        except IndexError:
+            pass  # a worker took the last one
+        except CompileError as error:
+            errors.append(str(error))
         for thread in threads:
             thread.join()
-        if not queue or errors:
-            break
         threads = []
+    for thread in threads:
+        thread.join()
     if errors:
         raise CompileError(errors[0])
     return results  # type: ignore[return-value]  # every slot is filled when the queue is empty

@@ -46,15 +46,15 @@ BOUNDS: dict[str, float] = {
     "tanh": 3.5,
     "sigmoid": 2.5,
     "erf": 2.0,
-    "sin": 1.5,
-    "cos": 1.5,
-    "tan": 3.5,
+    "sin": 2.0,
+    "cos": 2.0,
+    "tan": 4.0,
     "asin": 3.0,
-    "acos": 2.5,
-    "atan": 2.5,
-    "sinh": 2.5,
-    "cosh": 2.5,
-    "rsqrt": 1.0,
+    "acos": 2.0,
+    "atan": 2.0,
+    "sinh": 2.0,
+    "cosh": 2.0,
+    "rsqrt": 1.6,
     "pow": 1.0,
 }
 
@@ -319,12 +319,12 @@ class _Code:
         return result
 
     def rarely(self, condition: _Value, fast: _Value, slow: Callable[[], _Value]) -> _Value:
-        """`fast`, or what `slow` computes for all lanes when the condition holds in any."""
+        """`fast`, with the lanes where the condition holds from `slow`, which runs if any does."""
         tag = self._count
         test = self.any(condition)
         here = self.block
         self.lines += [f"  br i1 {test}, label %slow{tag}, label %join{tag}", f"slow{tag}:"]
-        other = slow()
+        other = condition.choose(slow(), fast)
         self.lines += [f"  br label %join{tag}", f"join{tag}:"]
         self.block = f"join{tag}"
         t = self.type(fast.kind)
@@ -485,7 +485,7 @@ def _reduce_angle(c: _Code, x: _Value) -> tuple[_Value, _Value]:
 
 def _sin_cos(c: _Code, r: _Value) -> tuple[_Value, _Value]:
     z = r * r
-    sine = c.fma(c.poly(z, _SIN) * z, r, r)
+    sine = c.fma(c.poly(z, _SIN) * z, r, r).sign_of(r)
     cosine = c.fma(c.poly(z, _COS) * z, z, c.fma(z, -0.5, 1.0))
     return sine, cosine
 

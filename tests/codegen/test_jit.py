@@ -1,0 +1,182 @@
+"""Compiling and loading LLVM text: levels, targets, errors, processes, the cache."""
+
+import ctypes
+import os
+import platform
+
+import pytest
+
+from loopwright.codegen.llvm import compiler, jit
+from loopwright.codegen.llvm.cache import ObjectCache, default_cache, object_key
+
+SQUARE = """
+define i32 @square(i32 %x) {
+  %slot = alloca i32
+  store i32 %x, ptr %slot
+  %y = load i32, ptr %slot
+  %z = mul i32 %y, %y
+  ret i32 %z
+}
+"""
+INT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
+
+
+def constant(value: int, padding: int = 0) -> str:
+    lines = "".join(f"  %p{i} = add i32 {i}, {value}\n" for i in range(padding))
+    return f"define i32 @f{value}(i32 %x) {{\n{lines}  ret i32 {value}\n}}\n"
+
+
+@pytest.mark.parametrize("opt", compiler.LEVELS)
+def test_every_level_computes_the_same(opt):
+    library = jit.load_objects([jit.compile_object(SQUARE, opt=opt)], exports=["square"])
+    assert INT(library["square"])(7) == 49
+    assert ("alloca" in jit.optimized_ir(SQUARE, opt=opt)) == (opt == "none")
+
+
+def test_assembly_is_readable():
+    text = jit.assembly(SQUARE)
+    assert "square:" in text
+    if platform.machine() == "x86_64":
+        assert "imul" in text
+
+
+@pytest.mark.parametrize(
+    "triple, magic",
+    [
+        ("aarch64-linux-gnu", b"\x7fELF"),
+        ("riscv64-linux-gnu", b"\x7fELF"),
+        ("arm64-apple-macosx", b"\xcf\xfa\xed\xfe"),
+        ("wasm32-unknown-unknown", b"\0asm"),
+    ],
+)
+def test_other_targets(triple, magic):
+    assert jit.compile_object(SQUARE, triple).startswith(magic)
+
+
+def test_the_host_is_described():
+    assert jit.host_cpu() and jit.host_triple()
+    assert compiler.resolve(None, "native", None) == compiler.resolve(None, None, None)
+    assert compiler.resolve("wasm32", None, None) == ("wasm32", "", "")
+
+
+def test_errors_name_the_function_and_the_line():
+    with pytest.raises(jit.CompileError, match="in `square`, line 6"):
+        jit.compile_object(SQUARE.replace("%z = mul i32 %y, %y", "%z = mul i64 %y, %y"))
+    swapped = "define i32 @f(i1 %c) {\n  br i1 %c, label %a, label %b\na:\n  %x = add i32 1, 2\n"
+    swapped += "  br label %b\nb:\n  ret i32 %x\n}\n"
+    with pytest.raises(jit.CompileError, match="refuses the module.*dominate"):
+        jit.compile_object(swapped.replace("\n\n", "\n"), verify=True)
+    with pytest.raises(ValueError, match="opt must be one of none, short, O1, O2, O3, got 'O9'"):
+        jit.compile_object(SQUARE, opt="O9")
+
+
+def test_objects_meet_each_other_and_given_symbols():
+    user = "declare i32 @square(i32)\ndeclare i32 @outside(i32)\n"
+    user += "define i32 @both(i32 %x) {\n  %a = call i32 @square(i32 %x)\n"
+    user += "  %b = call i32 @outside(i32 %a)\n  ret i32 %b\n}\n"
+    outside = INT(lambda x: x + 1)
+    address = ctypes.cast(outside, ctypes.c_void_p).value
+    objects = [jit.compile_object(t) for t in (user, SQUARE)]
+    library = jit.load_objects(objects, {"outside": address}, ["both"])
+    assert INT(library["both"])(5) == 26
+    with pytest.raises(jit.CompileError, match="nothing defines outside"):
+        jit.load_objects(objects, exports=["both"])
+    with pytest.raises(ValueError, match="'outside' has a null address"):
+        jit.load_objects(objects, {"outside": 0}, ["both"])
+
+
+def test_libraries_do_not_share_names():
+    one, two = (
+        jit.load_objects([jit.compile_object(constant(v).replace(f"f{v}", "f"))], exports=["f"])
+        for v in (1, 2)
+    )
+    assert (INT(one["f"])(0), INT(two["f"])(0)) == (1, 2)
+
+
+def test_many_modules_in_processes():
+    texts = [constant(i, padding=3000) for i in range(8)]
+    objects = jit.compile_objects(texts, jobs=2, cache=ObjectCache(None), opt="none")
+    assert jit._worker_pool, "enough text for a worker"
+    names = [f"f{i}" for i in range(8)]
+    library = jit.load_objects(objects, exports=names)
+    assert [INT(library[n])(0) for n in names] == list(range(8))
+    with pytest.raises(jit.CompileError, match="in `broken`"):
+        broken = "define i32 @broken() {\n  ret i64 %x\n}\n"
+        jit.compile_objects([*texts, broken], jobs=2, cache=ObjectCache(None), opt="none")
+    jit._worker_pool[0].process.kill()  # a worker that dies costs nothing but time
+    again = jit.compile_objects(texts, jobs=2, cache=ObjectCache(None), opt="none")
+    assert again == objects
+
+
+def test_one_level_each():
+    a, b = jit.compile_objects([SQUARE, SQUARE], opt=["none", "O1"], cache=ObjectCache(None))
+    assert a == jit.compile_object(SQUARE, opt="none") and b == jit.compile_object(SQUARE, opt="O1")
+    with pytest.raises(ValueError, match="1 optimisation levels for 2 modules"):
+        jit.compile_objects([SQUARE, SQUARE], opt=["none"])
+
+
+def test_a_forked_child_compiles_on_its_own():
+    texts = [constant(i, padding=3000) for i in range(8)]
+    jit.compile_objects(texts, jobs=2, cache=ObjectCache(None), opt="none")
+    child = os.fork()
+    if child == 0:
+        made = jit.compile_objects(texts, jobs=2, cache=ObjectCache(None), opt="none")
+        os._exit(0 if len(made) == 8 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+# The cache
+
+
+def test_the_cache_answers_and_survives_damage(tmp_path):
+    store = ObjectCache(tmp_path)
+    key = object_key(SQUARE, *compiler.resolve(None, None, None), "short")
+    assert store.get(key) is None
+    first = jit.compile_objects([SQUARE], cache=store)
+    assert store.get(key) == first[0]
+    (path,) = tmp_path.glob("??/*.o")
+    path.write_bytes(path.read_bytes()[:-1])
+    assert store.get(key) is None and not path.exists(), "a torn entry is a miss, once"
+    assert jit.compile_objects([SQUARE], cache=store) == first
+    store.clear()
+    assert not list(tmp_path.glob("??/*"))
+
+
+def test_the_cache_is_used(tmp_path):
+    store = ObjectCache(tmp_path)
+    key = object_key(SQUARE, *compiler.resolve(None, None, None), "short")
+    store.put(key, b"not an object, but what the cache says")
+    assert jit.compile_objects([SQUARE], cache=store) == [store.get(key)]
+
+
+def test_keys_tell_everything_apart():
+    base = ("text", "triple", "cpu", "+a", "short")
+    keys = {object_key(*base)}
+    for i in range(5):
+        changed = list(base)
+        changed[i] += "x"
+        keys.add(object_key(*changed))
+    assert len(keys) == 6
+
+
+def test_the_oldest_entries_go_first(tmp_path):
+    store = ObjectCache(tmp_path)
+    keys = [f"{i:02d}" * 20 for i in range(4)]
+    for age, key in enumerate(keys):
+        store.put(key, bytes(1000))
+        os.utime(store._path(key), (age, age))
+    os.utime(store._path(keys[0]), (10, 10))
+    store.max_bytes = 3000
+    store.evict()
+    assert [store._path(k).exists() for k in keys] == [True, False, False, True]
+
+
+def test_knobs_of_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(tmp_path))
+    assert default_cache().folder.is_relative_to(tmp_path)
+    monkeypatch.setenv("LOOPWRIGHT_CACHE", "0")
+    assert default_cache().folder is None
+    blocked = ObjectCache(tmp_path / "file" / "below")
+    (tmp_path / "file").write_text("in the way")
+    blocked.put("k" * 40, b"x")
+    assert blocked.get("k" * 40) is None

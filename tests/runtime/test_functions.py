@@ -1,0 +1,127 @@
+"""Functions by name, modules, measurement, profiles, threads."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from loopwright import runtime
+from loopwright.runtime import Module, Profile, get_global_func, measure, register_func, threads
+
+
+@pytest.fixture
+def name():
+    yield "test.runtime.f"
+    runtime.remove_global_func("test.runtime.f")
+
+
+def test_register_and_get(name):
+    @register_func(name)
+    def add(x, y):
+        return x + y
+
+    assert add(1, 2) == 3, "the decorator returns the function"
+    assert get_global_func(name)(3, 4) == 7
+    assert name in runtime.list_global_func_names()
+    with pytest.raises(ValueError, match="already registered"):
+        register_func(name, add)
+    register_func(name, lambda x, y: x * y, override=True)
+    assert get_global_func(name)(3, 4) == 12
+
+
+def test_missing_functions():
+    assert get_global_func("test.runtime.none", allow_missing=True) is None
+    with pytest.raises(ValueError, match=r"cannot find global function 'test\.runtime\.none'"):
+        get_global_func("test.runtime.none")
+    with pytest.raises(TypeError, match="expects a name"):
+        register_func(3)
+
+
+def test_convert():
+    assert runtime.convert(3) == 3
+    made = runtime.convert([1, {"f": len}])
+    assert made[0] == 1 and isinstance(made[1]["f"], runtime.PackedFunc)
+    assert made[1]["f"]([1, 2]) == 2
+
+
+def test_module_lookup():
+    inner = Module({"g": lambda: "g"}, kind="c")
+    outer = Module({"main": lambda x: x + 1}, sources={"ll": "define"})
+    outer.import_module(inner)
+    assert outer(1) == 2 and outer["g"]() == "g" and "g" in outer
+    assert outer.imported_modules == [inner] and inner.entry_func() == "g"
+    assert outer.get_source() == outer.get_source("ll") == "define"
+    assert not outer.implements_function("g") and outer.implements_function("g", True)
+    with pytest.raises(AttributeError, match="no function 'g'; it has: main"):
+        outer.get_function("g")
+    with pytest.raises(ValueError, match="no source of format 'asm'; it has: ll"):
+        outer.get_source("asm")
+    outer.clear_imports()
+    assert "g" not in outer
+
+
+def test_time_evaluator():
+    calls = []
+    module = Module({"main": calls.append, "prepare": lambda x: calls.append("p")})
+    timer = module.time_evaluator("main", runtime.cpu(), number=3, repeat=2, f_preproc="prepare")
+    result = timer("x")
+    assert calls == ["x", "p", "x", "x", "x", "p", "x", "x", "x"]
+    assert len(result.results) == 2 and result.min <= result.median <= result.max
+    assert result.mean > 0 and "mean (ms)" in str(result)
+    with pytest.raises(ValueError, match="cannot measure on cuda:0"):
+        module.time_evaluator("main", "cuda")
+
+
+def test_measure_repeats_long_enough():
+    count = 0
+
+    def call():
+        nonlocal count
+        count += 1
+
+    measure(call, number=1, repeat=1, min_repeat_ms=2)
+    assert count > 100
+    with pytest.raises(ValueError, match="must be positive"):
+        measure(call, number=0)
+
+
+def test_load_module_refuses_what_is_not_ours(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such library"):
+        runtime.load_module(tmp_path / "none.so")
+
+
+def test_profile():
+    profile = Profile([("matmul", 10.0), ("add", 1.0), ("matmul", 20.0)])
+    assert profile["matmul"].calls == 2 and profile["matmul"].mean_us == 15.0
+    assert [e.name for e in profile.sorted()] == ["matmul", "add"] and profile.total_us == 31.0
+    lines = profile.table().splitlines()
+    assert lines[0].split() == ["kernel", "calls", "total", "us", "mean", "us", "share"]
+    assert lines[2].split() == ["matmul", "2", "30.0", "15.00", "96.8%"]
+    assert json.loads(profile.json())[0]["min_us"] == 10.0
+
+
+def test_the_number_of_threads(monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_NUM_THREADS", "3")
+    assert threads.default_num_threads() == 3
+    monkeypatch.setenv("LOOPWRIGHT_NUM_THREADS", "-1")
+    with pytest.raises(ValueError, match="LOOPWRIGHT_NUM_THREADS"):
+        threads.default_num_threads()
+    monkeypatch.delenv("LOOPWRIGHT_NUM_THREADS")
+    assert threads.default_num_threads() >= 1
+    with pytest.raises(ValueError, match="must be positive, got 0"):
+        runtime.set_num_threads(0)
+
+
+def test_the_runtime_stands_alone():
+    code = (
+        "import sys, loopwright.runtime; "
+        "bad = {'llvmlite', 'tvm_ffi', 'torch', 'onnx'} & set(sys.modules); "
+        "sys.exit(f'imported {bad}' if bad else 0)"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
