@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..base.errors import explain
-from ..ir.dtype import DataType
 from ..ir.functor import rewrite
-from ..ir.prim_expr import IterVar, PrimExpr, Range, Var
+from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import const
 from ..tir.analysis.access import get_block_read_write_region
 from ..tir.analysis.bounds import mentions
@@ -20,8 +19,7 @@ from ..tir.op import if_then_else
 from ..tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, LetStmt, Stmt, seq
 from ..tir.stmt_functor import substitute, substitute_buffers
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
-
-_INT32 = DataType("int32")
+from .tidy import Tidy
 
 
 def in_order(tensors: Iterable[Tensor]) -> list[Operation]:
@@ -66,6 +64,7 @@ class _Builder:
         self.names = _Names()
         self.names.fresh("root")
         self.attrs: dict[str, Any] = {}
+        self.tidy = Tidy()
 
     def build(self, attrs: dict[str, Any]) -> PrimFunc:
         self.bind_buffers()
@@ -145,13 +144,15 @@ class _Builder:
 
     def elements(self, expr: PrimExpr, values: dict[Var, PrimExpr]) -> PrimExpr:
         """Tensor reads as buffer reads, the operation's axes as the block's."""
+        if isinstance(expr, ConstExpr):
+            return expr
 
         def post(node: Any) -> Any:
             if isinstance(node, ProducerLoad):
                 return BufferLoad._make(self.buffers[node.producer], node.indices, None)
             return values.get(node) if isinstance(node, Var) else None
 
-        return rewrite(expr, post)
+        return self.tidy(rewrite(expr, post))
 
     def compute(self, op: ComputeOp) -> Stmt:
         notes = dict(op.attrs)
