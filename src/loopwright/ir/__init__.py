@@ -2,6 +2,9 @@
 
 from . import instrument as instrument
 from . import transform as transform
+from .diagnostics import Diagnostic as Diagnostic
+from .diagnostics import DiagnosticLevel as DiagnosticLevel
+from .diagnostics import Diagnostics as Diagnostics
 from .dtype import DataType as DataType
 from .expr import Attrs as Attrs
 from .expr import BaseExpr as BaseExpr
@@ -29,6 +32,10 @@ from .prim_expr import PrimExpr as PrimExpr
 from .prim_expr import PrimType as PrimType
 from .prim_expr import Range as Range
 from .prim_op import const as const
+from .serialize import load_json as load_json
+from .serialize import make_node as make_node
+from .serialize import register_codec as register_codec
+from .serialize import save_json as save_json
 from .structural import StructuralKey as StructuralKey
 from .structural import assert_structural_equal as assert_structural_equal
 from .structural import first_mismatch as get_first_structural_mismatch

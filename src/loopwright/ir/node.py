@@ -20,6 +20,7 @@ Nodes are immutable by convention; equality is identity unless a class says othe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, ClassVar, dataclass_transform
 
 from ..base.span import Span
@@ -194,6 +195,15 @@ class Node(metaclass=NodeMeta):
         """The same node, said to come from `span`."""
         return self if span is None or span is self.span else self.replace(span=span)
 
+    def extras(self) -> dict[str, Any]:
+        """What is set beside the fields and cannot be derived from them: `struct_info`."""
+        values = ((name, getattr(self, name, None)) for name in _extra_slots(type(self)))
+        return {name: value for name, value in values if value is not None}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made = (type(self), tuple(self.field_values()), self.span)
+        return _rebuild, made, (None, self.extras())
+
     def same_as(self, other: object) -> bool:
         """Whether `other` is this very object."""
         return self is other
@@ -215,6 +225,18 @@ class Node(metaclass=NodeMeta):
         return _repr_hook(self)
 
     __str__ = __repr__
+
+
+@cache
+def _extra_slots(cls: type[Node]) -> tuple[str, ...]:
+    """Public slots that are no fields, without those that `_derive` always fills."""
+    known = {f.name for f in cls.__fields__} | {"span", "dtype"}
+    slots = (s for k in cls.__mro__ for s in getattr(k, "__slots__", ()))
+    return tuple(s for s in slots if s not in known and s[0] != "_")
+
+
+def _rebuild(cls: type[Node], values: tuple[Any, ...], span: Span | None) -> Node:
+    return cls._make(*values, span=span)
 
 
 def _nodes_in(value: Any) -> Iterator[Any]:

@@ -238,7 +238,8 @@ class Pass:
     @property
     def info(self) -> PassInfo:
         """Name, level and requirements."""
-        return PassInfo(self.opt_level, self.name or type(self).__name__, tuple(self.required))
+        name = self.name or type(self).__name__
+        return PassInfo(self.opt_level, name, tuple(self.required), self.traceable)
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The new module; the same object when nothing changes."""

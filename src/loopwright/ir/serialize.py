@@ -1,0 +1,249 @@
+"""Nodes as JSON, from the field table.
+
+What one variable was stays one variable: the JSON is a table of nodes that refer to each other by
+number. Arrays are stored as bytes in base64. A type that is no node (a tensor) gets a codec from
+the layer it belongs to: `register_codec(Tensor, "tensor", to_array, from_array)`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import explain
+from ..base.span import SequentialSpan, Span
+from .dtype import DataType
+from .node import NODE_TYPES, Node
+from .op import Op
+
+FORMAT = 1
+_ENCODERS: dict[type, tuple[str, Callable[[Any], Any]]] = {}
+_DECODERS: dict[str, Callable[[Any], Any]] = {}
+
+
+def register_codec(
+    kind: type, tag: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]
+) -> None:
+    """Let nodes hold values of `kind`: `encode` gives plain values, arrays or nodes."""
+    _ENCODERS[kind] = (tag, encode)
+    _DECODERS[tag] = decode
+
+
+# ---------------------------------------------------------------------- JSON
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.index: dict[int, int] = {}
+        self.keep: list[Any] = []  # values made by codecs live as long as their ids are used
+        self.encoded: dict[int, Any] = {}
+
+    def add(self, root: Node) -> int:
+        """Store a node and all below it, children first; deep trees need no deep stack."""
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if id(node) in self.index:
+                stack.pop()
+                continue
+            waiting = [child for child in self.below(node) if id(child) not in self.index]
+            if waiting:
+                stack += reversed(waiting)
+                continue
+            stack.pop()
+            entry = self.entry(node)
+            self.index[id(node)] = len(self.nodes)
+            self.nodes.append(entry)
+        return self.index[id(root)]
+
+    def below(self, node: Node) -> Iterator[Node]:
+        if isinstance(node, Op):
+            return
+        for value in (*node.field_values(), *node.extras().values()):
+            yield from self.nodes_in(value)
+
+    def nodes_in(self, value: Any) -> Iterator[Node]:
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            for item in value:
+                yield from self.nodes_in(item)
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                yield from self.nodes_in(key)
+                yield from self.nodes_in(item)
+        elif type(value) in _ENCODERS:
+            yield from self.nodes_in(self.plain(value))
+
+    def plain(self, value: Any) -> Any:
+        if id(value) not in self.encoded:
+            self.encoded[id(value)] = _ENCODERS[type(value)][1](value)
+            self.keep.append(value)
+        return self.encoded[id(value)]
+
+    def entry(self, node: Node) -> dict[str, Any]:
+        if isinstance(node, Op):
+            return {"op": node.name}
+        where = f"{type(node).__name__}"
+        made: dict[str, Any] = {"type": type(node).node_key}
+        fields = zip(node.__fields__, node.field_values())
+        made["fields"] = {f.name: self.value(v, f"{where}.{f.name}") for f, v in fields}
+        extras = node.extras()
+        if extras:
+            made["extra"] = {k: self.value(v, f"{where}.{k}") for k, v in extras.items()}
+        if node.span is not None:
+            made["span"] = _span_out(node.span)
+        return made
+
+    def value(self, value: Any, where: str) -> Any:
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if isinstance(value, DataType):
+            return {"dtype": str(value)}
+        if isinstance(value, Node):
+            return {"node": self.index[id(value)]}
+        if isinstance(value, list):
+            return [self.value(item, where) for item in value]
+        if isinstance(value, tuple):
+            return {"tuple": [self.value(item, where) for item in value]}
+        if isinstance(value, dict):
+            return {
+                "dict": [[self.value(k, where), self.value(v, where)] for k, v in value.items()]
+            }
+        if isinstance(value, np.ndarray):
+            data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode("ascii")
+            return {"array": [str(value.dtype), list(value.shape), data]}
+        if isinstance(value, np.generic):
+            return self.value(value.item(), where)
+        if isinstance(value, Enum):
+            return {"enum": [type(value).__module__, type(value).__qualname__, value.value]}
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if type(value) in _ENCODERS:
+            return {_ENCODERS[type(value)][0]: self.value(self.plain(value), where)}
+        what = f"{where} holds a value that JSON cannot keep"
+        hint = "register_codec for its type, or keep the module in a pickle"
+        raise TypeError(
+            explain(what, got=f"{value!r} of type {type(value).__name__}", instead=hint)
+        )
+
+
+def save_json(node: Any) -> str:
+    """A node (or a list, tuple or dict of nodes) as JSON text, which `load_json` reads.
+
+    Raises TypeError naming the field that holds something JSON cannot keep.
+    """
+    writer = _Writer()
+    for item in writer.nodes_in(node):
+        writer.add(item)
+    root = writer.value(node, "the value")
+    return json.dumps({"loopwright": FORMAT, "root": root, "nodes": writer.nodes}, indent=1)
+
+
+def load_json(json_str: str) -> Any:
+    """What `save_json` wrote. Raises ValueError when the text is something else."""
+    try:
+        data = json.loads(json_str)
+    except json.JSONDecodeError as error:
+        raise ValueError(explain("the text is no JSON", got=str(error))) from None
+    if not isinstance(data, dict) or data.get("loopwright") != FORMAT:
+        what = "the JSON holds no Loopwright nodes"
+        raise ValueError(explain(what, instead="give what save_json wrote"))
+    made: list[Any] = []
+    for entry in data["nodes"]:
+        made.append(_node_in(entry, made))
+    return _value_in(data["root"], made)
+
+
+def _node_in(entry: dict[str, Any], made: list[Any]) -> Any:
+    if "op" in entry:
+        return Op.get(entry["op"])
+    cls = NODE_TYPES.get(entry["type"])
+    if cls is None:
+        what, hint = "the JSON holds an unknown kind of node", "import the module that defines it"
+        raise ValueError(explain(what, got=entry["type"], instead=hint))
+    stored = entry["fields"]
+    unknown = set(stored) ^ {f.name for f in cls.__fields__}
+    if unknown:
+        what = f"the fields of {cls.__name__} differ from the stored ones"
+        raise ValueError(explain(what, got=", ".join(sorted(unknown)), instead="save it again"))
+    values = [_value_in(stored[f.name], made) for f in cls.__fields__]
+    node = cls._make(*values, span=_span_in(entry.get("span")))
+    for name, value in entry.get("extra", {}).items():
+        setattr(node, name, _value_in(value, made))
+    return node
+
+
+def _value_in(value: Any, made: list[Any]) -> Any:
+    if isinstance(value, list):
+        return [_value_in(item, made) for item in value]
+    if not isinstance(value, dict):
+        return value
+    ((tag, inner),) = value.items()
+    if tag == "node":
+        return made[inner]
+    if tag == "dtype":
+        return DataType(inner)
+    if tag == "tuple":
+        return tuple(_value_in(item, made) for item in inner)
+    if tag == "dict":
+        return {_value_in(k, made): _value_in(v, made) for k, v in inner}
+    if tag == "float":
+        return float(inner)
+    if tag == "array":
+        dtype, shape, data = inner
+        flat = np.frombuffer(base64.b64decode(data), dtype=DataType(dtype).numpy())
+        return flat.reshape(shape).copy()
+    if tag == "enum":
+        return _enum_in(*inner)
+    if tag in _DECODERS:
+        return _DECODERS[tag](_value_in(inner, made))
+    raise ValueError(explain("the JSON holds an unknown kind of value", got=tag))
+
+
+def _enum_in(module: str, name: str, value: Any) -> Any:
+    """An enumeration of a module that is loaded: reading JSON imports nothing."""
+    kind = getattr(sys.modules.get(module), name, None)
+    if not (isinstance(kind, type) and issubclass(kind, Enum)):
+        raise ValueError(explain("the JSON names an unknown enumeration", got=f"{module}.{name}"))
+    return kind(value)
+
+
+def _span_out(span: Span) -> Any:
+    if isinstance(span, SequentialSpan):
+        return [_span_out(item) for item in span.spans]
+    return {
+        "source": span.source,
+        "at": [span.line, span.end_line, span.column, span.end_column],
+    }
+
+
+def _span_in(data: Any) -> Span | None:
+    if data is None:
+        return None
+    if isinstance(data, list):
+        return SequentialSpan([_span_in(item) for item in data])  # type: ignore[misc]
+    return Span(data["source"], *data["at"])
+
+
+def make_node(type_key: str, **kwargs: Any) -> Node:
+    """A node of the class with that key ("ir.Range"), from its fields by name, unconverted."""
+    cls = NODE_TYPES.get(type_key)
+    if cls is None:
+        raise ValueError(explain("no node class has this key", got=type_key))
+    missing = [f.name for f in cls.__fields__ if not f.optional and f.name not in kwargs]
+    unknown = set(kwargs) - {f.name for f in cls.__fields__} - {"span"}
+    if missing or unknown:
+        what = f"{type_key} has the fields {', '.join(f.name for f in cls.__fields__)}"
+        raise TypeError(explain(what, got=", ".join(kwargs) or "none"))
+    node = cls.__new__(cls)
+    node._set(**kwargs)
+    return node
