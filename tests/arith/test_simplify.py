@@ -58,7 +58,9 @@ def evaluate(e, env):
 
 constants = st.integers(-9, 17)
 divisors = st.one_of(st.sampled_from([2, 3, 4, 6, 8, 16]), st.integers(-5, -1))
-leaves = st.one_of(st.sampled_from(NAMES).map(VARS.get), constants.map(lambda v: IntImm("int32", v)))
+leaves = st.one_of(
+    st.sampled_from(NAMES).map(VARS.get), constants.map(lambda v: IntImm("int32", v))
+)
 
 
 def _extend(inner):

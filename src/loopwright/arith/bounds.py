@@ -137,16 +137,16 @@ class Bounds(Forms):
         return (min(d0 + 1, 0), max(d1 - 1, 0))
 
     def _atom_bound(self, atom: Atom) -> Bound:
-        known = self._known.get(atom.number)
         if atom.kind == VAR:
             natural = (0, P_INF) if type(atom.expr) is pe.SizeVar else dtype_bounds(atom.dtype)
-            if known is None:
-                return natural
-            return (max(known[0], natural[0]), min(known[1], natural[1]))
-        natural = self._natural_bound(atom)
-        if known is not None:
-            natural = (max(known[0], natural[0]), min(known[1], natural[1]))
-        return natural
+        else:
+            natural = self._natural_bound(atom)
+        known = self._known.get(atom.number)
+        if known is None:
+            return natural
+        low, high = max(known[0], natural[0]), min(known[1], natural[1])
+        # Constraints that contradict each other: nothing runs here, and nothing is concluded.
+        return (low, high) if low <= high else natural
 
     def _natural_bound(self, atom: Atom) -> Bound:
         if atom.kind == DIV:

@@ -1,0 +1,70 @@
+"""Linear and clip patterns in index expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..ir import prim_expr as pe
+from ..ir import prim_op as po
+from ..ir.prim_expr import PrimExpr, Var
+from . import poly as P
+from .analyzer import Analyzer
+from .int_set import Evaluator
+from .poly import VAR
+
+
+def detect_linear_equation(
+    expr: PrimExpr, var_list: Sequence[Var], ana: Analyzer | None = None
+) -> list[PrimExpr]:
+    """[c0, ..., cn, base] with expr = sum of ci * vari + base, none of them speaking of the
+    variables; an empty list where there are none."""
+    ana = ana or Analyzer()
+    p = ana.poly(expr)
+    evaluator = Evaluator(ana, dict.fromkeys(var_list, 0))
+    coefficients: list[P.Poly] = [{} for _ in var_list]
+    numbers = [next(iter(ana._atom(v, VAR, v.dtype, v)))[0] for v in var_list]
+    base: P.Poly = {}
+    for m, f in p.items():
+        hits = [i for i, number in enumerate(numbers) if number in m]
+        if not hits:
+            base[m] = f
+            continue
+        rest = P.divides((numbers[hits[0]],), m)
+        assert rest is not None
+        coefficients[hits[0]][rest] = f
+    if any(evaluator.involved(part) for part in (*coefficients, base)):
+        return []
+    return [ana.build(part, expr.dtype) for part in (*coefficients, base)]
+
+
+def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[Any]:
+    """[low0, high0, low1, ...] with expr the same as all of lowi <= vari <= highi; an end without
+    a bound is None. An empty list where `expr` is not such a conjunction."""
+    ana = Analyzer()
+    numbers = [next(iter(ana._atom(v, VAR, v.dtype, v)))[0] for v in var_list]
+    evaluator = Evaluator(ana, dict.fromkeys(var_list, 0))
+    ends: list[Any] = [None] * (2 * len(var_list))
+    for part in _conjuncts(expr):
+        if not isinstance(part, pe.CmpExpr) or isinstance(part, (pe.EQ, pe.NE)):
+            return []
+        _, p = ana._normal(type(part), ana.poly(part.a), ana.poly(part.b))
+        hits = [i for i, number in enumerate(numbers) if (number,) in p]
+        if len(hits) != 1:
+            return []
+        i, dtype = hits[0], part.a.dtype
+        f = p[(numbers[i],)]
+        rest = {m: c for m, c in p.items() if m != (numbers[i],)}
+        if abs(f) != 1 or evaluator.involved(rest):
+            return []
+        slot = 2 * i + (f < 0)
+        made = ana.build(P.scaled(rest, -1) if f > 0 else rest, dtype)
+        join = po.maximum if f > 0 else po.minimum
+        ends[slot] = made if ends[slot] is None else ana.simplify(join(ends[slot], made))
+    return ends
+
+
+def _conjuncts(expr: Any) -> list[Any]:
+    if isinstance(expr, pe.And):
+        return _conjuncts(expr.a) + _conjuncts(expr.b)
+    return [expr]
