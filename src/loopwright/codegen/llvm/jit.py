@@ -54,9 +54,9 @@ __all__ = [
     "optimized_ir",
 ]
 
-# Below this much text a worker's start (about 0.15 s of CPU) costs more than it saves:
-# LLVM takes 15-20 us a line, so 16k lines are about 0.3 s.
-_PARALLEL_LINES = 16_000
+# LLVM takes 10-20 us a line. Below the first number of lines a worker's start (0.1 s) costs more
+# than it saves; with workers already running the second is enough.
+_PARALLEL_LINES, _PARALLEL_LINES_WARM = 16_000, 4_000
 _PARALLEL_MODULES = 4
 
 
@@ -221,8 +221,9 @@ def _default_jobs() -> int:
 
 def _compile_all(work: list[tuple], jobs: int) -> list[bytes]:
     lines = sum(job[0].count("\n") for job in work)
-    workers = min(jobs - 1, len(work) - 1, lines // (_PARALLEL_LINES // 2))
-    if workers < 1 or len(work) < _PARALLEL_MODULES or lines < _PARALLEL_LINES:
+    least = _PARALLEL_LINES_WARM if _worker_pool else _PARALLEL_LINES
+    workers = min(jobs - 1, len(work) - 1, 2 * lines // least)
+    if workers < 1 or len(work) < _PARALLEL_MODULES or lines < least:
         return [compile_object(*job) for job in work]
     return _compile_shared(work, workers)
 
