@@ -164,6 +164,7 @@ class Node(metaclass=NodeMeta):
     opens_scope: ClassVar[bool] = False
     structural_compare: ClassVar[Any] = None
     structural_hash: ClassVar[Any] = None
+    attr_literal: ClassVar[Any] = None  # the plain value of a literal, which attributes compare
 
     _set: ClassVar[Callable[..., None]]
 

@@ -195,8 +195,8 @@ _FOLD: dict[type, Callable[[Any, Any], Any]] = {
     pe.Mod: lambda x, y: x - trunc_div(x, y) * y if y else None,
     pe.FloorDiv: lambda x, y: x // y if y else None,
     pe.FloorMod: lambda x, y: x % y if y else None,
-    pe.Min: min,
-    pe.Max: max,
+    pe.Min: lambda x, y: min(x, y) if x == x and y == y else None,
+    pe.Max: lambda x, y: max(x, y) if x == x and y == y else None,
     pe.LT: lambda x, y: x < y,
     pe.LE: lambda x, y: x <= y,
     pe.GT: lambda x, y: x > y,
@@ -425,13 +425,22 @@ def _bitwise(name: str, fold: Callable[[int, int], int], a: Any, b: Any, span: A
     return pe.Call(a.dtype, f"tir.{name}", [a, b], span)
 
 
+def _check_shift(a: Any, b: Any) -> None:
+    a, b = match_types(a, b)
+    if isinstance(b, IntImm) and not 0 <= b.value < a.dtype.bits:
+        what = f"a shift of {a.dtype} goes from 0 to {a.dtype.bits - 1}"
+        raise ValueError(explain(what, got=b.value, instead="mask the count"))
+
+
 def shift_left(a: Any, b: Any, span: Any = None) -> PrimExpr:
     """a << b"""
+    _check_shift(a, b)
     return _bitwise("shift_left", lambda x, y: x << y, a, b, span)
 
 
 def shift_right(a: Any, b: Any, span: Any = None) -> PrimExpr:
     """a >> b, keeping the sign of signed integers."""
+    _check_shift(a, b)
     return _bitwise("shift_right", lambda x, y: x >> y, a, b, span)
 
 

@@ -181,6 +181,8 @@ class _Hasher:
         if isinstance(value, Node):
             if value.bound_by_identity:
                 return self.bound(value, defining)
+            if value.attr_literal is not None:
+                return self.hash(value.attr_literal, defining)
             if value.structural_hash is not None:
                 return value.structural_hash(self, defining)
             if value.opens_scope:
