@@ -1,6 +1,7 @@
 """Relax: graphs of tensor operations with symbolic shapes."""
 
 from . import analysis as analysis
+from . import expr_functor as expr_functor
 from . import op as op
 from . import utils as utils
 from .block_builder import BlockBuilder as BlockBuilder
@@ -33,6 +34,9 @@ from .expr import (
     get_shape_of,
     make_shape,
 )
+from .expr_functor import PyExprMutator as PyExprMutator
+from .expr_functor import PyExprVisitor as PyExprVisitor
+from .functor import GraphRewriter as GraphRewriter
 from .op.base import (
     call_dps_packed,
     call_pure_packed,

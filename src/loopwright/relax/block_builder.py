@@ -17,9 +17,9 @@ from ..tir.function import PrimFunc
 from .analysis.struct_info import (
     Analyzer,
     BaseCheckResult,
+    definable_tir_vars_in_struct_info,
     erase_to_well_defined,
     struct_info_base_check,
-    definable_tir_vars_in_struct_info,
 )
 from .expr import (
     Binding,

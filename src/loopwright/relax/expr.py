@@ -526,7 +526,7 @@ def as_expr(value: Any) -> Any:
         return DataTypeImm(value)
     if isinstance(value, str):
         return StringImm(value)
-    if isinstance(value, (int, float)) or (isinstance(value, PrimExpr)):
+    if isinstance(value, (int, float, PrimExpr)):
         return PrimValue(value)
     if not isinstance(value, (RelaxExpr, Op)):
         what = "this is no Relax expression"

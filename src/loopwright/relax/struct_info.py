@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..base.errors import explain
@@ -161,5 +160,5 @@ def shape_dim(value: Any) -> PrimExpr:
 
 
 # expr.py and analysis.py, which lie above this file, fill these in.
-_make_shape: Callable[[Any], Any]
-_is_base_of: Callable[[StructInfo, StructInfo], bool]
+_make_shape: Any = None
+_is_base_of: Any = None

@@ -7,18 +7,7 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any
 
-try:
-    from ...arith import Analyzer
-except ImportError:  # while arith is being written
-
-    class Analyzer:  # type: ignore[no-redef]
-        def can_prove_equal(self, a, b):
-            return False
-
-        def simplify(self, e):
-            return e
-
-
+from ...arith import Analyzer
 from ...base.errors import explain
 from ...ir.functor import Rewriter, post_order_visit
 from ...ir.node import Node

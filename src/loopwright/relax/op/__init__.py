@@ -59,4 +59,4 @@ def register_view(dotted_name: str, fn: Callable[..., Any]) -> Callable[..., Any
 
 
 from . import base  # noqa: E402  (it registers its builders here)
-from .base import *  # noqa: E402, F403
+from .base import *  # noqa: E402

@@ -19,7 +19,6 @@ from ...ir.prim_expr import IntImm, PrimExpr
 from ..analysis.struct_info import infer_by_sinfo_args
 from ..expr import (
     Call,
-    Constant,
     DataTypeImm,
     Expr,
     ExternFunc,

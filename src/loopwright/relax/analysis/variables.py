@@ -1,0 +1,427 @@
+"""Which variables and functions a graph uses and defines, and how it is connected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...base.errors import explain
+from ...ir.expr import GlobalVar
+from ...ir.functor import Visitor
+from ...ir.module import IRModule, called_global_vars
+from ...ir.op import Op
+from ...ir.prim_expr import Var as TirVar
+from ..expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    DataflowBlock,
+    Expr,
+    ExternFunc,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from ..struct_info import FuncStructInfo, StructInfo, TensorStructInfo
+from .struct_info import definable_tir_vars_in_struct_info, prim_vars, tir_vars_in_struct_info
+
+
+class _Uses(Visitor):
+    """Collects the variables that are used and those that are bound, in order."""
+
+    def __init__(self) -> None:
+        self.used: dict[Var, None] = {}
+        self.bound: dict[Var, None] = {}
+
+    def visit_Var(self, var: Any) -> None:
+        if isinstance(var, Var):
+            self.used[var] = None
+
+    def visit_Function(self, func: Function) -> None:
+        self.bound.update(dict.fromkeys(func.params))
+        self.visit(func.body)
+
+    def visit_VarBinding(self, binding: VarBinding) -> None:
+        self.visit(binding.value)
+        self.bound[binding.var] = None
+
+    def visit_MatchCast(self, binding: MatchCast) -> None:
+        self.visit(binding.value)
+        self.bound[binding.var] = None
+
+    def visit_StructInfo(self, info: StructInfo) -> None:
+        """Shape variables in a struct info are no uses of the graph's values."""
+
+    def visit_PrimExpr(self, expr: Any) -> None:
+        """No graph variables inside."""
+
+    def visit_PrimFunc(self, func: Any) -> None:
+        """No graph variables inside."""
+
+    def visit_Constant(self, const: Any) -> None:
+        """Nothing inside."""
+
+
+def _uses(expr: Any) -> _Uses:
+    found = _Uses()
+    found.visit(expr)
+    return found
+
+
+def used_vars(expr: Any) -> list[Var]:
+    """The graph variables that occur in an expression (not as definitions), each once."""
+    return list(_uses(expr).used)
+
+
+def bound_vars(expr: Any) -> list[Var]:
+    """The graph variables that an expression defines: parameters and bindings, in order."""
+    return list(_uses(expr).bound)
+
+
+def free_vars(expr: Any) -> list[Var]:
+    """The graph variables used in an expression that it does not define, in order of use."""
+    found = _uses(expr)
+    return [v for v in found.used if v not in found.bound]
+
+
+def all_vars(expr: Any) -> list[Var]:
+    """All graph variables of an expression, used or defined."""
+    found = _uses(expr)
+    return list({**found.bound, **found.used})
+
+
+def all_global_vars(expr: Any) -> list[GlobalVar]:
+    """The global variables in an expression, each once, in order."""
+    found: dict[GlobalVar, None] = {}
+
+    class Collect(Visitor):
+        def visit_GlobalVar(self, var: GlobalVar) -> None:
+            found[var] = None
+
+        def visit_PrimExpr(self, expr: Any) -> None:
+            pass
+
+    Collect().visit(expr)
+    return list(found)
+
+
+# ---------------------------------------------------------------- symbolic variables
+
+
+class _Symbols(Visitor):
+    def __init__(self) -> None:
+        self.used: dict[TirVar, None] = {}
+        self.defined: dict[TirVar, None] = {}
+
+    def define(self, info: StructInfo | None) -> None:
+        if info is not None:
+            self.defined.update(dict.fromkeys(definable_tir_vars_in_struct_info(info)))
+            self.use(info)
+
+    def use(self, info: StructInfo | None) -> None:
+        if info is not None:
+            self.used.update(dict.fromkeys(tir_vars_in_struct_info(info)))
+
+    def visit_Function(self, func: Function) -> None:
+        for param in func.params:
+            self.define(param.struct_info)
+        self.use(func.ret_struct_info)
+        self.visit(func.body)
+
+    def visit_VarBinding(self, binding: VarBinding) -> None:
+        self.visit(binding.value)
+        self.use(binding.var.struct_info)
+
+    def visit_MatchCast(self, binding: MatchCast) -> None:
+        self.visit(binding.value)
+        self.define(binding.struct_info)
+
+    def visit_StructInfo(self, info: StructInfo) -> None:
+        self.use(info)
+
+    def visit_Var(self, var: Any) -> None:
+        if isinstance(var, TirVar):
+            self.used[var] = None
+
+    def visit_PrimExpr(self, expr: Any) -> None:
+        self.used.update(dict.fromkeys(prim_vars(expr)))
+
+    def visit_PrimFunc(self, func: Any) -> None:
+        """It has variables of its own."""
+
+
+def _symbols(func: Any) -> _Symbols:
+    found = _Symbols()
+    found.visit(func)
+    return found
+
+
+def defined_symbolic_vars(func: Function) -> list[TirVar]:
+    """The symbolic variables that a function's parameters and match_casts define."""
+    return list(_symbols(func).defined)
+
+
+def free_symbolic_vars(func: Function) -> list[TirVar]:
+    """The symbolic variables used in a function that nothing in it defines."""
+    found = _symbols(func)
+    return [v for v in found.used if v not in found.defined]
+
+
+# ---------------------------------------------------------------- bindings
+
+
+def bindings_of(func: Any) -> Iterator[Binding]:
+    """All bindings of a function, block or sequence in order, branches and local functions
+    included."""
+    if isinstance(func, Function):
+        yield from bindings_of(func.body)
+    elif isinstance(func, SeqExpr):
+        for block in func.blocks:
+            yield from bindings_of(block)
+    elif isinstance(func, BindingBlock):
+        for binding in func.bindings:
+            yield binding
+            value = binding.value  # type: ignore[attr-defined]
+            if isinstance(value, If):
+                yield from bindings_of(value.true_branch)
+                yield from bindings_of(value.false_branch)
+            elif isinstance(value, (Function, SeqExpr)):
+                yield from bindings_of(value)
+
+
+def get_var2val(func: Function) -> dict[Var, Any]:
+    """The value of each variable that a function binds."""
+    return {b.var: b.value for b in bindings_of(func)}  # type: ignore[attr-defined]
+
+
+def name_to_binding(func: Function) -> dict[str, list[Binding]]:
+    """The bindings of a function by the names of their variables."""
+    found: dict[str, list[Binding]] = {}
+    for binding in bindings_of(func):
+        found.setdefault(binding.var.name_hint, []).append(binding)  # type: ignore[attr-defined]
+    return found
+
+
+def udchain(dfb: DataflowBlock | Function) -> dict[Var, list[Var]]:
+    """For each variable the variables whose values use it, in order (a use-def chain)."""
+    found: dict[Var, dict[Var, None]] = {}
+    for binding in bindings_of(dfb):
+        var, value = binding.var, binding.value  # type: ignore[attr-defined]
+        found.setdefault(var, {})
+        for used in used_vars(value):
+            found.setdefault(used, {})[var] = None
+    return {var: list(users) for var, users in found.items()}
+
+
+def post_order_visit(expr: Any, fvisit: Callable[[Any], Any]) -> None:
+    """Call `fvisit` on every graph expression inside `expr`, parts first, each object once."""
+    _PostOrder(fvisit).visit(expr)
+
+
+class _PostOrder(Visitor):
+    def __init__(self, fvisit: Callable[[Any], Any]) -> None:
+        self.fvisit = fvisit
+        self.seen: dict[int, Any] = {}
+
+    def visit_BaseExpr(self, expr: Any) -> None:
+        if id(expr) in self.seen:
+            return
+        self.seen[id(expr)] = expr
+        self.visit_default(expr)
+        self.fvisit(expr)
+
+    def visit_Var(self, var: Any) -> None:
+        if isinstance(var, Var) and id(var) not in self.seen:
+            self.seen[id(var)] = var
+            self.fvisit(var)
+
+    def visit_VarBinding(self, binding: VarBinding) -> None:
+        self.visit(binding.value)
+        self.visit(binding.var)
+
+    def visit_StructInfo(self, info: StructInfo) -> None:
+        """No part of the graph."""
+
+    def visit_PrimExpr(self, expr: Any) -> None:
+        """No graph expression."""
+
+    def visit_Attrs(self, attrs: Any) -> None:
+        """No part of the graph."""
+
+
+# ---------------------------------------------------------------- purity, liveness, recursion
+
+
+def is_impure_call(call: Call) -> bool:
+    """Whether a call may have side effects."""
+    op = call.op
+    if isinstance(op, Op):
+        return not op.get_attr("FPurity", False)
+    info = getattr(op, "struct_info", None)
+    return not (isinstance(info, FuncStructInfo) and info.purity)
+
+
+def find_impure_call(expr: Any, own_name: Any = None) -> Call | None:
+    """The first call with side effects, or None; calls of `own_name` (the function itself,
+    when it is recursive) do not count, nor what local functions would do when called."""
+    name = getattr(own_name, "name_hint", own_name)
+
+    def search(node: Any) -> Call | None:
+        if isinstance(node, Function):
+            return search(node.body)
+        if isinstance(node, SeqExpr):
+            for block in node.blocks:
+                for binding in block.bindings:
+                    value = binding.value  # type: ignore[attr-defined]
+                    found = None if isinstance(value, Function) else search(value)
+                    if found is not None:
+                        return found
+            return search(node.body)
+        if isinstance(node, If):
+            return search(node.true_branch) or search(node.false_branch)
+        if isinstance(node, (Tuple, TupleGetItem)):
+            parts = node.fields if isinstance(node, Tuple) else (node.tuple_value,)
+            return next((f for f in map(search, parts) if f is not None), None)
+        if isinstance(node, Call):
+            inner = next((f for f in map(search, node.args) if f is not None), None)
+            itself = name is not None and getattr(node.op, "name_hint", None) == name
+            return inner or (node if is_impure_call(node) and not itself else None)
+        return None
+
+    return search(expr)
+
+
+def contains_impure_call(expr: Any, own_name: Any = None) -> bool:
+    """Whether a function or expression makes a call that may have side effects."""
+    return find_impure_call(expr, own_name) is not None
+
+
+def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
+    """The groups of relax functions that call themselves or each other, names sorted."""
+    calls: dict[GlobalVar, list[GlobalVar]] = {}
+    relax = {g: f for g, f in mod.functions.items() if isinstance(f, Function)}
+    for gvar, func in relax.items():
+        calls[gvar] = sorted(
+            (g for g in called_global_vars(func) if g in relax), key=lambda g: g.name_hint
+        )
+    groups = []
+    for group in _components(calls):
+        if len(group) > 1 or group[0] in calls[group[0]]:
+            groups.append(sorted(group, key=lambda g: g.name_hint))
+    return sorted(groups, key=lambda g: g[0].name_hint)
+
+
+def _components(graph: dict[Any, list[Any]]) -> list[list[Any]]:
+    """Strongly connected components (Tarjan's algorithm, without recursion)."""
+    index: dict[Any, int] = {}
+    low: dict[Any, int] = {}
+    stack: list[Any] = []
+    on_stack: set[Any] = set()
+    found: list[list[Any]] = []
+    for root in graph:
+        if root in index:
+            continue
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        work = [(root, iter(graph[root]))]
+        while work:
+            node, rest = work[-1]
+            for succ in rest:
+                if succ not in index:
+                    index[succ] = low[succ] = len(index)
+                    stack.append(succ)
+                    on_stack.add(succ)
+                    work.append((succ, iter(graph[succ])))
+                    break
+                if succ in on_stack:
+                    low[node] = min(low[node], index[succ])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    at = stack.index(node)
+                    found.append(stack[at:])
+                    on_stack.difference_update(stack[at:])
+                    del stack[at:]
+    return found
+
+
+def remove_all_unused(func: Function) -> Function:
+    """The function without bindings that nothing uses and that have no side effect."""
+    if not isinstance(func, (Function, DataflowBlock)):
+        what = "remove_all_unused takes a function or a dataflow block"
+        raise TypeError(explain(what, got=type(func).__name__))
+    if isinstance(func, DataflowBlock):
+        outputs = {b.var for b in func.bindings if type(b.var) is Var}  # type: ignore[attr-defined]
+        return _Sweeper().block(func, outputs, in_dataflow=True)  # type: ignore[return-value]
+    body = _Sweeper().seq(func.body, set())
+    return func if body is func.body else func.replace(body=body)
+
+
+class _Sweeper:
+    """Goes backward over the bindings, keeping those that are live."""
+
+    def seq(self, seq: SeqExpr, live: set[Var]) -> SeqExpr:
+        live = live | set(used_vars(seq.body)) | _shape_uses(seq.body)
+        blocks = []
+        for block in reversed(seq.blocks):
+            made = self.block(block, live, isinstance(block, DataflowBlock))
+            if made.bindings:
+                blocks.append(made)
+        blocks.reverse()
+        same = len(blocks) == len(seq.blocks)
+        if same and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
+            return seq
+        new = SeqExpr._make(tuple(blocks), seq.body, span=seq.span)
+        new._update_struct_info(seq.struct_info)
+        return new
+
+    def block(self, block: BindingBlock, live: set[Var], in_dataflow: bool) -> BindingBlock:
+        kept: list[Binding] = []
+        for binding in reversed(block.bindings):
+            new = self.binding(binding, live)
+            if new is not None:
+                kept.append(new)
+        kept.reverse()
+        same = len(kept) == len(block.bindings)
+        if same and all(a is b for a, b in zip(kept, block.bindings, strict=True)):
+            return block
+        return type(block)(kept, span=block.span)
+
+    def binding(self, binding: Binding, live: set[Var]) -> Binding | None:
+        var, value = binding.var, binding.value  # type: ignore[attr-defined]
+        if var not in live and _removable(binding):
+            return None
+        new = value
+        if isinstance(value, If):
+            true, false = self.seq(value.true_branch, set()), self.seq(value.false_branch, set())
+            if true is not value.true_branch or false is not value.false_branch:
+                new = If._make(value.cond, true, false, span=value.span)
+                new._update_struct_info(value.struct_info)
+        elif isinstance(value, Function):
+            new = remove_all_unused(value)
+        live.update(used_vars(new))
+        live.update(_shape_uses(var))
+        return binding.replace(value=new)
+
+
+def _shape_uses(expr: Any) -> set[Var]:
+    """Graph variables that stand for a tensor's shape."""
+    info = expr.struct_info
+    is_var = isinstance(info, TensorStructInfo) and isinstance(info.shape, Var)
+    return {info.shape} if is_var else set()
+
+
+def _removable(binding: Binding) -> bool:
+    # A match_cast checks something at run time and may define symbolic variables.
+    if isinstance(binding, MatchCast):
+        return False
+    value = binding.value  # type: ignore[attr-defined]
+    return isinstance(value, (Function, ExternFunc, Expr)) and not contains_impure_call(value)

@@ -1,0 +1,559 @@
+"""Visitors and mutators of graphs for users: one hook for each kind of node.
+
+    @mutator
+    class ReluToGelu(PyExprMutator):
+        def visit_call_(self, call):
+            if call.op.name == "relax.nn.relu":
+                return relax.op.nn.gelu(call.args[0])
+            return super().visit_call_(call)
+
+Each hook may be overridden; `super().hook(...)` is the default. Passes of the house use the
+leaner `functor.GraphRewriter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..base.errors import explain
+from ..ir.expr import GlobalVar
+from ..ir.module import IRModule
+from ..ir.op import Op
+from ..ir.structural import structural_equal
+from ..tir.function import PrimFunc
+from .block_builder import BlockBuilder
+from .expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    DataflowBlock,
+    DataflowVar,
+    DataTypeImm,
+    ExternFunc,
+    Function,
+    Id,
+    If,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from .struct_info import (
+    FuncStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+
+_EXPR_HOOKS: dict[type, str] = {
+    Constant: "visit_constant_",
+    Tuple: "visit_tuple_",
+    Var: "visit_var_",
+    DataflowVar: "visit_dataflow_var_",
+    ShapeExpr: "visit_shape_expr_",
+    ExternFunc: "visit_extern_func_",
+    GlobalVar: "visit_global_var_",
+    Function: "visit_function_",
+    Call: "visit_call_",
+    SeqExpr: "visit_seq_expr_",
+    If: "visit_if_",
+    Op: "visit_op_",
+    TupleGetItem: "visit_tuple_getitem_",
+    PrimValue: "visit_prim_value_",
+    StringImm: "visit_string_imm_",
+    DataTypeImm: "visit_data_type_imm_",
+}
+
+
+def _hook_name(expr: Any) -> str:
+    name = _EXPR_HOOKS.get(type(expr))
+    if name is None:
+        what = "this is no Relax expression"
+        hint = "visit a relax.Function or an expression in one; PrimFuncs have tir's visitors"
+        raise TypeError(explain(what, got=type(expr).__name__, instead=hint))
+    return name
+
+
+class ExprFunctor:
+    """Dispatches an expression to the hook of its kind; no hook has a default."""
+
+    def visit_expr(self, expr: Any) -> Any:
+        """Dispatch on the kind of expression."""
+        return getattr(self, _hook_name(expr))(expr)
+
+    def visit_binding(self, binding: Binding) -> Any:
+        """Dispatch on the kind of binding."""
+        if isinstance(binding, MatchCast):
+            return self.visit_match_cast_(binding)
+        return self.visit_var_binding_(binding)
+
+    def visit_binding_block(self, block: BindingBlock) -> Any:
+        """Dispatch on the kind of block."""
+        if isinstance(block, DataflowBlock):
+            return self.visit_dataflow_block_(block)
+        return self.visit_binding_block_(block)
+
+    def visit_var_def(self, var: Var) -> Any:
+        """Dispatch on the kind of variable that is defined."""
+        if isinstance(var, DataflowVar):
+            return self.visit_dataflow_var_def_(var)
+        return self.visit_var_def_(var)
+
+
+def _no_default(name: str) -> Callable[[Any, Any], Any]:
+    def hook(self: Any, node: Any) -> Any:
+        what = f"{type(self).__name__} has no {name}"
+        raise NotImplementedError(explain(what, got=type(node).__name__))
+
+    hook.__name__ = name
+    return hook
+
+
+_OTHER_HOOKS = (
+    "visit_var_binding_",
+    "visit_match_cast_",
+    "visit_binding_block_",
+    "visit_dataflow_block_",
+    "visit_var_def_",
+    "visit_dataflow_var_def_",
+)
+for _name in (*_EXPR_HOOKS.values(), *_OTHER_HOOKS):
+    setattr(ExprFunctor, _name, _no_default(_name))
+
+
+class PyExprVisitor(ExprFunctor):
+    """Walks a graph. Decorate subclasses with `@visitor`."""
+
+    def visit_constant_(self, op: Constant) -> None:
+        """Nothing inside."""
+
+    def visit_global_var_(self, op: GlobalVar) -> None:
+        """Nothing inside."""
+
+    def visit_extern_func_(self, op: ExternFunc) -> None:
+        """Nothing inside."""
+
+    def visit_op_(self, op: Op) -> None:
+        """Nothing inside."""
+
+    def visit_string_imm_(self, op: StringImm) -> None:
+        """Nothing inside."""
+
+    def visit_data_type_imm_(self, op: DataTypeImm) -> None:
+        """Nothing inside."""
+
+    def visit_prim_value_(self, op: PrimValue) -> None:
+        """Its scalar expression."""
+        self.visit_prim_expr(op.value)
+
+    def visit_shape_expr_(self, op: ShapeExpr) -> None:
+        """Its dimensions."""
+        for value in op.values:
+            self.visit_prim_expr(value)
+
+    def visit_tuple_(self, op: Tuple) -> None:
+        """The fields, then the struct info."""
+        for field in op.fields:
+            self.visit_expr(field)
+        self.visit_struct_info(op.struct_info)
+
+    def visit_var_(self, op: Var) -> None:
+        """The struct info."""
+        self.visit_struct_info(op.struct_info)
+
+    def visit_dataflow_var_(self, op: DataflowVar) -> None:
+        """The struct info."""
+        self.visit_struct_info(op.struct_info)
+
+    def visit_function_(self, op: Function) -> None:
+        """The parameters as definitions, then the body."""
+        for param in op.params:
+            self.visit_var_def(param)
+        self.visit_expr(op.body)
+
+    def visit_call_(self, op: Call) -> None:
+        """The callee, `sinfo_args`, the arguments, the struct info."""
+        self.visit_expr(op.op)
+        for info in op.sinfo_args:
+            self.visit_struct_info(info)
+        for arg in op.args:
+            self.visit_expr(arg)
+        self.visit_struct_info(op.struct_info)
+
+    def visit_seq_expr_(self, op: SeqExpr) -> None:
+        """The blocks, the result, the struct info."""
+        for block in op.blocks:
+            self.visit_binding_block(block)
+        self.visit_expr(op.body)
+        self.visit_struct_info(op.struct_info)
+
+    def visit_if_(self, op: If) -> None:
+        """The condition, both branches, the struct info."""
+        self.visit_expr(op.cond)
+        self.visit_expr(op.true_branch)
+        self.visit_expr(op.false_branch)
+        self.visit_struct_info(op.struct_info)
+
+    def visit_tuple_getitem_(self, op: TupleGetItem) -> None:
+        """The tuple, then the struct info."""
+        self.visit_expr(op.tuple_value)
+        self.visit_struct_info(op.struct_info)
+
+    def visit_var_binding_(self, binding: VarBinding) -> None:
+        """The value, then the variable's definition."""
+        self.visit_expr(binding.value)
+        self.visit_var_def(binding.var)
+
+    def visit_match_cast_(self, binding: MatchCast) -> None:
+        """The value, the struct info, the variable's definition."""
+        self.visit_expr(binding.value)
+        self.visit_struct_info(binding.struct_info)
+        self.visit_var_def(binding.var)
+
+    def visit_binding_block_(self, block: BindingBlock) -> None:
+        """The bindings."""
+        for binding in block.bindings:
+            self.visit_binding(binding)
+
+    def visit_dataflow_block_(self, block: DataflowBlock) -> None:
+        """The bindings."""
+        for binding in block.bindings:
+            self.visit_binding(binding)
+
+    def visit_var_def_(self, var: Var) -> None:
+        """The span."""
+        self.visit_span(var.span)
+
+    def visit_dataflow_var_def_(self, var: DataflowVar) -> None:
+        """The span."""
+        self.visit_span(var.span)
+
+    def visit_span(self, span: Any) -> None:
+        """Nothing."""
+
+    def visit_prim_expr(self, expr: Any) -> None:
+        """Nothing."""
+
+    def visit_struct_info(self, info: StructInfo | None) -> None:
+        """The expressions in a struct info: the shape of a tensor, the dimensions of a shape."""
+        if isinstance(info, TensorStructInfo):
+            if info.shape is not None:
+                self.visit_expr(info.shape)
+        elif isinstance(info, ShapeStructInfo):
+            for value in info.values or ():
+                self.visit_prim_expr(value)
+        elif isinstance(info, PrimStructInfo):
+            if info.value is not None:
+                self.visit_prim_expr(info.value)
+        elif isinstance(info, TupleStructInfo):
+            for field in info.fields:
+                self.visit_struct_info(field)
+
+
+def _changed(new: Any, old: Any) -> bool:
+    return any(a is not b for a, b in zip(new, old, strict=True))
+
+
+class PyExprMutator(ExprFunctor):
+    """Rebuilds a graph through `builder_`. Decorate subclasses with `@mutator`.
+
+    What `visit_expr` returns is normalized: a hook may return nested calls. A part in which
+    nothing changes comes back as the same object. Bindings keep their variables' names.
+    """
+
+    builder_: BlockBuilder
+
+    def __init__(self, mod: IRModule | None = None) -> None:
+        self.builder_ = BlockBuilder(mod)
+        self._var_remap: dict[Id, Var] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        # A subclass whose __init__ does not call ours still works.
+        if name in ("builder_", "_var_remap"):
+            PyExprMutator.__init__(self)
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # ------------------------------------------------------------------ entry points
+
+    def visit_expr(self, expr: Any) -> Any:
+        """Rewrite an expression and bring the result into normal form."""
+        if isinstance(expr, PrimFunc):
+            return expr
+        return self.builder_.normalize(getattr(self, _hook_name(expr))(expr))
+
+    def visit_expr_post_order(self, expr: Any) -> Any:
+        """Rewrite what is inside `expr` first; for hooks that then look at the result."""
+        return self.builder_.normalize(getattr(PyExprMutator, _hook_name(expr))(self, expr))
+
+    def visit_with_new_scope(self, expr: Any, params: Any = None) -> Any:
+        """Rewrite a body in which only `params` define symbolic variables."""
+        with self.builder_.scope(params):
+            return self.visit_expr(expr)
+
+    def visit_with_inner_scope(self, expr: Any) -> Any:
+        """Rewrite a branch, in which what is defined around it is defined too."""
+        with self.builder_.inner_scope():
+            return self.visit_expr(expr)
+
+    def lookup_binding(self, var: Var) -> Any:
+        """The value bound to `var`, or None."""
+        return self.builder_.lookup_binding(var)
+
+    def set_var_remap(self, vid: Id, var: Var) -> None:
+        """From here on the variable of identity `vid` becomes `var`."""
+        self._var_remap[vid] = var
+
+    def get_var_remap(self, vid: Id) -> Var:
+        """What the variable of identity `vid` becomes. Raises KeyError when it stays."""
+        return self._var_remap[vid]
+
+    def with_struct_info(self, var: Var, struct_info: StructInfo) -> Var:
+        """`var` with another struct info: itself where it has it, else a copy."""
+        known = var.struct_info
+        if known is struct_info or (known is not None and structural_equal(known, struct_info)):
+            return var
+        if known is None:
+            var._update_struct_info(struct_info)
+            return var
+        return type(var)(var.vid, struct_info, var.span)
+
+    # ------------------------------------------------------------------ expressions
+
+    def visit_constant_(self, op: Constant) -> Any:
+        """Itself."""
+        return op
+
+    def visit_global_var_(self, op: GlobalVar) -> Any:
+        """Itself."""
+        return op
+
+    def visit_extern_func_(self, op: ExternFunc) -> Any:
+        """Itself."""
+        return op
+
+    def visit_op_(self, op: Op) -> Any:
+        """Itself."""
+        return op
+
+    def visit_string_imm_(self, op: StringImm) -> Any:
+        """Itself."""
+        return op
+
+    def visit_data_type_imm_(self, op: DataTypeImm) -> Any:
+        """Itself."""
+        return op
+
+    def visit_var_(self, op: Var) -> Any:
+        """What it was remapped to, else itself."""
+        return self._var_remap.get(op.vid, op) if self._var_remap else op
+
+    def visit_dataflow_var_(self, op: DataflowVar) -> Any:
+        """What it was remapped to, else itself."""
+        return self._var_remap.get(op.vid, op) if self._var_remap else op
+
+    def visit_prim_value_(self, op: PrimValue) -> Any:
+        """With its scalar expression rewritten."""
+        value = self.visit_prim_expr(op.value)
+        return op if value is op.value else PrimValue(value, op.span)
+
+    def visit_shape_expr_(self, op: ShapeExpr) -> Any:
+        """With its dimensions rewritten."""
+        values = [self.visit_prim_expr(v) for v in op.values]
+        return ShapeExpr(values, op.span) if _changed(values, op.values) else op
+
+    def visit_tuple_(self, op: Tuple) -> Any:
+        """With its fields rewritten."""
+        fields = [self.visit_expr(f) for f in op.fields]
+        return Tuple(fields, op.span) if _changed(fields, op.fields) else op
+
+    def visit_tuple_getitem_(self, op: TupleGetItem) -> Any:
+        """With its tuple rewritten."""
+        value = self.visit_expr(op.tuple_value)
+        return op if value is op.tuple_value else TupleGetItem(value, op.index, op.span)
+
+    def visit_call_(self, op: Call) -> Any:
+        """With callee, `sinfo_args` and arguments rewritten."""
+        callee = self.visit_expr(op.op)
+        infos = [self.visit_struct_info(i) for i in op.sinfo_args]
+        args = [self.visit_expr(a) for a in op.args]
+        same = callee is op.op and not _changed(infos, op.sinfo_args)
+        if same and not _changed(args, op.args):
+            if self.visit_struct_info(op.struct_info) is op.struct_info:
+                return op
+        return Call(callee, args, op.attrs, infos, op.span)
+
+    def visit_if_(self, op: If) -> Any:
+        """With condition and branches rewritten."""
+        cond = self.visit_expr(op.cond)
+        true = self.visit_with_inner_scope(op.true_branch)
+        false = self.visit_with_inner_scope(op.false_branch)
+        if cond is op.cond and true is op.true_branch and false is op.false_branch:
+            return op
+        return If(cond, true, false, op.span)
+
+    def visit_seq_expr_(self, op: SeqExpr) -> Any:
+        """With blocks and result rewritten; bindings that the result needs come last."""
+        blocks = [self.visit_binding_block(b) for b in op.blocks]
+        same = not _changed(blocks, op.blocks)
+        self.builder_._begin_binding_block()
+        body = self.visit_expr(op.body)
+        extra = self.builder_._end_block()
+        if same and body is op.body and not extra.bindings:
+            return op
+        return SeqExpr([b for b in (*blocks, extra) if b.bindings], body, op.span)
+
+    def visit_function_(self, op: Function) -> Any:
+        """With parameters and body rewritten. The declared result stays where the new body's is
+        wider, else it is inferred again."""
+        params = []
+        for param in op.params:
+            new = self.visit_var_def(param)
+            if new is not param:
+                self.set_var_remap(param.vid, new)
+            params.append(new)
+        body = self.visit_with_new_scope(op.body, params)
+        if body is op.body and not _changed(params, op.params):
+            return op
+        declared = op.ret_struct_info
+        keep = declared is not None and body.struct_info.is_base_of(declared)
+        ret = declared if keep else None
+        return Function(params, body, ret, op.is_pure, op.attrs, op.span)
+
+    # ------------------------------------------------------------------ bindings
+
+    def visit_var_binding_(self, binding: VarBinding) -> None:
+        """Rewrite the value, then the variable; emit the binding."""
+        previous, self.builder_.span = self.builder_.span, binding.span
+        value = self.visit_expr(binding.value)
+        var = self.visit_var_def(binding.var)
+        if value is not binding.value:
+            if value.struct_info is None:
+                what = f"the new value of {binding.var.name_hint} has no struct info"
+                raise ValueError(explain(what, got=str(value), span=binding.span))
+            var = self.with_struct_info(var, value.struct_info)
+        if var is not binding.var:
+            self.set_var_remap(binding.var.vid, var)
+        self.builder_.emit_normalized(binding.replace(var=var, value=value))
+        self.builder_.span = previous
+
+    def visit_match_cast_(self, binding: MatchCast) -> None:
+        """Rewrite the variable, the value, the struct info; emit the binding."""
+        previous, self.builder_.span = self.builder_.span, binding.span
+        var = self.visit_var_def(binding.var)
+        value = self.builder_.normalize_argument(self.visit_expr(binding.value))
+        info = self.visit_struct_info(binding.struct_info)
+        if info is not binding.struct_info:
+            var = self.with_struct_info(var, info)
+        if var is not binding.var:
+            self.set_var_remap(binding.var.vid, var)
+        self.builder_.emit_normalized(binding.replace(var=var, value=value, struct_info=info))
+        self.builder_.span = previous
+
+    def visit_binding_block_(self, block: BindingBlock) -> BindingBlock:
+        """Rewrite the bindings into a new block."""
+        self.builder_._begin_binding_block()
+        return self._rebuild_block(block)
+
+    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+        """Rewrite the bindings into a new dataflow block."""
+        self.builder_._begin_dataflow_block()
+        return self._rebuild_block(block)
+
+    def _rebuild_block(self, block: BindingBlock) -> BindingBlock:
+        for binding in block.bindings:
+            self.visit_binding(binding)
+        made = self.builder_._end_block()
+        same = len(made.bindings) == len(block.bindings)
+        if same and not _changed(made.bindings, block.bindings):
+            return block
+        return made.with_span(block.span)
+
+    def visit_var_def_(self, var: Var) -> Var:
+        """The variable, with its struct info rewritten."""
+        info = self.visit_struct_info(var.struct_info)
+        return var if info is var.struct_info else type(var)(var.vid, info, var.span)
+
+    def visit_dataflow_var_def_(self, var: DataflowVar) -> Var:
+        """The variable, with its struct info rewritten."""
+        info = self.visit_struct_info(var.struct_info)
+        return var if info is var.struct_info else type(var)(var.vid, info, var.span)
+
+    # ------------------------------------------------------------------ below expressions
+
+    def visit_span(self, span: Any) -> Any:
+        """Itself."""
+        return span
+
+    def visit_prim_expr(self, expr: Any) -> Any:
+        """A scalar expression in a shape: itself."""
+        return expr
+
+    def visit_struct_info(self, info: StructInfo | None) -> Any:
+        """A struct info with the expressions in it rewritten."""
+        if isinstance(info, TensorStructInfo) and info.shape is not None:
+            shape = self.visit_expr(info.shape)
+            if shape is info.shape:
+                return info
+            return TensorStructInfo(shape, info.dtype, info.vdevice, span=info.span)
+        if isinstance(info, ShapeStructInfo) and info.values is not None:
+            values = [self.visit_prim_expr(v) for v in info.values]
+            return ShapeStructInfo(values) if _changed(values, info.values) else info
+        if isinstance(info, PrimStructInfo) and info.value is not None:
+            value = self.visit_prim_expr(info.value)
+            return info if value is info.value else PrimStructInfo(info.dtype, value)
+        if isinstance(info, TupleStructInfo):
+            fields = [self.visit_struct_info(f) for f in info.fields]
+            return TupleStructInfo(fields) if _changed(fields, info.fields) else info
+        if isinstance(info, FuncStructInfo) and info.params is not None:
+            parts = [self.visit_struct_info(p) for p in (*info.params, info.ret)]
+            if not _changed(parts, (*info.params, info.ret)):
+                return info
+            return FuncStructInfo(parts[:-1], parts[-1], info.purity, info.derive_func)
+        return info
+
+
+def _decorate(cls: type, base: type) -> type:
+    if not issubclass(cls, base):
+        what = f"@{base.__name__.removeprefix('PyExpr').lower()} decorates a subclass of it"
+        raise TypeError(explain(what, got=cls.__name__, instead=f"inherit from {base.__name__}"))
+
+    def refuse(sub: type, **_: Any) -> None:
+        raise TypeError(
+            f"Inheritance from a decorated object `{cls.__name__}` is not allowed. "
+            f"Please inherit from `{cls.__name__}._cls`."
+        )
+
+    names = {
+        "_cls": cls,
+        "__doc__": cls.__doc__,
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+    }
+    made = type(cls)(cls.__name__, (cls,), names)
+    made.__init_subclass__ = classmethod(refuse)  # type: ignore[assignment, method-assign]
+    return made
+
+
+def visitor(visitor_cls: type) -> type:
+    """Class decorator for subclasses of `PyExprVisitor`. `X._cls` is the undecorated class, from
+    which others can inherit."""
+    return _decorate(visitor_cls, PyExprVisitor)
+
+
+def mutator(mutator_cls: type) -> type:
+    """Class decorator for subclasses of `PyExprMutator`. `X._cls` is the undecorated class, from
+    which others can inherit."""
+    return _decorate(mutator_cls, PyExprMutator)
+
+
+__all__ = ["ExprFunctor", "PyExprMutator", "PyExprVisitor", "mutator", "visitor"]

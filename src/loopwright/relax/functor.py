@@ -1,0 +1,193 @@
+"""The engine of the house's graph passes: rebuild a function binding by binding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..ir.expr import GlobalVar
+from ..ir.module import IRModule
+from ..ir.structural import structural_equal
+from .block_builder import BlockBuilder
+from .expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    DataflowBlock,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+
+
+class GraphRewriter:
+    """Rebuilds functions; override `call` (and, where needed, the other methods).
+
+    Methods get nodes whose parts are rewritten already, and return an expression, which may hold
+    nested calls; extra bindings are emitted through `self.builder`. A function in which nothing
+    changes comes back as the same object; bindings keep names and spans.
+
+        class ReluToGelu(GraphRewriter):
+            def call(self, call):
+                return gelu(call.args[0]) if call.op is RELU else call
+
+        mod = ReluToGelu(mod).run()
+    """
+
+    def __init__(self, mod: IRModule | None = None) -> None:
+        self.mod = mod
+        self.builder = BlockBuilder(mod)
+        self.var_map: dict[Var, Any] = {}
+
+    # ------------------------------------------------------------------ what passes override
+
+    def call(self, call: Call) -> Any:
+        """The replacement of a call whose arguments are rewritten."""
+        return call
+
+    def tuple_get_item(self, node: TupleGetItem) -> Any:
+        """The replacement of a field access whose tuple is rewritten."""
+        return node
+
+    def binding(self, binding: Binding) -> None:
+        """Rewrite a binding and emit what it becomes; emitting nothing drops it."""
+        self.emit(binding, self.value(binding.value))  # type: ignore[attr-defined]
+
+    def block(self, block: BindingBlock) -> BindingBlock:
+        """Rewrite a block."""
+        builder = self.builder
+        builder._begin(isinstance(block, DataflowBlock))
+        outer = builder.span
+        for binding in block.bindings:
+            builder.span = binding.span or outer
+            self.binding(binding)
+        builder.span = outer
+        made = builder._end_block()
+        old = block.bindings
+        same = len(made.bindings) == len(old) and all(
+            a is b for a, b in zip(made.bindings, old, strict=True)
+        )
+        return block if same else made.with_span(block.span)
+
+    # ------------------------------------------------------------------ the engine
+
+    def run(self) -> IRModule:
+        """Rewrite all relax functions of the module."""
+        assert self.mod is not None
+        for gvar, func in list(self.mod.functions.items()):
+            if isinstance(func, Function):
+                self.update(gvar, self.function(func))
+        return self.builder.get()
+
+    def update(self, gvar: GlobalVar, func: Function) -> None:
+        """Set a function of the module, if it is another one."""
+        assert self.mod is not None
+        if self.mod.get(gvar) is not func:
+            self.builder.update_func(gvar, func)
+
+    def function(self, func: Function) -> Function:
+        """Rewrite a function."""
+        with self.builder.scope(func.params):
+            body = self.seq(func.body)
+        if body is func.body:
+            return func
+        declared = func.ret_struct_info
+        keep = declared is not None and body.struct_info.is_base_of(declared)
+        ret = declared if keep else None
+        return Function(func.params, body, ret, func.is_pure, func.attrs, func.span)
+
+    def seq(self, seq: SeqExpr) -> SeqExpr:
+        """Rewrite the body of a function or branch."""
+        blocks = [self.block(b) for b in seq.blocks]
+        self.builder._begin_binding_block()
+        body = self.builder.normalize_argument(self.value(seq.body))
+        extra = self.builder._end_block()
+        same = body is seq.body and not extra.bindings
+        if same and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
+            return seq
+        kept = [b for b in (*blocks, extra) if b.bindings]
+        return self.builder.normalize(SeqExpr(kept, body, seq.span))
+
+    def emit(self, binding: Binding, value: Any) -> None:
+        """Emit `binding` with another value; its variable is kept unless its struct info must
+        change, then it is replaced from here on."""
+        var = binding.var  # type: ignore[attr-defined]
+        if isinstance(binding, MatchCast):
+            value = self.builder.normalize_argument(value)
+        elif value is not binding.value:  # type: ignore[attr-defined]
+            value = self.builder.normalize(value)
+            info = value.struct_info
+            if info is not var.struct_info and not structural_equal(info, var.struct_info):
+                var = type(var)(var.vid, info, var.span)
+                self.var_map[binding.var] = var  # type: ignore[attr-defined]
+        self.builder.emit_normalized(binding.replace(var=var, value=value))
+
+    def value(self, expr: Any) -> Any:
+        """Rewrite an expression; the same object where nothing changes."""
+        handler = _HANDLERS.get(type(expr))
+        if handler is not None:
+            return handler(self, expr)
+        if self.var_map and isinstance(expr, Var):
+            return self.var_map.get(expr, expr)
+        return expr
+
+    def values(self, exprs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Rewrite each; the same tuple where nothing changes."""
+        made = tuple(self.value(e) for e in exprs)
+        return exprs if all(a is b for a, b in zip(made, exprs, strict=True)) else made
+
+    def _call(self, call: Call) -> Any:
+        op = self.value(call.op)
+        args = self.values(call.args)
+        if op is not call.op or args is not call.args:
+            call = call.replace(op=op, args=args)
+        made = self.call(call)
+        return made if made is call or made.span is not None else made_at(made, call.span)
+
+    def _tuple(self, node: Tuple) -> Any:
+        fields = self.values(node.fields)
+        return node if fields is node.fields else Tuple._make(fields, span=node.span)
+
+    def _tuple_get_item(self, node: TupleGetItem) -> Any:
+        value = self.value(node.tuple_value)
+        if value is not node.tuple_value:
+            value = self.builder.normalize_argument(value)
+            node = TupleGetItem(value, node.index, node.span)
+        return self.tuple_get_item(node)
+
+    def _if(self, node: If) -> Any:
+        cond = self.value(node.cond)
+        with self.builder.inner_scope():
+            true = self.seq(node.true_branch)
+        with self.builder.inner_scope():
+            false = self.seq(node.false_branch)
+        if cond is node.cond and true is node.true_branch and false is node.false_branch:
+            return node
+        return If._make(cond, true, false, span=node.span)
+
+
+def made_at(expr: Any, span: Any) -> Any:
+    """`expr` said to come from `span`; variables and literals stay the objects they are."""
+    if span is None or not isinstance(expr, (Call, Tuple, TupleGetItem)):
+        return expr
+    info = expr.struct_info
+    made = expr.with_span(span)
+    if made.struct_info is None:
+        made._update_struct_info(info)
+    return made
+
+
+_HANDLERS: dict[type, Callable[[GraphRewriter, Any], Any]] = {
+    Call: GraphRewriter._call,
+    Tuple: GraphRewriter._tuple,
+    TupleGetItem: GraphRewriter._tuple_get_item,
+    If: GraphRewriter._if,
+    Function: lambda self, func: self.function(func),
+    SeqExpr: lambda self, seq: self.seq(seq),
+}
+
+__all__ = ["GraphRewriter", "made_at"]
