@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import ir, tir
+from . import ir, printer, tir
 from .ir import ir_module
 from .parser import ir_parser as _ir_parser
 from .parser import tir_parser as _tir_parser
@@ -10,4 +10,4 @@ from .parser.entry import PRELUDE, from_source, parse
 
 PRELUDE.update(I=ir, ir=ir, T=tir, tir=tir)
 
-__all__ = ["from_source", "ir", "ir_module", "parse", "tir"]
+__all__ = ["from_source", "ir", "ir_module", "parse", "printer", "tir"]

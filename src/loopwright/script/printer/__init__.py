@@ -1,0 +1,45 @@
+"""The printer of TVMScript: `script(node)` is its text, `show(node)` prints it.
+
+Loading this module installs both as `node.script()`, `node.show()` and `repr(node)`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.node import Node, set_printer
+from . import ir, relax, relax_info, tir_buffer, tir_expr, tir_stmt, tir_var
+from .config import PrinterConfig
+from .core import Printer
+from .highlight import cprint
+
+
+def script(node: Any, config: PrinterConfig | None = None, **options: Any) -> str:
+    """The TVMScript of a node. Options: the fields of `PrinterConfig`.
+
+    Raises TypeError for an unknown option.
+    """
+    return Printer(node, config if config is not None else PrinterConfig(**options)).run()
+
+
+def show(
+    node: Any,
+    style: str | None = None,
+    black_format: bool | None = None,
+    **options: Any,
+) -> None:
+    """Print the TVMScript of a node, coloured when the output is a terminal.
+
+    style: "light", "dark", "ansi" or a pygments style. black_format: run the text through `black`.
+    """
+    cprint(script(node, **options), style=style, black_format=black_format)
+
+
+def repr_text(node: Node) -> str:
+    """What `repr(node)` and `print(node)` show."""
+    return Printer(node, PrinterConfig()).run()
+
+
+set_printer(script, show, repr_text)
+
+__all__ = ["Printer", "PrinterConfig", "cprint", "repr_text", "script", "show"]

@@ -1,0 +1,341 @@
+"""The printer's heart: dispatch on the kind of node, scopes, names, attribute values, and the
+steps from a node to text. What each kind of node looks like stands in `ir.py`, `tir_*.py` and
+`relax.py`, as functions registered with `expr_of` and `stmt_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ...ir.dtype import DataType
+from ...ir.expr import Attrs
+from ...ir.node import NODE_TYPES, Node
+from ...runtime.tensor import Tensor
+from .config import PrinterConfig
+from .doc import MARK_BEGIN, MARK_END, Nest, mark_statements, marked, number, quote, render
+from .naming import Frame, Names
+from .paths import resolve
+from .uses import Uses
+
+IR, TIR, RELAX = "ir", "tir", "relax"
+
+_EXPR: dict[type, Callable[[Printer, Any], str] | None] = {}
+_STMT: dict[type, Callable[[Printer, Any, list], None] | None] = {}
+_MODES: dict[type, str] = {}
+
+
+def expr_of(*kinds: type) -> Any:
+    """Register how a kind of expression is printed: f(printer, node) -> text."""
+
+    def register(fn: Callable[[Printer, Any], str]) -> Callable[[Printer, Any], str]:
+        for kind in kinds:
+            _EXPR[kind] = fn
+        return fn
+
+    return register
+
+
+def stmt_of(*kinds: type) -> Any:
+    """Register how a kind of statement is printed: f(printer, node, out) appends to `out`."""
+
+    def register(fn: Callable[[Printer, Any, list], None]) -> Any:
+        for kind in kinds:
+            _STMT[kind] = fn
+        return fn
+
+    return register
+
+
+def mode_of(kind: type, mode: str) -> None:
+    """Register the dialect in which free-standing nodes of a kind are printed."""
+    _MODES[kind] = mode
+
+
+def _lookup(table: dict[type, Any], kind: type) -> Any:
+    found = next((table[base] for base in kind.__mro__ if base in table), None)
+    table[kind] = found
+    return found
+
+
+class Printer:
+    """Prints one node, with the state that takes: scopes, names, options."""
+
+    def __init__(self, root: Any, config: PrinterConfig) -> None:
+        self.root = root
+        self.config = config
+        self.sugar = config.syntax_sugar
+        reserved = [config.ir_prefix, config.tir_prefix, config.relax_prefix, config.module_alias]
+        self.names = Names(reserved)
+        self.frames: list[Frame] = []
+        self.mode = _lookup(_MODES, type(root)) or IR
+        self.int_dtype: str = "int64" if self.mode == RELAX else config.int_dtype
+        self.used: set[str] = set()
+        self.metadata: dict[str, list[Any]] = {}
+        self.mentioned: set[int] | None = None  # Relax variables that are used
+        self.module: Any = None
+        self.module_name = ""
+        self.uses = Uses(root)
+        self.underlined = {id(n) for n in config.obj_to_underline or ()}
+        self.underlined |= {id(resolve(root, p)) for p in config.path_to_underline or ()}
+        notes = {id(n): text for n, text in (config.obj_to_annotate or {}).items()}
+        for path, text in (config.path_to_annotate or {}).items():
+            notes[id(resolve(root, path))] = text
+        self.notes = notes
+        self.plain = not self.underlined and not notes
+
+    # ------------------------------------------------------------------ texts
+
+    def tir(self, name: str) -> str:
+        """`T.name`"""
+        self.used.add(TIR)
+        return f"{self.config.tir_prefix}.{name}"
+
+    def relax(self, name: str) -> str:
+        """`R.name`"""
+        self.used.add(RELAX)
+        return f"{self.config.relax_prefix}.{name}"
+
+    def ir(self, name: str) -> str:
+        """`I.name`"""
+        self.used.add(IR)
+        return f"{self.config.ir_prefix}.{name}"
+
+    def expr(self, node: Any) -> str:
+        """The text of an expression; an operation's text is a `Loose`."""
+        kind = type(node)
+        fn = _EXPR[kind] if kind in _EXPR else _lookup(_EXPR, kind)
+        if fn is None:
+            return self.value(node) if not isinstance(node, Node) else self.generic(node)
+        text = fn(self, node)
+        return text if self.plain or id(node) not in self.underlined else marked(text)
+
+    def exprs(self, nodes: Any) -> str:
+        """Texts of expressions, separated by commas."""
+        return ", ".join([self.expr(n) for n in nodes])
+
+    def tuple(self, nodes: Any) -> str:
+        """`(a, b)`, `(a,)`, `()`"""
+        return tuple_text([self.expr(n) for n in nodes])
+
+    def stmt(self, node: Any, out: list) -> None:
+        """Append the lines of a statement."""
+        kind = type(node)
+        fn = _STMT[kind] if kind in _STMT else _lookup(_STMT, kind)
+        if fn is None:
+            out.append(self.expr(node))
+            return
+        start = len(out)
+        fn(self, node, out)
+        self.decorate(node, out, start)
+
+    def decorate(self, node: Any, out: list, start: int) -> None:
+        """Underline and annotate the statements of `node`, which begin at `start`, if asked to."""
+        if self.plain or start == len(out):
+            return
+        if id(node) in self.underlined:
+            mark_statements(out, start)
+        note = self.notes.get(id(node))
+        if note is None:
+            return
+        if isinstance(out[start], Nest):
+            out.insert(start, f"# {note}")
+        else:
+            out[start] = f"{out[start]}  # {note}"
+
+    def body(self, node: Any, frame: Frame) -> None:
+        """Print a statement as the body of a scope."""
+        frame.last = True
+        self.stmt(node, frame.stmts)
+
+    def value(self, value: Any) -> str:
+        """The text of an attribute's value: plain data, nodes, and containers of them."""
+        kind = type(value)
+        if value is None or kind is bool or kind is int:
+            return str(value)
+        if isinstance(value, str):
+            return quote(value)
+        if kind is float:
+            return number(value)
+        if kind is tuple or kind is list:
+            return "[" + ", ".join([self.value(v) for v in value]) + "]"
+        if kind is dict:
+            return self.mapping(value)
+        if isinstance(value, Node):
+            return self.expr(value)
+        if isinstance(value, (np.generic, np.bool_)):
+            return self.value(value.item())
+        if isinstance(value, (np.ndarray, Tensor)):
+            return self.meta("runtime.Tensor", value)
+        if isinstance(value, (tuple, list)):
+            return "[" + ", ".join([self.value(v) for v in value]) + "]"
+        if isinstance(value, (int, float)):
+            return str(value.value if hasattr(value, "value") else value)
+        return repr(value)
+
+    def mapping(self, items: dict[Any, Any]) -> str:
+        """`{key: value}`, sorted when the keys are strings."""
+        keys = list(items)
+        if all(isinstance(k, str) for k in keys):
+            keys.sort()
+        inner = [f"{self.value(k)}: {self.value(items[k])}" for k in keys]
+        return "{" + ", ".join(inner) + "}"
+
+    def meta(self, key: str, value: Any) -> str:
+        """A reference to a value that has no text: `metadata["relax.expr.Constant"][0]`."""
+        known = self.metadata.setdefault(key, [])
+        for i, other in enumerate(known):
+            if other is value:
+                break
+        else:
+            i = len(known)
+            known.append(value)
+        return f"metadata[{quote(key)}][{i}]"
+
+    def generic(self, node: Node) -> str:
+        """A node for which no text is registered: its kind and fields."""
+        if isinstance(node, Attrs):
+            return self.mapping(dict(node.items()))
+        fields = [f"{f.name}={self.value(getattr(node, f.name, None))}" for f in node.__fields__]
+        return f"{type(node).__name__}({', '.join(fields)})"
+
+    # ------------------------------------------------------------------ scopes
+
+    @contextmanager
+    def frame(self, node: Any, mode: str | None = None, is_func: bool = False) -> Iterator[Frame]:
+        """A scope; the names defined in it are free again when it ends."""
+        saved = self.mode, self.int_dtype
+        if mode is not None and mode != self.mode:
+            self.mode = mode
+            self.int_dtype = "int64" if mode == RELAX else self.config.int_dtype
+        made = Frame(node, self.mode, is_func)
+        self.frames.append(made)
+        try:
+            yield made
+        finally:
+            self.frames.pop()
+            self.names.leave(made)
+            self.mode, self.int_dtype = saved
+
+    def define(self, obj: Any, hint: str, frame: Frame) -> str:
+        """A name for `obj`, visible until `frame` ends."""
+        if self.config.show_object_address:
+            hint = f"{hint}_0x{id(obj):x}"
+        return self.names.define(obj, hint, frame)
+
+    def function_name(self, func: Any) -> str:
+        """The name to print for a function."""
+        if self.config.binding_names:
+            return self.config.binding_names[-1]
+        return func.attrs.get("global_symbol") or "main"
+
+    def with_header(self, stmts: list) -> list:
+        """Statements below the comment that says which dialects they use."""
+        prefix = {
+            IR: self.config.ir_prefix,
+            TIR: self.config.tir_prefix,
+            RELAX: self.config.relax_prefix,
+        }
+        used = [d for d in (IR, TIR, RELAX) if d in self.used]
+        heads = [f"# from {PACKAGE}.script import {d} as {prefix[d]}" for d in used]
+        return [*heads, "", *stmts]
+
+    # ------------------------------------------------------------------ the whole
+
+    def run(self) -> str:
+        """The text of the root."""
+        with self.frame(None) as top:
+            kind = type(self.root)
+            if _lookup(_STMT, kind) is not None:
+                stmts: list = []
+                self.stmt(self.root, stmts)
+                top.stmts += stmts
+            else:
+                text = self.expr(self.root)
+                if not self.config.verbose_expr:
+                    top.stmts.clear()
+                top.stmts.append(str(text))
+            if self.metadata and not self.config.show_meta:
+                top.stmts.append(_OMITTED)
+            text = self.render(top.stmts)
+        if self.metadata and self.config.show_meta:
+            text = metadata_text(self.metadata) + "\n" + text
+        return text
+
+    def render(self, stmts: list) -> str:
+        """Statements as text, with the options' underlines and line numbers."""
+        config = self.config
+        return render(
+            stmts,
+            config.indent_spaces,
+            line_numbers=config.print_line_numbers,
+            context=config.num_context_lines if config.num_context_lines is not None else -1,
+            underlined=bool(self.underlined),
+        )
+
+
+PACKAGE = __name__.partition(".")[0]
+_OMITTED = "# Metadata omitted. Use show_meta=True in script() method to show it."
+
+
+def metadata_text(metadata: dict[str, list[Any]]) -> str:
+    """The section that `metadata[...]` in a text refers to."""
+    return f'metadata = {PACKAGE}.ir.load_json("""{save(metadata)}""")'
+
+
+def save(metadata: dict[str, list[Any]]) -> str:
+    """What the printer could not print, as JSON."""
+    return metadata_saver(metadata)
+
+
+def _shapes_only(metadata: dict[str, list[Any]]) -> str:
+    import json
+
+    return json.dumps({k: [str(v) for v in values] for k, values in metadata.items()})
+
+
+metadata_saver: Callable[[dict[str, list[Any]]], str] = _shapes_only
+
+
+def tuple_text(items: list[str]) -> str:
+    """A Python tuple of texts."""
+    return f"({items[0]},)" if len(items) == 1 else "(" + ", ".join(items) + ")"
+
+
+def call_text(callee: str, args: list[str], keywords: dict[str, str] | None = None) -> str:
+    """`callee(args, key=value)`"""
+    named = [f"{k}={v}" for k, v in keywords.items()] if keywords else []
+    return f"{callee}({', '.join([*args, *named])})"
+
+
+def dtype_text(dtype: str) -> str:
+    """A dtype as a string literal."""
+    return f'"{dtype}"'
+
+
+def register_by_key(key: str, fn: Callable[[Printer, Any], str]) -> None:
+    """Register an expression's text by node key, for nodes defined in layers above."""
+    kind = NODE_TYPES.get(key)
+    if kind is not None:
+        _EXPR[kind] = fn
+
+
+__all__ = [
+    "IR",
+    "MARK_BEGIN",
+    "MARK_END",
+    "RELAX",
+    "TIR",
+    "DataType",
+    "Printer",
+    "call_text",
+    "dtype_text",
+    "expr_of",
+    "mode_of",
+    "register_by_key",
+    "stmt_of",
+    "tuple_text",
+]

@@ -1,0 +1,73 @@
+"""Texts of modules and of what they hold: attributes, global infos, targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.expr import DictAttrs, GlobalVar
+from ...ir.module import DummyGlobalInfo, IRModule, VDevice
+from ...ir.op import Op
+from ...ir.target import Target
+from ...relax.expr import ExternFunc, Function
+from ...tir.function import PrimFunc
+from .core import IR, Printer, expr_of, mode_of, stmt_of
+from .doc import Nest, quote
+
+mode_of(IRModule, IR)
+
+_ORDER = {PrimFunc: 1, ExternFunc: 2, Function: 3}
+
+
+def _sort_key(item: tuple[GlobalVar, Any]) -> tuple[int, str]:
+    """Primitive functions, external ones, graph functions; `main` last."""
+    gvar, func = item
+    return (1000 if gvar.name_hint == "main" else _ORDER.get(type(func), 4), gvar.name_hint)
+
+
+@stmt_of(IRModule)
+def _module(p: Printer, mod: IRModule, out: list) -> None:
+    config = p.config
+    name = config.binding_names[-1] if config.binding_names else "Module"
+    with p.frame(mod, IR) as frame:
+        p.names.used.add(name)
+        p.module, p.module_name = mod, name
+        decorator = p.ir("ir_module")
+        stmts = frame.stmts
+        if mod.attrs:
+            stmts.append(f"{p.ir('module_attrs')}({p.mapping(mod.attrs.values)})")
+        if mod.global_infos:
+            stmts.append(f"{p.ir('module_global_infos')}({p.mapping(mod.global_infos)})")
+        for gvar, func in sorted(mod.functions.items(), key=_sort_key):
+            if isinstance(func, ExternFunc):
+                stmts.append(f"{gvar.name_hint} = {p.expr(func)}")
+                continue
+            config.binding_names.append(gvar.name_hint)
+            p.stmt(func, stmts)
+            config.binding_names.pop()
+    out.extend(p.with_header([Nest([f"@{decorator}", f"class {name}:"], stmts)]))
+
+
+@expr_of(DictAttrs)
+def _dict_attrs(p: Printer, attrs: DictAttrs) -> str:
+    return p.mapping(attrs.values)
+
+
+@expr_of(VDevice)
+def _vdevice(p: Printer, device: VDevice) -> str:
+    target = "{}" if device.target is None else p.mapping(device.target.export())
+    return f"{p.ir('vdevice')}({target}, {device.vdevice_id}, {quote(device.memory_scope)})"
+
+
+@expr_of(DummyGlobalInfo)
+def _dummy(p: Printer, _: DummyGlobalInfo) -> str:
+    return f"{p.ir('dummy_global_info')}()"
+
+
+@expr_of(Target)
+def _target(p: Printer, target: Target) -> str:
+    return f"{p.tir('target')}({p.mapping(target.export())})"
+
+
+@expr_of(Op)
+def _op(p: Printer, op: Op) -> str:
+    return f"{p.ir('Op')}({quote(op.name)})"

@@ -1,0 +1,115 @@
+"""Texts of struct infos."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.functor import post_order_visit
+from ...ir.module import VDevice
+from ...ir.prim_expr import IntImm
+from ...ir.prim_expr import Var as TirVar
+from ...relax.expr import ShapeExpr
+from ...relax.struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from .core import RELAX, Printer, call_text, dtype_text, expr_of, mode_of, tuple_text
+
+mode_of(StructInfo, RELAX)
+
+
+def dimension(p: Printer, expr: Any) -> str:
+    """A dimension; within a function's signature, one with variables prints as a string."""
+    text = p.expr(expr)
+    if isinstance(expr, IntImm):
+        return text
+    frame = next((f for f in p.frames if f.func_vars is not None), None)
+    return f'"{text}"' if frame is not None and _mentions(expr, frame.func_vars) else text
+
+
+def _mentions(expr: Any, names: set[int]) -> bool:
+    found = False
+
+    def look(node: Any) -> None:
+        nonlocal found
+        found = found or (isinstance(node, TirVar) and id(node) in names)
+
+    post_order_visit(expr, look)
+    return found
+
+
+@expr_of(ObjectStructInfo)
+def _object(p: Printer, _: ObjectStructInfo) -> str:
+    return p.relax("Object")
+
+
+@expr_of(PrimStructInfo)
+def _prim(p: Printer, info: PrimStructInfo) -> str:
+    if info.value is not None:
+        return f"{p.relax('Prim')}(value={dimension(p, info.value)})"
+    return f"{p.relax('Prim')}({dtype_text(info.dtype)})"
+
+
+@expr_of(ShapeStructInfo)
+def _shape(p: Printer, info: ShapeStructInfo) -> str:
+    if info.values is None:
+        return f"{p.relax('Shape')}(ndim={info.ndim})"
+    return f"{p.relax('Shape')}([{', '.join([dimension(p, v) for v in info.values])}])"
+
+
+@expr_of(TensorStructInfo)
+def _tensor(p: Printer, info: TensorStructInfo) -> str:
+    args: list[str] = []
+    if isinstance(info.shape, ShapeExpr):
+        args.append(tuple_text([dimension(p, v) for v in info.shape.values]))
+    elif info.shape is not None:
+        args.append(p.expr(info.shape))
+    keywords: dict[str, str] = {}
+    if not info.dtype.is_void:
+        keywords["dtype"] = dtype_text(info.dtype)
+    if info.vdevice is not None and info.vdevice.target is not None:
+        keywords["vdevice"] = f'"{device_name(p, info.vdevice)}"'
+    if info.shape is None and info.ndim != -1:
+        keywords["ndim"] = str(info.ndim)
+    if not args and not keywords:
+        return p.relax("Tensor")
+    return call_text(p.relax("Tensor"), args, keywords)
+
+
+def device_name(p: Printer, device: VDevice) -> str:
+    """`cuda:0:global`: kind, number among the module's devices of that kind, memory scope."""
+    kind = device.target.kind.name
+    infos = p.module.global_infos.get("vdevice", []) if p.module is not None else []
+    same_kind = [d for d in infos if d.target is not None and d.target.kind.name == kind]
+    index = next((i for i, d in enumerate(same_kind) if d is device or _alike(d, device)), -1)
+    return f"{kind}:{index}:{device.memory_scope}"
+
+
+def _alike(a: VDevice, b: VDevice) -> bool:
+    same_target = str(a.target) == str(b.target)
+    return same_target and a.vdevice_id == b.vdevice_id and a.memory_scope == b.memory_scope
+
+
+@expr_of(TupleStructInfo)
+def _tuple(p: Printer, info: TupleStructInfo) -> str:
+    if not info.fields:
+        return p.relax("Tuple")
+    return f"{p.relax('Tuple')}({p.exprs(info.fields)})"
+
+
+@expr_of(FuncStructInfo)
+def _func(p: Printer, info: FuncStructInfo) -> str:
+    if info.params is None:
+        keywords: dict[str, str] = {}
+        if not isinstance(info.ret, ObjectStructInfo):
+            keywords["ret"] = p.expr(info.ret)
+        if info.purity:
+            keywords["purity"] = "True"
+        return call_text(p.relax("Callable"), [], keywords) if keywords else p.relax("Callable")
+    args = [p.tuple(info.params), p.expr(info.ret), str(info.purity)]
+    return call_text(p.relax("Callable"), args)

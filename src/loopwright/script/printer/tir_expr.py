@@ -1,0 +1,281 @@
+"""Texts of primitive expressions, and of the types of scalars and pointers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir import prim_expr as pe
+from ...ir.expr import GlobalVar
+from ...ir.op import Op
+from ...ir.prim_op import add, fold_binary
+from ...tir.expr import BufferLoad, CommReducer, ProducerLoad, Reduce
+from .core import TIR, Printer, call_text, dtype_text, expr_of, mode_of, register_by_key
+from .doc import ADD, AND, COMPARE, LAMBDA, MULTIPLY, NOT, OR, loose, number, operand, quote
+from .tir_buffer import load_indices
+
+mode_of(pe.PrimExpr, TIR)
+mode_of(CommReducer, TIR)
+mode_of(pe.PrimType, TIR)
+mode_of(pe.PointerType, TIR)
+
+# Operators: sign, precedence, and the name of the function used where the operator would fold.
+_OPERATORS: dict[type, tuple[str, int, str]] = {
+    pe.Add: (" + ", ADD, "Add"),
+    pe.Sub: (" - ", ADD, "Sub"),
+    pe.Mul: (" * ", MULTIPLY, "Mul"),
+    pe.FloorDiv: (" // ", MULTIPLY, "FloorDiv"),
+    pe.FloorMod: (" % ", MULTIPLY, "FloorMod"),
+    pe.LT: (" < ", COMPARE, "LT"),
+    pe.LE: (" <= ", COMPARE, "LE"),
+    pe.GT: (" > ", COMPARE, "GT"),
+    pe.GE: (" >= ", COMPARE, "GE"),
+    pe.EQ: (" == ", COMPARE, "EQ"),
+    pe.NE: (" != ", COMPARE, "NE"),
+}
+_ITER_TYPES = (
+    "DataPar",
+    "ThreadIndex",
+    "CommReduce",
+    "Ordered",
+    "Opaque",
+    "Unrolled",
+    "Vectorized",
+    "Parallelized",
+    "Tensorized",
+)
+# Intrinsics whose text has the result's dtype as first or as last argument.
+_DTYPE_FIRST = {
+    "call_extern",
+    "call_pure_extern",
+    "call_llvm_intrin",
+    "call_llvm_pure_intrin",
+    "call_spirv_pure_glsl450",
+    "reinterpret",
+    "get_active_lane_mask",
+    "type_annotation",
+    "vectorlow",
+    "vectorhigh",
+    "vectorcombine",
+    "dp4a",
+    "mma_store",
+    "mma_fill",
+    "ptx_mma",
+    "ptx_mma_sp",
+    "ptx_ldmatrix",
+    "ptx_cp_async",
+}
+_DTYPE_LAST = {"tvm_struct_get"}
+# Intrinsics that TVMScript writes without their old prefix.
+_SCRIPT_NAMES = {
+    "tvm_call_packed": "call_packed",
+    "tvm_call_cpacked": "call_cpacked",
+    "tvm_call_packed_lowered": "call_packed_lowered",
+    "tvm_call_cpacked_lowered": "call_cpacked_lowered",
+}
+
+
+@expr_of(pe.IntImm)
+def _int(p: Printer, node: pe.IntImm) -> str:
+    dtype = node.dtype
+    if dtype == p.int_dtype:
+        return str(node.value)
+    if dtype.is_bool:
+        return f"{p.tir('bool')}({bool(node.value)})"
+    return f"{p.tir(dtype)}({node.value})"
+
+
+@expr_of(pe.FloatImm)
+def _float(p: Printer, node: pe.FloatImm) -> str:
+    text = number(node.value)
+    return text if node.dtype == p.config.float_dtype else f"{p.tir(node.dtype)}({text})"
+
+
+@expr_of(pe.StringImm)
+def _string(p: Printer, node: pe.StringImm) -> str:
+    return p.meta("tir.StringImm", node) if "\n" in node.value else quote(node.value)
+
+
+@expr_of(pe.PrimType)
+def _prim_type(p: Printer, node: pe.PrimType) -> str:
+    return "None" if node.dtype.is_void else p.tir(node.dtype)
+
+
+@expr_of(pe.PointerType)
+def _pointer_type(p: Printer, node: pe.PointerType) -> str:
+    args = [dtype_text(node.element_type)]
+    return call_text(p.tir("handle"), args + [quote(s) for s in [node.storage_scope] if s])
+
+
+@expr_of(pe.Range)
+def _range(p: Printer, node: pe.Range) -> str:
+    return f"{p.ir('Range')}({p.expr(node.min)}, {p.expr(add(node.min, node.extent))})"
+
+
+@expr_of(pe.IterVar)
+def _iter_var(p: Printer, node: pe.IterVar) -> str:
+    dom = "None"
+    name = p.expr(node.var)
+    if node.dom is not None:
+        low, high = node.dom.min, add(node.dom.min, node.dom.extent)
+        dom = f"{p.tir('Range')}({p.expr(low)}, {p.expr(high)})"
+    kind = quote(_ITER_TYPES[node.iter_type])
+    return call_text(p.tir("iter_var"), [name, dom, kind, quote(node.thread_tag)])
+
+
+@expr_of(*_OPERATORS)
+def _binary(p: Printer, node: Any) -> str:
+    sign, level, name = _OPERATORS[type(node)]
+    a, b = p.expr(node.a), p.expr(node.b)
+    if fold_binary(type(node), node.a, node.b) is not None:
+        return f"{p.tir(name)}({a}, {b})"
+    # A comparison of comparisons needs parentheses on both sides: Python would chain them.
+    left = operand(a, level + 1 if level == COMPARE else level)
+    return loose(f"{left}{sign}{operand(b, level + 1)}", level)
+
+
+@expr_of(pe.Div)
+def _div(p: Printer, node: pe.Div) -> str:
+    a, b = p.expr(node.a), p.expr(node.b)
+    if node.a.dtype.is_integer or fold_binary(pe.Div, node.a, node.b) is not None:
+        return f"{p.tir('Div')}({a}, {b})"
+    return loose(f"{operand(a, MULTIPLY)} / {operand(b, MULTIPLY + 1)}", MULTIPLY)
+
+
+@expr_of(pe.Mod)
+def _mod(p: Printer, node: pe.Mod) -> str:
+    return f"{p.tir('truncmod')}({p.expr(node.a)}, {p.expr(node.b)})"
+
+
+@expr_of(pe.Min)
+def _min(p: Printer, node: pe.Min) -> str:
+    return f"{p.tir('min')}({p.expr(node.a)}, {p.expr(node.b)})"
+
+
+@expr_of(pe.Max)
+def _max(p: Printer, node: pe.Max) -> str:
+    return f"{p.tir('max')}({p.expr(node.a)}, {p.expr(node.b)})"
+
+
+@expr_of(pe.And, pe.Or)
+def _logical(p: Printer, node: Any) -> str:
+    both = type(node) is pe.And
+    a, b = p.expr(node.a), p.expr(node.b)
+    if isinstance(node.a, pe.IntImm) or isinstance(node.b, pe.IntImm):
+        return f"{p.tir('And' if both else 'Or')}({a}, {b})"
+    level = AND if both else OR
+    sign = " and " if both else " or "
+    return loose(f"{operand(a, level)}{sign}{operand(b, level + 1)}", level)
+
+
+@expr_of(pe.Not)
+def _not(p: Printer, node: pe.Not) -> str:
+    if isinstance(node.a, pe.IntImm):
+        return f"{p.tir('Not')}({p.expr(node.a)})"
+    return loose(f"not {operand(p.expr(node.a), NOT)}", NOT)
+
+
+@expr_of(pe.Cast)
+def _cast(p: Printer, node: pe.Cast) -> str:
+    return f"{p.tir('Cast')}({dtype_text(node.dtype)}, {p.expr(node.value)})"
+
+
+@expr_of(pe.Select)
+def _select(p: Printer, node: pe.Select) -> str:
+    parts = (node.condition, node.true_value, node.false_value)
+    return f"{p.tir('Select')}({p.exprs(parts)})"
+
+
+@expr_of(pe.Ramp)
+def _ramp(p: Printer, node: pe.Ramp) -> str:
+    return f"{p.tir('Ramp')}({p.expr(node.base)}, {p.expr(node.stride)}, {node.lanes})"
+
+
+@expr_of(pe.Broadcast)
+def _broadcast(p: Printer, node: pe.Broadcast) -> str:
+    return f"{p.tir('Broadcast')}({p.expr(node.value)}, {node.lanes})"
+
+
+@expr_of(pe.Shuffle)
+def _shuffle(p: Printer, node: pe.Shuffle) -> str:
+    return f"{p.tir('Shuffle')}([{p.exprs(node.vectors)}], [{p.exprs(node.indices)}])"
+
+
+@expr_of(pe.Let)
+def _let(p: Printer, node: pe.Let) -> str:
+    where = f"{{{p.expr(node.var)}: {p.expr(node.value)}}}"
+    return call_text(p.tir("Let"), [p.expr(node.body)], {"where": where})
+
+
+@expr_of(pe.Call)
+def _call(p: Printer, node: pe.Call) -> str:
+    op = node.op
+    if not isinstance(op, Op):
+        callee = global_name(p, op) if isinstance(op, GlobalVar) else p.expr(op)
+        return f"{callee}({p.exprs(node.args)})"
+    name = op.get_attr("printer_name") or op.name.removeprefix("tir.")
+    name = _SCRIPT_NAMES.get(name, name)
+    args = [p.expr(a) for a in node.args]
+    if name in _DTYPE_FIRST:
+        args.insert(0, dtype_text(node.dtype))
+    elif name in _DTYPE_LAST:
+        args.append(dtype_text(node.dtype))
+    return f"{p.tir(name)}({', '.join(args)})"
+
+
+def global_name(p: Printer, node: GlobalVar) -> str:
+    """A member of the module being printed, or just the name."""
+    if p.module is None or node not in p.module.functions:
+        return node.name_hint
+    return f"{p.module_name}.{node.name_hint}"
+
+
+@expr_of(BufferLoad)
+def _load(p: Printer, node: BufferLoad) -> str:
+    name = p.expr(node.buffer)
+    if node.predicate is not None:
+        args = [f"[{p.exprs(node.indices)}]"]
+        return call_text(f"{name}.vload", args, {"predicate": p.expr(node.predicate)})
+    return f"{name}[{load_indices(p, node.indices)}]"
+
+
+@expr_of(ProducerLoad)
+def _producer_load(p: Printer, node: ProducerLoad) -> str:
+    name = getattr(node.producer, "name", None) or getattr(node.producer, "name_hint", "tensor")
+    return f"{name}[{load_indices(p, node.indices)}]"
+
+
+@expr_of(CommReducer)
+def _comm_reducer(p: Printer, node: CommReducer) -> str:
+    with p.frame(node) as frame:
+        params = [p.define(v, v.name or "v", frame) for v in (*node.lhs, *node.rhs)]
+        results = [p.expr(r) for r in node.result]
+    body = results[0] if len(results) == 1 else f"({', '.join(results)})"
+    text = f"lambda {', '.join(params)}: {body}"
+    return f"{p.tir('comm_reducer')}({text}, [{p.exprs(node.identity_element)}])"
+
+
+@expr_of(Reduce)
+def _reduce(p: Printer, node: Reduce) -> str:
+    keywords = {
+        "source": f"[{p.exprs(node.source)}]",
+        "init": f"[{p.exprs(node.init)}]",
+        "axis": f"[{p.exprs(node.axis)}]",
+        "condition": p.expr(node.condition),
+        "value_index": str(node.value_index),
+    }
+    return call_text(p.tir("reduce"), [p.expr(node.combiner)], keywords)
+
+
+def _index_map(p: Printer, node: Any) -> str:
+    with p.frame(node) as frame:
+        params = [p.define(v, v.name or "v", frame) for v in node.initial_indices]
+        results = p.tuple(node.final_indices)
+    text = loose(f"lambda {', '.join(params)}: {results}", LAMBDA)
+    inverse = getattr(node, "inverse_index_map", None)
+    keywords = {"inverse_index_map": p.expr(inverse)} if inverse is not None else None
+    return call_text(p.tir("index_map"), [text], keywords)
+
+
+def register_late() -> None:
+    """Texts of nodes that are declared in files of `tir` which need not be loaded."""
+    register_by_key("tir.IndexMap", _index_map)
