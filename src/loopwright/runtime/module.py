@@ -14,6 +14,7 @@ import numpy as np
 from loopwright.runtime import threads
 from loopwright.runtime.device import Device
 from loopwright.runtime.device import device as make_device
+from loopwright.runtime.ffi import ffi
 from loopwright.runtime.native import NativeFunction
 
 # An exported library names its entries in this symbol: each name ends in a zero byte, an empty one
@@ -219,6 +220,7 @@ def load_module(path: str | Path, fmt: str = "") -> Module:
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"no such library: {file}")
+    ffi()  # the library uses its C API
     library = ctypes.CDLL(str(file.resolve()))
     try:
         table = ctypes.c_char.in_dll(library, EXPORTS_SYMBOL)

@@ -73,8 +73,7 @@ def from_ffi(value: Any) -> Any:
     if isinstance(value, package.Shape):
         return ShapeTuple(value)
     if isinstance(value, package.Array):
-        get, size = _array_functions()
-        return [from_ffi(get(value, i)) for i in range(size(value))]
+        return _elements(value, package.Tensor)
     if isinstance(value, package.List):
         return [from_ffi(v) for v in value]
     if isinstance(value, package.Map):
@@ -93,8 +92,19 @@ def from_ffi(value: Any) -> Any:
 @cache
 def _array_functions() -> tuple[Any, Any]:
     """Element and size of an array: a third of what its Python methods cost."""
-    get = ffi().get_global_func
-    return get("ffi.ArrayGetItem"), get("ffi.ArraySize")
+    functions = ffi().get_global_func("ffi.ArrayGetItem"), ffi().get_global_func("ffi.ArraySize")
+    for function in functions:
+        function.release_gil = False  # they take less time than that would
+    return functions
+
+
+def _elements(array: Any, tensor_type: type) -> list[Any]:
+    get, size = _array_functions()
+    result = []
+    for i in range(size(array)):
+        value = get(array, i)
+        result.append(Tensor.from_ffi(value) if type(value) is tensor_type else from_ffi(value))
+    return result
 
 
 class PythonView:
