@@ -14,13 +14,6 @@ from ..ir.module import IRModule
 from ..ir.prim_expr import Var as TirVar
 from ..ir.structural import structural_equal, structural_hash
 from ..tir.function import PrimFunc
-from .analysis.struct_info import (
-    Analyzer,
-    BaseCheckResult,
-    definable_tir_vars_in_struct_info,
-    erase_to_well_defined,
-    struct_info_base_check,
-)
 from .expr import (
     Binding,
     BindingBlock,
@@ -39,6 +32,13 @@ from .expr import (
 )
 from .normalize import Normalizer
 from .op.base import call_tir, call_tir_with_grad
+from .relations import (
+    Analyzer,
+    BaseCheckResult,
+    definable_tir_vars_in_struct_info,
+    erase_to_well_defined,
+    struct_info_base_check,
+)
 from .struct_info import (
     FuncStructInfo,
     ObjectStructInfo,

@@ -560,7 +560,7 @@ def get_shape_of(expr: Expr) -> Expr:
 
 _si._make_shape = make_shape
 
-# analysis/struct_info.py, which lies above this file, fills this in.
+# relations.py, which lies above this file, fills this in.
 _erase_to_params: Any = None
 
 __all__ = [

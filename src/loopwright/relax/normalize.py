@@ -14,7 +14,6 @@ from ..base.errors import explain
 from ..ir.expr import GlobalVar
 from ..ir.node import Node
 from ..ir.op import Op
-from .analysis.struct_info import derive_call_ret_struct_info, erase_to_params, struct_info_lca
 from .expr import (
     Binding,
     BindingBlock,
@@ -36,6 +35,7 @@ from .expr import (
     VarBinding,
     as_expr,
 )
+from .relations import derive_call_ret_struct_info, erase_to_params, struct_info_lca
 from .struct_info import FuncStructInfo, StructInfo
 
 if TYPE_CHECKING:

@@ -159,6 +159,6 @@ def shape_dim(value: Any) -> PrimExpr:
     return value if value.dtype == "int64" else cast("int64", value)
 
 
-# expr.py and analysis.py, which lie above this file, fill these in.
+# expr.py and relations.py, which lie above this file, fill these in.
 _make_shape: Any = None
 _is_base_of: Any = None

@@ -12,8 +12,8 @@ from ..ir.prim_expr import IntImm, PrimExpr, StringImm
 from ..ir.prim_expr import Var as TirVar
 from ..ir.prim_op import const as prim_const
 from ..tir.function import PrimFunc
-from .analysis.struct_info import prim_vars, substitute
 from .expr import Constant, Expr, ShapeExpr, Tuple, Var, as_expr
+from .relations import prim_vars, substitute
 from .struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 
 

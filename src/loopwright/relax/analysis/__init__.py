@@ -1,6 +1,6 @@
 """Questions about graphs: what covers what, which variables, what is well formed."""
 
-from .struct_info import (
+from ..relations import (
     BaseCheckResult,
     can_prove_shape_equal,
     collect_non_negative_expressions,

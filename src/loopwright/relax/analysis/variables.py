@@ -27,8 +27,8 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..relations import definable_tir_vars_in_struct_info, prim_vars, tir_vars_in_struct_info
 from ..struct_info import FuncStructInfo, StructInfo, TensorStructInfo
-from .struct_info import definable_tir_vars_in_struct_info, prim_vars, tir_vars_in_struct_info
 
 
 class _Uses(Visitor):

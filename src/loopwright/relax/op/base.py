@@ -16,7 +16,6 @@ from ...ir.dtype import DataType, numpy_dtype
 from ...ir.expr import Attrs, GlobalVar
 from ...ir.op import Op, register_op, register_op_attr
 from ...ir.prim_expr import IntImm, PrimExpr
-from ..analysis.struct_info import infer_by_sinfo_args
 from ..expr import (
     Call,
     DataTypeImm,
@@ -31,6 +30,7 @@ from ..expr import (
     as_struct_info,
     const,
 )
+from ..relations import infer_by_sinfo_args
 from ..struct_info import (
     ObjectStructInfo,
     PrimStructInfo,

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any
 
-from ...arith import Analyzer
-from ...base.errors import explain
-from ...ir.functor import Rewriter, post_order_visit
-from ...ir.node import Node
-from ...ir.prim_expr import BinaryOpExpr, IntImm, PrimExpr, Var
-from ...ir.prim_op import cast, fold_binary
-from ...ir.structural import structural_equal
-from .. import expr as _expr
-from .. import struct_info as _si
-from ..expr import ShapeExpr
-from ..expr import Var as RelaxVar
-from ..struct_info import (
+from ..arith import Analyzer
+from ..base.errors import explain
+from ..ir.functor import Rewriter, post_order_visit
+from ..ir.node import Node
+from ..ir.prim_expr import BinaryOpExpr, IntImm, PrimExpr, Var
+from ..ir.prim_op import cast, fold_binary
+from ..ir.structural import structural_equal
+from . import expr as _expr
+from . import struct_info as _si
+from .expr import ShapeExpr
+from .expr import Var as RelaxVar
+from .struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
     PrimStructInfo,
@@ -231,6 +231,14 @@ _CHECKS: dict[type, Callable[..., BaseCheckResult]] = {
     TupleStructInfo: _check_tuple,
     FuncStructInfo: _check_func,
 }
+
+
+def match_struct_info(
+    pattern: StructInfo, info: StructInfo, table: dict[Any, Any], analyzer: Analyzer | None = None
+) -> BaseCheckResult:
+    """How well `pattern` covers `info`, once the symbolic variables that stand alone in it are
+    what `info` has there; those are added to `table`."""
+    return _Checker(table, analyzer).check(pattern, info)
 
 
 # ---------------------------------------------------------------- what covers both
@@ -542,6 +550,7 @@ __all__ = [
     "erase_to_well_defined",
     "get_static_type",
     "infer_by_sinfo_args",
+    "match_struct_info",
     "prim_vars",
     "struct_info_base_check",
     "struct_info_lca",
