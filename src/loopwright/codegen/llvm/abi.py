@@ -226,7 +226,8 @@ def text(triple: str) -> str:
     count = len(_DTYPE_NAMES)
     table = ", ".join(f"ptr @lw.dt{i}" for i in range(count))
     names += f"@lw.dtypes = private unnamed_addr constant [{count} x ptr] [{table}]\n"
-    return strings + names + _HELPERS.replace("{DTYPES}", str(count))
+    helpers = _HELPERS.replace("{DTYPES}", str(count))
+    return strings + names + helpers.replace("{MADVISE}", _MADVISE if "linux" in triple else "")
 
 
 _WHO = "%s: argument %d `%s` "
@@ -273,6 +274,15 @@ _DTYPE_NAMES = (
     "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn",
 )  # fmt: skip
 
+# Huge pages, as numpy asks for too: 40 MB filled for the first time take 3 ms instead of 20.
+_MADVISE = """%at = ptrtoint ptr %block to i64
+  %a0 = add i64 %at, 4095
+  %a1 = and i64 %a0, -4096
+  %page = inttoptr i64 %a1 to ptr
+  %len0 = sub i64 %all, 4096
+  %len1 = and i64 %len0, -4096
+  %adv = call i32 @madvise(ptr %page, i64 %len1, i32 14)"""
+
 _HELPERS = """
 %lw.desc = type { ptr, ptr, i32, i32, i32, i32, [0 x i64] }
 
@@ -282,6 +292,7 @@ declare i32 @TVMFFIFunctionGetGlobal(ptr, ptr)
 declare i32 @TVMFFIFunctionCall(ptr, ptr, i32, ptr)
 declare i32 @TVMFFIObjectDecRef(ptr)
 declare i32 @snprintf(ptr, i64, ptr, ...)
+declare i32 @madvise(ptr, i64, i32)
 declare noalias ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 
@@ -694,7 +705,13 @@ sized:
 alloc:
   %block = call ptr @aligned_alloc(i64 64, i64 %all)
   %got = icmp ne ptr %block, null
-  br i1 %got, label %fill, label %fail
+  br i1 %got, label %sizable, label %fail
+sizable:
+  %big = icmp sge i64 %all, 4194304
+  br i1 %big, label %huge, label %fill
+huge:
+  {MADVISE}
+  br label %fill
 fill:
   %data = getelementptr i8, ptr %block, i64 %head
   store ptr %data, ptr %block, align 8

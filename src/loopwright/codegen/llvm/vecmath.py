@@ -279,11 +279,29 @@ class _Code:
         return self.intrinsic("fmuladd", a, self.value(b, a.kind), self.value(c, a.kind))
 
     def poly(self, x: _Value, coefficients: tuple[float, ...]) -> _Value:
-        """c0 + c1 x + c2 x^2 ... by Horner's rule."""
-        result = self.fma(x, coefficients[-1], coefficients[-2])
-        for c in reversed(coefficients[:-2]):
-            result = self.fma(result, x, c)
-        return result
+        """c0 + c1 x + c2 x^2 ...
+
+        Up to five terms by Horner's rule; more by Estrin's, whose chain of dependent operations is
+        logarithmic: code around one long chain waits for latencies, not for arithmetic units.
+        """
+        if len(coefficients) <= 5:
+            result = self.fma(x, coefficients[-1], coefficients[-2])
+            for c in reversed(coefficients[:-2]):
+                result = self.fma(result, x, c)
+            return result
+        terms = [
+            self.fma(x, coefficients[i + 1], coefficients[i])
+            for i in range(0, len(coefficients) - 1, 2)
+        ]
+        if len(coefficients) % 2:
+            terms.append(self.value(coefficients[-1], x.kind))
+        power = x
+        while len(terms) > 1:
+            power = power * power
+            pairs = range(0, len(terms) - 1, 2)
+            rest = terms[len(terms) & ~1 :]
+            terms = [self.fma(terms[i + 1], power, terms[i]) for i in pairs] + rest
+        return terms[0]
 
     def any(self, condition: _Value) -> str:
         """Whether any lane of an i1 vector is set, as an i1."""
@@ -467,7 +485,8 @@ def _sigmoid(c: _Code, x: _Value) -> _Value:
 def _erf(c: _Code, x: _Value) -> _Value:
     a = x.abs().at_most(4.0)
     small = c.fma(c.poly(a * a, _ERF_SMALL), a, a)
-    large = 1.0 - _exp(c, -(c.poly(a, _ERF_LARGE) * a))
+    p, k = _reduce_exp(c, -(c.poly(a, _ERF_LARGE) * a))  # of -17 to 0: no limits to heed
+    large = 1.0 - (p + 1.0) * _power(k)
     return (a < 0.925).choose(small, large).sign_of(x)
 
 
