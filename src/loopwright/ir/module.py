@@ -32,6 +32,9 @@ class DummyGlobalInfo(GlobalInfo):
 
     __slots__ = ()
 
+    def __init__(self, span: Any = None) -> None:
+        self._set(span)
+
 
 class VDevice(GlobalInfo):
     """A place where tensors live: a target, which device of it, and the memory scope."""

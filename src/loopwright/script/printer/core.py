@@ -187,13 +187,10 @@ class Printer:
     def meta(self, key: str, value: Any) -> str:
         """A reference to a value that has no text: `metadata["relax.expr.Constant"][0]`."""
         known = self.metadata.setdefault(key, [])
-        for i, other in enumerate(known):
-            if other is value:
-                break
-        else:
-            i = len(known)
+        at = next((i for i, other in enumerate(known) if other is value), len(known))
+        if at == len(known):
             known.append(value)
-        return f"metadata[{quote(key)}][{i}]"
+        return f"metadata[{quote(key)}][{at}]"
 
     def generic(self, node: Node) -> str:
         """A node for which no text is registered: its kind and fields."""

@@ -64,10 +64,7 @@ def number(value: float) -> str:
     """A float that reads back as itself; infinities and NaN as strings, as `float()` reads them."""
     if math.isinf(value) or math.isnan(value):
         return f'"{value}"'
-    text = f"{value:.17g}"
-    if value == math.floor(value) and "e" not in text:
-        return text + ".0"
-    return text
+    return f"{value:.1f}" if value == math.floor(value) else f"{value:.17g}"
 
 
 class Nest:

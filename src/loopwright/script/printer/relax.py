@@ -216,7 +216,7 @@ def _hint_on_device(p: Printer, node: rx.Call) -> str:
 
 
 _SPECIAL = {
-    **{name: _call_dps for name in _DPS},
+    **dict.fromkeys(_DPS, _call_dps),
     "relax.assert_op": _assert_op,
     "relax.print": _print,
     "relax.to_vdevice": _to_vdevice,
