@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from loopwright.codegen.llvm import abi
-from loopwright.codegen.llvm.abi import ScalarArg, TensorArg, emit_entry
+from loopwright.codegen.llvm.abi import ScalarArg, TensorArg, c_string, emit_entry
 from loopwright.runtime import PackedFunc, ShapeTuple, Tensor, tensor
 from tests.codegen.native import function, load
 
 ADD = """
-define internal void @kernel(ptr %a, ptr %b, ptr %o, i64 %n) {
+define internal i32 @kernel(ptr %a, ptr %b, ptr %o, i64 %n) {
 entry:
   %some = icmp sgt i64 %n, 0
   br i1 %some, label %loop, label %exit
@@ -30,7 +30,7 @@ loop:
   %more = icmp slt i64 %j, %n
   br i1 %more, label %loop, label %exit
 exit:
-  ret void
+  ret i32 0
 }
 """
 
@@ -94,7 +94,7 @@ def test_what_is_wrong_is_said(add, args, kind, message):
 def test_strides_that_do_not_matter_are_accepted(shape):
     arg = TensorArg("a", "float32", shape)
     f = function(
-        emit_entry("f", "k", [arg]) + "define internal void @k(ptr %a) {\n  ret void\n}", "f"
+        emit_entry("f", "k", [arg]) + "define internal i32 @k(ptr %a) {\n  ret i32 0\n}", "f"
     )
     array = np.zeros(shape, "float32")
     odd = np.lib.stride_tricks.as_strided(
@@ -105,10 +105,10 @@ def test_strides_that_do_not_matter_are_accepted(shape):
 
 def test_scalars_and_several_results():
     kernel = """
-define internal void @k(i64 %x, double %y, ptr %o, ptr %p) {
+define internal i32 @k(i64 %x, double %y, ptr %o, ptr %p) {
   store i64 %x, ptr %o, align 8
   store double %y, ptr %p, align 8
-  ret void
+  ret i32 0
 }
 """
     entry = emit_entry(
@@ -225,18 +225,29 @@ def test_calls_from_many_threads(add):
     assert not wrong
 
 
-def test_raise_and_allocation_failure():
+def test_a_kernel_that_fails_drops_its_results():
+    kernel = c_string("kind", "KeyError") + c_string("text", "not in the kernel")
+    kernel += "define internal i32 @k(ptr %o, ptr %p) {\n"
+    kernel += "  call void @lw_raise(ptr @kind, ptr @text)\n  ret i32 1\n}"
+    results = [TensorArg("o", "float32", (3,)), TensorArg("p", "float32", (3,))]
+    f = function(emit_entry("f", "k", [], results) + kernel, "f")
+    for _ in range(3):
+        with pytest.raises(KeyError, match="not in the kernel"):
+            f()
+
+
+def test_memory_that_cannot_be_had():
     f = function(
         emit_entry("huge", "k", [], [TensorArg("o", "float32", (1 << 60,))])
-        + "define internal void @k(ptr %o) {\n  ret void\n}",
+        + "define internal i32 @k(ptr %o) {\n  ret i32 0\n}",
         "huge",
     )
-    with pytest.raises(Exception, match="cannot allocate a tensor of 4611686018427387904 bytes"):
+    with pytest.raises(MemoryError, match="cannot allocate a tensor of 4611686018427387904 bytes"):
         f()
 
 
 def test_the_library_lists_what_it_exports():
-    library = load("define void @one() {\n  ret void\n}", "one")
+    library = load("define void @one() {\n  ret i32 0\n}", "one")
     assert list(library) == ["one"] and len(library) == 1
     with pytest.raises(KeyError, match="'two' was not exported by the load; exported: one"):
         library["two"]

@@ -125,27 +125,35 @@ def emit_entry(
     kernel: str,
     params: Sequence[TensorArg | ScalarArg],
     results: Sequence[TensorArg] = (),
+    symbols: Sequence[str] = (),
+    derived: str | None = None,
+    shown: str = "",
 ) -> str:
-    """An entry `@name` that checks its arguments, allocates results and calls `void @kernel`.
+    """An entry `@name` that checks its arguments, allocates results and calls `i32 @kernel`.
 
     The kernel takes the parameters in order (data pointers, i64 or double), then the results' data
-    pointers, then each symbolic dimension as i64 in order of first appearance. A result's symbolic
-    dimensions must appear in a parameter. Declarations are not included.
+    pointers, then each symbolic dimension as i64: those of `symbols`, then the others in order of
+    first appearance. It returns 0, or another number after raising. A result's dimension is a
+    number, a symbol of a parameter, or `"=k"`: number k of those that
+    `i32 @derived(symbols as i64..., ptr numbers)` computes. `shown` is what messages call the function. Declarations are not included.
     """
-    symbols: dict[str, int] = {}
+    known: dict[str, int] = {name_: k for k, name_ in enumerate(symbols)}
     for param in params:
         for dim in getattr(param, "dims", ()):
             if isinstance(dim, str):
-                symbols.setdefault(dim, len(symbols))
-    code = [c_string(f"{name}.name", name)]
+                known.setdefault(dim, len(known))
+    shown = shown or name
+    code = [c_string(f"{name}.name", shown)]
     for i, param in enumerate(params):
-        dims = [symbol(symbols[d]) if isinstance(d, str) else d for d in getattr(param, "dims", ())]
-        code.append(descriptor(f"{name}.d{i}", name, param.name, i, param.dtype, dims))
-    n = len(symbols)
+        dims = [symbol(known[d]) if isinstance(d, str) else d for d in getattr(param, "dims", ())]
+        code.append(descriptor(f"{name}.d{i}", shown, param.name, i, param.dtype, dims))
+    n = len(known)
     body = [f"define i32 @{name}(ptr %self, ptr %args, i32 %count, ptr %ret) {{", "entry:"]
     emit = lambda line: body.append(f"  {line}")  # noqa: E731
     emit(f"%vars = alloca [{max(n, 1)} x i64], align 8")
     emit("%slot = alloca i64, align 8")
+    if derived is not None:
+        emit(f"%derived = alloca [{sum(len(r.dims) for r in results)} x i64], align 8")
     for i, result in enumerate(results):
         emit(f"%shape{i} = alloca [{max(len(result.dims), 1)} x i64], align 8")
     if len(results) > 1:
@@ -182,10 +190,19 @@ def emit_entry(
         values.append(f"ptr %v{i}")
     for k in range(n):
         emit(f"%s{k} = load i64, ptr %vi{k}, align 8")
+    if derived is not None:
+        numbers = {int(d[1:]) for r in results for d in r.dims if isinstance(d, str) and d[0] == "="}
+        given = ", ".join([*(f"i64 %s{k}" for k in range(n)), "ptr %derived"])
+        emit(f"call i32 @{derived}({given})")
+        for k in sorted(numbers):
+            emit(f"%ep{k} = getelementptr i64, ptr %derived, i64 {k}")
+            emit(f"%e{k} = load i64, ptr %ep{k}, align 8")
     for i, result in enumerate(results):
         for j, dim in enumerate(result.dims):
             emit(f"%z{i}.{j} = getelementptr i64, ptr %shape{i}, i64 {j}")
-            size = f"%s{symbols[dim]}" if isinstance(dim, str) else str(dim)
+            size = str(dim)
+            if isinstance(dim, str):
+                size = f"%e{dim[1:]}" if dim[0] == "=" else f"%s{known[dim]}"
             emit(f"store i64 {size}, ptr %z{i}.{j}, align 8")
         emit(
             f"%block{i} = call ptr @lw_tensor_alloc(i32 {len(result.dims)}, ptr %shape{i}, "
@@ -196,7 +213,9 @@ def emit_entry(
         emit(f"%out{i} = load ptr, ptr %block{i}, align 8")
         values.append(f"ptr %out{i}")
     values += [f"i64 %s{k}" for k in range(n)]
-    emit(f"call void @{kernel}({', '.join(values)})")
+    emit(f"%code = call i32 @{kernel}({', '.join(values)})")
+    emit("%failed = icmp ne i32 %code, 0")
+    check("finished", "%failed", f"drop{len(results)}" if results else "fail")
     if len(results) == 1:
         emit("%ok = call i32 @lw_ret_tensor(ptr %block0, ptr %ret)")
         emit("ret i32 %ok")
@@ -208,7 +227,7 @@ def emit_entry(
         emit("ret i32 %ok")
     else:
         emit("ret i32 0")
-    for i in reversed(range(1, len(results))):
+    for i in reversed(range(1, len(results) + 1)):
         body.append(f"drop{i}:")
         emit(f"call void @lw_tensor_drop(ptr %block{i - 1})")
         emit(f"br label %drop{i - 1}")

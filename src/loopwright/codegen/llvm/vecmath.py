@@ -11,7 +11,7 @@ for any N; N = 1 takes and returns plain scalars. LLVM's own vector intrinsics c
 lane (8 times slower), so float32 has polynomials here. float64, and float32 functions without one,
 call libm per lane behind the same names. float16 and bfloat16 are for the caller to widen.
 
-Bounds on the error in units in the last place, on a target with fused multiply-add, over the whole
+Bounds on the error in units in the last place, with or without fused multiply-add, over the whole
 float32 range including subnormal numbers (tests/codegen/test_vecmath.py holds them to it):
 
 {TABLE}

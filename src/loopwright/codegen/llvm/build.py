@@ -1,0 +1,187 @@
+"""From lowered functions to loaded native code.
+
+Each kernel is a module of its own, so that kernels compile in parallel and are cached one by one;
+the native graph functions and their entries make one more. `NativeProgram` keeps the text and the
+objects, for those who want to look or to export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...ir.prim_expr import IntImm, PrimExpr, Var
+from ...ir.target import Target
+from ...runtime.native import NativeFunction
+from ...runtime.tensor import Tensor
+from ...tir import stmt as st
+from ...tir.buffer import decl_buffer
+from ...tir.function import PrimFunc
+from . import jit, support
+from .abi import ScalarArg, TensorArg, emit_entry
+from .emit import ModuleText
+
+ENTRY_PREFIX = "__tvm_ffi_"
+
+
+@dataclass
+class NativeProgram:
+    """Native code: the text and object of each module, and the data that it refers to."""
+
+    texts: dict[str, str]
+    objects: dict[str, bytes]
+    constants: dict[str, Any]
+    entries: list[str]
+    target: Target
+    library: Any = None
+    functions: dict[str, NativeFunction] = field(default_factory=dict)
+
+    def text(self, name: str) -> str:
+        """The LLVM text of a kernel, or of the graph ("main")."""
+        return self.texts[name]
+
+    def assembly(self, name: str) -> str:
+        """The assembly of a kernel, or of the graph ("main")."""
+        return jit.assembly(self.texts[name], *compile_options(self.target), opt=_LEVEL)
+
+    def load(self) -> dict[str, NativeFunction]:
+        """Load into this process: the entries by name."""
+        if self.library is None:
+            symbols = dict(support.symbols())
+            for name, data in self.constants.items():
+                symbols[name] = data.ctypes.data
+            names = [f"{ENTRY_PREFIX}{e}" for e in self.entries]
+            self.library = jit.load_objects(list(self.objects.values()), symbols, exports=names)
+            keep = (self.library, self.constants)
+            for e in self.entries:
+                address = self.library[f"{ENTRY_PREFIX}{e}"]
+                self.functions[e] = NativeFunction(address, e, keep_alive=keep)
+        return self.functions
+
+
+_LEVEL = "short"
+
+
+def compile_options(target: Target) -> tuple[str | None, str | None, str | None]:
+    """(triple, cpu, features) for LLVM; None means this machine's."""
+    triple = target.attrs.get("mtriple") or None
+    cpu = target.attrs.get("mcpu") or None
+    features = target.attrs.get("mattr") or None
+    if cpu == "native":
+        cpu = None
+    if isinstance(features, (list, tuple)):
+        features = ",".join(features)
+    if triple is None and cpu is None and not features:
+        return None, None, None
+    return triple, cpu, features
+
+
+def align_constant(data: Tensor) -> np.ndarray:
+    """A copy of a constant whose memory begins at a multiple of 64 bytes."""
+    array = np.ascontiguousarray(data.numpy())
+    if array.ctypes.data % 64 == 0:
+        return array
+    room = np.empty(array.nbytes + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    made = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    made[...] = array
+    return made
+
+
+def build_program(
+    kernels: Mapping[str, PrimFunc],
+    graphs: Mapping[str, PrimFunc],
+    entries: Mapping[str, Any],
+    target: Target,
+    *,
+    jobs: int | None = None,
+) -> NativeProgram:
+    """Compile lowered kernels and graph functions.
+
+    kernels, graphs: lowered PrimFuncs by name. entries: for each name to be callable from outside
+    its signature (`params`, `results`, `symbols` as in `relax.transform.graph_to_tir.EntrySpec`).
+    """
+    texts, constants = {}, {}
+    for name, func in kernels.items():
+        module = ModuleText()
+        module.add_function(name, func)
+        texts[name] = module.text()
+        constants.update(rename_constants(module, name, texts))
+    main = ModuleText()
+    for name, func in graphs.items():
+        main.add_function(name, func)
+    parts = [emit_entry_of(main, name, spec) for name, spec in entries.items()]
+    known = support.declarations("\n".join(parts))
+    main_text = "\n".join([main.text(), _missing(known, main), *parts])
+    if graphs or parts:
+        texts["main"] = main_text
+        constants.update(rename_constants(main, "main", texts))
+    triple, cpu, features = compile_options(target)
+    names = list(texts)
+    made = jit.compile_objects(
+        [texts[n] for n in names],
+        triple=triple,
+        cpu=cpu,
+        features=features,
+        opt=_LEVEL,
+        jobs=jobs,
+    )
+    data = {name: align_constant(value) for name, value in constants.items()}
+    objects = dict(zip(names, made, strict=True))
+    return NativeProgram(texts, objects, data, list(entries), target)
+
+
+def rename_constants(module: ModuleText, owner: str, texts: dict[str, str]) -> dict[str, Any]:
+    """Give a module's constants names that are unique in the program."""
+    made = {}
+    for name, data in module.constants.items():
+        full = f"{owner}.{name}"
+        texts[owner] = texts[owner].replace(f"@{name} ", f"@{full} ").replace(f"@{name},", f"@{full},")
+        texts[owner] = texts[owner].replace(f"@{name})", f"@{full})")
+        made[full] = data
+    return made
+
+
+def _missing(declarations: str, module: ModuleText) -> str:
+    """The declare lines that the module does not have yet."""
+    lines = [line for line in declarations.splitlines() if line]
+    name = lambda line: line.split("@", 1)[1].split("(", 1)[0]  # noqa: E731
+    return "\n".join(line for line in lines if name(line) not in module.declared)
+
+
+def emit_entry_of(module: ModuleText, name: str, spec: Any) -> str:
+    """The text of the entry `__tvm_ffi_<name>` of a native function."""
+    names = {id(v): f"n{k}" for k, v in enumerate(spec.symbols)}
+    derived: list[PrimExpr] = []
+
+    def dim(expr: Any) -> int | str:
+        if isinstance(expr, IntImm):
+            return expr.value
+        if id(expr) in names:
+            return names[id(expr)]
+        derived.append(expr)
+        return f"={len(derived) - 1}"
+
+    params: list[TensorArg | ScalarArg] = []
+    for p in spec.params:
+        if hasattr(p, "dims"):
+            params.append(TensorArg(p.name, p.dtype, tuple(dim(d) for d in p.dims)))
+        else:
+            params.append(ScalarArg(p.name, p.dtype))
+    results = [TensorArg(r.name, r.dtype, tuple(dim(d) for d in r.dims)) for r in spec.results]
+    helper = None
+    if derived:
+        helper = f"{name}.dims"
+        module.add_function(helper, _dims_function(spec.symbols, derived))
+    entry = f"{ENTRY_PREFIX}{name}"
+    return emit_entry(entry, name, params, results, tuple(names.values()), helper, shown=name)
+
+
+def _dims_function(symbols: Sequence[Var], dims: Sequence[PrimExpr]) -> PrimFunc:
+    """Computes dimensions from the symbols into an array of int64."""
+    out = decl_buffer((len(dims),), "int64", "dims")
+    stores = [st.BufferStore(out, d, [k]) for k, d in enumerate(dims)]
+    return PrimFunc([*symbols, out.data], st.seq(*stores))
