@@ -144,6 +144,12 @@ class Analyzer(Simplifier):
             raise TypeError(explain(what, got=type(info).__name__, instead="use bind"))
         self._new_caches()
 
+    def assume_nonnegative(self, var: Var) -> None:
+        """Say that a variable is never negative, for as long as the analyzer lives."""
+        if is_index(var.dtype):
+            self._learn(self._atom(var, P.VAR, var.dtype, var))
+            self._new_caches()
+
     def constraint_scope(self, constraint: Any) -> ConstraintScope:
         """A `with` scope in which a condition is known to hold."""
         return ConstraintScope(self, po.convert(constraint))

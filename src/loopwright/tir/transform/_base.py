@@ -1,0 +1,215 @@
+"""What the passes share: their base class, and rewriters that leave buffers alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arith import Analyzer
+from ...ir.functor import Rewriter, Visitor
+from ...ir.prim_expr import And, BinaryOpExpr, IntImm, LogicalExpr, Not, PrimExpr, Range, Var
+from ...ir.prim_op import fold_binary, logical_not
+from ...ir.transform import FunctionPass
+from ..function import PrimFunc
+from ..stmt import (
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)
+
+
+class PrimFuncPass(FunctionPass):
+    """A pass on each PrimFunc: `run_function(func, mod, ctx)`."""
+
+    function_type = PrimFunc
+
+
+class StmtRewriter(Rewriter):
+    """Rebuilds statements and their expressions; buffers, variables and literals stay."""
+
+    def visit_Buffer(self, node: Any) -> Any:
+        return node
+
+    def visit_Var(self, node: Any) -> Any:
+        return node
+
+    def visit_ConstExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_Op(self, node: Any) -> Any:
+        return node
+
+    def visit_GlobalVar(self, node: Any) -> Any:
+        return node
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        made = [self.visit(s) for s in node.seq]
+        if all(a is b for a, b in zip(made, node.seq, strict=True)):
+            return node
+        return seq(*(s for s in made if not is_no_op(s)) or (NO_OP,))
+
+
+class StmtVisitor(Visitor):
+    """Walks statements and expressions; buffers are not gone into."""
+
+    def visit_Buffer(self, node: Any) -> None:
+        pass
+
+    def visit_Var(self, node: Any) -> None:
+        pass
+
+    def visit_ConstExpr(self, node: Any) -> None:
+        pass
+
+    def visit_Op(self, node: Any) -> None:
+        pass
+
+
+class Substitute(StmtRewriter):
+    """Variables replaced, literals folded on the way. `buffers` replaces whole buffers."""
+
+    def __init__(self, values: dict[Var, Any], buffers: dict[Any, Any] | None = None) -> None:
+        self.values = values
+        self.buffers = buffers or {}
+
+    def visit_Var(self, node: Var) -> Any:
+        return self.values.get(node, node)
+
+    def visit_Buffer(self, node: Any) -> Any:
+        return self.buffers.get(node, node)
+
+    def visit_BinaryOpExpr(self, node: BinaryOpExpr) -> Any:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a is node.a and b is node.b:
+            return node
+        kind = type(node)
+        if kind in _FOLDABLE:
+            folded = fold_binary(kind, a, b)
+            if folded is not None:
+                return folded
+        elif kind is And and (isinstance(a, IntImm) or isinstance(b, IntImm)):
+            known, other = (a, b) if isinstance(a, IntImm) else (b, a)
+            return other if known.value else known
+        return kind._make(a, b, span=node.span)
+
+    def visit_Not(self, node: Not) -> Any:
+        a = self.visit(node.a)
+        return node if a is node.a else logical_not(a)
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        condition = self.visit(node.condition)
+        if isinstance(condition, IntImm):
+            case = node.then_case if condition.value else node.else_case
+            return NO_OP if case is None else self.visit(case)
+        then = self.visit(node.then_case)
+        other = None if node.else_case is None else self.visit(node.else_case)
+        if condition is node.condition and then is node.then_case and other is node.else_case:
+            return node
+        return IfThenElse._make(condition, then, other, span=node.span)
+
+    def visit_Call(self, node: Any) -> Any:
+        made = self.visit_default(node)
+        if made is not node and getattr(made.op, "name", "") == "tir.if_then_else":
+            condition = made.args[0]
+            if isinstance(condition, IntImm):
+                return made.args[1] if condition.value else made.args[2]
+        return made
+
+
+_FOLDABLE = frozenset(
+    kind
+    for base in BinaryOpExpr.__subclasses__()
+    if base is not LogicalExpr
+    for kind in (base.__subclasses__() or [base])
+)
+
+NO_OP = Evaluate(IntImm("int32", 0))
+
+
+def is_no_op(stmt: Any) -> bool:
+    """Whether a statement does nothing."""
+    return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
+
+
+def is_true(expr: Any) -> bool:
+    """Whether a condition is the literal True."""
+    return isinstance(expr, IntImm) and bool(expr.value)
+
+
+def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
+    """The parts of a conjunction."""
+    if isinstance(condition, And):
+        return conjuncts(condition.a) + conjuncts(condition.b)
+    return [condition]
+
+
+def loop_range(loop: For) -> Range:
+    """The values of a loop variable."""
+    return Range.from_min_extent(loop.min, loop.extent)
+
+
+class Simplifying(StmtRewriter):
+    """A rewriter that knows the ranges of the loops and the conditions it is under."""
+
+    def __init__(self, ana: Analyzer | None = None) -> None:
+        self.ana = ana or Analyzer()
+
+    def bind_loop(self, node: For) -> None:
+        """Learn the range of a loop."""
+        self.ana.bind(node.loop_var, loop_range(node))
+
+    def visit_For(self, node: For) -> Any:
+        self.bind_loop(node)
+        return self.visit_default(node)
+
+    def visit_LetStmt(self, node: LetStmt) -> Any:
+        value = self.visit(node.value)
+        self.ana.bind_value_bounds(node.var, value)
+        body = self.visit(node.body)
+        if value is node.value and body is node.body:
+            return node
+        return LetStmt._make(node.var, value, body, span=node.span)
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Any:
+        condition = self.visit(node.condition)
+        with self.ana.constraint_scope(condition):
+            then = self.visit(node.then_case)
+        other = node.else_case
+        if other is not None:
+            with self.ana.constraint_scope(Not(condition)):
+                other = self.visit(other)
+        if condition is node.condition and then is node.then_case and other is node.else_case:
+            return node
+        return IfThenElse._make(condition, then, other, span=node.span)
+
+
+def bind_function(ana: Analyzer, func: PrimFunc) -> None:
+    """What holds for the variables of a signature: dimensions of buffers are not negative."""
+    for buffer in func.buffer_map.values():
+        for extent in buffer.shape:
+            if isinstance(extent, Var):
+                ana.assume_nonnegative(extent)
+
+
+def uses_var(node: Any, variables: Any) -> bool:
+    """Whether one of `variables` occurs in a statement or expression."""
+    finder = _Uses(variables)
+    finder.visit(node)
+    return finder.found
+
+
+class _Uses(StmtVisitor):
+    def __init__(self, variables: Any) -> None:
+        self.variables = variables
+        self.found = False
+
+    def visit_Var(self, node: Any) -> None:
+        if node in self.variables:
+            self.found = True
+
+    def visit_default(self, node: Any) -> None:
+        if not self.found:
+            super().visit_default(node)
