@@ -1,0 +1,42 @@
+"""The CPU: how a graph becomes native code, top to bottom.
+
+`graph_pipeline()` and `loop_pipeline()` are `Sequential`s: print them, insert a pass of your own by
+name (`pipeline.insert_after("FuseTIR", MyPass())`), give them to `loopwright.compile`.
+"""
+
+from __future__ import annotations
+
+from ..ir.target import Target
+from ..ir.transform import Sequential
+from ..relax import transform as rt
+from ..sched import ApplyDefaultSchedule
+from ..tir import transform as tt
+
+
+def graph_pipeline(target: Target | None = None) -> Sequential:
+    """From operators to planned storage and direct calls of kernels."""
+    return Sequential(
+        [
+            rt.CanonicalizeBindings(),
+            rt.FoldConstant(),
+            rt.LegalizeOps(),
+            rt.FoldConstant(),
+            rt.AnnotateTIROpPattern(),
+            rt.FuseOps(),
+            rt.FuseTIR(),
+            rt.DeadCodeElimination(),
+            ApplyDefaultSchedule(),
+            rt.RewriteDataflowReshape(),
+            rt.ToNonDataflow(),
+            rt.RemovePurityChecking(),
+            rt.CallTIRRewrite(),
+            rt.StaticPlanBlockMemory(),
+            rt.GraphToTIR(),
+        ],
+        name="graph_pipeline",
+    )
+
+
+def loop_pipeline(target: Target | None = None) -> Sequential:
+    """From scheduled loops to the flat vector loops that the code generator reads."""
+    return tt.default_tir_pipeline()

@@ -1,0 +1,171 @@
+"""What `compile` returns: native functions, how they are called, and everything to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import explain
+from ..codegen.llvm.build import NativeProgram
+from ..ir.module import IRModule
+from ..runtime.native import NativeFunction
+from ..runtime.tensor import Tensor
+
+
+class Executable:
+    """A compiled model.
+
+    `exe["main"](x)` calls a function, as in TVM; `exe.run({"x": x})` feeds by name and returns
+    results by name. `exe.mod` is the module after the graph passes, `exe.lowered` after the loop
+    passes; `exe.program` has LLVM text, assembly and objects.
+    """
+
+    def __init__(
+        self,
+        program: NativeProgram,
+        entries: Mapping[str, Any],
+        mod: IRModule,
+        lowered: IRModule,
+        machine: Mapping[str, Any],
+    ) -> None:
+        self.program = program
+        self.entries = dict(entries)
+        self.mod = mod
+        self.lowered = lowered
+        self.machine = dict(machine)
+        self._functions: dict[str, Any] = {}
+        self._load()
+
+    def _load(self) -> None:
+        for name, native in self.program.load().items():
+            tree = self.entries[name].tree
+            self._functions[name] = native if _is_flat(tree) else _Nested(native, tree)
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Any:
+        """The function of that name."""
+        found = self._functions.get(name)
+        if found is None:
+            have = ", ".join(self.function_names()) or "none"
+            raise KeyError(explain("no function of this name", got=name, instead=f"one of: {have}"))
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._functions
+
+    def __call__(self, *args: Any) -> Any:
+        return self["main"](*args)
+
+    def function_names(self) -> list[str]:
+        """The functions that can be called, `main` first."""
+        return sorted(self._functions, key=lambda n: (n != "main", n))
+
+    def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
+        """(name, dtype, shape) of each input; a shape's symbols are their names."""
+        return [_described(p) for p in self.entries[name].params]
+
+    def outputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
+        """(name, dtype, shape) of each output."""
+        names = self.output_names(name)
+        specs = self.entries[name].results
+        return [(n, *_described(s)[1:]) for n, s in zip(names, specs, strict=True)]
+
+    def output_names(self, name: str = "main") -> list[str]:
+        """The outputs' names: the model's own where it has them."""
+        given = self.mod.attrs.get("output_names") if self.mod.attrs is not None else None
+        specs = self.entries[name].results
+        if given is not None and len(given) == len(specs):
+            return list(given)
+        return [s.name for s in specs]
+
+    def input_names(self, name: str = "main") -> list[str]:
+        """The inputs' names: the model's own where it has them."""
+        given = self.mod.attrs.get("input_names") if self.mod.attrs is not None else None
+        specs = self.entries[name].params
+        if given is not None and len(given) == len(specs):
+            return list(given)
+        return [p.name for p in specs]
+
+    def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Tensor]:
+        """Run with inputs by name (a dict, keywords) or in order (a list), outputs by name.
+
+        Raises ValueError naming the inputs that are missing or unknown.
+        """
+        args = self._ordered(feeds, named, function)
+        result = self[function](*args)
+        flat = _flatten(result)
+        return dict(zip(self.output_names(function), flat, strict=True))
+
+    def _ordered(self, feeds: Any, named: dict[str, Any], function: str) -> list[Any]:
+        names = self.input_names(function)
+        if isinstance(feeds, Mapping) or named:
+            given = {**(feeds if isinstance(feeds, Mapping) else {}), **named}
+            plain = [p.name for p in self.entries[function].params]
+            missing = [
+                n for n, p in zip(names, plain, strict=True) if n not in given and p not in given
+            ]
+            unknown = [n for n in given if n not in names and n not in plain]
+            if missing or unknown:
+                what = f"the inputs of {function} are {', '.join(names)}"
+                parts = [f"missing {', '.join(missing)}"] if missing else []
+                parts += [f"unknown {', '.join(unknown)}"] if unknown else []
+                raise ValueError(explain(what, got="; ".join(parts)))
+            return [given[n] if n in given else given[p] for n, p in zip(names, plain, strict=True)]
+        if isinstance(feeds, (np.ndarray, Tensor)):
+            return [feeds]
+        return list(feeds)
+
+    # -- looking -------------------------------------------------------------------------------
+
+    def stats(self) -> str:
+        """Counts of functions and sizes of code and constants, as text."""
+        code = sum(len(o) for o in self.program.objects.values())
+        data = sum(c.nbytes for c in self.program.constants.values())
+        kernels = [n for n in self.program.texts if n != "main"]
+        return (
+            f"functions: {', '.join(self.function_names())}\n"
+            f"kernels: {len(kernels)}\ncode: {code} bytes\nconstants: {data} bytes"
+        )
+
+    def as_text(self) -> str:
+        """The LLVM text of the whole program."""
+        return "\n".join(f"; ==== {n}\n{t}" for n, t in self.program.texts.items())
+
+    def as_python(self) -> str:
+        """The lowered module as TVMScript."""
+        return self.lowered.script()
+
+
+def _is_flat(tree: Any) -> bool:
+    return tree is None or all(isinstance(t, int) for t in tree)
+
+
+class _Nested:
+    """A native function whose results are a nested tuple."""
+
+    def __init__(self, native: NativeFunction, tree: Any) -> None:
+        self.native = native
+        self.tree = tree
+
+    def __call__(self, *args: Any) -> Any:
+        flat = self.native(*args)
+        flat = [flat] if isinstance(flat, Tensor) else flat
+        return _nest(self.tree, flat)
+
+
+def _nest(tree: Any, flat: list[Any]) -> Any:
+    return flat[tree] if isinstance(tree, int) else [_nest(t, flat) for t in tree]
+
+
+def _flatten(value: Any) -> list[Any]:
+    if isinstance(value, (list, tuple)):
+        return [leaf for v in value for leaf in _flatten(v)]
+    return [value]
+
+
+def _described(spec: Any) -> tuple[str, str, tuple[Any, ...]]:
+    dims = tuple(getattr(d, "value", None) or str(d) for d in getattr(spec, "dims", ()))
+    return spec.name, spec.dtype, dims
