@@ -73,7 +73,9 @@ def test_rewritten_nodes_keep_their_span():
 
 def test_rewrite_post_gets_rebuilt_nodes():
     x = Var("x")
-    made = rewrite((x + 1) * 3, {IntImm: lambda n: const(n.value + 1), Add: lambda n: Mul(n.a, n.b)})
+    made = rewrite(
+        (x + 1) * 3, {IntImm: lambda n: const(n.value + 1), Add: lambda n: Mul(n.a, n.b)}
+    )
     assert isinstance(made, Mul)
     assert isinstance(made.a, Mul)
     assert (made.a.b.value, made.b.value) == (2, 4)

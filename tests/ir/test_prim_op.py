@@ -234,7 +234,7 @@ def test_limits():
 def test_comparisons_are_expressions_with_identity_as_truth():
     x, y = Var("x"), Var("y")
     assert isinstance(x == y, EQ)
-    assert not (x == y)
+    assert not bool(x == y)
     assert x == x
     assert x != y
     assert x != None  # noqa: E711

@@ -57,7 +57,11 @@ def test_bound_variables_are_matched_one_to_one_both_ways():
         i, j = Var("i"), Var("j")
         return Loop(i, const(4), Loop(j, const(4), pick(i, j)))
 
-    first, second, both = nest(lambda i, j: i + i), nest(lambda i, j: i + j), nest(lambda i, j: j + i)
+    first, second, both = (
+        nest(lambda i, j: i + i),
+        nest(lambda i, j: i + j),
+        nest(lambda i, j: j + i),
+    )
     assert path_of(first, second) == "<root>.body.body.b"
     assert path_of(second, first) == "<root>.body.body.b"
     assert path_of(second, both) == "<root>.body.body.a"
@@ -165,7 +169,9 @@ def test_modules_by_function_name():
     assert path_of(IRModule({"main": f}), IRModule({"main": g})) == '<root>.functions["main"].body'
     assert path_of(IRModule({"f": f}), IRModule({"g": f})) == '<root>.functions["f"]'
     assert path_of(IRModule({"f": f}, {"a": 1}), IRModule({"f": f})) == '<root>.attrs["a"]'
-    assert structural_hash(IRModule({"f": f, "g": g})) == structural_hash(IRModule({"g": g, "f": f}))
+    assert structural_hash(IRModule({"f": f, "g": g})) == structural_hash(
+        IRModule({"g": g, "f": f})
+    )
 
 
 def test_keys_of_dicts():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+
 from .span import Span
 
 
@@ -38,3 +41,21 @@ def explain(
     if span is not None:
         lines.append(span.render())
     return "\n".join(lines)
+
+
+def suggest(name: object, known: Iterable[str], otherwise: str = "one of") -> str:
+    """What to say about an unknown name: close ones among `known`, else all of them.
+
+    >>> suggest("FuseOp", ["FuseOps", "FoldConstant"])
+    'did you mean FuseOps?'
+    >>> suggest("xyz", ["FuseOps", "FoldConstant"], "it has:")
+    'it has: FuseOps, FoldConstant'
+    """
+    names = list(dict.fromkeys(known))
+    ratios = {n: SequenceMatcher(None, str(name).lower(), n.lower()).ratio() for n in names}
+    best = max(ratios.values(), default=0.0)
+    if best >= 0.6:
+        close = sorted((n for n in names if ratios[n] >= best - 0.05), key=lambda n: -ratios[n])
+        return f"did you mean {', '.join(close[:3])}?"
+    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+    return f"{otherwise} {', '.join(names[:20])}{more}"

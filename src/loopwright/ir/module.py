@@ -6,11 +6,10 @@ in TVM. Passes return a new module: `mod.with_functions({gv: f})`, `mod.clone()`
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..base.errors import explain
+from ..base.errors import explain, suggest
 from .expr import DictAttrs, GlobalVar
 from .function import BaseFunc, as_attrs
 from .functor import post_order_visit, rewrite
@@ -119,8 +118,7 @@ class IRModule(Node):
             if gvar.name_hint == name:
                 return gvar
         names = sorted(gvar.name_hint for gvar in self.functions)
-        close = difflib.get_close_matches(str(name), names, 3)
-        hint = f"did you mean {', '.join(close)}?" if close else f"it has: {', '.join(names)}"
+        hint = suggest(name, names, "it has:")
         what = "the module has no function of this name"
         raise ValueError(explain(what, got=name, instead=hint if names else "the module is empty"))
 

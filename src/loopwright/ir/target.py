@@ -10,7 +10,6 @@ A kind is a table of typed options; `register_target_kind` adds one of your own.
 
 from __future__ import annotations
 
-import difflib
 import json
 import shlex
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..base.errors import explain
+from ..base.errors import explain, suggest
 from . import cpu_info
 from .node import Node, field
 
@@ -372,9 +371,7 @@ def _kind(name: Any) -> TargetKind:
     found = _KINDS.get(name)
     if found is not None:
         return found
-    close = difflib.get_close_matches(str(name), [*_KINDS, *_TAGS], 3)
-    known = f"did you mean {', '.join(close)}?" if close else f"one of {', '.join(sorted(_KINDS))}"
-    hint = f"{known} (register_target_kind adds one)"
+    hint = f"{suggest(name, [*_KINDS, *_TAGS])} (register_target_kind adds one)"
     raise ValueError(explain("unknown target kind", got=name, instead=hint))
 
 
@@ -428,11 +425,7 @@ def _typed(kind: TargetKind, name: str, value: Any) -> Any:
     """An option's value in the option's type. Raises ValueError when it is unknown or unfit."""
     expected = kind.options.get(name)
     if expected is None:
-        swapped = name.replace("_", "-") if "_" in name else name.replace("-", "_")
-        close = [swapped] if swapped in kind.options else []
-        close += difflib.get_close_matches(name, list(kind.options), 3)
-        known = ", ".join(sorted(kind.options))
-        hint = f"did you mean -{close[0]}?" if close else f"it has: {known}"
+        hint = suggest(f"-{name}", [f"-{known}" for known in sorted(kind.options)], "it has")
         raise ValueError(explain(f"target kind {kind.name} has no option", got=name, instead=hint))
     try:
         if expected is list:

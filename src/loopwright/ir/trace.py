@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..base.errors import explain
+from ..base.errors import explain, suggest
 from .structural import structural_equal
 
 _ACTIVE: ContextVar[Trace | None] = ContextVar("active trace", default=None)
@@ -146,9 +146,9 @@ class Trace:
             if record.name == key:
                 return record
         names = list(dict.fromkeys(self.names(groups=True)))
-        close = difflib.get_close_matches(key, names, 3)
-        hint = f"did you mean {', '.join(close)}?" if close else f"ran: {', '.join(names)}"
-        raise KeyError(explain("no pass of this name ran", got=key, instead=hint))
+        raise KeyError(
+            explain("no pass of this name ran", got=key, instead=suggest(key, names, "ran:"))
+        )
 
     def all(self, name: str) -> list[PassRecord]:
         """Every run of the pass of that name."""

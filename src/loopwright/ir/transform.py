@@ -18,7 +18,6 @@ A `FunctionPass` has `run_function(func, mod, ctx)`, called for each function of
 
 from __future__ import annotations
 
-import difflib
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..base import config as knobs
-from ..base.errors import explain
+from ..base.errors import explain, suggest
 from ..base.span import Span, source_line
 from . import trace as tracing
 from .function import BaseFunc
@@ -167,8 +166,7 @@ def _names(what: str, names: Iterable[str] | None) -> list[str]:
 def _declared(key: str) -> knobs.Knob:
     known = knobs.PASS_OPTIONS.get(key)
     if known is None:
-        close = difflib.get_close_matches(key, knobs.PASS_OPTIONS, 3)
-        hint = f"did you mean {', '.join(close)}?" if close else "see PassContext.list_configs()"
+        hint = suggest(key, knobs.PASS_OPTIONS)
         raise ValueError(explain("PassContext has no config option", got=key, instead=hint))
     return known
 
@@ -216,9 +214,7 @@ def get_pass(name: str) -> Pass:
 
 def _unknown_pass(what: str, name: str, known: Iterable[str]) -> str:
     names = list(dict.fromkeys(known))
-    close = difflib.get_close_matches(name, names, 3)
-    hint = f"did you mean {', '.join(close)}?" if close else f"one of {', '.join(names)}"
-    return explain(what, got=name, instead=hint if names else None)
+    return explain(what, got=name, instead=suggest(name, names) if names else None)
 
 
 class Pass:

@@ -1,0 +1,49 @@
+"""Several errors in one report."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopwright.base.errors import DiagnosticError, LoopwrightError, TVMError
+from loopwright.base.span import Span, register_source
+from loopwright.ir.diagnostics import DiagnosticLevel, Diagnostics
+
+
+def test_all_errors_are_told_together():
+    register_source("<diagnostics>", "first line\nsecond = wrong\n")
+    with pytest.raises(DiagnosticError) as error, Diagnostics("2 problems") as found:
+        found.error("no such name", Span("<diagnostics>", 2, 2, 10, 15))
+        found.warning("unused")
+        found.error("no such op", Span("onnx:/fc1/Gemm"))
+        found.error("no such op", Span("onnx:/fc1/Gemm"))
+    assert str(error.value) == (
+        "2 problems\n"
+        "error: no such name\n"
+        " --> <diagnostics>:2:10\n"
+        "   |\n"
+        " 2 | second = wrong\n"
+        "   |          ^^^^^\n"
+        "warning: unused\n"
+        "error: no such op\n"
+        " --> onnx:/fc1/Gemm"
+    )
+
+
+def test_warnings_alone_raise_nothing():
+    with Diagnostics() as found:
+        found.warning("careful")
+        found.emit(DiagnosticLevel.HELP, "try this")
+    assert not found.has_errors
+    assert found.render() == "warning: careful\nhelp: try this"
+
+
+def test_another_exception_is_not_replaced():
+    with pytest.raises(KeyError), Diagnostics() as found:
+        found.error("first")
+        raise KeyError("second")
+
+
+def test_class_of_the_error():
+    assert issubclass(DiagnosticError, LoopwrightError)
+    assert TVMError is LoopwrightError
+    assert issubclass(TVMError, RuntimeError)

@@ -1,0 +1,148 @@
+"""Traces: what ran, what it changed, why things were chosen."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopwright.ir import IRModule
+from loopwright.ir.trace import active, note, trace
+from loopwright.ir.transform import PassContext, Sequential, module_pass
+
+from .little import Func
+
+pytestmark = [pytest.mark.no_roundtrip, pytest.mark.no_verify]
+
+
+@module_pass(name="Grow")
+def grow(mod, ctx):
+    note("legalize", "relax.add", rule="cpu", why="the key of the target")
+    return mod.with_functions({v: f.replace(body=f.body + 1) for v, f in mod.functions.items()})
+
+
+@module_pass(name="Keep")
+def keep(mod, ctx):
+    return mod
+
+
+@module_pass(name="Rebuild")
+def rebuild(mod, ctx):
+    return mod.with_functions({v: f._make(*f.field_values()) for v, f in mod.functions.items()})
+
+
+@module_pass(name="Fail")
+def fail(mod, ctx):
+    raise ValueError("no luck\nat all")
+
+
+@pytest.fixture
+def mod():
+    return IRModule({"f": Func(body=1)})
+
+
+def test_records(mod):
+    with trace() as t:
+        made = Sequential([grow, keep, grow, rebuild], name="pipeline")(mod)
+    assert t.names() == ["Grow", "Keep", "Grow", "Rebuild"]
+    assert t.names(groups=True) == ["pipeline", "Grow", "Keep", "Grow", "Rebuild"]
+    assert [r.depth for r in t] == [0, 1, 1, 1, 1]
+    assert [r.changed for r in t] == [True, True, False, True, False]
+    assert t["Grow"].before["f"] is mod["f"]
+    assert t["Grow"].after["f"].body == 2
+    assert t.last("Grow").after["f"].body == 3
+    assert len(t.all("Grow")) == 2
+    assert t["pipeline"].after["f"] is made["f"]
+    assert t[0].name == "pipeline"
+    assert all(r.ms >= 0 for r in t)
+    assert "Keep" in t
+    assert len(t) == 5
+
+
+def test_unknown_names(mod):
+    with trace() as t:
+        grow(mod)
+    with pytest.raises(KeyError) as error:
+        t["Grwo"]
+    assert error.value.args[0] == (
+        "no pass of this name ran\n  got: Grwo\n  instead: did you mean Grow?"
+    )
+    with pytest.raises(KeyError):
+        t.last("Keep")
+
+
+def test_diff(mod):
+    with trace() as t:
+        keep(grow(mod))
+    assert t["Keep"].diff() == ""
+    lines = t["Grow"].diff().splitlines()
+    assert lines[:2] == ["--- before Grow", "+++ after Grow"]
+    assert {line[0] for line in lines[3:]} >= {"-", "+"}
+    assert t["Grow"].changed_functions() == ["f"]
+
+
+def test_table(mod, capsys):
+    with trace() as t:
+        Sequential([grow, keep], name="both")(mod)
+    t.show()
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [(row[0], row[2]) for row in rows] == [
+        ("pass", "changed"),
+        ("both", "f"),
+        ("Grow", "f"),
+        ("Keep", "-"),
+    ]
+
+
+def test_later_changes_in_place_do_not_reach_the_trace(mod):
+    with trace() as t:
+        made = grow(mod)
+    made["f"] = Func(body=99)
+    mod["g"] = Func()
+    assert t["Grow"].after["f"].body == 2
+    assert "g" not in t["Grow"].before
+
+
+def test_a_pass_that_changes_its_module_in_place_is_seen(mod):
+    @module_pass(name="InPlace")
+    def in_place(mod, ctx):
+        mod["f"] = Func(body=7)
+        return mod
+
+    with trace() as t:
+        in_place(mod)
+    assert t["InPlace"].changed
+    assert t["InPlace"].before["f"].body == 1
+
+
+def test_failures_are_recorded(mod):
+    with trace() as t, pytest.raises(ValueError, match="no luck"):
+        Sequential([keep, fail], name="both")(mod)
+    assert t["Fail"].error == "ValueError: no luck"
+    assert t["Fail"].after is None
+    assert t["both"].error == "ValueError: no luck"
+    assert "failed: ValueError: no luck" in t.table()
+    with trace() as t:
+        keep(mod)
+    assert t["Keep"].depth == 0
+
+
+def test_notes(mod):
+    with trace() as t:
+        Sequential([grow], name="both")(mod)
+        note("tune", "f", cost=3)
+    (found,) = t.explain("relax.add")
+    assert (found.kind, found.facts["rule"], found.passes) == ("legalize", "cpu", ("both", "Grow"))
+    assert str(found) == "legalize relax.add (in Grow): rule: cpu, why: the key of the target"
+    assert t.explain("relax.add", kind="schedule") == []
+    assert str(t.notes[1]) == "tune f: cost: 3"
+
+
+def test_off_by_default(mod):
+    assert active() is None
+    note("legalize", "nobody listens")
+    with trace() as outer:
+        assert PassContext.current().trace is outer
+        with trace() as inner:
+            keep(mod)
+        assert active() is outer
+    assert (len(outer), len(inner)) == (0, 1)
+    assert PassContext.current().trace is None
