@@ -2,7 +2,9 @@
 
 from . import analysis as analysis
 from . import expr_functor as expr_functor
+from . import interpreter as interpreter
 from . import op as op
+from . import specialize as specialize
 from . import utils as utils
 from .block_builder import BlockBuilder as BlockBuilder
 from .expr import (

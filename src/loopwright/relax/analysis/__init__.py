@@ -30,3 +30,10 @@ from .variables import (
     udchain,
     used_vars,
 )
+from .well_formed import (
+    RULES,
+    Violation,
+    assert_well_formed,
+    find_violations,
+    well_formed,
+)

@@ -1,0 +1,338 @@
+"""Is a graph valid? A table of named rules; each violation says what, where, and in which function."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from ...base.errors import LoopwrightError, explain
+from ...base.span import Span
+from ...ir.expr import GlobalVar
+from ...ir.module import IRModule
+from ...ir.op import Op
+from ...ir.prim_expr import Var as TirVar
+from ...tir.function import PrimFunc
+from ..expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    DataflowBlock,
+    DataflowVar,
+    ExternFunc,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ..normalize import is_leaf
+from ..relations import (
+    BaseCheckResult,
+    definable_tir_vars_in_struct_info,
+    struct_info_base_check,
+    tir_vars_in_struct_info,
+)
+from ..struct_info import (
+    FuncStructInfo,
+    PrimStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from .variables import find_impure_call
+
+RULES = {
+    "struct-info": "every expression has its struct info",
+    "annotation": "a variable's struct info covers its value's",
+    "defined": "a variable is used only where it is defined",
+    "bound-once": "a variable is bound once",
+    "dataflow-var": "a DataflowVar is bound and used in one dataflow block",
+    "dataflow-pure": "a dataflow block has no side effects and no branches",
+    "symbolic": "a symbolic variable is defined by a parameter or match_cast before it is used",
+    "normal-form": "arguments, conditions and results are variables, literals or tuples of them",
+    "pure": "a pure function makes no call with side effects",
+    "callee": "a called global function is in the module",
+    "operator": "a called operator says what it returns",
+    "call-tir": "call_tir passes what the PrimFunc takes",
+    "parameter": "a parameter is a Var that is no DataflowVar and has struct info",
+    "global-symbol": "a function's global_symbol is its name in the module",
+}
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A broken rule: its name in `RULES`, what is wrong, the function and the place."""
+
+    rule: str
+    message: str
+    function: str
+    span: Span | None = None
+
+    def __str__(self) -> str:
+        text = f"[{self.rule}] in {self.function}: {self.message}"
+        return text if self.span is None else f"{text}\n{self.span.render()}"
+
+
+def find_violations(obj: IRModule | Function, check_struct_info: bool = True) -> list[Violation]:
+    """All broken rules of a module's relax functions, or of a function."""
+    if isinstance(obj, Function):
+        name = obj.attrs.get("global_symbol", "the function")
+        return _FunctionCheck(name, None, check_struct_info).run(obj)
+    found: list[Violation] = []
+    for gvar, func in obj.functions.items():
+        symbol = getattr(func, "attrs", {}).get("global_symbol")
+        if isinstance(func, Function):
+            found += _FunctionCheck(gvar.name_hint, obj, check_struct_info).run(func)
+        if isinstance(func, (Function, PrimFunc)) and symbol not in (None, gvar.name_hint):
+            text = f"its global_symbol is {symbol!r}"
+            found.append(Violation("global-symbol", text, gvar.name_hint, func.span))
+    return found
+
+
+def well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> bool:
+    """Whether a module or function keeps all `RULES`; violations are logged as warnings."""
+    found = find_violations(obj, check_struct_info)
+    for violation in found:
+        logging.getLogger(__name__).warning("%s", violation)
+    return not found
+
+
+def assert_well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> None:
+    """Raise LoopwrightError naming every broken rule."""
+    found = find_violations(obj, check_struct_info)
+    if found:
+        text = "\n".join(str(v) for v in found)
+        raise LoopwrightError(explain("the graph is not well formed", got=text))
+
+
+class _FunctionCheck:
+    def __init__(self, name: str, module: IRModule | None, check_struct_info: bool) -> None:
+        self.name = name
+        self.module = module
+        self.check_struct_info = check_struct_info
+        self.found: list[Violation] = []
+        self.seen: set[Var] = set()
+        self.visible: set[Var] = set()
+        self.symbols: set[TirVar] = set()
+
+    def run(self, func: Function) -> list[Violation]:
+        self.function(func)
+        return self.found
+
+    def report(self, rule: str, message: str, node: Any = None) -> None:
+        span = getattr(node, "span", None)
+        self.found.append(Violation(rule, message, self.name, span))
+
+    # ------------------------------------------------------------------ functions and blocks
+
+    def function(self, func: Function) -> None:
+        outer = self.visible, self.symbols
+        self.visible, self.symbols = set(self.visible), set(self.symbols)
+        for param in func.params:
+            if isinstance(param, DataflowVar) or param.struct_info is None:
+                self.report("parameter", f"{param.name_hint} is not a Var with struct info", param)
+            else:
+                self.symbols.update(definable_tir_vars_in_struct_info(param.struct_info))
+            self.define(param)
+        for param in func.params:
+            self.symbolic(param.struct_info, param)
+        self.seq(func.body)
+        self.symbolic(func.ret_struct_info, func)
+        if func.is_pure and not func.attrs.get("relax.force_pure", False):
+            impure = find_impure_call(func, self.name)
+            if impure is not None:
+                text = f"{_callee(impure)} may have side effects; say pure=False"
+                self.report("pure", text, impure)
+        body, ret = func.body.struct_info, func.ret_struct_info
+        if body is not None and ret is not None:
+            self.covers("the declared result", ret, body, func)
+        self.visible, self.symbols = outer
+
+    def seq(self, seq: Any) -> None:
+        if not isinstance(seq, SeqExpr):
+            self.report("normal-form", f"a body is a SeqExpr, not {type(seq).__name__}", seq)
+            return
+        for block in seq.blocks:
+            self.block(block)
+        self.argument(seq.body, "a result")
+        self.known(seq)
+
+    def block(self, block: BindingBlock) -> None:
+        dataflow = isinstance(block, DataflowBlock)
+        local: list[Var] = []
+        for binding in block.bindings:
+            var, value = binding.var, binding.value  # type: ignore[attr-defined]
+            if isinstance(var, DataflowVar):
+                local.append(var)
+                if not dataflow:
+                    text = f"{var.name_hint} is bound outside a dataflow block"
+                    self.report("dataflow-var", text, binding)
+            if dataflow and isinstance(value, If):
+                self.report("dataflow-pure", "a branch stands in a dataflow block", binding)
+            impure = find_impure_call(value, self.name) if dataflow and _may_call(value) else None
+            if impure is not None:
+                text = f"{_callee(impure)} in a dataflow block may have side effects"
+                self.report("dataflow-pure", text, binding)
+            self.binding(binding)
+        self.visible.difference_update(local)
+
+    def binding(self, binding: Binding) -> None:
+        var, value = binding.var, binding.value  # type: ignore[attr-defined]
+        if isinstance(value, Function):
+            self.define(var)  # a local function may call itself
+            self.function(value)
+        else:
+            if isinstance(binding, MatchCast):
+                self.argument(value, "the value of a match_cast")
+                info = binding.struct_info
+                self.symbols.update(definable_tir_vars_in_struct_info(info))
+                self.symbolic(info, binding)
+            else:
+                self.value(value)
+            self.define(var)
+        if var.struct_info is None:
+            self.report("struct-info", f"{var.name_hint} has none", binding)
+            return
+        self.symbolic(var.struct_info, binding)
+        info = binding.struct_info if isinstance(binding, MatchCast) else value.struct_info
+        if info is not None and info is not var.struct_info:
+            self.covers(var.name_hint, var.struct_info, info, binding)
+
+    # ------------------------------------------------------------------ expressions
+
+    def value(self, expr: Any) -> None:
+        if is_leaf(expr):
+            self.argument(expr, "a value")
+            return
+        if isinstance(expr, Call):
+            self.call(expr)
+        elif isinstance(expr, TupleGetItem):
+            self.argument(expr.tuple_value, "a tuple")
+        elif isinstance(expr, If):
+            self.argument(expr.cond, "a condition")
+            for branch in (expr.true_branch, expr.false_branch):
+                outer = self.visible, self.symbols
+                self.visible, self.symbols = set(self.visible), set(self.symbols)
+                self.seq(branch)
+                self.visible, self.symbols = outer
+        else:
+            text = f"a value cannot be a {type(expr).__name__}; bind its parts first"
+            self.report("normal-form", text, expr)
+        self.known(expr)
+
+    def argument(self, expr: Any, what: str) -> None:
+        if not is_leaf(expr):
+            text = f"{what} must be a variable or literal, not a {type(expr).__name__}"
+            self.report("normal-form", text, expr)
+            return
+        if isinstance(expr, Var):
+            if expr not in self.visible:
+                self.undefined(expr)
+        elif isinstance(expr, Tuple):
+            for field in expr.fields:
+                self.argument(field, "a field of a tuple")
+        elif isinstance(expr, GlobalVar):
+            if self.module is not None and expr not in self.module:
+                self.report("callee", f"there is no function {expr.name_hint!r}", expr)
+            return
+        elif isinstance(expr, Op):
+            return
+        elif isinstance(expr, ShapeExpr):
+            self.symbolic(expr.struct_info, expr)
+        self.known(expr)
+
+    def call(self, call: Call) -> None:
+        if isinstance(call.op, Op):
+            if not call.op.has_attr("FInferStructInfo") and not call.sinfo_args:
+                self.report("operator", f"{call.op.name} has no FInferStructInfo", call)
+        else:
+            self.argument(call.op, "a callee")
+        for arg in call.args:
+            self.argument(arg, "an argument")
+        for info in call.sinfo_args:
+            self.symbolic(info, call)
+        if isinstance(call.op, Op) and call.op.name in _CALL_TIR and self.module is not None:
+            self.call_tir(call)
+
+    def call_tir(self, call: Call) -> None:
+        callee, args = call.args[0], call.args[1]
+        func = self.module.get(callee) if isinstance(callee, GlobalVar) else None  # type: ignore[union-attr]
+        if isinstance(callee, GlobalVar) and func is not None and not isinstance(func, PrimFunc):
+            text = f"{callee.name_hint} is no PrimFunc; call it directly"
+            self.report("call-tir", text, call)
+        if not isinstance(args, Tuple):
+            self.report("call-tir", "its arguments must be a tuple written in place", call)
+            return
+        infos = [a.struct_info for a in args.fields]
+        plain = all(isinstance(i, (TensorStructInfo, PrimStructInfo)) for i in infos)
+        # A lowered kernel has no buffer map and another signature.
+        if not isinstance(func, PrimFunc) or not func.buffer_map or not plain:
+            return
+        out = call.sinfo_args[0] if call.sinfo_args else None
+        outs = len(out.fields) if isinstance(out, TupleStructInfo) else 1
+        if call.op.name == "relax.call_tir_inplace":
+            outs = sum(1 for i in call.attrs.inplace_indices if i == -1)
+        extra = call.args[2].struct_info.ndim if len(call.args) > 2 else 0
+        passed = len(infos) + outs + extra
+        if passed != len(func.params):
+            text = f"{callee.name_hint} takes {len(func.params)} parameters, {passed} are passed"
+            self.report("call-tir", text, call)
+
+    # ------------------------------------------------------------------ facts
+
+    def define(self, var: Var) -> None:
+        if var in self.seen:
+            self.report("bound-once", f"{var.name_hint} is bound again", var)
+        self.seen.add(var)
+        self.visible.add(var)
+
+    def undefined(self, var: Var) -> None:
+        if isinstance(var, DataflowVar) and var in self.seen:
+            text = f"{var.name_hint} is used outside its dataflow block; R.output it"
+            self.report("dataflow-var", text, var)
+        else:
+            self.report("defined", f"{var.name_hint} is used but not defined here", var)
+
+    def known(self, expr: Any) -> None:
+        if self.check_struct_info and expr.struct_info is None:
+            text = f"a {type(expr).__name__} has none; normalize it with a BlockBuilder"
+            self.report("struct-info", text, expr)
+
+    def symbolic(self, info: StructInfo | None, node: Any) -> None:
+        if info is None:
+            return
+        missing = [v.name for v in tir_vars_in_struct_info(info) if v not in self.symbols]
+        if missing and not _is_function_type(info):
+            text = f"{', '.join(missing)} is not defined by a parameter or match_cast before"
+            self.report("symbolic", text, node)
+
+    def covers(self, what: str, wide: StructInfo, info: StructInfo, node: Any) -> None:
+        if not self.check_struct_info:
+            return
+        if struct_info_base_check(wide, info) is BaseCheckResult.FAIL_L0:
+            self.report("annotation", f"{what} is said to be {wide}, its value is {info}", node)
+
+
+_CALL_TIR = ("relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with_grad")
+
+
+def _is_function_type(info: StructInfo) -> bool:
+    return isinstance(info, FuncStructInfo)
+
+
+def _may_call(value: Any) -> bool:
+    return isinstance(value, (Call, Tuple, SeqExpr))
+
+
+def _callee(call: Call) -> str:
+    op = call.op
+    if isinstance(op, ExternFunc):
+        return f'the packed function "{op.global_symbol}"'
+    return getattr(op, "name", None) or getattr(op, "name_hint", "a function")
+
+
+__all__ = ["RULES", "Violation", "assert_well_formed", "find_violations", "well_formed"]

@@ -1,0 +1,539 @@
+"""Runs graph functions in Python: what each operator means, said by numpy.
+
+    y = Interpreter(mod)["main"](x)
+
+Works at every stage: operators by their "FNumpy", call_tir through the TensorIR interpreter,
+packed functions through the runtime's table. Tensors are numpy arrays inside, shapes tuples of
+ints, scalars Python numbers. Symbolic dimensions are solved from the arguments and checked.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import LoopwrightError, explain
+from ..ir import prim_expr as pe
+from ..ir.dtype import DataType, numpy_dtype
+from ..ir.expr import GlobalVar
+from ..ir.module import IRModule
+from ..ir.op import Op
+from ..ir.prim_op import trunc_div
+from ..runtime.packed_func import get_global_func
+from ..runtime.tensor import ShapeTuple, Tensor
+from ..tir import interpreter as tir_interpreter
+from ..tir.function import PrimFunc
+from .expr import (
+    Binding,
+    Call,
+    Constant,
+    DataTypeImm,
+    ExternFunc,
+    Function,
+    If,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from .struct_info import (
+    FuncStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+
+Observer = Callable[[str, Binding, Any], None]
+Symbols = dict[pe.Var, int]
+
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    pe.Add: operator.add,
+    pe.Sub: operator.sub,
+    pe.Mul: operator.mul,
+    pe.FloorDiv: operator.floordiv,
+    pe.FloorMod: operator.mod,
+    pe.Min: min,
+    pe.Max: max,
+    pe.EQ: operator.eq,
+    pe.NE: operator.ne,
+    pe.LT: operator.lt,
+    pe.LE: operator.le,
+    pe.GT: operator.gt,
+    pe.GE: operator.ge,
+    pe.And: lambda a, b: a and b,
+    pe.Or: lambda a, b: a or b,
+    pe.Div: lambda a, b: trunc_div(a, b) if isinstance(a, int) else a / b,
+    pe.Mod: lambda a, b: a - trunc_div(a, b) * b,
+}
+
+
+def evaluate_scalar(expr: Any, symbols: Symbols) -> Any:
+    """The value of a scalar expression. Raises KeyError with a variable that has none."""
+    if isinstance(expr, (pe.IntImm, pe.FloatImm, pe.StringImm)):
+        return bool(expr.value) if expr.dtype.is_bool else expr.value
+    if isinstance(expr, pe.Var):
+        return symbols[expr]
+    binary = _BINARY.get(type(expr))
+    if binary is not None:
+        return binary(evaluate_scalar(expr.a, symbols), evaluate_scalar(expr.b, symbols))
+    if isinstance(expr, pe.Not):
+        return not evaluate_scalar(expr.a, symbols)
+    if isinstance(expr, pe.Select):
+        chosen = evaluate_scalar(expr.condition, symbols)
+        return evaluate_scalar(expr.true_value if chosen else expr.false_value, symbols)
+    if isinstance(expr, pe.Let):
+        value = evaluate_scalar(expr.value, symbols)
+        return evaluate_scalar(expr.body, {**symbols, expr.var: value})
+    if isinstance(expr, pe.Cast):
+        return numpy_dtype(expr.dtype).type(evaluate_scalar(expr.value, symbols)).item()
+    if isinstance(expr, pe.Call) and isinstance(expr.op, Op):
+        args = [evaluate_scalar(a, symbols) for a in expr.args]
+        if expr.op.name == "tir.if_then_else":
+            return args[1] if args[0] else args[2]
+        meaning = expr.op.get_attr("numpy")
+        if meaning is not None:
+            return np.asarray(meaning(*args)).item()
+    raise LoopwrightError(explain("this scalar expression has no value here", got=str(expr)))
+
+
+@dataclass(frozen=True)
+class Closure:
+    """A function with what it sees around it: the values of captured variables and symbols."""
+
+    func: Function
+    values: dict[Var, Any]
+    symbols: Symbols
+    bound: tuple[Any, ...] = ()
+
+
+class _Frame:
+    """A running function: its name, and the values of its variables and symbols."""
+
+    __slots__ = ("name", "symbols", "values")
+
+    def __init__(self, name: str, values: dict[Var, Any], symbols: Symbols) -> None:
+        self.name = name
+        self.values = values
+        self.symbols = symbols
+
+    def scalar(self, expr: Any) -> Any:
+        try:
+            return evaluate_scalar(expr, self.symbols)
+        except KeyError as missing:
+            what = f"symbolic variable {missing.args[0].name} has no value in {self.name}"
+            hint = "it must be a dimension of a parameter or of a match_cast before"
+            raise LoopwrightError(explain(what, instead=hint)) from None
+
+    def dims(self, values: Any) -> tuple[int, ...]:
+        return tuple(self.scalar(v) for v in values)
+
+
+def _run_tir(func: PrimFunc, args: list[Any]) -> None:
+    tir_interpreter.run(func, args)
+
+
+class Interpreter:
+    """Runs the functions of a module.
+
+    run_tir: `f(prim_func, args)` that runs a PrimFunc in place on numpy arrays and scalars; by
+        default the TensorIR interpreter.
+    observer: `f(function name, binding, value)`, called after every binding.
+    """
+
+    def __init__(
+        self,
+        mod: IRModule | Function,
+        *,
+        run_tir: Callable[[PrimFunc, list[Any]], Any] | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        self.mod = IRModule({"main": mod}) if isinstance(mod, Function) else mod
+        self.run_tir = run_tir or _run_tir
+        self.observer = observer
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """The function of that name: takes arrays, Tensors, shapes and numbers, and returns
+        Tensors (or tuples of them)."""
+        func = self.mod[name]
+
+        def call(*args: Any) -> Any:
+            values = [to_numpy(a) for a in args]
+            if isinstance(func, PrimFunc):
+                self.run_tir(func, values)
+                return None
+            return to_runtime(self.call_function(func, values, name))
+
+        return call
+
+    def run(self, name: str, *args: Any) -> Any:
+        """Call a function by name."""
+        return self[name](*args)
+
+    # ------------------------------------------------------------------ functions
+
+    def call_function(
+        self, func: Any, args: list[Any], name: str, closure: Closure | None = None
+    ) -> Any:
+        """Run a relax function on numpy values."""
+        if isinstance(func, ExternFunc):
+            return self.call_packed(func.global_symbol, args)
+        if len(args) != len(func.params):
+            names = ", ".join(p.name_hint for p in func.params)
+            what = f"{name} takes {len(func.params)} arguments ({names})"
+            raise TypeError(explain(what, got=f"{len(args)}"))
+        frame = _Frame(name, {}, {})
+        if closure is not None:
+            frame.values.update(closure.values)
+            frame.symbols.update(closure.symbols)
+        made = []
+        for param, arg in zip(func.params, args, strict=True):
+            what = f"argument {param.name_hint} of {name}"
+            made.append(self.match(what, param.struct_info, arg, frame))
+        for param, arg in zip(func.params, made, strict=True):
+            check_symbolic(f"argument {param.name_hint} of {name}", param.struct_info, arg, frame)
+            frame.values[param] = arg
+        return self.seq(func.body, frame)
+
+    def match(self, what: str, info: StructInfo | None, value: Any, frame: _Frame) -> Any:
+        """Check a value against a struct info, binding the symbols that stand alone in it."""
+        if isinstance(info, TensorStructInfo):
+            return self.match_tensor(what, info, value, frame)
+        if isinstance(info, ShapeStructInfo):
+            if not isinstance(value, tuple):
+                raise TypeError(explain(f"{what} must be a shape", got=type(value).__name__))
+            if info.ndim not in (-1, len(value)):
+                raise ValueError(explain(f"{what} must have {info.ndim} dims", got=f"{value}"))
+            _bind_dims(info.values, value, frame)
+        elif isinstance(info, PrimStructInfo):
+            if isinstance(value, np.ndarray):
+                raise TypeError(explain(f"{what} must be a {info.dtype} scalar", got="a tensor"))
+            if isinstance(info.value, pe.Var):
+                frame.symbols.setdefault(info.value, value)
+        elif isinstance(info, TupleStructInfo):
+            if not isinstance(value, tuple) or len(value) != len(info.fields):
+                got = f"{len(value)} fields" if isinstance(value, tuple) else type(value).__name__
+                raise TypeError(explain(f"{what} must be {len(info.fields)} values", got=got))
+            pairs = enumerate(zip(info.fields, value, strict=True))
+            return tuple(self.match(f"field {i} of {what}", f, v, frame) for i, (f, v) in pairs)
+        elif isinstance(info, FuncStructInfo) and not (callable(value) or _is_callee(value)):
+            raise TypeError(explain(f"{what} must be a function", got=type(value).__name__))
+        return value
+
+    def match_tensor(self, what: str, info: TensorStructInfo, value: Any, frame: _Frame) -> Any:
+        if isinstance(value, (int, float, bool, np.generic)) and info.ndim == 0:
+            value = np.asarray(value, numpy_dtype(info.dtype))
+        if not isinstance(value, np.ndarray):
+            raise TypeError(explain(f"{what} must be a tensor", got=type(value).__name__))
+        if not info.dtype.is_void and numpy_dtype(info.dtype) != value.dtype:
+            raise ValueError(explain(f"{what} must have dtype {info.dtype}", got=value.dtype))
+        if info.ndim not in (-1, value.ndim):
+            got = f"{value.ndim}, shape {value.shape}"
+            raise ValueError(explain(f"{what} must have ndim {info.ndim}", got=got))
+        _bind_dims(info.get_shape(), value.shape, frame)
+        return value
+
+    def seq(self, seq: SeqExpr, frame: _Frame) -> Any:
+        """Run blocks and give the result."""
+        for block in seq.blocks:
+            for binding in block.bindings:
+                try:
+                    self.binding(binding, frame)
+                except Exception as error:
+                    var = binding.var  # type: ignore[attr-defined]
+                    place = f" ({binding.span})" if binding.span else ""
+                    error.add_note(f"while running {var.name_hint} in {frame.name}{place}")
+                    raise
+        return self.value(seq.body, frame)
+
+    def binding(self, binding: Binding, frame: _Frame) -> None:
+        """Run one binding."""
+        var = binding.var  # type: ignore[attr-defined]
+        if isinstance(binding, MatchCast):
+            value = self.value(binding.value, frame)
+            what = f"the value of {var.name_hint}"
+            value = self.match(what, binding.struct_info, value, frame)
+            check_symbolic(what, binding.struct_info, value, frame)
+        else:
+            bound = binding.value  # type: ignore[attr-defined]
+            value = self.value(bound, frame)
+            if isinstance(bound, Call) and isinstance(bound.op, Op):
+                value = _as_stated(f"{bound.op.name} ({var.name_hint})", bound, value, frame)
+            if isinstance(bound, Function):
+                value.values[var] = value  # it may call itself
+        frame.values[var] = value
+        if self.observer is not None:
+            self.observer(frame.name, binding, value)
+
+    # ------------------------------------------------------------------ expressions
+
+    def value(self, expr: Any, frame: _Frame) -> Any:
+        """The value of an expression."""
+        handler = _HANDLERS.get(type(expr))
+        if handler is None:
+            if isinstance(expr, Var):
+                try:
+                    return frame.values[expr]
+                except KeyError:
+                    what = f"variable {expr.name_hint} has no value in {frame.name}"
+                    raise LoopwrightError(explain(what)) from None
+            raise LoopwrightError(explain("this cannot be run", got=type(expr).__name__))
+        return handler(self, expr, frame)
+
+    def if_(self, node: If, frame: _Frame) -> Any:
+        cond = bool(np.asarray(self.value(node.cond, frame)))
+        branch = node.true_branch if cond else node.false_branch
+        return self.seq(branch, _Frame(frame.name, dict(frame.values), dict(frame.symbols)))
+
+    def call(self, call: Call, frame: _Frame) -> Any:
+        if isinstance(call.op, Op):
+            special = _OPERATORS.get(call.op.name)
+            if special is not None:
+                return special(self, call, frame)
+            args = [self.value(a, frame) for a in call.args]
+            return self.operator(call, args)
+        args = [self.value(a, frame) for a in call.args]
+        return self.apply(self.value(call.op, frame), args)
+
+    def operator(self, call: Call, args: list[Any]) -> Any:
+        """An operator by its meaning."""
+        meaning = call.op.get_attr("FNumpy")
+        if meaning is None:
+            what = f"operator {call.op.name} has no numpy meaning"
+            hint = f'ir.register_op_attr("{call.op.name}", "FNumpy", f)'
+            raise LoopwrightError(explain(what, instead=hint, span=call.span))
+        attrs = {} if call.attrs is None else dict(call.attrs.items())
+        return to_numpy(meaning(*args, **attrs))
+
+    def apply(self, callee: Any, args: list[Any]) -> Any:
+        """Call a function value."""
+        if isinstance(callee, Closure):
+            values = [*callee.bound, *args]
+            name = callee.func.attrs.get("global_symbol", "a local function")
+            return self.call_function(callee.func, values, name, callee)
+        if isinstance(callee, ExternFunc):
+            return self.call_packed(callee.global_symbol, args)
+        if isinstance(callee, GlobalVar):
+            func = self.mod[callee]
+            if isinstance(func, PrimFunc):
+                self.run_tir(func, args)
+                return ()
+            return self.call_function(func, args, callee.name_hint)
+        if callable(callee):
+            return to_numpy(callee(*[to_runtime(a) for a in args]))
+        raise TypeError(explain("only a function can be called", got=type(callee).__name__))
+
+    def call_packed(self, name: str, args: list[Any]) -> Any:
+        """Call a function of the runtime's table with Tensors."""
+        return to_numpy(get_global_func(name)(*[to_runtime(a) for a in args]))
+
+    def allocate(self, info: StructInfo, frame: _Frame) -> Any:
+        """Outputs of a destination-passing call."""
+        if isinstance(info, TupleStructInfo):
+            return tuple(self.allocate(f, frame) for f in info.fields)
+        dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
+        if dims is None:
+            what = "an output in destination-passing style needs a known shape"
+            raise LoopwrightError(explain(what, got=str(info)))
+        return np.zeros(frame.dims(dims), numpy_dtype(info.dtype))  # type: ignore[union-attr]
+
+
+def _bind_dims(dims: Any, shape: tuple[int, ...], frame: _Frame) -> None:
+    for dim, size in zip(dims or (), shape, strict=False):
+        if isinstance(dim, pe.Var):
+            frame.symbols.setdefault(dim, int(size))
+
+
+def check_symbolic(what: str, info: StructInfo | None, value: Any, frame: _Frame) -> None:
+    """Raise ValueError where a dimension is not what the symbols make it."""
+    if isinstance(info, TensorStructInfo) and info.get_shape() is not None:
+        _check_dims(what, info.get_shape(), value.shape, frame)
+    elif isinstance(info, ShapeStructInfo) and info.values is not None:
+        _check_dims(what, info.values, value, frame)
+    elif isinstance(info, PrimStructInfo) and info.value is not None:
+        expected = frame.scalar(info.value)
+        if expected != value:
+            raise ValueError(explain(f"{what} must be {expected}", got=value))
+    elif isinstance(info, TupleStructInfo):
+        for i, (field, item) in enumerate(zip(info.fields, value, strict=True)):
+            check_symbolic(f"field {i} of {what}", field, item, frame)
+
+
+def _check_dims(what: str, dims: Any, shape: tuple[int, ...], frame: _Frame) -> None:
+    expected = frame.dims(dims)
+    for axis, (want, got) in enumerate(zip(expected, shape, strict=True)):
+        if want != got:
+            what = f"{what}: dimension {axis} must be {want}"
+            raise ValueError(explain(what, got=f"{got}, shape {tuple(shape)}"))
+
+
+def _as_stated(what: str, call: Call, value: Any, frame: _Frame) -> Any:
+    """The result as its struct info says: numpy's wider dtype of the same kind is narrowed, a
+    wrong shape is an error."""
+    info = call.struct_info
+    if not isinstance(info, TensorStructInfo) or not isinstance(value, np.ndarray):
+        return value
+    if not info.dtype.is_void and value.dtype != numpy_dtype(info.dtype):
+        kind = numpy_dtype(info.dtype)
+        if value.dtype.kind != kind.kind:
+            raise LoopwrightError(explain(f"{what} must give {info.dtype}", got=value.dtype))
+        value = value.astype(kind)
+    if info.ndim not in (-1, value.ndim):
+        raise LoopwrightError(explain(f"{what} must have ndim {info.ndim}", got=value.shape))
+    if info.get_shape() is not None:
+        _check_dims(what, info.get_shape(), value.shape, frame)
+    return value
+
+
+# ---------------------------------------------------------------- the core operators
+
+
+def _call_tir(self: Interpreter, call: Call, frame: _Frame) -> Any:
+    func, args, out, extra = _tir_parts(self, call, frame)
+    outs = list(out) if isinstance(out, tuple) else [out]
+    self.run_tir(func, [*args, *outs, *extra])
+    return out
+
+
+def _tir_parts(self: Interpreter, call: Call, frame: _Frame) -> Any:
+    func = self.mod[call.args[0]]
+    args = list(self.value(call.args[1], frame))
+    out = self.allocate(call.sinfo_args[0], frame)
+    extra = self.value(call.args[2], frame) if len(call.args) > 2 else ()
+    return func, args, out, extra
+
+
+def _call_tir_inplace(self: Interpreter, call: Call, frame: _Frame) -> Any:
+    func, args, out, extra = _tir_parts(self, call, frame)
+    single = not isinstance(out, tuple)
+    outs = [out] if single else list(out)
+    fresh = []
+    for i, index in enumerate(call.attrs.inplace_indices):
+        if index == -1:
+            fresh.append(outs[i])
+        else:
+            outs[i] = args[index]
+    self.run_tir(func, [*args, *fresh, *extra])
+    return outs[0] if single else tuple(outs)
+
+
+def _call_dps_packed(self: Interpreter, call: Call, frame: _Frame) -> Any:
+    args = list(self.value(call.args[1], frame))
+    out = self.allocate(call.sinfo_args[0], frame)
+    outs = list(out) if isinstance(out, tuple) else [out]
+    self.apply(self.value(call.args[0], frame), [*args, *outs])
+    return out
+
+
+def _call_first(self: Interpreter, call: Call, frame: _Frame) -> Any:
+    args = [self.value(a, frame) for a in call.args[1:]]
+    return self.apply(self.value(call.args[0], frame), args)
+
+
+def _call_with_tuple(self: Interpreter, call: Call, frame: _Frame) -> Any:
+    callee = self.value(call.args[0], frame)
+    return self.apply(callee, list(self.value(call.args[1], frame)))
+
+
+def _call_with_context(self: Interpreter, call: Call, frame: _Frame) -> Any:
+    callee = self.value(call.args[0], frame)
+    args = [to_runtime(a) for a in self.value(call.args[1], frame)]
+    return to_numpy(get_global_func(callee.global_symbol)(self, *args))
+
+
+def _make_closure(self: Interpreter, call: Call, frame: _Frame) -> Any:
+    callee = self.value(call.args[0], frame)
+    bound = self.value(call.args[1], frame)
+    if isinstance(callee, GlobalVar):
+        callee = Closure(self.mod[callee], {}, {})
+    return Closure(callee.func, callee.values, callee.symbols, (*callee.bound, *bound))
+
+
+def _call_tir_dyn(self: Interpreter, call: Call, frame: _Frame) -> Any:
+    args = list(self.value(call.args[1], frame))
+    if args and isinstance(args[-1], tuple):
+        args = [*args[:-1], *args[-1]]
+    self.run_tir(self.mod[call.args[0]], args)
+    return ()
+
+
+_OPERATORS: dict[str, Callable[[Interpreter, Call, _Frame], Any]] = {
+    "relax.call_tir": _call_tir,
+    "relax.call_tir_with_grad": _call_tir,
+    "relax.call_tir_inplace": _call_tir_inplace,
+    "relax.call_dps_packed": _call_dps_packed,
+    "relax.call_pure_packed": _call_first,
+    "relax.call_inplace_packed": _call_first,
+    "relax.call_builtin_with_ctx": _call_with_context,
+    "relax.make_closure": _make_closure,
+    "relax.invoke_closure": _call_with_tuple,
+    "relax.invoke_pure_closure": _call_with_tuple,
+    "relax.vm.call_tir_dyn": _call_tir_dyn,
+}
+
+
+def _tuple_get_item(self: Interpreter, node: TupleGetItem, frame: _Frame) -> Any:
+    return self.value(node.tuple_value, frame)[node.index]
+
+
+_HANDLERS: dict[type, Callable[[Interpreter, Any, _Frame], Any]] = {
+    Constant: lambda self, node, frame: node.data.view(),
+    Tuple: lambda self, node, frame: tuple(self.value(f, frame) for f in node.fields),
+    TupleGetItem: _tuple_get_item,
+    ShapeExpr: lambda self, node, frame: frame.dims(node.values),
+    PrimValue: lambda self, node, frame: frame.scalar(node.value),
+    StringImm: lambda self, node, frame: node.value,
+    DataTypeImm: lambda self, node, frame: str(node.value),
+    GlobalVar: lambda self, node, frame: node,
+    ExternFunc: lambda self, node, frame: node,
+    Function: lambda self, node, frame: Closure(node, dict(frame.values), dict(frame.symbols)),
+    SeqExpr: lambda self, node, frame: self.seq(node, frame),
+    If: Interpreter.if_,
+    Call: Interpreter.call,
+}
+
+
+# ---------------------------------------------------------------- values
+
+
+def _is_callee(value: Any) -> bool:
+    return isinstance(value, (Closure, GlobalVar, ExternFunc))
+
+
+def to_numpy(value: Any) -> Any:
+    """A runtime value as the interpreter keeps it: Tensors and DLPack objects as arrays on the
+    same memory, lists as tuples."""
+    if isinstance(value, (np.ndarray, DataType, str)) or value is None:
+        return value
+    if isinstance(value, Tensor):
+        return value.view()
+    if isinstance(value, np.generic):
+        return np.asarray(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(to_numpy(v) for v in value)
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    return value
+
+
+def to_runtime(value: Any) -> Any:
+    """A value of the interpreter as callers and packed functions see it: arrays as Tensors on
+    the same memory, tuples of ints as shapes."""
+    if isinstance(value, np.ndarray):
+        return Tensor(value)
+    if isinstance(value, tuple):
+        whole = bool(value) and all(type(v) is int for v in value)
+        return ShapeTuple(value) if whole else tuple(to_runtime(v) for v in value)
+    return value
+
+
+__all__ = ["Closure", "Interpreter", "evaluate_scalar", "to_numpy", "to_runtime"]
