@@ -44,7 +44,7 @@ def test_lookup():
 def test_functions_items_are_sorted_by_name():
     mod = IRModule({"b": Func(), "a": Func()})
     assert [v.name_hint for v, _ in mod.functions_items()] == ["a", "b"]
-    assert [v.name_hint for v in mod.functions.keys()] == ["b", "a"]
+    assert [v.name_hint for v, _ in mod.functions.items()] == ["b", "a"]
 
 
 def test_unknown_names():

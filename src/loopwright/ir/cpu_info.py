@@ -191,7 +191,7 @@ def _native_fma() -> int:
 
 @cache
 def _native_caches() -> tuple[int, int, int]:
-    found = list(_DEFAULT_CACHES)
+    found: list[int] = list(_DEFAULT_CACHES)
     folder = Path("/sys/devices/system/cpu/cpu0/cache")
     for entry in sorted(folder.glob("index*")):
         try:

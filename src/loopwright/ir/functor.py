@@ -161,11 +161,12 @@ def rewrite(
 
     A node that occurs at several places (a DAG) is rewritten once.
     """
-    if isinstance(post, dict):
-        table = post
+    return _FnRewriter(_by_type(post) if isinstance(post, dict) else post, pre).visit(node)
 
-        def post(new: Any) -> Any:
-            fn = table.get(type(new))
-            return fn(new) if fn is not None else None
 
-    return _FnRewriter(post, pre).visit(node)
+def _by_type(table: dict[type, Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    def post(node: Any) -> Any:
+        fn = table.get(type(node))
+        return fn(node) if fn is not None else None
+
+    return post

@@ -107,8 +107,8 @@ class Target(Node):
     tag: str
     keys: tuple[str, ...]
     attrs: dict[str, Any] = field(default_factory=dict)
-    host: Target | None = field(None)
-    __slots__ = ("__dict__",)
+    host: Target | None = field(default=None)
+    __slots__ = ("__dict__",)  # where cached properties live
 
     def __new__(cls, target: Any = None, host: Any = None, **_: Any) -> Target:
         if isinstance(target, Target) and host is None:

@@ -270,14 +270,13 @@ class Pass:
         if recording is None:
             return self._checked_run(mod, info, ctx)
         record, start = recording.begin(info.name, mod), time.perf_counter()
-        made, failure = None, ""
         try:
             made = self._checked_run(mod, info, ctx)
         except BaseException as error:
             failure = f"{type(error).__name__}: {error}".splitlines()[0]
+            recording.end(record, None, (time.perf_counter() - start) * 1e3, failure)
             raise
-        finally:
-            recording.end(record, made, (time.perf_counter() - start) * 1e3, failure)
+        recording.end(record, made, (time.perf_counter() - start) * 1e3)
         return made
 
     def _checked_run(self, mod: IRModule, info: PassInfo, ctx: PassContext) -> IRModule:
@@ -565,7 +564,7 @@ def _wrap_class(cls: type, base: type, hook: str, method: str, info: PassInfo) -
     return type(cls.__name__, (base,), members)
 
 
-def _wrap_function(function: Any, base: type, hook: str, method: str, info: PassInfo) -> Pass:
+def _wrap_function(function: Any, base: type, hook: str, method: str, info: PassInfo) -> Any:
     members = {
         method: lambda self, *args: function(*args),
         "info": property(lambda self: info),
