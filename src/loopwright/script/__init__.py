@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from . import ir, printer, tir
+from . import ir, printer, relax, tir
 from .ir import ir_module
 from .parser import ir_parser as _ir_parser
+from .parser import relax_parser as _relax_parser
 from .parser import tir_parser as _tir_parser
 from .parser.entry import PRELUDE, from_source, parse
 
-PRELUDE.update(I=ir, ir=ir, T=tir, tir=tir)
+PRELUDE.update(I=ir, ir=ir, T=tir, tir=tir, R=relax, relax=relax)
 
-__all__ = ["from_source", "ir", "ir_module", "parse", "printer", "tir"]
+__all__ = ["from_source", "ir", "ir_module", "parse", "printer", "relax", "tir"]

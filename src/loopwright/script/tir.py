@@ -3,8 +3,6 @@
 Intrinsics come from the table in `tir/op.py`; loops, blocks, buffers and data types are here.
 """
 
-# ruff: noqa: A001, A002  (TVM's names shadow builtins)
-
 from __future__ import annotations
 
 import builtins as _py
@@ -61,10 +59,11 @@ from ..ir.prim_op import convert as _convert
 from ..ir.prim_op import match_types as _match_types
 from ..ir.target import Target
 from ..tir import op as _op
-from ..tir.buffer import Buffer as _Buffer
-from ..tir.buffer import BufferRegion, decl_buffer as _decl_buffer
-from ..tir.expr import BufferLoad, CommReducer, ProducerLoad, Reduce  # noqa: F401
 from ..tir import stmt as _stmt
+from ..tir.buffer import Buffer as _Buffer
+from ..tir.buffer import BufferRegion
+from ..tir.buffer import decl_buffer as _decl_buffer
+from ..tir.expr import BufferLoad, CommReducer, ProducerLoad, Reduce  # noqa: F401
 from ..tir.stmt import ForKind, MatchBufferRegion
 from .parser.entry import PrimFuncDecorator
 from .parser.frames import (

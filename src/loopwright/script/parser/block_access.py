@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from ...base.errors import explain
 from ...ir.functor import pre_order_visit
+from ...tir.analysis import get_block_access_region
 from ...tir.buffer import Buffer
 from ...tir.stmt import Block, Stmt
-
-try:
-    from ...tir.analysis.block_access import get_block_access_region
-except ImportError:
-
-    def get_block_access_region(block, table):
-        return (), (), ()
 
 
 def complete(block: Block, visible: list[Buffer], reads: bool, writes: bool) -> Block:

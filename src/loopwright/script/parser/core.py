@@ -57,6 +57,8 @@ class Parser(Evaluator):
         self.scope = scope
         self.dialects: list[Dialect] = []
         self.module: Any = None
+        # The BlockBuilder of the module's graph functions (relax_parser makes it).
+        self.builder: Any = None
         self.macro_result: Any = None
         self.macro_depth = 0
 
@@ -96,13 +98,19 @@ class Parser(Evaluator):
         if handler is None:
             what = f"unsupported statement `{type(stmt).__name__}` in {dialect.title}"
             raise self.source.error(stmt, what, instead=dialect.supported)
-        try:
+        with self.located(stmt):
             dialect.before(stmt)
             handler(stmt)
+
+    @contextmanager
+    def located(self, node: Any) -> Iterator[None]:
+        """Errors inside that have no place yet are said to happen at `node`."""
+        try:
+            yield
         except DiagnosticError:
             raise
         except Exception as error:
-            raise self.locate_error(stmt, error) from error
+            raise self.locate_error(node, error) from error
 
     def decorator_of(self, node: ast.FunctionDef | ast.ClassDef) -> Any:
         """The decorator that says how to read a function or class.

@@ -166,7 +166,7 @@ def _run_statement(parser: Parser, stmt: ast.stmt) -> None:
     """A statement around the definition: an import, a constant, a docstring."""
     try:
         code = compile(ast.Module([stmt], []), parser.source.name, "exec")
-        exec(code, parser.scope.names)  # noqa: S102  (the user's own program)
+        exec(code, parser.scope.names)
         parser.scope.names.pop("__builtins__", None)
     except Exception as error:
         raise parser.locate_error(stmt, error) from error

@@ -101,7 +101,7 @@ class Evaluator:
 
     def _run(self, node: ast.expr) -> Any:
         code = compile(ast.Expression(node), self.source.name, "eval")
-        return eval(code, self.scope.snapshot())  # noqa: S307  (the user's own program)
+        return eval(code, self.scope.snapshot())
 
     def _constant(self, node: ast.Constant) -> Any:
         return node.value
@@ -120,6 +120,9 @@ class Evaluator:
         value = as_operand(self.eval(node.operand))
         if not isinstance(node.op, ast.Not):
             return self.mark(_UNARY[type(node.op)](value), node)
+        if isinstance(value, RelaxExpr):
+            what = "`not` negates a condition that is known while the script is read"
+            raise self.source.error(node, what, instead="use R.logical_not on tensors")
         return self.mark(logical_not(value), node) if isinstance(value, PrimExpr) else not value
 
     def _bool(self, node: ast.BoolOp) -> Any:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from ...base.errors import explain
+from ...base.errors import DiagnosticError, explain
 from ...ir.expr import GlobalVar
 from ...ir.function import BaseFunc
 from ...ir.module import IRModule
 from ...ir.node import Node
-from .. import ir as I  # noqa: E741, N812
+from .. import ir as I
+from .checks import problems
 from .core import DIALECTS, Dialect, Parser
 from .entry import READERS
 
 # Declares and reads the functions of a dialect: name -> (declare, define).
 FUNCTIONS: dict[str, tuple[Any, Any]] = {}
-# Checks a finished function or module: called in order.
-CHECKS: list[Any] = []
+# Functions that reading made besides those written: called with the parser at the end.
+EXTRAS: list[Any] = []
 
 
 class ModuleScope:
@@ -63,10 +64,18 @@ class IrDialect(Dialect):
             for stmt in node.body:
                 if not isinstance(stmt, ast.FunctionDef):
                     parser.visit(self, stmt)
+            parser.scope.fallback = members.members
             declared = [(f, *self._declare(f)) for f in functions]
-            for stmt, gvar, decorator in declared:
-                read = FUNCTIONS[decorator.dialect][1]
-                self.functions[gvar] = read(parser, stmt, decorator.options)
+            for _, gvar, _ in declared:
+                self.functions[gvar] = None  # keeps the order of the text
+            # Loops first: graph functions ask for the signatures of what they call.
+            for stmt, gvar, decorator in sorted(declared, key=lambda d: d[2].dialect != "tir"):
+                read, own = FUNCTIONS[decorator.dialect][1], dict(decorator.options)
+                own["check_well_formed"] &= options.get("check_well_formed", True)
+                with parser.located(stmt):
+                    self.functions[gvar] = read(parser, stmt, own, gvar)
+            for extra in EXTRAS:
+                self.functions.update(extra(parser, self.functions))
         parser.module = outer_module
         span = parser.source.span(node)
         infos = self.state.global_infos
@@ -84,7 +93,8 @@ class IrDialect(Dialect):
             raise parser.source.error(node, what, instead="rename one of them")
         gvar = GlobalVar(node.name)
         parser.module.members[node.name] = gvar
-        info, result = FUNCTIONS[decorator.dialect][0](parser, node, decorator.options)
+        with parser.located(node):
+            info, result = FUNCTIONS[decorator.dialect][0](parser, node, decorator.options)
         gvar.struct_info = info
         parser.module.return_types[node.name] = result
         return gvar, decorator
@@ -135,7 +145,8 @@ def read_function(dialect: str) -> Any:
     """The reader of a single function under a dialect's decorator."""
 
     def read(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> Any:
-        made = FUNCTIONS[dialect][1](parser, node, options)
+        with parser.located(node):
+            made = FUNCTIONS[dialect][1](parser, node, options, None)
         return checked(parser, node, made, options)
 
     return read
@@ -144,12 +155,11 @@ def read_function(dialect: str) -> Any:
 def checked(parser: Parser, node: Any, made: Node, options: dict[str, Any]) -> Any:
     """The function or module, when all checks accept it."""
     if options.get("check_well_formed", True):
-        for check in CHECKS:
-            problem = check(made)
-            if problem:
-                what = f"the program is not well formed: {problem}"
-                hint = "pass check_well_formed=False to look at it"
-                raise parser.source.error(node, what, instead=hint)
+        for problem, span in problems(made):
+            hint = "pass check_well_formed=False to look at it"
+            what = f"the program is not well formed: {problem}"
+            place = span if span is not None and span.line else parser.source.span(node)
+            raise DiagnosticError(explain(what, instead=hint, span=place))
     return made
 
 

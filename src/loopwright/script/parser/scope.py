@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import builtins
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+
+from ...base.errors import explain
 
 _ABSENT: Any = object()
 
@@ -22,16 +24,20 @@ class Scope:
         for table in tables:
             self.names.update(table)
         self._log: list[list[tuple[str, Any]]] = [[]]
+        # Names that are looked up last, and what to say of names that are known but unusable.
+        self.fallback: Mapping[str, Any] = {}
+        self.hints: dict[str, str] = {}
 
     def lookup(self, name: str) -> Any:
         """What a name stands for. Raises NameError with the close names."""
         found = self.names.get(name, _ABSENT)
         if found is _ABSENT:
-            found = getattr(builtins, name, _ABSENT)
+            found = self.fallback.get(name, getattr(builtins, name, _ABSENT))
         if found is _ABSENT:
             close = difflib.get_close_matches(name, self.names, 3)
-            hint = f"; did you mean {', '.join(close)}?" if close else ""
-            raise NameError(f"undefined variable {name!r}{hint}")
+            hint = f"did you mean {', '.join(close)}?" if close else None
+            what = f"undefined variable {name!r}"
+            raise NameError(explain(what, instead=self.hints.get(name, hint)))
         return found
 
     def define(self, name: str, value: Any) -> None:
@@ -39,26 +45,32 @@ class Scope:
         self._log[-1].append((name, self.names.get(name, _ABSENT)))
         self.names[name] = value
 
-    def defined_here(self, name: str) -> bool:
-        """Whether the innermost frame defines `name`."""
-        return any(name == known for known, _ in self._log[-1])
-
     def holds(self, value: Any) -> bool:
         """Whether some name of the script stands for this very object."""
         return any(self.names.get(name) is value for log in self._log for name, _ in log)
 
     @contextmanager
-    def frame(self) -> Iterator[None]:
-        """Names defined inside are forgotten at the end."""
+    def frame(self, keep: Callable[[Any], bool] | None = None) -> Iterator[None]:
+        """Names defined inside are forgotten at the end, but for those whose value `keep` takes."""
         self._log.append([])
+        kept: dict[str, Any] = {}
         try:
             yield
+            if keep is not None:
+                inside = self.defined_here().items()
+                kept = {name: value for name, value in inside if keep(value)}
         finally:
             for name, old in reversed(self._log.pop()):
                 if old is _ABSENT:
                     del self.names[name]
                 else:
                     self.names[name] = old
+            for name, value in kept.items():
+                self.define(name, value)
+
+    def defined_here(self) -> dict[str, Any]:
+        """The names that the innermost frame defines, with their values."""
+        return {name: self.names[name] for name, _ in self._log[-1]}
 
     def snapshot(self) -> dict[str, Any]:
         """A copy of the table, for code that runs later (a lambda, a macro)."""

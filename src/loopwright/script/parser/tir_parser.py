@@ -13,7 +13,7 @@ from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
 from ...tir.op import ret
 from ...tir.stmt import Evaluate, LetStmt
-from .. import tir as T  # noqa: N812
+from .. import tir as T
 from . import frames
 from .core import DIALECTS, Dialect, Parser, annotation_tree, parameters
 from .entry import READERS
@@ -105,9 +105,9 @@ class TirDialect(Dialect):
                 what = f"{value.title} is opened by a with statement"
                 raise self.parser.source.error(node, what, instead=f"with ... as {name}:")
             self.bind_named(node, name, frames.open_rest(value))
-        elif isinstance(value, (Buffer, IterVar)):
-            self.bind_named(node, name, value)
-        elif isinstance(value, Var) and not scope.holds(value):
+        elif isinstance(value, (Buffer, IterVar)) or (
+            isinstance(value, Var) and not scope.holds(value)
+        ):
             self.bind_named(node, name, value)
         else:
             self._let(node, name, value, None)
@@ -225,10 +225,9 @@ class TirDialect(Dialect):
         if isinstance(values, range):
             values = _range_loop(values)
         if isinstance(values, ForFrame):
-            with parser.scope.frame():
-                with values as loop_vars:
-                    self.assign(node.target, loop_vars, self.bind_named)
-                    parser.visit_body(node.body)
+            with parser.scope.frame(), values as loop_vars:
+                self.assign(node.target, loop_vars, self.bind_named)
+                parser.visit_body(node.body)
         elif hasattr(values, "__iter__") and not isinstance(values, (PrimExpr, str)):
             self.loop_in_python(node, values)
         else:
@@ -348,7 +347,9 @@ def _declare(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> 
     return None, returned
 
 
-def _define(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> PrimFunc:
+def _define(
+    parser: Parser, node: ast.FunctionDef, options: dict[str, Any], gvar: GlobalVar | None
+) -> PrimFunc:
     with parser.dialect("tir") as dialect:
         return dialect.function(node, options.get("private", False))  # type: ignore[attr-defined]
 

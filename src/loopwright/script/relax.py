@@ -1,0 +1,175 @@
+"""The namespace `R` of TVMScript: what stands behind `R.` in a graph function.
+
+Operators are those of `relax.op` (a view that `ops/` fills); struct infos, bindings and literals
+are here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from ..base.errors import explain
+from ..ir.expr import GlobalVar  # noqa: F401  (reached as R.GlobalVar)
+from ..relax import op as _op
+from ..relax.expr import (
+    DataTypeImm,
+    ExternFunc,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    TupleGetItem,
+    const,
+)
+from ..relax.expr import Tuple as _Tuple
+from ..relax.op.base import call_packed, relax_print
+from ..relax.utils import convert_to_expr  # noqa: F401
+from .parser import proxies as _proxies
+from .parser.core import active_parser
+from .parser.entry import RelaxFunctionDecorator
+from .parser.macro import MacroDecorator
+from .parser.proxies import MatchCastPair, PackedFunc, StructInfoProxy, as_info, match_cast
+
+function = RelaxFunctionDecorator()
+macro = MacroDecorator()
+print = relax_print
+_str = str
+
+Object = _proxies.ObjectProxy
+Tensor = _proxies.TensorProxy
+Shape = _proxies.ShapeProxy
+Prim = _proxies.PrimProxy
+Tuple = _proxies.TupleProxy
+Callable = _proxies.CallableProxy
+
+
+# ------------------------------------------------------------------ the function
+
+
+def _dialect(name: str) -> Any:
+    parser = active_parser()
+    if parser is None or not parser.dialects or not hasattr(parser.dialects[-1], "func_attr"):
+        what = f"{name} stands in no graph function"
+        raise ValueError(explain(what, instead="use it in a function under @R.function"))
+    return parser.dialects[-1]
+
+
+def func_attr(attrs: dict[str, Any]) -> None:
+    """Attributes of the function."""
+    _dialect("R.func_attr").func_attr(attrs)
+
+
+class DataflowMark:
+    """`with R.dataflow():`"""
+
+
+def dataflow() -> DataflowMark:
+    """A block without side effects or control flow."""
+    return DataflowMark()
+
+
+def output(*vars: Any) -> None:
+    """The variables of the dataflow block that are seen after it."""
+    _dialect("R.output").output(vars)
+
+
+def emit(value: Any, annotate_struct_info: Any = None) -> Any:
+    """Bind a value to a fresh variable."""
+    return _dialect("R.emit").emit(value, annotate_struct_info)
+
+
+def emit_te(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """A `call_tir` of the PrimFunc made from a tensor expression function."""
+    return _dialect("R.emit_te").builder.call_te(func, *args, **kwargs)
+
+
+# ------------------------------------------------------------------ literals
+
+
+def tuple(*fields: Any) -> _Tuple:
+    """A tuple; `R.tuple()` is the empty one."""
+    return _proxies.make_tuple(fields)
+
+
+def shape(value: Any) -> ShapeExpr:
+    """A shape as a value; dimensions may be strings."""
+    return _proxies.make_shape(value)
+
+
+def prim_value(value: Any) -> PrimValue:
+    """A scalar."""
+    return PrimValue(value)
+
+
+def str(value: _str) -> StringImm:
+    """A string as a value."""
+    return StringImm(value)
+
+
+def dtype(value: Any) -> DataTypeImm:
+    """A dtype as a value."""
+    return DataTypeImm(value)
+
+
+def to_vdevice(data: Any, dst_vdevice: Any) -> Any:
+    """Copy a tensor to a virtual device, which may be named: "cuda:1"."""
+    return _op.to_vdevice(data, _proxies.vdevice(dst_vdevice))
+
+
+def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: _str = "global") -> Any:
+    """Say where a tensor should live."""
+    return _op.hint_on_device(data, _proxies.vdevice(dst_vdevice), memory_scope)
+
+
+def register_view(name: _str, fn: Any) -> Any:
+    """Make `fn` the builder `R.<name>` ("add", "nn.relu"), and `relax.op.<name>` with it."""
+    return _op.register_view(name, fn)
+
+
+def __getattr__(name: _str) -> Any:
+    found = vars(_op).get(name)
+    if found is not None and not name.startswith("_"):
+        return found
+    if name.startswith("__"):
+        raise AttributeError(name)
+    known = [n for n in (*globals(), *vars(_op)) if not n.startswith("_")]
+    close = difflib.get_close_matches(name, known, 3)
+    hint = f"did you mean {', '.join('R.' + n for n in close)}?" if close else None
+    raise AttributeError(explain(f"R has no operator {name!r}", instead=hint))
+
+
+__all__ = [
+    "Callable",
+    "ExternFunc",
+    "MatchCastPair",
+    "Object",
+    "PackedFunc",
+    "Prim",
+    "PrimValue",
+    "Shape",
+    "ShapeExpr",
+    "StructInfoProxy",
+    "Tensor",
+    "Tuple",
+    "TupleGetItem",
+    "as_info",
+    "call_packed",
+    "const",
+    "dataflow",
+    "dtype",
+    "emit",
+    "emit_te",
+    "func_attr",
+    "function",
+    "hint_on_device",
+    "macro",
+    "match_cast",
+    "output",
+    "prim_value",
+    "print",
+    "register_view",
+    "shape",
+    "str",
+    "to_vdevice",
+    "tuple",
+]
