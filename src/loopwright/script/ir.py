@@ -36,16 +36,15 @@ class ModuleState:
         _OPEN.states.remove(self)
 
 
-def _state(name: str) -> ModuleState:
-    if not _OPEN.states:
-        what = f"{name} stands in no module"
-        raise ValueError(explain(what, instead="use it in a class under @I.ir_module"))
-    return _OPEN.states[-1]
+def _state() -> ModuleState:
+    """The module that is being read. Python runs the class's body before the parser does: what
+    is set then goes nowhere."""
+    return _OPEN.states[-1] if _OPEN.states else ModuleState()
 
 
 def module_attrs(attrs: dict[str, Any], allow_overwrite: bool = False) -> None:
     """Attributes of the module."""
-    known = _state("I.module_attrs").attrs
+    known = _state().attrs
     twice = sorted(set(known) & set(attrs))
     if twice and not allow_overwrite:
         what = f"the module has the attributes {twice} already"
@@ -55,12 +54,12 @@ def module_attrs(attrs: dict[str, Any], allow_overwrite: bool = False) -> None:
 
 def module_get_attr(attr_key: str) -> Any:
     """An attribute of the module, or None."""
-    return _state("I.module_get_attr").attrs.get(attr_key)
+    return _state().attrs.get(attr_key)
 
 
 def module_get_attrs() -> dict[str, Any]:
     """All attributes of the module."""
-    return dict(_state("I.module_get_attrs").attrs)
+    return dict(_state().attrs)
 
 
 def module_set_attr(attr_key: str, attr_value: Any, allow_overwrite: bool = False) -> None:
@@ -70,7 +69,7 @@ def module_set_attr(attr_key: str, attr_value: Any, allow_overwrite: bool = Fals
 
 def module_global_infos(global_infos: dict[str, list[GlobalInfo]]) -> None:
     """Facts about the whole module, as lists by name."""
-    known = _state("I.module_global_infos").global_infos
+    known = _state().global_infos
     known.update({name: list(items) for name, items in global_infos.items()})
 
 
@@ -89,7 +88,7 @@ def lookup_vdevice(target_kind: str | None = None, device_index: int = -1) -> VD
 
     Raises ValueError when there is none.
     """
-    known = _state("a vdevice by name").global_infos.get("vdevice", [])
+    known = _state().global_infos.get("vdevice", [])
     found = [
         device
         for device in known

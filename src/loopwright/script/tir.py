@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arith.analyzer import Analyzer as _Analyzer
 from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.expr import BaseExpr
@@ -519,6 +520,7 @@ class axis:
     @staticmethod
     def remap(kinds: str, bindings: Any, dtype: Any = "int32") -> Any:
         """Axes that are loop variables: "SSR" says which is spatial and which is reduced."""
+        current(BlockFrame, "T.axis")
         names = {"S": axis.spatial, "R": axis.reduce}
         bindings = list(bindings)
         if len(kinds) != len(bindings) or set(kinds) - set(names):
@@ -541,12 +543,20 @@ class axis:
 # ------------------------------------------------------------------ loops and branches
 
 
+def _range(start: Any, stop: Any) -> Range:
+    """From start to stop; the extent is simplified, so that (i * 4, i * 4 + 4) has 4."""
+    low, end = _match_types(start, stop)
+    size = end - low
+    size = size if isinstance(size, IntImm) else _Analyzer().simplify(size)
+    return Range._make(low, size)
+
+
 def _loop(start: Any, stop: Any, kind: ForKind, annotations: Any, tag: str = "") -> ForFrame:
     if stop is None:
         extent = _convert(start)
         doms = [Range._make(_const(0, extent.dtype), extent)]
     else:
-        doms = [Range(start, stop)]
+        doms = [_range(start, stop)]
     return ForFrame(doms, kind, tag, annotations)
 
 
@@ -587,8 +597,7 @@ def grid(*extents: Any) -> ForFrame:
     doms = []
     for extent in extents:
         pair = extent if isinstance(extent, (list, tuple)) else (0, extent)
-        low, stop = _match_types(*pair)
-        doms.append(Range(low, stop))
+        doms.append(_range(*pair))
     return ForFrame(doms, ForKind.SERIAL)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from ..arith.analyzer import Analyzer
 from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.node import Node, define, field, ignore
@@ -337,7 +338,10 @@ def _slice_to_range(item: Any, extent: PrimExpr) -> Range:
         return Range.from_min_extent(low, const(1, low.dtype))
     start = const(0, extent.dtype) if item.start is None else item.start
     start, stop = match_types(start, extent if item.stop is None else item.stop)
-    return Range.from_min_extent(start, subtract(stop, start))
+    size = subtract(stop, start)
+    if not isinstance(size, IntImm):  # A[i * 4 : i * 4 + 4] has 4 elements
+        size = Analyzer().simplify(size)
+    return Range.from_min_extent(start, size)
 
 
 def _slice_to_index(item: Any, extent: PrimExpr) -> PrimExpr:
@@ -345,7 +349,7 @@ def _slice_to_index(item: Any, extent: PrimExpr) -> PrimExpr:
         return convert(item)
     start, stop = match_types(item.start or 0, extent if item.stop is None else item.stop)
     step = 1 if item.step is None else item.step
-    length = subtract(stop, start)
+    length = Analyzer().simplify(subtract(stop, start))
     if not isinstance(length, IntImm):
         what = "a stepped slice needs a constant length"
         raise ValueError(explain(what, got=str(length), instead="use T.Ramp"))

@@ -58,6 +58,8 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
     ast.UAdd: lambda a: a,
     ast.Invert: operator.invert,
 }
+# Errors whose text says enough without their kind.
+_PLAIN = (NameError, TypeError, ValueError, RuntimeError, AttributeError)
 _LOCATED = (BaseExpr, BufferRegion, Range)
 _LEFT_ALONE = (Op, Var, BaseFunc)
 
@@ -82,7 +84,7 @@ class Evaluator:
         """The error, said to happen at `node`."""
         text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
         kind = type(error).__name__
-        plain = isinstance(error, (NameError, TypeError, ValueError, RuntimeError))
+        plain = isinstance(error, _PLAIN)
         return self.source.error(node, text if plain and text else f"{kind}: {text}")
 
     def call_value(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arith.analyzer import Analyzer
 from ...base.errors import explain
 from ...ir.prim_expr import IntImm, PrimExpr, Ramp
 from ...ir.prim_op import const
@@ -37,6 +38,8 @@ def slice_index(item: Any, extent: PrimExpr) -> Any:
     stop = extent if item.stop is None else item.stop
     step = 1 if item.step is None else item.step
     length = stop - start
+    if not isinstance(length, (int, IntImm)):
+        length = Analyzer().simplify(length)
     if not isinstance(length, (int, IntImm)):
         what = "a vector is stored to a slice of constant length"
         raise ValueError(explain(what, got=str(length), instead="use T.Ramp, or a loop"))
