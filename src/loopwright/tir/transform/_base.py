@@ -49,7 +49,8 @@ class StmtRewriter(Rewriter):
         made = [self.visit(s) for s in node.seq]
         if all(a is b for a, b in zip(made, node.seq, strict=True)):
             return node
-        return seq(*(s for s in made if not is_no_op(s)) or (NO_OP,))
+        left = [s for s in made if not is_no_op(s)]
+        return seq(*left) if left else NO_OP
 
 
 class StmtVisitor(Visitor):

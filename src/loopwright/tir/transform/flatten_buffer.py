@@ -102,12 +102,6 @@ class FlattenBuffer(PrimFuncPass):
         flatten = _Flatten()
         bind_function(flatten.ana, func)
         body = flatten.visit(func.body)
-        if body is func.body:
-            return func
-        for buffer in reversed(func.buffers):
-            made = flatten.flat.get(buffer)
-            if made is not None and made is not buffer:
-                body = DeclBuffer(made, body)
         return func.replace(body=body)
 
 

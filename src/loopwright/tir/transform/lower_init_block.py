@@ -7,6 +7,8 @@ Before::
         for i, k in T.grid(4, 8):
             with T.block("sum"):
                 vi, vk = T.axis.remap("SR", [i, k])
+                T.reads(A[vi, vk])
+                T.writes(B[vi])
                 with T.init():
                     B[vi] = T.float32(0)
                 B[vi] = B[vi] + A[vi, vk]
@@ -18,6 +20,8 @@ After::
         for i, k in T.grid(4, 8):
             with T.block("sum"):
                 vi, vk = T.axis.remap("SR", [i, k])
+                T.reads(A[vi, vk])
+                T.writes(B[vi])
                 if vk == 0:
                     B[vi] = T.float32(0)
                 B[vi] = B[vi] + A[vi, vk]

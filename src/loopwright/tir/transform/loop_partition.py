@@ -1,0 +1,224 @@
+"""`LoopPartition`: a tile that lies inside its bounds runs without the checks of its elements.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((100,), "float32")):
+        for io in range(13):
+            for ii in T.vectorized(8):
+                if io * 8 + ii < 100:
+                    A[io * 8 + ii] = T.float32(0)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((100,), "float32")):
+        for io in range(13):
+            if io < 12:
+                for ii in T.vectorized(8):
+                    A[io * 8 + ii] = T.float32(0)
+            else:
+                for ii in T.vectorized(8):
+                    if io * 8 + ii < 100:
+                        A[io * 8 + ii] = T.float32(0)
+
+The loops of a tile are the vectorized and unrolled ones. The check of the whole tile stands
+outside all loops it does not depend on. In the tile with checks, unrolled loops are serial.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...arith import Analyzer
+from ...arith.int_set import Evaluator
+from ...ir.prim_expr import GE, GT, LE, LT, And, Call, CmpExpr, PrimExpr, Var
+from ...ir.prim_op import convert
+from ..expr import BufferLoad
+from ..function import PrimFunc
+from ..stmt import Allocate, DeclBuffer, For, ForKind, IfThenElse, LetStmt, Stmt
+from ._base import (
+    PrimFuncPass,
+    Simplifying,
+    StmtRewriter,
+    StmtVisitor,
+    Substitute,
+    bind_function,
+    conjuncts,
+    loop_range,
+)
+
+_TILE = (ForKind.VECTORIZED, ForKind.UNROLLED)
+
+
+class _Checks(StmtVisitor):
+    """Conditions on tile loops inside one statement, as they are for the whole tile.
+
+    `tiles`: conditions -> that of the whole tile. A condition that depends on anything else that
+    is defined inside the statement is left out.
+    """
+
+    def __init__(self, ana: Analyzer) -> None:
+        self.ana = ana
+        self.loops: dict[Var, Any] = {}
+        self.inner: set[Var] = set()
+        self.tiles: dict[Any, PrimExpr] = {}
+
+    def visit_PrimExpr(self, node: Any) -> None:
+        pass
+
+    def visit_For(self, node: For) -> None:
+        self.ana.bind(node.loop_var, loop_range(node))
+        if node.kind in _TILE:
+            self.loops[node.loop_var] = loop_range(node)
+        else:
+            self.inner.add(node.loop_var)
+        self.visit(node.body)
+        self.loops.pop(node.loop_var, None)
+
+    def visit_LetStmt(self, node: LetStmt) -> None:
+        self.inner.add(node.var)
+        self.visit(node.body)
+
+    def visit_IfThenElse(self, node: IfThenElse) -> None:
+        if self.loops and node.else_case is None:
+            for part in conjuncts(node.condition):
+                whole = self.whole(part)
+                if whole is not None:
+                    self.tiles[part] = whole
+        self.visit(node.then_case)
+        if node.else_case is not None:
+            self.visit(node.else_case)
+
+    def whole(self, condition: PrimExpr) -> PrimExpr | None:
+        """`condition` for all values of the tile's loops, or None where that is not known."""
+        condition = _unwrapped(condition)
+        if not isinstance(condition, (LT, LE, GT, GE)) or not condition.a.dtype.is_int:
+            return None
+        used = _variables(condition)
+        if used is None or not used & self.loops.keys() or used & self.inner:
+            return None
+        _, p = self.ana._normal(type(condition), *map(self.ana.poly, (condition.a, condition.b)))
+        low = Evaluator(self.ana, self.loops).ends(p)[0]
+        if low is None:
+            return None
+        return self.ana.simplify(self.ana._compare_built(GE, low, condition.a.dtype))
+
+
+def _unwrapped(condition: PrimExpr) -> PrimExpr:
+    if isinstance(condition, Call) and getattr(condition.op, "name", "") == "tir.likely":
+        return condition.args[0]
+    return condition
+
+
+def _variables(condition: PrimExpr) -> set[Var] | None:
+    """The variables of a condition, or None when it reads memory or calls."""
+    found: set[Var] = set()
+    stack = [condition]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Var):
+            found.add(node)
+        elif isinstance(node, (BufferLoad, Call)):
+            return None
+        else:
+            stack += list(node.children())
+    return found
+
+
+class _Unchecked(StmtRewriter):
+    """The statement with some conditions known to hold."""
+
+    def __init__(self, known: set[int]) -> None:
+        self.known = known
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        then = self.visit(node.then_case)
+        other = None if node.else_case is None else self.visit(node.else_case)
+        left = [c for c in conjuncts(node.condition) if id(c) not in self.known]
+        if not left:
+            return then
+        if len(left) == len(conjuncts(node.condition)):
+            return node.replace(then_case=then, else_case=other)
+        condition = left[0]
+        for part in left[1:]:
+            condition = And(condition, part)
+        return node.replace(condition=condition, then_case=then, else_case=other)
+
+
+class _Slow(Substitute):
+    """A copy with loops instead of unrolled code, and with buffers of its own."""
+
+    def visit_For(self, node: For) -> Stmt:
+        kind = ForKind.SERIAL if node.kind == ForKind.UNROLLED else node.kind
+        fresh = Var(node.loop_var.name, node.loop_var.dtype)
+        self.values[node.loop_var] = fresh
+        return self.visit_default(node.replace(kind=kind, loop_var=fresh))
+
+    def visit_Allocate(self, node: Allocate) -> Stmt:
+        data = node.buffer_var
+        fresh = Var(data.name, data.dtype, type_annotation=data.type_annotation)
+        self.values[data] = fresh
+        if isinstance(node.body, DeclBuffer) and node.body.buffer.data is data:
+            old = node.body.buffer
+            self.buffers[old] = old.replace(data=fresh)
+        return self.visit_default(node.replace(buffer_var=fresh))
+
+    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+        fresh = Var(node.var.name, node.var.dtype)
+        value = self.visit(node.value)
+        self.values[node.var] = fresh
+        return LetStmt(fresh, value, self.visit(node.body), span=node.span)
+
+
+class _Partition(Simplifying):
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_For(self, node: For) -> Stmt:
+        self.bind_loop(node)
+        if node.kind in _TILE:  # nothing is around it
+            made = self.hoisted(node)
+            return node if made is None else made
+        body = self.hoisted(node.body)
+        return node.replace(body=self.visit(node.body) if body is None else body)
+
+    def hoisted(self, body: Stmt) -> Stmt | None:
+        """`body` as a choice between the tile without checks and the one with them; None where
+        nothing is gained or the check belongs further inside."""
+        checks = _Checks(self.ana)
+        checks.visit(body)
+        if not checks.tiles:
+            return None
+        whole: PrimExpr | None = None
+        seen: set[Any] = set()
+        for condition in checks.tiles.values():
+            key = self.ana.key(condition)
+            if key not in seen:
+                seen.add(key)
+                whole = condition if whole is None else And(whole, condition)
+        assert whole is not None
+        whole = self.ana.simplify(convert(whole))
+        fast = self.visit(_Unchecked({id(c) for c in checks.tiles}).visit(body))
+        if not isinstance(whole, (CmpExpr, And)):
+            return fast if bool(whole) else None  # the literal True or False
+        return IfThenElse(whole, fast, _Slow({}).visit(body), span=body.span)
+
+
+@dataclass(frozen=True)
+class LoopPartition(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.LoopPartition"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        worker = _Partition()
+        bind_function(worker.ana, func)
+        return func.replace(body=worker.visit(func.body))
+
+
+__all__ = ["LoopPartition"]

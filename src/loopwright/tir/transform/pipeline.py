@@ -1,0 +1,128 @@
+"""`default_tir_pipeline`: from scheduled TensorIR to flat loops over vectors.
+
+User passes come in by `PassContext(config={"tir.add_lower_pass": [(phase, pass), ...]})`: phase 0
+before everything, 1 when blocks are lowered and buffers flat, 2 when vectors and unrolled loops are
+written out, 3 on the finished function.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        T.func_attr({"tir.noalias": True})
+        for i in range(8):
+            for j in T.vectorized(8):
+                with T.block("B"):
+                    vi = T.axis.spatial(64, i * 8 + j)
+                    T.reads(A[vi])
+                    T.writes(B[vi])
+                    B[vi] = A[vi] + T.float32(1)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        T.func_attr({"tir.noalias": True})
+        for i in range(8):
+            B[i * 8:i * 8 + 8] = A[i * 8:i * 8 + 8] + T.Broadcast(T.float32(1), 8)
+
+Pass::
+
+    lower_to_loops()
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...base.config import declare_pass_option
+from ...base.errors import explain
+from ...ir.module import IRModule
+from ...ir.transform import Pass, PassContext, Sequential
+from .compact_buffer_allocation import CompactBufferAllocation
+from .convert_blocks_to_opaque import ConvertBlocksToOpaque
+from .flatten_buffer import FlattenBuffer
+from .loop_partition import LoopPartition
+from .lower_init_block import LowerInitBlock
+from .lower_intrin import LowerIntrin
+from .lower_match_buffer import LowerMatchBuffer
+from .lower_opaque_block import LowerOpaqueBlock
+from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
+from .prim_func_pass import prim_func_pass
+from .remove_no_op import RemoveNoOp
+from .simplify import Simplify
+from .unroll_loop import UnrollLoop
+from .vectorize_loop import VectorizeLoop
+
+declare_pass_option(
+    "tir.add_lower_pass",
+    list,
+    None,
+    "Pairs (phase 0 to 3, pass) run within the lowering of PrimFuncs.",
+)
+
+
+@dataclass(frozen=True)
+class AddedPasses(Pass):
+    """Runs the passes that the option `tir.add_lower_pass` gives for one phase."""
+
+    name = "tir.AddedPasses"
+    phase: int = 0
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        for entry in ctx.option("tir.add_lower_pass") or ():
+            if int(entry[0]) == self.phase:
+                mod = as_pass(entry[1])(mod)
+        return mod
+
+
+def as_pass(given: Any) -> Pass:
+    """A pass, or a function (func, mod, ctx) -> func as one."""
+    if isinstance(given, Pass):
+        return given
+    if isinstance(given, type) and issubclass(given, Pass):
+        return given()
+    if callable(given):
+        return prim_func_pass(given, opt_level=0)
+    what = "tir.add_lower_pass takes pairs (phase, pass)"
+    hint = "decorate the function with tir.transform.prim_func_pass"
+    raise TypeError(explain(what, got=type(given).__name__, instead=hint))
+
+
+def lower_to_loops() -> Sequential:
+    """Blocks, buffers, vectors and unrolled loops written out; signatures stay as they are."""
+    return Sequential(
+        [
+            AddedPasses(0),
+            LowerInitBlock(),
+            PlanAndUpdateBufferAllocationLocation(),
+            ConvertBlocksToOpaque(),
+            LowerMatchBuffer(),
+            CompactBufferAllocation(),
+            LowerOpaqueBlock(),
+            FlattenBuffer(),
+            Simplify(),
+            AddedPasses(1),
+            LoopPartition(),
+            VectorizeLoop(),
+            UnrollLoop(),
+            AddedPasses(2),
+            RemoveNoOp(),
+            LowerIntrin(),
+            AddedPasses(3),
+        ],
+        name="tir.lower_to_loops",
+    )
+
+
+def finalize() -> Sequential:
+    """Kernels that take pointers and sizes, and the entries that check arguments."""
+    return Sequential([], name="tir.finalize")
+
+
+def default_tir_pipeline() -> Sequential:
+    """All of the lowering: `lower_to_loops`, then `finalize`."""
+    return Sequential([lower_to_loops(), finalize()], name="tir.default_tir_pipeline")
+
+
+__all__ = ["default_tir_pipeline", "finalize", "lower_to_loops"]

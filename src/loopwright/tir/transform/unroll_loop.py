@@ -1,0 +1,132 @@
+"""`UnrollLoop`: unrolled loops of constant extent are written out.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32")):
+        for i in range(4):
+            for j in T.unroll(2):
+                A[i * 2 + j] = T.float32(0)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32")):
+        for i in range(4):
+            A[i * 2] = T.float32(0)
+            A[i * 2 + 1] = T.float32(0)
+
+Serial loops are unrolled too where the option `tir.UnrollLoop` ({"auto_max_step": ...}) or a
+pragma `auto_unroll_max_step` allows as many statements. With `explicit_unroll` False, unrolled
+loops become serial and the rest is left to the code generator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...base.config import declare_pass_option
+from ...ir.prim_expr import Add, IntImm
+from ...ir.prim_op import const, fold_binary
+from ..function import PrimFunc
+from ..stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, seq
+from ._base import PrimFuncPass, StmtRewriter, Substitute
+
+declare_pass_option(
+    "tir.UnrollLoop",
+    dict,
+    None,
+    "auto_max_step, auto_max_depth, auto_max_extent (numbers), explicit_unroll (bool).",
+)
+_DEFAULTS = {
+    "auto_max_step": 0,
+    "auto_max_depth": 8,
+    "auto_max_extent": 0,
+    "explicit_unroll": True,
+}
+
+
+class _Unroll(StmtRewriter):
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.max_step = int(options["auto_max_step"])
+        self.max_depth = int(options["auto_max_depth"])
+        self.max_extent = int(options["auto_max_extent"])
+        self.explicit = bool(options["explicit_unroll"])
+        self.steps = 0  # statements seen since the count was last reset
+        self.depth = 0  # of loops that were unrolled, innermost first
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+        self.steps += 1
+        return node
+
+    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+        self.steps += 1
+        return node
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key == "pragma_auto_unroll_max_step":
+            outer, self.max_step = self.max_step, int(node.value)
+            body = self.visit(node.body)
+            self.max_step = outer
+            return body
+        if node.attr_key == "pragma_unroll_explicit":
+            outer_explicit, self.explicit = self.explicit, bool(int(node.value))
+            body = self.visit(node.body)
+            self.explicit = outer_explicit
+            return body
+        return node.replace(body=self.visit(node.body))
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        depth, made = 0, []
+        for item in node.seq:
+            self.depth = 0
+            made.append(self.visit(item))
+            depth = max(depth, self.depth)
+        self.depth = depth
+        if all(a is b for a, b in zip(made, node.seq, strict=True)):
+            return node
+        return seq(*made)
+
+    def visit_For(self, node: For) -> Stmt:
+        before, self.steps, self.depth = self.steps, 0, 0
+        body = self.visit(node.body)
+        extent = node.extent.value if isinstance(node.extent, IntImm) else None
+        wanted = node.kind == ForKind.UNROLLED and self.explicit
+        if extent is not None and node.kind == ForKind.SERIAL and extent > 0:
+            small = self.steps * extent <= self.max_step or extent <= self.max_extent
+            wanted = small and self.depth < self.max_depth
+        if extent is None or not wanted:
+            self.steps += before
+            kind = ForKind.SERIAL if node.kind == ForKind.UNROLLED else node.kind
+            return node.replace(body=body, kind=kind)
+        self.steps = before + self.steps * extent
+        self.depth += 1
+        return _written_out(node, body, extent)
+
+
+def _written_out(node: For, body: Stmt, extent: int) -> Stmt:
+    made = []
+    for i in range(extent):
+        offset = const(i, node.loop_var.dtype)
+        value = fold_binary(Add, node.min, offset)
+        value = Add(node.min, offset) if value is None else value
+        made.append(Substitute({node.loop_var: value}).visit(body))
+    return seq(*made) if made else Evaluate(0)
+
+
+@dataclass(frozen=True)
+class UnrollLoop(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.UnrollLoop"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        options = {**_DEFAULTS, **(ctx.option("tir.UnrollLoop") or {})}
+        return func.replace(body=_Unroll(options).visit(func.body))
+
+
+__all__ = ["UnrollLoop"]
