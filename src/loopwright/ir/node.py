@@ -30,14 +30,18 @@ _MISSING: Any = object()
 
 
 class Field:
-    """One field of a node class: its name, its role and its default."""
+    """One field of a node class: its name, its role and its default.
 
-    __slots__ = ("default", "default_factory", "name", "role")
+    plain: by its annotation, the field holds no node, so visitors pass it by.
+    """
+
+    __slots__ = ("default", "default_factory", "name", "plain", "role")
 
     def __init__(
         self, role: str, default: Any = _MISSING, default_factory: Callable[[], Any] | None = None
     ) -> None:
         self.name = ""
+        self.plain = False
         self.role = role
         self.default = default
         self.default_factory = default_factory
@@ -66,6 +70,7 @@ def ignore(default: Any = _MISSING, *, default_factory: Callable[[], Any] | None
 
 
 NODE_TYPES: dict[str, type[Node]] = {}
+_PLAIN = frozenset(("int", "str", "float", "bool", "DataType"))
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field, define, ignore))
@@ -84,6 +89,7 @@ class NodeMeta(type):
             value = namespace.pop(fname, _MISSING)
             entry = value if isinstance(value, Field) else Field(USE, value)
             entry.name = fname
+            entry.plain = annotation in _PLAIN
             own.append(entry)
         inherited: list[Field] = []
         for base in bases:
@@ -150,6 +156,9 @@ def _make_setter(
     return setter
 
 
+_new = object.__new__
+
+
 class Node(metaclass=NodeMeta):
     """Base of everything in the IR."""
 
@@ -171,7 +180,7 @@ class Node(metaclass=NodeMeta):
     @classmethod
     def _make(cls, *fields: Any, span: Span | None = None) -> Any:
         """Build from field values in order, without the constructor's conversions."""
-        node = cls.__new__(cls)
+        node = _new(cls)
         node._set(*fields, span=span)
         return node
 

@@ -28,11 +28,21 @@ def get_op(name: str) -> Op:
     return Op.get(name)
 
 
+# Literals that programs are full of; nodes are immutable, so one object each will do.
+_SMALL = {
+    (value, dtype): IntImm(dtype, value) for dtype in (INT32, INT64) for value in range(-1, 129)
+}
+
+
 def const(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
     """A literal of `dtype` (by default bool, int32 or float32 after the Python kind).
 
     A vector dtype gives a broadcast. Raises ValueError when the value does not fit.
     """
+    if type(value) is int and span is None:
+        small = _SMALL.get((value, dtype or "int32"))
+        if small is not None:
+            return small
     if isinstance(value, PrimExpr):
         return value if dtype is None else cast(dtype, value)
     if isinstance(value, np.generic):
@@ -102,6 +112,10 @@ def _is_literal(value: Any) -> bool:
 
 def convert_pair(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     """Both as expressions; a Python literal takes the other's type."""
+    if type(b) is int and isinstance(a, PrimExpr):
+        small = _SMALL.get((b, a.dtype))
+        if small is not None and type(a) is not pe.IterVar:
+            return a, small
     if _is_literal(a) and isinstance(b, PrimExpr):
         b = convert(b)
         return _literal_like(a, b), b

@@ -136,7 +136,8 @@ class _Comparer:
             if other not in rest:
                 other = next(iter(rest))
                 self.compare(key, other, f"{path}.key", defining)
-            self.compare(value, rest.pop(other), f"{path}[{key}]", defining)
+            name = getattr(key, "name", key)
+            self.compare(value, rest.pop(other), f"{path}[{name}]", defining)
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
