@@ -1,0 +1,118 @@
+"""Runs any PrimFunc on numpy arrays, at any stage of lowering, without a compiler.
+
+`run(func, args, mod)` works in place on the arrays. A function is translated once to Python
+source (`compile_func(func).source` shows it). Its meaning of numbers:
+
+* integers wrap around in two's complement; int32 and int64 arithmetic on loop variables and
+  shapes alone is taken not to overflow;
+* floats are computed in double precision and rounded when stored or cast; below 32 bits after
+  each operation. Vectors are computed in their own type;
+* min and max of floats: NaN wins, as in compiled code; float to integer truncates, what does not
+  fit becomes the least value (as x86 does);
+* `Select` and `if_then_else` evaluate only the chosen side; every kind of loop runs serially;
+* fresh memory holds NaN (integers: the least value), so a read before a write shows.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import explain
+from ...ir.expr import GlobalVar
+from ...runtime.packed_func import get_global_func
+from ..function import PrimFunc
+from . import meaning
+from .stmt import translate
+
+__all__ = ["Compiled", "compile_func", "run"]
+
+
+class _Return(Exception):
+    """Carries the value of T.ret."""
+
+
+class Compiled:
+    """A translated PrimFunc; `source` is the Python text."""
+
+    __slots__ = ("_run", "func", "source")
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.func = func
+        self.source, names = translate(func)
+        scope = {**names, "_Return": _Return}
+        exec(compile(self.source, "<interpreted PrimFunc>", "exec"), scope)
+        self._run: Callable[..., Any] = scope["run"]
+
+    def __call__(self, *args: Any, mod: Any = None) -> Any:
+        """Run on `args`, in the order of the parameters."""
+        if len(args) != len(self.func.params):
+            what = f"the function takes {len(self.func.params)} arguments"
+            names = ", ".join(p.name for p in self.func.params)
+            raise ValueError(explain(what, got=len(args), instead=f"pass {names}"))
+        later: list[tuple[np.ndarray, np.ndarray]] = []
+        result = None
+        with np.errstate(all="ignore"):
+            try:
+                self._run(args, later, _Caller(mod))
+            except _Return as done:
+                result = done.args[0]
+        for original, copy in later:
+            original[...] = copy.reshape(original.shape)
+        return result
+
+
+class _Caller:
+    """Calls a function by name: of the module, else of the runtime's table."""
+
+    __slots__ = ("mod",)
+
+    def __init__(self, mod: Any) -> None:
+        self.mod = mod
+
+    def __call__(self, name: str, *args: Any) -> Any:
+        func = self.find(name)
+        if isinstance(func, PrimFunc):
+            return compile_func(func)(*args, mod=self.mod)
+        if func is not None:
+            return func(*args)
+        external = get_global_func(name, allow_missing=True)
+        return meaning.no_meaning(name) if external is None else external(*args)
+
+    def find(self, name: str) -> Any:
+        if self.mod is None:
+            return None
+        functions = self.mod.functions if hasattr(self.mod, "functions") else self.mod
+        for key, func in functions.items():
+            if (key.name_hint if isinstance(key, GlobalVar) else key) == name:
+                return func
+        return None
+
+
+_CACHE: OrderedDict[int, Compiled] = OrderedDict()
+_CACHE_SIZE = 256
+
+
+def compile_func(func: PrimFunc) -> Compiled:
+    """The translated function; kept for the next call with the same object."""
+    found = _CACHE.get(id(func))
+    if found is not None and found.func is func:
+        _CACHE.move_to_end(id(func))
+        return found
+    made = _CACHE[id(func)] = Compiled(func)
+    if len(_CACHE) > _CACHE_SIZE:
+        _CACHE.popitem(last=False)
+    return made
+
+
+def run(func: PrimFunc, args: Sequence[Any], mod: Any = None) -> Any:
+    """Run `func` on numpy arrays (or tensors) and scalars, in place; gives what T.ret gives.
+
+    `mod` (an IRModule, or a dict of functions) is where calls of other functions are looked up.
+    Raises ValueError for arguments of another shape or dtype than declared, IndexError for an
+    access outside a buffer, AssertionError for a failed T.Assert.
+    """
+    return compile_func(func)(*args, mod=mod)

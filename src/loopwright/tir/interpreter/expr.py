@@ -1,0 +1,800 @@
+"""Translation of expressions to Python source.
+
+A scalar is a Python bool, int or float; a vector is a numpy array. Signed 32 and 64 bit index
+arithmetic is taken not to overflow, as everywhere in the house; integers that come from data wrap
+around to their type before anything but +, -, * looks at them. Floats are computed in double
+precision and rounded where they are stored or cast (types below 32 bits: after each operation).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ...arith import Analyzer
+from ...base.errors import LoopwrightError, explain
+from ...ir import prim_expr as pe
+from ...ir.dtype import DataType, numpy_dtype
+from ...ir.expr import GlobalVar
+from ...ir.op import Op
+from ...ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, Var
+from ...ir.structural import structural_equal
+from ..buffer import Buffer
+from ..expr import BufferLoad
+from . import meaning
+
+NEVER = 1 << 30  # the depth of what must not be computed earlier than where it stands
+
+_INFIX = {
+    pe.Add: "+",
+    pe.Sub: "-",
+    pe.Mul: "*",
+    pe.FloorDiv: "//",
+    pe.FloorMod: "%",
+    pe.EQ: "==",
+    pe.NE: "!=",
+    pe.LT: "<",
+    pe.LE: "<=",
+    pe.GT: ">",
+    pe.GE: ">=",
+}
+_BITWISE = {"tir.bitwise_and": "&", "tir.bitwise_or": "|", "tir.bitwise_xor": "^"}
+_THROUGH = {
+    "tir.likely",
+    "tir.assume",
+    "tir.ignore_loop_partition",
+    "tir.tvm_thread_invariant",
+}
+_NOTHING = {
+    "tir.tvm_storage_sync",
+    "tir.prefetch",
+    "tir.start_profile_intrinsic",
+    "tir.end_profile_intrinsic",
+    "tir.type_annotation",
+}
+
+
+class ViewInfo:
+    """How a buffer lies in memory, where that is not what the buffer says itself: strides and
+    offset as source text with the depth at which they are known."""
+
+    __slots__ = ("offset", "strides")
+
+    def __init__(self, strides: list[tuple[str, int]], offset: tuple[str, int] | None) -> None:
+        self.strides = strides
+        self.offset = offset
+
+
+class ExprTranslator:
+    """Makes source text of expressions; `names` collects what the text refers to."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {}
+        self.count = 0
+        self.depth = 0
+        self.hoists: list[tuple[list[Any], str, dict[str, str]]] = []
+        self.vars: dict[Var, tuple[str, int]] = {}
+        self.ranges: dict[Var, tuple[PrimExpr, PrimExpr]] = {}
+        self.pointers: dict[Var, tuple[str, list[Any], str]] = {}
+        self.views: dict[Buffer, ViewInfo] = {}
+        self.opened: dict[tuple[Buffer, str], str] = {}
+        self.analyzer = Analyzer()
+        self.mask: str | None = None
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def fresh(self, stem: str) -> str:
+        """A new Python name."""
+        self.count += 1
+        return f"{re.sub(r'[^A-Za-z0-9_]', '_', stem) or 'x'}_{self.count}"
+
+    def use(self, stem: str, value: Any) -> str:
+        """A name for a Python object."""
+        for name, known in self.names.items():
+            if known is value:
+                return name
+        name = f"_{stem}"
+        if name in self.names:
+            name = self.fresh(name)
+        self.names[name] = value
+        return name
+
+    def helper(self, fn: Callable[..., Any]) -> str:
+        """A name for a function of `meaning`."""
+        return self.use(fn.__name__, fn)
+
+    def hoisted(self, text: str, depth: int) -> str:
+        """A name for `text`, computed outside the loops it does not depend on."""
+        if text.isalnum() or text.isidentifier():
+            return text
+        lines, indent, known = self.hoists[depth]
+        name = known.get(text)
+        if name is None:
+            name = known[text] = self.fresh("h")
+            lines.append(f"{indent}{name} = {text}")
+        return name
+
+    def depth_of(self, expr: PrimExpr) -> int:
+        """The number of loops around the place where `expr` can be computed first."""
+        if isinstance(expr, Var):
+            found = self.vars.get(expr)
+            return NEVER if found is None else found[1]
+        if isinstance(expr, (IntImm, FloatImm)):
+            return 0
+        if isinstance(expr, (pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod)):
+            return self.depth_of(expr.a) if isinstance(expr.b, IntImm) else NEVER
+        if isinstance(expr, pe.BinaryOpExpr):
+            return max(self.depth_of(expr.a), self.depth_of(expr.b))
+        if isinstance(expr, pe.Cast) and expr.dtype.is_int:
+            return self.depth_of(expr.value)
+        return NEVER
+
+    # -- scalars -------------------------------------------------------------------------------
+
+    def scalar(self, expr: PrimExpr) -> str:
+        """Text of the value of a scalar expression."""
+        text, loose = self.raw(expr)
+        return self.wrap(text, expr.dtype) if loose else text
+
+    def wrap(self, text: str, dtype: DataType) -> str:
+        mask, half = (1 << dtype.bits) - 1, 1 << (dtype.bits - 1)
+        if dtype.is_bool:
+            return f"bool({text})"
+        if dtype.is_int:
+            return f"(({text} + {half} & {mask}) - {half})"
+        return f"({text} & {mask})"
+
+    def raw(self, expr: PrimExpr) -> tuple[str, bool]:
+        """(text, whether an integer may be outside its type's range)"""
+        rule = _RULES.get(type(expr))
+        if rule is None:
+            what = "the interpreter cannot evaluate this"
+            raise LoopwrightError(explain(what, got=type(expr).__name__, span=expr.span))
+        return rule(self, expr)
+
+    def var(self, node: Var) -> tuple[str, bool]:
+        found = self.vars.get(node)
+        if found is not None:
+            return found[0], False
+        pointer = self.pointers.get(node)
+        if pointer is not None:
+            return pointer[0], False
+        what = f"variable {node.name} is used before it is defined"
+        raise ValueError(explain(what, got=str(node.dtype), span=node.span))
+
+    def int_imm(self, node: IntImm) -> tuple[str, bool]:
+        if node.dtype.is_bool:
+            return ("True" if node.value else "False"), False
+        return (str(node.value) if node.value >= 0 else f"({node.value})"), False
+
+    def float_imm(self, node: FloatImm) -> tuple[str, bool]:
+        value = self.rounded_literal(node)
+        if math.isfinite(value):
+            return (repr(value) if math.copysign(1.0, value) > 0 else f"({value!r})"), False
+        if math.isnan(value):
+            return self.use("nan", math.nan), False
+        return self.use("inf", math.inf) if value > 0 else f"(-{self.use('inf', math.inf)})", False
+
+    def rounded_literal(self, node: FloatImm) -> float:
+        if node.dtype.bits == 64:
+            return node.value
+        if node.dtype.base == "float32":
+            return meaning.round32(node.value)
+        return meaning.rounder(node.dtype)(node.value)
+
+    def string_imm(self, node: pe.StringImm) -> tuple[str, bool]:
+        return repr(str(node.value)), False
+
+    def low_precision(self, text: str, dtype: DataType) -> str:
+        if dtype.is_float and dtype.bits < 32:
+            return f"{self.round_fn(dtype)}({text})"
+        return text
+
+    def round_fn(self, dtype: DataType) -> str:
+        key = f"_round_{dtype.base}"
+        if key not in self.names:
+            self.names[key] = meaning.rounder(dtype)
+        return key
+
+    def arithmetic(self, node: pe.BinaryOpExpr) -> tuple[str, bool]:
+        kind = node.dtype
+        a, loose_a = self.raw(node.a)
+        b, loose_b = self.raw(node.b)
+        text = f"({a} {_INFIX[type(node)]} {b})"
+        if kind.is_float:
+            return self.low_precision(text, kind), False
+        if kind.is_int and kind.bits >= 32:
+            return text, loose_a or loose_b or not self.is_index(node)
+        return text, True
+
+    def is_index(self, node: PrimExpr) -> bool:
+        """Whether an integer is made of loop variables, shapes and literals only."""
+        return self.depth_of(node) != NEVER
+
+    def floor(self, node: Any) -> tuple[str, bool]:
+        return f"({self.scalar(node.a)} {_INFIX[type(node)]} {self.scalar(node.b)})", False
+
+    def div(self, node: pe.Div) -> tuple[str, bool]:
+        a, b = self.scalar(node.a), self.scalar(node.b)
+        if node.dtype.is_float:
+            if isinstance(node.b, FloatImm) and node.b.value:
+                return self.low_precision(f"({a} / {b})", node.dtype), False
+            t = self.fresh("t")
+            slow = f"{self.helper(meaning.divide)}({a}, {t})"
+            return self.low_precision(f"({a} / {t} if ({t} := {b}) else {slow})", node.dtype), False
+        if node.dtype.is_uint or node.dtype.is_bool:
+            return f"({a} // {b})", False
+        return f"{self.helper(meaning.trunc_div)}({a}, {b})", True
+
+    def mod(self, node: pe.Mod) -> tuple[str, bool]:
+        a, b = self.scalar(node.a), self.scalar(node.b)
+        if node.dtype.is_float:
+            return self.low_precision(self.library("fmod", a, b), node.dtype), False
+        return f"{self.helper(meaning.trunc_mod)}({a}, {b})", False
+
+    def extreme(self, node: Any) -> tuple[str, bool]:
+        """Min and max; of floats, NaN wins."""
+        sign = "<" if isinstance(node, pe.Min) else ">"
+        parts, names = [], []
+        for side in (node.a, node.b):
+            text = self.scalar(side)
+            if text.isidentifier() or text.isdigit():
+                parts.append(text)
+                names.append(text)
+            else:
+                names.append(self.fresh("t"))
+                parts.append(f"({names[-1]} := {text})")
+        test = f"{parts[0]} {sign} {parts[1]}"
+        nan = f" or {names[0]} != {names[0]}" if node.dtype.is_float else ""
+        return f"({names[0]} if {test}{nan} else {names[1]})", False
+
+    def compare(self, node: pe.CmpExpr) -> tuple[str, bool]:
+        return f"({self.scalar(node.a)} {_INFIX[type(node)]} {self.scalar(node.b)})", False
+
+    def both(self, node: Any) -> tuple[str, bool]:
+        word = "and" if isinstance(node, pe.And) else "or"
+        return f"({self.scalar(node.a)} {word} {self.scalar(node.b)})", False
+
+    def negation(self, node: pe.Not) -> tuple[str, bool]:
+        return f"(not {self.scalar(node.a)})", False
+
+    def choice(self, cond: PrimExpr, yes: PrimExpr, no: PrimExpr) -> tuple[str, bool]:
+        t, loose_t = self.raw(yes)
+        f, loose_f = self.raw(no)
+        return f"({t} if {self.scalar(cond)} else {f})", loose_t or loose_f
+
+    def select(self, node: pe.Select) -> tuple[str, bool]:
+        return self.choice(node.condition, node.true_value, node.false_value)
+
+    def let(self, node: pe.Let) -> tuple[str, bool]:
+        name = self.fresh(node.var.name)
+        value = self.value(node.value)
+        self.vars[node.var] = (name, NEVER)
+        body, loose = (
+            self.raw(node.body) if node.dtype.lanes == 1 else (self.value(node.body), False)
+        )
+        return f"(({name} := {value}), {body})[1]", loose
+
+    def cast(self, node: pe.Cast) -> tuple[str, bool]:
+        return self.cast_text(node.value, node.value.dtype, node.dtype)
+
+    def cast_text(self, value: PrimExpr, old: DataType, new: DataType) -> tuple[str, bool]:
+        if new.is_handle or old.is_handle:
+            return self.scalar(value), False
+        if new.is_bool:
+            return f"({self.scalar(value)} != 0)", False
+        if new.is_float:
+            text = self.scalar(value)
+            if old.is_float and old.bits <= new.bits and old.code == new.code:
+                return text, False
+            return self.rounded(text, old, new), False
+        if old.is_float:
+            convert = meaning.float_to_int(new.bits, new.is_int)
+            key = f"_to_{new}"
+            self.names.setdefault(key, convert)
+            return f"{key}({self.scalar(value)})", False
+        text, loose = self.raw(value)
+        if old.is_bool:
+            return f"int({text})", False
+        fits = new.is_int and (new.bits > old.bits or (old.is_int and new.bits == old.bits))
+        fits = fits or (new.is_uint and old.is_uint and new.bits >= old.bits)
+        if fits:  # wrap to the old type first: widening shows the sign
+            return (self.wrap(text, old) if loose else text), False
+        if new.is_int and new.bits >= 32 and not loose and self.is_index(value):
+            return text, False
+        return text, True
+
+    def rounded(self, text: str, old: DataType, new: DataType) -> str:
+        if new.bits == 64:
+            return f"float({text})"
+        if new.base == "float32":
+            small = old.is_integer and old.bits <= 16
+            return f"float({text})" if small else f"{self.helper(meaning.round32)}({text})"
+        return f"{self.round_fn(new)}({text})"
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def view(self, buffer: Buffer, kind: str) -> str:
+        """A name for the memory of a buffer: kind "b" for scalar access, "n" a numpy array."""
+        name = self.opened.get((buffer, kind))
+        if name is not None:
+            return name
+        pointer = self.pointers.get(buffer.data)
+        if pointer is None:
+            what = f"buffer {buffer.name} is used where its memory is not defined"
+            hint = "allocate or declare the buffer around its use"
+            raise ValueError(explain(what, got=buffer.data.name, instead=hint))
+        base, lines, indent = pointer
+        if kind == "n":
+            name = self.fresh(f"n_{buffer.name}")
+            made = f"{self.helper(meaning.view_bytes)}({base}, {str(buffer.dtype.element)!r})"
+        else:
+            array = self.view(buffer, "n")
+            name = self.fresh(buffer.name)
+            made = f"{self.helper(meaning.scalar_view)}({array})"
+        lines.append(f"{indent}{name} = {made}")
+        self.opened[buffer, kind] = name
+        return name
+
+    def layout(self, buffer: Buffer) -> tuple[list[tuple[str, int]], tuple[str, int] | None]:
+        """(strides, offset) of a buffer, each as text and depth."""
+        info = self.views.get(buffer)
+        if info is not None:
+            return info.strides, info.offset
+        offset = None
+        if buffer.elem_offset is not None and int_of(buffer.elem_offset) != 0:
+            offset = (self.scalar(buffer.elem_offset), self.depth_of(buffer.elem_offset))
+        if buffer.strides:
+            return [(self.scalar(s), self.depth_of(s)) for s in buffer.strides], offset
+        strides: list[tuple[str, int]] = []
+        known, text, depth = 1, "", 0
+        for extent in reversed(buffer.shape):
+            strides.append((_product(text, known), depth))
+            if isinstance(extent, IntImm):
+                known *= extent.value
+            else:
+                dim = self.scalar(extent)
+                text = f"{text} * {dim}" if text else dim
+                depth = max(depth, self.depth_of(extent))
+        return strides[::-1], offset
+
+    def inside(self, index: PrimExpr, extent: PrimExpr) -> bool:
+        """Whether an index is known to be within [0, extent)."""
+        if isinstance(index, IntImm) and isinstance(extent, IntImm):
+            return 0 <= index.value < extent.value
+        if isinstance(index, Var) and index in self.ranges:
+            low, size = self.ranges[index]
+            if isinstance(low, IntImm) and low.value >= 0:
+                if isinstance(size, IntImm) and isinstance(extent, IntImm):
+                    return low.value + size.value <= extent.value
+                if low.value == 0 and structural_equal(size, extent):
+                    return True
+        if not self.is_index(index) or not self.is_index(extent):
+            return False
+        prove = self.analyzer.can_prove
+        return bool(prove(index >= 0) and prove(index < extent))
+
+    def flat(self, buffer: Buffer, indices: Any, span: Any, mask: str | None = None) -> str:
+        """Text of the flat element number of an access, with the bounds checks it needs."""
+        strides, offset = self.layout(buffer)
+        parts: list[tuple[int, str]] = [] if offset is None else [(offset[1], offset[0])]
+        for axis, (index, stride) in enumerate(zip(indices, strides, strict=True)):
+            text = self.checked_index(buffer, axis, index, span, mask)
+            if text == "0":
+                continue
+            at = self.depth_of(index) if index.dtype.lanes == 1 else NEVER
+            if text.startswith("(_i"):  # a check stays where the access is
+                at = NEVER
+            if stride[0] != "1":
+                text = f"{text} * {stride[0]}"
+            parts.append((max(at, stride[1]), text))
+        if not parts:
+            return "0"
+        return self.summed(sorted(parts, key=lambda part: part[0]))
+
+    def summed(self, parts: list[tuple[int, str]]) -> str:
+        """The sum of the parts, each computed outside the loops it does not need."""
+        total, at = parts[0][1], parts[0][0]
+        for depth, text in parts[1:]:
+            if depth > at and at < self.depth:
+                total = self.hoisted(total, at)
+            total, at = f"{total} + {text}", depth
+        return self.hoisted(total, at) if at < self.depth else total
+
+    def checked_index(
+        self, buffer: Buffer, axis: int, index: PrimExpr, span: Any, mask: str | None
+    ) -> str:
+        extent = buffer.shape[axis]
+        where = repr("" if span is None else str(span))
+        label = f"{buffer.name!r}, {axis}"
+        if index.dtype.lanes > 1:
+            text, size = self.value(index), self.scalar(extent)
+            if mask is not None:
+                check = self.helper(meaning.checked_masked)
+                return f"{check}({text}, {mask}, {size}, {label}, {where})"
+            return f"{self.helper(meaning.checked)}({text}, {size}, {label}, {where})"
+        text = self.scalar(index)
+        if self.inside(index, extent):
+            return text
+        size = self.scalar(extent)
+        name = self.fresh("_i")
+        bad = f"{self.helper(meaning.out_of_bounds)}({label}, {name}, {size}, {where})"
+        return f"({name} if 0 <= ({name} := {text}) < {size} else {bad})"
+
+    def load(self, node: BufferLoad) -> tuple[str, bool]:
+        buffer = node.buffer
+        if node.dtype.lanes > 1:
+            return self.vector_load(node), False
+        at = self.flat(buffer, node.indices, node.span)
+        name = self.view(buffer, "b")
+        text = f"{name}[{at}]"
+        if self.needs_float(buffer.dtype):
+            text = f"float({text})"
+        return text, False
+
+    def needs_float(self, dtype: DataType) -> bool:
+        return dtype.is_float and dtype.base not in ("float32", "float64")
+
+    # -- vectors -------------------------------------------------------------------------------
+
+    def value(self, expr: PrimExpr) -> str:
+        """Text of a value: scalar or vector."""
+        return self.scalar(expr) if expr.dtype.lanes == 1 else self.vector(expr)
+
+    def kind(self, dtype: DataType) -> str:
+        """A name for a numpy dtype."""
+        key = f"_dtype_{dtype.base}"
+        self.names.setdefault(key, numpy_dtype(dtype.element))
+        return key
+
+    def vector(self, expr: PrimExpr) -> str:
+        """Text of the numpy array of a vector expression."""
+        if isinstance(expr, Var):
+            return self.var(expr)[0]
+        if isinstance(expr, BufferLoad):
+            return self.vector_load(expr)
+        if isinstance(expr, pe.Ramp):
+            made = f"{self.helper(meaning.ramp)}({self.value(expr.base)}, {self.value(expr.stride)}"
+            return f"{made}, {expr.lanes})"
+        if isinstance(expr, pe.Broadcast):
+            kind = self.kind(expr.dtype)
+            value = self.value(expr.value)
+            return f"{self.helper(meaning.broadcast)}({value}, {expr.lanes}, {kind})"
+        if isinstance(expr, pe.Shuffle):
+            return self.shuffle(expr)
+        if isinstance(expr, pe.Cast):
+            return f"{self.value(expr.value)}.astype({self.kind(expr.dtype)})"
+        if isinstance(expr, pe.Not):
+            return f"(~{self.value(expr.a)})"
+        if isinstance(expr, pe.Select):
+            return self.vector_choice(expr.condition, expr.true_value, expr.false_value)
+        if isinstance(expr, pe.Let):
+            return self.let(expr)[0]
+        if isinstance(expr, Call):
+            return self.vector_call(expr)
+        if isinstance(expr, pe.BinaryOpExpr):
+            return self.vector_binary(expr)
+        raise LoopwrightError(explain("no vector meaning", got=type(expr).__name__))
+
+    def vector_binary(self, expr: pe.BinaryOpExpr) -> str:
+        a, b = self.value(expr.a), self.value(expr.b)
+        sign = _INFIX.get(type(expr))
+        if sign is not None:
+            return f"({a} {sign} {b})"
+        if isinstance(expr, (pe.And, pe.Or)):
+            return f"({a} {'&' if isinstance(expr, pe.And) else '|'} {b})"
+        np_name = self.use("np", meaning.np)
+        if isinstance(expr, (pe.Min, pe.Max)):
+            word = "minimum" if isinstance(expr, pe.Min) else "maximum"
+            return f"{np_name}.{word}({a}, {b})"
+        if expr.dtype.is_float:
+            return f"({a} / {b})" if isinstance(expr, pe.Div) else f"{np_name}.fmod({a}, {b})"
+        if isinstance(expr, pe.Div):
+            return f"{self.helper(meaning.vector_trunc_div)}({a}, {b})"
+        return f"{np_name}.fmod({a}, {b})"
+
+    def vector_load(self, node: BufferLoad) -> str:
+        mask = self.mask
+        if node.predicate is not None:
+            own = self.value(node.predicate)
+            mask = own if mask is None else f"({mask} & {own})"
+        if mask is not None and node.indices[-1].dtype.lanes == 1:
+            mask = None
+        at = self.flat(node.buffer, node.indices, node.span, mask)
+        lanes = node.buffer.dtype.lanes
+        if lanes > 1:
+            at = f"{self.helper(meaning.element_lanes)}({at}, {lanes})"
+        return f"{self.view(node.buffer, 'n')}[{at}]"
+
+    def vector_choice(self, cond: PrimExpr, yes: PrimExpr, no: PrimExpr) -> str:
+        if cond.dtype.lanes == 1:
+            return f"({self.value(yes)} if {self.scalar(cond)} else {self.value(no)})"
+        outer, name = self.mask, self.fresh("m")
+        test = self.value(cond)
+        self.mask = name if outer is None else f"({outer} & {name})"
+        left = self.value(yes)
+        self.mask = f"~{name}" if outer is None else f"({outer} & ~{name})"
+        right = self.value(no)
+        self.mask = outer
+        return f"{self.helper(meaning.vector_select)}(({name} := {test}), {left}, {right})"
+
+    def shuffle(self, node: pe.Shuffle) -> str:
+        np_name = self.use("np", meaning.np)
+        parts = ", ".join(self.value(v) for v in node.vectors)
+        picks = ", ".join(self.scalar(i) for i in node.indices)
+        return f"{np_name}.hstack([{parts}])[[{picks}]]"
+
+    def shuffle_scalar(self, node: pe.Shuffle) -> tuple[str, bool]:
+        return f"{self.shuffle(node)}[0].item()", False
+
+    def vector_call(self, node: Call) -> str:
+        name = node.op.name if isinstance(node.op, Op) else ""
+        if name == "tir.if_then_else":
+            return self.vector_choice(*node.args)
+        if name in _THROUGH:
+            return self.value(node.args[0])
+        args = [self.value(a) for a in node.args]
+        np_name = self.use("np", meaning.np)
+        if name in ("tir.vectorlow", "tir.vectorhigh"):
+            half = node.dtype.lanes
+            return f"{args[0]}[{':' if name.endswith('low') else ''}{half}{'' if name.endswith('low') else ':'}]"
+        if name == "tir.vectorcombine":
+            return f"{np_name}.concatenate([{args[0]}, {args[1]}])"
+        if name == "tir.get_active_lane_mask":
+            return f"({np_name}.arange({node.dtype.lanes}) + {args[0]} < {args[1]})"
+        if name == "tir.reinterpret":
+            return self.reinterpret(node, args[0])
+        if name == "tir.fma":
+            return f"({args[0]} * {args[1]} + {args[2]})"
+        if name == "tir.clz":
+            fn = meaning.count_leading_zeros(node.args[0].dtype.bits)
+            return f"{np_name}.array([{self.use('clz', fn)}(int(v)) for v in {args[0]}])"
+        numpy_fn = node.op.get_attr("numpy") if isinstance(node.op, Op) else None
+        if numpy_fn is not None:
+            kind = "" if node.dtype.is_bool else f".astype({self.kind(node.dtype)})"
+            return f"{self.use(name.removeprefix('tir.'), numpy_fn)}({', '.join(args)}){kind}"
+        return self.element_call(node, args)
+
+    def element_call(self, node: Call, args: list[str]) -> str:
+        """A scalar function over the lanes."""
+        found = self.extern_meaning(node)
+        if found is None:
+            return f"{self.helper(meaning.no_meaning)}({self.call_name(node)!r})"
+        np_name = self.use("np", meaning.np)
+        first = 1 if isinstance(node.args[0], pe.StringImm) else 0
+        fn = self.use("fn", np_vectorized(found))
+        return f"{fn}({', '.join(args[first:])}).astype({self.kind(node.dtype)})" if np_name else ""
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def call_name(self, node: Call) -> str:
+        if isinstance(node.op, GlobalVar):
+            return node.op.name_hint
+        name = getattr(node.op, "name", str(node.op))
+        if node.args and isinstance(node.args[0], pe.StringImm):
+            return f"{name}({node.args[0].value})"
+        return name
+
+    def extern_meaning(self, node: Call) -> Callable[..., Any] | None:
+        """The Python function behind a call of a C or LLVM function."""
+        if not (node.args and isinstance(node.args[0], pe.StringImm)):
+            return None
+        return meaning.library_function(str(node.args[0].value))
+
+    def library(self, name: str, *args: str) -> str:
+        return f"{self.use(name, meaning.FLOAT[name])}({', '.join(args)})"
+
+    def reinterpret(self, node: Call, arg: str) -> str:
+        fn = meaning.reinterpret(node.args[0].dtype, node.dtype)
+        return f"{self.use(f'reinterpret_{node.dtype}', fn)}({arg})"
+
+    def call(self, node: Call) -> tuple[str, bool]:
+        if isinstance(node.op, GlobalVar):
+            return self.call_function(node.op.name_hint, node.args), False
+        name = node.op.name  # type: ignore[union-attr]
+        rule = _CALLS.get(name)
+        if rule is not None:
+            return rule(self, node)
+        if name in _THROUGH:
+            return self.raw(node.args[0])
+        if name in _NOTHING:
+            return "None", False
+        if name in _BITWISE:
+            a, b = (self.scalar(x) for x in node.args)
+            return f"({a} {_BITWISE[name]} {b})", False
+        short = name.removeprefix("tir.")
+        if short in meaning.FLOAT:
+            args = [self.scalar(a) for a in node.args]
+            text = self.library(short, *args)
+            return self.low_precision(text, node.dtype), False
+        return f"{self.helper(meaning.no_meaning)}({self.call_name(node)!r})", False
+
+    def call_if(self, node: Call) -> tuple[str, bool]:
+        return self.choice(*node.args)
+
+    def call_shift(self, node: Call) -> tuple[str, bool]:
+        a, b = (self.scalar(x) for x in node.args)
+        left = node.op.name == "tir.shift_left"  # type: ignore[union-attr]
+        return (f"({a} << {b})", True) if left else (f"({a} >> {b})", False)
+
+    def call_not(self, node: Call) -> tuple[str, bool]:
+        text = self.scalar(node.args[0])
+        if node.dtype.is_bool:
+            return f"(not {text})", False
+        return f"(~{text})", node.dtype.is_uint
+
+    def call_popcount(self, node: Call) -> tuple[str, bool]:
+        mask = (1 << node.args[0].dtype.bits) - 1
+        return f"({self.scalar(node.args[0])} & {mask}).bit_count()", False
+
+    def call_clz(self, node: Call) -> tuple[str, bool]:
+        bits = node.args[0].dtype.bits
+        key = f"_clz{bits}"
+        self.names.setdefault(key, meaning.count_leading_zeros(bits))
+        return f"{key}({self.scalar(node.args[0])})", False
+
+    def call_ldexp(self, node: Call) -> tuple[str, bool]:
+        x, e = (self.scalar(a) for a in node.args)
+        return f"{self.helper(meaning.ldexp)}({x}, {e})", False
+
+    def call_nextafter(self, node: Call) -> tuple[str, bool]:
+        key = f"_nextafter_{node.dtype}"
+        self.names.setdefault(key, meaning.nextafter(node.dtype))
+        return f"{key}({self.scalar(node.args[0])}, {self.scalar(node.args[1])})", False
+
+    def call_reinterpret(self, node: Call) -> tuple[str, bool]:
+        return self.reinterpret(node, self.value(node.args[0])), False
+
+    def call_pow(self, node: Call) -> tuple[str, bool]:
+        a, b = (self.scalar(x) for x in node.args)
+        if node.dtype.is_integer:
+            return f"({a} ** {b})", True
+        return self.low_precision(self.library("pow", a, b), node.dtype), False
+
+    def call_abs(self, node: Call) -> tuple[str, bool]:
+        return f"abs({self.scalar(node.args[0])})", False
+
+    def call_q(self, node: Call) -> tuple[str, bool]:
+        fn = getattr(meaning, node.op.name.removeprefix("tir."))  # type: ignore[union-attr]
+        return f"{self.helper(fn)}({', '.join(self.scalar(a) for a in node.args)})", True
+
+    def call_uint(self, node: Call) -> tuple[str, bool]:
+        low, high = (self.scalar(a) for a in node.args)
+        return f"(({high} << 32) | {low})", False
+
+    def call_extern(self, node: Call) -> tuple[str, bool]:
+        found = self.extern_meaning(node)
+        args = ", ".join(self.value(a) for a in node.args[1:])
+        if found is not None:
+            return f"{self.use(str(node.args[0].value), found)}({args})", False
+        return self.packed(node), False
+
+    def call_packed(self, node: Call) -> tuple[str, bool]:
+        return self.packed(node), False
+
+    def packed(self, node: Call) -> str:
+        """A function of the module or of the runtime's table, looked up when it is called."""
+        return f"_call({', '.join(self.value(a) for a in node.args)})"
+
+    def call_function(self, name: str, args: Any) -> str:
+        return f"_call({', '.join([repr(name), *(self.value(a) for a in args)])})"
+
+    def call_address(self, node: Call) -> tuple[str, bool]:
+        (load,) = node.args
+        if not isinstance(load, BufferLoad):
+            return self.value(load), False
+        indices = [i.base if isinstance(i, pe.Ramp) else i for i in load.indices]
+        strides, offset = self.layout(load.buffer)
+        terms = [f"{self.scalar(i)} * {s}" for i, (s, _) in zip(indices, strides, strict=True)]
+        terms += [] if offset is None else [offset[0]]
+        return f"{self.view(load.buffer, 'n')}[{' + '.join(terms) or '0'}:]", False
+
+    def call_access_ptr(self, node: Call) -> tuple[str, bool]:
+        kind, data, offset = node.args[:3]
+        base = self.scalar(data)
+        if isinstance(kind, Call) and not kind.dtype.is_handle:
+            element = str(kind.dtype.element)
+            base = f"{self.helper(meaning.view_bytes)}({base}, {element!r})"
+        return f"{base}[{self.scalar(offset)}:]", False
+
+    def call_byte_offset(self, node: Call) -> tuple[str, bool]:
+        base, offset = (self.scalar(a) for a in node.args)
+        return f"{self.helper(meaning.view_bytes)}({base}, 'uint8')[{offset}:]", False
+
+    def call_tuple(self, node: Call) -> tuple[str, bool]:
+        return f"({''.join(self.value(a) + ', ' for a in node.args)})", False
+
+    def call_array(self, node: Call) -> tuple[str, bool]:
+        data, shape, strides, _, kind, offset = node.args
+        steps = "None" if isinstance(strides, IntImm) else self.value(strides)
+        args = f"{self.value(data)}, {self.value(shape)}, {steps}, {str(kind.dtype)!r}"
+        return f"{self.helper(meaning.tensor_view)}({args}, {self.scalar(offset)})", False
+
+    def call_null(self, node: Call) -> tuple[str, bool]:
+        return f"({self.value(node.args[0])} is None)", False
+
+    def call_undef(self, node: Call) -> tuple[str, bool]:
+        return "0", False
+
+    def call_atomic(self, node: Call) -> tuple[str, bool]:
+        pointer, value = (self.value(a) for a in node.args[:2])
+        return f"{self.helper(meaning.atomic_add)}({pointer}, {value})", False
+
+
+def np_vectorized(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A scalar function applied lane by lane."""
+    made = meaning.np.vectorize(fn, otypes=[meaning.np.float64])
+    return lambda *args: made(*args)
+
+
+def int_of(expr: Any) -> int | None:
+    """The value of a literal."""
+    return expr.value if isinstance(expr, IntImm) else None
+
+
+def _product(text: str, known: int) -> str:
+    if not text:
+        return str(known)
+    return f"({text})" if known == 1 else f"({text} * {known})"
+
+
+_T = ExprTranslator
+_RULES: dict[type, Callable[[ExprTranslator, Any], tuple[str, bool]]] = {
+    Var: _T.var,
+    pe.SizeVar: _T.var,
+    IntImm: _T.int_imm,
+    FloatImm: _T.float_imm,
+    pe.StringImm: _T.string_imm,
+    pe.Add: _T.arithmetic,
+    pe.Sub: _T.arithmetic,
+    pe.Mul: _T.arithmetic,
+    pe.Div: _T.div,
+    pe.Mod: _T.mod,
+    pe.FloorDiv: _T.floor,
+    pe.FloorMod: _T.floor,
+    pe.Min: _T.extreme,
+    pe.Max: _T.extreme,
+    **dict.fromkeys((pe.EQ, pe.NE, pe.LT, pe.LE, pe.GT, pe.GE), _T.compare),
+    pe.And: _T.both,
+    pe.Or: _T.both,
+    pe.Not: _T.negation,
+    pe.Select: _T.select,
+    pe.Cast: _T.cast,
+    pe.Let: _T.let,
+    pe.Shuffle: _T.shuffle_scalar,
+    BufferLoad: _T.load,
+    Call: _T.call,
+}
+_CALLS: dict[str, Callable[[ExprTranslator, Call], tuple[str, bool]]] = {
+    "tir.if_then_else": _T.call_if,
+    "tir.shift_left": _T.call_shift,
+    "tir.shift_right": _T.call_shift,
+    "tir.bitwise_not": _T.call_not,
+    "tir.popcount": _T.call_popcount,
+    "tir.clz": _T.call_clz,
+    "tir.ldexp": _T.call_ldexp,
+    "tir.nextafter": _T.call_nextafter,
+    "tir.reinterpret": _T.call_reinterpret,
+    "tir.pow": _T.call_pow,
+    "tir.fabs": _T.call_abs,
+    "tir.q_multiply_shift": _T.call_q,
+    "tir.q_multiply_shift_per_axis": _T.call_q,
+    "tir.large_uint_imm": _T.call_uint,
+    "tir.call_extern": _T.call_extern,
+    "tir.call_pure_extern": _T.call_extern,
+    "tir.call_llvm_intrin": _T.call_extern,
+    "tir.call_llvm_pure_intrin": _T.call_extern,
+    "tir.call_packed": _T.call_packed,
+    "tir.call_cpacked": _T.call_packed,
+    "tir.address_of": _T.call_address,
+    "tir.tvm_access_ptr": _T.call_access_ptr,
+    "tir.handle_add_byte_offset": _T.call_byte_offset,
+    "tir.tvm_tuple": _T.call_tuple,
+    "tir.tvm_stack_make_shape": _T.call_tuple,
+    "tir.tvm_stack_make_array": _T.call_array,
+    "tir.isnullptr": _T.call_null,
+    "tir.undef": _T.call_undef,
+    "tir.atomic_add": _T.call_atomic,
+}

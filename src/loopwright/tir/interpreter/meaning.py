@@ -1,0 +1,416 @@
+"""What scalar operations mean to the interpreter: helpers that translated functions call.
+
+Scalars are Python bools, ints and floats; none of the helpers raises for a value (log(0) is
+-inf, exp(1000) is inf, 0.0 / 0.0 is NaN).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import LoopwrightError, explain
+from ...ir.dtype import DataType, numpy_dtype
+from ...ir.op import Op
+from ...runtime.tensor import Tensor
+
+_one_float = memoryview(np.zeros(1, "float32"))
+
+
+def round32(x: float) -> float:
+    """x rounded to float32."""
+    _one_float[0] = x
+    return _one_float[0]
+
+
+def rounder(dtype: DataType) -> Callable[[float], float]:
+    """Rounds a float to a type below 32 bits."""
+    kind = numpy_dtype(dtype.element).type
+
+    def round_to(x: float) -> float:
+        return float(kind(x))
+
+    return round_to
+
+
+def divide(a: float, b: float) -> float:
+    """Float division where b may be 0."""
+    if b:
+        return a / b
+    if a != a or a == 0 or b != b:
+        return math.nan
+    return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def trunc_div(a: int, b: int) -> int:
+    """a / b rounded toward zero."""
+    if b == 0:
+        raise ZeroDivisionError("integer division by zero")
+    q = abs(a) // abs(b)
+    return q if (a >= 0) == (b >= 0) else -q
+
+
+def trunc_mod(a: int, b: int) -> int:
+    """The remainder of `trunc_div`."""
+    return a - trunc_div(a, b) * b
+
+
+def _safe(exact: Callable[..., Any], fallback: Callable[..., Any]) -> Callable[..., float]:
+    def apply(*args: float) -> float:
+        try:
+            return exact(*args)
+        except (ValueError, OverflowError, ZeroDivisionError):
+            with np.errstate(all="ignore"):
+                return float(fallback(*map(np.float64, args)))
+
+    return apply
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x >= -700 else 0.0 if x == x else x
+
+
+def _rsqrt(x: float) -> float:
+    if x > 0:
+        return 1 / math.sqrt(x)
+    return math.copysign(math.inf, x) if x == 0 else math.nan
+
+
+def _whole(numpy_fn: Callable[[Any], Any]) -> Callable[[float], float]:
+    return lambda x: float(numpy_fn(x))
+
+
+_NUMPY = {
+    name: Op.get(f"tir.{name}").get_attr("numpy")
+    for name in (
+        *("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "tan", "cos", "sin", "cosh"),
+        *("sinh", "acos", "asin", "acosh", "asinh", "atanh", "sqrt", "pow", "fmod", "ldexp"),
+    )
+}
+FLOAT: dict[str, Callable[..., float]] = {
+    "exp": _safe(math.exp, _NUMPY["exp"]),
+    "exp2": _safe(math.exp2, _NUMPY["exp2"]),
+    "exp10": _safe(lambda x: math.pow(10.0, x), _NUMPY["exp10"]),
+    "erf": math.erf,
+    "tanh": math.tanh,
+    "sigmoid": _sigmoid,
+    "log": _safe(math.log, _NUMPY["log"]),
+    "log2": _safe(math.log2, _NUMPY["log2"]),
+    "log10": _safe(math.log10, _NUMPY["log10"]),
+    "log1p": _safe(math.log1p, _NUMPY["log1p"]),
+    "tan": _safe(math.tan, _NUMPY["tan"]),
+    "cos": _safe(math.cos, _NUMPY["cos"]),
+    "sin": _safe(math.sin, _NUMPY["sin"]),
+    "cosh": _safe(math.cosh, _NUMPY["cosh"]),
+    "sinh": _safe(math.sinh, _NUMPY["sinh"]),
+    "acos": _safe(math.acos, _NUMPY["acos"]),
+    "asin": _safe(math.asin, _NUMPY["asin"]),
+    "acosh": _safe(math.acosh, _NUMPY["acosh"]),
+    "asinh": _safe(math.asinh, _NUMPY["asinh"]),
+    "atan": math.atan,
+    "atanh": _safe(math.atanh, _NUMPY["atanh"]),
+    "sqrt": _safe(math.sqrt, _NUMPY["sqrt"]),
+    "rsqrt": _rsqrt,
+    "floor": _whole(np.floor),
+    "ceil": _whole(np.ceil),
+    "trunc": _whole(np.trunc),
+    "round": _whole(np.rint),
+    "nearbyint": _whole(np.rint),
+    "fabs": abs,
+    "atan2": math.atan2,
+    "hypot": math.hypot,
+    "copysign": math.copysign,
+    "pow": _safe(math.pow, _NUMPY["pow"]),
+    "fmod": _safe(math.fmod, _NUMPY["fmod"]),
+    "fma": lambda a, b, c: a * b + c,
+    "fmin": lambda a, b: b if a != a or b < a else a,
+    "fmax": lambda a, b: b if a != a or b > a else a,
+    "cbrt": math.cbrt,
+    "expm1": _safe(math.expm1, np.expm1),
+    "isnan": math.isnan,
+    "isinf": math.isinf,
+}
+# LLVM's and other libraries' names for the same.
+_ALIASES = {
+    "minnum": "fmin",
+    "maxnum": "fmax",
+    "rint": "nearbyint",
+    "roundeven": "nearbyint",
+    "abs": "fabs",
+    "fmuladd": "fma",
+}
+
+
+def library_function(name: str) -> Callable[..., Any] | None:
+    """The meaning of a C or LLVM function of floats: "expf", "llvm.exp.f32", "powf"."""
+    if name.startswith("llvm."):
+        name = name.split(".")[1]
+    name = _ALIASES.get(name, name)
+    return FLOAT.get(name) or FLOAT.get(name.removesuffix("f"))
+
+
+def ldexp(x: float, e: float) -> float:
+    """x * 2**e."""
+    try:
+        return math.ldexp(x, int(e))
+    except OverflowError:
+        return math.copysign(math.inf, x)
+
+
+def nextafter(dtype: DataType) -> Callable[[float, float], float]:
+    """The next float of the type, towards y."""
+    kind = numpy_dtype(dtype).type
+    return lambda x, y: float(np.nextafter(kind(x), kind(y)))
+
+
+def float_to_int(bits: int, signed: bool) -> Callable[[float], int]:
+    """Truncation toward zero; what does not fit becomes what x86 makes of it (the least int32,
+    or int64 for wide types, cut to the type)."""
+    wide = 64 if bits > 32 or (bits == 32 and not signed) else 32
+    low, high = -(1 << (wide - 1)), (1 << (wide - 1)) - 1
+    wrap = wrapper(bits, signed)
+
+    def convert(x: float) -> int:
+        if not low - 1 < x < high + 1:  # NaN too
+            if not signed and bits == 64 and high < x < 2.0**64:
+                return int(x)
+            return wrap(low)
+        return wrap(int(x))
+
+    return convert
+
+
+def wrapper(bits: int, signed: bool) -> Callable[[int], int]:
+    """Two's complement wrap-around."""
+    mask, half = (1 << bits) - 1, 1 << (bits - 1)
+    if signed:
+        return lambda x: (x + half & mask) - half
+    return lambda x: x & mask
+
+
+def count_leading_zeros(bits: int) -> Callable[[int], int]:
+    """Leading zero bits of an integer of that width."""
+    mask = (1 << bits) - 1
+    return lambda x: bits - (x & mask).bit_length()
+
+
+def q_multiply_shift(x: int, y: int, q: int, s: int) -> int:
+    """x * y as numbers with q fraction bits, times 2**-s, rounded half up."""
+    total = q + s
+    return (x * y + (1 << (total - 1))) >> total if total > 0 else (x * y) << -total
+
+
+def q_multiply_shift_per_axis(
+    x: int, y: int, ls: int, rs: int, q: int, left: bool, right: bool
+) -> int:
+    """As `q_multiply_shift`, with a left shift before or a right shift after."""
+    value = (x << ls if left else x) * y
+    total = q + rs if right else q
+    return (value + (1 << (total - 1))) >> total
+
+
+_STRUCT = {"float32": "f", "float64": "d", "float16": "e"}
+
+
+def reinterpret(old: DataType, new: DataType) -> Callable[[Any], Any]:
+    """The same bits as another type."""
+    source, target = numpy_dtype(old), numpy_dtype(new)
+    fast_in = _STRUCT.get(old.base) or source.char
+    fast_out = _STRUCT.get(new.base) or target.char
+    if source.itemsize != target.itemsize:
+        what = "reinterpret needs types of one size"
+        raise LoopwrightError(explain(what, got=f"{old} and {new}"))
+    if old.lanes > 1 or new.lanes > 1 or "E" in fast_in + fast_out or old.base == "bfloat16":
+        scalar = new.lanes == 1
+        return lambda x: _scalar(np.asarray(x, source).reshape(-1).view(target), scalar)
+    return lambda x: struct.unpack(fast_out, struct.pack(fast_in, x))[0]
+
+
+def _scalar(values: np.ndarray, scalar: bool) -> Any:
+    return values[0].item() if scalar else values
+
+
+def atomic_add(array: np.ndarray, value: Any) -> Any:
+    """Add to the first element; gives the old value."""
+    old = array[0].item()
+    array[0] = old + value
+    return old
+
+
+def out_of_bounds(name: str, axis: int, index: int, extent: int, where: str) -> Any:
+    """Raise IndexError for an index outside its dimension."""
+    place = f" at {where}" if where else ""
+    what = f"buffer {name}: index out of bounds on axis {axis}{place}"
+    raise IndexError(explain(what, got=f"{index}, the axis has {extent} elements"))
+
+
+def checked(indices: np.ndarray, extent: int, name: str, axis: int, where: str) -> np.ndarray:
+    """A vector of indices, all inside the dimension."""
+    if indices.size and not (int(indices.min()) >= 0 and int(indices.max()) < extent):
+        bad = int(indices.min())
+        out_of_bounds(name, axis, bad if bad < 0 else int(indices.max()), extent, where)
+    return indices
+
+
+def checked_masked(
+    indices: np.ndarray, mask: Any, extent: int, name: str, axis: int, where: str
+) -> np.ndarray:
+    """A vector of indices, inside the dimension where the mask holds; 0 elsewhere."""
+    made = np.where(mask, indices, 0)
+    return checked(made, max(extent, 1), name, axis, where)
+
+
+def no_meaning(name: str) -> Any:
+    """Raise for an intrinsic that the interpreter does not know."""
+    what = "the interpreter knows no meaning of this call"
+    hint = "register a function of that name (register_func), or run the compiled function"
+    raise LoopwrightError(explain(what, got=name, instead=hint))
+
+
+def view_bytes(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Flat memory seen as another type."""
+    kind = numpy_dtype(dtype)
+    if array.dtype == kind:
+        return array
+    raw = array.view(np.uint8)
+    return raw[: raw.size // kind.itemsize * kind.itemsize].view(kind)
+
+
+_VIEWED = set("fdbBhHiIlLqQ?")
+
+
+def scalar_view(array: np.ndarray) -> Any:
+    """What scalar loads and stores go through: a memoryview where Python has one (it is fast and
+    rounds to float32 itself), else the array."""
+    return memoryview(array) if array.dtype.char in _VIEWED and array.dtype.isnative else array
+
+
+def allocate(dtype: str, size: int) -> np.ndarray:
+    """Fresh memory. Its content says that nobody wrote it: NaN, or the least integer."""
+    kind = numpy_dtype(dtype)
+    made = np.empty(size, kind)
+    element = DataType(dtype)
+    if element.is_float:
+        made.fill(math.nan)
+    elif element.is_int:
+        made.fill(np.iinfo(kind).min)
+    else:
+        made.fill(0)
+    return made
+
+
+def ramp(base: Any, stride: Any, lanes: int) -> np.ndarray:
+    """base, base + stride, ...; a vector base comes whole each time."""
+    steps = np.arange(lanes, dtype=np.int64) * stride
+    return np.add.outer(steps, base).reshape(-1)
+
+
+def broadcast(value: Any, lanes: int, kind: np.dtype) -> np.ndarray:
+    """`lanes` copies of a scalar or of a vector."""
+    if isinstance(value, np.ndarray):
+        return np.tile(value, lanes)
+    return np.full(lanes, value, kind)
+
+
+def element_lanes(index: Any, lanes: int) -> np.ndarray:
+    """Flat elements of a buffer whose elements are vectors."""
+    return (np.asarray(index)[..., None] * lanes + np.arange(lanes)).reshape(-1)
+
+
+def tensor_view(
+    data: np.ndarray, shape: tuple[int, ...], strides: Any, dtype: str, offset: int
+) -> Tensor:
+    """A runtime tensor over flat memory, for a packed call."""
+    flat = view_bytes(data, dtype)[offset:]
+    if strides:
+        steps = [s * flat.itemsize for s in strides]
+        return Tensor(np.lib.stride_tricks.as_strided(flat, shape, steps))
+    return Tensor(flat[: math.prod(shape)].reshape(shape))
+
+
+def masked_store(array: np.ndarray, index: Any, value: Any, mask: Any) -> None:
+    """Store the lanes where the mask holds."""
+    keep = np.asarray(mask, bool)
+    array[np.asarray(index)[keep]] = value[keep] if isinstance(value, np.ndarray) else value
+
+
+def vector_trunc_div(a: Any, b: Any) -> Any:
+    """Lane by lane `trunc_div`."""
+    kind = np.result_type(a, b)
+    return np.where((a < 0) == (b < 0), abs(a) // abs(b), -(abs(a) // abs(b))).astype(kind)
+
+
+def vector_select(cond: Any, yes: Any, no: Any) -> Any:
+    """Lane by lane choice."""
+    return np.where(cond, yes, no)
+
+
+def strided_view(array: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]] | None:
+    """(flat memory, strides in elements) of an array, without a copy; None where it has none."""
+    size = array.itemsize
+    if any(s % size or s < 0 for s in array.strides):
+        return None
+    steps = tuple(s // size for s in array.strides)
+    span = 1 + sum((n - 1) * s for n, s in zip(array.shape, steps, strict=True))
+    flat = np.lib.stride_tricks.as_strided(array, (span if array.size else 0,), (size,))
+    return flat, steps
+
+
+def as_array(arg: Any, name: str) -> np.ndarray:
+    """The numpy array behind an argument."""
+    if isinstance(arg, np.ndarray):
+        return arg
+    if isinstance(arg, Tensor):
+        return arg.view()
+    if hasattr(arg, "__dlpack__"):
+        return np.from_dlpack(arg)
+    what = f"{name} needs an array"
+    raise ValueError(explain(what, got=type(arg).__name__, instead="pass a numpy array"))
+
+
+def open_pointer(arg: Any, name: str) -> Any:
+    """A data pointer: the flat memory of an array; anything else is passed on."""
+    if isinstance(arg, (np.ndarray, Tensor)):
+        return as_array(arg, name).reshape(-1)
+    return arg
+
+
+def open_array(
+    arg: Any, name: str, rank: int, dtype: str, strided: bool, later: list[Any]
+) -> tuple[np.ndarray, tuple[int, ...], tuple[int, ...]]:
+    """(flat memory, shape, strides in elements) of a buffer argument.
+
+    An array that is not compact is copied, and copied back through `later`, unless the buffer has
+    strides of its own. Raises ValueError for another rank or dtype than declared.
+    """
+    array = as_array(arg, name)
+    element = DataType(dtype)
+    if array.dtype != numpy_dtype(element.element):
+        what = f"buffer {name} is declared {dtype}"
+        raise ValueError(explain(what, got=f"an array of {array.dtype}", instead="convert it"))
+    if element.lanes > 1:
+        rank += 1
+    if array.ndim != rank:
+        what = f"buffer {name} has {rank} dimensions"
+        raise ValueError(explain(what, got=f"an array of shape {array.shape}"))
+    if strided:
+        view = strided_view(array)
+        if view is not None:
+            return view[0], array.shape, view[1]
+    if not array.flags.c_contiguous:
+        copy = np.ascontiguousarray(array)
+        later.append((array, copy))
+        array = copy
+    steps = tuple(s // array.itemsize for s in array.strides)
+    return array.reshape(-1), array.shape, steps
+
+
+def wrong_shape(name: str, axis: int, actual: int, wanted: int, text: str) -> None:
+    """Raise ValueError for a dimension that is not as declared."""
+    what = f"buffer {name}: dimension {axis} is declared {text}"
+    meant = "" if str(wanted) == text else f", which is {wanted} here"
+    raise ValueError(explain(what + meant, got=f"an array with {actual}"))

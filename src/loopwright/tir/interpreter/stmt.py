@@ -1,0 +1,505 @@
+"""Translation of statements: one Python function for a PrimFunc."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...base.errors import LoopwrightError, explain
+from ...ir.functor import post_order_visit
+from ...ir.op import Op
+from ...ir.prim_expr import Call, IntImm, IterVar, PrimExpr, Range, Var
+from ...ir.prim_op import const
+from ..buffer import Buffer
+from ..function import PrimFunc
+from ..stmt import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    BufferRealize,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    MatchBufferRegion,
+    SeqStmt,
+    Stmt,
+    While,
+)
+from . import meaning
+from .expr import NEVER, ExprTranslator, ViewInfo, int_of
+
+_LOOPS_PER_FUNCTION = 15  # CPython allows 20 nested loops in one function
+
+
+class StmtTranslator(ExprTranslator):
+    """Writes the lines of the Python function; nested lists are lines added later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[Any] = []
+        self.indent = " "
+        self.returns = False
+
+    def line(self, text: str) -> None:
+        self.lines.append(self.indent + text)
+
+    def slot(self) -> list[Any]:
+        """A place for lines that are found to be needed later."""
+        made: list[Any] = []
+        self.lines.append(made)
+        return made
+
+    def body(self, stmt: Stmt) -> None:
+        """A nested suite."""
+        outer, before = self.indent, len(self.lines)
+        self.indent += " "
+        self.stmt(stmt)
+        if not any(isinstance(line, str) for line in self.lines[before:]):
+            self.line("pass")
+        self.indent = outer
+
+    def stmt(self, stmt: Stmt) -> None:
+        rule = _RULES.get(type(stmt))
+        if rule is None:
+            what = "the interpreter cannot run this statement"
+            raise LoopwrightError(explain(what, got=type(stmt).__name__, span=stmt.span))
+        rule(self, stmt)
+
+    # -- loops ---------------------------------------------------------------------------------
+
+    def loop(self, header: str, var: str | None, inner: Callable[[], None]) -> None:
+        """A loop with what its body does; the body may hoist lines before the header."""
+        if self.depth and self.depth % _LOOPS_PER_FUNCTION == 0:
+            name = self.fresh("part")
+            self.line(f"def {name}():")
+            outer = self.indent
+            self.indent += " "
+            self.open_loop(header, inner)
+            self.indent = outer
+            self.line(f"{name}()")
+            return
+        self.open_loop(header, inner)
+
+    def open_loop(self, header: str, inner: Callable[[], None]) -> None:
+        self.hoists.append((self.slot(), self.indent, {}))
+        self.line(header)
+        self.depth += 1
+        outer, before = self.indent, len(self.lines)
+        self.indent += " "
+        inner()
+        if not any(isinstance(line, str) for line in self.lines[before:]):
+            self.line("pass")
+        self.indent = outer
+        self.depth -= 1
+        self.hoists.pop()
+
+    def iterate(self, var: Var, low: PrimExpr, size: PrimExpr, body: Stmt) -> None:
+        if int_of(size) == 1:
+            self.define(var, low)
+            self.stmt(body)
+            return
+        name = self.fresh(var.name)
+        if int_of(low) == 0:
+            header = f"for {name} in range({self.scalar(size)}):"
+        else:
+            first = self.scalar(low)
+            header = f"for {name} in range({first}, {first} + {self.scalar(size)}):"
+        self.analyzer.bind(var, Range.from_min_extent(low, size))
+        self.ranges[var] = (low, size)
+
+        def inner() -> None:
+            self.vars[var] = (name, self.depth)
+            self.stmt(body)
+
+        self.loop(header, name, inner)
+
+    def for_loop(self, node: For) -> None:
+        self.iterate(node.loop_var, node.min, node.extent, node.body)
+
+    def while_loop(self, node: While) -> None:
+        # The condition is read anew each time, so nothing in it may be hoisted as text.
+        def inner() -> None:
+            self.line(f"if not {self.scalar(node.condition)}: break")
+            self.stmt(node.body)
+
+        self.loop("while True:", None, inner)
+
+    # -- definitions ---------------------------------------------------------------------------
+
+    def define(self, var: Var, value: PrimExpr) -> None:
+        """`var = value`, without a Python variable where the value is one or a literal."""
+        text = self.value(value)
+        if value.dtype.is_handle:
+            self.define_pointer(var, text)
+            return
+        simple = text.isidentifier() or text.isdigit()
+        if self.is_index(value):
+            self.analyzer.bind(var, value)
+            if isinstance(value, Var) and value in self.ranges:
+                self.ranges[var] = self.ranges[value]
+        if simple:
+            self.vars[var] = (text, self.depth_of(value) if self.is_index(value) else self.depth)
+            return
+        name = self.fresh(var.name)
+        self.line(f"{name} = {text}")
+        self.vars[var] = (name, self.depth)
+
+    def define_pointer(self, var: Var, text: str) -> None:
+        name = self.fresh(f"p_{var.name}")
+        self.line(f"{name} = {text}")
+        self.pointers[var] = (name, self.slot(), self.indent)
+
+    def let(self, node: Any) -> Any:
+        if not isinstance(node, LetStmt):
+            return super().let(node)
+        self.define(node.var, node.value)
+        self.stmt(node.body)
+        return None
+
+    def alloc(self, var: Var, dtype: Any, extents: Any, lanes: int = 1) -> None:
+        sizes = [self.scalar(e) for e in extents] + ([str(lanes)] if lanes > 1 else [])
+        size = " * ".join(sizes) or "1"
+        self.define_pointer(var, f"{self.helper(meaning.allocate)}({str(dtype)!r}, {size})")
+
+    def allocate(self, node: Allocate) -> None:
+        self.alloc(node.buffer_var, node.dtype.element, node.extents, node.dtype.lanes)
+        self.stmt(node.body)
+
+    def allocate_const(self, node: AllocateConst) -> None:
+        data = meaning.np.ascontiguousarray(node.data).reshape(-1)
+        self.names[key := self.fresh("_data")] = data
+        self.define_pointer(node.buffer_var, key)
+        self.stmt(node.body)
+
+    def alloc_buffer(self, buffer: Buffer) -> None:
+        """The memory of a block's buffer."""
+        extents: tuple[PrimExpr, ...] = buffer.shape
+        if buffer.strides:
+            sizes = zip(buffer.shape, buffer.strides, strict=True)
+            span = " + ".join(f"({self.scalar(n)} - 1) * {self.scalar(s)}" for n, s in sizes)
+            text = f"{self.helper(meaning.allocate)}({str(buffer.dtype.element)!r}, 1 + {span})"
+            self.define_pointer(buffer.data, text)
+        else:
+            self.alloc(buffer.data, buffer.dtype.element, extents, buffer.dtype.lanes)
+        if isinstance(buffer.elem_offset, Var) and buffer.elem_offset not in self.vars:
+            self.vars[buffer.elem_offset] = ("0", 0)
+
+    def declare(self, node: DeclBuffer) -> None:
+        if node.buffer.data not in self.pointers:
+            self.alloc_buffer(node.buffer)
+        self.stmt(node.body)
+
+    def realize(self, node: BufferRealize) -> None:
+        """A buffer that exists within bounds: memory of that size, indices counted from there."""
+        buffer = node.buffer
+        self.alloc(buffer.data, buffer.dtype.element, [r.extent for r in node.bounds])
+        strides: list[tuple[str, int]] = []
+        text = "1"
+        for r in reversed(node.bounds):
+            strides.append((text, self.depth))
+            text = f"{text} * ({self.scalar(r.extent)})"
+        strides.reverse()
+        starts = zip(node.bounds, strides, strict=True)
+        offset = " + ".join(f"({self.scalar(r.min)}) * ({s})" for r, (s, _) in starts)
+        self.views[buffer] = ViewInfo(
+            [(f"({s})", d) for s, d in strides], (f"-({offset or '0'})", self.depth)
+        )
+        self.stmt(node.body)
+
+    # -- blocks --------------------------------------------------------------------------------
+
+    def block_realize(self, node: BlockRealize) -> None:
+        block = node.block
+        predicate = int_of(node.predicate)
+        if predicate is None:
+            self.line(f"if {self.scalar(node.predicate)}:")
+            outer, before = self.indent, len(self.lines)
+            self.indent += " "
+            self.block(block, node.iter_values)
+            if not any(isinstance(line, str) for line in self.lines[before:]):
+                self.line("pass")
+            self.indent = outer
+        elif predicate:
+            self.block(block, node.iter_values)
+
+    def block(self, block: Block, values: Any) -> None:
+        for axis, value in zip(block.iter_vars, values, strict=True):
+            self.define(axis.var, value)
+        for buffer in block.alloc_buffers:
+            self.alloc_buffer(buffer)
+        for match in block.match_buffers:
+            self.match(match)
+        if block.init is not None:
+            self.init(block)
+        self.stmt(block.body)
+
+    def init(self, block: Block) -> None:
+        """The init runs where all reduction axes are at their first value."""
+        tests = []
+        for axis in block.iter_vars:
+            if axis.iter_type == IterVar.CommReduce:
+                now, first = self.scalar(axis.var), self.scalar(axis.dom.min)
+                if now != first:
+                    tests.append(f"{now} == {first}")
+        if not tests:
+            self.stmt(block.init)
+            return
+        self.line(f"if {' and '.join(tests)}:")
+        self.body(block.init)
+
+    def match(self, match: MatchBufferRegion) -> None:
+        """The buffer shares the memory of its source; strides and offset are the source's."""
+        buffer, source = match.buffer, match.source
+        strides, offset = self.layout(source.buffer)
+        parts = [] if offset is None else [offset[0]]
+        for r, (stride, _) in zip(source.region, strides, strict=True):
+            start = self.scalar(r.min)
+            if start != "0":
+                parts.append(start if stride == "1" else f"({start}) * {stride}")
+        name = self.fresh("offset")
+        self.line(f"{name} = {' + '.join(parts) or '0'}")
+        own = strides[len(strides) - len(buffer.shape) :]
+        self.views[buffer] = ViewInfo(own, (name, self.depth))
+        self.pointers[buffer.data] = self.pointers[source.buffer.data]
+        self.bind_part(buffer.elem_offset, name)
+        for stride, (text, _) in zip(buffer.strides, own, strict=False):
+            self.bind_part(stride, text)
+        ranges = source.region[len(source.region) - len(buffer.shape) :]
+        for extent, r in zip(buffer.shape, ranges, strict=True):
+            self.bind_part(extent, self.scalar(r.extent))
+
+    def bind_part(self, part: Any, text: str) -> None:
+        if isinstance(part, Var) and part not in self.vars:
+            name = self.fresh(part.name)
+            self.line(f"{name} = {text}")
+            self.vars[part] = (name, self.depth)
+
+    # -- the rest ------------------------------------------------------------------------------
+
+    def sequence(self, node: SeqStmt) -> None:
+        for part in node.seq:
+            self.stmt(part)
+
+    def store(self, node: BufferStore) -> None:
+        buffer = node.buffer
+        lanes = node.indices[-1].dtype.lanes if node.indices else 1
+        if lanes * buffer.dtype.lanes > 1:
+            self.vector_store(node)
+            return
+        value = self.scalar(node.value)
+        at = self.flat(buffer, node.indices, node.span)
+        target = f"{self.view(buffer, 'b')}[{at}]"
+        if node.predicate is not None:
+            target = f"if {self.scalar(node.predicate)}: {target}"
+        self.line(f"{target} = {value}")
+
+    def vector_store(self, node: BufferStore) -> None:
+        buffer = node.buffer
+        mask = None if node.predicate is None else self.value(node.predicate)
+        if mask is not None:
+            name = self.fresh("m")
+            self.line(f"{name} = {mask}")
+            mask = name
+        value = self.value(node.value)
+        inside = mask if node.indices and node.indices[-1].dtype.lanes > 1 else None
+        at = self.flat(buffer, node.indices, node.span, inside)
+        if buffer.dtype.lanes > 1:
+            at = f"{self.helper(meaning.element_lanes)}({at}, {buffer.dtype.lanes})"
+        array = self.view(buffer, "n")
+        if mask is None:
+            self.line(f"{array}[{at}] = {value}")
+        else:
+            self.line(f"{self.helper(meaning.masked_store)}({array}, {at}, {value}, {mask})")
+
+    def if_then_else(self, node: IfThenElse) -> None:
+        self.line(f"if {self.scalar(node.condition)}:")
+        self.body(node.then_case)
+        if node.else_case is not None:
+            self.line("else:")
+            self.body(node.else_case)
+
+    def evaluate(self, node: Evaluate) -> None:
+        value = node.value
+        if isinstance(value, IntImm):
+            return
+        if isinstance(value, Call) and isinstance(value.op, Op):
+            if value.op.name in ("tir.ret", "tir.thread_return"):
+                self.returns = True
+                result = self.value(value.args[0]) if value.args else "None"
+                self.line(f"raise _Return({result})")
+                return
+        self.line(self.value(value))
+
+    def attribute(self, node: AttrStmt) -> None:
+        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+            var = node.node.var
+            if var not in self.vars:
+                low = const(0, var.dtype)
+                self.iterate(var, low, node.value, node.body)
+                return
+        self.stmt(node.body)
+
+    def assertion(self, node: AssertStmt) -> None:
+        message = self.value(node.message)
+        self.line(f"if not {self.scalar(node.condition)}: raise AssertionError({message})")
+        self.stmt(node.body)
+
+    # -- parameters ----------------------------------------------------------------------------
+
+    def function(self, func: PrimFunc) -> None:
+        """The head: parameters bound, shapes solved and checked; then the body."""
+        shapes: list[tuple[Buffer, str]] = []
+        for number, param in enumerate(func.params):
+            buffer = func.buffer_map.get(param)
+            if buffer is not None:
+                shapes.append((buffer, self.array_param(param, buffer, number)))
+            elif param.dtype.is_handle:
+                opened = self.helper(meaning.open_pointer)
+                self.define_pointer(param, f"{opened}(_args[{number}], {param.name!r})")
+            else:
+                name = self.fresh(param.name)
+                convert = "float" if param.dtype.is_float else "int"
+                convert = "bool" if param.dtype.is_bool else convert
+                self.line(f"{name} = {convert}(_args[{number}])")
+                self.vars[param] = (name, 0)
+        self.solve(shapes)
+        self.stmt(func.body)
+
+    def array_param(self, param: Var, buffer: Buffer, number: int) -> str:
+        name = self.fresh(f"p_{buffer.name}")
+        shape, steps = f"{name}_shape", f"{name}_strides"
+        rank, dtype = len(buffer.shape), str(buffer.dtype)
+        args = (
+            f"_args[{number}], {buffer.name!r}, {rank}, {dtype!r}, {bool(buffer.strides)}, _later"
+        )
+        self.line(f"{name}, {shape}, {steps} = {self.helper(meaning.open_array)}({args})")
+        place = (name, self.slot(), self.indent)
+        self.pointers[param] = self.pointers[buffer.data] = place
+        if buffer.strides:
+            made = [(f"{steps}[{n}]", 0) for n in range(rank)]
+            for n, stride in enumerate(buffer.strides):
+                self.bind_part(stride, f"{steps}[{n}]")
+        else:
+            made = []
+        if isinstance(buffer.elem_offset, Var):
+            self.bind_part(buffer.elem_offset, "0")
+        if made or buffer.elem_offset is not None:
+            self.views[buffer] = ViewInfo(made or self.compact(shape, rank), None)
+        return shape
+
+    def compact(self, shape: str, rank: int) -> list[tuple[str, int]]:
+        made = []
+        for n in range(rank):
+            inner = " * ".join(f"{shape}[{k}]" for k in range(n + 1, rank))
+            made.append((f"({inner})" if inner else "1", 0))
+        return made
+
+    def solve(self, shapes: list[tuple[Buffer, str]]) -> None:
+        """Bind the variables of the shapes, then check every dimension."""
+        for buffer, shape in shapes:
+            for n, extent in enumerate(buffer.shape):
+                self.bind_part(extent, f"{shape}[{n}]")
+        for buffer, shape in shapes:
+            for n, extent in enumerate(buffer.shape):
+                self.solve_one(buffer, n, extent, f"{shape}[{n}]")
+        for buffer, shape in shapes:
+            for n, extent in enumerate(buffer.shape):
+                self.check_dimension(buffer, n, extent, f"{shape}[{n}]")
+
+    def check_dimension(self, buffer: Buffer, axis: int, extent: PrimExpr, actual: str) -> None:
+        wanted = self.scalar(extent)
+        text = wanted if isinstance(extent, IntImm) else str(getattr(extent, "name", extent))
+        call = f"{self.helper(meaning.wrong_shape)}({buffer.name!r}, {axis}, {actual}, {wanted}"
+        self.line(f"if {actual} != {wanted}: {call}, {text!r})")
+
+    def solve_one(self, buffer: Buffer, axis: int, extent: PrimExpr, actual: str) -> None:
+        """An extent such as n * 2 + 1 whose n is known from nowhere else."""
+        unknown: dict[Var, None] = {}
+
+        def visit(node: Any) -> None:
+            if isinstance(node, Var) and node not in self.vars:
+                unknown.setdefault(node)
+
+        post_order_visit(extent, visit)
+        if not unknown:
+            return
+        linear = _linear_in(extent, next(iter(unknown))) if len(unknown) == 1 else None
+        if linear is None:
+            what = f"buffer {buffer.name}: the shape does not tell its variables"
+            hint = "give a buffer whose dimension is the variable, or pass it as a parameter"
+            raise ValueError(explain(what, got=str(extent), instead=hint))
+        (var,) = unknown
+        factor, rest = linear
+        name = self.fresh(var.name)
+        self.line(f"{name} = ({actual} - {rest}) // {factor}")
+        self.vars[var] = (name, 0)
+
+
+def _linear_in(expr: PrimExpr, var: Var) -> tuple[int, int] | None:
+    """(a, b) with expr = a * var + b, a not 0; None where it has another form."""
+
+    def walk(e: PrimExpr) -> tuple[int, int] | None:
+        if e is var:
+            return 1, 0
+        if isinstance(e, IntImm):
+            return 0, e.value
+        kind = type(e).__name__
+        if kind not in ("Add", "Sub", "Mul"):
+            return None
+        left, right = walk(e.a), walk(e.b)  # type: ignore[attr-defined]
+        if left is None or right is None:
+            return None
+        (a, b), (c, d) = left, right
+        if kind == "Mul":
+            return (a * d + b * c, b * d) if not a * c else None
+        sign = 1 if kind == "Add" else -1
+        return a + sign * c, b + sign * d
+
+    found = walk(expr)
+    return found if found is not None and found[0] else None
+
+
+_T = StmtTranslator
+_RULES: dict[type, Callable[[StmtTranslator, Any], Any]] = {
+    For: _T.for_loop,
+    While: _T.while_loop,
+    LetStmt: _T.let,
+    Allocate: _T.allocate,
+    AllocateConst: _T.allocate_const,
+    DeclBuffer: _T.declare,
+    BufferRealize: _T.realize,
+    BlockRealize: _T.block_realize,
+    SeqStmt: _T.sequence,
+    BufferStore: _T.store,
+    IfThenElse: _T.if_then_else,
+    Evaluate: _T.evaluate,
+    AttrStmt: _T.attribute,
+    AssertStmt: _T.assertion,
+}
+
+
+def flatten(lines: list[Any], out: list[str]) -> list[str]:
+    """The lines with the later ones in their places."""
+    for item in lines:
+        if isinstance(item, str):
+            out.append(item)
+        else:
+            flatten(item, out)
+    return out
+
+
+def translate(func: PrimFunc) -> tuple[str, dict[str, Any]]:
+    """(source of `def run(_args, _later, _call)`, the names it refers to)"""
+    made = StmtTranslator()
+    made.function(func)
+    lines = flatten(made.lines, ["def run(_args, _later, _call):"])
+    return "\n".join([*lines, " return None"]), made.names
+
+
+__all__ = ["NEVER", "StmtTranslator", "translate"]
