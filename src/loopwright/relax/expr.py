@@ -19,6 +19,7 @@ from ..ir.node import Node, define, field, ignore
 from ..ir.op import Op
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import convert
+from ..ir.serialize import register_codec
 from ..runtime.tensor import Tensor, tensor
 from . import struct_info as _si
 from .struct_info import (
@@ -559,6 +560,7 @@ def get_shape_of(expr: Expr) -> Expr:
 
 
 _si._make_shape = make_shape
+register_codec(Tensor, "tensor", Tensor.numpy, tensor)
 
 # relations.py, which lies above this file, fills this in.
 _erase_to_params: Any = None

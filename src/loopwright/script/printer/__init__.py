@@ -36,8 +36,11 @@ def show(
 
 
 def repr_text(node: Node) -> str:
-    """What `repr(node)` and `print(node)` show."""
-    return Printer(node, PrinterConfig()).run()
+    """What `repr(node)` and `print(node)` show; a node that is ill-formed shows its kind."""
+    try:
+        return Printer(node, PrinterConfig()).run()
+    except Exception as error:  # a repr is asked for in the middle of errors: it must not add one
+        return f"<{type(node).__name__} that cannot be printed: {error}>"
 
 
 set_printer(script, show, repr_text)

@@ -11,25 +11,29 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.dtype import DataType
 from ...ir.expr import Attrs
-from ...ir.node import NODE_TYPES, Node
+from ...ir.node import Node
+from ...ir.serialize import save_json
 from ...runtime.tensor import Tensor
 from .config import PrinterConfig
-from .doc import MARK_BEGIN, MARK_END, Nest, mark_statements, marked, number, quote, render
+from .doc import Nest, mark_statements, marked, number, quote, render
 from .naming import Frame, Names
 from .paths import resolve
 from .uses import Uses
 
 IR, TIR, RELAX = "ir", "tir", "relax"
 
-_EXPR: dict[type, Callable[[Printer, Any], str] | None] = {}
-_STMT: dict[type, Callable[[Printer, Any, list], None] | None] = {}
-_MODES: dict[type, str] = {}
+# Keyed by type; a node key ("tir.IndexMap") stands for a type that need not be loaded yet.
+_EXPR: dict[Any, Callable[[Printer, Any], str] | None] = {}
+_STMT: dict[Any, Callable[[Printer, Any, list], None] | None] = {}
+_MODES: dict[Any, str] = {}
 
 
-def expr_of(*kinds: type) -> Any:
-    """Register how a kind of expression is printed: f(printer, node) -> text."""
+def expr_of(*kinds: type | str) -> Any:
+    """Register how a kind of expression is printed: f(printer, node) -> text.
+
+    A kind is a node class or its key.
+    """
 
     def register(fn: Callable[[Printer, Any], str]) -> Callable[[Printer, Any], str]:
         for kind in kinds:
@@ -55,8 +59,10 @@ def mode_of(kind: type, mode: str) -> None:
     _MODES[kind] = mode
 
 
-def _lookup(table: dict[type, Any], kind: type) -> Any:
-    found = next((table[base] for base in kind.__mro__ if base in table), None)
+def _lookup(table: dict[Any, Any], kind: type) -> Any:
+    found = table.get(getattr(kind, "node_key", ""))
+    if found is None:
+        found = next((table[base] for base in kind.__mro__ if base in table), None)
     table[kind] = found
     return found
 
@@ -280,21 +286,8 @@ _OMITTED = "# Metadata omitted. Use show_meta=True in script() method to show it
 
 def metadata_text(metadata: dict[str, list[Any]]) -> str:
     """The section that `metadata[...]` in a text refers to."""
-    return f'metadata = {PACKAGE}.ir.load_json("""{save(metadata)}""")'
-
-
-def save(metadata: dict[str, list[Any]]) -> str:
-    """What the printer could not print, as JSON."""
-    return metadata_saver(metadata)
-
-
-def _shapes_only(metadata: dict[str, list[Any]]) -> str:
-    import json
-
-    return json.dumps({k: [str(v) for v in values] for k, values in metadata.items()})
-
-
-metadata_saver: Callable[[dict[str, list[Any]]], str] = _shapes_only
+    text = save_json(metadata).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return f'metadata = {PACKAGE}.ir.load_json("""{text}""")'
 
 
 def tuple_text(items: list[str]) -> str:
@@ -313,26 +306,15 @@ def dtype_text(dtype: str) -> str:
     return f'"{dtype}"'
 
 
-def register_by_key(key: str, fn: Callable[[Printer, Any], str]) -> None:
-    """Register an expression's text by node key, for nodes defined in layers above."""
-    kind = NODE_TYPES.get(key)
-    if kind is not None:
-        _EXPR[kind] = fn
-
-
 __all__ = [
     "IR",
-    "MARK_BEGIN",
-    "MARK_END",
     "RELAX",
     "TIR",
-    "DataType",
     "Printer",
     "call_text",
     "dtype_text",
     "expr_of",
     "mode_of",
-    "register_by_key",
     "stmt_of",
     "tuple_text",
 ]

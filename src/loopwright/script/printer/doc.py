@@ -132,7 +132,7 @@ def _flatten(stmts: Iterable, margin: str, step: str, lines: list[str]) -> None:
                 _flatten(stmt.body, margin + step, step, lines)
             else:
                 lines.append(margin + step + "pass")
-        elif stmt is GAP or not stmt:
+        elif stmt is GAP:
             lines.append("")
         else:
             lines.append(margin + stmt)

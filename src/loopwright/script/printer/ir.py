@@ -31,7 +31,6 @@ def _module(p: Printer, mod: IRModule, out: list) -> None:
     with p.frame(mod, IR) as frame:
         p.names.used.add(name)
         p.module, p.module_name = mod, name
-        decorator = p.ir("ir_module")
         stmts = frame.stmts
         if mod.attrs:
             stmts.append(f"{p.ir('module_attrs')}({p.mapping(mod.attrs.values)})")
@@ -44,6 +43,7 @@ def _module(p: Printer, mod: IRModule, out: list) -> None:
             config.binding_names.append(gvar.name_hint)
             p.stmt(func, stmts)
             config.binding_names.pop()
+    decorator = p.ir("ir_module")
     out.extend(p.with_header([Nest([f"@{decorator}", f"class {name}:"], stmts)]))
 
 

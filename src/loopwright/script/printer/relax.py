@@ -28,7 +28,7 @@ _DPS = {
     "relax.call_dps_packed",
 }
 # Bindings of these need no annotation: the call says what comes out.
-_SAYS_OUTPUT = _DPS
+_SAYS_OUTPUT = {"relax.call_tir", "relax.call_dps_packed"}
 
 
 # ---------------------------------------------------------------------- leaves
@@ -208,10 +208,7 @@ def _to_vdevice(p: Printer, node: rx.Call) -> str:
 
 
 def _hint_on_device(p: Printer, node: rx.Call) -> str:
-    values = node.attrs.values
-    if "device_type" not in values:
-        return call_text(p.relax("hint_on_device"), [p.expr(node.args[0])], _keywords(p, node))
-    place = f"{p.relax('device')}({values['device_type']}, {values.get('index', 0)})"
+    place = call_text(p.relax("device"), [], _keywords(p, node))
     return call_text(p.relax("hint_on_device"), [p.expr(node.args[0]), place])
 
 
@@ -261,14 +258,21 @@ def _var_binding(p: Printer, node: rx.VarBinding, out: list) -> None:
     elif p.sugar and _is_void(node.var.struct_info) and _may_drop(p, node):
         out.append(p.expr(value))
     else:
-        text = p.expr(value)
+        text = _assigned(p, value, p.expr(value))
         note = _annotation(p, node.var, value)
         out.append(f"{_define(p, node.var, frame)}{note} = {text}")
 
 
+def _assigned(p: Printer, value: Any, text: str) -> str:
+    """A tuple stands without parentheses on the right of an assignment."""
+    if isinstance(value, rx.Tuple) and len(value.fields) > 1 and p.plain:
+        return text[1:-1]
+    return text
+
+
 def _may_drop(p: Printer, node: rx.VarBinding) -> bool:
     """Whether a void binding is a call to whose result nobody refers."""
-    if not isinstance(node.value, rx.Call):
+    if not isinstance(node.value, (rx.Call, rx.Tuple)):
         return False
     if p.mentioned is None:
         p.mentioned = _mentioned(p.root)
@@ -343,7 +347,9 @@ def _if_text(p: Printer, node: rx.If, out: list, target: str) -> None:
     for head, branch in ((f"if {condition}:", node.true_branch), ("else:", node.false_branch)):
         with p.frame(branch, RELAX) as frame:
             result = _seq_body(p, branch, frame)
-            frame.stmts.append(f"{target} = {result}" if target else str(result))
+            if target:
+                result = f"{target} = {_assigned(p, branch.body, result)}"
+            frame.stmts.append(str(result))
         out.append(Nest([head], frame.stmts))
 
 

@@ -82,12 +82,12 @@ def _tensor(p: Printer, info: TensorStructInfo) -> str:
 
 
 def device_name(p: Printer, device: VDevice) -> str:
-    """`cuda:0:global`: kind, number among the module's devices of that kind, memory scope."""
+    """`cuda:0`: kind, and number among the module's devices of that kind."""
     kind = device.target.kind.name
     infos = p.module.global_infos.get("vdevice", []) if p.module is not None else []
     same_kind = [d for d in infos if d.target is not None and d.target.kind.name == kind]
     index = next((i for i, d in enumerate(same_kind) if d is device or _alike(d, device)), -1)
-    return f"{kind}:{index}:{device.memory_scope}"
+    return f"{kind}:{index}"
 
 
 def _alike(a: VDevice, b: VDevice) -> bool:

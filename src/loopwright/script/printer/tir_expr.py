@@ -9,7 +9,7 @@ from ...ir.expr import GlobalVar
 from ...ir.op import Op
 from ...ir.prim_op import add, fold_binary
 from ...tir.expr import BufferLoad, CommReducer, ProducerLoad, Reduce
-from .core import TIR, Printer, call_text, dtype_text, expr_of, mode_of, register_by_key
+from .core import TIR, Printer, call_text, dtype_text, expr_of, mode_of
 from .doc import ADD, AND, COMPARE, LAMBDA, MULTIPLY, NOT, OR, loose, number, operand, quote
 from .tir_buffer import load_indices
 
@@ -266,6 +266,7 @@ def _reduce(p: Printer, node: Reduce) -> str:
     return call_text(p.tir("reduce"), [p.expr(node.combiner)], keywords)
 
 
+@expr_of("tir.IndexMap")
 def _index_map(p: Printer, node: Any) -> str:
     with p.frame(node) as frame:
         params = [p.define(v, v.name or "v", frame) for v in node.initial_indices]
@@ -274,8 +275,3 @@ def _index_map(p: Printer, node: Any) -> str:
     inverse = getattr(node, "inverse_index_map", None)
     keywords = {"inverse_index_map": p.expr(inverse)} if inverse is not None else None
     return call_text(p.tir("index_map"), [text], keywords)
-
-
-def register_late() -> None:
-    """Texts of nodes that are declared in files of `tir` which need not be loaded."""
-    register_by_key("tir.IndexMap", _index_map)
