@@ -29,6 +29,9 @@ class LetStmt(Stmt):
     value: PrimExpr
     body: Stmt
 
+    def __init__(self, var: Var, value: Any, body: Stmt, span: Any = None) -> None:
+        self._set(var, convert(value), body, span)
+
 
 class AttrStmt(Stmt):
     """A note `attr_key = value` about `node` that holds in `body`."""
@@ -38,6 +41,9 @@ class AttrStmt(Stmt):
     value: PrimExpr
     body: Stmt
 
+    def __init__(self, node: Any, attr_key: str, value: Any, body: Stmt, span: Any = None) -> None:
+        self._set(node, attr_key, convert(value), body, span)
+
 
 class AssertStmt(Stmt):
     """Fails with `message` when `condition` does not hold; `body` runs after."""
@@ -45,6 +51,9 @@ class AssertStmt(Stmt):
     condition: PrimExpr
     message: PrimExpr
     body: Stmt
+
+    def __init__(self, condition: Any, message: Any, body: Stmt, span: Any = None) -> None:
+        self._set(convert(condition), convert(message), body, span)
 
 
 class BufferStore(Stmt):
@@ -134,6 +143,9 @@ class While(Stmt):
     condition: PrimExpr
     body: Stmt
 
+    def __init__(self, condition: Any, body: Stmt, span: Any = None) -> None:
+        self._set(convert(condition), body, span)
+
 
 class Allocate(Stmt):
     """`buffer_var` points to `extents` elements of `dtype` within `body`."""
@@ -145,6 +157,20 @@ class Allocate(Stmt):
     body: Stmt
     annotations: dict[str, Any] = field(default_factory=dict)
 
+    def __init__(
+        self,
+        buffer_var: Var,
+        dtype: Any,
+        extents: Any,
+        condition: Any,
+        body: Stmt,
+        annotations: dict[str, Any] | None = None,
+        span: Any = None,
+    ) -> None:
+        sizes = tuple(convert(e) for e in extents)
+        notes = dict(annotations or {})
+        self._set(buffer_var, DataType(dtype), sizes, convert(condition), body, notes, span)
+
 
 class AllocateConst(Stmt):
     """`buffer_var` points to constant data within `body`."""
@@ -155,6 +181,19 @@ class AllocateConst(Stmt):
     data: Any
     body: Stmt
     annotations: dict[str, Any] = field(default_factory=dict)
+
+    def __init__(
+        self,
+        buffer_var: Var,
+        dtype: Any,
+        extents: Any,
+        data_or_idx: Any,
+        body: Stmt,
+        annotations: dict[str, Any] | None = None,
+        span: Any = None,
+    ) -> None:
+        sizes, notes = tuple(convert(e) for e in extents), dict(annotations or {})
+        self._set(buffer_var, DataType(dtype), sizes, data_or_idx, body, notes, span)
 
 
 class DeclBuffer(Stmt):
@@ -198,6 +237,11 @@ class IfThenElse(Stmt):
     condition: PrimExpr
     then_case: Stmt
     else_case: Stmt | None = field(None)
+
+    def __init__(
+        self, condition: Any, then_case: Stmt, else_case: Stmt | None = None, span: Any = None
+    ) -> None:
+        self._set(convert(condition), then_case, else_case, span)
 
 
 class Evaluate(Stmt):
@@ -294,9 +338,7 @@ class BlockRealize(Stmt):
     block: Block
 
     def __init__(self, iter_values: Any, predicate: Any, block: Block, span: Any = None) -> None:
-        if isinstance(predicate, bool):
-            predicate = const(predicate, "bool")
-        self._set(tuple(convert(v) for v in iter_values), predicate, block, span)
+        self._set(tuple(convert(v) for v in iter_values), convert(predicate), block, span)
 
 
 def _vector_index(begin: Any, lanes: int) -> list[PrimExpr]:

@@ -95,7 +95,7 @@ class ExprTranslator:
         for name, known in self.names.items():
             if known is value:
                 return name
-        name = f"_{stem}"
+        name = "_" + re.sub(r"[^A-Za-z0-9_]", "_", stem)
         if name in self.names:
             name = self.fresh(name)
         self.names[name] = value
