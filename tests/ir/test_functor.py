@@ -113,3 +113,26 @@ def test_orders():
     top = []
     pre_order_visit(loop, lambda n: top.append(n) or not isinstance(n, PrimExpr))
     assert [type(n).__name__ for n in top] == ["Loop", "Var", "IntImm", "Add"]
+
+
+def test_deep_containers_and_shared_literals():
+    x, y = Var("x"), Var("y")
+    tree = Tree([[(x, [x])], 3, None, "x"], {x: {"k": (x,)}})
+    made = rewrite(tree, {Var: lambda v: y if v is x else v})
+    assert made.items[0] == [(y, [y])]
+    assert made.items[1:] == [3, None, "x"]
+    assert list(made.table) == [y]
+    assert made.table[y] == {"k": (y,)}
+
+
+def test_fields_that_hold_no_node_are_passed_by():
+    class Mixed(Node):
+        name: str
+        size: int
+        inner: object
+        maybe: int | None
+
+    assert [f.name for f in Mixed.__fields__ if f.plain] == ["name", "size"]
+    x, y = Var("x"), Var("y")
+    made = rewrite(Mixed("n", 3, x, None), {Var: lambda v: y})
+    assert (made.name, made.size, made.inner, made.maybe) == ("n", 3, y, None)

@@ -12,6 +12,7 @@ from loopwright.ir import (
     VDevice,
     structural_equal,
 )
+from loopwright.ir.analysis import collect_call_map
 from loopwright.ir.module import called_global_vars, on_create
 from loopwright.ir.node import Node
 from loopwright.ir.prim_expr import Call
@@ -150,6 +151,16 @@ def test_rename():
     assert "f" in mod
     with pytest.raises(ValueError, match="two functions would be named 'main'"):
         mod.replace_global_vars({"f": "main"})
+
+
+def test_call_map():
+    mod = IRModule({"main": calls("f"), "f": calls("outside"), "g": Func()})
+    found = collect_call_map(mod)
+    assert {v.name_hint: [c.name_hint for c in called] for v, called in found.items()} == {
+        "f": [],
+        "g": [],
+        "main": ["f"],
+    }
 
 
 def test_global_variables_take_their_functions_struct_info():

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from loopwright.ir import op as ops
-from loopwright.ir.op import Op, register_op, register_op_attr, watch_op_attrs
+from loopwright.ir.op import (
+    Op,
+    register_intrin_lowering,
+    register_op,
+    register_op_attr,
+    watch_op_attrs,
+)
 from loopwright.ir.structural import first_mismatch, structural_hash
 
 
@@ -38,9 +44,9 @@ def test_facts():
         return None
 
     assert op.get_attr("FInfer") is infer
-    op.set_attr("FLegalize", len, level=5)
+    op.set_attr("FLegalize", len, plevel=5)
     assert op.get_attr("FLegalize") is print
-    op.set_attr("FLegalize", len, level=11)
+    op.set_attr("FLegalize", len, plevel=11)
     assert op.get_attr("FLegalize") is len
     op.reset_attr("FLegalize")
     assert op.get_attr("FLegalize", 7) == 7
@@ -54,6 +60,14 @@ def test_registering_a_fact_makes_the_operator():
 
 def test_a_fact_may_be_false_and_is_no_decorator():
     assert register_op_attr("test.op_false", "k", 0) == 0
+
+
+def test_intrinsics_are_lowered_per_target():
+    @register_intrin_lowering("test.op_lowered", "llvm", level=11)
+    def lower(call):
+        return call
+
+    assert Op.get("test.op_lowered").get_attr("llvm.FLowerIntrinsic") is lower
 
 
 def test_watchers():

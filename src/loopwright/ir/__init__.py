@@ -1,5 +1,6 @@
 """Node machinery, dtypes, operators, modules, targets and passes."""
 
+from . import analysis as analysis
 from . import instrument as instrument
 from . import transform as transform
 from .diagnostics import Diagnostic as Diagnostic
@@ -25,6 +26,7 @@ from .module import VDevice as VDevice
 from .node import Node as Node
 from .node import same as same
 from .op import Op as Op
+from .op import register_intrin_lowering as register_intrin_lowering
 from .op import register_op as register_op
 from .op import register_op_attr as register_op_attr
 from .prim_expr import PointerType as PointerType

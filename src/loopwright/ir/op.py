@@ -58,10 +58,10 @@ class Op(BaseExpr):
         """The fact stored under `key`, or `default`."""
         return self._attrs.get(key, default)
 
-    def set_attr(self, key: str, value: Any, level: int = 10) -> None:
-        """Store a fact; one of a higher level than `level` stays."""
-        if level >= self._levels.get(key, level):
-            self._attrs[key], self._levels[key] = value, level
+    def set_attr(self, key: str, value: Any, plevel: int = 10) -> None:
+        """Store a fact; one of a higher level than `plevel` stays."""
+        if plevel >= self._levels.get(key, plevel):
+            self._attrs[key], self._levels[key] = value, plevel
             for watch in _WATCHERS:
                 watch(self)
 
@@ -104,6 +104,15 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
         return fn
 
     return decorate
+
+
+def register_intrin_lowering(
+    op_name: str, target: str, *, f: Callable[[Any], Any] | None = None, level: int = 10
+) -> Any:
+    """How calls of an operator are lowered for targets of kind `target`: `f(call)` gives the
+    expression in its place. Stored as the fact "<target>.FLowerIntrinsic"; without `f`, a
+    decorator."""
+    return register_op_attr(op_name, f"{target}.FLowerIntrinsic", f, level)
 
 
 def watch_op_attrs(fn: Callable[[Op], None]) -> None:
