@@ -1,0 +1,282 @@
+"""BlockedLayout: convolutions and what stands between them work on blocks of channels.
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((1, 4, 6, 6), dtype="float32")) -> R.Tensor((1, 4, 6, 6), dtype="float32"):
+            with R.dataflow():
+                lv: R.Tensor((1, 4, 6, 6), dtype="float32") = R.nn.conv2d(x, metadata["relax.expr.Constant"][0])
+                gv: R.Tensor((1, 4, 6, 6), dtype="float32") = R.nn.relu(lv)
+                R.output(gv)
+            return gv
+
+A convolution reads whole vectors of output channels when its tensors are laid out NCHW16c: the
+vector length of the target stands at the end. The pass converts each convolution with a constant
+weight, lets elementwise operators and pooling work on blocks, and converts back (unpack_channels)
+where another operator needs the plain layout. Channels are filled up with zeros to whole blocks;
+only operators that keep finite numbers finite may see those (`_SAFE`), and weights multiply them
+by zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...ir.dtype import DataType
+from ...ir.expr import Attrs
+from ...ir.module import IRModule
+from ...ir.op import Op
+from ...ir.prim_expr import IntImm
+from ...ir.target import Target
+from ...ir.transform import ModulePass, PassContext
+from .. import op as relax_op
+from ..expr import Binding, Call, Constant, Function, Var, VarBinding
+from ..functor import GraphRewriter
+from ..struct_info import TensorStructInfo
+
+_UNARY = {
+    "relax.nn.relu",
+    "relax.nn.relu6",
+    "relax.nn.silu",
+    "relax.nn.gelu",
+    "relax.nn.gelu_tanh",
+    "relax.nn.hardsigmoid",
+    "relax.nn.hardswish",
+    "relax.nn.leakyrelu",
+    "relax.sigmoid",
+    "relax.tanh",
+    "relax.clip",
+    "relax.abs",
+    "relax.negative",
+}
+_BINARY = {
+    "relax.add",
+    "relax.subtract",
+    "relax.multiply",
+    "relax.maximum",
+    "relax.minimum",
+    "relax.divide",
+}
+_POOL = {"relax.nn.max_pool2d", "relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d"}
+_FEW_CHANNELS = 8  # fewer input channels than this are read from the plain layout
+
+
+@dataclass(frozen=True)
+class BlockedLayout(ModulePass):
+    """See the file's docstring. `block`: channels per block; 0 takes the target's vector length."""
+
+    name = "BlockedLayout"
+    block: int = 0
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Rewrite every function."""
+        block = self.block
+        if not block:
+            target = Target.current(allow_none=True)
+            block = target.vector_bits // 32 if target is not None else 16
+        return _Blocker(mod, block).run() if block > 1 else mod
+
+
+@dataclass
+class _Blocked:
+    """A tensor in blocks: its variable and how many channels are real."""
+
+    var: Any
+    channels: int
+
+
+class _Blocker(GraphRewriter):
+    def __init__(self, mod: IRModule, block: int) -> None:
+        super().__init__(mod)
+        self.size = block
+        self.layout = f"NCHW{block}c"
+        self.blocked: dict[Var, _Blocked] = {}  # by the old variable
+        self.plain: dict[Var, Any] = {}
+        self.packed: dict[Var, _Blocked] = {}
+
+    def function(self, func: Function) -> Function:
+        self.blocked, self.plain, self.packed = {}, {}, {}
+        return super().function(func)
+
+    def binding(self, binding: Binding) -> None:
+        if isinstance(binding, VarBinding) and isinstance(binding.value, Call):
+            call = binding.value
+            rule = _RULES.get(call.op.name) if isinstance(call.op, Op) else None
+            made = rule(self, call) if rule is not None and _is_float_image(call) else None
+            if made is not None:
+                value, channels = made
+                value = value.with_span(call.span)
+                var = self.builder.emit(value, binding.var.name_hint)
+                self.blocked[binding.var] = _Blocked(var, channels)
+                if not _is_local(binding.var):
+                    self.emit(binding, self.unpacked(binding.var))
+                return
+        super().binding(binding)
+
+    def value(self, expr: Any) -> Any:
+        if isinstance(expr, Var) and expr in self.blocked:
+            return self.unpacked(expr)
+        return super().value(expr)
+
+    def unpacked(self, var: Var) -> Any:
+        """The plain tensor of a blocked one, made where it is first asked for."""
+        found = self.plain.get(var)
+        if found is None:
+            blocked = self.blocked[var]
+            call = relax_op.nn.unpack_channels(blocked.var, blocked.channels)
+            found = self.plain[var] = self.builder.emit(call, f"{var.name_hint}_plain")
+        return found
+
+    def in_blocks(self, value: Any) -> _Blocked | None:
+        """A tensor in blocks, packed where it is not yet; None when its channels are unknown."""
+        if isinstance(value, Var) and value in self.blocked:
+            return self.blocked[value]
+        if isinstance(value, Var) and value in self.packed:
+            return self.packed[value]
+        info = value.struct_info
+        channels = _channels(info)
+        if channels is None:
+            return None
+        plain = super().value(value) if isinstance(value, Var) else value
+        hint = value.name_hint if isinstance(value, Var) else "lv"
+        made = relax_op.nn.pack_channels(plain, self.size)
+        result = _Blocked(self.builder.emit(made, f"{hint}_blocked"), channels)
+        if isinstance(value, Var):
+            self.packed[value] = result
+        return result
+
+    # -- rules: (the blocked call, channels) or None ---------------------------------------------
+
+    def conv(self, call: Call) -> tuple[Call, int] | None:
+        attrs, weight = call.attrs, call.args[1]
+        if not isinstance(weight, Constant) or attrs.data_layout != "NCHW":
+            return None
+        if attrs.kernel_layout != "OIHW" or attrs.out_layout != "NCHW":
+            return None
+        data, kernel = call.args[0], weight.data.shape
+        have = _channels(data.struct_info)
+        if have is None or str(weight.data.dtype) != "float32":
+            return None
+        size = self.size
+        depthwise = attrs.groups > 1 and kernel[1] == 1 and kernel[0] == have == attrs.groups
+        if attrs.groups > 1 and not depthwise:
+            return None
+        changed = {"out_layout": self.layout}
+        if not depthwise and have < _FEW_CHANNELS and data not in self.blocked:
+            source, layout = self.value(data), f"OIHW{size}o"
+        else:
+            source = self.in_blocks(data).var  # type: ignore[union-attr]
+            layout = f"OIHW{size}o" if depthwise else f"OIHW{size}i{size}o"
+            changed["data_layout"] = self.layout
+        if depthwise:
+            changed["groups"] = -(-have // size) * size
+        changed["kernel_layout"] = layout
+        packed = relax_op.nn.pack_weight(weight, layout)
+        return Call(call.op, [source, packed], _with(attrs, changed)), kernel[0]
+
+    def transposed(self, call: Call) -> tuple[Call, int] | None:
+        attrs, weight = call.attrs, call.args[1]
+        if not isinstance(weight, Constant) or str(weight.data.dtype) != "float32":
+            return None
+        kernel = weight.data.shape
+        apart = list(attrs.strides) == list(kernel[2:]) and not any(attrs.padding)
+        plain = attrs.data_layout == "NCHW" and attrs.groups == 1 and list(attrs.dilation) == [1, 1]
+        if not (apart and plain and not any(attrs.output_padding)):
+            return None
+        source = self.in_blocks(call.args[0])
+        if source is None:
+            return None
+        layout = f"IOHW{self.size}i{self.size}o"
+        changed = {"data_layout": self.layout, "out_layout": self.layout, "kernel_layout": layout}
+        packed = relax_op.nn.pack_weight(weight, layout)
+        return Call(call.op, [source.var, packed], _with(attrs, changed)), kernel[1]
+
+    def unary(self, call: Call) -> tuple[Call, int] | None:
+        source = self.blocked.get(call.args[0]) if isinstance(call.args[0], Var) else None
+        if source is None:
+            return None
+        return call.replace(args=(source.var, *call.args[1:])), source.channels
+
+    def binary(self, call: Call) -> tuple[Call, int] | None:
+        known = [self.blocked.get(a) if isinstance(a, Var) else None for a in call.args]
+        if known[0] is None and known[1] is None:
+            return None
+        lead = known[0] or known[1]
+        if call.op.name == "relax.divide" and not _nonzero(call.args[1]):
+            return None
+        parts = []
+        for arg, blocked in zip(call.args, known, strict=True):
+            part = blocked.var if blocked is not None else self.operand(arg, lead)
+            if part is None:
+                return None
+            parts.append(part)
+        return call.replace(args=tuple(parts)), lead.channels
+
+    def operand(self, value: Any, lead: _Blocked) -> Any:
+        """The other side of a broadcasting operator, in blocks; None when it cannot be."""
+        info = value.struct_info
+        shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
+        if shape is None:
+            return None
+        if len(shape) == 0:
+            return value
+        if len(shape) != 4:
+            ones = all(isinstance(d, IntImm) and d.value == 1 for d in shape)
+            if isinstance(value, Constant) and ones:
+                return Constant(value.data.numpy().reshape(()))
+            if len(shape) == 3 and isinstance(value, Constant):
+                value = Constant(value.data.numpy()[None])
+            else:
+                return None
+        channels = _channels(value.struct_info)
+        if channels not in (1, lead.channels) or (lead.channels == 1 and channels != 1):
+            return None
+        if isinstance(value, Var) and channels == 1 and lead.channels != 1:
+            return None
+        packed = self.in_blocks(value)
+        return None if packed is None else packed.var
+
+    def pool(self, call: Call) -> tuple[Call, int] | None:
+        source = self.blocked.get(call.args[0]) if isinstance(call.args[0], Var) else None
+        if source is None or call.attrs.layout != "NCHW":
+            return None
+        changed = {"layout": self.layout, "out_layout": self.layout}
+        return Call(call.op, [source.var], _with(call.attrs, changed)), source.channels
+
+
+def _with(attrs: Attrs, changed: dict[str, Any]) -> Attrs:
+    return Attrs(attrs.key, {**attrs.values, **changed})
+
+
+def _is_local(var: Var) -> bool:
+    return type(var).__name__ == "DataflowVar"
+
+
+def _channels(info: Any) -> int | None:
+    """The channels of an NCHW float32 tensor, or None."""
+    shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
+    if shape is None or len(shape) != 4 or info.dtype != DataType("float32"):
+        return None
+    return shape[1].value if isinstance(shape[1], IntImm) else None
+
+
+def _is_float_image(call: Call) -> bool:
+    return any(_channels(a.struct_info) is not None for a in call.args)
+
+
+def _nonzero(value: Any) -> bool:
+    return isinstance(value, Constant) and bool(np.all(value.data.numpy() != 0))
+
+
+_RULES: dict[str, Any] = {
+    "relax.nn.conv2d": _Blocker.conv,
+    "relax.nn.conv2d_transpose": _Blocker.transposed,
+    **dict.fromkeys(_UNARY, _Blocker.unary),
+    **dict.fromkeys(_BINARY, _Blocker.binary),
+    **dict.fromkeys(_POOL, _Blocker.pool),
+}
