@@ -365,6 +365,24 @@ def _numpy_conv(
 
 
 conv1d, conv2d, conv3d = _make(1), _make(2), _make(3)
+conv2d.samples(
+    case(
+        (1, 2, 6, 5, 4),
+        (2, 2, 3, 3, 4, 4),
+        padding=1,
+        data_layout="NCHW4c",
+        kernel_layout="OIHW4i4o",
+    ),
+    case((1, 3, 6, 5), (2, 3, 3, 3, 4), padding=1, kernel_layout="OIHW4o", out_layout="NCHW4c"),
+    case(
+        (1, 2, 6, 5, 4),
+        (2, 1, 3, 3, 4),
+        padding=1,
+        groups=8,
+        data_layout="NCHW4c",
+        kernel_layout="OIHW4o",
+    ),
+)
 
 
 @op("relax.nn.conv2d_transpose")
@@ -382,7 +400,11 @@ def conv2d_transpose(
     out_dtype: DType | None = None,
 ):
     """The gradient of conv2d by its data: out[n, o, y * stride + k - padding] gathers
-    data[n, i, y] * weight[i, o, k]. Layouts NCHW and IOHW."""
+    data[n, i, y] * weight[i, o, k]. Layouts NCHW and IOHW; where the windows do not overlap
+    (stride = kernel, no padding) also NCHW16c with IOHW16i16o."""
+    if data_layout != "NCHW":
+        plan = Layout.parse(data_layout), Layout.parse(kernel_layout)
+        return _transposed_apart(data, weight, plan, void_or(out_dtype, data.dtype))
     dtype = void_or(out_dtype, data.dtype)
     before, _ = expand_padding(padding, 2)
     out_h, out_w = _transposed_extents(
@@ -410,6 +432,37 @@ def conv2d_transpose(
     return te.compute(
         shape, cell, name="conv2d_transpose_nchw", varargs_names=["nn", "ff", "yy", "xx"]
     )
+
+
+def _transposed_apart(data, weight, layouts, dtype):
+    """A transposed convolution in blocks whose windows do not overlap: each output pixel has one
+    input pixel and one kernel tap."""
+    layout, kernel = layouts
+    rows, cols = weight.shape[2], weight.shape[3]
+    zero, block = const(0, "int64"), layout.block("C")
+    rc = te.reduce_axis((zero, data.shape[1]), name="rc")
+    ri = te.reduce_axis((zero, const(block, "int64")), name="ri")
+
+    def cell(n, o, y, x, oi):
+        at = {"N": n, "C": (rc, ri), "H": floordiv(y, rows), "W": floordiv(x, cols)}
+        tap = {"I": (rc, ri), "O": (o, oi), "H": floormod(y, rows), "W": floormod(x, cols)}
+        lhs = cast(dtype, data(*layout.index(at)))
+        return te.sum(multiply(lhs, cast(dtype, weight(*kernel.index(tap)))), axis=[rc, ri])
+
+    shape = _apart_shape(data.shape, weight.shape)
+    names = ["nn", "ff", "yy", "xx", "fi"]
+    name = f"conv2d_transpose_{layout.text}".replace("NCHW", "nchw")
+    return te.compute(shape, cell, name=name, varargs_names=names)
+
+
+def _apart_shape(shape, kernel):
+    return [
+        shape[0],
+        kernel[1],
+        simplify(shape[2] * kernel[2]),
+        simplify(shape[3] * kernel[3]),
+        kernel[5],
+    ]
 
 
 def _source(place, tap, before, stride, dilation, extent):
@@ -442,7 +495,8 @@ def _(**values):
     values["dilation"] = expand_per_axis(_listed(values["dilation"]), 2, "dilation")
     values["out_layout"] = values["out_layout"] or values["data_layout"]
     layouts = (values["data_layout"], values["kernel_layout"], values["out_layout"])
-    if layouts != ("NCHW", "IOHW", "NCHW"):
+    blocked = Layout.parse(layouts[0]).block("C") and layouts[0] == layouts[2]
+    if layouts != ("NCHW", "IOHW", "NCHW") and not blocked:
         what = "relax.nn.conv2d_transpose takes the layouts NCHW and IOHW"
         raise ValueError(explain(what, got=layouts, instead="permute_dims around it"))
     return values
@@ -453,7 +507,9 @@ def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs)
     dtype = out_dtype or data.dtype
     shape, kernel = data.get_shape(), weight.get_shape()
     if shape is None or kernel is None:
-        return TensorStructInfo(dtype=dtype, ndim=4)
+        return TensorStructInfo(dtype=dtype, ndim=data.ndim)
+    if attrs["data_layout"] != "NCHW":
+        return TensorStructInfo(_apart_shape(shape, kernel), dtype)
     if isinstance(shape[1], IntImm) and isinstance(kernel[0], IntImm):
         if shape[1].value != kernel[0].value:
             what = f"the weight takes {kernel[0]} channels"
@@ -471,7 +527,20 @@ def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs)
 
 
 @conv2d_transpose.numpy
-def _(data, weight, strides, padding, output_padding, dilation, groups, out_dtype=None, **_):
+def _(data, weight, strides, padding, output_padding, dilation, groups, out_dtype=None, **layouts):
+    if layouts["data_layout"] != "NCHW":
+        data = to_plain(data, layouts["data_layout"], "NCHW")
+        weight = to_plain(weight, layouts["kernel_layout"], "IOHW")
+        out = _numpy_transposed(
+            data, weight, strides, padding, output_padding, dilation, groups, out_dtype
+        )
+        return from_plain(out, layouts["out_layout"], "NCHW")
+    return _numpy_transposed(
+        data, weight, strides, padding, output_padding, dilation, groups, out_dtype
+    )
+
+
+def _numpy_transposed(data, weight, strides, padding, output_padding, dilation, groups, out_dtype):
     kind = data.dtype if out_dtype is None else numpy_dtype(out_dtype)
     before, after = expand_padding(padding, 2)
     n, _, h, w = data.shape
@@ -497,4 +566,11 @@ conv2d_transpose.samples(
     case((1, 4, 5, 6), (4, 3, 2, 2), strides=[2, 2]),
     case((2, 4, 5, 5), (4, 2, 3, 3), strides=[2, 2], padding=[1, 1], output_padding=[1, 1]),
     case((1, 4, 4, 4), (4, 2, 3, 3), groups=2, padding=[1, 1]),
+    case(
+        (1, 2, 3, 4, 4),
+        (2, 1, 2, 2, 4, 4),
+        strides=[2, 2],
+        data_layout="NCHW4c",
+        kernel_layout="IOHW4i4o",
+    ),
 )

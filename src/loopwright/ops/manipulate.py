@@ -15,7 +15,6 @@ from ..relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from ..tir import IndexMap
 from .core import (
     INJECTIVE,
     Axes,

@@ -1,0 +1,25 @@
+"""Every graph operator, one definition each, a file per family; see `core` for the form.
+
+Importing this package fills the views: `relax.op`, `R`, `topi`, Python's operators.
+"""
+
+from . import binary, conv, create, linear, manipulate, nn, pool, reduce, unary
+from .core import OPERATORS, Case, Operator, case, find_operator, op
+
+__all__ = [
+    "OPERATORS",
+    "Case",
+    "Operator",
+    "binary",
+    "case",
+    "conv",
+    "create",
+    "find_operator",
+    "linear",
+    "manipulate",
+    "nn",
+    "op",
+    "pool",
+    "reduce",
+    "unary",
+]

@@ -1,0 +1,122 @@
+"""Blocked layouts: channels cut in blocks of the vector length, the rest of the last one zero."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import tir
+from ..base.errors import explain
+from ..ir.prim_expr import IntImm
+from ..ir.prim_op import add, ceildiv, const, floordiv, floormod, multiply
+from ..relax.struct_info import TensorStructInfo
+from .conv import Layout, from_plain
+from .core import Tensor, case, op
+from .family import compute, is_one, simplify
+
+
+@op("relax.nn.pack_channels")
+def pack_channels(x: Tensor, block: int):
+    """(n, c, ...) as (n, ceil(c / block), ..., block); channels past the last are 0. An extent
+    of 1 stays 1 outside and is repeated inside, so that it still broadcasts."""
+    channels = x.shape[1]
+    shape = _packed(x.shape, block)
+
+    def cell(*i):
+        if is_one(channels):
+            return x(i[0], const(0, "int64"), *i[2:-1])
+        at = add(multiply(i[1], block), i[-1])
+        value = x(i[0], at, *i[2:-1])
+        if _divides(block, channels):
+            return value
+        return tir.if_then_else(at < channels, value, const(0, x.dtype))
+
+    return compute(shape, cell, "pack_channels", axes="i", tag="injective")
+
+
+def _divides(block, extent):
+    rest = simplify(floormod(extent, block))
+    return isinstance(rest, IntImm) and rest.value == 0
+
+
+def _packed(shape, block):
+    outer = shape[1] if is_one(shape[1]) else simplify(ceildiv(shape[1], block))
+    return [shape[0], outer, *shape[2:], const(block, "int64")]
+
+
+@pack_channels.infer
+def _(x: TensorStructInfo, block):
+    shape = x.get_shape()
+    if shape is None:
+        return TensorStructInfo(dtype=x.dtype, ndim=x.ndim + 1 if x.ndim > 0 else -1)
+    if len(shape) < 2:
+        raise ValueError(explain("needs an axis of channels", got=f"rank {len(shape)}"))
+    return TensorStructInfo(_packed(shape, block), x.dtype)
+
+
+@pack_channels.numpy
+def _(x, block):
+    if x.shape[1] == 1:
+        return np.ascontiguousarray(np.repeat(x[..., None], block, -1))
+    letters = "NC" + "DHWXYZ"[: x.ndim - 2]
+    return from_plain(x, f"{letters}{block}c", letters)
+
+
+pack_channels.samples(
+    case((2, 5, 3, 4), block=4), case(("n", 8, 3), block=8), case((1, 1, 2, 2), block=4)
+)
+
+
+@op("relax.nn.unpack_channels")
+def unpack_channels(x: Tensor, channels: int):
+    """The inverse of pack_channels: (n, blocks, ..., block) as (n, channels, ...)."""
+    block = x.shape[-1]
+    shape = [x.shape[0], const(channels, "int64"), *x.shape[2:-1]]
+
+    def cell(*i):
+        return x(i[0], floordiv(i[1], block), *i[2:], floormod(i[1], block))
+
+    return compute(shape, cell, "unpack_channels", axes="i", tag="injective")
+
+
+@unpack_channels.numpy
+def _(x, channels):
+    order = [0, 1, x.ndim - 1, *range(2, x.ndim - 1)]
+    moved = x.transpose(order)
+    shape = (x.shape[0], x.shape[1] * x.shape[-1], *x.shape[2:-1])
+    return np.ascontiguousarray(moved.reshape(shape)[:, :channels])
+
+
+unpack_channels.samples(case((2, 2, 3, 4, 4), channels=5), case(("n", 1, 3, 8), channels=8))
+
+
+@op("relax.nn.pack_weight")
+def pack_weight(weight: Tensor, layout: str):
+    """A convolution's weight OIHW (or IOHW) in a blocked kernel layout, blocks filled with 0."""
+    plan = Layout.parse(layout)
+    plain = "".join(n for n, b in plan.axes if not b)
+    extents = dict(zip(plain, weight.shape, strict=True))
+
+    def cell(*i):
+        place = {n: v for (n, _), v in zip(plan.axes, i, strict=True)}
+        at, inside = [], []
+        for letter in plain:
+            block = plan.block(letter)
+            if not block:
+                at.append(place[letter])
+                continue
+            at.append(add(multiply(place[letter], block), place[letter.lower()]))
+            inside.append(at[-1] < extents[letter])
+        value = weight(*at)
+        if not inside:
+            return value
+        return tir.if_then_else(tir.all(*inside), value, const(0, weight.dtype))
+
+    return compute(plan.shape(extents), cell, "pack_weight", axes="i", tag="injective")
+
+
+@pack_weight.numpy
+def _(weight, layout):
+    return from_plain(weight, layout, "".join(n for n, b in Layout.parse(layout).axes if not b))
+
+
+pack_weight.samples(case((6, 5, 3, 3), layout="OIHW4i4o"), case((6, 1, 3, 3), layout="OIHW8o"))
