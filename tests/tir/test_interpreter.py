@@ -186,13 +186,13 @@ def test_bits_and_shifts():
     assert got[0] == 1.0
 
 
-def test_every_kind_of_loop_runs():
-    for kind in (0, 1, 2, 3):
-        (out,) = buffers(("out", (6,), I32))
-        func = tir.PrimFunc([out], loop(4, lambda i: tir.BufferStore(out, i, [i]), kind, low=2))
-        result = np.full(6, -1, I32)
-        run(func, [result])
-        np.testing.assert_array_equal(result, [-1, -1, 2, 3, 4, 5])
+@pytest.mark.parametrize("kind", [0, 1, 2, 3])
+def test_every_kind_of_loop_runs(kind):
+    (out,) = buffers(("out", (6,), I32))
+    func = tir.PrimFunc([out], loop(4, lambda i: tir.BufferStore(out, i, [i]), kind, low=2))
+    result = np.full(6, -1, I32)
+    run(func, [result])
+    np.testing.assert_array_equal(result, [-1, -1, 2, 3, 4, 5])
 
 
 def test_many_nested_loops():
