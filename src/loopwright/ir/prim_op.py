@@ -29,7 +29,7 @@ def get_op(name: str) -> Op:
 
 
 # Literals that programs are full of; nodes are immutable, so one object each will do.
-_SMALL = {
+_SMALL: dict[Any, IntImm] = {
     (value, dtype): IntImm(dtype, value) for dtype in (INT32, INT64) for value in range(-1, 129)
 }
 
