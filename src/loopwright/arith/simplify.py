@@ -72,6 +72,15 @@ class Simplifier(Prover):
             return kept
         return built
 
+    def expand(self, expr: Any) -> Any:
+        """An integer as a sum of products, where that costs about the same: sums that differ in
+        one term then share the others."""
+        made = self.simplify(expr)
+        if not is_index(made.dtype):
+            return made
+        built = self._built(self.poly(made), made.dtype)
+        return made if built is None or self.cost(built) > self.cost(made) + 2 else built
+
     def _built(self, p: Poly, dtype: Any) -> Any:
         try:
             return self.build(p, dtype)

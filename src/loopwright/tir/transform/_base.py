@@ -6,7 +6,7 @@ from typing import Any
 
 from ...arith import Analyzer
 from ...ir.functor import Rewriter, Visitor
-from ...ir.prim_expr import And, BinaryOpExpr, IntImm, LogicalExpr, Not, PrimExpr, Range, Var
+from ...ir.prim_expr import Add, And, BinaryOpExpr, IntImm, LogicalExpr, Not, PrimExpr, Range, Var
 from ...ir.prim_op import fold_binary, logical_not
 from ...ir.transform import FunctionPass
 from ..function import PrimFunc
@@ -91,6 +91,8 @@ class Substitute(StmtRewriter):
             folded = fold_binary(kind, a, b)
             if folded is not None:
                 return folded
+            if kind is Add and a.dtype.is_int:
+                return _add(a, b, node.span)
         elif kind is And and (isinstance(a, IntImm) or isinstance(b, IntImm)):
             known, other = (a, b) if isinstance(a, IntImm) else (b, a)
             return other if known.value else known
@@ -118,6 +120,18 @@ class Substitute(StmtRewriter):
             if isinstance(condition, IntImm):
                 return made.args[1] if condition.value else made.args[2]
         return made
+
+
+def _add(a: Any, b: Any, span: Any) -> Any:
+    """a + b with a literal last, so that sums which differ by a literal share the rest."""
+    if isinstance(a, IntImm):
+        a, b = b, a
+    if type(a) is Add and isinstance(a.b, IntImm):
+        if isinstance(b, IntImm):
+            total = fold_binary(Add, a.b, b)
+            return a.a if total.value == 0 else Add._make(a.a, total, span=span)
+        return Add._make(Add._make(a.a, b), a.b, span=span)
+    return Add._make(a, b, span=span)
 
 
 _FOLDABLE = frozenset(

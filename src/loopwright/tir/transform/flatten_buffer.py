@@ -58,8 +58,9 @@ class _Flatten(Simplifying):
             # Row-major or strided alike, the last index steps by the last stride.
             base = buffer.flat_offset([*indices[:-1], last.base])
             step = buffer.strides[-1] * last.stride if buffer.strides else last.stride
-            return (Ramp(self.ana.simplify(base), self.ana.simplify(step), last.lanes),)
-        return (self.ana.simplify(buffer.flat_offset(list(indices))),)
+            return (Ramp(self.ana.expand(base), self.ana.simplify(step), last.lanes),)
+        offset = buffer.flat_offset(list(indices))
+        return (self.ana.expand(offset) if offset.dtype.lanes == 1 else self.ana.simplify(offset),)
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         node = self.visit_default(node)

@@ -47,6 +47,7 @@ from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin
 from .lower_match_buffer import LowerMatchBuffer
 from .lower_opaque_block import LowerOpaqueBlock
+from .make_unpacked_api import MakeUnpackedAPI
 from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
 from .prim_func_pass import prim_func_pass
 from .remove_no_op import RemoveNoOp
@@ -116,8 +117,8 @@ def lower_to_loops() -> Sequential:
 
 
 def finalize() -> Sequential:
-    """Kernels that take pointers and sizes, and the entries that check arguments."""
-    return Sequential([], name="tir.finalize")
+    """Kernels take pointers and sizes."""
+    return Sequential([MakeUnpackedAPI()], name="tir.finalize")
 
 
 def default_tir_pipeline() -> Sequential:
