@@ -32,7 +32,7 @@ output with numpy and pass it in, this saves about 0.4 us a call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from loopwright.runtime.dtype import dl_dtype
@@ -110,14 +110,32 @@ class TensorArg:
 
 @dataclass(frozen=True)
 class ScalarArg:
-    """A scalar parameter: passed to the kernel as i64 (`int*`, `uint*`, `bool`) or double."""
+    """A scalar parameter, passed to the kernel as its own type."""
 
     name: str
     dtype: str
 
     @property
+    def llvm_type(self) -> str:
+        """LLVM's type of the parameter."""
+        if self.dtype == "bool":
+            return "i1"
+        if self.is_float:
+            return {"float64": "double", "float32": "float", "float16": "half"}[self.dtype]
+        return f"i{dl_dtype(self.dtype)[1]}"
+
+    @property
     def is_float(self) -> bool:
         return "float" in self.dtype
+
+
+def _narrowed(emit: Callable[[str], None], wide: str, narrow: str, value: str) -> str:
+    """`value` of the type i64 or double as a typed operand of another width."""
+    if wide == narrow:
+        return f"{wide} {value}"
+    name = "fptrunc" if wide == "double" else "trunc"
+    emit(f"{value}.n = {name} {wide} {value} to {narrow}")
+    return f"{narrow} {value}.n"
 
 
 def emit_entry(
@@ -125,19 +143,20 @@ def emit_entry(
     kernel: str,
     params: Sequence[TensorArg | ScalarArg],
     results: Sequence[TensorArg] = (),
-    symbols: Sequence[str] = (),
+    symbols: Mapping[str, str] | None = None,
     derived: str | None = None,
     shown: str = "",
 ) -> str:
     """An entry `@name` that checks its arguments, allocates results and calls `i32 @kernel`.
 
-    The kernel takes the parameters in order (data pointers, i64 or double), then the results' data
-    pointers, then each symbolic dimension as i64: those of `symbols`, then the others in order of
-    first appearance. It returns 0, or another number after raising. A result's dimension is a
+    The kernel takes the parameters in order (data pointers, scalars of their type), then the
+    results' data pointers, then each symbolic dimension: those of `symbols` as the LLVM type given
+    there, then the others as i64 in order of first appearance. It returns 0, or another number after raising. A result's dimension is a
     number, a symbol of a parameter, or `"=k"`: number k of those that
     `i32 @derived(symbols as i64..., ptr numbers)` computes. `shown` is what messages call the function. Declarations are not included.
     """
-    known: dict[str, int] = {name_: k for k, name_ in enumerate(symbols)}
+    kinds = dict(symbols or {})
+    known: dict[str, int] = {name_: k for k, name_ in enumerate(kinds)}
     for param in params:
         for dim in getattr(param, "dims", ()):
             if isinstance(dim, str):
@@ -178,7 +197,7 @@ def emit_entry(
             emit(f"%b{i} = icmp ne i32 %r{i}, 0")
             check(f"read{i}", f"%b{i}")
             emit(f"%v{i} = load {llvm_type}, ptr %slot, align 8")
-            values.append(f"{llvm_type} %v{i}")
+            values.append(f"{_narrowed(emit, llvm_type, param.llvm_type, f'%v{i}')}")
             continue
         emit(f"%t{i} = call ptr @lw_arg_tensor(ptr %p{i}, ptr @{name}.d{i}, ptr %vars)")
         emit(f"%b{i} = icmp eq ptr %t{i}, null")
@@ -212,7 +231,9 @@ def emit_entry(
         check(f"made{i}", f"%nb{i}", f"drop{i}")
         emit(f"%out{i} = load ptr, ptr %block{i}, align 8")
         values.append(f"ptr %out{i}")
-    values += [f"i64 %s{k}" for k in range(n)]
+    for k in range(n):
+        kind = list(kinds.values())[k] if k < len(kinds) else "i64"
+        values.append(_narrowed(emit, "i64", kind, f"%s{k}"))
     emit(f"%code = call i32 @{kernel}({', '.join(values)})")
     emit("%failed = icmp ne i32 %code, 0")
     check("finished", "%failed", f"drop{len(results)}" if results else "fail")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.dtype import DataType
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.target import Target
 from ...runtime.native import NativeFunction
@@ -23,8 +24,10 @@ from ...tir.function import PrimFunc
 from . import jit, support
 from .abi import ScalarArg, TensorArg, emit_entry
 from .emit import ModuleText
+from .types import llvm_type
 
 ENTRY_PREFIX = "__tvm_ffi_"
+GRAPH = "graph functions"  # the name of the module of graph functions and entries
 
 
 @dataclass
@@ -40,11 +43,11 @@ class NativeProgram:
     functions: dict[str, NativeFunction] = field(default_factory=dict)
 
     def text(self, name: str) -> str:
-        """The LLVM text of a kernel, or of the graph ("main")."""
+        """The LLVM text of a kernel; of the graph functions and entries for `GRAPH`."""
         return self.texts[name]
 
     def assembly(self, name: str) -> str:
-        """The assembly of a kernel, or of the graph ("main")."""
+        """The assembly of a kernel; of the graph functions and entries for `GRAPH`."""
         return jit.assembly(self.texts[name], *compile_options(self.target), opt=_LEVEL)
 
     def load(self) -> dict[str, NativeFunction]:
@@ -111,14 +114,17 @@ def build_program(
         texts[name] = module.text()
         constants.update(rename_constants(module, name, texts))
     main = ModuleText()
+    for name, spec in entries.items():
+        if name not in graphs:
+            main.declare(name, _kernel_declaration(name, spec))
     for name, func in graphs.items():
         main.add_function(name, func)
     parts = [emit_entry_of(main, name, spec) for name, spec in entries.items()]
     known = support.declarations("\n".join(parts))
     main_text = "\n".join([main.text(), _missing(known, main), *parts])
     if graphs or parts:
-        texts["main"] = main_text
-        constants.update(rename_constants(main, "main", texts))
+        texts[GRAPH] = main_text
+        constants.update(rename_constants(main, GRAPH, texts))
     triple, cpu, features = compile_options(target)
     names = list(texts)
     made = jit.compile_objects(
@@ -138,8 +144,10 @@ def rename_constants(module: ModuleText, owner: str, texts: dict[str, str]) -> d
     """Give a module's constants names that are unique in the program."""
     made = {}
     for name, data in module.constants.items():
-        full = f"{owner}.{name}"
-        texts[owner] = texts[owner].replace(f"@{name} ", f"@{full} ").replace(f"@{name},", f"@{full},")
+        full = f"{owner.replace(' ', '_')}.{name}"
+        texts[owner] = (
+            texts[owner].replace(f"@{name} ", f"@{full} ").replace(f"@{name},", f"@{full},")
+        )
         texts[owner] = texts[owner].replace(f"@{name})", f"@{full})")
         made[full] = data
     return made
@@ -177,7 +185,15 @@ def emit_entry_of(module: ModuleText, name: str, spec: Any) -> str:
         helper = f"{name}.dims"
         module.add_function(helper, _dims_function(spec.symbols, derived))
     entry = f"{ENTRY_PREFIX}{name}"
-    return emit_entry(entry, name, params, results, tuple(names.values()), helper, shown=name)
+    kinds = {names[id(v)]: llvm_type(v.dtype) for v in spec.symbols}
+    return emit_entry(entry, name, params, results, kinds, helper, shown=name)
+
+
+def _kernel_declaration(name: str, spec: Any) -> str:
+    """The `declare` line of a kernel that an entry calls."""
+    kinds = ["ptr" if hasattr(p, "dims") else llvm_type(DataType(p.dtype)) for p in spec.params]
+    kinds += ["ptr"] * len(spec.results) + [llvm_type(v.dtype) for v in spec.symbols]
+    return f"declare i32 @{name}({', '.join(kinds)})"
 
 
 def _dims_function(symbols: Sequence[Var], dims: Sequence[PrimExpr]) -> PrimFunc:

@@ -1,0 +1,83 @@
+"""ApplyDefaultSchedule: schedules every kernel that has no schedule yet.
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def main(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4, 64), "float32")):
+            for i, j in T.grid(4, 64):
+                with T.block("exp"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = T.exp(A[vi, vj])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..base.errors import explain
+from ..ir import trace
+from ..ir.module import IRModule
+from ..ir.target import Target
+from ..ir.transform import FunctionPass, PassContext
+from ..tir.function import PrimFunc
+
+Rule = Callable[[PrimFunc, Target], PrimFunc | None]
+_RULES: dict[str, list[tuple[str, Rule]]] = {}
+
+
+def register_schedule_rule(
+    name: str, target: str = "default", *, first: bool = False
+) -> Callable[[Rule], Rule]:
+    """Add a rule for a target kind ("llvm"), a target key ("cpu"), or all ("default").
+
+    `first` puts it before those that are there.
+    """
+
+    def add(rule: Rule) -> Rule:
+        rules = _RULES.setdefault(target, [])
+        if any(known == name for known, _ in rules):
+            raise ValueError(explain("a schedule rule of this name exists", got=f"{target}: {name}"))
+        rules.insert(0 if first else len(rules), (name, rule))
+        return rule
+
+    return add
+
+
+def rules_for(target: Target) -> list[tuple[str, Rule]]:
+    """The rules to try for a target, in order."""
+    places = [target.kind.name, *target.keys, "default"]
+    return [rule for place in dict.fromkeys(places) for rule in _RULES.get(place, [])]
+
+
+@dataclass(frozen=True)
+class ApplyDefaultSchedule(FunctionPass):
+    """See the file's docstring. A function with the attribute "tir.is_scheduled" is left alone."""
+
+    name = "ApplyDefaultSchedule"
+    function_type = PrimFunc
+
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
+        """The scheduled function; the same one when no rule takes it."""
+        if func.attrs.get("tir.is_scheduled"):
+            return func
+        target = func.attrs.get("target") or Target.current(allow_none=True) or Target("llvm")
+        refused: list[str] = []
+        for name, rule in rules_for(target):
+            made: Any = rule(func, target)
+            if made is not None:
+                _note(mod, func, name, refused)
+                return made.with_attr("tir.is_scheduled", True)
+            refused.append(name)
+        _note(mod, func, "none", refused)
+        return func
+
+
+def _note(mod: IRModule, func: PrimFunc, winner: str, refused: list[str]) -> None:
+    recording = trace.active()
+    if recording is not None:
+        name = next((g.name_hint for g, f in mod.functions.items() if f is func), "?")
+        recording.note("schedule", name, rule=winner, refused=", ".join(refused))
