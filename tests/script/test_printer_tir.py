@@ -485,6 +485,17 @@ def test_ill_formed_node_has_a_repr() -> None:
     assert "cannot be printed" in repr(ts.For.__new__(ts.For))
 
 
+def test_deep_programs() -> None:
+    total = x
+    for _ in range(3000):
+        total = pe.Add(total, y)
+    assert total.script().count("+") == 3000
+    stmt: ts.Stmt = ts.Evaluate(0)
+    for i in range(1500):
+        stmt = ts.LetStmt(pe.Var(f"v{i}", "int32"), const(i, "int32"), stmt)
+    assert PrimFunc([], stmt).script().count(": T.int32 = ") == 1500
+
+
 def test_show(capsys: pytest.CaptureFixture[str]) -> None:
     (x + 1).show()
     assert capsys.readouterr().out == "x + 1\n"

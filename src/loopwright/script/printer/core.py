@@ -5,6 +5,7 @@ steps from a node to text. What each kind of node looks like stands in `ir.py`, 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -117,7 +118,11 @@ class Printer:
         if fn is None:
             return self.value(node) if not isinstance(node, Node) else self.generic(node)
         text = fn(self, node)
-        return text if self.plain or id(node) not in self.underlined else marked(text)
+        return text if self.plain else self.mark(node, text)
+
+    def mark(self, node: Any, text: str) -> str:
+        """The text of `node`, underlined if asked to."""
+        return marked(text) if id(node) in self.underlined else text
 
     def exprs(self, nodes: Any) -> str:
         """Texts of expressions, separated by commas."""
@@ -250,6 +255,17 @@ class Printer:
 
     def run(self) -> str:
         """The text of the root."""
+        # Statements nest as deeply as a program has allocations; calls from Python to Python take
+        # no stack of C, so a higher limit is safe.
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _DEEPEST))
+        try:
+            return self.whole()
+        finally:
+            sys.setrecursionlimit(limit)
+
+    def whole(self) -> str:
+        """The text of the root, with the metadata it refers to."""
         with self.frame(None) as top:
             kind = type(self.root)
             if _lookup(_STMT, kind) is not None:
@@ -280,6 +296,7 @@ class Printer:
         )
 
 
+_DEEPEST = 50_000
 PACKAGE = __name__.partition(".")[0]
 _OMITTED = "# Metadata omitted. Use show_meta=True in script() method to show it."
 

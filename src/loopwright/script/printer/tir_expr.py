@@ -124,8 +124,18 @@ def _iter_var(p: Printer, node: pe.IterVar) -> str:
 
 @expr_of(*_OPERATORS)
 def _binary(p: Printer, node: Any) -> str:
+    spine = [node]  # `a + b + c + ...` nests to the left, sometimes deeply
+    while type(spine[-1].a) in _OPERATORS:
+        spine.append(spine[-1].a)
+    text = p.expr(spine[-1].a)
+    for inner in reversed(spine[1:]):
+        text = p.mark(inner, _operation(p, inner, text))
+    return _operation(p, node, text)
+
+
+def _operation(p: Printer, node: Any, a: str) -> str:
     sign, level, name = _OPERATORS[type(node)]
-    a, b = p.expr(node.a), p.expr(node.b)
+    b = p.expr(node.b)
     if fold_binary(type(node), node.a, node.b) is not None:
         return f"{p.tir(name)}({a}, {b})"
     # A comparison of comparisons needs parentheses on both sides: Python would chain them.
