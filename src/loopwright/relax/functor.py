@@ -100,10 +100,10 @@ class GraphRewriter:
         ret = declared if keep else None
         return Function(func.params, body, ret, func.is_pure, func.attrs, func.span)
 
-    def seq(self, seq: SeqExpr) -> SeqExpr:
-        """Rewrite the body of a function or branch."""
+    def seq(self, seq: SeqExpr, in_dataflow: bool = False) -> SeqExpr:
+        """Rewrite the body of a function or branch, or a sequence bound in a dataflow block."""
         blocks = [self.block(b) for b in seq.blocks]
-        self.builder._begin_binding_block()
+        self.builder._begin(in_dataflow)
         body = self.builder.normalize_argument(self.value(seq.body))
         extra = self.builder._end_block()
         same = body is seq.body and not extra.bindings
@@ -187,7 +187,7 @@ _HANDLERS: dict[type, Callable[[GraphRewriter, Any], Any]] = {
     TupleGetItem: GraphRewriter._tuple_get_item,
     If: GraphRewriter._if,
     Function: lambda self, func: self.function(func),
-    SeqExpr: lambda self, seq: self.seq(seq),
+    SeqExpr: lambda self, seq: self.seq(seq, self.builder.current_block_is_dataflow()),
 }
 
 __all__ = ["GraphRewriter", "made_at"]

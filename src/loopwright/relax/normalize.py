@@ -199,11 +199,11 @@ class Normalizer:
 
     # ------------------------------------------------------------------ blocks
 
-    def visit_seq(self, seq: SeqExpr) -> Any:
+    def visit_seq(self, seq: SeqExpr, in_dataflow: bool = False) -> Any:
         if id(seq) in self.done:
             return seq
         blocks = [self.visit_block(block) for block in seq.blocks]
-        self.builder._begin_binding_block()
+        self.builder._begin(in_dataflow)
         body = self.argument(seq.body)
         extra = self.builder._end_block()
         blocks = flatten_blocks([*blocks, extra])
@@ -235,7 +235,10 @@ class Normalizer:
                 binding.var._update_struct_info(binding.struct_info)
             return binding.replace(value=value)
         assert isinstance(binding, VarBinding)
-        value = self.visit(binding.value)
+        if isinstance(binding.value, SeqExpr):  # its blocks will be part of this one
+            value = self.visit_seq(binding.value, self.builder.current_block_is_dataflow())
+        else:
+            value = self.visit(binding.value)
         if binding.var.struct_info is None:
             binding.var._update_struct_info(value.struct_info)
         return binding if value is binding.value else binding.replace(value=value)

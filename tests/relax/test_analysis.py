@@ -1,0 +1,118 @@
+"""Variables, bindings, purity, recursion, dead code."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopwright import relax
+from loopwright.ir.expr import GlobalVar
+from loopwright.ir.module import IRModule
+from loopwright.ir.prim_expr import Var as TirVar
+from loopwright.relax import BlockBuilder, analysis
+
+from .support import plus, tensor, twice, var
+
+pytestmark = pytest.mark.no_roundtrip
+
+
+def build(pure: bool = True):
+    """main(x): a = 2x; b = a + x (unused: c = 2b); returns b, printing it where impure."""
+    bb, x = BlockBuilder(), var("x", 4)
+    with bb.function("main", [x], pure=pure):
+        with bb.dataflow():
+            a = bb.emit(twice(x), name_hint="a")
+            b = bb.emit_output(plus(a, x), name_hint="b")
+            bb.emit(twice(b), name_hint="c")
+        if not pure:
+            bb.emit(relax.op.relax_print(b))
+        bb.emit(twice(b), name_hint="d")
+        bb.emit_func_output(b)
+    return bb.get()["main"]
+
+
+def names(variables):
+    return [v.name_hint for v in variables]
+
+
+def test_variables():
+    func = build()
+    assert names(analysis.bound_vars(func)) == ["x", "a", "b", "c", "d"]
+    assert names(analysis.free_vars(func)) == []
+    assert names(analysis.free_vars(func.body)) == ["x"]
+    assert names(analysis.used_vars(func.body.blocks[0])) == ["x", "a", "b"]
+    assert set(names(analysis.all_vars(func.body))) == {"x", "a", "b", "c", "d"}
+
+
+def test_global_variables():
+    call = relax.Call(GlobalVar("f"), [relax.op.call_tir(GlobalVar("k"), [], tensor(4))])
+    assert names(analysis.all_global_vars(call)) == ["f", "k"]
+
+
+def test_symbolic_variables():
+    n, m, k = (TirVar(name, "int64") for name in "nmk")
+    bb, x = BlockBuilder(), var("x", n, n * 2)
+    with bb.function("main", [x]):
+        bb.match_cast(x, tensor(m, 4))
+        bb.emit_func_output(bb.emit(relax.op.call_dps_packed("f", x, tensor(k))))
+    func = bb.get()["main"]
+    assert analysis.defined_symbolic_vars(func) == [n, m]
+    assert analysis.free_symbolic_vars(func) == [k]
+
+
+def test_bindings():
+    func = build()
+    values = {v.name_hint: value for v, value in analysis.get_var2val(func).items()}
+    assert list(values) == ["a", "b", "c", "d"]
+    assert list(analysis.name_to_binding(func)) == ["a", "b", "c", "d"]
+    chain = {v.name_hint: names(users) for v, users in analysis.udchain(func).items()}
+    assert chain == {"a": ["b"], "x": ["a", "b"], "b": ["c", "d"], "c": [], "d": []}
+
+
+def test_post_order():
+    seen = []
+    x = var("x", 4)
+    analysis.post_order_visit(plus(twice(x), x), lambda e: seen.append(type(e).__name__))
+    assert seen == ["Op", "Op", "Var", "Call", "Call"]
+
+
+def test_purity():
+    x = var("x", 4)
+    assert not analysis.contains_impure_call(build())
+    impure = build(pure=False)
+    assert analysis.find_impure_call(impure).op.name == "relax.print"
+    packed = relax.Call(relax.ExternFunc("f"), [x])
+    assert analysis.contains_impure_call(packed)
+    assert not analysis.contains_impure_call(relax.op.call_pure_packed("f", x, sinfo_args=[]))
+    itself = relax.Call(GlobalVar("main"), [x])
+    assert analysis.contains_impure_call(itself)
+    assert not analysis.contains_impure_call(itself, own_name="main")
+
+
+def test_remove_all_unused():
+    def kept(func):
+        new = analysis.remove_all_unused(func)
+        return [b.var.name_hint for block in new.body.blocks for b in block.bindings]
+
+    assert kept(build()) == ["a", "b"]
+    assert kept(build(pure=False)) == ["a", "b", "gv"]
+    clean = analysis.remove_all_unused(build())
+    assert analysis.remove_all_unused(clean) is clean
+    block = analysis.remove_all_unused(build().body.blocks[0])
+    assert names([b.var for b in block.bindings]) == ["a", "b"]
+    with pytest.raises(TypeError, match="takes a function or a dataflow block"):
+        analysis.remove_all_unused(3)
+
+
+def test_recursion():
+    def calling(*targets):
+        x = var("x", 4)
+        bb = BlockBuilder(IRModule({t: relax.Function([x], x) for t in "abcd"}))
+        with bb.function("f", [x], private=True):
+            for target in targets:
+                bb.emit(relax.Call(GlobalVar(target), [x]))
+            bb.emit_func_output(x)
+        return next(f for g, f in bb.get().functions.items() if g.name_hint == "f")
+
+    edges = {"a": "b", "b": "a", "c": "c", "d": "abc"}
+    mod = IRModule({name: calling(*targets) for name, targets in edges.items()})
+    assert [names(group) for group in analysis.detect_recursion(mod)] == [["a", "b"], ["c"]]

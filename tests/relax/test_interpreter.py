@@ -1,0 +1,255 @@
+"""The interpreter: every kind of expression, symbolic shapes, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwright import relax
+from loopwright.base.errors import LoopwrightError
+from loopwright.ir.expr import GlobalVar
+from loopwright.ir.op import register_op
+from loopwright.ir.prim_expr import Select
+from loopwright.ir.prim_expr import Var as TirVar
+from loopwright.ir.prim_op import const, floordiv, floormod, minimum
+from loopwright.relax import BlockBuilder
+from loopwright.relax.interpreter import Interpreter, evaluate_scalar
+from loopwright.runtime.packed_func import register_func, remove_global_func
+from loopwright.runtime.tensor import Tensor
+from loopwright.tir.function import PrimFunc
+from loopwright.tir.stmt import Evaluate
+
+from .support import TWICE, plus, tensor, twice, var
+
+pytestmark = pytest.mark.no_roundtrip
+
+ONES = np.ones((3, 4), "float32")
+
+
+def one(emit, *params, pure=True):
+    """A module with main(*params) that returns what `emit(bb)` returns."""
+    bb = BlockBuilder()
+    with bb.function("main", list(params), pure=pure):
+        bb.emit_func_output(emit(bb))
+    return bb.get()
+
+
+def run(mod, *args, **options):
+    return Interpreter(mod, **options)["main"](*args)
+
+
+def test_operators_tuples_and_constants():
+    n = TirVar("n", "int64")
+    x = var("x", n, 4)
+    mod = one(lambda bb: bb.emit((twice(x), plus(x, relax.const(2.0)))), x)
+    first, second = run(mod, ONES)
+    assert isinstance(first, Tensor)
+    np.testing.assert_array_equal(first.numpy(), ONES * 2)
+    np.testing.assert_array_equal(second.numpy(), ONES * 3)
+
+
+def test_shapes_and_scalars():
+    n = TirVar("n", "int64")
+    x = var("x", n, 4)
+    s = relax.Var("s", relax.ShapeStructInfo([n]))
+    p = relax.Var("p", relax.PrimStructInfo("int64"))
+    mod = one(lambda bb: (relax.op.shape_of(x), relax.ShapeExpr([n * 2, 1]), s, p), x, s, p)
+    assert run(mod, ONES, (3,), 7) == ((3, 4), (6, 1), (3,), 7)
+    with pytest.raises(ValueError, match="argument s of main: dimension 0 must be 3\n  got: 5"):
+        run(mod, ONES, (5,), 7)
+
+
+ENTRY_ERRORS = [
+    ((ONES.astype("float64"),), ValueError, "argument x of main must have dtype float32"),
+    ((ONES[0],), ValueError, "argument x of main must have ndim 2\n  got: 1, shape (4,)"),
+    ((np.ones((3, 5), "float32"),), ValueError, "argument x of main: dimension 1 must be 4"),
+    (("text",), TypeError, "argument x of main must be a tensor\n  got: str"),
+    ((), TypeError, "main takes 1 arguments (x)\n  got: 0"),
+]
+
+
+@pytest.mark.parametrize(("args", "kind", "message"), ENTRY_ERRORS)
+def test_entry_checks(args, kind, message):
+    x = var("x", TirVar("n", "int64"), 4)
+    with pytest.raises(kind) as error:
+        run(one(lambda bb: x, x), *args)
+    assert str(error.value).startswith(message)
+
+
+def test_match_cast_solves_and_checks():
+    n = TirVar("n", "int64")
+    x = relax.Var("x", tensor(ndim=2))
+
+    def emit(bb):
+        bb.match_cast(x, tensor(n, n + 1))
+        return relax.ShapeExpr([n])
+
+    assert run(one(emit, x), ONES) == (3,)
+    with pytest.raises(ValueError, match="dimension 1 must be 5\n  got: 4") as error:
+        run(one(emit, x), np.ones((4, 4), "float32"))
+    assert error.value.__notes__ == ["while running gv in main"]
+
+
+def test_branches_and_recursion():
+    x = relax.Var("x", tensor(dtype="int64"))
+    limit = register_op("test.below_100")
+    limit.set_attr("FInferStructInfo", lambda call, bb: tensor(dtype="bool"))
+    limit.set_attr("FPurity", True)
+    limit.set_attr("FNumpy", lambda v: np.asarray(v < 100))
+    main = GlobalVar("main")
+    main.struct_info = relax.FuncStructInfo([tensor(dtype="int64")], tensor(dtype="int64"))
+
+    def emit(bb):
+        cond = bb.emit(relax.Call(limit, [x]))
+        return bb.emit(relax.If(cond, relax.Call(main, [twice(x)]), x))
+
+    assert run(one(emit, x), np.asarray(3)).numpy() == 192
+
+
+def test_closures_and_local_functions():
+    x, y = var("x", 4), var("y", 4)
+
+    def emit(bb):
+        inner = bb.emit(relax.Function([y], relax.SeqExpr([], plus(x, y)), tensor(4)))
+        direct = bb.emit(relax.Call(inner, [x]))
+        closure = bb.emit(relax.op.make_closure(inner, [direct]))
+        return bb.emit(relax.op.invoke_pure_closure(closure, [], tensor(4)))
+
+    four = np.arange(4, dtype="float32")
+    np.testing.assert_array_equal(run(one(emit, x), four).numpy(), four * 3)
+
+
+@pytest.fixture
+def packed():
+    names = []
+
+    def register(name, fn):
+        names.append(name)
+        register_func(name, fn)
+
+    yield register
+    for name in names:
+        remove_global_func(name)
+
+
+def test_packed_functions(packed):
+    def add_into(a, b, out):
+        np.asarray(out)[...] = a.numpy() + b.numpy()
+
+    packed("test.add_into", add_into)
+    packed("test.same", lambda a: a)
+    x = var("x", 4)
+
+    def emit(bb):
+        a = bb.emit(relax.op.call_dps_packed("test.add_into", [x, x], tensor(4)))
+        b = bb.emit(relax.op.call_pure_packed("test.same", a, sinfo_args=tensor(4)))
+        return bb.emit(relax.Call(relax.ExternFunc("test.same"), [b], sinfo_args=[tensor(4)]))
+
+    four = np.arange(4, dtype="float32")
+    np.testing.assert_array_equal(run(one(emit, x, pure=False), four).numpy(), four * 2)
+    with pytest.raises(ValueError, match="cannot find global function 'test.nowhere'"):
+        call = relax.op.call_pure_packed("test.nowhere", x, sinfo_args=tensor(4))
+        run(one(lambda bb: bb.emit(call), x), four)
+
+
+def test_kernels_get_arguments_outputs_and_symbols_in_order():
+    n = TirVar("n", "int64")
+    x = var("x", n)
+    kernel = PrimFunc([TirVar(name, "handle") for name in "abc"], Evaluate(0))
+    seen = []
+
+    def run_tir(func, args):
+        assert func is kernel
+        seen.append([a if isinstance(a, int) else a.shape for a in args])
+        for i, out in enumerate(a for a in args if not isinstance(a, int)):
+            out[...] = i
+
+    bb = BlockBuilder()
+    gvar = bb.add_func(kernel, "kernel")
+    with bb.function("main", [x]):
+        two = [tensor(n * 2), tensor(3)]
+        a = bb.emit(relax.op.call_tir(gvar, [x], two, tir_vars=[n]))
+        b = bb.emit(relax.op.call_tir_inplace(gvar, [x, a[0]], [1, -1], two))
+        bb.emit_func_output((a, b))
+    (a0, a1), (b0, b1) = run(bb.get(), np.ones(2, "float32"), run_tir=run_tir)
+    assert seen == [[(2,), (4,), (3,), 2], [(2,), (4,), (3,)]]
+    assert a0.numpy().tolist() == [1.0] * 4 == b0.numpy().tolist()
+    assert a1.numpy().tolist() == [2.0] * 3 == b1.numpy().tolist()
+    assert b0.data_ptr() == a0.data_ptr()
+
+
+def test_planned_memory():
+    x = var("x", 4)
+
+    def emit(bb):
+        op = relax.op
+        storage = bb.emit(op.memory.alloc_storage([16], 0, "global", "uint8"))
+        made = bb.emit(op.memory.alloc_tensor(storage, 8, [2], "float32"))
+        bb.emit(op.call_packed("test.fill", made))
+        bb.emit(op.memory.kill_tensor(made))
+        return bb.emit(op.memory.view(made, [1, 2]))
+
+    register_func("test.fill", lambda t: np.asarray(t).fill(5), override=True)
+    assert run(one(emit, x, pure=False), np.ones(4, "float32")).numpy().tolist() == [[5.0, 5.0]]
+    remove_global_func("test.fill")
+
+
+def test_effects(capsys):
+    x = var("x", 2)
+
+    def emit(bb):
+        bb.emit(relax.op.relax_print(x, format="x is {}"))
+        bb.emit(relax.op.assert_op(relax.const(False), [x], format="no: {}"))
+        return x
+
+    with pytest.raises(AssertionError, match=r"no: \[1. 1.\]"):
+        run(one(emit, x, pure=False), np.ones(2, "float32"))
+    assert capsys.readouterr().out == "x is [1. 1.]\n"
+
+
+def test_observer_sees_every_binding():
+    x = var("x", 4)
+    seen = []
+    mod = one(lambda bb: bb.emit(plus(twice(x), x)), x)
+    run(
+        mod, np.ones(4, "float32"), observer=lambda f, b, v: seen.append((f, b.var.name_hint, v[0]))
+    )
+    assert seen == [("main", "gv", 2.0), ("main", "gv1", 3.0)]
+
+
+def test_results_are_what_the_struct_info_says():
+    x = var("x", 4)
+    mod = one(lambda bb: bb.emit(twice(x)), x)
+    meaning = TWICE.get_attr("FNumpy")
+    try:
+        TWICE.set_attr("FNumpy", lambda v: (v + v).astype("float64"))
+        assert run(mod, np.ones(4, "float32")).dtype == "float32"
+        TWICE.set_attr("FNumpy", lambda v: v[:2])
+        with pytest.raises(ValueError, match=r"test.twice \(gv\): dimension 0 must be 4"):
+            run(mod, np.ones(4, "float32"))
+        TWICE.set_attr("FNumpy", lambda v: v > 0)
+        with pytest.raises(LoopwrightError, match="must give float32\n  got: bool"):
+            run(mod, np.ones(4, "float32"))
+    finally:
+        TWICE.set_attr("FNumpy", meaning)
+
+
+def test_operators_without_meaning():
+    op = register_op("test.meaningless")
+    op.set_attr("FInferStructInfo", lambda call, bb: tensor(4))
+    with pytest.raises(LoopwrightError, match="operator test.meaningless has no numpy meaning"):
+        run(one(lambda bb: bb.emit(relax.Call(op, [])), pure=False))
+
+
+def test_scalar_expressions():
+    n = TirVar("n", "int64")
+    cases = {
+        n * 3 - 1: 20,
+        floordiv(-n, 2): -4,
+        floormod(-n, 4): 1,
+        minimum(n, 5): 5,
+        (n + 1).astype("float32"): 8.0,
+        Select(n > 3, n, const(0, "int64")): 7,
+    }
+    for expr, expected in cases.items():
+        assert evaluate_scalar(expr, {n: 7}) == expected
