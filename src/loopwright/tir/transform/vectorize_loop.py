@@ -231,7 +231,7 @@ class _Vectorizer(StmtRewriter):
         buffer, indices = self._indices(node.buffer, node.indices)
         predicate = None if node.predicate is None else self.visit(node.predicate)
         lanes = indices[-1].dtype.lanes if indices else 1
-        if lanes > 1 and self.mask is not None:
+        if lanes > 1 and self.mask is not None and not self._inside(buffer, indices):
             predicate = (
                 self.mask if predicate is None else And(_spread(predicate, lanes), self.mask)
             )
@@ -264,9 +264,36 @@ class _Vectorizer(StmtRewriter):
             predicate = _spread(predicate, lanes)
         return BufferStore._make(buffer, _spread(value, lanes), indices, predicate, span=node.span)
 
+    def _inside(self, buffer: Buffer, indices: tuple[Any, ...]) -> bool:
+        """Whether an access lies within its buffer even in lanes that are masked out."""
+        index = indices[-1]
+        step, lanes = 0, index.dtype.lanes
+        if type(index) is Ramp and isinstance(index.stride, IntImm):
+            index, step = index.base, index.stride.value
+        if index.dtype.lanes > 1 or len(indices) > 1 or step < 0:
+            return False
+        last = index + step * (lanes - 1)
+        prove = self.ana
+        return prove.can_prove_greater_equal(index, 0) and prove.can_prove_less(
+            last, buffer.shape[0]
+        )
+
+    def _loads_scalar(self, value: PrimExpr) -> bool:
+        """Whether `value` reads one place for all lanes that might be outside its buffer."""
+        found = False
+
+        def visit(n: Any) -> bool:
+            nonlocal found
+            if isinstance(n, BufferLoad) and n.dtype.lanes == 1 and not found:
+                found = not self._inside(n.buffer, n.indices)
+            return not found and not isinstance(n, Buffer)
+
+        pre_order_visit(value, visit)
+        return found
+
     def _guarded(self, value: PrimExpr) -> PrimExpr:
         """Loads of one place for all lanes run only where some lane does."""
-        if not _loads_scalar(value):
+        if not self._loads_scalar(value):
             return value
         other = const(0, value.dtype)
         choice = Op.get("tir.if_then_else")
@@ -325,13 +352,16 @@ class _Vectorizer(StmtRewriter):
             return node.replace(condition=condition, then_case=then, else_case=other)
         if not _maskable(node.then_case):
             raise _NotLanewise
-        outer = self.mask
-        mask = _all(varying)
+        mask, outer = _all(varying), self.mask
+        if node.else_case is not None and (same or not _maskable(node.else_case)):
+            raise _NotLanewise
+        if same:
+            with self.ana.constraint_scope(_all(same)):
+                then = self._under(mask, node.then_case, outer)
+            return IfThenElse(_all(same), then, span=node.span)
         then = self._under(mask, node.then_case, outer)
         if node.else_case is None:
-            return IfThenElse(_all(same), then, span=node.span) if same else then
-        if same or not _maskable(node.else_case):
-            raise _NotLanewise
+            return then
         return seq(then, self._under(Not(mask), node.else_case, outer))
 
     def _under(self, mask: PrimExpr, body: Stmt, outer: PrimExpr | None) -> Stmt:
@@ -347,7 +377,7 @@ class _Vectorizer(StmtRewriter):
             return node.replace(body=self.statement(node.body))
         if value.dtype.lanes == 1:
             return node.replace(value=value, body=self.statement(node.body))
-        if _loads_scalar(value) and self.mask is not None:
+        if self._loads_scalar(value) and self.mask is not None:
             raise _NotLanewise
         var = self._let_var(node.var, value)
         return LetStmt(var, value, self.visit(node.body), span=node.span)
@@ -422,18 +452,6 @@ def _may_trap(node: Any) -> bool:
         return not found and not isinstance(n, Buffer)
 
     pre_order_visit(node, visit)
-    return found
-
-
-def _loads_scalar(value: PrimExpr) -> bool:
-    found = False
-
-    def visit(n: Any) -> bool:
-        nonlocal found
-        found = found or (isinstance(n, BufferLoad) and n.dtype.lanes == 1)
-        return not found and not isinstance(n, Buffer)
-
-    pre_order_visit(value, visit)
     return found
 
 
