@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ...base.errors import explain
+from ...base.errors import DiagnosticError, explain
 from ...ir.dtype import DataType
 from ...ir.expr import GlobalVar, RelaxExpr
 from ...ir.prim_expr import PrimExpr
@@ -264,12 +264,6 @@ class RelaxDialect(Dialect):
         body.flow = None
         self._close_block()
         self.builder._begin_binding_block()
-        if flow.outputs is None and not self._empty_ok():
-            what = "a dataflow block names its results"
-            raise self.error(node, what, instead="end it with R.output(var, ...)")
-
-    def _empty_ok(self) -> bool:
-        return True
 
     def output(self, variables: tuple[Any, ...]) -> None:
         """`R.output(...)`"""
@@ -336,13 +330,15 @@ class RelaxDialect(Dialect):
             return value
         found = find_impure_call(value, function.name)
         if found is not None:
-            name = getattr(found.op, "name", None) or getattr(found.op, "name_hint", found.op)
+            names = (getattr(found.op, n, None) for n in ("name", "name_hint", "global_symbol"))
+            name = next((n for n in names if n), found.op)
             where = "a pure function" if options.get("pure", True) else "a dataflow block"
             what = f"{where} makes a call that has side effects"
             hint = "write @R.function(pure=False), or move the call out of the dataflow block"
             if options.get("pure", True):
                 hint = 'write @R.function(pure=False), or set "relax.force_pure"'
-            raise ValueError(explain(what, got=str(name), instead=hint))
+            span = found.span or self.builder.span
+            raise DiagnosticError(explain(what, got=name, instead=hint, span=span))
         return value
 
     def _check_annotation(self, info: StructInfo, found: StructInfo) -> None:
