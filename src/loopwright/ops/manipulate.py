@@ -615,7 +615,7 @@ def layout_transform(
 
     def cell(*i):
         at = inverse.map_indices(list(i))
-        hole = inside.map_indices(list(i))[0] if isinstance(inside, IndexMap) else None
+        hole = inside.map_indices(list(i))[0] if hasattr(inside, "map_indices") else None
         value = x(*at)
         if hole is None:
             return value

@@ -1,0 +1,158 @@
+"""What several graph passes ask: variables used, purity, calls of loops, functions reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ...ir.expr import GlobalVar
+from ...ir.module import IRModule
+from ...ir.op import Op
+from ..expr import (
+    Binding,
+    Call,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ..op.base import CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD
+from ..struct_info import FuncStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
+
+TIR_CALLS = (CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD)
+
+
+def used_vars(expr: Any) -> Iterator[Var]:
+    """The variables that an expression mentions, those of stated struct infos too. A variable
+    defined inside (of a branch, of a local function) is among them."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        kind = type(node)
+        if isinstance(node, Var):
+            yield node
+        elif kind is Call:
+            stack.append(node.op)
+            stack.extend(reversed(node.args))
+            for info in node.sinfo_args:
+                yield from shape_vars(info)
+        elif kind is Tuple:
+            stack.extend(reversed(node.fields))
+        elif kind is TupleGetItem:
+            stack.append(node.tuple_value)
+        elif kind is If:
+            stack += [node.false_branch, node.true_branch, node.cond]
+        elif kind is SeqExpr:
+            stack.append(node.body)
+            for block in node.blocks:
+                for binding in block.bindings:
+                    stack.append(binding.value)
+                    if isinstance(binding, MatchCast):
+                        yield from shape_vars(binding.struct_info)
+        elif kind is Function:
+            stack.append(node.body)
+
+
+def shape_vars(info: StructInfo | None) -> Iterator[Var]:
+    """The graph variables that stand for shapes in a struct info."""
+    if isinstance(info, TensorStructInfo):
+        if isinstance(info.shape, Var):
+            yield info.shape
+    elif isinstance(info, TupleStructInfo):
+        for field in info.fields:
+            yield from shape_vars(field)
+
+
+def is_pure(expr: Any, force: bool = False) -> bool:
+    """Whether evaluating a bound expression has no effect. `force`: calls count as pure."""
+    if isinstance(expr, Call):
+        if force:
+            return True
+        if isinstance(expr.op, Op):
+            return bool(expr.op.get_attr("FPurity", False))
+        info = expr.op.struct_info
+        return isinstance(info, FuncStructInfo) and info.purity
+    if isinstance(expr, If):
+        return is_pure(expr.true_branch, force) and is_pure(expr.false_branch, force)
+    if isinstance(expr, SeqExpr):
+        inside = (b.value for block in expr.blocks for b in block.bindings)  # type: ignore[attr-defined]
+        return all(is_pure(value, force) for value in inside)
+    return True
+
+
+def is_tir_call(expr: Any) -> bool:
+    """Whether this is call_tir or one of its kin."""
+    return type(expr) is Call and expr.op in TIR_CALLS
+
+
+def call_fields(call: Call) -> tuple[Any, ...]:
+    """The arguments of a call_tir."""
+    args = call.args[1]
+    return args.fields if isinstance(args, Tuple) else (args,)
+
+
+def called_functions(func: Any) -> Iterator[GlobalVar]:
+    """The global variables in a graph function, in order of appearance."""
+    stack = [func]
+    while stack:
+        node = stack.pop()
+        kind = type(node)
+        if kind is GlobalVar:
+            yield node
+        elif kind is Call:
+            stack.extend(reversed(node.args))
+            if not isinstance(node.op, Op):
+                stack.append(node.op)
+        elif kind is Tuple:
+            stack.extend(reversed(node.fields))
+        elif kind is TupleGetItem:
+            stack.append(node.tuple_value)
+        elif kind is If:
+            stack += [node.false_branch, node.true_branch, node.cond]
+        elif kind is SeqExpr:
+            stack.append(node.body)
+            for block in reversed(node.blocks):
+                stack.extend(b.value for b in reversed(block.bindings))  # type: ignore[attr-defined]
+        elif kind is Function:
+            stack.append(node.body)
+
+
+def bindings_of(func: Function) -> Iterator[Binding]:
+    """The bindings of a function's own blocks (not those of branches) in order."""
+    for block in func.body.blocks:
+        yield from block.bindings
+
+
+def functions_of(mod: IRModule) -> list[tuple[GlobalVar, Function]]:
+    """The graph functions of a module."""
+    return [(g, f) for g, f in mod.functions.items() if isinstance(f, Function)]
+
+
+def tensor_fields(info: StructInfo) -> list[StructInfo]:
+    """A struct info's fields, nested tuples opened."""
+    if isinstance(info, TupleStructInfo):
+        return [leaf for field in info.fields for leaf in tensor_fields(field)]
+    return [info]
+
+
+def shape_known(info: StructInfo | None) -> bool:
+    """Whether every tensor in a struct info has known (perhaps symbolic) dimensions."""
+    if isinstance(info, TensorStructInfo):
+        return isinstance(info.shape, ShapeExpr)
+    if isinstance(info, TupleStructInfo):
+        return all(shape_known(f) for f in info.fields)
+    return True
+
+
+def unique_name(mod_names: Iterable[str], wanted: str) -> str:
+    """`wanted`, or with the first number that makes it free."""
+    taken = set(mod_names)
+    name, n = wanted, 0
+    while name in taken:
+        n += 1
+        name = f"{wanted}{n}"
+    return name

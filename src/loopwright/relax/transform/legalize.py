@@ -1,0 +1,198 @@
+"""LegalizeOps: operators become calls of loops.
+
+Every operator with a legalization (see `legalize_ops.common` for the order in which rules are
+asked) is replaced; what a rule returns is legalized again. A call whose arguments' shapes are not
+known stays. Arguments on a virtual device select its target, and the loops made for them carry it.
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((2, 3), dtype="float32"), y: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((2, 3), dtype="float32"):
+            with R.dataflow():
+                lv = R.add(x, y)
+                R.output(lv)
+            return lv
+
+After::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def add(x: T.Buffer((T.int64(2), T.int64(3)), "float32"), y: T.Buffer((T.int64(2), T.int64(3)), "float32"), T_add: T.Buffer((T.int64(2), T.int64(3)), "float32")):
+            T.func_attr({"tir.noalias": True})
+            for ax0, ax1 in T.grid(T.int64(2), T.int64(3)):
+                with T.block("T_add"):
+                    v_ax0, v_ax1 = T.axis.remap("SS", [ax0, ax1])
+                    T.reads(x[v_ax0, v_ax1], y[v_ax0, v_ax1])
+                    T.writes(T_add[v_ax0, v_ax1])
+                    T_add[v_ax0, v_ax1] = x[v_ax0, v_ax1] + y[v_ax0, v_ax1]
+
+        @R.function
+        def main(x: R.Tensor((2, 3), dtype="float32"), y: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((2, 3), dtype="float32"):
+            cls = Module
+            with R.dataflow():
+                lv = R.call_tir(cls.add, (x, y), out_sinfo=R.Tensor((2, 3), dtype="float32"))
+                R.output(lv)
+            return lv
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...base.errors import LoopwrightError, explain
+from ...ir import trace
+from ...ir.expr import GlobalVar
+from ...ir.module import IRModule, VDevice
+from ...ir.op import Op
+from ...ir.target import Target
+from ...ir.transform import ModulePass, PassContext
+from ...tir.function import PrimFunc
+from ..expr import Call
+from ..functor import GraphRewriter
+from ..struct_info import StructInfo, TensorStructInfo
+from ._graph import is_tir_call, shape_known, tensor_fields
+from .dead_code import DeadCodeElimination
+from .legalize_ops.common import Candidate, candidates
+
+_DEEPEST = 32  # rules that lower an operator to itself again and again are cut off here
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, repr=False)
+class LegalizeOps(ModulePass):
+    """Lower operators to calls of loops.
+
+    customize_legalize_map: operator name -> rule f(bb, call), asked first.
+    enable_warning: log the operators that have no rule.
+    """
+
+    name = "LegalizeOps"
+    customize_legalize_map: Mapping[str, Callable[..., Any]] | None = field(default=None)
+    enable_warning: bool = False
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        work = _Legalizer(mod, dict(self.customize_legalize_map or {}), self.enable_warning)
+        made = work.run()
+        return DeadCodeElimination().run(made, ctx) if work.retargeted else made
+
+
+class _Legalizer(GraphRewriter):
+    def __init__(self, mod: IRModule, custom: dict[str, Any], warn: bool) -> None:
+        super().__init__(mod)
+        self.custom = custom
+        self.warn = warn
+        self.target = Target.current(allow_none=True)
+        self.rules: dict[tuple[str, int], list[Candidate]] = {}
+        self.depth = 0
+        self.retargeted = False
+
+    def call(self, call: Call) -> Any:
+        op = call.op
+        if not isinstance(op, Op):
+            return call
+        device = _device(call.args)
+        target = self.target if device is None else device.target
+        key = (op.name, id(target))
+        rules = self.rules.get(key)
+        if rules is None:
+            rules = self.rules[key] = candidates(op, target, self.custom)
+            if not rules and self.warn and not op.name.startswith(("relax.call", "relax.memory")):
+                _log.warning("no legalization of %s", op.name)
+        if not rules:
+            return call
+        if not all(shape_known(a.struct_info) for a in call.args):
+            self.note(op, target, rules, None, "an argument's shape is not known")
+            return call
+        if call.struct_info is None:
+            call = self.builder.normalize(call)
+        return self.lower(call, rules, target, device)
+
+    def lower(self, call: Call, rules: list[Candidate], target: Target | None, device: Any) -> Any:
+        builder = self.builder
+        builder._begin(builder.current_block_is_dataflow())
+        made: Any = None
+        winner = None
+        for candidate in rules:
+            made = candidate.rule(builder, call)
+            if made is not None:
+                winner = candidate
+                break
+        if made is None or made is call:
+            builder._end_block()
+            why = "no rule took it" if made is None else "left as it is"
+            self.note(call.op, target, rules, winner, why)
+            return call
+        made = builder.normalize(made)
+        extra = builder._end_block()
+        self.note(call.op, target, rules, winner, "")
+        if device is not None and device.target is not None:
+            made = self.with_target(made, device.target)
+        return self.again(call, made, extra)
+
+    def again(self, call: Call, made: Any, extra: Any) -> Any:
+        """Legalize what a rule emitted and what it returned."""
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            what = f"the legalization of {call.op.name} does not come to an end"
+            hint = "a rule must return something simpler, the call itself, or None"
+            raise LoopwrightError(explain(what, instead=hint, span=call.span))
+        for binding in extra.bindings:
+            self.binding(binding)
+        made = self.value(made)
+        self.depth -= 1
+        return made
+
+    def with_target(self, made: Any, target: Target) -> Any:
+        """Call a copy of the loops that says which target it is for."""
+        if not is_tir_call(made) or not isinstance(made.args[0], GlobalVar):
+            return made
+        gvar = made.args[0]
+        func = self.builder.get()[gvar]
+        if not isinstance(func, PrimFunc) or "target" in func.attrs:
+            return made
+        self.retargeted = True
+        name = f"{gvar.name_hint}_{target.kind_name}"
+        new = self.builder.add_func(func.with_attr("target", target), name)
+        info = made.struct_info
+        made = made.replace(args=(new, *made.args[1:]))
+        made._update_struct_info(info)
+        return made
+
+    def note(
+        self,
+        op: Op,
+        target: Target | None,
+        rules: list[Candidate],
+        winner: Candidate | None,
+        reason: str,
+    ) -> None:
+        if trace.active() is None:
+            return
+        asked = rules[: rules.index(winner)] if winner is not None else rules
+        trace.note(
+            "legalize",
+            op.name,
+            winner=None if winner is None else str(winner),
+            losers=[str(c) for c in asked],
+            target=None if target is None else str(target),
+            reason=reason or ("first that took it" if asked else "first asked"),
+        )
+
+
+def _device(args: tuple[Any, ...]) -> VDevice | None:
+    """The virtual device on which the first placed argument lives."""
+    for arg in args:
+        info: StructInfo | None = arg.struct_info
+        for leaf in tensor_fields(info) if info is not None else ():
+            if isinstance(leaf, TensorStructInfo) and leaf.vdevice is not None:
+                return leaf.vdevice
+    return None
+
+
+__all__ = ["LegalizeOps"]

@@ -1,0 +1,3 @@
+"""Which rule lowers an operator: the registry that LegalizeOps asks."""
+
+from . import common as common

@@ -1,0 +1,189 @@
+"""The fusion kind of a PrimFunc, read off its loop nest.
+
+Each block is put into a class by how the indices of its loads go with those of its stores, and
+by whether it reduces; the function's kind is the most complex one of its blocks.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from ...ir.functor import Visitor, post_order_visit
+from ...ir.prim_expr import Add, Cast, IntImm, IterVar, Mul, PrimExpr, Var
+from ...ir.structural import structural_equal
+from ..expr import BufferLoad
+from ..function import PrimFunc
+from ..stmt import Block, BlockRealize, BufferStore
+
+
+class OpPattern(IntEnum):
+    """Fusion kinds, from the simplest to the most complex."""
+
+    ELEMWISE = 0
+    BROADCAST = 1
+    INJECTIVE = 2
+    COMM_REDUCE = 3
+    OUT_EWISE_FUSABLE = 4
+    TUPLE = 7
+    OPAQUE = 8
+
+
+_ELEM, _BCAST, _INJ = OpPattern.ELEMWISE, OpPattern.BROADCAST, OpPattern.INJECTIVE
+_REDUCE, _FUSABLE, _OPAQUE = OpPattern.COMM_REDUCE, OpPattern.OUT_EWISE_FUSABLE, OpPattern.OPAQUE
+
+
+def analyze_op_pattern(func: PrimFunc) -> OpPattern:
+    """The kind of `func`: elementwise, broadcast, injective, reduction, a product or window with
+    an elementwise epilogue, or opaque."""
+    found = _Blocks()
+    found.visit(func.body)
+    if not found.blocks or found.loose:
+        return _OPAQUE
+    kind = _ELEM
+    for block in found.blocks:
+        own = _block_pattern(block)
+        if own is _OPAQUE:
+            return _OPAQUE
+        # What follows a reduction in the same function is an epilogue of it (softmax).
+        follows = kind in (_REDUCE, _FUSABLE) and own <= _INJ
+        kind = _FUSABLE if follows else max(kind, own)
+    return kind
+
+
+class _Blocks(Visitor):
+    """The innermost blocks in order, and whether a store stands in none of them."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self.loose = False
+
+    def visit_BlockRealize(self, node: BlockRealize) -> None:
+        before, loose = len(self.blocks), self.loose
+        self.visit(node.block.body)
+        if len(self.blocks) == before and not (node.block.name_hint == "root" and not self.loose):
+            self.blocks.append(node.block)
+            self.loose = loose
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        self.loose = True
+
+    def visit_PrimExpr(self, node: PrimExpr) -> None:
+        pass
+
+
+class _Accesses(Visitor):
+    def __init__(self) -> None:
+        self.stores: list[BufferStore] = []
+        self.loads: list[BufferLoad] = []
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        self.stores.append(node)
+        self.visit_default(node)
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self.loads.append(node)
+        self.visit(node.indices)
+
+    def visit_Buffer(self, node: Any) -> None:
+        pass
+
+
+def _block_pattern(block: Block) -> OpPattern:
+    found = _Accesses()
+    found.visit(block.body)
+    if not found.stores:
+        return _OPAQUE
+    store = found.stores[0]
+    for other in found.stores[1:]:  # several results of one computation, at one place
+        if not _same_place(store, other):
+            return _OPAQUE
+    axes = {a.var for a in block.iter_vars if a.iter_type == IterVar.CommReduce}
+    kinds = [_pair_pattern(store, load) for load in found.loads]
+    plain = max(kinds, default=_ELEM)
+    if plain is _BCAST and _ELEM in kinds:
+        plain = _ELEM  # a bias: one operand decides the loops, the other only follows
+    if plain is not _OPAQUE and not axes:
+        return plain
+    if not axes:
+        return _OPAQUE
+    if len(found.stores) == 1 and _is_multiply_add(store):
+        return _FUSABLE
+    pure = all(_reduces_whole_axes(load, axes) for load in found.loads)
+    return _REDUCE if pure else _FUSABLE
+
+
+def _same_place(a: BufferStore, b: BufferStore) -> bool:
+    return a.buffer is not b.buffer and _same_indices(a.indices, b.indices)
+
+
+def _same_indices(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
+    return len(a) == len(b) and all(
+        x is y or structural_equal(x, y) for x, y in zip(a, b, strict=True)
+    )
+
+
+def _pair_pattern(store: BufferStore, load: BufferLoad) -> OpPattern:
+    same_shape = _same_indices(store.buffer.shape, load.buffer.shape)
+    if same_shape and _same_indices(store.indices, load.indices):
+        return _ELEM
+    if _is_broadcast(store, load):
+        return _BCAST
+    if all(isinstance(i, Var) for i in store.indices):
+        axes = set(store.indices)
+        if all(_variables(i) <= axes for i in load.indices):
+            return _INJ
+    return _OPAQUE
+
+
+def _is_broadcast(store: BufferStore, load: BufferLoad) -> bool:
+    """The load's axes are some of the store's, in their order; unit dims are read at 0."""
+    axes = iter(store.indices)
+    for index, dim in zip(load.indices, load.buffer.shape, strict=True):
+        unit = isinstance(dim, IntImm) and dim.value == 1
+        if unit and isinstance(index, IntImm) and index.value == 0:
+            continue
+        if not any(axis is index for axis in axes):
+            return False
+    return True
+
+
+def _variables(expr: PrimExpr) -> set[Any]:
+    """The variables that stand in an index outside of the loads in it."""
+    if isinstance(expr, Var):
+        return {expr}
+    found: set[Any] = set()
+    post_order_visit(expr, lambda e: found.add(e) if isinstance(e, Var) else None)
+    return {v for v in found if not v.dtype.is_handle}
+
+
+def _is_multiply_add(store: BufferStore) -> bool:
+    """C[i] = C[i] + A[...] * B[...], casts left out of account."""
+    value = store.value
+    if not isinstance(value, Add):
+        return False
+    for own, term in ((value.a, value.b), (value.b, value.a)):
+        own, term = _uncast(own), _uncast(term)
+        accumulates = (
+            isinstance(own, BufferLoad)
+            and own.buffer is store.buffer
+            and _same_indices(own.indices, store.indices)
+        )
+        if accumulates and isinstance(term, Mul):
+            a, b = _uncast(term.a), _uncast(term.b)
+            return isinstance(a, BufferLoad) and isinstance(b, BufferLoad)
+    return False
+
+
+def _uncast(expr: PrimExpr) -> PrimExpr:
+    while isinstance(expr, Cast):
+        expr = expr.value
+    return expr
+
+
+def _reduces_whole_axes(load: BufferLoad, axes: set[Var]) -> bool:
+    """Whether reduction axes stand alone as indices (not in a window's `i * stride + k`)."""
+    return all(i in axes or not (_variables(i) & axes) for i in load.indices)
+
+
+__all__ = ["OpPattern", "analyze_op_pattern"]
