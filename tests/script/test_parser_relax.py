@@ -1,5 +1,7 @@
 """Graph function text becomes the Relax that it says, the same as BlockBuilder makes."""
 
+# ruff: noqa: F841  (the names are those of a script)
+
 from __future__ import annotations
 
 import re
@@ -75,7 +77,9 @@ def test_a_simple_function():
 
 def test_symbolic_shapes_by_string_and_by_declaration():
     @R.function
-    def foo(x: R.Tensor(("n", "n * 2"), "float32"), s: R.Shape(["n", "m"])) -> R.Tensor(("n", "n * 2"), "float32"):
+    def foo(x: R.Tensor(("n", "n * 2"), "float32"), s: R.Shape(["n", "m"])) -> R.Tensor(
+        ("n", "n * 2"), "float32"
+    ):
         n, m = T.int64(), T.int64()
         y: R.Tensor((n, n * 2), "float32") = R.add(x, x)
         return y
@@ -203,7 +207,9 @@ def test_annotations_win_over_inference():
 
 def test_prim_values_and_shapes():
     @R.function
-    def foo(x: R.Prim(value="n"), y: R.Prim("float32"), s: R.Shape(ndim=2), f: R.Callable) -> R.Prim("int64"):
+    def foo(
+        x: R.Prim(value="n"), y: R.Prim("float32"), s: R.Shape(ndim=2), f: R.Callable
+    ) -> R.Prim("int64"):
         n = T.int64()
         m = n * 2
         k = R.prim_value(n + 1)
@@ -399,7 +405,9 @@ def test_vdevices_by_name():
         )
 
         @R.function
-        def main(x: R.Tensor((2,), "float32", "cuda:1"), y: R.Tensor((2,), "float32", vdevice="llvm")):
+        def main(
+            x: R.Tensor((2,), "float32", "cuda:1"), y: R.Tensor((2,), "float32", vdevice="llvm")
+        ):
             z = R.to_vdevice(y, "cuda")
             return (x, z)
 
@@ -473,7 +481,7 @@ def test_proxies_outside_a_script():
     assert R.Tuple(R.Shape(["n"]), R.Prim(value="m")).get_symbolic_vars() == {"n", "m"}
     assert relax.Var("x", R.Tensor((2, 3))).struct_info.dtype == "void"
     with pytest.raises(AttributeError, match=r"R has no operator 'ad'"):
-        R.ad  # noqa: B018
+        R.ad
     for wrong in ((3,), ({"a": 1},), ((2.5,),), ((2,), "nodtype"), ((2,), "int8", None, 3)):
         with pytest.raises((TypeError, ValueError)):
             R.Tensor(*wrong)
@@ -503,7 +511,10 @@ def error(body: str, head: str = HEAD) -> str:
         ("y = R.add(x, x)", "function f has no return statement"),
         ("return x\nreturn x", "function f has a second return statement"),
         ("return y", "undefined variable 'y'"),
-        ("y: R.Tensor((2,), 'float32') = R.add(x, x)\nreturn y", "the annotation contradicts the value"),
+        (
+            "y: R.Tensor((2,), 'float32') = R.add(x, x)\nreturn y",
+            "the annotation contradicts the value",
+        ),
         ("y: R.Tensor((4, 3), 'float32') = x\nreturn y", "the annotation contradicts the value"),
         ("y: R.Shape = x\nreturn y", "the annotation contradicts the value"),
         (
@@ -538,14 +549,26 @@ def error(body: str, head: str = HEAD) -> str:
         ("y: R.Tensor(('n', 3), 'float32') = x\nreturn y", "undefined symbolic variable 'n'"),
         ("R.print(x)\nreturn x", "a pure function makes a call that has side effects"),
         ("assert c\nreturn x", "a pure function makes a call that has side effects"),
-        ("y = R.add(x, R.call_packed('f'))\nreturn y", "a pure function makes a call that has side effects"),
-        ("y = T.int64(1, 2, 3)\nreturn x", "int64() takes from 0 to 2 positional arguments but 3 were given"),
+        (
+            "y = R.add(x, R.call_packed('f'))\nreturn y",
+            "a pure function makes a call that has side effects",
+        ),
+        (
+            "y = T.int64(1, 2, 3)\nreturn x",
+            "int64() takes from 0 to 2 positional arguments but 3 were given",
+        ),
         ("while c:\n    pass\nreturn x", "unsupported statement `While` in a graph function"),
         ("for i in x:\n    pass\nreturn x", "a graph function has no loops"),
         ("a, b = x\nreturn a", "only a tuple of known length can be unpacked"),
         ("y = R.ad(x, x)\nreturn y", "R has no operator 'ad'"),
-        ("y = x if c else x\nreturn y", "`a if c else b` needs a condition that is known while the script is read"),
-        ("y = R.match_cast(x, R.Tensor((2,), 'float32'))\nreturn y", "the annotation contradicts the value"),
+        (
+            "y = x if c else x\nreturn y",
+            "`a if c else b` needs a condition that is known while the script is read",
+        ),
+        (
+            "y = R.match_cast(x, R.Tensor((2,), 'float32'))\nreturn y",
+            "the annotation contradicts the value",
+        ),
         ("with x:\n    pass\nreturn x", "invalid context expression in a with statement"),
         ("def g():\n    pass\nreturn x", "g needs exactly one decorator"),
     ],
@@ -557,7 +580,11 @@ def test_errors(body: str, message: str):
 @pytest.mark.parametrize(
     ("head", "body", "message"),
     [
-        ("@R.function\ndef f(x):\n", "return x", "type annotation required for function parameter 'x'"),
+        (
+            "@R.function\ndef f(x):\n",
+            "return x",
+            "type annotation required for function parameter 'x'",
+        ),
         (
             '@R.function\ndef f(x: R.Tensor(("n + 1",), "float32")):\n',
             "return x",
@@ -574,7 +601,11 @@ def test_errors(body: str, message: str):
             "function f does not return what its annotation says",
         ),
         ("@R.function\ndef f(x: 3):\n", "return x", "a struct info is expected"),
-        ("@R.function\ndef f(x: R.Tensor((2,), ndim=3)):\n", "return x", "R.Tensor: ndim does not go with the shape"),
+        (
+            "@R.function\ndef f(x: R.Tensor((2,), ndim=3)):\n",
+            "return x",
+            "R.Tensor: ndim does not go with the shape",
+        ),
         (
             "@R.function(pure=False)\ndef f(x: R.Tensor):\n",
             "with R.dataflow():\n    _ = R.print(x)\n    y = x\n    R.output(y)\nreturn y",
@@ -601,7 +632,8 @@ def test_errors_in_modules_name_the_missing_function():
 def test_a_dataflow_local_says_what_to_do():
     with pytest.raises(DiagnosticError, match=r"add it to R.output"):
         from_source(
-            HEAD + "    with R.dataflow():\n        a = x\n        b = a\n        R.output(b)\n    return a"
+            HEAD
+            + "    with R.dataflow():\n        a = x\n        b = a\n        R.output(b)\n    return a"
         )
 
 

@@ -344,7 +344,7 @@ def test_helpers_and_macros():
     def f(A: T.Buffer((8,), "float32")):
         store(A, 0)
         store(A, i=1, value=2)
-        c = T.meta_var(7)
+        c = T.meta_var(7)  # noqa: F841  (the macro reads it)
         capture()
 
     assert [s.value.value for s in f.body.seq] == [8.0, 10.0, 7.0]
@@ -389,6 +389,40 @@ def test_a_module_calls_its_own_functions():
     assert Module.attrs["k"] == 1 and len(Module.global_infos["dummy"]) == 1
     call = Module["main"].body.value
     assert call.op.name_hint == "helper" and call.dtype == "int32"
+
+
+def test_dtype_keywords_and_dtype_callables():
+    x = T.float32()
+    assert T.exp(x, dtype="float32").dtype == "float32"
+    assert T.call_extern("f", x, dtype="int32").dtype == "int32"
+    assert T.reinterpret(T.int32, x).dtype == "int32"
+    assert T.cast(x, T.float16).dtype == "float16"
+    assert T.undef(dtype="float32").dtype == "float32"
+    assert T.tvm_warp_activemask(dtype="uint32").op.name == "tir.tvm_warp_activemask"
+
+
+def test_a_macro_loops_over_a_symbolic_range():
+    @T.macro
+    def fill(A, n):
+        for i in range(n):
+            A[i] = T.float32(0)
+
+    @T.prim_func
+    def f(A: T.Buffer((8,), "float32"), n: T.int32):
+        fill(A, n)
+
+    assert isinstance(f.body, For) and f.body.extent is f.params[1]
+
+
+def test_a_tuple_of_variables_makes_no_lets():
+    @T.prim_func
+    def f(A: T.Buffer((4, 4), "float32")):
+        for i, j in T.grid(4, 4):
+            ij = (j, i)
+            A[ij] = 1.0
+
+    inner = f.body.body.body
+    assert isinstance(inner, BufferStore) and inner.indices[0] is f.body.body.loop_var
 
 
 def test_newer_spellings():

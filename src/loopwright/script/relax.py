@@ -11,6 +11,7 @@ from typing import Any
 
 from ..base.errors import explain
 from ..ir.expr import GlobalVar  # noqa: F401  (reached as R.GlobalVar)
+from ..ir.op import load_definitions
 from ..relax import op as _op
 from ..relax.expr import (
     DataTypeImm,
@@ -132,6 +133,8 @@ def __getattr__(name: _str) -> Any:
         return found
     if name.startswith("__"):
         raise AttributeError(name)
+    if load_definitions() and name in vars(_op):
+        return vars(_op)[name]
     known = [n for n in (*globals(), *vars(_op)) if not n.startswith("_")]
     close = difflib.get_close_matches(name, known, 3)
     hint = f"did you mean {', '.join('R.' + n for n in close)}?" if close else None

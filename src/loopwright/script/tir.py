@@ -796,16 +796,32 @@ def broadcast(value: Any, lanes: Any) -> PrimExpr:
     return Broadcast(value, lanes)
 
 
+def undef(dtype: Any = "int32") -> Call:
+    """A value nobody reads."""
+    return Call(_dtype_text(dtype), "tir.undef", [])
+
+
 def axis_separators(*positions: int) -> list[int]:
     """Axis separators of a buffer."""
     return list(positions)
 
 
 def _with_regions(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """An intrinsic's builder that takes `A[0:4]` as a vector, and `T.float32` as a dtype."""
+    """An intrinsic's builder that takes `A[0:4]` as a vector, and `T.float32` as a dtype.
+
+    `dtype=` may be given to any of them: it goes first where the builder takes one, and says
+    nothing new where the builder finds it from its arguments.
+    """
+    names = list(inspect.signature(fn).parameters)
+    takes_dtype = "dtype" in names
 
     def build(*args: Any, **kwargs: Any) -> Any:
-        return fn(*[_plain(a) for a in args], **{name: _plain(a) for name, a in kwargs.items()})
+        values = [_plain(a) for a in args]
+        words = {name: _plain(value) for name, value in kwargs.items()}
+        if "dtype" in words and (not takes_dtype or names[0] == "dtype"):
+            dtype = words.pop("dtype")
+            values = [dtype, *values] if takes_dtype else values
+        return fn(*values, **words)
 
     build.__name__ = build.__qualname__ = fn.__name__
     build.__doc__ = fn.__doc__

@@ -40,7 +40,10 @@ class Macro:
 
     def expand(self, parser: Parser, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Read the body in place; returns what its `return` gives."""
-        scope = Scope(self.names()) if self.hygienic else parser.scope
+        scope = parser.scope
+        if self.hygienic:
+            scope = Scope({"range": parser.scope.lookup("range")}, self.names())
+            scope.fallback = parser.scope.fallback
         saved = parser.source, parser.scope, parser.macro_result
         parser.source, parser.scope, parser.macro_result = self.source, scope, None
         parser.macro_depth += 1

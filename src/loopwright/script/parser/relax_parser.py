@@ -99,7 +99,8 @@ class RelaxDialect(Dialect):
         if "out_ty" in kwargs:  # newer spelling
             kwargs["out_sinfo"] = kwargs.pop("out_ty")
         if isinstance(fn, GlobalVar):
-            return Call(fn, args, kwargs.get("attrs"))
+            members = getattr(self.parser.module, "members", {})
+            return Call(members.get(fn.name_hint, fn), args, kwargs.get("attrs"))
         return fn(*args, **kwargs)
 
     def error(self, node: Any, what: str, **facts: Any) -> Exception:
@@ -587,7 +588,10 @@ def _is_graph_tuple(value: Any) -> bool:
 
 
 def _instance(value: Any) -> Any:
-    """`R.Tensor` without parentheses as `R.Tensor()`, in lists too."""
+    """`R.Tensor` without parentheses as `R.Tensor()`, in lists too; `R.Any` is newer TVM's
+    `R.Object`."""
+    if value is Any:
+        return R.Object()
     if isinstance(value, type) and issubclass(value, R.StructInfoProxy):
         return value()
     if type(value) in (list, tuple):

@@ -12,7 +12,9 @@ from typing import Any
 from ...base.errors import DiagnosticError, explain
 from ...base.span import Span, register_source
 
-_FILES: dict[str, tuple[list[str], ast.Module]] = {}
+_Index = dict[str, list[Any]]
+# Of each file: its lines, and its functions and classes by name in order of the text.
+_FILES: dict[str, tuple[list[str], _Index]] = {}
 
 
 class Source:
@@ -54,7 +56,7 @@ def parse_text(text: str) -> tuple[Source, ast.Module]:
         raise DiagnosticError(explain(f"syntax error: {error.msg}", span=span)) from None
 
 
-def _file_tree(filename: str, module_globals: dict[str, Any] | None) -> tuple[Source, ast.Module]:
+def _file_index(filename: str, module_globals: dict[str, Any] | None) -> tuple[Source, _Index]:
     lines = linecache.getlines(filename, module_globals)
     if not lines:
         what = "the source of this script cannot be read"
@@ -62,7 +64,11 @@ def _file_tree(filename: str, module_globals: dict[str, Any] | None) -> tuple[So
         raise DiagnosticError(explain(what, got=filename, instead=hint))
     known = _FILES.get(filename)
     if known is None or known[0] is not lines:
-        known = _FILES[filename] = (lines, ast.parse("".join(lines), filename))
+        index: _Index = {}
+        for node in ast.walk(ast.parse("".join(lines), filename)):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                index.setdefault(node.name, []).append(node)
+        known = _FILES[filename] = (lines, index)
     return Source(filename, lines), known[1]
 
 
@@ -70,13 +76,10 @@ def _first_line(node: Any) -> int:
     return min([node.lineno, *(d.lineno for d in node.decorator_list)])
 
 
-def _find(tree: ast.Module, kind: type, accept: Callable[[Any], bool]) -> Any:
-    """The innermost node of a kind that is accepted (the last one in the text)."""
-    found = None
-    for node in ast.walk(tree):
-        if isinstance(node, kind) and accept(node):
-            found = node if found is None or _first_line(node) >= _first_line(found) else found
-    return found
+def _find(index: _Index, name: str, kind: type, accept: Callable[[Any], bool]) -> Any:
+    """The innermost node of a name and kind that is accepted (the last one in the text)."""
+    found = [n for n in index.get(name, ()) if isinstance(n, kind) and accept(n)]
+    return max(found, key=_first_line, default=None)
 
 
 def _changed(filename: str, name: str) -> DiagnosticError:
@@ -89,12 +92,12 @@ def _changed(filename: str, name: str) -> DiagnosticError:
 def find_function(func: Any) -> tuple[Source, ast.FunctionDef]:
     """The syntax tree of a Python function."""
     code = func.__code__
-    source, tree = _file_tree(code.co_filename, func.__globals__)
+    source, index = _file_index(code.co_filename, func.__globals__)
 
     def accept(node: ast.FunctionDef) -> bool:
-        return node.name == code.co_name and _first_line(node) == code.co_firstlineno
+        return _first_line(node) == code.co_firstlineno
 
-    node = _find(tree, ast.FunctionDef, accept)
+    node = _find(index, code.co_name, ast.FunctionDef, accept)
     if node is None:
         raise _changed(code.co_filename, code.co_name)
     return source, node
@@ -111,14 +114,13 @@ def find_class(cls: type, frame: FrameType) -> tuple[Source, ast.ClassDef]:
         for member in vars(cls).values()
         if hasattr(member, "__code__") and member.__qualname__.startswith(cls.__qualname__ + ".")
     ]
-    source, tree = _file_tree(frame.f_code.co_filename, frame.f_globals)
+    source, index = _file_index(frame.f_code.co_filename, frame.f_globals)
     wanted = lines[0] if lines else frame.f_lineno
 
     def accept(node: ast.ClassDef) -> bool:
-        inside = _first_line(node) <= wanted <= (node.end_lineno or node.lineno)
-        return node.name == name and inside
+        return _first_line(node) <= wanted <= (node.end_lineno or node.lineno)
 
-    node = _find(tree, ast.ClassDef, accept) or _find(tree, ast.ClassDef, lambda n: n.name == name)
+    node = _find(index, name, ast.ClassDef, accept)
     if node is None:
         raise _changed(frame.f_code.co_filename, name)
     return source, node
@@ -129,12 +131,12 @@ def enclosing_class(frame: FrameType) -> ast.ClassDef | None:
     if "__qualname__" not in frame.f_locals or "__module__" not in frame.f_locals:
         return None
     try:
-        _, tree = _file_tree(frame.f_code.co_filename, frame.f_globals)
+        _, index = _file_index(frame.f_code.co_filename, frame.f_globals)
     except DiagnosticError:
         return None
-    line, name = frame.f_lineno, frame.f_code.co_name
+    line = frame.f_lineno
 
     def accept(node: ast.ClassDef) -> bool:
-        return node.name == name and node.lineno <= line <= (node.end_lineno or line)
+        return node.lineno <= line <= (node.end_lineno or line)
 
-    return _find(tree, ast.ClassDef, accept)
+    return _find(index, frame.f_code.co_name, ast.ClassDef, accept)

@@ -98,19 +98,23 @@ class TirDialect(Dialect):
             scope.define(name, value.value)
         elif isinstance(value, (list, tuple)):
             for i, item in enumerate(value):
-                self.bind_let(node, f"{name}_{i}", item)
+                if self._is_fresh(item):
+                    self.bind_let(node, f"{name}_{i}", item)
             scope.define(name, value)
         elif isinstance(value, Frame):
             if not isinstance(value, Wrap):
                 what = f"{value.title} is opened by a with statement"
                 raise self.parser.source.error(node, what, instead=f"with ... as {name}:")
             self.bind_named(node, name, frames.open_rest(value))
-        elif isinstance(value, (Buffer, IterVar)) or (
-            isinstance(value, Var) and not scope.holds(value)
-        ):
+        elif self._is_fresh(value):
             self.bind_named(node, name, value)
         else:
             self._let(node, name, value, None)
+
+    def _is_fresh(self, value: Any) -> bool:
+        """Whether a value has just been made, so that it takes the name it is bound to."""
+        made = isinstance(value, (Buffer, IterVar))
+        return made or (isinstance(value, Var) and not self.parser.scope.holds(value))
 
     def bind_named(self, node: ast.expr, name: str, value: Any) -> None:
         """Name a fresh variable, axis or buffer and define it."""
