@@ -5,6 +5,7 @@ from . import expr_functor as expr_functor
 from . import interpreter as interpreter
 from . import op as op
 from . import specialize as specialize
+from . import transform as transform
 from . import utils as utils
 from .block_builder import BlockBuilder as BlockBuilder
 from .expr import (
@@ -55,4 +56,5 @@ from .struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from .types import FuncType, ObjectType, PackedFuncType, ShapeType, TensorType, TupleType
 from .utils import convert_to_expr as convert_to_expr

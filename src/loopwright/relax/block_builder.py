@@ -48,7 +48,7 @@ from .struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from .utils import gen_call_tir_inputs
+from .te_call import gen_call_tir_inputs
 
 
 class NameSupply:

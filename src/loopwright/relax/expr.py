@@ -16,7 +16,8 @@ from ..ir.dtype import DataType, numpy_dtype
 from ..ir.expr import DictAttrs, GlobalVar, RelaxExpr
 from ..ir.function import BaseFunc, as_attrs
 from ..ir.node import Node, define, field, ignore
-from ..ir.op import Op
+from ..ir.op import Builders, Op
+from ..ir.prim_expr import Call as PrimCall
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import convert
 from ..ir.serialize import register_codec
@@ -40,7 +41,7 @@ class Expr(RelaxExpr):
     __slots__ = ()
 
     # `ops/`, which lies above, installs the builders of the operators used here.
-    _build: ClassVar[dict[str, Any]] = {}
+    _build: ClassVar[dict[str, Any]] = Builders()
 
     @property
     def checked_type(self) -> Any:
@@ -560,6 +561,16 @@ def get_shape_of(expr: Expr) -> Expr:
 
 
 _si._make_shape = make_shape
+
+
+def _call_global(self: GlobalVar, *args: Any) -> Any:
+    """A call of a module's function: in TensorIR with scalar arguments, else in the graph."""
+    if args and all(isinstance(a, (int, float, PrimExpr)) for a in args):
+        return PrimCall("int32", self, args)
+    return Call(self, args)
+
+
+GlobalVar.__call__ = _call_global  # type: ignore[attr-defined]
 register_codec(Tensor, "tensor", Tensor.numpy, tensor)
 
 # relations.py, which lies above this file, fills this in.

@@ -1,0 +1,177 @@
+"""The way from a te function and graph arguments to a call_tir."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import te
+from ..base.errors import explain
+from ..ir.expr import Attrs
+from ..ir.prim_expr import IntImm, PrimExpr, StringImm
+from ..ir.prim_expr import Var as TirVar
+from ..ir.prim_op import const as prim_const
+from ..tir.function import PrimFunc
+from .expr import Constant, Expr, ShapeExpr, Tuple, Var
+from .relations import prim_vars, substitute
+from .struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
+
+
+def te_tensor(value: Expr, tir_var_map: dict[TirVar, PrimExpr], name: str = "rxplaceholder") -> Any:
+    """A te placeholder of the shape and dtype of a tensor expression; its symbolic dimensions
+    are replaced by `tir_var_map`."""
+    info = value.struct_info
+    if not isinstance(info, TensorStructInfo) or info.get_shape() is None:
+        what = "a te tensor needs a tensor of known shape"
+        hint = "R.match_cast it to a shape first"
+        raise ValueError(explain(what, got=f"{value} with {info}", instead=hint))
+    shape = [substitute(dim, tir_var_map) for dim in info.get_shape()]
+    return te.placeholder(shape, info.dtype, name)
+
+
+def scalar_literal(expr: Any) -> PrimExpr | None:
+    """A 0-d constant tensor as a literal of its dtype, or None."""
+    if not isinstance(expr, Constant) or expr.data.shape:
+        return None
+    return prim_const(expr.data.numpy().item(), expr.struct_info.dtype)
+
+
+class _TEArguments:
+    """Turns the arguments of a te function call into te's, and remembers what the PrimFunc
+    takes (`inputs`) and what the graph passes for it (`call_args`)."""
+
+    def __init__(self, inline_scalars: bool) -> None:
+        self.inline_scalars = inline_scalars
+        self.fresh: dict[Any, Any] = {}  # the graph's symbolic variables -> the PrimFunc's
+        self.inputs: list[Any] = []
+        self.call_args: list[Any] = []
+        self.scalars: list[PrimExpr] = []
+
+    def convert(self, arg: Any) -> Any:
+        if isinstance(arg, Expr):
+            return self.expression(arg)
+        if isinstance(arg, (list, tuple)):
+            return type(arg)([self.convert(a) for a in arg])
+        if isinstance(arg, dict):
+            return {key: self.convert(value) for key, value in arg.items()}
+        if isinstance(arg, PrimExpr):
+            made = self.renamed(arg)
+            self.scalars.append(made)
+            return made
+        if arg is None or isinstance(arg, (bool, int, float, str, Attrs)) or callable(arg):
+            return arg
+        what = "emit_te cannot pass this argument on"
+        hint = "tensors, shapes, scalars, Python values, and lists or dicts of them can be passed"
+        raise TypeError(explain(what, got=f"{type(arg).__name__}: {arg!r}", instead=hint))
+
+    def expression(self, arg: Expr) -> Any:
+        info = arg.struct_info
+        if isinstance(info, TensorStructInfo):
+            literal = scalar_literal(arg) if self.inline_scalars else None
+            if literal is not None:
+                return literal
+            for dim in info.get_shape() or ():
+                self.renamed(dim)
+            made = te_tensor(arg, self.fresh, self.name_of(arg))
+            self.call_args.append(arg)
+            self.inputs.append(made)
+            return made
+        if isinstance(info, ShapeStructInfo):
+            if info.values is None:
+                what = "emit_te can pass a shape of known dimensions only"
+                raise ValueError(explain(what, got=f"{arg} with {info}"))
+            return [self.convert(value) for value in info.values]
+        if isinstance(info, PrimStructInfo):
+            if info.value is not None:
+                value = info.value
+                return value.value if isinstance(value, StringImm) else self.convert(value)
+            made = TirVar(self.name_of(arg), info.dtype)
+            self.call_args.append(arg)
+            self.inputs.append(made)
+            return made
+        if isinstance(info, TupleStructInfo):
+            fields = arg.fields if isinstance(arg, Tuple) else list(arg)
+            return [self.convert(field) for field in fields]
+        what = "emit_te cannot pass this expression on"
+        raise TypeError(explain(what, got=f"{arg} with {info}", instead="pass tensors or shapes"))
+
+    def renamed(self, value: PrimExpr) -> PrimExpr:
+        """The expression with each of the graph's variables as one of the PrimFunc's own."""
+        if isinstance(value, IntImm):
+            return value
+        for var in prim_vars(value):
+            if var not in self.fresh:
+                self.fresh[var] = TirVar(var.name, var.dtype)
+        return substitute(value, self.fresh)
+
+    def name_of(self, arg: Expr) -> str:
+        if isinstance(arg, Var):
+            return arg.name_hint
+        count = len(self.inputs)
+        return chr(ord("A") + count) if count < 26 else f"input{count}"
+
+
+def gen_call_tir_inputs(
+    func: Callable[..., Any], *args: Any, **kwargs: Any
+) -> tuple[PrimFunc, Tuple, Any, ShapeExpr | None]:
+    """(PrimFunc, arguments, output struct info, tir_vars) of a `call_tir` of the te function.
+
+    A 0-d constant becomes a literal where another tensor is passed too. Keyword
+    `primfunc_attrs` is set on the PrimFunc; the other keywords go to `func`.
+    """
+    attrs = kwargs.pop("primfunc_attrs", None)
+    made = _TEArguments(inline_scalars=_has_tensor([args, kwargs]))
+    te_args = made.convert(list(args))
+    te_kwargs = made.convert(kwargs)
+    result = func(*te_args, **te_kwargs)
+    outs = [result] if isinstance(result, te.Tensor) else list(result)
+    for out in outs:
+        if not isinstance(out, te.Tensor):
+            what = f"{getattr(func, '__name__', 'the function')} must return te tensors"
+            raise TypeError(
+                explain(what, got=type(out).__name__, instead="build them by te.compute")
+            )
+    unbound = _unbound_vars([*made.inputs, *outs], made.scalars)
+    back = {fresh: var for var, fresh in made.fresh.items()}
+    prim_func = te.create_prim_func([*made.inputs, *outs, *unbound], index_dtype_override="int64")
+    prim_func = prim_func.without_attr("global_symbol")
+    if attrs:
+        prim_func = prim_func.with_attrs(attrs)
+    infos = [TensorStructInfo([substitute(d, back) for d in o.shape], o.dtype) for o in outs]
+    out_sinfo = infos[0] if isinstance(result, te.Tensor) else TupleStructInfo(infos)
+    tir_vars = ShapeExpr([back.get(v, v) for v in unbound]) if unbound else None
+    return prim_func, Tuple(made.call_args), out_sinfo, tir_vars
+
+
+def _has_tensor(value: Any) -> bool:
+    """Whether a tensor that is no scalar constant is among the arguments."""
+    if isinstance(value, (list, tuple)):
+        return any(_has_tensor(v) for v in value)
+    if isinstance(value, dict):
+        return any(_has_tensor(v) for v in value.values())
+    if isinstance(value, Tuple):
+        return any(_has_tensor(v) for v in value.fields)
+    info = value.struct_info if isinstance(value, Expr) else None
+    if isinstance(info, TupleStructInfo):
+        return any(isinstance(f, TensorStructInfo) for f in info.fields)
+    return isinstance(info, TensorStructInfo) and scalar_literal(value) is None
+
+
+def _unbound_vars(tensors: list[Any], scalars: list[PrimExpr]) -> list[TirVar]:
+    """The variables that stand alone as no dimension of a buffer, so must be passed."""
+    bound: set[TirVar] = set()
+    used: dict[TirVar, None] = {}
+    for tensor in tensors:
+        if isinstance(tensor, TirVar):
+            bound.add(tensor)
+            continue
+        for dim in tensor.shape:
+            if isinstance(dim, TirVar):
+                bound.add(dim)
+            used.update(dict.fromkeys(prim_vars(dim)))
+    for scalar in scalars:
+        used.update(dict.fromkeys(prim_vars(scalar)))
+    return [var for var in used if var not in bound]
+
+
+__all__ = ["gen_call_tir_inputs", "scalar_literal", "te_tensor"]

@@ -1,0 +1,83 @@
+"""Static types under TVM's older names: what a struct info says without its values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.span import Span
+from ..ir.dtype import DataType
+from ..ir.node import Node, field
+
+
+class Type(Node):
+    """Root of types."""
+
+    __slots__ = ()
+
+
+class ObjectType(Type):
+    """Any value."""
+
+    __slots__ = ()
+
+    def __init__(self, span: Span | None = None) -> None:
+        self._set(span)
+
+
+class PackedFuncType(Type):
+    """A function of the runtime's table."""
+
+    __slots__ = ()
+
+    def __init__(self, span: Span | None = None) -> None:
+        self._set(span)
+
+
+class ShapeType(Type):
+    """A shape of rank `ndim`; -1 unknown."""
+
+    ndim: int = field(-1)
+
+
+class TensorType(Type):
+    """A tensor of rank `ndim` (-1 unknown) and dtype ("void" unknown)."""
+
+    ndim: int
+    dtype: DataType
+
+    def __init__(self, ndim: int = -1, dtype: Any = "float32", span: Span | None = None) -> None:
+        self._set(ndim, DataType(dtype), span)
+
+
+DynTensorType = TensorType
+
+
+class TupleType(Type):
+    """A tuple."""
+
+    fields: tuple[Node, ...]
+
+    def __init__(self, fields: Any, span: Span | None = None) -> None:
+        self._set(tuple(fields), span)
+
+
+class FuncType(Type):
+    """A function."""
+
+    arg_types: tuple[Node, ...]
+    ret_type: Node
+
+    def __init__(self, arg_types: Any, ret_type: Node, span: Span | None = None) -> None:
+        self._set(tuple(arg_types), ret_type, span)
+
+
+__all__ = [
+    "DynTensorType",
+    "FuncType",
+    "ObjectType",
+    "PackedFuncType",
+    "ShapeType",
+    "TensorType",
+    "TupleType",
+    "Type",
+]
