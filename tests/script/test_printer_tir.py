@@ -419,6 +419,14 @@ def test_underlined_block_in_its_context() -> None:
     assert lines[2:4] == ['  7         with T.block("update"):'[1:], " " * 11 + "^" * 23]
 
 
+def test_underline_inner_loop_of_a_grid() -> None:
+    func = from_source(HEADER + FUNCTIONS["remap"].strip("\n"))
+    loop = func.body.block.body.body.body
+    lines = func.script(obj_to_underline=[loop]).splitlines()
+    assert lines[5].startswith("    for i0, i1, i2, i3")
+    assert lines[6] == " " * 16 + "^^"
+
+
 def test_annotate() -> None:
     func = _evaluations()
     notes = {func.body.seq[1]: "first", func.body.seq[7]: "last"}

@@ -207,6 +207,8 @@ class Printer:
         """A node for which no text is registered: its kind and fields."""
         if isinstance(node, Attrs):
             return self.mapping(dict(node.items()))
+        if type(node).__repr__ is not Node.__repr__:
+            return repr(node)
         fields = [f"{f.name}={self.value(getattr(node, f.name, None))}" for f in node.__fields__]
         return f"{type(node).__name__}({', '.join(fields)})"
 

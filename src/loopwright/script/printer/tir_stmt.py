@@ -265,6 +265,8 @@ def _for(p: Printer, node: ts.For, out: list) -> None:
         with p.frame(node) as frame:
             names = [p.define(loop.loop_var, _hint(loop), frame) for loop in nest]
             p.body(nest[-1].body, frame)
+        # The first loop's underline covers the whole statement, an inner one's its variable.
+        names[1:] = [p.mark(loop, n) for loop, n in zip(nest[1:], names[1:], strict=True)]
         head = f"for {', '.join(names)} in {p.tir('grid')}({', '.join(extents)}):"
         out.append(Nest([head], frame.stmts))
         return
@@ -454,7 +456,7 @@ def _prim_func(p: Printer, func: PrimFunc, out: list) -> None:
             p.body(root.body, frame)
         else:
             p.body(func.body, frame)
-        returns = "" if func.ret_type is None else f" -> {_type(p, func.ret_type)}"
+        returns = _returns(p, func.ret_type)
     private = {} if "global_symbol" in func.attrs else {"private": "True"}
     decorator = call_text(p.tir("prim_func"), [], private) if private else p.tir("prim_func")
     heads = [f"@{decorator}", f"def {name}({', '.join(params)}){returns}:"]
@@ -462,8 +464,10 @@ def _prim_func(p: Printer, func: PrimFunc, out: list) -> None:
     out.extend(made if p.module is not None else p.with_header(made))
 
 
-def _type(p: Printer, kind: Any) -> str:
-    return p.expr(kind) if isinstance(kind, Node) else p.tir(str(kind))
+def _returns(p: Printer, kind: Any) -> str:
+    if kind is None or getattr(kind, "dtype", kind) == "void":
+        return ""
+    return f" -> {p.expr(kind) if isinstance(kind, Node) else p.tir(str(kind))}"
 
 
 def _params(p: Printer, func: PrimFunc, frame: Frame) -> tuple[list[str], set[int]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...ir.node import Node
 from ...ir.prim_expr import Var
-from ...tir.buffer import Buffer
+from ...tir.buffer import Buffer, DataProducer
 from ...tir.function import PrimFunc
 from ...tir.stmt import Stmt
 
@@ -38,6 +38,8 @@ class _Walk:
 
     def visit(self, value: Any) -> None:
         if isinstance(value, Node):
+            if isinstance(value, DataProducer):
+                return
             scope = isinstance(value, (Stmt, PrimFunc))
             if scope:
                 self.path.append(value)
@@ -84,6 +86,8 @@ def occurs(body: Any, wanted: set[int]) -> set[int]:
             if isinstance(value, Var):
                 if id(value) in wanted:
                     found.add(id(value))
+                continue
+            if isinstance(value, DataProducer):
                 continue
             if isinstance(value, Buffer):
                 if id(value) in seen:
