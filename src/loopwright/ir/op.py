@@ -6,6 +6,8 @@ Lower layers ask `Op`; the definitions live above, in `ops/` and in `tir/op.py`.
 from __future__ import annotations
 
 import difflib
+import importlib
+import sys
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -13,6 +15,10 @@ from ..base.errors import explain
 from .expr import BaseExpr
 
 _OPS: dict[str, Op] = {}
+# Definitions of operators are plug-ins of this layer: the house's own, and those of other packages.
+_PLUGINS = ["loopwright.ops"]
+_PLUGIN_GROUP = "loopwright.ops"
+_ABOVE = ("loopwright.relax", "loopwright.script")  # what the definitions are written in
 _WATCHERS: list[Callable[[Op], None]] = []
 
 
@@ -34,6 +40,8 @@ class Op(BaseExpr):
     def get(name: str) -> Op:
         """The operator of that name. Raises AttributeError when there is none."""
         found = _OPS.get(name)
+        if found is None and load_definitions():
+            found = _OPS.get(name)
         if found is None:
             close = _close_names(name)
             hint = f"did you mean {close}?" if close else "register it with ir.register_op_attr"
@@ -113,6 +121,44 @@ def register_intrin_lowering(
     expression in its place. Stored as the fact "<target>.FLowerIntrinsic"; without `f`, a
     decorator."""
     return register_op_attr(op_name, f"{target}.FLowerIntrinsic", f, level)
+
+
+def load_definitions() -> bool:
+    """Import what defines operators: the house's modules and other packages' (their entry points
+    of the group `loopwright.ops`). Called where a name is unknown; True when this was the first
+    call, so that the name is worth another look."""
+    if not _PLUGINS or any(_being_imported(name) for name in _ABOVE):
+        return False
+    pending = list(_PLUGINS)
+    _PLUGINS.clear()
+    for name in pending:
+        importlib.import_module(name)
+    # Not at the top: it would be a tenth of the package's import time.
+    metadata = importlib.import_module("importlib.metadata")
+    for entry in metadata.entry_points(group=_PLUGIN_GROUP):
+        entry.load()
+    return True
+
+
+def _being_imported(name: str) -> bool:
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
+
+
+class Builders(dict):  # type: ignore[type-arg]
+    """Builders of operators by name; asks for the definitions when one is unknown."""
+
+    def __missing__(self, name: str) -> Any:
+        if load_definitions() and name in self:
+            return self[name]
+        raise KeyError(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The builder, or `default`."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
 
 
 def watch_op_attrs(fn: Callable[[Op], None]) -> None:

@@ -4,7 +4,9 @@ Importing this package fills the views: `relax.op`, `R`, `topi`, Python's operat
 """
 
 from . import binary, conv, create, linear, manipulate, nn, pool, reduce, unary
-from .core import OPERATORS, Case, Operator, case, find_operator, op
+from .core import OPERATORS, Case, Operator, case, find_operator, install_python_operators, op
+
+install_python_operators()
 
 __all__ = [
     "OPERATORS",

@@ -61,6 +61,7 @@ from ..relax.struct_info import (
     TupleStructInfo,
 )
 from ..script.relax import register_view as register_script_view
+from ..te.tensor import Operators
 
 Tensor = NewType("Tensor", object)
 Tensors = NewType("Tensors", object)
@@ -531,6 +532,22 @@ def _mentions(expr: Any, marks: dict[int, Var]) -> bool:
     found = []
     post_order_visit(expr, lambda e: found.append(e) if id(e) in marks else None)
     return bool(found)
+
+
+# What Python's operators on graph values and on whole te tensors build.
+_PYTHON = (
+    "add subtract multiply divide floor_divide mod power less less_equal greater greater_equal "
+    "negative matmul equal not_equal left_shift right_shift bitwise_and bitwise_or bitwise_xor "
+    "astype"
+)
+
+
+def install_python_operators() -> None:
+    """Let `x + y`, `-x`, `x @ y`, ... build operators, on graph values and on te tensors."""
+    for name in _PYTHON.split():
+        made = OPERATORS[f"relax.{name}"]
+        Expr._build[name] = made.builder
+        Operators._build[name] = made
 
 
 def find_operator(name_or_op: str | Op) -> Operator | None:

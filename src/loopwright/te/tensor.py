@@ -14,6 +14,7 @@ from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.functor import pre_order_visit
 from ..ir.node import Node
+from ..ir.op import Builders
 from ..ir.prim_expr import IterVar, PrimExpr
 from ..ir.prim_op import convert
 from ..tir.buffer import Buffer, DataProducer
@@ -26,7 +27,7 @@ class Operators:
     (add, subtract, multiply, divide, floor_divide, mod, power, negative, equal, ...)."""
 
     __slots__ = ()
-    _build: ClassVar[dict[str, Callable[..., Any]]] = {}
+    _build: ClassVar[dict[str, Callable[..., Any]]] = Builders()
 
     def _binary(self, name: str, a: Any, b: Any) -> Any:
         build = Operators._build.get(name)

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ...base.errors import explain
+from ...ir.op import load_definitions
 
 
 class _View(ModuleType):
@@ -25,6 +26,8 @@ class _View(ModuleType):
 def _unknown(module: ModuleType, name: str) -> Any:
     place = module.__name__.split(".", 1)[1]
     if not name.startswith("__"):
+        if load_definitions() and name in vars(module):
+            return vars(module)[name]
         known = [n for n in vars(module) if not n.startswith("_")]
         close = difflib.get_close_matches(name, known, 3)
         hint = f"did you mean {', '.join(close)}?" if close else "dir() lists the operators"
@@ -58,5 +61,5 @@ def register_view(dotted_name: str, fn: Callable[..., Any]) -> Callable[..., Any
     return fn
 
 
-from . import base  # noqa: E402  (it registers its builders here)
+# Last, for it registers its builders here (`from . import base` would ask __getattr__ first).
 from .base import *  # noqa: E402
