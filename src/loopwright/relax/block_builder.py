@@ -13,7 +13,6 @@ from ..ir.function import BaseFunc
 from ..ir.module import IRModule
 from ..ir.prim_expr import Var as TirVar
 from ..ir.structural import structural_equal, structural_hash
-from ..tir.function import PrimFunc
 from .expr import (
     Binding,
     BindingBlock,
@@ -24,7 +23,6 @@ from .expr import (
     Id,
     MatchCast,
     SeqExpr,
-    ShapeExpr,
     Var,
     VarBinding,
     as_expr,
@@ -37,16 +35,13 @@ from .relations import (
     BaseCheckResult,
     definable_tir_vars_in_struct_info,
     erase_to_well_defined,
+    function_struct_info,
     struct_info_base_check,
 )
 from .struct_info import (
-    FuncStructInfo,
     ObjectStructInfo,
-    PrimStructInfo,
     ShapeStructInfo,
     StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
 )
 from .te_call import gen_call_tir_inputs
 
@@ -506,7 +501,7 @@ class BlockBuilder:
         while name in self._mod:
             name = self._names.fresh(func_name)
         gvar = GlobalVar(name)
-        gvar.struct_info = _function_struct_info(func)
+        gvar.struct_info = function_struct_info(func)
         self._writable().update_func(gvar, func)
         table.setdefault(key, []).append(gvar)
         return gvar
@@ -525,28 +520,12 @@ class BlockBuilder:
                 if gv in gvars:
                     gvars.remove(gv)
             self._by_hash.setdefault(structural_hash(updated_func), []).append(gv)
-        gv.struct_info = _function_struct_info(updated_func)
+        gv.struct_info = function_struct_info(updated_func)
         self._writable().update_func(gv, updated_func)
 
     def _struct_info_of_global(self, var: GlobalVar) -> StructInfo:
         func = self._mod.get(var)
-        return ObjectStructInfo() if func is None else _function_struct_info(func)
-
-
-def _function_struct_info(func: BaseFunc) -> StructInfo:
-    """A function's struct info; a PrimFunc's says which tensors and scalars it takes."""
-    if not isinstance(func, PrimFunc):
-        return func.struct_info or ObjectStructInfo()
-    params: list[StructInfo] = []
-    for param in func.params:
-        buffer = func.buffer_map.get(param)
-        if buffer is not None:
-            params.append(TensorStructInfo(ShapeExpr(buffer.shape), buffer.dtype))
-        elif param.dtype.is_handle:
-            params.append(ObjectStructInfo())
-        else:
-            params.append(PrimStructInfo(value=param))
-    return FuncStructInfo(params, TupleStructInfo([]), purity=False)
+        return ObjectStructInfo() if func is None else function_struct_info(func)
 
 
 __all__ = [

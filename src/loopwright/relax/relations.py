@@ -9,11 +9,13 @@ from typing import Any
 
 from ..arith import Analyzer
 from ..base.errors import explain
+from ..ir.function import BaseFunc
 from ..ir.functor import Rewriter, post_order_visit
 from ..ir.node import Node
 from ..ir.prim_expr import BinaryOpExpr, IntImm, PrimExpr, Var
 from ..ir.prim_op import cast, fold_binary
 from ..ir.structural import structural_equal
+from ..tir.function import PrimFunc
 from . import expr as _expr
 from . import struct_info as _si
 from .expr import ShapeExpr
@@ -496,6 +498,22 @@ def collect_non_negative_expressions(sinfo: StructInfo) -> list[PrimExpr]:
 # ---------------------------------------------------------------- what a call returns
 
 
+def function_struct_info(func: BaseFunc) -> StructInfo:
+    """A function's struct info; a PrimFunc's says which tensors and scalars it takes."""
+    if not isinstance(func, PrimFunc):
+        return func.struct_info or ObjectStructInfo()
+    params: list[StructInfo] = []
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is not None:
+            params.append(TensorStructInfo(ShapeExpr(buffer.shape), buffer.dtype))
+        elif param.dtype.is_handle:
+            params.append(ObjectStructInfo())
+        else:
+            params.append(PrimStructInfo(value=param))
+    return FuncStructInfo(params, TupleStructInfo([]), purity=False)
+
+
 def derive_call_ret_struct_info(
     func_sinfo: FuncStructInfo, call: Any, ctx: Any = None
 ) -> StructInfo:
@@ -548,6 +566,7 @@ __all__ = [
     "derive_call_ret_struct_info",
     "erase_to_params",
     "erase_to_well_defined",
+    "function_struct_info",
     "get_static_type",
     "infer_by_sinfo_args",
     "match_struct_info",

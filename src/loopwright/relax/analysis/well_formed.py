@@ -33,6 +33,7 @@ from ..normalize import is_leaf
 from ..relations import (
     BaseCheckResult,
     definable_tir_vars_in_struct_info,
+    function_struct_info,
     struct_info_base_check,
     tir_vars_in_struct_info,
 )
@@ -171,13 +172,13 @@ class _FunctionCheck:
                 if not dataflow:
                     text = f"{var.name_hint} is bound outside a dataflow block"
                     self.report("dataflow-var", text, binding)
+            self.binding(binding)
             if dataflow and isinstance(value, If):
                 self.report("dataflow-pure", "a branch stands in a dataflow block", binding)
             impure = find_impure_call(value, self.name) if dataflow and _may_call(value) else None
             if impure is not None:
                 text = f"{_callee(impure)} in a dataflow block may have side effects"
                 self.report("dataflow-pure", text, binding)
-            self.binding(binding)
         self.visible.difference_update(local)
 
     def binding(self, binding: Binding) -> None:
@@ -236,14 +237,22 @@ class _FunctionCheck:
             for field in expr.fields:
                 self.argument(field, "a field of a tuple")
         elif isinstance(expr, GlobalVar):
-            if self.module is not None and expr not in self.module:
-                self.report("callee", f"there is no function {expr.name_hint!r}", expr)
+            self.global_var(expr)
             return
         elif isinstance(expr, Op):
             return
         elif isinstance(expr, ShapeExpr):
             self.symbolic(expr.struct_info, expr)
         self.known(expr)
+
+    def global_var(self, var: GlobalVar) -> None:
+        if self.module is None:
+            return
+        func = self.module.get(var)
+        if func is None:
+            self.report("callee", f"there is no function {var.name_hint!r}", var)
+        elif var.struct_info is None:  # a reference that nobody normalized
+            var.struct_info = function_struct_info(func)
 
     def call(self, call: Call) -> None:
         if isinstance(call.op, Op):
