@@ -19,7 +19,7 @@ from ...ir.function import BaseFunc
 from ...ir.node import Node
 from ...ir.op import Op
 from ...ir.prim_expr import PrimExpr, Range, Var
-from ...ir.prim_op import logical_and, logical_not, logical_or
+from ...ir.prim_op import convert_pair, logical_and, logical_not, logical_or
 from ...tir.buffer import BufferRegion
 from ...tir.op import if_then_else
 from .region import as_operand
@@ -152,6 +152,8 @@ class Evaluator:
         result: Any = None
         for op, item in zip(node.ops, node.comparators, strict=True):
             right = as_operand(self.eval(item))
+            if isinstance(right, PrimExpr) and isinstance(left, (int, float)):
+                left, _ = convert_pair(left, right)  # else Python turns `1 <= i` into `i >= 1`
             made = self.mark(_COMPARE[type(op)](left, right), node)
             if result is None:
                 result = made
