@@ -3,15 +3,16 @@
 Intrinsics come from the table in `tir/op.py`; loops, blocks, buffers and data types are here.
 """
 
+# ruff: noqa: F811  (parameters have TVM's names, some of which are names of T as well)
+
 from __future__ import annotations
 
 import builtins as _py
+import difflib
 import inspect
 import re
 from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from ..arith.analyzer import Analyzer as _Analyzer
 from ..base.errors import explain
@@ -62,33 +63,64 @@ from ..ir.target import Target
 from ..tir import op as _op
 from ..tir import stmt as _stmt
 from ..tir.buffer import Buffer as _Buffer
-from ..tir.buffer import BufferRegion
-from ..tir.buffer import decl_buffer as _decl_buffer
 from ..tir.expr import BufferLoad, CommReducer, ProducerLoad, Reduce  # noqa: F401
-from ..tir.stmt import ForKind, MatchBufferRegion
+from ..tir.stmt import ForKind
 from .parser.entry import PrimFuncDecorator
 from .parser.frames import (
-    BlockFrame,
     BranchFrame,
     ForFrame,
     FuncFrame,
     IfFrame,
-    InitFrame,
     WhileFrame,
     Wrap,
-    current,
     emit,
     enclosing,
-    innermost,
-    loop_range,
-    pointer_type,
 )
 from .parser.macro import MacroDecorator
 from .parser.region import as_operand
+from .parser.tir_blocks import axis, block, block_attr, init, reads, where, writes  # noqa: F401
+from .parser.tir_buffers import (  # noqa: F401
+    alloc_buffer,
+    allocate,
+    allocate_const,
+    arg,
+    as_region,
+    buffer,
+    decl_buffer,
+    func_attr,
+    func_name,
+    func_ret,
+    match_buffer,
+)
+from .parser.tir_values import (  # noqa: F401
+    DTYPES,
+    Ptr,
+    buffer_var,
+    dtype_constructor,
+    dtype_text,
+    handle,
+    intrinsic,
+    name_value,
+    plain_argument,
+    ptr,
+    var,
+    void,
+    with_regions,
+)
 
 prim_func = PrimFuncDecorator()
 macro = MacroDecorator()
 inline = MacroDecorator()
+Buffer = buffer
+buffer_decl = buffer
+sblock = block
+sblock_attr = block_attr
+alloc_sblock = alloc_buffer
+sblock_alloc_buffer = alloc_buffer
+boolean = dtype_constructor("bool")
+bool = boolean
+for _name in DTYPES:
+    globals()[_name] = dtype_constructor(_name)
 
 
 class meta_var:
@@ -104,440 +136,6 @@ class meta_var:
 
     def __iter__(self) -> Any:
         return iter([meta_var(item) for item in self.value])
-
-
-# ------------------------------------------------------------------ data types
-
-
-def _dtype_constructor(name: str) -> Callable[..., PrimExpr]:
-    dtype = DataType(name)
-
-    def make(expr: Any = None, is_size_var: bool = False) -> PrimExpr:
-        if expr is None:
-            return SizeVar("", dtype) if is_size_var else Var("", dtype)
-        if isinstance(expr, str):
-            return FloatImm(dtype, float(expr)) if dtype.is_float else _const(int(expr), dtype)
-        return _const(as_operand(expr), dtype)
-
-    make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"A {name} variable; with an argument, that value as {name}."
-    make.dtype = dtype  # type: ignore[attr-defined]
-    return make
-
-
-_BASES = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (1, 2, 4, 8, 16, 32, 64)]
-_BASES += ["float16", "float32", "float64", "bfloat16", "float8_e3m4", "float8_e4m3"]
-_BASES += ["float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2"]
-_BASES += ["float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"]
-for _name in _BASES:
-    globals()[_name] = _dtype_constructor(_name)
-boolean = _dtype_constructor("bool")
-bool = boolean
-int32: Any
-int64: Any
-
-
-def handle(dtype: Any = None, storage_scope: str = "global", *, is_size_var: Any = False) -> Var:
-    """A pointer variable; `dtype` is what it points to."""
-    kind = SizeVar if is_size_var else Var
-    if dtype is None:
-        return kind("", "handle")
-    return kind("", "handle", type_annotation=(_dtype_text(dtype), storage_scope))
-
-
-def _dtype_text(dtype: Any) -> str:
-    return str(getattr(dtype, "dtype", None) or DataType(dtype))
-
-
-def ptr(dtype: Any, storage_scope: str = "global", is_size_var: Any = False) -> Var:
-    """A pointer variable."""
-    return handle(dtype, storage_scope, is_size_var=is_size_var)
-
-
-def buffer_var(dtype: Any, storage_scope: str = "global") -> Var:
-    """The pointer variable of a buffer."""
-    return Var("", "handle", type_annotation=pointer_type(dtype, storage_scope))
-
-
-def Ptr(dtype: Any, storage_scope: str = "global") -> Var:
-    """A pointer variable, as an annotation."""
-    return handle(dtype, storage_scope)
-
-
-def void(expr: Any = None, *, is_size_var: Any = False) -> PrimExpr:
-    """A variable of no type."""
-    return _dtype_constructor("void")(expr, is_size_var)
-
-
-def var(dtype: Any, name: str = "") -> Var:
-    """A variable."""
-    return Var(name, dtype)
-
-
-# ------------------------------------------------------------------ the function
-
-
-def func_name(name: str) -> None:
-    """Name the function that is being built."""
-    current(FuncFrame, "T.func_name").name = name
-
-
-def func_attr(attrs: dict[str, Any]) -> None:
-    """Attributes of the function."""
-    frame = current(FuncFrame, "T.func_attr")
-    if frame.is_private and "global_symbol" in attrs:
-        what = "a private function has no global_symbol"
-        raise ValueError(explain(what, instead="leave out private=True, or the attribute"))
-    frame.attrs.update(attrs)
-
-
-def func_ret(ret_type: Any) -> Any:
-    """The type that the function returns."""
-    frame = current(FuncFrame, "T.func_ret")
-    frame.ret_type = ret_type
-    return ret_type
-
-
-def arg(name: str, obj: Any) -> Any:
-    """A parameter: a variable, or a buffer (whose handle is the parameter)."""
-    frame = current(FuncFrame, "T.arg")
-    if isinstance(obj, _Buffer):
-        name_value(name, obj)
-        param = Var(f"{name}_handle", "handle")
-        frame.buffer_map[param] = obj
-    elif isinstance(obj, Var):
-        name_value(name, obj)
-        param = obj
-    else:
-        what = f"parameter {name} needs a type such as T.int32, T.handle or T.Buffer"
-        raise TypeError(explain(what, got=f"{obj!r} of type {type(obj).__name__}"))
-    frame.params.append(param)
-    return obj
-
-
-def name_value(name: str, value: Any) -> None:
-    """Give a fresh variable, axis or buffer the name it is bound to."""
-    if isinstance(value, Var):
-        if not value.name:
-            value.name = name
-    elif isinstance(value, IterVar):
-        name_value(name, value.var)
-    elif isinstance(value, _Buffer):
-        if not value.name:
-            value.name = name
-        name_value(name, value.data)
-        if isinstance(value.elem_offset, Var):
-            name_value(f"{name}_elem_offset", value.elem_offset)
-        for i, stride in enumerate(value.strides):
-            if isinstance(stride, Var):
-                name_value(f"{name}_s{i}", stride)
-
-
-# ------------------------------------------------------------------ buffers
-
-
-def buffer(
-    shape: Any,
-    dtype: Any = "float32",
-    data: Var | None = None,
-    strides: Any = None,
-    elem_offset: Any = None,
-    scope: str = "global",
-    align: int = 0,
-    offset_factor: int = 0,
-    buffer_type: str = "",
-    axis_separators: Any = None,
-) -> _Buffer:
-    """A buffer symbol: as the annotation of a parameter, or a view of the memory `data`."""
-    if isinstance(strides, (list, tuple)):
-        strides = [Var(s, "int32") if isinstance(s, str) else s for s in strides]
-    if isinstance(elem_offset, str):
-        elem_offset = Var(elem_offset, "int32")
-    elif offset_factor and elem_offset is None:
-        elem_offset = Var("", _shape_dtype(shape))
-    return _decl_buffer(
-        shape,
-        _dtype_text(dtype),
-        "",
-        data,
-        strides,
-        elem_offset,
-        scope,
-        align,
-        offset_factor,
-        buffer_type,
-        axis_separators,
-    )
-
-
-def _shape_dtype(shape: Any) -> Any:
-    first = shape[0] if isinstance(shape, (list, tuple)) and shape else shape
-    return first.dtype if isinstance(first, PrimExpr) else "int32"
-
-
-Buffer = buffer
-buffer_decl = buffer
-
-
-def match_buffer(
-    param: Any,
-    shape: Any = None,
-    dtype: Any = "float32",
-    data: Var | None = None,
-    strides: Any = None,
-    elem_offset: Any = None,
-    scope: str = "global",
-    align: int = -1,
-    offset_factor: int = 0,
-    buffer_type: str = "default",
-    axis_separators: Any = None,
-) -> _Buffer:
-    """See a handle parameter as a buffer, or, in a block, a region of a buffer as another one."""
-    region = None if isinstance(param, Var) else _as_region(param)
-    if shape is None:
-        if region is None:
-            what = f"T.match_buffer of {param} needs a shape"
-            raise ValueError(explain(what, instead="T.match_buffer(a, (16, 16))"))
-        shape, dtype = [axis.extent for axis in region.region], region.buffer.dtype
-    rest = (strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators)
-    made = buffer(shape, dtype, data, *rest)
-    if region is None:
-        frame = enclosing(FuncFrame)
-        if frame is None:
-            raise ValueError(explain("T.match_buffer stands in no prim_func"))
-        if not _py.any(p is param for p in frame.params):
-            what = "T.match_buffer of a variable needs a parameter of the function"
-            raise ValueError(explain(what, got=str(param.name)))
-        frame.buffer_map[param] = made
-    else:
-        frame = current(BlockFrame, "T.match_buffer of a region")
-        frame.match_buffers.append(MatchBufferRegion(made, region))
-    return made
-
-
-def _as_region(value: Any) -> BufferRegion:
-    if isinstance(value, BufferRegion):
-        return value
-    if isinstance(value, BufferLoad):
-        return _load_region(value)
-    if isinstance(value, _Buffer):
-        return BufferRegion.full_region(value)
-    what = "this is no region of a buffer"
-    hint = "write A[i, 0:4], or A for all of it"
-    raise TypeError(explain(what, got=f"{value!r} of type {type(value).__name__}", instead=hint))
-
-
-def _load_region(load: BufferLoad) -> BufferRegion:
-    ranges = []
-    for index in load.indices:
-        low, size = index, 1
-        if isinstance(index, Ramp):
-            low, size = index.base, index.lanes
-        ranges.append(Range.from_min_extent(low, _const(size, low.dtype)))
-    return BufferRegion(load.buffer, tuple(ranges))
-
-
-def alloc_buffer(
-    shape: Any,
-    dtype: Any = "float32",
-    data: Var | None = None,
-    strides: Any = None,
-    elem_offset: Any = None,
-    scope: str = "global",
-    align: int = -1,
-    offset_factor: int = 0,
-    buffer_type: str = "default",
-    axis_separators: Any = None,
-) -> _Buffer:
-    """A buffer that lives in the enclosing block (or the root block)."""
-    rest = (strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators)
-    made = buffer(shape, dtype, data, *rest)
-    frame = innermost()
-    if isinstance(frame, BlockFrame):
-        frame.alloc_buffers.append(made)
-    else:
-        current(FuncFrame, "T.alloc_buffer").root_buffers.append(made)
-    return made
-
-
-def decl_buffer(
-    shape: Any,
-    dtype: Any = "float32",
-    data: Var | None = None,
-    strides: Any = None,
-    elem_offset: Any = None,
-    scope: str = "global",
-    align: int = 0,
-    offset_factor: int = 0,
-    buffer_type: str = "",
-    axis_separators: Any = None,
-) -> Wrap:
-    """A view of memory for the rest of the scope; without `data`, the memory is allocated."""
-    rest = (strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators)
-    made = buffer(shape, dtype, data, *rest)
-
-    def wrap(body: Any) -> Any:
-        body = _stmt.DeclBuffer(made, body)
-        if data is not None:
-            return body
-        return _stmt.Allocate(made.data, made.dtype, made.shape, _const(True, "bool"), body)
-
-    return Wrap(wrap, made, (made,), "T.decl_buffer")
-
-
-def allocate(
-    extents: Any,
-    dtype: Any,
-    scope: str = "global",
-    condition: Any = None,
-    annotations: dict[str, Any] | None = None,
-) -> Wrap:
-    """Memory for the rest of the scope; binds the pointer to it."""
-    made = DataType(_dtype_text(dtype))
-    pointer = Var("", "handle", type_annotation=(str(made), scope))
-    sizes = tuple(
-        _convert(e) for e in (extents if isinstance(extents, (list, tuple)) else [extents])
-    )
-    cond = _const(True, "bool") if condition is None else _convert(condition)
-
-    def wrap(body: Any) -> Any:
-        return _stmt.Allocate(pointer, made, sizes, cond, body, dict(annotations or {}))
-
-    return Wrap(wrap, pointer, title="T.allocate")
-
-
-def allocate_const(
-    data: Any, dtype: Any, extents: Any, annotations: dict[str, Any] | None = None
-) -> Wrap:
-    """Constant data for the rest of the scope; binds the pointer to it."""
-    made = DataType(_dtype_text(dtype))
-    pointer = Var("", "handle", type_annotation=(str(made), "global"))
-    sizes = tuple(_convert(e) for e in extents)
-    array = data if hasattr(data, "dtype") else np.asarray(data, made.numpy())
-    shaped = array.reshape([int(e) for e in extents]) if isinstance(array, np.ndarray) else array
-
-    def wrap(body: Any) -> Any:
-        return _stmt.AllocateConst(pointer, made, sizes, shaped, body, dict(annotations or {}))
-
-    return Wrap(wrap, pointer, title="T.allocate_const")
-
-
-# ------------------------------------------------------------------ blocks
-
-
-def block(name: str = "", no_realize: Any = False) -> BlockFrame:
-    """A unit of computation."""
-    return BlockFrame(name, no_realize)
-
-
-def init() -> InitFrame:
-    """What runs at the first iteration of the reduction axes of the block."""
-    return InitFrame()
-
-
-def where(predicate: Any) -> None:
-    """The block runs only where this holds."""
-    frame = current(BlockFrame, "T.where")
-    if frame.predicate is not None:
-        raise ValueError(explain("the block has a T.where already", instead="join them with and"))
-    frame.predicate = _convert(predicate)
-
-
-def _regions(slices: tuple[Any, ...]) -> list[BufferRegion]:
-    if len(slices) == 1 and isinstance(slices[0], (list, tuple)):
-        slices = tuple(slices[0])
-    return [_as_region(item) for item in slices]
-
-
-def reads(*buffer_slices: Any) -> None:
-    """What the block reads."""
-    frame = current(BlockFrame, "T.reads")
-    if frame.reads is not None:
-        raise ValueError(explain("the block has T.reads already", instead="list all regions once"))
-    frame.reads = _regions(buffer_slices)
-
-
-def writes(*buffer_slices: Any) -> None:
-    """What the block writes."""
-    frame = current(BlockFrame, "T.writes")
-    if frame.writes is not None:
-        raise ValueError(explain("the block has T.writes already", instead="list all regions once"))
-    frame.writes = _regions(buffer_slices)
-
-
-def block_attr(attrs: dict[str, Any]) -> None:
-    """Annotations of the block."""
-    current(BlockFrame, "T.block_attr").annotations.update(attrs)
-
-
-sblock = block
-sblock_attr = block_attr
-alloc_sblock = alloc_buffer
-sblock_alloc_buffer = alloc_buffer
-
-
-class axis:
-    """Axes of a block: `vi = T.axis.spatial(128, i)`."""
-
-    @staticmethod
-    def _push(dom: Any, binding: Any, dtype: Any, kind: int) -> Var:
-        frame = current(BlockFrame, "T.axis")
-        if isinstance(dom, Range):
-            made = dom
-        elif isinstance(dom, (list, tuple)):
-            made = Range(*dom)
-        else:
-            made = Range(dom)
-        value = _convert(binding)
-        parts = (made.min.dtype.bits, made.extent.dtype.bits, DataType(dtype).bits)
-        wide = DataType(f"int{_py.max(parts)}")
-        made = Range._make(_cast(wide, made.min), _cast(wide, made.extent))
-        axis_var = IterVar(made, Var("", wide), kind)
-        frame.iter_vars.append(axis_var)
-        frame.iter_values.append(_const(value.value, wide) if isinstance(value, IntImm) else value)
-        return axis_var.var
-
-    @staticmethod
-    def spatial(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
-        """An axis whose iterations are independent."""
-        return axis._push(dom, binding, dtype, IterVar.DataPar)
-
-    @staticmethod
-    def reduce(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
-        """An axis over which the block accumulates."""
-        return axis._push(dom, binding, dtype, IterVar.CommReduce)
-
-    @staticmethod
-    def scan(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
-        """An axis whose iterations run in order."""
-        return axis._push(dom, binding, dtype, IterVar.Ordered)
-
-    @staticmethod
-    def opaque(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
-        """An axis of which nothing is known."""
-        return axis._push(dom, binding, dtype, IterVar.DimInfo)
-
-    @staticmethod
-    def remap(kinds: str, bindings: Any, dtype: Any = "int32") -> Any:
-        """Axes that are loop variables: "SSR" says which is spatial and which is reduced."""
-        current(BlockFrame, "T.axis")
-        names = {"S": axis.spatial, "R": axis.reduce}
-        bindings = list(bindings)
-        if len(kinds) != len(bindings) or set(kinds) - set(names):
-            what = "T.axis.remap needs one letter, S or R, for each loop variable"
-            raise ValueError(explain(what, got=f"{kinds!r} for {len(bindings)} variables"))
-        made = []
-        for kind, binding in zip(kinds, bindings, strict=True):
-            dom = loop_range(binding) if isinstance(binding, Var) else None
-            if dom is None:
-                what = "T.axis.remap binds variables of the loops around"
-                hint = "use T.axis.spatial(extent, value) or T.axis.reduce(extent, value)"
-                raise ValueError(explain(what, got=str(binding), instead=hint))
-            made.append(names[kind](dom, binding, dom.extent.dtype))
-        return made[0] if len(made) == 1 else made
-
-    S = spatial
-    R = reduce
 
 
 # ------------------------------------------------------------------ loops and branches
@@ -692,7 +290,7 @@ def attr(node: Any, attr_key: str, value: Any) -> Wrap:
 
 def realize(buffer_slice: Any, storage_scope: str, condition: Any = True) -> Wrap:
     """A region of a buffer exists for the rest of the scope."""
-    region, cond = _as_region(buffer_slice), _const(condition, "bool")
+    region, cond = as_region(buffer_slice), _const(condition, "bool")
 
     def wrap(body: Any) -> Any:
         inner = _stmt.BufferRealize(region.buffer, region.region, cond, body)
@@ -757,7 +355,7 @@ def cast(src: Any, dtype: Any) -> PrimExpr:
     """`src` as `dtype`."""
     if isinstance(src, (str, DataType)):  # newer scripts write T.cast("float32", x) as T.Cast
         src, dtype = dtype, src
-    return _cast(_dtype_text(dtype), as_operand(src))
+    return _cast(dtype_text(dtype), as_operand(src))
 
 
 def iter_var(v: Any, dom: Any, iter_type: str, thread_tag: str = "") -> IterVar:
@@ -798,7 +396,7 @@ def broadcast(value: Any, lanes: Any) -> PrimExpr:
 
 def undef(dtype: Any = "int32") -> Call:
     """A value nobody reads."""
-    return Call(_dtype_text(dtype), "tir.undef", [])
+    return Call(dtype_text(dtype), "tir.undef", [])
 
 
 def axis_separators(*positions: int) -> list[int]:
@@ -806,58 +404,20 @@ def axis_separators(*positions: int) -> list[int]:
     return list(positions)
 
 
-def _with_regions(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """An intrinsic's builder that takes `A[0:4]` as a vector, and `T.float32` as a dtype.
-
-    `dtype=` may be given to any of them: it goes first where the builder takes one, and says
-    nothing new where the builder finds it from its arguments.
-    """
-    names = list(inspect.signature(fn).parameters)
-    takes_dtype = "dtype" in names
-
-    def build(*args: Any, **kwargs: Any) -> Any:
-        values = [_plain(a) for a in args]
-        words = {name: _plain(value) for name, value in kwargs.items()}
-        if "dtype" in words and (not takes_dtype or names[0] == "dtype"):
-            dtype = words.pop("dtype")
-            values = [dtype, *values] if takes_dtype else values
-        return fn(*values, **words)
-
-    build.__name__ = build.__qualname__ = fn.__name__
-    build.__doc__ = fn.__doc__
-    return build
-
-
-def _plain(value: Any) -> Any:
-    if callable(value) and hasattr(value, "dtype"):
-        return str(value.dtype)
-    return as_operand(value)
-
-
 for _name in _op.__all__:
     if _name not in globals() and _name not in ("maximum", "minimum"):
-        globals()[_name] = _with_regions(getattr(_op, _name))
+        globals()[_name] = with_regions(getattr(_op, _name))
 tvm_call_packed = globals()["call_packed"]
 tvm_call_cpacked = globals()["call_cpacked"]
 
 _VECTOR = re.compile(r"^(u?int\d+|float\d+(_\w+)?|bfloat16|bool)x\d+$")
 
 
-def _intrinsic(name: str) -> Callable[..., Call]:
-    """The builder of an intrinsic that has none in `tir.op`: its dtype is a keyword."""
-
-    def build(*args: Any, dtype: Any = "handle") -> Call:
-        return Call(_plain(dtype), f"tir.{name}", [as_operand(a) for a in args])
-
-    build.__name__ = build.__qualname__ = name
-    return build
-
-
 def __getattr__(name: str) -> Any:
     if _VECTOR.match(name):
-        made: Any = _dtype_constructor(name)
+        made: Any = dtype_constructor(name)
     elif not name.startswith("_") and Op.find(f"tir.{name}") is not None:
-        made = _intrinsic(name)
+        made = intrinsic(name)
     else:
         known = [n for n in globals() if not n.startswith("_")]
         raise AttributeError(_unknown("T", name, known))
@@ -866,8 +426,6 @@ def __getattr__(name: str) -> Any:
 
 
 def _unknown(space: str, name: str, known: list[str]) -> str:
-    import difflib
-
     close = difflib.get_close_matches(name, known, 3)
     hint = f"did you mean {', '.join(f'{space}.{n}' for n in close)}?" if close else None
     return explain(f"{space} has no {name!r}", instead=hint)

@@ -253,7 +253,7 @@ class RelaxDialect(Dialect):
             raise self.error(item.context_expr, what, instead="use R.dataflow()")
         if body.flow is not None:
             raise self.error(node, "dataflow blocks do not nest", instead="close the outer one")
-        flow = body.flow = _Flow()
+        body.flow = _Flow()
         self._close_block()
         self.builder._begin_dataflow_block()
         with parser.scope.frame(keep=lambda value: not isinstance(value, DataflowVar)):

@@ -1,0 +1,130 @@
+"""Blocks of the namespace `T`."""
+
+from __future__ import annotations
+
+import builtins as _py
+from typing import Any
+
+from ...base.errors import explain
+from ...ir.dtype import DataType
+from ...ir.prim_expr import IntImm, IterVar, Range, Var
+from ...ir.prim_op import cast as _cast
+from ...ir.prim_op import const as _const
+from ...ir.prim_op import convert as _convert
+from ...tir.buffer import BufferRegion
+from .frames import (
+    BlockFrame,
+    InitFrame,
+    current,
+    loop_range,
+)
+from .tir_buffers import as_region
+
+
+def block(name: str = "", no_realize: Any = False) -> BlockFrame:
+    """A unit of computation."""
+    return BlockFrame(name, no_realize)
+
+
+def init() -> InitFrame:
+    """What runs at the first iteration of the reduction axes of the block."""
+    return InitFrame()
+
+
+def where(predicate: Any) -> None:
+    """The block runs only where this holds."""
+    frame = current(BlockFrame, "T.where")
+    if frame.predicate is not None:
+        raise ValueError(explain("the block has a T.where already", instead="join them with and"))
+    frame.predicate = _convert(predicate)
+
+
+def _regions(slices: tuple[Any, ...]) -> list[BufferRegion]:
+    if len(slices) == 1 and isinstance(slices[0], (list, tuple)):
+        slices = tuple(slices[0])
+    return [as_region(item) for item in slices]
+
+
+def reads(*buffer_slices: Any) -> None:
+    """What the block reads."""
+    frame = current(BlockFrame, "T.reads")
+    if frame.reads is not None:
+        raise ValueError(explain("the block has T.reads already", instead="list all regions once"))
+    frame.reads = _regions(buffer_slices)
+
+
+def writes(*buffer_slices: Any) -> None:
+    """What the block writes."""
+    frame = current(BlockFrame, "T.writes")
+    if frame.writes is not None:
+        raise ValueError(explain("the block has T.writes already", instead="list all regions once"))
+    frame.writes = _regions(buffer_slices)
+
+
+def block_attr(attrs: dict[str, Any]) -> None:
+    """Annotations of the block."""
+    current(BlockFrame, "T.block_attr").annotations.update(attrs)
+
+
+class axis:
+    """Axes of a block: `vi = T.axis.spatial(128, i)`."""
+
+    @staticmethod
+    def _push(dom: Any, binding: Any, dtype: Any, kind: int) -> Var:
+        frame = current(BlockFrame, "T.axis")
+        if isinstance(dom, Range):
+            made = dom
+        elif isinstance(dom, (list, tuple)):
+            made = Range(*dom)
+        else:
+            made = Range(dom)
+        value = _convert(binding)
+        parts = (made.min.dtype.bits, made.extent.dtype.bits, DataType(dtype).bits)
+        wide = DataType(f"int{_py.max(parts)}")
+        made = Range._make(_cast(wide, made.min), _cast(wide, made.extent))
+        axis_var = IterVar(made, Var("", wide), kind)
+        frame.iter_vars.append(axis_var)
+        frame.iter_values.append(_const(value.value, wide) if isinstance(value, IntImm) else value)
+        return axis_var.var
+
+    @staticmethod
+    def spatial(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
+        """An axis whose iterations are independent."""
+        return axis._push(dom, binding, dtype, IterVar.DataPar)
+
+    @staticmethod
+    def reduce(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
+        """An axis over which the block accumulates."""
+        return axis._push(dom, binding, dtype, IterVar.CommReduce)
+
+    @staticmethod
+    def scan(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
+        """An axis whose iterations run in order."""
+        return axis._push(dom, binding, dtype, IterVar.Ordered)
+
+    @staticmethod
+    def opaque(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
+        """An axis of which nothing is known."""
+        return axis._push(dom, binding, dtype, IterVar.DimInfo)
+
+    @staticmethod
+    def remap(kinds: str, bindings: Any, dtype: Any = "int32") -> Any:
+        """Axes that are loop variables: "SSR" says which is spatial and which is reduced."""
+        current(BlockFrame, "T.axis")
+        names = {"S": axis.spatial, "R": axis.reduce}
+        bindings = list(bindings)
+        if len(kinds) != len(bindings) or set(kinds) - set(names):
+            what = "T.axis.remap needs one letter, S or R, for each loop variable"
+            raise ValueError(explain(what, got=f"{kinds!r} for {len(bindings)} variables"))
+        made = []
+        for kind, binding in zip(kinds, bindings, strict=True):
+            dom = loop_range(binding) if isinstance(binding, Var) else None
+            if dom is None:
+                what = "T.axis.remap binds variables of the loops around"
+                hint = "use T.axis.spatial(extent, value) or T.axis.reduce(extent, value)"
+                raise ValueError(explain(what, got=str(binding), instead=hint))
+            made.append(names[kind](dom, binding, dom.extent.dtype))
+        return made[0] if len(made) == 1 else made
+
+    S = spatial
+    R = reduce

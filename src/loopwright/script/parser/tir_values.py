@@ -1,0 +1,131 @@
+"""Data types and intrinsics of the namespace `T`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ...ir.dtype import DataType
+from ...ir.prim_expr import Call, FloatImm, IterVar, PrimExpr, SizeVar, Var
+from ...ir.prim_op import const as _const
+from ...tir.buffer import Buffer as _Buffer
+from .frames import (
+    pointer_type,
+)
+from .region import as_operand
+
+
+def dtype_constructor(name: str) -> Callable[..., PrimExpr]:
+    dtype = DataType(name)
+
+    def make(expr: Any = None, is_size_var: bool = False) -> PrimExpr:
+        if expr is None:
+            return SizeVar("", dtype) if is_size_var else Var("", dtype)
+        if isinstance(expr, str):
+            return FloatImm(dtype, float(expr)) if dtype.is_float else _const(int(expr), dtype)
+        return _const(as_operand(expr), dtype)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"A {name} variable; with an argument, that value as {name}."
+    make.dtype = dtype  # type: ignore[attr-defined]
+    return make
+
+
+DTYPES = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (1, 2, 4, 8, 16, 32, 64)]
+DTYPES += ["float16", "float32", "float64", "bfloat16", "float8_e3m4", "float8_e4m3"]
+DTYPES += ["float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2"]
+DTYPES += ["float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"]
+
+
+def handle(dtype: Any = None, storage_scope: str = "global", *, is_size_var: Any = False) -> Var:
+    """A pointer variable; `dtype` is what it points to."""
+    kind = SizeVar if is_size_var else Var
+    if dtype is None:
+        return kind("", "handle")
+    return kind("", "handle", type_annotation=(dtype_text(dtype), storage_scope))
+
+
+def dtype_text(dtype: Any) -> str:
+    return str(getattr(dtype, "dtype", None) or DataType(dtype))
+
+
+def ptr(dtype: Any, storage_scope: str = "global", is_size_var: Any = False) -> Var:
+    """A pointer variable."""
+    return handle(dtype, storage_scope, is_size_var=is_size_var)
+
+
+def buffer_var(dtype: Any, storage_scope: str = "global") -> Var:
+    """The pointer variable of a buffer."""
+    return Var("", "handle", type_annotation=pointer_type(dtype, storage_scope))
+
+
+def Ptr(dtype: Any, storage_scope: str = "global") -> Var:
+    """A pointer variable, as an annotation."""
+    return handle(dtype, storage_scope)
+
+
+def void(expr: Any = None, *, is_size_var: Any = False) -> PrimExpr:
+    """A variable of no type."""
+    return dtype_constructor("void")(expr, is_size_var)
+
+
+def var(dtype: Any, name: str = "") -> Var:
+    """A variable."""
+    return Var(name, dtype)
+
+
+def name_value(name: str, value: Any) -> None:
+    """Give a fresh variable, axis or buffer the name it is bound to."""
+    if isinstance(value, Var):
+        if not value.name:
+            value.name = name
+    elif isinstance(value, IterVar):
+        name_value(name, value.var)
+    elif isinstance(value, _Buffer):
+        if not value.name:
+            value.name = name
+        name_value(name, value.data)
+        if isinstance(value.elem_offset, Var):
+            name_value(f"{name}_elem_offset", value.elem_offset)
+        for i, stride in enumerate(value.strides):
+            if isinstance(stride, Var):
+                name_value(f"{name}_s{i}", stride)
+
+
+def with_regions(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """An intrinsic's builder that takes `A[0:4]` as a vector, and `T.float32` as a dtype.
+
+    `dtype=` may be given to any of them: it goes first where the builder takes one, and says
+    nothing new where the builder finds it from its arguments.
+    """
+    names = list(inspect.signature(fn).parameters)
+    takes_dtype = "dtype" in names
+
+    def build(*args: Any, **kwargs: Any) -> Any:
+        values = [plain_argument(a) for a in args]
+        words = {name: plain_argument(value) for name, value in kwargs.items()}
+        if "dtype" in words and (not takes_dtype or names[0] == "dtype"):
+            dtype = words.pop("dtype")
+            values = [dtype, *values] if takes_dtype else values
+        return fn(*values, **words)
+
+    build.__name__ = build.__qualname__ = fn.__name__
+    build.__doc__ = fn.__doc__
+    return build
+
+
+def plain_argument(value: Any) -> Any:
+    if callable(value) and hasattr(value, "dtype"):
+        return str(value.dtype)
+    return as_operand(value)
+
+
+def intrinsic(name: str) -> Callable[..., Call]:
+    """The builder of an intrinsic that has none in `tir.op`: its dtype is a keyword."""
+
+    def build(*args: Any, dtype: Any = "handle") -> Call:
+        return Call(plain_argument(dtype), f"tir.{name}", [as_operand(a) for a in args])
+
+    build.__name__ = build.__qualname__ = name
+    return build
