@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 from hypothesis import given, settings
@@ -150,10 +151,8 @@ def test_conditions_keep_their_truth(expr, bounds):
     for env in itertools.islice(points(bounds), 0, None, 2):
         check_equal(expr, made, env)
         if proven:
-            try:
+            with contextlib.suppress(ZeroDivisionError):
                 assert evaluate(expr, env)
-            except ZeroDivisionError:
-                pass
 
 
 @settings(max_examples=300, deadline=None)

@@ -20,4 +20,18 @@ from .int_set import (
     pos_inf,
     union_lower_bound,
 )
+from .iter_affine_map import (
+    IterMapExpr,
+    IterMapLevel,
+    IterMapResult,
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    detect_iter_map,
+    inverse_affine_iter_map,
+    iter_map_simplify,
+    normalize_iter_map_to_expr,
+    normalize_to_iter_sum,
+    subspace_divide,
+)
 from .pattern import detect_clip_bound, detect_linear_equation

@@ -1,0 +1,131 @@
+"""Iteration maps: what is recognised, what is refused, and that the forms mean the same."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopwright.arith import (
+    Analyzer,
+    detect_iter_map,
+    inverse_affine_iter_map,
+    iter_map_simplify,
+    normalize_iter_map_to_expr,
+    normalize_to_iter_sum,
+    subspace_divide,
+)
+from loopwright.ir.prim_expr import LT, And, Range, Var
+from tests.arith.test_int_set import text
+from tests.arith.test_simplify import evaluate
+
+i, j, k, n = Var("i"), Var("j"), Var("k"), Var("n")
+
+
+def ranges(**extents):
+    return {v: Range(0, extents[v.name]) for v in (i, j, k, n) if v.name in extents}
+
+
+def test_fuse_and_split():
+    fused = i * 8 + j
+    (found,) = detect_iter_map([fused], ranges(i=4, j=8))
+    assert text(normalize_iter_map_to_expr(found)) == "((i * 8) + j)"
+    pair = detect_iter_map([fused // 4, fused % 4], ranges(i=4, j=8), check_level="bijective")
+    assert len(pair) == 2, pair.errors
+    assert len(detect_iter_map([i // 2, i % 2, j], ranges(i=4, j=8))) == 3
+
+
+@pytest.mark.parametrize(
+    ("indices", "level"),
+    [
+        ([i, i], "surjective"),
+        ([i // 2, i], "surjective"),
+        ([i * 9 + j], "surjective"),
+        ([i * j], "surjective"),
+        ([i // 3, i % 3], "surjective"),
+        ([i // 2, j], "bijective"),
+        ([i], "bijective"),
+    ],
+)
+def test_refused(indices, level):
+    found = detect_iter_map(indices, ranges(i=4, j=8), check_level=level)
+    assert not found.indices and found.errors
+
+
+def test_symbolic_extents():
+    dom = {i: Range(0, n), j: Range(0, 8)}
+    assert len(detect_iter_map([i * 8 + j], dom)) == 1
+    assert len(detect_iter_map([(i * 8 + j) // 8, (i * 8 + j) % 8], dom)) == 2
+
+
+def test_predicate_bounds_a_fusion():
+    fused = i * 8 + j
+    found = detect_iter_map([fused], ranges(i=4, j=8), LT(fused, Range(0, 29).extent))
+    assert len(found) == 1, found.errors
+    assert not detect_iter_map([i], ranges(i=4, j=8), And(i < j, i < 3)).indices
+
+
+def test_simplify_by_the_map():
+    dom = ranges(i=4, j=8, k=2)
+    made = iter_map_simplify([((i * 8 + j) * 2 + k) // 4 % 4], dom)
+    ana = Analyzer()
+    for v, d in dom.items():
+        ana.bind(v, d)
+    assert ana.can_prove_equal(made[0], (j * 2 + k) // 4)
+
+
+def test_subspace():
+    made = subspace_divide([i * 8 + j, k], ranges(i=4, j=8, k=2), [j])
+    (outer, inner), (other, none), _ = made
+    assert [text(normalize_iter_map_to_expr(m)) for m in (outer, inner, other)] == ["i", "j", "k"]
+    assert inner.extent.value == 8 and none.extent.value == 1
+    assert subspace_divide([j * 4 + i], ranges(i=4, j=8), [j]) == []
+
+
+def test_no_sum():
+    with pytest.raises(ValueError, match="no sum of splits"):
+        normalize_to_iter_sum(i * j, ranges(i=4, j=8))
+    assert len(normalize_to_iter_sum(i * 3 + j, ranges(i=4, j=8)).args) == 2
+
+
+factors = st.lists(st.sampled_from([2, 3, 4]), min_size=1, max_size=3)
+
+
+@settings(max_examples=150, deadline=None)
+@given(factors, factors, st.randoms(use_true_random=False))
+def test_random_reshapes_are_bijective(a, b, random):
+    """Loops a fused row-major, then taken apart by b: found bijective, and inverted."""
+    total = 1
+    for e in a:
+        total *= e
+    loops = [Var(f"v{x}") for x in range(len(a))]
+    dom = {v: Range(0, e) for v, e in zip(loops, a, strict=True)}
+    fused = loops[0]
+    for v, e in zip(loops[1:], a[1:], strict=True):
+        fused = fused * e + v
+    indices, rest = [], fused
+    size = total
+    for e in b:
+        if size % e:
+            break
+        indices.append(rest % e)
+        rest, size = rest // e, size // e
+    indices.append(rest)
+    random.shuffle(indices)
+    found = detect_iter_map(indices, dom, check_level="bijective")
+    assert found.indices, found.errors
+    outputs = [Var(f"o{x}") for x in range(len(indices))]
+    back = inverse_affine_iter_map(found.indices, outputs)
+    seen = set()
+    for point in itertools.product(*map(range, a)):
+        env = dict(zip([v.name for v in loops], point, strict=True))
+        values = tuple(evaluate(x, env) for x in indices)
+        seen.add(values)
+        assert values == tuple(evaluate(normalize_iter_map_to_expr(s), env) for s in found)
+        known = {o.name: value for o, value in zip(outputs, values, strict=True)}
+        for v, e in zip(loops, a, strict=True):
+            if e > 1:
+                assert evaluate(back[v], known) == env[v.name]
+    assert len(seen) == total
