@@ -56,5 +56,6 @@ from .struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from .transform.legalize_ops.common import register_legalize as register_legalize
 from .types import FuncType, ObjectType, PackedFuncType, ShapeType, TensorType, TupleType
 from .utils import convert_to_expr as convert_to_expr
