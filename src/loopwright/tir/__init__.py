@@ -51,6 +51,7 @@ from ..ir.prim_op import const as const
 from ..ir.prim_op import convert as convert
 from ..ir.prim_op import subtract as subtract
 from . import analysis as analysis
+from . import functor as functor
 from . import stmt_functor as stmt_functor
 from .buffer import Buffer as Buffer
 from .buffer import BufferRegion as BufferRegion
@@ -61,6 +62,7 @@ from .expr import CommReducer as CommReducer
 from .expr import ProducerLoad as ProducerLoad
 from .expr import Reduce as Reduce
 from .function import PrimFunc as PrimFunc
+from .index_map import IndexMap as IndexMap
 from .op import abs as abs
 from .op import acos as acos
 from .op import acosh as acosh
@@ -190,3 +192,5 @@ from .stmt import MatchBufferRegion as MatchBufferRegion
 from .stmt import SeqStmt as SeqStmt
 from .stmt import Stmt as Stmt
 from .stmt import While as While
+from .stmt import stmt_list as stmt_list
+from .stmt import stmt_seq as stmt_seq

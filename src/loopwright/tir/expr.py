@@ -77,6 +77,20 @@ class Reduce(PrimExpr):
     def _derive(self) -> None:
         self.dtype = self.source[self.value_index].dtype
 
+    def structural_compare(self, other: Reduce, comparer: Any, path: str, defining: bool) -> None:
+        """The axes come first: they are defined for the source."""
+        for name in _REDUCE_ORDER:
+            a, b = getattr(self, name), getattr(other, name)
+            comparer.compare(a, b, f"{path}.{name}", defining or name == "axis")
+
+    def structural_hash(self, hasher: Any, defining: bool) -> int:
+        """In the order of `structural_compare`."""
+        parts = [hasher.hash(getattr(self, n), defining or n == "axis") for n in _REDUCE_ORDER]
+        return hash(("tir.Reduce", *parts))
+
+
+_REDUCE_ORDER = ("axis", "combiner", "source", "condition", "value_index", "init")
+
 
 def int_value(expr: Any) -> int | None:
     """The value of an integer literal, or None."""

@@ -72,6 +72,8 @@ class IndexTypeRewriter(Rewriter):
         low, size = self.index(node.min), self.index(node.extent)
         if low is node.min and size is node.extent:
             return node
+        if isinstance(size, IntImm) and not isinstance(low, IntImm):
+            size = const(size.value, low.dtype)  # a point keeps the type of its index
         return Range._make(*match_types(low, size), span=node.span)
 
     def visit_IterVar(self, node: IterVar) -> IterVar:

@@ -231,6 +231,18 @@ def seq(*stmts: Any) -> Stmt:
     return flat[0] if len(flat) == 1 else SeqStmt(flat)
 
 
+def stmt_seq(*args: Any) -> Stmt:
+    """One statement from several statements, or expressions to evaluate."""
+    return seq(*(a if isinstance(a, Stmt) else Evaluate(a) for a in args))
+
+
+def stmt_list(stmt: Stmt) -> list[Stmt]:
+    """The statements of a sequence, nested ones too."""
+    if isinstance(stmt, SeqStmt):
+        return [part for item in stmt.seq for part in stmt_list(item)]
+    return [stmt]
+
+
 class IfThenElse(Stmt):
     """`then_case` where `condition` holds, else `else_case`."""
 

@@ -179,11 +179,11 @@ def _pick(a: PrimExpr, b: PrimExpr, *, least: bool) -> PrimExpr:
 
 
 def _range(low: PrimExpr, high: PrimExpr) -> Range:
-    gap = difference(high, low)
-    if isinstance(gap, int):
-        return Range.from_min_extent(low, const(gap + 1, low.dtype))
-    plain = gap is not None and not isinstance(low, Min) and not isinstance(high, Max)
-    size = add(gap, 1) if plain else subtract(add(high, 1), low)
+    size = difference(add(high, 1), low)
+    if isinstance(size, int):
+        return Range.from_min_extent(low, const(size, low.dtype))
+    if size is None or isinstance(low, Min) or isinstance(high, Max):
+        size = subtract(add(high, 1), low)
     return Range.from_min_extent(low, size)
 
 

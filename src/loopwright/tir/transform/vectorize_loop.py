@@ -432,9 +432,7 @@ def _maskable(stmt: Stmt) -> bool:
         other = stmt.else_case
         return _maskable(stmt.then_case) and (other is None or _maskable(other))
     if isinstance(stmt, For):
-        return stmt.kind == ForKind.SERIAL or (
-            stmt.kind == ForKind.UNROLLED and _maskable(stmt.body)
-        )
+        return stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED) and _maskable(stmt.body)
     return False
 
 

@@ -1,0 +1,353 @@
+"""Where variables and buffers are defined: undefined ones, and the rules of a valid function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...base.errors import explain
+from ...ir.functor import Visitor
+from ...ir.prim_expr import IterVar, Let, Var
+from ..buffer import Buffer
+from ..expr import BufferLoad, CommReducer, Reduce
+from ..function import PrimFunc
+from ..stmt import (
+    Allocate,
+    AllocateConst,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    BufferRealize,
+    BufferStore,
+    DeclBuffer,
+    For,
+    LetStmt,
+    MatchBufferRegion,
+)
+
+
+class _Scopes(Visitor):
+    """Walks in the order of execution, telling of definitions and uses."""
+
+    def __init__(self) -> None:
+        self.live: dict[Var, int] = {}
+        self.threads: set[Var] = set()
+
+    # What a subclass listens to.
+
+    def defined(self, var: Var, node: Any) -> None:
+        """`var` is defined by `node`, and not live already."""
+
+    def redefined(self, var: Var, node: Any) -> None:
+        """`var` is defined by `node` although it is live."""
+
+    def used(self, var: Var, node: Any) -> None:
+        """`var` is used by `node`."""
+
+    def touched(self, buffer: Buffer, node: Any) -> None:
+        """`buffer` is read or written by `node`."""
+
+    # The walk.
+
+    def define(self, var: Var, node: Any) -> None:
+        if var in self.live:
+            self.redefined(var, node)
+        else:
+            self.defined(var, node)
+        self.live[var] = self.live.get(var, 0) + 1
+
+    def leave(self, *variables: Var) -> None:
+        for var in variables:
+            self.live[var] -= 1
+            if not self.live[var]:
+                del self.live[var]
+
+    def matched(self, buffer: Buffer, node: Any) -> list[Var]:
+        """Define what a matched buffer takes from its source; gives the new variables."""
+        made = []
+        for part in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
+            if isinstance(part, Var) and part not in self.live:
+                self.define(part, node)
+                made.append(part)
+        self.parts(buffer)
+        return made
+
+    def parts(self, buffer: Buffer) -> None:
+        self.visit((*buffer.shape, *buffer.strides))
+        if buffer.elem_offset is not None:
+            self.visit(buffer.elem_offset)
+
+    def visit_Var(self, node: Var) -> None:
+        self.used(node, node)
+
+    def visit_Buffer(self, node: Buffer) -> None:
+        self.visit(node.data)
+        self.parts(node)
+
+    def visit_IterVar(self, node: IterVar) -> None:
+        self.visit(node.var)
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self.touched(node.buffer, node)
+        self.visit(node.buffer.data)
+        self.visit(node.indices)
+        if node.predicate is not None:
+            self.visit(node.predicate)
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        self.touched(node.buffer, node)
+        self.visit(node.buffer.data)
+        self.visit(node.value)
+        self.visit(node.indices)
+        if node.predicate is not None:
+            self.visit(node.predicate)
+
+    def visit_For(self, node: For) -> None:
+        self.visit(node.min)
+        self.visit(node.extent)
+        self.define(node.loop_var, node)
+        self.visit(node.body)
+        self.leave(node.loop_var)
+
+    def visit_LetStmt(self, node: LetStmt) -> None:
+        self.visit(node.value)
+        self.define(node.var, node)
+        self.visit(node.body)
+        self.leave(node.var)
+
+    def visit_Let(self, node: Let) -> None:
+        self.visit(node.value)
+        self.define(node.var, node)
+        self.visit(node.body)
+        self.leave(node.var)
+
+    def visit_Allocate(self, node: Allocate) -> None:
+        self.visit(node.extents)
+        self.visit(node.condition)
+        self.define(node.buffer_var, node)
+        self.visit(node.body)
+        self.leave(node.buffer_var)
+
+    def visit_AllocateConst(self, node: AllocateConst) -> None:
+        self.define(node.buffer_var, node)
+        self.visit(node.body)
+        self.leave(node.buffer_var)
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> None:
+        own = node.buffer.data not in self.live and node.buffer.data.name == node.buffer.name
+        if own:
+            self.define(node.buffer.data, node)
+        self.visit(node.buffer)
+        self.visit(node.body)
+        if own:
+            self.leave(node.buffer.data)
+
+    def visit_BufferRealize(self, node: BufferRealize) -> None:
+        for r in node.bounds:
+            self.visit(r)
+        own = node.buffer.data not in self.live
+        if own:
+            self.define(node.buffer.data, node)
+        self.visit(node.condition)
+        self.visit(node.body)
+        if own:
+            self.leave(node.buffer.data)
+
+    def visit_AttrStmt(self, node: AttrStmt) -> None:
+        self.visit(node.value)
+        thread = node.node if isinstance(node.node, IterVar) else None
+        new = thread is not None and thread.var not in self.live
+        if new:
+            self.define(thread.var, node)
+        self.visit(node.body)
+        if new:
+            self.leave(thread.var)
+
+    def visit_Reduce(self, node: Reduce) -> None:
+        for axis in node.axis:
+            if axis.dom is not None:
+                self.visit(axis.dom)
+            self.define(axis.var, node)
+        self.visit((node.source, node.condition, node.init))
+        self.leave(*(axis.var for axis in node.axis))
+
+    def visit_CommReducer(self, node: CommReducer) -> None:
+        """A reducer stands for itself."""
+
+    def visit_BlockRealize(self, node: BlockRealize) -> None:
+        self.visit(node.iter_values)
+        self.visit(node.predicate)
+        self.visit(node.block)
+
+    def visit_Block(self, node: Block) -> None:
+        made: list[Var] = []
+        for axis in node.iter_vars:
+            if axis.dom is not None:
+                self.visit(axis.dom)
+            self.define(axis.var, node)
+            made.append(axis.var)
+        for buffer in node.alloc_buffers:
+            made += self.matched(buffer, node)
+        for match in node.match_buffers:
+            self.touched(match.source.buffer, match)
+            self.visit(match.source.region)
+            made += self.matched(match.buffer, match)
+        for region in (*node.reads, *node.writes):
+            self.touched(region.buffer, node)
+            self.visit(region.region)
+        if node.init is not None:
+            self.visit(node.init)
+        self.visit(node.body)
+        self.leave(*made)
+
+    def visit_MatchBufferRegion(self, node: MatchBufferRegion) -> None:
+        self.visit(node.source.region)
+
+    def visit_PrimFunc(self, node: PrimFunc) -> None:
+        made = []
+        for param in node.params:
+            self.define(param, node)
+            made.append(param)
+        for buffer in node.buffer_map.values():
+            made += [v for v in (buffer.data,) if v not in self.live]
+            if buffer.data not in self.live:
+                self.define(buffer.data, node)
+            made += self._shape_variables(buffer, node)
+        for buffer in node.buffer_map.values():
+            self.parts(buffer)
+        self.visit(node.body)
+        self.leave(*made)
+
+    def _shape_variables(self, buffer: Buffer, node: Any) -> list[Var]:
+        made = []
+        for part in (*buffer.shape, *buffer.strides, buffer.elem_offset):
+            if isinstance(part, Var) and part not in self.live:
+                self.define(part, node)
+                made.append(part)
+        return made
+
+
+class _Undefined(_Scopes):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[Var, None] = {}
+
+    def used(self, var: Var, node: Any) -> None:
+        if var not in self.live:
+            self.found.setdefault(var)
+
+
+def undefined_vars(node: Any, defs: Iterable[Var] | None = None) -> list[Var]:
+    """The variables that `node` uses and does not define, in order of first use.
+
+    `defs`: variables taken as defined.
+    """
+    walk = _Undefined()
+    for var in defs or ():
+        walk.live[var] = 1
+    walk.visit(node)
+    return list(walk.found)
+
+
+class _Ssa(_Scopes):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[Var] = set()
+        self.good = True
+
+    def define(self, var: Var, node: Any) -> None:
+        if var in self.seen and not isinstance(node, AttrStmt):
+            self.good = False
+        self.seen.add(var)
+        super().define(var, node)
+
+
+def verify_ssa(func: PrimFunc) -> bool:
+    """Whether every variable is defined once in the whole function."""
+    walk = _Ssa()
+    walk.visit(func)
+    return walk.good
+
+
+class _WellFormed(_Scopes):
+    """Applies the rules; each found violation is a text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors: list[str] = []
+        self.ended: dict[Var, Any] = {}
+        self.loops: dict[Var, int] = {}
+        self.walls: list[Block] = []
+        self.buffers: dict[Buffer, int] = {}
+
+    def report(self, rule: str, node: Any, got: Any, hint: str) -> None:
+        span = getattr(node, "span", None)
+        self.errors.append(explain(f"{rule}: {RULES[rule]}", got=got, instead=hint, span=span))
+
+    def used(self, var: Var, node: Any) -> None:
+        if var not in self.live:
+            hint = "define it before, or use it inside its scope"
+            self.report("undefined-variable", node, var.name, hint)
+        elif self.walls and self.loops.get(var, NEVER) < len(self.walls):
+            block = self.walls[-1].name_hint
+            got = f"loop variable {var.name} in block {block}"
+            self.report("block-boundary", node, got, "bind it to an axis of the block")
+
+    def redefined(self, var: Var, node: Any) -> None:
+        self.report("defined-once", node, var.name, "make a new variable")
+
+    def touched(self, buffer: Buffer, node: Any) -> None:
+        if buffer.data not in self.live:
+            hint = "allocate, declare or match it around its use"
+            self.report("undefined-buffer", node, buffer.name, hint)
+
+    def visit_For(self, node: For) -> None:
+        self.loops[node.loop_var] = len(self.walls)
+        super().visit_For(node)
+        del self.loops[node.loop_var]
+
+    def visit_BlockRealize(self, node: BlockRealize) -> None:
+        given, wanted = len(node.iter_values), len(node.block.iter_vars)
+        if given != wanted:
+            got = f"{given} values for {wanted} axes of block {node.block.name_hint}"
+            self.report("block-bindings", node, got, "bind each axis")
+        super().visit_BlockRealize(node)
+
+    def visit_Block(self, node: Block) -> None:
+        wall = bool(node.iter_vars)
+        if wall:
+            self.walls.append(node)
+        super().visit_Block(node)
+        if wall:
+            self.walls.pop()
+
+
+NEVER = 1 << 30
+RULES: dict[str, str] = {
+    "undefined-variable": "a variable is used where it is not defined",
+    "defined-once": "a variable is defined again inside its own scope",
+    "undefined-buffer": "a buffer is used where its memory is not defined",
+    "block-boundary": "a block uses a loop variable from outside",
+    "block-bindings": "a block has another number of axes than bindings",
+}
+
+
+def well_formed_errors(func: PrimFunc) -> list[str]:
+    """What breaks the rules of a valid PrimFunc (`RULES`), as texts."""
+    walk = _WellFormed()
+    walk.visit(func)
+    return list(dict.fromkeys(walk.errors))
+
+
+def verify_well_formed(obj: Any, assert_mode: bool = True) -> bool:
+    """Whether a PrimFunc (or all those of a module) obeys the rules.
+
+    Raises ValueError naming the first violation, unless `assert_mode` is false.
+    """
+    functions = [obj] if isinstance(obj, PrimFunc) else list(obj.functions.values())
+    for func in functions:
+        if isinstance(func, PrimFunc) and (errors := well_formed_errors(func)):
+            if assert_mode:
+                raise ValueError(errors[0])
+            return False
+    return True

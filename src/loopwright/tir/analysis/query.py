@@ -1,0 +1,345 @@
+"""Facts about functions and blocks: cost, memory, purity, the block that matters most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.errors import explain
+from ...ir.functor import Visitor, post_order_visit
+from ...ir.op import Op
+from ...ir.prim_expr import BinaryOpExpr, Call, Cast, IntImm, IterVar, Not, Select, Var
+from ...ir.structural import structural_equal
+from ..buffer import Buffer
+from ..expr import BufferLoad
+from ..function import PrimFunc
+from ..op import effect_of, is_call_to
+from ..stmt import (
+    Allocate,
+    AllocateConst,
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    While,
+)
+
+
+def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
+    """Whether two expressions are the same, variables compared by identity."""
+    return structural_equal(lhs, rhs)
+
+
+def has_if_then_else(node: Any) -> bool:
+    """Whether a conditional statement or `T.if_then_else` occurs."""
+    found = False
+
+    def visit(n: Any) -> None:
+        nonlocal found
+        found = found or isinstance(n, IfThenElse) or is_call_to(n, "if_then_else")
+
+    post_order_visit(node, visit)
+    return found
+
+
+class _Flops(Visitor):
+    """Counts; indices cost nothing, of two branches the dearer one counts."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+
+    def count(self, node: Any) -> float:
+        outer, self.total = self.total, 0.0
+        self.visit(node)
+        made, self.total = self.total, outer
+        return made
+
+    def visit_BinaryOpExpr(self, node: BinaryOpExpr) -> None:
+        self.total += node.a.dtype.lanes
+        self.visit_default(node)
+
+    def visit_Not(self, node: Not) -> None:
+        self.total += 1
+        self.visit(node.a)
+
+    def visit_Select(self, node: Select) -> None:
+        self.visit(node.condition)
+        self.total += max(self.count(node.true_value), self.count(node.false_value))
+
+    def visit_Cast(self, node: Cast) -> None:
+        self.visit(node.value)
+
+    def visit_Call(self, node: Call) -> None:
+        if is_call_to(node, "if_then_else"):
+            self.visit(node.args[0])
+            self.total += max(self.count(node.args[1]), self.count(node.args[2]))
+            return
+        self.total += node.dtype.lanes
+        self.visit(node.args)
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        """Index arithmetic is not counted."""
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        self.visit(node.value)
+
+    def visit_IfThenElse(self, node: IfThenElse) -> None:
+        self.visit(node.condition)
+        other = 0.0 if node.else_case is None else self.count(node.else_case)
+        self.total += max(self.count(node.then_case), other)
+
+    def visit_For(self, node: For) -> None:
+        inner = self.count(node.body)
+        if inner and not isinstance(node.extent, IntImm):
+            what = "the work of a loop of symbolic extent cannot be counted"
+            raise ValueError(explain(what, got=str(node.extent), instead="specialize the function"))
+        self.total += inner * node.extent.value if inner else 0
+
+    def visit_While(self, node: While) -> None:
+        what, hint = "the work of a while loop cannot be counted", "annotate estimated_flops"
+        raise ValueError(explain(what, instead=hint))
+
+    def visit_BlockRealize(self, node: BlockRealize) -> None:
+        self.visit(node.block)
+
+    def visit_Block(self, node: Block) -> None:
+        said = node.annotations.get("estimated_flops")
+        if said is not None:
+            self.total += float(getattr(said, "value", said))
+            return
+        if node.init is not None:
+            self.visit(node.init)
+        self.visit(node.body)
+
+
+def estimate_tir_flops(stmt_or_mod: Any) -> float:
+    """Number of arithmetic operations of a statement, a PrimFunc, or all PrimFuncs of a module.
+
+    A function or block says its own number with the attribute `estimated_flops`. Raises
+    ValueError for loops of symbolic extent.
+    """
+    if isinstance(stmt_or_mod, PrimFunc):
+        said = stmt_or_mod.attrs.get("estimated_flops")
+        return float(said) if said is not None else _Flops().count(stmt_or_mod.body)
+    functions = getattr(stmt_or_mod, "functions", None)
+    if functions is None:
+        return _Flops().count(stmt_or_mod)
+    return sum(estimate_tir_flops(f) for f in functions.values() if isinstance(f, PrimFunc))
+
+
+class _Purity(Visitor):
+    def __init__(self) -> None:
+        self.own: set[Var] = set()
+        self.why: str | None = None
+
+    def visit_Allocate(self, node: Allocate) -> None:
+        self.own.add(node.buffer_var)
+        self.visit_default(node)
+
+    def visit_Block(self, node: Block) -> None:
+        self.own.update(b.data for b in node.alloc_buffers)
+        self.visit_default(node)
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        if node.buffer.data not in self.own:
+            self.why = self.why or f"it writes to {node.buffer.name}"
+        self.visit_default(node)
+
+    def visit_Call(self, node: Call) -> None:
+        if effect_of(node) in ("opaque", "update"):
+            name = node.op.name if isinstance(node.op, Op) else str(node.op)
+            self.why = self.why or f"it calls {name}"
+        self.visit(node.args)
+
+
+def is_pure_function(func: PrimFunc) -> bool:
+    """Whether a function writes only to memory of its own and calls nothing with an effect."""
+    walk = _Purity()
+    walk.visit(func.body)
+    return walk.why is None
+
+
+def assert_pure_function(func: PrimFunc) -> bool:
+    """True for a pure function; raises AssertionError saying what is impure."""
+    walk = _Purity()
+    walk.visit(func.body)
+    if walk.why is not None:
+        name = func.attrs.get("global_symbol", "the function")
+        raise AssertionError(explain(f"{name} is not pure", got=walk.why))
+    return True
+
+
+class _Memory(Visitor):
+    """Greatest number of bytes that are allocated at one time, by storage scope."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, int] = {}
+        self.most: dict[str, int] = {}
+
+    def visit_Allocate(self, node: Allocate) -> None:
+        self.held(node.buffer_var, node.dtype, node.extents)
+        self.visit(node.body)
+        self.held(node.buffer_var, node.dtype, node.extents, -1)
+
+    def visit_AllocateConst(self, node: AllocateConst) -> None:
+        self.held(node.buffer_var, node.dtype, node.extents)
+        self.visit(node.body)
+        self.held(node.buffer_var, node.dtype, node.extents, -1)
+
+    def visit_Block(self, node: Block) -> None:
+        for buffer in node.alloc_buffers:
+            self.held(buffer.data, buffer.dtype, buffer.shape)
+        self.visit(node.body)
+        for buffer in node.alloc_buffers:
+            self.held(buffer.data, buffer.dtype, buffer.shape, -1)
+
+    def held(self, var: Var, dtype: Any, extents: Any, sign: int = 1) -> None:
+        size = dtype.itemsize * dtype.lanes
+        for extent in extents:
+            size *= extent.value if isinstance(extent, IntImm) else 0
+        scope = var.type_annotation[1] if var.type_annotation else "global"
+        self.now[scope] = self.now.get(scope, 0) + sign * size
+        self.most[scope] = max(self.most.get(scope, 0), self.now[scope])
+
+
+def calculate_allocated_bytes(func_or_mod: Any) -> dict[str, dict[str, int]]:
+    """{function: {storage scope: bytes}} held at one time; symbolic sizes count as 0."""
+    if isinstance(func_or_mod, PrimFunc):
+        named = {str(func_or_mod.attrs.get("global_symbol", "main")): func_or_mod}
+    else:
+        named = {g.name_hint: f for g, f in func_or_mod.functions.items()}
+    made = {}
+    for name, func in named.items():
+        if isinstance(func, PrimFunc):
+            walk = _Memory()
+            walk.visit(func.body)
+            made[name] = walk.most
+    return made
+
+
+class _Lca(Visitor):
+    """For each buffer the innermost loop or block around all its accesses."""
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self.paths: dict[Buffer, list[Any]] = {}
+        self.by_data: dict[Var, Buffer] = {}
+        self.limits: list[tuple[set[Buffer], int]] = []
+
+    def access(self, buffer: Buffer) -> None:
+        depth = len(self.stack)
+        for buffers, limit in self.limits:
+            if buffer in buffers:
+                depth = min(depth, limit)
+        path = self.stack[:depth]
+        known = self.paths.get(buffer)
+        if known is not None:
+            same = 0
+            while same < min(len(known), len(path)) and known[same] is path[same]:
+                same += 1
+            path = path[:same]
+        self.paths[buffer] = path
+
+    def visit_For(self, node: For) -> None:
+        self.stack.append(node)
+        self.visit_default(node)
+        self.stack.pop()
+
+    def visit_BlockRealize(self, node: BlockRealize) -> None:
+        """What a reduction writes lives across the loops it reduces over."""
+        self.visit(node.iter_values)
+        self.visit(node.predicate)
+        block, loops = node.block, set()
+        for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
+            if axis.iter_type != IterVar.DataPar:
+                post_order_visit(value, lambda n: loops.add(n) if isinstance(n, Var) else None)
+        limit = len(self.stack) + 1
+        for n, outer in enumerate(self.stack):
+            if isinstance(outer, For) and outer.loop_var in loops:
+                limit = n
+                break
+        self.limits.append(({r.buffer for r in block.writes}, limit))
+        self.stack.append(block)
+        for buffer in block.alloc_buffers:
+            self.by_data[buffer.data] = buffer
+        for match in block.match_buffers:
+            self.access(match.source.buffer)
+        if block.init is not None:
+            self.visit(block.init)
+        self.visit(block.body)
+        self.stack.pop()
+        self.limits.pop()
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self.access(node.buffer)
+        self.visit(node.indices)
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        self.access(node.buffer)
+        self.visit(node.value)
+        self.visit(node.indices)
+
+    def visit_Var(self, node: Var) -> None:
+        buffer = self.by_data.get(node)
+        if buffer is not None:
+            self.access(buffer)
+
+    def visit_Buffer(self, node: Buffer) -> None:
+        """Only accesses count."""
+
+
+def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Any]:
+    """{buffer: the innermost For or Block that holds all its accesses}, None where that is the
+    function itself."""
+    walk = _Lca()
+    for buffer in func.buffer_map.values():
+        walk.by_data[buffer.data] = buffer
+    walk.visit(func.body)
+    return {buffer: path[-1] if path else None for buffer, path in walk.paths.items()}
+
+
+def _blocks(stmt: Any, around: float = 1.0) -> list[tuple[Block, float]]:
+    """(leaf block, number of times it runs) of a statement."""
+    if isinstance(stmt, For):
+        extent = stmt.extent.value if isinstance(stmt.extent, IntImm) else 1
+        return _blocks(stmt.body, around * extent)
+    if isinstance(stmt, SeqStmt):
+        return [pair for part in stmt.seq for pair in _blocks(part, around)]
+    if isinstance(stmt, BlockRealize):
+        inner = _blocks(stmt.block.body, around)
+        return inner or [(stmt.block, around)]
+    if isinstance(stmt, LetStmt):
+        return _blocks(stmt.body, around)
+    if isinstance(stmt, IfThenElse):
+        return _blocks(stmt.then_case, around) + _blocks(stmt.else_case, around)
+    return []
+
+
+def find_anchor_block(mod: Any) -> Block | None:
+    """The block a schedule is built around: the dearest reduction; None where there is none."""
+    if isinstance(mod, PrimFunc):
+        functions = [mod]
+    else:
+        functions = [f for f in mod.functions.values() if isinstance(f, PrimFunc)]
+    best, cost = None, -1.0
+    for func in functions:
+        for block, times in _blocks(func.body):
+            if any(a.iter_type == IterVar.CommReduce for a in block.iter_vars):
+                work = _Flops().count(block) * times
+                if work > cost:
+                    best, cost = block, work
+    return best
+
+
+__all__ = [
+    "assert_pure_function",
+    "calculate_allocated_bytes",
+    "detect_buffer_access_lca",
+    "estimate_tir_flops",
+    "expr_deep_equal",
+    "find_anchor_block",
+    "has_if_then_else",
+    "is_pure_function",
+]

@@ -1,0 +1,45 @@
+"""`ScheduleError`: a step that was refused, with the function's text and the place underlined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.errors import LoopwrightError, explain
+
+
+class ScheduleError(LoopwrightError):
+    """A primitive was refused; the program is as it was before.
+
+    The text is made when it is asked for: it shows the function with the blocks and loops `at`
+    underlined, says what is wrong and what would be accepted.
+    """
+
+    def __init__(
+        self, what: str, *, got: object = None, instead: str | None = None, at: Any = ()
+    ) -> None:
+        super().__init__(what)
+        self.what, self.got, self.instead = what, got, instead
+        self.at = [at] if not isinstance(at, (list, tuple)) else list(at)
+        self.primitive = ""
+        self.level = "fast"
+        self.func: Any = None
+
+    def located(self, primitive: str, func: Any, level: str) -> ScheduleError:
+        """The same error, said to come from a primitive applied to `func`."""
+        if not self.primitive:
+            self.primitive, self.func, self.level = primitive, func, level
+        return self
+
+    def message(self) -> str:
+        """What, got, and what to do instead, without the program."""
+        return explain(self.what, got=self.got, instead=self.instead)
+
+    def __str__(self) -> str:
+        if self.level == "none" or not self.primitive:
+            return self.message()
+        head = f"An error occurred in the schedule primitive '{self.primitive}'."
+        if self.level == "fast" or self.func is None:
+            return f"{head}\n{self.message()}"
+        nodes = [node for item in self.at for node in (item, getattr(item, "block", None)) if node]
+        text = self.func.script(obj_to_underline=nodes, syntax_sugar=not nodes)
+        return f"{head}\n\nThe IR with diagnostic is:\n{text}\nError message: {self.message()}"

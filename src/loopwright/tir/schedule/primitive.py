@@ -1,0 +1,80 @@
+"""What makes a function a primitive: it is recorded in the trace, and its refusal is located.
+
+    @primitive("Split", inputs="loop *factors", attrs="preserve_unit_iters disable_predication")
+    def split(sch, loop, factors, preserve_unit_iters=True, disable_predication=False): ...
+
+The function is a method of `Schedule` (its first parameter is the schedule). `inputs` names the
+parameters that hold random variables, with a star for a list of them (the last); `attrs` the rest.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from .error import ScheduleError
+
+
+class InstructionKind:
+    """A primitive as the trace sees it."""
+
+    def __init__(
+        self, name: str, fn: Callable[..., Any], inputs: tuple[str, ...], attrs: tuple[str, ...]
+    ) -> None:
+        self.name = name
+        self.fn = fn
+        self.inputs = inputs
+        self.attrs = attrs
+        params = list(inspect.signature(fn).parameters.values())[1:]
+        self.params = [p.name for p in params]
+        self.varargs = next((p.name for p in params if p.kind is p.VAR_POSITIONAL), None)
+        self.defaults = {p.name: p.default for p in params if p.default is not p.empty}
+
+    is_pure = property(lambda self: self.name in PURE)
+
+    @staticmethod
+    def get(name: str) -> InstructionKind:
+        """The kind of that name ("Split")."""
+        if name not in KINDS:
+            raise ScheduleError("no primitive of this name", got=name)
+        return KINDS[name]
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Parameter name to value."""
+        if self.varargs is not None:
+            return {**self.defaults, self.varargs: list(args), **kwargs}
+        return {**self.defaults, **dict(zip(self.params, args, strict=False)), **kwargs}
+
+    def __repr__(self) -> str:
+        return f"InstructionKind({self.name})"
+
+
+KINDS: dict[str, InstructionKind] = {}
+PURE = {"GetBlock", "GetLoops", "GetChildBlocks", "GetProducers", "GetConsumers"}
+
+
+def primitive(kind: str, *, inputs: str = "", attrs: str = "") -> Callable[[Any], Any]:
+    """Register a primitive; see above."""
+
+    def wrap(fn: Callable[..., Any]) -> Callable[..., Any]:
+        spec = InstructionKind(kind, fn, tuple(inputs.split()), tuple(attrs.split()))
+        KINDS[kind] = spec
+        shown = fn.__name__.replace("_", "-")
+
+        @functools.wraps(fn)
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                result = fn(self, *args, **kwargs)
+            except ScheduleError as error:
+                raise error.located(
+                    shown, self._func_of(args, kwargs), self.error_render_level
+                ) from None
+            if self.trace is not None:
+                self._record(spec, args, kwargs, result)
+            return result
+
+        return method
+
+    return wrap
