@@ -54,6 +54,8 @@ class _Flatten(Simplifying):
             offset = buffer.elem_offset
             return (const(0, "int32") if offset is None else self.ana.simplify(offset),)
         last = indices[-1]
+        if len(indices) == 1 and not buffer.strides and buffer.elem_offset is None:
+            return (self.ana.simplify(last),)
         if isinstance(last, Ramp) and all(i.dtype.lanes == 1 for i in indices[:-1]):
             # Row-major or strided alike, the last index steps by the last stride.
             base = buffer.flat_offset([*indices[:-1], last.base])
