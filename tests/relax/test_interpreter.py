@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwright import relax
+from loopwright import relax, te
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir.expr import GlobalVar
 from loopwright.ir.op import register_op
@@ -176,6 +176,21 @@ def test_kernels_get_arguments_outputs_and_symbols_in_order():
     assert a0.numpy().tolist() == [1.0] * 4 == b0.numpy().tolist()
     assert a1.numpy().tolist() == [2.0] * 3 == b1.numpy().tolist()
     assert b0.data_ptr() == a0.data_ptr()
+
+
+def test_kernels_run_in_the_tensorir_interpreter():
+    n = TirVar("n", "int64")
+    x = var("x", n, 4)
+
+    def row_sums(a, scale):
+        k = te.reduce_axis((0, a.shape[1]), "k")
+        return te.compute((a.shape[0],), lambda i: te.sum(a[i, k] * scale, axis=k), "out")
+
+    mod = one(lambda bb: bb.emit_te(row_sums, x, relax.const(2.0)), x)
+    assert run(mod, ONES).numpy().tolist() == [8.0] * 3
+    kernel = Interpreter(mod)["row_sums"]
+    out = np.zeros(3, "float32")
+    assert kernel(ONES, out) is None and out.tolist() == [8.0] * 3
 
 
 def test_planned_memory():

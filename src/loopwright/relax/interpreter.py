@@ -138,10 +138,6 @@ class _Frame:
         return tuple(self.scalar(v) for v in values)
 
 
-def _run_tir(func: PrimFunc, args: list[Any]) -> None:
-    tir_interpreter.run(func, args)
-
-
 class Interpreter:
     """Runs the functions of a module.
 
@@ -158,7 +154,7 @@ class Interpreter:
         observer: Observer | None = None,
     ) -> None:
         self.mod = IRModule({"main": mod}) if isinstance(mod, Function) else mod
-        self.run_tir = run_tir or _run_tir
+        self.run_tir = run_tir or self._run_tir
         self.observer = observer
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
@@ -178,6 +174,9 @@ class Interpreter:
     def run(self, name: str, *args: Any) -> Any:
         """Call a function by name."""
         return self[name](*args)
+
+    def _run_tir(self, func: PrimFunc, args: list[Any]) -> None:
+        tir_interpreter.run(func, args, self.mod)
 
     # ------------------------------------------------------------------ functions
 
