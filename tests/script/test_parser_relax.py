@@ -362,6 +362,29 @@ def test_a_module_calls_functions_before_they_are_defined():
     assert_structural_equal(Module, from_source(Module.script()))
 
 
+def test_results_of_later_functions_are_known():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor(("n", 4), "float32")):
+            y = Module.other(x)
+            return y
+
+        @R.function
+        def other(x: R.Tensor(("k", 4), "float32")):
+            y = R.add(x, x)
+            return y
+
+        @R.function
+        def forever(x: R.Tensor((4,), "float32")):
+            y = Module.forever(x)
+            return y
+
+    assert [g.name_hint for g in Module.functions] == ["main", "other", "forever"]
+    info = Module["main"].ret_struct_info
+    assert info.shape[0] is Module["main"].params[0].struct_info.shape[0]
+
+
 def test_call_tir_forms():
     @I.ir_module
     class Module:

@@ -454,6 +454,7 @@ HEAD = '@T.prim_func\ndef f(A: T.Buffer((8,), "float32"), n: T.int32):\n    '
         ("del A", "unsupported statement `Delete` in a prim_func"),
         ("T.reads(A[0])", "T.reads belongs directly in a T.block"),
         ("A[0] = T.exp()", "exp() missing 1 required positional argument: 'x'"),
+        ("A[0] = T.exp(A[0], 1)", "T.exp takes 1 arguments (x)"),
         ("A[0, 1] = 1.0", "buffer A has 1 dimensions"),
         ("T.alloc_bufer((8,))", "T has no 'alloc_bufer'"),
         ("with n: pass", "invalid context expression in a with statement"),

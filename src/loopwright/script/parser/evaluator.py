@@ -83,9 +83,10 @@ class Evaluator:
     def locate_error(self, node: Any, error: Exception) -> DiagnosticError:
         """The error, said to happen at `node`."""
         text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-        kind = type(error).__name__
-        plain = isinstance(error, _PLAIN)
-        return self.source.error(node, text if plain and text else f"{kind}: {text}")
+        if "\n --> " in text:
+            return DiagnosticError(text)  # it says its place, which is a closer one
+        plain = isinstance(error, _PLAIN) and text
+        return self.source.error(node, text if plain else f"{type(error).__name__}: {text}")
 
     def call_value(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call something; dialects decide what calling a graph or global variable means."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 from typing import Any
 
 from ...base.errors import DiagnosticError, explain
@@ -14,6 +15,7 @@ from .. import ir as I
 from .checks import problems
 from .core import DIALECTS, Dialect, Parser
 from .entry import READERS
+from .scope import Scope
 
 # Declares and reads the functions of a dialect: name -> (declare, define).
 FUNCTIONS: dict[str, tuple[Any, Any]] = {}
@@ -28,6 +30,8 @@ class ModuleScope:
         self.name = name
         self.members: dict[str, Any] = {}
         self.return_types: dict[str, Any] = {}
+        # Reads a function whose result its signature does not say, when it is called.
+        self.unread: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         found = self.__dict__.get("members", {}).get(name)
@@ -36,6 +40,12 @@ class ModuleScope:
             what = f"module {self.__dict__.get('name')} has no function {name!r}"
             raise AttributeError(explain(what, instead=f"it has: {known}" if known else None))
         return found
+
+    def read(self, name: str) -> None:
+        """Read a function now, unless that has begun."""
+        begin = self.unread.pop(name, None)
+        if begin is not None:
+            begin()
 
     def return_dtype(self, gvar: GlobalVar) -> Any:
         """The dtype that a prim_func of the module returns."""
@@ -66,14 +76,16 @@ class IrDialect(Dialect):
                     parser.visit(self, stmt)
             parser.scope.fallback = members.members
             declared = [(f, *self._declare(f)) for f in functions]
-            for _, gvar, _ in declared:
+            outer = parser.scope.snapshot()
+            for stmt, gvar, decorator in declared:
                 self.functions[gvar] = None  # keeps the order of the text
-            # Loops first: graph functions ask for the signatures of what they call.
-            for stmt, gvar, decorator in sorted(declared, key=lambda d: d[2].dialect != "tir"):
-                read, own = FUNCTIONS[decorator.dialect][1], dict(decorator.options)
+                own = dict(decorator.options)
                 own["check_well_formed"] &= options.get("check_well_formed", True)
-                with parser.located(stmt):
-                    self.functions[gvar] = read(parser, stmt, own, gvar)
+                read = partial(self._read, stmt, gvar, FUNCTIONS[decorator.dialect][1], own, outer)
+                members.unread[gvar.name_hint] = read
+            # Loops first: graph functions ask for the signatures of what they call.
+            for _, gvar, _ in sorted(declared, key=lambda d: d[2].dialect != "tir"):
+                members.read(gvar.name_hint)
             for extra in EXTRAS:
                 self.functions.update(extra(parser, self.functions))
         parser.module = outer_module
@@ -81,6 +93,18 @@ class IrDialect(Dialect):
         infos = self.state.global_infos
         made = IRModule(self.functions, self.state.attrs, infos, span=span)
         return made
+
+    def _read(
+        self, node: ast.FunctionDef, gvar: GlobalVar, read: Any, options: Any, names: Any
+    ) -> None:
+        parser = self.parser
+        saved, parser.scope = parser.scope, Scope(names)
+        parser.scope.fallback = parser.module.members
+        try:
+            with parser.located(node):
+                self.functions[gvar] = read(parser, node, options, gvar)
+        finally:
+            parser.scope = saved
 
     def _declare(self, node: ast.FunctionDef) -> tuple[GlobalVar, Any]:
         parser = self.parser

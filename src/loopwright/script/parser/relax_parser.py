@@ -99,9 +99,22 @@ class RelaxDialect(Dialect):
         if "out_ty" in kwargs:  # newer spelling
             kwargs["out_sinfo"] = kwargs.pop("out_ty")
         if isinstance(fn, GlobalVar):
-            members = getattr(self.parser.module, "members", {})
-            return Call(members.get(fn.name_hint, fn), args, kwargs.get("attrs"))
+            return Call(self._member(fn), args, kwargs.get("attrs"))
         return fn(*args, **kwargs)
+
+    def _member(self, gvar: GlobalVar) -> GlobalVar:
+        """The module's variable of that name. Its function is read first when its signature does
+        not say what it returns."""
+        module = self.parser.module
+        found = getattr(module, "members", {}).get(gvar.name_hint)
+        if found is None:
+            return gvar
+        info = found.struct_info
+        if isinstance(info, FuncStructInfo) and type(info.ret) is ObjectStructInfo:
+            span = self.builder.span
+            module.read(gvar.name_hint)
+            self.builder.span = span
+        return found
 
     def error(self, node: Any, what: str, **facts: Any) -> Exception:
         """An error at a syntax tree node."""

@@ -80,12 +80,13 @@ def buffer(
     axis_separators: Any = None,
 ) -> _Buffer:
     """A buffer symbol: as the annotation of a parameter, or a view of the memory `data`."""
+    index = _shape_dtype(shape)
     if isinstance(strides, (list, tuple)):
-        strides = [Var(s, "int32") if isinstance(s, str) else s for s in strides]
+        strides = [Var(s, index) if isinstance(s, str) else s for s in strides]
     if isinstance(elem_offset, str):
-        elem_offset = Var(elem_offset, "int32")
+        elem_offset = Var(elem_offset, index)
     elif offset_factor and elem_offset is None:
-        elem_offset = Var("", _shape_dtype(shape))
+        elem_offset = Var("", index)
     return _decl_buffer(
         shape,
         dtype_text(dtype),

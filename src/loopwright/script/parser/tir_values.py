@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ...base.errors import explain
 from ...ir.dtype import DataType
 from ...ir.prim_expr import Call, FloatImm, IterVar, PrimExpr, SizeVar, Var
 from ...ir.prim_op import const as _const
@@ -99,8 +100,10 @@ def with_regions(fn: Callable[..., Any]) -> Callable[..., Any]:
     `dtype=` may be given to any of them: it goes first where the builder takes one, and says
     nothing new where the builder finds it from its arguments.
     """
-    names = list(inspect.signature(fn).parameters)
+    params = inspect.signature(fn).parameters
+    names = [name for name in params if name != "span"]
     takes_dtype = "dtype" in names
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in params.values())
 
     def build(*args: Any, **kwargs: Any) -> Any:
         values = [plain_argument(a) for a in args]
@@ -108,6 +111,9 @@ def with_regions(fn: Callable[..., Any]) -> Callable[..., Any]:
         if "dtype" in words and (not takes_dtype or names[0] == "dtype"):
             dtype = words.pop("dtype")
             values = [dtype, *values] if takes_dtype else values
+        if len(values) > len(names) and not variadic:
+            what = f"T.{fn.__name__} takes {len(names)} arguments ({', '.join(names)})"
+            raise TypeError(explain(what, got=len(values)))
         return fn(*values, **words)
 
     build.__name__ = build.__qualname__ = fn.__name__
