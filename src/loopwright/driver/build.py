@@ -19,9 +19,11 @@ from ..ir.target import Target
 from ..ir.transform import Pass, Sequential
 from ..relax import transform as rt
 from ..relax.expr import Function
-from ..relax.transform.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec, kernel_symbols
+from ..relax.transform.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec
 from ..tir.function import PrimFunc
+from ..tir.transform.make_unpacked_api import symbolic_dims
 from .executable import Executable
+from .vm import GraphMachine
 
 DEFAULT_TARGET = "llvm -mcpu=native"
 IMPORTERS: list[Callable[[Any], IRModule | None]] = []
@@ -156,7 +158,29 @@ def link(graph: IRModule, lowered: IRModule, target: Target) -> Executable:
         if machine or not graphs or not _is_private(graph, name):
             entries[name] = kernel_entry(graph[name])
     program = build_program(kernels, graphs, entries, target)
-    return Executable(program, entries, graph, lowered, machine)
+    exe = Executable(program, entries, graph, lowered, machine)
+    if machine:
+        exe.add_machine(GraphMachine(exe))
+    return exe
+
+
+def relax_build(
+    mod: Any,
+    target: Any = None,
+    params: dict[str, Any] | None = None,
+    relax_pipeline: Any = "default",
+    tir_pipeline: Any = "default",
+    exec_mode: str = "bytecode",
+    *,
+    system_lib: bool | None = None,
+) -> Executable:
+    """TVM's `relax.build`: `compile` with its parameters. Both `exec_mode`s give native code."""
+    if exec_mode not in ("bytecode", "compiled"):
+        what = "unknown exec_mode"
+        raise ValueError(explain(what, got=exec_mode, instead='use "bytecode" or "compiled"'))
+    return compile(
+        mod, target, params=params, relax_pipeline=relax_pipeline, tir_pipeline=tir_pipeline
+    )
 
 
 def _is_private(mod: IRModule, name: str) -> bool:
@@ -172,7 +196,7 @@ def kernel_entry(func: PrimFunc) -> EntrySpec:
             params.append(ScalarSpec(p.name, str(p.dtype)))
         else:
             params.append(TensorSpec(buffer.name, str(buffer.dtype), tuple(buffer.shape)))
-    return EntrySpec(tuple(params), (), tuple(kernel_symbols(func)))
+    return EntrySpec(tuple(params), (), tuple(symbolic_dims(func)))
 
 
 def model_path(model: Any) -> Path | None:
@@ -180,4 +204,4 @@ def model_path(model: Any) -> Path | None:
     return Path(model) if isinstance(model, (str, os.PathLike)) else None
 
 
-__all__ = ["compile", "link", "lower"]
+__all__ = ["compile", "link", "lower", "relax_build"]

@@ -39,9 +39,18 @@ class Executable:
         self._load()
 
     def _load(self) -> None:
+        self.kernels: dict[str, Any] = {}
         for name, native in self.program.load().items():
             tree = self.entries[name].tree
             self._functions[name] = native if _is_flat(tree) else _Nested(native, tree)
+            if not self.entries[name].results:
+                self.kernels[name] = native
+
+    def add_machine(self, machine: Any) -> None:
+        """Functions that are no native code run on `machine`: `machine[name]`."""
+        for name, func in self.machine.items():
+            if "global_symbol" in func.attrs or name == "main":
+                self._functions[name] = machine[name]
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -83,6 +92,8 @@ class Executable:
 
     def input_names(self, name: str = "main") -> list[str]:
         """The inputs' names: the model's own where it has them."""
+        if name in self.machine:
+            return [p.name_hint for p in self.machine[name].params]
         given = self.mod.attrs.get("input_names") if self.mod.attrs is not None else None
         specs = self.entries[name].params
         if given is not None and len(given) == len(specs):

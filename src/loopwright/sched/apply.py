@@ -40,7 +40,9 @@ def register_schedule_rule(
     def add(rule: Rule) -> Rule:
         rules = _RULES.setdefault(target, [])
         if any(known == name for known, _ in rules):
-            raise ValueError(explain("a schedule rule of this name exists", got=f"{target}: {name}"))
+            raise ValueError(
+                explain("a schedule rule of this name exists", got=f"{target}: {name}")
+            )
         rules.insert(0 if first else len(rules), (name, rule))
         return rule
 

@@ -60,6 +60,7 @@ from ...ir.prim_op import add, cast, const, equal, floordiv, multiply
 from ...ir.transform import ModulePass, PassContext
 from ...tir import stmt as st
 from ...tir.function import PrimFunc
+from ...tir.transform.make_unpacked_api import symbolic_dims
 from .. import expr as rx
 from ..struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 
@@ -96,20 +97,6 @@ class EntrySpec:
     results: tuple[TensorSpec, ...]
     symbols: tuple[Var, ...]
     tree: Any = None
-
-
-def kernel_symbols(func: PrimFunc) -> list[Var]:
-    """The symbolic dimensions that a kernel takes as parameters after its pointers and scalars:
-    the variables of its buffers' shapes, strides and offsets, by first appearance."""
-    given = set(func.params)
-    found: dict[Var, None] = {}
-    for buffer in func.buffers:
-        offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
-        for e in (*buffer.shape, *buffer.strides, *offset):
-            post_order_visit(
-                e, lambda v: found.setdefault(v) if isinstance(v, Var) and v not in given else None
-            )
-    return list(found)
 
 
 class GraphToTIR(ModulePass):
@@ -398,7 +385,7 @@ class _Converter:
                 if isinstance(want, Var):
                     dims.setdefault(want, cast(want.dtype, have))
         extra = []
-        for symbol in kernel_symbols(func):
+        for symbol in symbolic_dims(func):
             if symbol not in dims:
                 raise NotNative(f"{gvar.name_hint}: dimension {symbol.name} cannot be found")
             extra.append(dims[symbol])

@@ -1,0 +1,136 @@
+"""What a rule needs to know of a kernel before it schedules it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir.functor import post_order_visit
+from ..ir.prim_expr import Add, IntImm, IterVar, Mul, PrimExpr, Var
+from ..tir import stmt as st
+from ..tir.buffer import Buffer
+from ..tir.expr import BufferLoad
+from ..tir.function import PrimFunc
+
+SPATIAL, REDUCE = IterVar.DataPar, IterVar.CommReduce
+
+
+@dataclass
+class BlockInfo:
+    """A block of a kernel, its loops outermost first, and what it computes."""
+
+    name: str
+    block: st.Block
+    loops: list[st.For]
+
+    @property
+    def spatial(self) -> list[IterVar]:
+        """The data-parallel axes in order."""
+        return [v for v in self.block.iter_vars if v.iter_type == SPATIAL]
+
+    @property
+    def reduce(self) -> list[IterVar]:
+        """The reduction axes in order."""
+        return [v for v in self.block.iter_vars if v.iter_type == REDUCE]
+
+    @property
+    def is_spatial(self) -> bool:
+        """Whether each iteration writes elements of its own."""
+        return all(v.iter_type == SPATIAL for v in self.block.iter_vars)
+
+    @property
+    def is_reduction(self) -> bool:
+        """Whether it is a reduction of the usual form: spatial and reduce axes, an init."""
+        kinds = {v.iter_type for v in self.block.iter_vars}
+        return kinds == {SPATIAL, REDUCE} and self.block.init is not None
+
+    @property
+    def writes(self) -> list[Buffer]:
+        """The buffers written."""
+        return [r.buffer for r in self.block.writes]
+
+    @property
+    def store(self) -> st.BufferStore | None:
+        """The body where it is a single store, else None."""
+        return self.block.body if isinstance(self.block.body, st.BufferStore) else None
+
+
+def blocks_of(func: PrimFunc) -> list[BlockInfo] | None:
+    """The kernel's blocks in order; None when it is not a plain sequence of perfect nests."""
+    body = func.body
+    if isinstance(body, st.BlockRealize) and not body.block.iter_vars:
+        body = body.block.body
+    parts = body.seq if isinstance(body, st.SeqStmt) else (body,)
+    found: list[BlockInfo] = []
+    for part in parts:
+        loops = []
+        while isinstance(part, st.For):
+            if part.kind != st.ForKind.SERIAL:
+                return None
+            loops.append(part)
+            part = part.body
+        if not isinstance(part, st.BlockRealize) or _nested(part.block):
+            return None
+        if not (isinstance(part.predicate, IntImm) and part.predicate.value):
+            return None
+        found.append(BlockInfo(part.block.name_hint, part.block, loops))
+    return found
+
+
+def _nested(block: st.Block) -> bool:
+    found = []
+    post_order_visit(block.body, lambda n: found.append(n) if isinstance(n, st.Block) else None)
+    return bool(found)
+
+
+def loads_in(node: Any) -> list[BufferLoad]:
+    """The loads in an expression or statement."""
+    found: list[BufferLoad] = []
+    post_order_visit(node, lambda n: found.append(n) if isinstance(n, BufferLoad) else None)
+    return found
+
+
+def uses(expr: PrimExpr, var: Var) -> bool:
+    """Whether an expression mentions a variable."""
+    found = []
+    post_order_visit(expr, lambda n: found.append(n) if n is var else None)
+    return bool(found)
+
+
+@dataclass
+class Product:
+    """A reduction acc + lhs * rhs whose last spatial axis runs along rhs (and not along lhs):
+    matmul, convolution. `depthwise` when it runs along both."""
+
+    info: BlockInfo
+    depthwise: bool
+
+
+def as_product(info: BlockInfo) -> Product | None:
+    """See `Product`; None for other reductions."""
+    store = info.store
+    if store is None or not isinstance(store.value, Add):
+        return None
+    terms = [store.value.a, store.value.b]
+    rest = [t for t in terms if not (isinstance(t, BufferLoad) and t.buffer is store.buffer)]
+    if len(rest) != 1:
+        return None
+    loads = [x for x in loads_in(rest[0]) if x.buffer is not store.buffer]
+    lanes = info.spatial[-1].var if info.spatial else None
+    if lanes is None or not _has_product(rest[0]):
+        return None
+    along = [any(uses(i, lanes) for i in x.indices) for x in loads]
+    if not along or not any(along):
+        return None
+    return Product(info, depthwise=all(along))
+
+
+def _has_product(expr: PrimExpr) -> bool:
+    found = []
+    post_order_visit(expr, lambda n: found.append(n) if isinstance(n, Mul) else None)
+    return bool(found)
+
+
+def constant(extent: Any) -> int | None:
+    """The value of a literal extent."""
+    return extent.value if isinstance(extent, IntImm) else None
