@@ -116,3 +116,16 @@ def test_recursion():
     edges = {"a": "b", "b": "a", "c": "c", "d": "abc"}
     mod = IRModule({name: calling(*targets) for name, targets in edges.items()})
     assert [names(group) for group in analysis.detect_recursion(mod)] == [["a", "b"], ["c"]]
+
+
+def test_what_weights_alone_decide():
+    bb, x, w = BlockBuilder(), var("x", 4), var("w", 4)
+    with bb.function("main", [x, w], attrs={"num_input": 1}):
+        with bb.dataflow():
+            a = bb.emit(twice(w), name_hint="a")
+            b = bb.emit(plus(a, relax.const([1.0] * 4)), name_hint="b")
+            out = bb.emit_output(plus(x, b), name_hint="out")
+        bb.emit_func_output(out)
+    func = bb.get()["main"]
+    assert names(analysis.computable_at_compile_time(func)) == ["w", "a", "b"]
+    assert analysis.computable_at_compile_time(func.without_attr("num_input")) == []

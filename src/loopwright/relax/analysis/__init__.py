@@ -16,6 +16,7 @@ from .variables import (
     all_global_vars,
     all_vars,
     bound_vars,
+    computable_at_compile_time,
     contains_impure_call,
     defined_symbolic_vars,
     detect_recursion,

@@ -254,6 +254,24 @@ class _PostOrder(Visitor):
         """No part of the graph."""
 
 
+def computable_at_compile_time(func: Function) -> list[Var]:
+    """The variables that depend on weights alone: on the parameters behind the first `num_input`
+    (a function attribute; all parameters are inputs without it) and on constants."""
+    inputs = func.attrs.get("num_input")
+    count = len(func.params) if inputs is None else int(inputs)
+    known = dict.fromkeys(func.params[count:])
+    symbols: set[TirVar] = set()
+    for param in func.params[count:]:
+        symbols.update(definable_tir_vars_in_struct_info(param.struct_info))
+    for binding in bindings_of(func):
+        var, value = binding.var, binding.value  # type: ignore[attr-defined]
+        needed = tir_vars_in_struct_info(var.struct_info)
+        if all(v in known for v in used_vars(value)) and symbols.issuperset(needed):
+            if not contains_impure_call(value):
+                known[var] = None
+    return list(known)
+
+
 # ---------------------------------------------------------------- purity, liveness, recursion
 
 
