@@ -509,6 +509,19 @@ def test_private_functions_have_no_global_symbol():
     assert error(text).splitlines()[0] == "a private function has no global_symbol"
 
 
+def test_programs_are_verified_unless_told_otherwise():
+    text = HEAD + (
+        "for i in range(8):\n"
+        '        with T.block("b"):\n'
+        "            vi = T.axis.spatial(8, i)\n"
+        "            A[vi] = A[i]\n"
+    )
+    assert error(text).startswith("the program is not well formed: block-boundary")
+    unchecked = text.replace("@T.prim_func", "@T.prim_func(check_well_formed=False)")
+    assert isinstance(read(unchecked), PrimFunc)
+    assert isinstance(from_source(text, check_well_formed=False), PrimFunc)
+
+
 def test_names_end_with_their_scope():
     text = HEAD + "for i in range(4):\n        x: T.int32 = i\n    A[0] = T.float32(x)"
     assert error(text).splitlines()[0] == "undefined variable 'x'"

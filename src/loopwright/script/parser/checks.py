@@ -9,10 +9,17 @@ from ...base.span import Span
 from ...ir.module import IRModule
 from ...relax.analysis import find_violations
 from ...relax.expr import Function
+from ...tir.analysis import well_formed_errors
+from ...tir.function import PrimFunc
 
 
 def problems(made: Any) -> Iterator[tuple[str, Span | None]]:
-    """(what is wrong, where) for each broken rule of a module or function."""
+    """(what is wrong, where) for each broken rule of a module or function; None where the text
+    says the place itself."""
     if isinstance(made, (IRModule, Function)):
         for violation in find_violations(made):
             yield violation.message, violation.span
+    functions = made.functions.values() if isinstance(made, IRModule) else [made]
+    for func in functions:
+        if isinstance(func, PrimFunc):
+            yield from ((text, None) for text in well_formed_errors(func))

@@ -180,8 +180,10 @@ def checked(parser: Parser, node: Any, made: Node, options: dict[str, Any]) -> A
     """The function or module, when all checks accept it."""
     if options.get("check_well_formed", True):
         for problem, span in problems(made):
-            hint = "pass check_well_formed=False to look at it"
             what = f"the program is not well formed: {problem}"
+            if "\n --> " in problem:
+                raise DiagnosticError(what)
+            hint = "pass check_well_formed=False to look at it"
             place = span if span is not None and span.line else parser.source.span(node)
             raise DiagnosticError(explain(what, instead=hint, span=place))
     return made

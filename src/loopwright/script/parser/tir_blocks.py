@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base.errors import explain
 from ...ir.dtype import DataType
-from ...ir.prim_expr import IntImm, IterVar, Range, Var
+from ...ir.prim_expr import IterVar, Range, Var
 from ...ir.prim_op import cast as _cast
 from ...ir.prim_op import const as _const
 from ...ir.prim_op import convert as _convert
@@ -84,7 +84,7 @@ class axis:
         made = Range._make(_cast(wide, made.min), _cast(wide, made.extent))
         axis_var = IterVar(made, Var("", wide), kind)
         frame.iter_vars.append(axis_var)
-        frame.iter_values.append(_const(value.value, wide) if isinstance(value, IntImm) else value)
+        frame.iter_values.append(_const(binding, wide) if isinstance(binding, int) else value)
         return axis_var.var
 
     @staticmethod
