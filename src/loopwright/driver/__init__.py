@@ -1,6 +1,6 @@
 """The front door: lower, compile, run."""
 
-from .build import compile, lower, relax_build  # noqa: A004
+from .build import compile, lower, relax_build
 from .executable import Executable
 from .vm import VirtualMachine
 

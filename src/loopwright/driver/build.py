@@ -29,7 +29,7 @@ DEFAULT_TARGET = "llvm -mcpu=native"
 IMPORTERS: list[Callable[[Any], IRModule | None]] = []
 
 
-def compile(  # noqa: A001  (the front door's name)
+def compile(
     model: Any,
     target: Any = None,
     *,
@@ -46,14 +46,30 @@ def compile(  # noqa: A001  (the front door's name)
 
     Raises LoopwrightError for a target without a code generator, and what the passes raise.
     """
+    options = {"params": params, "relax_pipeline": relax_pipeline, "tir_pipeline": tir_pipeline}
+    return compile_steps(model, target, **options)[0]
+
+
+def compile_steps(
+    model: Any,
+    target: Any = None,
+    *,
+    params: dict[str, Any] | None = None,
+    relax_pipeline: Any = "default",
+    tir_pipeline: Any = "default",
+) -> tuple[Executable, dict[str, float]]:
+    """`compile`, and the seconds that its steps took."""
     mod = as_module(model)
     target = as_target(target)
     if target.kind.name != "llvm":
         what = f"target {target.kind.name} has no code generator yet"
         raise LoopwrightError(explain(what, instead='use target="llvm"'))
     with _collector_off(), target:
+        start = time.perf_counter()
         graph, kernels = _lower_module(mod, target, params, relax_pipeline, tir_pipeline)
-        return link(graph, kernels, target)
+        lowered = time.perf_counter()
+        exe = link(graph, kernels, target)
+    return exe, {"passes": lowered - start, "machine code": time.perf_counter() - lowered}
 
 
 def lower(
