@@ -1,0 +1,143 @@
+"""Tensors, axes and reducers."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from loopwright import te, tir
+from loopwright.ir.structural import structural_equal
+
+
+def test_placeholder_and_compute():
+    n = te.var("n", "int64")
+    a = te.placeholder((n, 4), name="A")
+    assert a.dtype == "float32" and a.ndim == 2 and a.op.name == "A"
+    b = te.compute((n, 4), lambda i, j: a[i, j] + 1.0, name="B", tag="elemwise", attrs={"k": 1})
+    assert b.op.tag == "elemwise" and b.op.attrs == {"k": 1}
+    assert b.op.input_tensors == (a,)
+    assert b.shape[0] is n and [int(s) for s in b.shape[1:]] == [4]
+    assert [x.var.name for x in b.op.axis] == ["i", "j"]
+    assert b.op.output(0) is b and b.op.num_outputs == 1
+
+
+def names(tensor):
+    return [x.var.name for x in tensor.op.axis]
+
+
+def test_axes_are_named_after_the_function():
+    assert names(te.compute((2, 3), lambda *i: i[0])) == ["i0", "i1"]
+    assert names(te.compute((2, 3, 4), lambda a, *r: a + r[0])) == ["a", "i0", "i1"]
+    assert names(te.compute((2, 3), lambda *i: i[0], varargs_names=["u", "v"])) == ["u", "v"]
+    assert names(te.compute((2,), lambda i, scale=3: i * scale)) == ["i"]
+    assert names(te.compute((2,), functools.partial(lambda x, i: i + x, 1))) == ["i"]
+    assert names(te.compute((), lambda: tir.const(1.0))) == []
+
+
+def test_wrong_number_of_indices():
+    with pytest.raises(ValueError, match="fcompute do not match dimension, ndim=2"):
+        te.compute((2, 3), lambda i: i)
+    a = te.placeholder((2, 3))
+    with pytest.raises(ValueError, match="has 2 dimensions"):
+        a(1)
+
+
+def test_slices_and_elements():
+    a = te.placeholder((2, 3, 4), "int32", name="A")
+    i = te.var("i")
+    part = a[i]
+    assert isinstance(part, te.TensorSlice) and part.dtype == "int32"
+    assert structural_equal(part[1, 2], a(i, 1, 2))
+    assert structural_equal(part[1][2], a[i, 1, 2])
+    assert isinstance(a[i, 1, 2], tir.ProducerLoad)
+    scalar = te.placeholder((), name="s")
+    assert scalar().producer is scalar and scalar[()].dtype == "float32"
+
+
+def test_reductions_stand_alone():
+    a = te.placeholder((4, 5), name="A")
+    k = te.reduce_axis((0, 5), name="k")
+    with pytest.raises(ValueError, match="Reductions are only allowed at the top level of compute"):
+        te.compute((4,), lambda i: te.sum(a[i, k], axis=k) + 1.0)
+    with pytest.raises(ValueError, match=r"te\.reduce_axis"):
+        te.sum(a[0, 0], axis=te.compute((4,), lambda i: i).op.axis[0])
+
+
+def test_reducers_on_plain_values_combine_them():
+    x, y = te.var("x"), te.var("y")
+    assert structural_equal(tir.max(x, y), tir.Max(x, y))
+    assert structural_equal(te.sum(x, y), tir.Add(x, y))
+    assert int(te.min(3, 4)) == 3
+
+
+def test_reduce_nodes():
+    a = te.placeholder((4, 5), name="A")
+    k = te.reduce_axis((0, 5), name="k")
+    total = te.sum(a[0, k], axis=k, where=k < 3, init=2.0)
+    assert isinstance(total, tir.Reduce) and total.axis == (k,)
+    assert float(total.init[0]) == 2.0 and isinstance(total.condition, tir.LT)
+    assert float(te.max(a[0, k], axis=k).combiner.identity_element[0]) == pytest.approx(
+        -3.4028235e38
+    )
+
+
+def test_comm_reducer_of_two_values():
+    def combine(a, b):
+        return tir.Select(a[1] > b[1], a[0], b[0]), tir.Select(a[1] > b[1], a[1], b[1])
+
+    argmax = te.comm_reducer(combine, lambda i, v: (tir.const(-1, i), te.min_value(v)), "argmax")
+    a = te.placeholder((4, 5), name="A")
+    k = te.reduce_axis((0, 5), name="k")
+    index, value = te.compute((4,), lambda i: argmax((k, a[i, k]), axis=k), name="best")
+    assert (index.dtype, value.dtype) == ("int32", "float32")
+    assert (index.name, value.name) == ("best_v0", "best_v1")
+    assert index.op is value.op and index.op.reduce_axis == (k,)
+
+
+def test_equal_reductions_are_structurally_equal():
+    a = te.placeholder((5,), name="A")
+
+    def total():
+        k = te.reduce_axis((0, 5), name="k")
+        return te.sum(a[k], axis=k)
+
+    assert structural_equal(total(), total())
+
+
+def test_tag_scope():
+    a = te.placeholder((4,), name="A")
+    with te.tag_scope("conv"):
+        b = te.compute((4,), lambda i: a[i])
+    assert b.op.tag == "conv"
+    assert te.compute((4,), lambda i: a[i]).op.tag == ""
+
+    @te.tag_scope("pool")
+    def make():
+        return te.compute((4,), lambda i: a[i])
+
+    assert make().op.tag == "pool"
+    with pytest.raises(ValueError, match="do not nest"), te.tag_scope("a"), te.tag_scope("b"):
+        pass
+
+
+def test_extern_needs_a_dtype():
+    with pytest.raises(ValueError, match="pass dtype="):
+        te.extern((4,), [], lambda ins, outs: tir.call_packed("f", outs[0]))
+    a, b = te.placeholder((4,)), te.placeholder((4,), "int32")
+    with pytest.raises(ValueError, match="differ in dtype"):
+        te.extern((4,), [a, b], lambda ins, outs: tir.call_packed("f", outs[0]))
+
+
+def test_expressions_end_at_tensors():
+    a = te.placeholder((4,), name="A")
+    b = te.compute((4,), lambda i: a[i] + 1.0)
+    seen = []
+    tir.stmt_functor.post_order_visit(b[2] * 2.0, seen.append)
+    assert not any(isinstance(n, tir.Add) for n in seen)
+
+
+def test_whole_tensors_without_operators_say_so(monkeypatch):
+    monkeypatch.setattr(te.tensor.Operators, "_build", {})
+    with pytest.raises(TypeError, match="no operator add"):
+        te.placeholder((4,), name="A") + 1
