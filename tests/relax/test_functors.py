@@ -440,3 +440,19 @@ def test_inline_functions():
     assert [getattr(b.value, "op", None) for b in block.bindings].count(TWICE) == 2
     assert_structural_equal(new.ret_struct_info, tensor(n, 4))
     assert find_violations(new) == []
+
+
+def test_a_copy_with_local_functions_renames_what_they_capture():
+    k, a = TirVar("k", "int64"), TirVar("a", "int64")
+    bb, x, y, z = BlockBuilder(), var("x", k), var("y", k), var("z", a)
+    with bb.function("main", [x]):
+        captures = bb.emit(relax.Function([y], relax.SeqExpr([], plus(x, y)), tensor(k)))
+        own = bb.emit(relax.Function([z], relax.SeqExpr([], twice(z)), tensor(a)))
+        out = bb.emit(relax.Call(own, [relax.Call(captures, [x])]))
+        bb.emit_func_output(out)
+    func = bb.get()["main"]
+    assert_structural_equal(func.ret_struct_info, tensor(k))
+    copy = copy_with_new_vars(func)
+    assert_structural_equal(copy, func)
+    assert free_symbolic_vars(copy) == [] and find_violations(copy) == []
+    assert PyExprMutator().visit_expr(func) is func is GraphRewriter().function(func)

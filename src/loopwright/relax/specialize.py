@@ -19,7 +19,7 @@ from .block_builder import BlockBuilder
 from .expr import Call, Constant, Expr, Function, SeqExpr, Var, const
 from .functor import GraphRewriter
 from .relations import BaseCheckResult, Substitute, match_struct_info
-from .struct_info import FuncStructInfo, StructInfo
+from .struct_info import StructInfo
 
 
 class _Replace(Substitute):
@@ -57,10 +57,6 @@ class _Replace(Substitute):
     def visit_MatchCast(self, binding: Any) -> Any:
         self.define(binding.var)
         return self.visit_default(binding)
-
-    def visit_FuncStructInfo(self, info: FuncStructInfo) -> Any:
-        # A function type's variables are its own.
-        return info
 
     def visit_Attrs(self, attrs: Any) -> Any:
         return attrs
