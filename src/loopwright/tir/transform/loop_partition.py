@@ -23,7 +23,8 @@ After::
                         A[io * 8 + ii] = T.float32(0)
 
 The loops of a tile are the vectorized and unrolled ones. The check of the whole tile stands
-outside all loops it does not depend on. In the tile with checks, unrolled loops are serial.
+outside all loops it does not depend on. Checks are the conditions of `if` statements and of
+`T.if_then_else` (the padding of a convolution); a tile in which padding shows loads through them.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from ...ir.prim_expr import GE, GT, LE, LT, And, Call, CmpExpr, PrimExpr, Var
 from ...ir.prim_op import convert
 from ..expr import BufferLoad
 from ..function import PrimFunc
+from ..op import is_call_to
 from ..stmt import Allocate, DeclBuffer, For, ForKind, IfThenElse, LetStmt, Stmt
 from ._base import (
     PrimFuncPass,
@@ -64,9 +66,12 @@ class _Checks(StmtVisitor):
         self.loops: dict[Var, Any] = {}
         self.inner: set[Var] = set()
         self.tiles: dict[Any, PrimExpr] = {}
+        self.seen: set[int] = set()
 
-    def visit_PrimExpr(self, node: Any) -> None:
-        pass
+    def visit_Call(self, node: Call) -> None:
+        if self.loops and is_call_to(node, "if_then_else"):
+            self.check(node.args[0])
+        self.visit_default(node)
 
     def visit_For(self, node: For) -> None:
         self.ana.bind(node.loop_var, loop_range(node))
@@ -83,13 +88,20 @@ class _Checks(StmtVisitor):
 
     def visit_IfThenElse(self, node: IfThenElse) -> None:
         if self.loops and node.else_case is None:
-            for part in conjuncts(node.condition):
-                whole = self.whole(part)
-                if whole is not None:
-                    self.tiles[part] = whole
+            self.check(node.condition)
         self.visit(node.then_case)
         if node.else_case is not None:
             self.visit(node.else_case)
+
+    def check(self, condition: PrimExpr) -> None:
+        """Note the parts of a condition that can be decided for the whole tile."""
+        for part in conjuncts(condition):
+            if id(part) in self.seen:
+                continue
+            self.seen.add(id(part))
+            whole = self.whole(part)
+            if whole is not None:
+                self.tiles[part] = whole
 
     def whole(self, condition: PrimExpr) -> PrimExpr | None:
         """`condition` for all values of the tile's loops, or None where that is not known."""
@@ -133,31 +145,44 @@ class _Unchecked(StmtRewriter):
     def __init__(self, known: set[int]) -> None:
         self.known = known
 
-    def visit_PrimExpr(self, node: Any) -> Any:
-        return node
-
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         then = self.visit(node.then_case)
         other = None if node.else_case is None else self.visit(node.else_case)
-        left = [c for c in conjuncts(node.condition) if id(c) not in self.known]
-        if not left:
+        condition = self.left(node.condition)
+        if condition is None:
             return then
-        if len(left) == len(conjuncts(node.condition)):
-            return node.replace(then_case=then, else_case=other)
-        condition = left[0]
-        for part in left[1:]:
-            condition = And(condition, part)
         return node.replace(condition=condition, then_case=then, else_case=other)
 
+    def visit_Call(self, node: Call) -> Any:
+        made = self.visit_default(node)
+        if not is_call_to(node, "if_then_else"):
+            return made
+        condition = self.left(node.args[0])
+        if condition is None:
+            return made.args[1]
+        if condition is node.args[0]:
+            return made
+        return made.replace(args=(condition, *made.args[1:]))
 
-class _Slow(Substitute):
-    """A copy with loops instead of unrolled code, and with buffers of its own."""
+    def left(self, condition: PrimExpr) -> PrimExpr | None:
+        """What of a condition is not known to hold; None for nothing."""
+        parts = conjuncts(condition)
+        left = [c for c in parts if id(c) not in self.known]
+        if len(left) == len(parts):
+            return condition
+        made: PrimExpr | None = None
+        for part in left:
+            made = part if made is None else And(made, part)
+        return made
+
+
+class _Copy(Substitute):
+    """A copy with variables and buffers of its own."""
 
     def visit_For(self, node: For) -> Stmt:
-        kind = ForKind.SERIAL if node.kind == ForKind.UNROLLED else node.kind
         fresh = Var(node.loop_var.name, node.loop_var.dtype)
         self.values[node.loop_var] = fresh
-        return self.visit_default(node.replace(kind=kind, loop_var=fresh))
+        return self.visit_default(node.replace(loop_var=fresh))
 
     def visit_Allocate(self, node: Allocate) -> Stmt:
         data = node.buffer_var
@@ -204,9 +229,10 @@ class _Partition(Simplifying):
         assert whole is not None
         whole = self.ana.simplify(convert(whole))
         fast = self.visit(_Unchecked({id(c) for c in checks.tiles}).visit(body))
-        if not isinstance(whole, (CmpExpr, And)):
-            return fast if bool(whole) else None  # the literal True or False
-        return IfThenElse(whole, fast, _Slow({}).visit(body), span=body.span)
+        if not isinstance(whole, (CmpExpr, And)):  # the literal True or False
+            return self.visit(fast) if bool(whole) else None
+        fast = self.visit(fast)  # checks that depend on loops further inside
+        return IfThenElse(whole, fast, _Copy({}).visit(body), span=body.span)
 
 
 @dataclass(frozen=True)
