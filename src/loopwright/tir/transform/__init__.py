@@ -8,6 +8,7 @@ from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin
 from .lower_match_buffer import LowerMatchBuffer
 from .lower_opaque_block import LowerOpaqueBlock
+from .make_packed_api import MakePackedAPI
 from .make_unpacked_api import MakeUnpackedAPI
 from .pipeline import default_tir_pipeline, finalize, lower_to_loops
 from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation

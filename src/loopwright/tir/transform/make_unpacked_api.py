@@ -49,6 +49,21 @@ def symbolic_dims(func: PrimFunc) -> list[Var]:
     return list(found)
 
 
+def unpacked_params(func: PrimFunc) -> tuple[Var, ...]:
+    """Pointers, other handles, scalars, symbolic dimensions: the parameters of the kernel."""
+    pointers: list[Var] = []
+    for buffer in func.buffers:
+        if buffer.data in pointers:
+            what = f"two parameters share the memory of buffer {buffer.name}"
+            hint = "give each parameter a buffer of its own"
+            raise ValueError(explain(what, instead=hint, span=func.span))
+        pointers.append(buffer.data)
+    plain = [p for p in func.params if p not in func.buffer_map]
+    handles = [p for p in plain if p.dtype.is_handle]
+    scalars = [p for p in plain if not p.dtype.is_handle]
+    return (*pointers, *handles, *scalars, *symbolic_dims(func))
+
+
 @dataclass(frozen=True)
 class MakeUnpackedAPI(PrimFuncPass):
     """See the file's docstring."""
@@ -58,17 +73,7 @@ class MakeUnpackedAPI(PrimFuncPass):
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         if not func.buffer_map:
             return func
-        pointers: list[Var] = []
-        for buffer in func.buffers:
-            if buffer.data in pointers:
-                what = f"two parameters share the memory of buffer {buffer.name}"
-                hint = "give each parameter a buffer of its own"
-                raise ValueError(explain(what, instead=hint, span=func.span))
-            pointers.append(buffer.data)
-        handles = [p for p in func.params if p not in func.buffer_map and p.dtype.is_handle]
-        scalars = [p for p in func.params if p not in func.buffer_map and not p.dtype.is_handle]
-        params = (*pointers, *handles, *scalars, *symbolic_dims(func))
-        return func.replace(params=params, buffer_map={})
+        return func.replace(params=unpacked_params(func), buffer_map={})
 
 
 __all__ = ["MakeUnpackedAPI"]
