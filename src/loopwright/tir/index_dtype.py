@@ -194,7 +194,7 @@ class IndexTypeRewriter(Rewriter):
 
     def visit_PrimFunc(self, node: PrimFunc) -> PrimFunc:
         buffers = {key: self.visit(b) for key, b in node.buffer_map.items()}
-        params = tuple(self.visit(p) for p in node.params)
+        params = self.visit(node.params)
         same = all(a is b for a, b in zip(buffers.values(), node.buffer_map.values(), strict=True))
         views = node.buffer_map if same else buffers
         return node.replace(params=params, buffer_map=views, body=self.visit(node.body))

@@ -304,7 +304,7 @@ class _WellFormed(_Scopes):
     def visit_For(self, node: For) -> None:
         self.loops[node.loop_var] = len(self.walls)
         super().visit_For(node)
-        del self.loops[node.loop_var]
+        self.loops.pop(node.loop_var, None)
 
     def visit_BlockRealize(self, node: BlockRealize) -> None:
         given, wanted = len(node.iter_values), len(node.block.iter_vars)

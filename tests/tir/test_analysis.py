@@ -1,0 +1,235 @@
+"""Questions about functions."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopwright import tir
+from loopwright.script import tir as T
+from loopwright.tir import analysis
+
+
+def blocks(func):
+    found = {}
+    tir.stmt_functor.post_order_visit(
+        func.body, lambda n: found.update({n.name_hint: n}) if isinstance(n, tir.Block) else None
+    )
+    return found
+
+
+def buffers(func):
+    found = {}
+    tir.stmt_functor.post_order_visit(
+        func, lambda n: found.update({n.name: n}) if isinstance(n, tir.Buffer) else None
+    )
+    return found
+
+
+def texts(regions):
+    return [str(r) for r in regions]
+
+
+@T.prim_func
+def matmul(A: T.Buffer((16, 32)), B: T.Buffer((32, 8)), D: T.Buffer((16, 8))):
+    C = T.alloc_buffer((16, 8))
+    for i, j, k in T.grid(16, 8, 32):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(16, 8):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = T.max(C[vi, vj], T.float32(0))
+
+
+@T.prim_func
+def opaque(A: T.Buffer((16, 32)), B: T.Buffer((16, 32))):
+    for i in range(4):
+        with T.block("tile"):
+            vi = T.axis.spatial(4, i)
+            T.reads(A[vi * 4 : vi * 4 + 4, 0:32])
+            T.writes(B[vi * 4 : vi * 4 + 4, 0:32])
+            for a, b in T.grid(4, 32):
+                B[vi * 4 + a, 31 - b] = A[vi * 4 + a, b] + A[vi * 4, b // 2]
+
+
+def test_access_region_of_leaf_blocks():
+    reads, writes, left = analysis.get_block_access_region(blocks(matmul)["C"], {})
+    assert texts(reads) == ["A[vi, vk]", "B[vk, vj]"]
+    assert texts(writes) == ["C[vi, vj]"] and left == []
+
+
+def test_access_region_over_inner_loops():
+    reads, writes, _ = analysis.get_block_access_region(blocks(opaque)["tile"], {})
+    assert texts(reads) == ["A[vi * 4:vi * 4 + 4, 0:32]"]
+    assert texts(writes) == ["B[vi * 4:vi * 4 + 4, 0:32]"]
+
+
+def test_access_region_of_the_root():
+    root = blocks(matmul)["root"]
+    reads, writes, _ = analysis.get_block_access_region(root, {})
+    assert texts(reads) == ["A[0:16, 0:32]", "B[0:32, 0:8]"]
+    assert texts(writes) == ["D[0:16, 0:8]"]
+
+
+def test_symbolic_loops_and_data_dependent_indices():
+    n = tir.Var("n", "int32")
+    a = tir.decl_buffer((n,), "float32", "A")
+    index = tir.decl_buffer((n,), "int32", "J")
+    i = tir.Var("i", "int32")
+    body = tir.For(i, 0, n, 0, tir.BufferStore(a, a[index[i]], [i]))
+    reads, writes, _ = analysis.get_block_access_region(tir.Block([], [], [], "b", body), {})
+    assert texts(reads) == ["A[0:n]", "J[0:n]"] and texts(writes) == ["A[0:n]"]
+
+
+def test_pointers_are_opaque_unless_they_say_more():
+    a, b = tir.decl_buffer((8,), "float32", "A"), tir.decl_buffer((8,), "float32", "B")
+    pointers = {a.data: a, b.data: b}
+    call = tir.call_extern("int32", "f", a.access_ptr("r", offset=2, extent=4), b.data)
+    block = tir.Block([], [], [], "b", tir.Evaluate(call))
+    reads, writes, left = analysis.get_block_access_region(block, pointers)
+    assert texts(reads) == ["A[2:6]"] and writes == [] and texts(left) == ["B[0:8]"]
+    reads, writes = analysis.get_block_read_write_region(block, pointers)
+    assert texts(reads) == ["A[2:6]", "B[0:8]"] and texts(writes) == ["B[0:8]"]
+
+
+def test_matched_buffers_count_for_their_source():
+    @T.prim_func
+    def func(A: T.Buffer((16, 16)), B: T.Buffer((16, 16))):
+        for i in range(4):
+            with T.block("b"):
+                vi = T.axis.spatial(4, i)
+                T.reads(A[vi * 4 : vi * 4 + 4, 0:8])
+                T.writes(B[vi, 0:8])
+                sub = T.match_buffer(A[vi * 4 : vi * 4 + 4, 0:8], (4, 8), offset_factor=1)
+                for j in range(8):
+                    B[vi, j] = sub[1, j]
+
+    reads, writes, _ = analysis.get_block_access_region(blocks(func)["b"], {})
+    assert texts(reads) == ["A[vi * 4 + 1, 0:8]"] and texts(writes) == ["B[vi, 0:8]"]
+
+
+def test_undefined_vars():
+    x, y, z = (tir.Var(v, "int32") for v in "xyz")
+    assert analysis.undefined_vars(x + y * x) == [x, y]
+    assert analysis.undefined_vars(x + y, [x]) == [y]
+    assert analysis.undefined_vars(tir.Let(x, y, x + z)) == [y, z]
+    assert analysis.undefined_vars(tir.For(x, 0, y, 0, tir.Evaluate(x + z))) == [y, z]
+    assert analysis.undefined_vars(matmul) == []
+    a = tir.decl_buffer((4,), "float32", "A")
+    assert analysis.undefined_vars(tir.BufferStore(a, 1.0, [x])) == [a.data, x]
+
+
+def test_well_formed_functions():
+    for func in (matmul, opaque):
+        assert analysis.verify_well_formed(func)
+        assert analysis.well_formed_errors(func) == []
+        assert analysis.verify_ssa(func)
+
+
+def refuse(func, rule, got):
+    assert not analysis.verify_well_formed(func, assert_mode=False)
+    with pytest.raises(ValueError, match=rule) as error:
+        analysis.verify_well_formed(func)
+    assert got in str(error.value)
+
+
+def test_undefined_variable():
+    a = tir.decl_buffer((4,), "float32", "A")
+    i = tir.Var("i", "int32")
+    store = tir.BufferStore(a, 1.0, [i])
+    refuse(tir.PrimFunc([a], store), "undefined-variable", "got: i")
+    after = tir.SeqStmt([tir.For(i, 0, 4, 0, store), store])
+    refuse(tir.PrimFunc([a], after), "undefined-variable", "got: i")
+
+
+def test_undefined_buffer():
+    a = tir.decl_buffer((4,), "float32", "A")
+    refuse(tir.PrimFunc([], tir.BufferStore(a, 1.0, [0])), "undefined-buffer", "got: A")
+
+
+def test_defined_twice():
+    i = tir.Var("i", "int32")
+    inner = tir.For(i, 0, 4, 0, tir.Evaluate(i + 1))
+    refuse(tir.PrimFunc([], tir.For(i, 0, 4, 0, inner)), "defined-once", "got: i")
+    twice = tir.PrimFunc([], tir.SeqStmt([inner, inner]))
+    assert analysis.verify_well_formed(twice) and not analysis.verify_ssa(twice)
+
+
+def test_block_boundary_and_bindings():
+    a = tir.decl_buffer((4,), "float32", "A")
+    i = tir.Var("i", "int32")
+    v = tir.IterVar((0, 4), "v", 0)
+    block = tir.Block([v], [], [], "b", tir.BufferStore(a, 1.0, [i]))
+    func = tir.PrimFunc([a], tir.For(i, 0, 4, 0, tir.BlockRealize([i], True, block)))
+    refuse(func, "block-boundary", "loop variable i in block b")
+    good = tir.Block([v], [], [], "b", tir.BufferStore(a, 1.0, [v.var]))
+    func = tir.PrimFunc([a], tir.BlockRealize([], True, good))
+    refuse(func, "block-bindings", "0 values for 1 axes of block b")
+
+
+def test_flops():
+    assert analysis.estimate_tir_flops(matmul) == 2 * 16 * 8 * 32 + 16 * 8
+    assert analysis.estimate_tir_flops(matmul.with_attr("estimated_flops", 7)) == 7
+    n = tir.Var("n", "int32")
+    a = tir.decl_buffer((n,), "float32", "A")
+    i = tir.Var("i", "int32")
+    loop = tir.For(i, 0, n, 0, tir.BufferStore(a, a[i] + 1.0, [i]))
+    with pytest.raises(ValueError, match="symbolic extent"):
+        analysis.estimate_tir_flops(loop)
+    copy = tir.For(i, 0, n, 0, tir.BufferStore(a, a[i + 1], [i]))
+    assert analysis.estimate_tir_flops(copy) == 0
+
+
+def test_anchor_block():
+    assert analysis.find_anchor_block(matmul).name_hint == "C"
+    assert analysis.find_anchor_block(opaque) is None
+
+
+def test_purity():
+    assert not analysis.is_pure_function(matmul)
+    with pytest.raises(AssertionError, match="it writes to D"):
+        analysis.assert_pure_function(matmul)
+    x = tir.Var("x", "int32")
+    assert analysis.is_pure_function(tir.PrimFunc([x], tir.Evaluate(tir.ret(x + 1))))
+    call = tir.PrimFunc([x], tir.Evaluate(tir.call_extern("int32", "rand")))
+    with pytest.raises(AssertionError, match=r"it calls tir\.call_extern"):
+        analysis.assert_pure_function(call)
+
+
+def test_allocated_bytes():
+    assert analysis.calculate_allocated_bytes(matmul) == {"matmul": {"global": 512}} or (
+        analysis.calculate_allocated_bytes(matmul) == {"main": {"global": 512}}
+    )
+
+
+def test_buffer_lca():
+    found = analysis.detect_buffer_access_lca(matmul)
+    by_name = {b.name: s for b, s in found.items()}
+    assert by_name["C"].name_hint == "root"
+    assert isinstance(by_name["D"], tir.Block) and by_name["D"].name_hint == "D"
+    assert by_name["A"].name_hint == "C"
+
+
+def test_lca_of_a_reduction_is_above_its_loops():
+    @T.prim_func
+    def total(A: T.Buffer((4, 8)), B: T.Buffer((4,))):
+        for i, k in T.grid(4, 8):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+
+    found = {b.name: s for b, s in analysis.detect_buffer_access_lca(total).items()}
+    assert isinstance(found["B"], tir.For) and found["B"].loop_var.name == "i"
+    assert isinstance(found["A"], tir.Block)
+
+
+def test_small_questions():
+    x, y = tir.Var("x", "int32"), tir.Var("y", "int32")
+    assert analysis.expr_deep_equal(x + 1, x + 1) and not analysis.expr_deep_equal(x + 1, y + 1)
+    assert analysis.has_if_then_else(tir.if_then_else(x > 0, x, y))
+    assert not analysis.has_if_then_else(tir.Select(x > 0, x, y))

@@ -1,0 +1,131 @@
+"""Index maps: shapes, values, inverses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwright import tir
+from loopwright.arith import Analyzer
+from loopwright.ir.structural import structural_equal
+from loopwright.tir import IndexMap
+
+NCHW16C = IndexMap.from_func(lambda n, c, h, w: [n, c // 16, h, w, c % 16])
+
+
+def sizes(shape):
+    return [int(s) for s in shape]
+
+
+def test_map_indices_and_shape():
+    n = tir.Var("n", "int64")
+    mapped = NCHW16C.map_indices([n, 35, 0, n])
+    assert mapped[0] is n and mapped[3] is n
+    assert [int(mapped[1]), int(mapped[2]), int(mapped[4])] == [2, 0, 3]
+    assert sizes(NCHW16C.map_shape([2, 64, 7, 5])) == [2, 4, 7, 5, 16]
+    assert sizes(NCHW16C.map_shape([2, 20, 7, 5])) == [2, 2, 7, 5, 16]
+    with pytest.raises(ValueError, match="takes 4 ranges"):
+        NCHW16C.map_shape([2, 64])
+
+
+def test_symbolic_shape():
+    n = tir.Var("n", "int64")
+    swap = IndexMap.from_func(lambda i, j: [j, i])
+    shape = swap.map_shape([n, 4])
+    assert int(shape[0]) == 4 and shape[1] is n
+
+
+def test_map_ndarray():
+    x = np.arange(2 * 20 * 3).reshape(2, 20, 3, 1)
+    got = NCHW16C.map_ndarray(x)
+    assert got.shape == (2, 2, 3, 1, 16)
+    want = np.zeros((2, 32, 3, 1), x.dtype)
+    want[:, :20] = x
+    np.testing.assert_array_equal(got, want.reshape(2, 2, 16, 3, 1).transpose(0, 1, 3, 4, 2))
+
+
+MAPS = {
+    "permute": (lambda i, j, k: [k, i, j], (3, 4, 5)),
+    "split": (lambda i: [i // 4, i % 4], (12,)),
+    "split twice": (lambda i: [i // 12, i // 4 % 3, i % 4], (24,)),
+    "fuse": (lambda i, j: [i * 6 + j], (4, 6)),
+    "fuse three": (lambda i, j, k: [i * 12 + j * 4 + k], (5, 3, 4)),
+    "fuse nested": (lambda i, j, k: [(i * 3 + j) * 4 + k], (5, 3, 4)),
+    "fuse then split": (lambda i, j: [(i * 6 + j) // 8, (i * 6 + j) % 8], (4, 6)),
+    "tile": (lambda i, j: [i // 4, j // 8, i % 4, j % 8], (16, 32)),
+    "unit axes": (lambda i, j: [0, j, i], (3, 2)),
+    "nchw16c": (lambda n, c, h, w: [n, c // 16, h, w, c % 16], (2, 32, 3, 5)),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_inverse_brings_back_every_element(name):
+    fn, shape = MAPS[name]
+    if name == "fuse then split":  # the middle digit does not divide: no inverse of this form
+        with pytest.raises(ValueError, match="only splits, fusions and permutations"):
+            IndexMap.from_func(fn).inverse(shape)
+        return
+    made = IndexMap.from_func(fn)
+    x = np.arange(np.prod(shape)).reshape(shape)
+    back = made.inverse(shape)
+    moved = made.map_ndarray(x)
+    assert moved.size == x.size
+    np.testing.assert_array_equal(back.map_ndarray(moved), x)
+    assert sizes(back.map_shape(made.map_shape(shape))) == list(shape)
+
+
+def test_padding():
+    made = IndexMap.from_func(lambda i: [i // 4, i % 4])
+    with pytest.raises(ValueError, match="not bijective"):
+        made.inverse([14])
+    back, padded = made.non_surjective_inverse([14])
+    assert [int(back.map_indices([i, j])[0]) for i in range(4) for j in range(4)] == [*range(16)]
+    a, b = back.initial_indices
+    analyzer = Analyzer()
+    for i in range(4):
+        for j in range(4):
+            known = {a: tir.const(i, "int64"), b: tir.const(j, "int64")}
+            hole = analyzer.simplify(tir.stmt_functor.substitute(padded, known))
+            assert bool(hole) == (i * 4 + j >= 14)
+
+
+def test_symbolic_inverse():
+    n = tir.Var("n", "int64")
+    back, padded = IndexMap.from_func(lambda i: [i // 4, i % 4]).non_surjective_inverse([n])
+    a, b = back.initial_indices
+    assert structural_equal(back.final_indices[0], a * 4 + b)
+    assert not isinstance(padded, tir.IntImm)
+
+
+def test_given_inverse_is_used():
+    back = lambda a, b: [a * 4 + b]  # noqa: E731
+    made = IndexMap.from_func(lambda i: [i // 4, i % 4], inverse_index_map=back)
+    assert made.inverse([16]) is made.inverse_index_map
+
+
+def test_equivalence():
+    a = IndexMap.from_func(lambda i, j: [i * 4 + j])
+    assert a.is_equivalent_to(IndexMap.from_func(lambda x, y: [y + x * 4]))
+    assert not a.is_equivalent_to(IndexMap.from_func(lambda x, y: [x + y * 4]))
+    assert not a.is_equivalent_to(IndexMap.from_func(lambda x: [x]))
+    assert structural_equal(a, IndexMap.from_func(lambda u, v: [u * 4 + v]))
+
+
+def test_from_func_forms():
+    made = IndexMap.from_func(lambda *i: i[::-1], ndim=3)
+    assert [v.name for v in made.initial_indices] == ["i_0", "i_1", "i_2"]
+    assert made.final_indices[0] is made.initial_indices[2]
+    assert IndexMap.from_func(lambda i: i, index_dtype="int32").initial_indices[0].dtype == "int32"
+    with pytest.raises(ValueError, match="pass ndim="):
+        IndexMap.from_func(lambda *i: i)
+    with pytest.raises(TypeError, match="expressions"):
+        IndexMap.from_func(lambda i: ["x"])
+
+
+def test_axis_separators():
+    made, separators = IndexMap.from_func_with_separators(
+        lambda i, j: [i // 4, IndexMap.AXIS_SEPARATOR, i % 4, j]
+    )
+    assert separators == [1] and len(made.final_indices) == 3
+    with pytest.raises(ValueError, match="from_func_with_separators"):
+        IndexMap.from_func(lambda i: [i, IndexMap.AXIS_SEPARATOR])

@@ -1,0 +1,206 @@
+"""TensorIR nodes: construction, conversion, buffers, substitution, functors."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopwright import tir
+from loopwright.ir.structural import assert_structural_equal, structural_equal
+from loopwright.script import tir as T
+from loopwright.tir import functor, stmt_functor
+from loopwright.tir.index_dtype import with_index_dtype
+
+
+@T.prim_func
+def scale(a: T.handle, b: T.handle, s: T.float32):
+    n = T.int32()
+    A = T.match_buffer(a, (n, 8))
+    B = T.match_buffer(b, (n, 8))
+    C = T.alloc_buffer((n, 8))
+    for i, j in T.grid(n, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] * s
+    for i, j in T.grid(n, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = C[vi, vj] + T.float32(1.0)
+
+
+def test_buffer_indexing():
+    a = tir.decl_buffer((4, 8), "float32", "A")
+    assert isinstance(a[0, 1], tir.BufferLoad) and a[0, 1].dtype == "float32"
+    region = a[0:2, 3]
+    assert isinstance(region, tir.BufferRegion)
+    assert [int(r.extent) for r in region.region] == [2, 1]
+    vector = a[0, 0:8:2]
+    assert vector.dtype == "float32x4" and isinstance(vector.indices[1], tir.Ramp)
+    with pytest.raises(ValueError, match="buffer A has 2 dimensions"):
+        a[0]
+    with pytest.raises(TypeError, match="buffer A holds float32"):
+        tir.BufferStore(a, tir.const(1, "int32"), [0, 0])
+    assert tir.BufferStore(a, 1, [0, 0]).value.dtype == "float32"
+
+
+def test_buffer_offsets():
+    n = tir.Var("n", "int64")
+    a = tir.decl_buffer((n, 8), "float32", "A")
+    i = tir.Var("i", "int64")
+    assert structural_equal(a.offset_of([i, 3])[0], i * 8 + 3)
+    b = tir.decl_buffer((4, 8), "float32", "B", strides=[16, 2], elem_offset=5)
+    assert int(b.offset_of([1, 1])[0]) == 16 + 2 + 5
+    assert str(a.get_flattened_buffer().shape[0]) == "n * T.int64(8)"
+    with pytest.raises(ValueError, match="one stride for each dimension"):
+        tir.decl_buffer((4, 8), strides=[1])
+
+
+def test_scopes_and_pointers():
+    a = tir.decl_buffer((4,), "float16", "A", scope="shared")
+    assert a.scope() == "shared"
+    assert a.data.type_annotation == ("float16", "shared")
+    pointer = a.access_ptr("rw", offset=1)
+    assert [int(x) for x in pointer.args[2:]] == [1, 3, 3]
+    with pytest.raises(ValueError, match="unknown access mask"):
+        a.access_ptr("q")
+
+
+def test_statements_convert_their_arguments():
+    x = tir.Var("x", "int32")
+    body = tir.Evaluate(0)
+    assert isinstance(tir.LetStmt(x, 3, body).value, tir.IntImm)
+    assert isinstance(tir.AssertStmt(True, "no", body).message, tir.StringImm)
+    assert tir.IfThenElse(True, body).condition.dtype == "bool"
+    assert tir.Allocate(x, "float32", [4], True, body).dtype.bits == 32
+    assert tir.For(x, 0, 4, 0, body).extent.dtype == "int32"
+    assert tir.BlockRealize([1], True, tir.Block([], [], [], "b", body)).predicate.dtype == "bool"
+
+
+def test_sequences():
+    one, two = tir.Evaluate(1), tir.Evaluate(2)
+    nested = tir.stmt_seq(one, tir.SeqStmt([two, one]))
+    assert tir.stmt_list(nested) == [one, two, one]
+    assert tir.stmt_seq(one) is one
+
+
+def test_reductions_overload_max_and_sum():
+    x, y = tir.Var("x", "float32"), tir.Var("y", "float32")
+    assert isinstance(tir.max(x, y), tir.Max) and isinstance(tir.min(x, 1.0), tir.Min)
+    assert isinstance(tir.sum(x, y), tir.Add)
+
+
+def test_with_body_and_attrs():
+    made = scale.with_body(tir.Evaluate(0))
+    assert made.params == scale.params and isinstance(made.body, tir.Evaluate)
+    assert scale.with_attr("k", 1).attrs["k"] == 1 and "k" not in scale.attrs
+
+
+# --------------------------------------------------------------------------------- substitution
+
+
+def test_substitute():
+    x, y = tir.Var("x", "int32"), tir.Var("y", "int32")
+    expr = x * 2 + y
+    assert structural_equal(stmt_functor.substitute(expr, {x: y + 1}), (y + 1) * 2 + y)
+    assert stmt_functor.substitute(expr, {tir.Var("z"): y}) is expr
+    three = stmt_functor.substitute(expr, lambda v: tir.const(3) if v is x else None)
+    assert structural_equal(three, tir.Add(tir.Mul(tir.const(3), 2), y))
+
+
+def test_substitute_shape_variables_rebuilds_buffers_once():
+    n = scale.buffers[0].shape[0]
+    body = stmt_functor.substitute(scale.body, {n: tir.const(4)})
+    seen = set()
+    stmt_functor.post_order_visit(
+        body, lambda node: seen.add(node) if isinstance(node, tir.Buffer) else None
+    )
+    assert len(seen) == 3 and {int(b.shape[0]) for b in seen} == {4}
+
+
+def test_renew_defs_shares_nothing():
+    copy = stmt_functor.renew_defs(scale)
+    assert_structural_equal(copy, scale)
+
+    def definitions(func):
+        found = set()
+        stmt_functor.post_order_visit(
+            func, lambda n: found.add(n) if isinstance(n, (tir.Var, tir.Buffer)) else None
+        )
+        return found
+
+    assert not definitions(copy) & definitions(scale)
+
+
+def test_renew_defs_of_a_view():
+    data = tir.Var("p", "handle", type_annotation=("float32", "global"))
+    view = tir.decl_buffer((4,), "float32", "view", data=data)
+    func = tir.PrimFunc([data], tir.DeclBuffer(view, tir.BufferStore(view, 1.0, [0])))
+    copy = stmt_functor.renew_defs(func)
+    assert copy.params[0] is not data and copy.body.buffer is not view
+    assert copy.body.buffer is copy.body.body.buffer
+
+
+def test_ir_transform():
+    x = tir.Var("x", "int32")
+    stmt = tir.For(x, 0, 4, 0, tir.Evaluate(x + 1))
+
+    def double(node):
+        return node.replace(extent=node.extent * 2) if isinstance(node, tir.For) else None
+
+    assert int(stmt_functor.ir_transform(stmt, None, double).extent) == 8
+    assert int(stmt_functor.ir_transform(stmt, None, double, ["tir.For"]).extent) == 8
+    assert stmt_functor.ir_transform(stmt, None, double, ["tir.Evaluate"]) is stmt
+    replaced = tir.Evaluate(7)
+    assert stmt_functor.ir_transform(stmt, lambda n: replaced, None, ["tir.For"]) is replaced
+
+
+def test_index_dtype():
+    wide = with_index_dtype(scale, "int64")
+    assert {b.shape[0].dtype for b in wide.buffers} == {"int64"}
+    loops = []
+    stmt_functor.post_order_visit(
+        wide.body, lambda n: loops.append(n) if isinstance(n, tir.For) else None
+    )
+    assert {(f.loop_var.dtype, f.extent.dtype) for f in loops} == {("int64", "int64")}
+    tir.analysis.verify_well_formed(wide)
+    assert with_index_dtype(wide, "int64") is wide
+    assert_structural_equal(with_index_dtype(wide, "int32"), scale)
+
+
+# -------------------------------------------------------------------------------------- functors
+
+
+def test_visitor():
+    @functor.visitor
+    class Count(functor.PyStmtExprVisitor):
+        def __init__(self):
+            self.loads, self.literals = [], 0
+
+        def visit_buffer_load_(self, op):
+            self.loads.append(op.buffer.name)
+            super().visit_buffer_load_(op)
+
+        def visit_float_imm_(self, op):
+            self.literals += 1
+
+    count = Count()
+    count.visit_stmt(scale.body)
+    assert count.loads == ["A", "C"] and count.literals == 1
+
+
+def test_mutator():
+    @functor.mutator
+    class AddToSub(functor.PyStmtExprMutator):
+        def visit_add_(self, op):
+            op = super().visit_add_(op)
+            return tir.Sub(op.a, op.b)
+
+        def visit_for_(self, op):
+            op = super().visit_for_(op)
+            return op.replace(annotations={"seen": 1})
+
+    body = AddToSub().visit_stmt(scale.body)
+    text = scale.with_body(body).script()
+    assert "C[vi, vj] - T.float32(1.0)" in text
+    assert functor.PyStmtExprMutator().visit_stmt(scale.body) is scale.body
+    with pytest.raises(TypeError, match="derive it from PyStmtExprVisitor"):
+        functor.visitor(dict)
