@@ -362,6 +362,36 @@ def test_a_module_calls_functions_before_they_are_defined():
     assert_structural_equal(Module, from_source(Module.script()))
 
 
+def test_functions_as_values_and_direct_calls_of_prim_funcs():
+    @I.ir_module
+    class Module:
+        ext = R.ExternFunc("ext", R.Callable((R.Tensor,), R.Tensor(ndim=1), False))
+
+        @R.function(pure=False)
+        def main(x: R.Tensor((4,), "float32")):
+            inner = Module.double
+            y = inner(x)
+            out = R.builtin.alloc_tensor(R.shape([4]), dtype="float32", runtime_device_index=0)
+            Module.copy(y, out)
+            z = Module.ext(out)
+            return (y, z)
+
+        @R.function
+        def double(x: R.Tensor((4,), "float32")):
+            y = R.add(x, x)
+            return y
+
+        @T.prim_func
+        def copy(A: T.Buffer((T.int64(4),), "float32"), B: T.Buffer((T.int64(4),), "float32")):
+            for i in range(T.int64(4)):
+                B[i] = A[i]
+
+    found = {b.var.name_hint: b.var.struct_info for b in Module["main"].body.blocks[0].bindings}
+    assert found["inner"].ret.shape.values[0].value == 4
+    assert found["y"].dtype == "float32" and found["z"].ndim == 1
+    assert found["_"].fields == ()
+
+
 def test_results_of_later_functions_are_known():
     @I.ir_module
     class Module:

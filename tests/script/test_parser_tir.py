@@ -530,6 +530,8 @@ def test_names_end_with_their_scope():
 def test_a_program_defines_one_thing():
     assert "a program defines one module or one function" in error("x = 1\n")
     assert error("def f(): pass").splitlines()[0] == "f needs exactly one decorator"
+    with pytest.raises(TypeError, match="a program is given as text"):
+        from_source(test_a_program_defines_one_thing)
 
 
 def test_a_failed_read_leaves_no_open_frame():

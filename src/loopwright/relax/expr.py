@@ -13,7 +13,7 @@ import numpy as np
 from ..base.errors import explain
 from ..base.span import Span
 from ..ir.dtype import DataType, numpy_dtype
-from ..ir.expr import DictAttrs, GlobalVar, RelaxExpr
+from ..ir.expr import BaseExpr, DictAttrs, GlobalVar, RelaxExpr
 from ..ir.function import BaseFunc, as_attrs
 from ..ir.node import Node, define, field, ignore
 from ..ir.op import Builders, Op
@@ -223,6 +223,10 @@ class Call(Expr):
         sinfo_args: Any = None,
         span: Span | None = None,
     ) -> None:
+        if not isinstance(op, BaseExpr):
+            what = "a call needs an operator or a function expression"
+            hint = 'give Op.get("relax.add"), a GlobalVar or a Var; builders are called directly'
+            raise TypeError(explain(what, got=f"{type(op).__name__}: {op!r}", instead=hint))
         if isinstance(attrs, dict):
             attrs = as_attrs(attrs)
         infos = sinfo_args or ()
@@ -490,7 +494,7 @@ class ExternFunc(BaseFunc, Expr):
     ) -> None:
         self._set(str(global_symbol), DictAttrs(), span)
         if struct_info is not None:
-            self._update_struct_info(struct_info)
+            self._update_struct_info(as_struct_info(struct_info))
 
     def _derive(self) -> None:
         info = FuncStructInfo.opaque_func(ret=ObjectStructInfo())

@@ -115,16 +115,18 @@ def _in_module_class(frame: FrameType) -> bool:
 
 
 def from_source(
-    program: Any, extra_vars: dict[str, Any] | None = None, check_well_formed: bool = True
+    program: str, extra_vars: dict[str, Any] | None = None, check_well_formed: bool = True
 ) -> Any:
-    """Read a program: text, a Python class, or a Python function.
+    """Read a program given as text.
 
     extra_vars: names that the program may use besides I, T and R.
     Returns an IRModule, a PrimFunc or a relax.Function; a macro or several definitions are
     errors. Raises DiagnosticError with the place for everything that is wrong with the program.
     """
     if not isinstance(program, str):
-        return _from_object(program, sys._getframe(1), check_well_formed)
+        what = "a program is given as text"
+        hint = "decorate a function or class with T.prim_func, R.function or I.ir_module"
+        raise TypeError(explain(what, got=type(program).__name__, instead=hint))
     source, tree = parse_text(program)
     scope = Scope(PRELUDE, _packages(), extra_vars or {})
     parser = Parser(source, scope)
@@ -170,20 +172,6 @@ def _run_statement(parser: Parser, stmt: ast.stmt) -> None:
         parser.scope.names.pop("__builtins__", None)
     except Exception as error:
         raise parser.locate_error(stmt, error) from error
-
-
-def _from_object(program: Any, frame: FrameType, check: bool) -> Any:
-    if isinstance(program, type):
-        source, node = find_class(program, frame)
-        parser = Parser(source, Scope(PRELUDE, frame.f_globals, frame.f_locals))
-    elif hasattr(program, "__code__"):
-        source, node = find_function(program)  # type: ignore[assignment]
-        parser = Parser(source, Scope(PRELUDE, capture(program, frame)))
-    else:
-        what = "a program is text, a class or a function"
-        raise TypeError(explain(what, got=type(program).__name__))
-    with parser.active():
-        return _definition(parser, node, check)
 
 
 __all__ = ["active_parser", "from_source", "parse"]

@@ -30,8 +30,9 @@ class ModuleScope:
         self.name = name
         self.members: dict[str, Any] = {}
         self.return_types: dict[str, Any] = {}
-        # Reads a function whose result its signature does not say, when it is called.
+        # Reads a function; done early where its signature does not say what it returns.
         self.unread: dict[str, Any] = {}
+        self.open_results: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
         found = self.__dict__.get("members", {}).get(name)
@@ -39,6 +40,8 @@ class ModuleScope:
             known = ", ".join(self.__dict__.get("members", ()))
             what = f"module {self.__dict__.get('name')} has no function {name!r}"
             raise AttributeError(explain(what, instead=f"it has: {known}" if known else None))
+        if name in self.open_results:
+            self.read(name)
         return found
 
     def read(self, name: str) -> None:
@@ -98,13 +101,18 @@ class IrDialect(Dialect):
         self, node: ast.FunctionDef, gvar: GlobalVar, read: Any, options: Any, names: Any
     ) -> None:
         parser = self.parser
-        saved, parser.scope = parser.scope, Scope(names)
+        saved = parser.scope, getattr(parser.builder, "span", None)
+        parser.scope = Scope(names)
         parser.scope.fallback = parser.module.members
         try:
             with parser.located(node):
-                self.functions[gvar] = read(parser, node, options, gvar)
+                func = self.functions[gvar] = read(parser, node, options, gvar)
         finally:
-            parser.scope = saved
+            parser.scope, span = saved
+            if parser.builder is not None:
+                parser.builder.span = span
+        if parser.builder is not None and gvar.struct_info is None:
+            parser.builder.update_func(gvar, func)  # graph functions ask what it takes
 
     def _declare(self, node: ast.FunctionDef) -> tuple[GlobalVar, Any]:
         parser = self.parser
@@ -121,6 +129,8 @@ class IrDialect(Dialect):
             info, result = FUNCTIONS[decorator.dialect][0](parser, node, decorator.options)
         gvar.struct_info = info
         parser.module.return_types[node.name] = result
+        if info is not None and node.returns is None:
+            parser.module.open_results.add(node.name)
         return gvar, decorator
 
     def visit_Expr(self, node: ast.Expr) -> None:

@@ -103,18 +103,9 @@ class RelaxDialect(Dialect):
         return fn(*args, **kwargs)
 
     def _member(self, gvar: GlobalVar) -> GlobalVar:
-        """The module's variable of that name. Its function is read first when its signature does
-        not say what it returns."""
-        module = self.parser.module
-        found = getattr(module, "members", {}).get(gvar.name_hint)
-        if found is None:
-            return gvar
-        info = found.struct_info
-        if isinstance(info, FuncStructInfo) and type(info.ret) is ObjectStructInfo:
-            span = self.builder.span
-            module.read(gvar.name_hint)
-            self.builder.span = span
-        return found
+        """The module's variable of that name, when it has one."""
+        known = getattr(self.parser.module, "members", {})
+        return known.get(gvar.name_hint, gvar)
 
     def error(self, node: Any, what: str, **facts: Any) -> Exception:
         """An error at a syntax tree node."""

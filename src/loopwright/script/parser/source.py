@@ -57,6 +57,7 @@ def parse_text(text: str) -> tuple[Source, ast.Module]:
 
 
 def _file_index(filename: str, module_globals: dict[str, Any] | None) -> tuple[Source, _Index]:
+    linecache.checkcache(filename)
     lines = linecache.getlines(filename, module_globals)
     if not lines:
         what = "the source of this script cannot be read"
