@@ -282,6 +282,14 @@ def test_calls_of_functions_solve_symbolic_dimensions():
             bb.normalize(relax.Call(z, [z]))
 
 
+def test_only_scalars_are_conditions_and_only_functions_are_called():
+    x = var("x", 4)
+    with pytest.raises(ValueError, match="the condition of an if is a scalar\n  got: x with"):
+        BlockBuilder().normalize(relax.If(x, x, x))
+    with pytest.raises(TypeError, match="a call needs an operator or a function expression"):
+        relax.Call(twice, [x])
+
+
 def test_packed_functions_return_what_their_call_says():
     bb, x = BlockBuilder(), var("x", 4)
     f = relax.ExternFunc("f")

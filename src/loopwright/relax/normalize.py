@@ -167,6 +167,10 @@ class Normalizer:
 
     def visit_if(self, node: If) -> Any:
         cond = self.argument(node.cond)
+        if getattr(cond.struct_info, "ndim", 0) > 0:
+            what = "the condition of an if is a scalar"
+            got = f"{cond} with {cond.struct_info}"
+            raise ValueError(explain(what, got=got, instead="reduce it to 0 dims", span=node.span))
         true = self.in_inner_scope(node.true_branch)
         false = self.in_inner_scope(node.false_branch)
         same = cond is node.cond and true is node.true_branch and false is node.false_branch
