@@ -483,7 +483,7 @@ class PyExprMutator(ExprFunctor):
         info = self.visit_struct_info(var.struct_info)
         return var if info is var.struct_info else type(var)(var.vid, info, var.span)
 
-    def visit_dataflow_var_def_(self, var: DataflowVar) -> Var:
+    def visit_dataflow_var_def_(self, var: Var) -> Var:
         """The variable, with its struct info rewritten."""
         info = self.visit_struct_info(var.struct_info)
         return var if info is var.struct_info else type(var)(var.vid, info, var.span)
