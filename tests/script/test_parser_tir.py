@@ -371,6 +371,22 @@ def test_comm_reducer_and_iter_var():
     assert axis.iter_type == IterVar.ThreadIndex
 
 
+def test_index_map_as_an_annotation():
+    @T.prim_func
+    def f(A: T.Buffer((4, 4), "float32")):
+        for i in range(4):
+            with T.block("b"):
+                vi = T.axis.spatial(4, i)
+                T.block_attr({"layout": T.index_map(lambda i, j: (j, i // 2))})
+                A[vi, vi] = 1.0
+
+    made = blocks(f)[1].block.annotations["layout"]
+    assert [str(e) for e in made.map_indices([T.int64(6), T.int64(1)])] == [
+        "T.int64(1)",
+        "T.int64(3)",
+    ]
+
+
 def test_a_module_calls_its_own_functions():
     @I.ir_module
     class Module:

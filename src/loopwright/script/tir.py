@@ -64,6 +64,7 @@ from ..tir import op as _op
 from ..tir import stmt as _stmt
 from ..tir.buffer import Buffer as _Buffer
 from ..tir.expr import BufferLoad, CommReducer, ProducerLoad, Reduce  # noqa: F401
+from ..tir.index_map import IndexMap
 from ..tir.stmt import ForKind
 from .parser.entry import PrimFuncDecorator
 from .parser.frames import (
@@ -377,6 +378,16 @@ def comm_reducer(combiner: Callable[..., Any], identity: Any) -> CommReducer:
     half = len(identities)
     made = tuple(_convert(r) for r in results)
     return CommReducer(tuple(parts[:half]), tuple(parts[half:]), made, tuple(identities))
+
+
+def index_map(
+    mapping: Callable[..., Any], *, inverse_index_map: Any = None, index_dtype: Any = "int64"
+) -> IndexMap:
+    """How indices move: `T.index_map(lambda i, j: (j, i))`."""
+    inverse = inverse_index_map
+    if inverse is not None and not isinstance(inverse, IndexMap):
+        inverse = IndexMap.from_func(inverse, index_dtype=index_dtype)
+    return IndexMap.from_func(mapping, inverse_index_map=inverse, index_dtype=index_dtype)
 
 
 def target(target_config: Any, host: Any = None) -> Target:
