@@ -9,7 +9,7 @@ from ...ir.functor import Rewriter, Visitor
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.prim_op import fold_binary, logical_and, logical_not, logical_or
 from ..buffer import Buffer, BufferRegion
-from ..stmt import Block, BlockRealize, For, SeqStmt, seq
+from ..stmt import Block, BlockRealize, For, IfThenElse, SeqStmt, seq
 
 
 class BlockRewriter(Rewriter):
@@ -205,3 +205,47 @@ def region_points(region: BufferRegion) -> list[PrimExpr] | None:
     if all(isinstance(r.extent, IntImm) and r.extent.value == 1 for r in region.region):
         return [r.min for r in region.region]
     return None
+
+
+class Rebind(Substitute):
+    """Loop variables replaced below a loop; `simplify` makes the bindings of the blocks directly
+    below tidy, and `predicate` restricts what runs below."""
+
+    def __init__(
+        self,
+        values: dict[Var, Any],
+        simplify: Any,
+        predicate: PrimExpr | None = None,
+    ) -> None:
+        super().__init__(values)
+        self.simplify = simplify
+        self.predicate = predicate
+        self.inside = False
+
+    def visit_BlockRealize(self, node: BlockRealize) -> Any:
+        if self.inside:
+            return self.visit_default(node)
+        values = []
+        for old in node.iter_values:
+            new = self.visit(old)
+            values.append(new if new is old or isinstance(old, Var) else self.simplify(new))
+        predicate = node.predicate
+        if not isinstance(predicate, IntImm):
+            made = self.visit(predicate)
+            predicate = made if made is predicate else self.simplify(made)
+        if self.predicate is not None:
+            predicate = logical_and(predicate, self.predicate)
+        self.inside = True
+        block = self.visit(node.block)
+        self.inside = False
+        return BlockRealize._make(tuple(values), predicate, block, span=node.span)
+
+    def guarded(self, node: Any) -> Any:
+        """A statement outside of blocks, under the predicate."""
+        made = self.visit_default(node)
+        if self.predicate is None or self.inside:
+            return made
+        return IfThenElse(self.predicate, made)
+
+    visit_BufferStore = guarded
+    visit_Evaluate = guarded

@@ -94,9 +94,7 @@ def consumers(ref: Ref) -> list[Ref]:
     mine = write_buffers(ref.stmt)
     found, after = [], False
     for other in siblings(ref):
-        if after and not mine.isdisjoint(
-            read_buffers(other.stmt) | write_buffers(other.stmt)
-        ):
+        if after and not mine.isdisjoint(read_buffers(other.stmt) | write_buffers(other.stmt)):
             found.append(other)
         after = after or other is ref
     return found

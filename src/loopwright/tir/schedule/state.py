@@ -286,9 +286,7 @@ class ScheduleState:
         body = swap.visit(func.body)
         self.set_func(gvar, func.with_body(NO_OP if body is None else body), swap.renamed)
 
-    def set_func(
-        self, gvar: GlobalVar, func: PrimFunc, renamed: dict[Block, Block]
-    ) -> None:
+    def set_func(self, gvar: GlobalVar, func: PrimFunc, renamed: dict[Block, Block]) -> None:
         """Take a rewritten function; handles follow `renamed`."""
         self._mod.functions[gvar] = func
         self._shown = None

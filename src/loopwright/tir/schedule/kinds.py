@@ -1,0 +1,184 @@
+"""How the iterations of a loop run: `parallel`, `vectorize`, `unroll`, `bind`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.prim_expr import IterVar, Range, Var
+from ..stmt import Block, For, ForKind
+from .bindings import one_to_one
+from .error import ScheduleError
+from .primitive import primitive
+from .rewrite import uses_any
+from .rv import LoopRV
+from .scope import read_buffers, write_buffers
+from .state import Ref
+from .together import check_independent_iterations
+
+_TAGS = ("blockIdx.", "threadIdx.", "vthread", "cthread")
+
+
+@primitive("Parallel", inputs="loop")
+def parallel(sch: Any, loop: LoopRV) -> None:
+    """Run the iterations of a loop at the same time, on several threads.
+
+    Raises ScheduleError when the loop drives an axis that is not spatial, or an iteration reads
+    what another one writes.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+
+    After ``i, = sch.get_loops("B"); sch.parallel(i)``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in T.parallel(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+    """
+    set_kind(sch, loop, ForKind.PARALLEL)
+
+
+@primitive("Vectorize", inputs="loop")
+def vectorize(sch: Any, loop: LoopRV) -> None:
+    """Run the iterations of a loop as one vector operation. Raises as `parallel` does.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+
+    After ``i, = sch.get_loops("B"); sch.vectorize(i)``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in T.vectorized(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+    """
+    set_kind(sch, loop, ForKind.VECTORIZED)
+
+
+@primitive("Unroll", inputs="loop")
+def unroll(sch: Any, loop: LoopRV) -> None:
+    """Repeat the body of a loop in the code, once for each iteration.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+
+    After ``i, = sch.get_loops("B"); sch.unroll(i)``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in T.unroll(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+    """
+    ref = sch.loop(loop)
+    sch.state.update(ref.func, {ref: ref.stmt.replace(kind=ForKind.UNROLLED)})
+
+
+@primitive("Bind", inputs="loop", attrs="thread_axis")
+def bind(sch: Any, loop: LoopRV, thread_axis: str | IterVar) -> None:
+    """Give the iterations of a loop to threads: "blockIdx.x", "threadIdx.x", "vthread.x" ...
+
+    A reduction axis may be driven by a threadIdx loop. Raises as `parallel` does otherwise.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+
+    After ``i, = sch.get_loops("B"); sch.bind(i, "threadIdx.x")``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in T.thread_binding(8, thread="threadIdx.x"):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+    """
+    tag = thread_axis.thread_tag if isinstance(thread_axis, IterVar) else thread_axis
+    if not tag.startswith(_TAGS):
+        what = "no such thread axis"
+        raise ScheduleError(what, got=tag, instead='"blockIdx.x", "threadIdx.x", "vthread.x"')
+    set_kind(sch, loop, ForKind.THREAD_BINDING, tag)
+
+
+def set_kind(sch: Any, loop: LoopRV, kind: ForKind, tag: str = "") -> None:
+    """Change how a loop runs, where that is safe."""
+    ref = sch.loop(loop)
+    node: For = ref.stmt
+    if sch.enable_check:
+        check_parallel(sch, ref, across_threads=tag.startswith("threadIdx"))
+    binding = None
+    if tag:
+        dom = Range.from_min_extent(node.min, node.extent)
+        binding = IterVar(dom, Var(tag, node.loop_var.dtype), IterVar.ThreadIndex, tag)
+    sch.state.update(ref.func, {ref: node.replace(kind=kind, thread_binding=binding)})
+
+
+def check_parallel(sch: Any, ref: Ref, *, across_threads: bool) -> None:
+    """Raise ScheduleError unless the iterations of a loop may run at the same time."""
+    var = ref.stmt.loop_var
+    blocks = ref.blocks()
+    for block in blocks:
+        updates = updates_in_place(block.stmt)
+        driven = False
+        for axis, value in zip(block.stmt.iter_vars, block.realize.iter_values, strict=True):
+            if not uses_any(value, {var}):
+                continue
+            kind = axis.iter_type
+            if kind == IterVar.DataPar or (kind == IterVar.CommReduce and across_threads):
+                driven = True
+                continue
+            what = (
+                f"loop {var.name!r} drives axis {axis.var.name!r} of block "
+                f"{block.stmt.name_hint!r}, which is not spatial"
+            )
+            hint = "a loop over spatial axes; rfactor makes one of a reduction"
+            raise ScheduleError(what, instead=hint, at=[ref.stmt, block.node])
+        if driven and (not updates or across_threads or one_to_one(sch, block, var)):
+            continue
+        if not updates and (block.stmt.iter_vars or _writes_differ(block, var)):
+            continue
+        what = f"the iterations of loop {var.name!r} write the same elements"
+        hint = f"a loop whose iterations each write elements of their own in {block.stmt.name_hint}"
+        raise ScheduleError(what, instead=hint, at=[ref.stmt, block.node])
+    if len(blocks) > 1:
+        check_independent_iterations(sch, ref, blocks)
+
+
+def updates_in_place(block: Block) -> bool:
+    """Whether running a block twice for one point would change the result."""
+    reduces = any(axis.iter_type != IterVar.DataPar for axis in block.iter_vars)
+    return reduces or not write_buffers(block).isdisjoint(read_buffers(block))
+
+
+def _writes_differ(block: Ref, var: Var) -> bool:
+    """Whether a block without axes writes at places that depend on the loop, or nothing."""
+    writes = block.stmt.writes
+    return all(any(uses_any(r.min, {var}) for r in region.region) for region in writes)
