@@ -134,11 +134,21 @@ class Forms:
         self._polys[id(expr)] = (expr, made)
         return made
 
-    def _poly_add(self, e: Any) -> Poly:
-        return P.add(self.poly(e.a), self.poly(e.b))
-
-    def _poly_sub(self, e: Any) -> Poly:
-        return P.add(self.poly(e.a), self.poly(e.b), -1)
+    def _poly_sum(self, e: Any) -> Poly:
+        """Of a + and - chain, down its left side without recursion."""
+        parts = []
+        while type(e) is pe.Add or type(e) is pe.Sub:
+            parts.append((e.b, 1 if type(e) is pe.Add else -1))
+            e = e.a
+        total = dict(self.poly(e))
+        for part, sign in reversed(parts):
+            for m, c in self.poly(part).items():
+                value = total.get(m, 0) + sign * c
+                if value:
+                    total[m] = value
+                else:
+                    del total[m]
+        return total
 
     def _poly_mul(self, e: Any) -> Poly | None:
         a, b = self.poly(e.a), self.poly(e.b)
@@ -484,9 +494,16 @@ class Forms:
             return 0
         found = self._costs.get(id(expr))
         if found is None:
-            total = _COST.get(type(expr), 2)
-            for child in expr.children():
-                total += self.cost(child)
+            total, node = 0, expr
+            while type(node) in _CHAIN and id(node) not in self._costs:
+                total += 2 + self.cost(node.b)
+                node = node.a
+            if node is expr:
+                total = _COST.get(type(expr), 2)
+                for child in expr.children():
+                    total += self.cost(child)
+            else:
+                total += self.cost(node)
             found = (expr, total)
             self._costs[id(expr)] = found
         return found[1]
@@ -513,12 +530,13 @@ def _repeatable(call: Any) -> bool:
 
 
 P_INF = float("inf")
+_CHAIN = (pe.Add, pe.Sub)
 _FREE = (Var, pe.SizeVar, IntImm, pe.FloatImm, pe.StringImm)
 _COST = {pe.FloorDiv: 5, pe.FloorMod: 5, pe.Div: 5, pe.Mod: 5, pe.Cast: 1, pe.Broadcast: 1}
 _COST |= dict.fromkeys((pe.Add, pe.Sub, pe.Mul, pe.Min, pe.Max), 2)
 Forms._to_poly = {
-    pe.Add: Forms._poly_add,
-    pe.Sub: Forms._poly_sub,
+    pe.Add: Forms._poly_sum,
+    pe.Sub: Forms._poly_sum,
     pe.Mul: Forms._poly_mul,
     pe.FloorDiv: Forms._poly_floordiv,
     pe.FloorMod: Forms._poly_floormod,

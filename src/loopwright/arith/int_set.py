@@ -314,12 +314,17 @@ def eval_ranges(
 
 def union_interval(ana: Analyzer, a: IntervalSet, b: IntervalSet) -> IntervalSet:
     """The least interval that contains both."""
-    high = _POS if is_pos_inf(a.max_value) or is_pos_inf(b.max_value) else None
     low = _NEG if is_neg_inf(a.min_value) or is_neg_inf(b.min_value) else None
-    return IntervalSet(
-        ana.simplify(po.minimum(a.min_value, b.min_value)) if low is None else low,
-        ana.simplify(po.maximum(a.max_value, b.max_value)) if high is None else high,
-    )
+    high = _POS if is_pos_inf(a.max_value) or is_pos_inf(b.max_value) else None
+    if low is None:
+        low = _extreme(ana, po.minimum, a.min_value, b.min_value)
+    if high is None:
+        high = _extreme(ana, po.maximum, a.max_value, b.max_value)
+    return IntervalSet(low, high)
+
+
+def _extreme(ana: Analyzer, pick: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    return a if not P.add(ana.poly(a), ana.poly(b), -1) else ana.simplify(pick(a, b))
 
 
 def union_lower_bound(sets: Sequence[IntervalSet]) -> IntervalSet | None:

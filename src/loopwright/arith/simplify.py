@@ -117,6 +117,23 @@ class Simplifier(Prover):
             )
         return value
 
+    def _sum(self, expr: Any) -> Any:
+        """A + and - chain with its terms simplified; the sums within are not looked at alone."""
+        if not is_index(expr.dtype):
+            return self._binary(expr)
+        chain = [expr]
+        while type(chain[-1].a) in (pe.Add, pe.Sub):
+            chain.append(chain[-1].a)
+        made = self._simplified(chain[-1].a)
+        for node in reversed(chain):
+            b = self._simplified(node.b)
+            if made is node.a and b is node.b:
+                made = node
+                continue
+            folded = po.fold_binary(type(node), made, b)
+            made = type(node)._make(made, b, span=node.span) if folded is None else folded
+        return made
+
     def _binary(self, expr: Any) -> Any:
         a, b = self._simplified(expr.a), self._simplified(expr.b)
         kind = type(expr)
@@ -501,6 +518,8 @@ _FOLDS = {
     )
 }
 Simplifier._rules = {
+    pe.Add: Simplifier._sum,
+    pe.Sub: Simplifier._sum,
     pe.Select: Simplifier._select,
     pe.Call: Simplifier._call,
     pe.Cast: Simplifier._cast,

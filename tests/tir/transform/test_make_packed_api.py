@@ -140,6 +140,7 @@ def test_bad_arguments_are_named(args, message):
     assert str(caught.value) == message
 
 
+@pytest.mark.no_roundtrip
 def test_a_dimension_that_nobody_tells():
     text = """
 @T.prim_func(check_well_formed=False)

@@ -228,10 +228,10 @@ class _Partition(Simplifying):
                 whole = condition if whole is None else And(whole, condition)
         assert whole is not None
         whole = self.ana.simplify(convert(whole))
+        # The visit finds checks that depend on loops further inside.
         fast = self.visit(_Unchecked({id(c) for c in checks.tiles}).visit(body))
         if not isinstance(whole, (CmpExpr, And)):  # the literal True or False
-            return self.visit(fast) if bool(whole) else None
-        fast = self.visit(fast)  # checks that depend on loops further inside
+            return fast if bool(whole) else None
         return IfThenElse(whole, fast, _Copy({}).visit(body), span=body.span)
 
 
