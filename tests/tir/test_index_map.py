@@ -24,6 +24,7 @@ def test_map_indices_and_shape():
     assert [int(mapped[1]), int(mapped[2]), int(mapped[4])] == [2, 0, 3]
     assert sizes(NCHW16C.map_shape([2, 64, 7, 5])) == [2, 4, 7, 5, 16]
     assert sizes(NCHW16C.map_shape([2, 20, 7, 5])) == [2, 2, 7, 5, 16]
+    assert sizes(NCHW16C.map_shape([2, 3, 7, 5])) == [2, 1, 7, 5, 16]
     with pytest.raises(ValueError, match="takes 4 ranges"):
         NCHW16C.map_shape([2, 64])
 

@@ -204,3 +204,39 @@ def test_mutator():
     assert functor.PyStmtExprMutator().visit_stmt(scale.body) is scale.body
     with pytest.raises(TypeError, match="derive it from PyStmtExprVisitor"):
         functor.visitor(dict)
+
+
+# ------------------------------------------------------------------- specialization, intrinsics
+
+
+def test_specialize():
+    a, _, s = scale.params
+    made = scale.specialize({a: tir.decl_buffer((4, 8)), s: 2.0})
+    assert [p.name for p in made.params] == ["a", "b"]
+    assert [int(x) for x in made.buffers[1].shape] == [4, 8]
+    assert "T.float32(2.0)" in made.script() and "for i, j in T.grid(4, 8)" in made.script()
+    with pytest.raises(ValueError, match="a dimension is 8"):
+        scale.specialize({a: tir.decl_buffer((4, 9))})
+    with pytest.raises(ValueError, match="with 2 dimensions"):
+        scale.specialize({a: tir.decl_buffer((4,))})
+    with pytest.raises(ValueError, match="takes parameters"):
+        scale.specialize({tir.Var("x"): 1})
+
+
+def test_tensor_intrinsics():
+    @T.prim_func
+    def desc(A: T.Buffer((4,)), B: T.Buffer((4,))):
+        for i in range(4):
+            with T.block("add"):
+                vi = T.axis.spatial(4, i)
+                B[vi] = A[vi] + T.float32(1)
+
+    tir.TensorIntrin.register("test.nodes.add", desc, desc, override=True)
+    assert tir.TensorIntrin.get("test.nodes.add").desc is desc
+    with pytest.raises(ValueError, match="override=True"):
+        tir.TensorIntrin.register("test.nodes.add", desc, desc)
+    with pytest.raises(ValueError, match="no tensor intrinsic"):
+        tir.TensorIntrin.get("test.nodes.none")
+    assert tir.TensorIntrin.get("test.nodes.none", allow_missing=True) is None
+    with pytest.raises(ValueError, match="same parameters"):
+        tir.TensorIntrin.register("test.nodes.bad", desc, scale)

@@ -57,11 +57,16 @@ from .buffer import Buffer as Buffer
 from .buffer import BufferRegion as BufferRegion
 from .buffer import DataProducer as DataProducer
 from .buffer import decl_buffer as decl_buffer
+from .data_layout import BijectiveLayout as BijectiveLayout
+from .data_layout import Layout as Layout
+from .data_layout import bijective_layout as bijective_layout
+from .data_layout import layout as layout
 from .expr import BufferLoad as BufferLoad
 from .expr import CommReducer as CommReducer
 from .expr import ProducerLoad as ProducerLoad
 from .expr import Reduce as Reduce
 from .function import PrimFunc as PrimFunc
+from .function import TensorIntrin as TensorIntrin
 from .index_map import IndexMap as IndexMap
 from .op import abs as abs
 from .op import acos as acos

@@ -7,8 +7,10 @@ from typing import Any
 from ..base.errors import explain
 from ..ir.expr import DictAttrs
 from ..ir.function import BaseFunc, as_attrs
-from ..ir.node import define, field
-from ..ir.prim_expr import Var
+from ..ir.functor import rewrite
+from ..ir.node import Node, define, field
+from ..ir.prim_expr import IntImm, Var
+from ..ir.prim_op import cast
 from .buffer import Buffer
 from .stmt import Stmt
 
@@ -50,6 +52,29 @@ class PrimFunc(BaseFunc):
         """The same signature with another body."""
         return self.replace(body=new_body, span=span or self.span)
 
+    def specialize(self, param_map: dict[Var, Any]) -> PrimFunc:
+        """A copy for known parameters: `{param: value}` for scalars, which are no parameters any
+        more, and `{param: buffer}` for buffers, whose shape gives the shape variables.
+
+        Raises ValueError when a buffer does not fit the declared one.
+        """
+        known: dict[Var, Any] = {}
+        for param, value in param_map.items():
+            if param not in self.params:
+                names = ", ".join(p.name for p in self.params)
+                what = "specialize takes parameters of the function"
+                raise ValueError(explain(what, got=param.name, instead=f"one of {names}"))
+            if isinstance(value, Buffer):
+                _match(self.buffer_map.get(param), value, known)
+            elif param in self.buffer_map:
+                what = f"parameter {param.name} is a buffer"
+                raise ValueError(explain(what, got=value, instead="pass a Buffer"))
+            else:
+                known[param] = cast(param.dtype, value)
+        params = tuple(p for p in self.params if p not in known)
+        func = self if len(params) == len(self.params) else self.replace(params=params)
+        return rewrite(func, lambda node: known.get(node) if isinstance(node, Var) else None)
+
     @property
     def buffers(self) -> list[Buffer]:
         """The parameters' buffers in the order of the parameters."""
@@ -61,4 +86,62 @@ class PrimFunc(BaseFunc):
         return "global_symbol" not in self.attrs
 
 
-__all__ = ["PrimFunc"]
+def _match(declared: Buffer | None, given: Buffer, known: dict[Var, Any]) -> None:
+    """Learn the variables of a declared buffer from a given one."""
+    if declared is None:
+        what, hint = "a Buffer is given for a parameter that is none", "pass a value"
+        raise ValueError(explain(what, got=given.name, instead=hint))
+    same_rank = len(declared.shape) == len(given.shape)
+    if not same_rank or declared.dtype != given.dtype:
+        what = f"buffer {declared.name} is {declared.dtype} with {len(declared.shape)} dimensions"
+        got = f"{given.dtype} with {len(given.shape)} dimensions"
+        raise ValueError(explain(what, got=got))
+    pairs = list(zip(declared.shape, given.shape, strict=True))
+    if len(declared.strides) == len(given.strides):
+        pairs += zip(declared.strides, given.strides, strict=True)
+    for old, new in pairs:
+        if isinstance(old, Var) and old not in known:
+            known[old] = cast(old.dtype, new)
+        else:
+            wanted = known.get(old, old) if isinstance(old, Var) else old
+            if isinstance(wanted, IntImm) and isinstance(new, IntImm) and wanted.value != new.value:
+                what = f"buffer {declared.name}: a dimension is {wanted}"
+                raise ValueError(explain(what, got=str(new)))
+
+
+class TensorIntrin(Node):
+    """A computation `desc` and what does the same on special hardware, `impl`."""
+
+    desc: PrimFunc
+    impl: PrimFunc
+
+    @staticmethod
+    def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> None:
+        """Keep an intrinsic under `name`. Raises ValueError when the name is taken, or when the
+        two functions have different parameters."""
+        if name in _INTRINSICS and not override:
+            hint = "pass override=True to replace it"
+            raise ValueError(explain("tensor intrinsic exists", got=name, instead=hint))
+        if len(desc.params) != len(impl.params):
+            what = "description and implementation take the same parameters"
+            got = f"{len(desc.params)} and {len(impl.params)}"
+            raise ValueError(explain(what, got=got))
+        for a, b in zip(desc.params, impl.params, strict=True):
+            if a not in desc.buffer_map or b not in impl.buffer_map:
+                what = "all parameters of a tensor intrinsic are buffers"
+                raise ValueError(explain(what, got=a.name))
+        _INTRINSICS[name] = TensorIntrin(desc, impl)
+
+    @staticmethod
+    def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
+        """The intrinsic of that name. Raises ValueError when there is none."""
+        found = _INTRINSICS.get(name)
+        if found is None and not allow_missing:
+            known = ", ".join(sorted(_INTRINSICS)) or "none are registered"
+            raise ValueError(explain("no tensor intrinsic of this name", got=name, instead=known))
+        return found
+
+
+_INTRINSICS: dict[str, TensorIntrin] = {}
+
+__all__ = ["PrimFunc", "TensorIntrin"]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arith import Analyzer
 from ..base.errors import explain
+from ..ir.functor import rewrite
 from ..ir.node import Node, define, field
 from ..ir.prim_expr import (
     Add,
@@ -130,9 +131,18 @@ class IndexMap(Node):
         for var, r in zip(self.initial_indices, ranges, strict=True):
             loops[var] = (r.min, r.min + r.extent - 1)
             analyzer.bind(var, r)
+
+        def block(node: FloorMod) -> Var | None:
+            """A block counts whole, also where the box does not fill it."""
+            if not isinstance(node.b, IntImm):
+                return None
+            inner = Var("block", node.dtype)
+            loops[inner] = (const(0, node.dtype), const(node.b.value - 1, node.dtype))
+            return inner
+
         made = []
         for expr in self.final_indices:
-            bound = bounds_of(expr, loops)
+            bound = bounds_of(rewrite(expr, {FloorMod: block}), loops)
             if bound is None:
                 what = "the range of an index map's result is not known"
                 raise ValueError(explain(what, got=str(expr)))

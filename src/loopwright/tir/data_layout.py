@@ -1,0 +1,173 @@
+"""Layouts of tensors by name: "NCHW", "NCHW16c" (channels in blocks of 16), "OIHW4i16o"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from ..arith import Analyzer
+from ..base.errors import explain
+from ..ir.node import Node
+from ..ir.prim_expr import PrimExpr
+from ..ir.prim_op import add, ceildiv, const, convert, floordiv, floormod, multiply
+from .index_map import IndexMap
+
+_PART = re.compile(r"(\d*)([A-Za-z])")
+
+
+class Layout(Node):
+    """The axes of a tensor in order. A capital letter is a whole axis, a small one with its
+    factor a block of it: in "NCHW16c" axis C is split into C (outer) and 16c (inner)."""
+
+    name: str
+
+    def __init__(self, name: str, span: Any = None) -> None:
+        parts = _PART.findall(name)
+        letters = [letter for _, letter in parts]
+        bad = "".join(f + c for f, c in parts) != name or len(set(letters)) != len(letters)
+        for factor, letter in parts:
+            inner = letter.islower()
+            bad = bad or bool(factor) != inner or (inner and letter.upper() not in letters)
+        if bad:
+            hint = 'capital letters, and small ones with a factor: "NCHW16c"'
+            raise ValueError(explain("this is no layout", got=repr(name), instead=hint))
+        self._set(name, span)
+
+    @property
+    def parts(self) -> list[tuple[str, int]]:
+        """(axis letter, factor) in order; the factor of a whole axis is -1."""
+        return [(c, int(f) if f else -1) for f, c in _PART.findall(self.name)]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __contains__(self, axis: str) -> bool:
+        return any(letter == axis for letter, _ in self.parts)
+
+    def __getitem__(self, index: int) -> str:
+        return self.parts[index][0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(letter for letter, _ in self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        return str(other) == self.name if isinstance(other, (Layout, str)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def index_of(self, axis: str) -> int:
+        """The position of an axis, or -1."""
+        return next((n for n, letter in enumerate(self) if letter == axis), -1)
+
+    def factor_of(self, axis: str) -> int:
+        """The block factor of an axis ("c" or "C" in NCHW16c: 16), or -1."""
+        return next((f for letter, f in self.parts if letter == axis.lower()), -1)
+
+
+class BijectiveLayout(Node):
+    """The way from one layout to another of the same axes, and back."""
+
+    src_layout: Layout
+    dst_layout: Layout
+
+    def __init__(self, src_layout: Any, dst_layout: Any, span: Any = None) -> None:
+        src, dst = layout(src_layout), layout(dst_layout)
+        if {a.upper() for a in src} != {a.upper() for a in dst}:
+            what = "two layouts of the same axes are needed"
+            raise ValueError(explain(what, got=f"{src} and {dst}"))
+        self._set(src, dst, span)
+
+    def forward_index(self, index: Sequence[Any]) -> list[PrimExpr]:
+        """Where the element at `index` of the source lies in the destination."""
+        return _move(self.src_layout, self.dst_layout, index)
+
+    def backward_index(self, index: Sequence[Any]) -> list[PrimExpr]:
+        """Where the element at `index` of the destination lies in the source."""
+        return _move(self.dst_layout, self.src_layout, index)
+
+    def forward_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
+        """The destination's shape; blocks that are not full count whole."""
+        return _reshape(self.src_layout, self.dst_layout, shape)
+
+    def backward_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
+        """The source's shape."""
+        return _reshape(self.dst_layout, self.src_layout, shape)
+
+    def index_map(self, index_dtype: str = "int64") -> IndexMap:
+        """The way as an `IndexMap`."""
+        ndim = len(self.src_layout)
+        return IndexMap.from_func(
+            lambda *i: self.forward_index(i), ndim=ndim, index_dtype=index_dtype
+        )
+
+
+def _axes(src: Layout, values: Sequence[Any]) -> dict[str, PrimExpr]:
+    """The value of each whole axis, from those of its parts."""
+    if len(values) != len(src):
+        raise ValueError(explain(f"layout {src} has {len(src)} axes", got=f"{len(values)} values"))
+    parts = {letter: convert(v) for letter, v in zip(src, values, strict=True)}
+    return {
+        letter: add(multiply(value, src.factor_of(letter)), parts[letter.lower()])
+        if src.factor_of(letter) > 0
+        else value
+        for letter, value in parts.items()
+        if letter.isupper()
+    }
+
+
+def _move(src: Layout, dst: Layout, index: Sequence[Any]) -> list[PrimExpr]:
+    whole = _axes(src, index)
+    simplify = Analyzer().simplify
+    made = []
+    for letter, factor in dst.parts:
+        value = whole[letter.upper()]
+        if factor > 0:
+            value = floormod(value, factor)
+        elif dst.factor_of(letter) > 0:
+            value = floordiv(value, dst.factor_of(letter))
+        made.append(simplify(value))
+    return made
+
+
+def _reshape(src: Layout, dst: Layout, shape: Sequence[Any]) -> list[PrimExpr]:
+    sizes = {letter: convert(v) for letter, v in zip(src, shape, strict=True)}
+    whole = {
+        letter: multiply(size, max(src.factor_of(letter), 1))
+        for letter, size in sizes.items()
+        if letter.isupper()
+    }
+    simplify = Analyzer().simplify
+    made: list[PrimExpr] = []
+    for letter, factor in dst.parts:
+        size = whole[letter.upper()]
+        if factor > 0:
+            made.append(const(factor, size.dtype))
+        elif dst.factor_of(letter) > 0:
+            made.append(simplify(ceildiv(size, dst.factor_of(letter))))
+        else:
+            made.append(size)
+    return made
+
+
+@cache
+def _layout(name: str) -> Layout:
+    return Layout(name)
+
+
+def layout(layout_str: Any, dtype: str = "int32") -> Layout:
+    """The layout of that name."""
+    return layout_str if isinstance(layout_str, Layout) else _layout(str(layout_str))
+
+
+def bijective_layout(src_layout: Any, dst_layout: Any) -> BijectiveLayout:
+    """The way from one layout to another."""
+    return BijectiveLayout(src_layout, dst_layout)
+
+
+__all__ = ["BijectiveLayout", "Layout", "bijective_layout", "layout"]

@@ -1,0 +1,37 @@
+"""Layouts by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopwright import tir
+
+
+def test_parts():
+    made = tir.layout("NCHW16c")
+    assert len(made) == 5 and list(made) == ["N", "C", "H", "W", "c"] and "c" in made
+    assert made.index_of("H") == 2 and made.index_of("D") == -1
+    assert made.factor_of("c") == made.factor_of("C") == 16 and made.factor_of("N") == -1
+    assert made == "NCHW16c" and made[1] == "C" and str(made) == "NCHW16c"
+
+
+@pytest.mark.parametrize("name", ["NCHWc", "N16C", "NN", "NC16h", "N-C"])
+def test_what_is_no_layout(name):
+    with pytest.raises(ValueError, match="no layout"):
+        tir.Layout(name)
+
+
+def test_shapes_and_indices():
+    way = tir.bijective_layout("NCHW", "NHWC16c")
+    assert [int(s) for s in way.forward_shape([1, 40, 5, 6])] == [1, 5, 6, 3, 16]
+    assert [int(s) for s in way.backward_shape([1, 5, 6, 3, 16])] == [1, 48, 5, 6]
+    assert [int(s) for s in way.forward_index([0, 35, 1, 2])] == [0, 1, 2, 2, 3]
+    assert [int(s) for s in way.backward_index([0, 1, 2, 2, 3])] == [0, 35, 1, 2]
+    again = tir.bijective_layout("NCHW4c", "NCHW16c")
+    assert [int(s) for s in again.forward_index([0, 5, 1, 2, 3])] == [0, 1, 1, 2, 7]
+    assert way.index_map().map_ndarray([[[[7]]]]).shape == (1, 1, 1, 1, 16)
+
+
+def test_other_axes():
+    with pytest.raises(ValueError, match="same axes"):
+        tir.bijective_layout("NCHW", "NCDHW")
