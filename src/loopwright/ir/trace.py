@@ -115,7 +115,7 @@ class Trace:
         record.ms, record.error = ms, error
         del self._open[self._open.index(record) :]
 
-    def note(self, kind: str, subject: str, **facts: Any) -> None:
+    def note(self, kind: str, subject: str, /, **facts: Any) -> None:
         """Remember a decision."""
         running = tuple(record.name for record in self._open)
         self.notes.append(Note(kind, subject, facts, running))
@@ -195,7 +195,7 @@ def active() -> Trace | None:
     return _ACTIVE.get()
 
 
-def note(kind: str, subject: str, **facts: Any) -> None:
+def note(kind: str, subject: str, /, **facts: Any) -> None:
     """Remember a decision in the active trace: `note("legalize", "relax.add", rule="cpu")`."""
     recording = _ACTIVE.get()
     if recording is not None:
