@@ -17,8 +17,6 @@ from ...arith import Analyzer
 from ...base.errors import LoopwrightError, explain
 from ...ir import prim_expr as pe
 from ...ir.dtype import DataType, numpy_dtype
-from ...ir.expr import GlobalVar
-from ...ir.op import Op
 from ...ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, Var
 from ...ir.structural import structural_equal
 from ..buffer import Buffer
@@ -27,7 +25,7 @@ from . import meaning
 
 NEVER = 1 << 30  # the depth of what must not be computed earlier than where it stands
 
-_INFIX = {
+INFIX = {
     pe.Add: "+",
     pe.Sub: "-",
     pe.Mul: "*",
@@ -39,20 +37,6 @@ _INFIX = {
     pe.LE: "<=",
     pe.GT: ">",
     pe.GE: ">=",
-}
-_BITWISE = {"tir.bitwise_and": "&", "tir.bitwise_or": "|", "tir.bitwise_xor": "^"}
-_THROUGH = {
-    "tir.likely",
-    "tir.assume",
-    "tir.ignore_loop_partition",
-    "tir.tvm_thread_invariant",
-}
-_NOTHING = {
-    "tir.tvm_storage_sync",
-    "tir.prefetch",
-    "tir.start_profile_intrinsic",
-    "tir.end_profile_intrinsic",
-    "tir.type_annotation",
 }
 
 
@@ -202,7 +186,7 @@ class ExprTranslator:
         kind = node.dtype
         a, loose_a = self.raw(node.a)
         b, loose_b = self.raw(node.b)
-        text = f"({a} {_INFIX[type(node)]} {b})"
+        text = f"({a} {INFIX[type(node)]} {b})"
         if kind.is_float:
             return self.low_precision(text, kind), False
         if kind.is_int and kind.bits >= 32:
@@ -214,7 +198,7 @@ class ExprTranslator:
         return self.depth_of(node) != NEVER
 
     def floor(self, node: Any) -> tuple[str, bool]:
-        return f"({self.scalar(node.a)} {_INFIX[type(node)]} {self.scalar(node.b)})", False
+        return f"({self.scalar(node.a)} {INFIX[type(node)]} {self.scalar(node.b)})", False
 
     def div(self, node: pe.Div) -> tuple[str, bool]:
         a, b = self.scalar(node.a), self.scalar(node.b)
@@ -251,7 +235,7 @@ class ExprTranslator:
         return f"({names[0]} if {test}{nan} else {names[1]})", False
 
     def compare(self, node: pe.CmpExpr) -> tuple[str, bool]:
-        return f"({self.scalar(node.a)} {_INFIX[type(node)]} {self.scalar(node.b)})", False
+        return f"({self.scalar(node.a)} {INFIX[type(node)]} {self.scalar(node.b)})", False
 
     def both(self, node: Any) -> tuple[str, bool]:
         word = "and" if isinstance(node, pe.And) else "or"
@@ -437,7 +421,7 @@ class ExprTranslator:
     def needs_float(self, dtype: DataType) -> bool:
         return dtype.is_float and dtype.base not in ("float32", "float64")
 
-    # -- vectors -------------------------------------------------------------------------------
+    # -- vectors and calls: the subclasses ----------------------------------------------------
 
     def value(self, expr: PrimExpr) -> str:
         """Text of a value: scalar or vector."""
@@ -451,282 +435,18 @@ class ExprTranslator:
 
     def vector(self, expr: PrimExpr) -> str:
         """Text of the numpy array of a vector expression."""
-        if isinstance(expr, Var):
-            return self.var(expr)[0]
-        if isinstance(expr, BufferLoad):
-            return self.vector_load(expr)
-        if isinstance(expr, pe.Ramp):
-            made = f"{self.helper(meaning.ramp)}({self.value(expr.base)}, {self.value(expr.stride)}"
-            return f"{made}, {expr.lanes})"
-        if isinstance(expr, pe.Broadcast):
-            kind = self.kind(expr.dtype)
-            value = self.value(expr.value)
-            return f"{self.helper(meaning.broadcast)}({value}, {expr.lanes}, {kind})"
-        if isinstance(expr, pe.Shuffle):
-            return self.shuffle(expr)
-        if isinstance(expr, pe.Cast):
-            return f"{self.value(expr.value)}.astype({self.kind(expr.dtype)})"
-        if isinstance(expr, pe.Not):
-            return f"(~{self.value(expr.a)})"
-        if isinstance(expr, pe.Select):
-            return self.vector_choice(expr.condition, expr.true_value, expr.false_value)
-        if isinstance(expr, pe.Let):
-            return self.let(expr)[0]
-        if isinstance(expr, Call):
-            return self.vector_call(expr)
-        if isinstance(expr, pe.BinaryOpExpr):
-            return self.vector_binary(expr)
-        raise LoopwrightError(explain("no vector meaning", got=type(expr).__name__))
-
-    def vector_binary(self, expr: pe.BinaryOpExpr) -> str:
-        a, b = self.value(expr.a), self.value(expr.b)
-        sign = _INFIX.get(type(expr))
-        if sign is not None:
-            return f"({a} {sign} {b})"
-        if isinstance(expr, (pe.And, pe.Or)):
-            return f"({a} {'&' if isinstance(expr, pe.And) else '|'} {b})"
-        np_name = self.use("np", meaning.np)
-        if isinstance(expr, (pe.Min, pe.Max)):
-            word = "minimum" if isinstance(expr, pe.Min) else "maximum"
-            return f"{np_name}.{word}({a}, {b})"
-        if expr.dtype.is_float:
-            return f"({a} / {b})" if isinstance(expr, pe.Div) else f"{np_name}.fmod({a}, {b})"
-        if isinstance(expr, pe.Div):
-            return f"{self.helper(meaning.vector_trunc_div)}({a}, {b})"
-        return f"{np_name}.fmod({a}, {b})"
-
-    def vector_load(self, node: BufferLoad) -> str:
-        mask = self.mask
-        if node.predicate is not None:
-            own = self.value(node.predicate)
-            mask = own if mask is None else f"({mask} & {own})"
-        if mask is not None and node.indices[-1].dtype.lanes == 1:
-            mask = None
-        at = self.flat(node.buffer, node.indices, node.span, mask)
-        lanes = node.buffer.dtype.lanes
-        if lanes > 1:
-            at = f"{self.helper(meaning.element_lanes)}({at}, {lanes})"
-        return f"{self.view(node.buffer, 'n')}[{at}]"
-
-    def vector_choice(self, cond: PrimExpr, yes: PrimExpr, no: PrimExpr) -> str:
-        if cond.dtype.lanes == 1:
-            return f"({self.value(yes)} if {self.scalar(cond)} else {self.value(no)})"
-        outer, name = self.mask, self.fresh("m")
-        test = self.value(cond)
-        self.mask = name if outer is None else f"({outer} & {name})"
-        left = self.value(yes)
-        self.mask = f"~{name}" if outer is None else f"({outer} & ~{name})"
-        right = self.value(no)
-        self.mask = outer
-        return f"{self.helper(meaning.vector_select)}(({name} := {test}), {left}, {right})"
+        raise NotImplementedError
 
     def shuffle(self, node: pe.Shuffle) -> str:
-        np_name = self.use("np", meaning.np)
-        parts = ", ".join(self.value(v) for v in node.vectors)
-        picks = ", ".join(self.scalar(i) for i in node.indices)
-        return f"{np_name}.hstack([{parts}])[[{picks}]]"
+        """Text of the lanes that a shuffle picks."""
+        raise NotImplementedError
 
     def shuffle_scalar(self, node: pe.Shuffle) -> tuple[str, bool]:
         return f"{self.shuffle(node)}[0].item()", False
 
-    def vector_call(self, node: Call) -> str:
-        name = node.op.name if isinstance(node.op, Op) else ""
-        if name == "tir.if_then_else":
-            return self.vector_choice(*node.args)
-        if name in _THROUGH:
-            return self.value(node.args[0])
-        args = [self.value(a) for a in node.args]
-        np_name = self.use("np", meaning.np)
-        if name in ("tir.vectorlow", "tir.vectorhigh"):
-            half = node.dtype.lanes
-            return f"{args[0]}[{':' if name.endswith('low') else ''}{half}{'' if name.endswith('low') else ':'}]"
-        if name == "tir.vectorcombine":
-            return f"{np_name}.concatenate([{args[0]}, {args[1]}])"
-        if name == "tir.get_active_lane_mask":
-            return f"({np_name}.arange({node.dtype.lanes}) + {args[0]} < {args[1]})"
-        if name == "tir.reinterpret":
-            return self.reinterpret(node, args[0])
-        if name == "tir.fma":
-            return f"({args[0]} * {args[1]} + {args[2]})"
-        if name == "tir.clz":
-            fn = meaning.count_leading_zeros(node.args[0].dtype.bits)
-            return f"{np_name}.array([{self.use('clz', fn)}(int(v)) for v in {args[0]}])"
-        numpy_fn = node.op.get_attr("numpy") if isinstance(node.op, Op) else None
-        if numpy_fn is not None:
-            kind = "" if node.dtype.is_bool else f".astype({self.kind(node.dtype)})"
-            return f"{self.use(name.removeprefix('tir.'), numpy_fn)}({', '.join(args)}){kind}"
-        return self.element_call(node, args)
-
-    def element_call(self, node: Call, args: list[str]) -> str:
-        """A scalar function over the lanes."""
-        found = self.extern_meaning(node)
-        if found is None:
-            return f"{self.helper(meaning.no_meaning)}({self.call_name(node)!r})"
-        np_name = self.use("np", meaning.np)
-        first = 1 if isinstance(node.args[0], pe.StringImm) else 0
-        fn = self.use("fn", np_vectorized(found))
-        return f"{fn}({', '.join(args[first:])}).astype({self.kind(node.dtype)})" if np_name else ""
-
-    # -- calls ---------------------------------------------------------------------------------
-
-    def call_name(self, node: Call) -> str:
-        if isinstance(node.op, GlobalVar):
-            return node.op.name_hint
-        name = getattr(node.op, "name", str(node.op))
-        if node.args and isinstance(node.args[0], pe.StringImm):
-            return f"{name}({node.args[0].value})"
-        return name
-
-    def extern_meaning(self, node: Call) -> Callable[..., Any] | None:
-        """The Python function behind a call of a C or LLVM function."""
-        if not (node.args and isinstance(node.args[0], pe.StringImm)):
-            return None
-        return meaning.library_function(str(node.args[0].value))
-
-    def library(self, name: str, *args: str) -> str:
-        return f"{self.use(name, meaning.FLOAT[name])}({', '.join(args)})"
-
-    def reinterpret(self, node: Call, arg: str) -> str:
-        fn = meaning.reinterpret(node.args[0].dtype, node.dtype)
-        return f"{self.use(f'reinterpret_{node.dtype}', fn)}({arg})"
-
     def call(self, node: Call) -> tuple[str, bool]:
-        if isinstance(node.op, GlobalVar):
-            return self.call_function(node.op.name_hint, node.args), False
-        name = node.op.name  # type: ignore[union-attr]
-        rule = _CALLS.get(name)
-        if rule is not None:
-            return rule(self, node)
-        if name in _THROUGH:
-            return self.raw(node.args[0])
-        if name in _NOTHING:
-            return "None", False
-        if name in _BITWISE:
-            a, b = (self.scalar(x) for x in node.args)
-            return f"({a} {_BITWISE[name]} {b})", False
-        short = name.removeprefix("tir.")
-        if short in meaning.FLOAT:
-            args = [self.scalar(a) for a in node.args]
-            text = self.library(short, *args)
-            return self.low_precision(text, node.dtype), False
-        return f"{self.helper(meaning.no_meaning)}({self.call_name(node)!r})", False
-
-    def call_if(self, node: Call) -> tuple[str, bool]:
-        return self.choice(*node.args)
-
-    def call_shift(self, node: Call) -> tuple[str, bool]:
-        a, b = (self.scalar(x) for x in node.args)
-        left = node.op.name == "tir.shift_left"  # type: ignore[union-attr]
-        return (f"({a} << {b})", True) if left else (f"({a} >> {b})", False)
-
-    def call_not(self, node: Call) -> tuple[str, bool]:
-        text = self.scalar(node.args[0])
-        if node.dtype.is_bool:
-            return f"(not {text})", False
-        return f"(~{text})", node.dtype.is_uint
-
-    def call_popcount(self, node: Call) -> tuple[str, bool]:
-        mask = (1 << node.args[0].dtype.bits) - 1
-        return f"({self.scalar(node.args[0])} & {mask}).bit_count()", False
-
-    def call_clz(self, node: Call) -> tuple[str, bool]:
-        bits = node.args[0].dtype.bits
-        key = f"_clz{bits}"
-        self.names.setdefault(key, meaning.count_leading_zeros(bits))
-        return f"{key}({self.scalar(node.args[0])})", False
-
-    def call_ldexp(self, node: Call) -> tuple[str, bool]:
-        x, e = (self.scalar(a) for a in node.args)
-        return f"{self.helper(meaning.ldexp)}({x}, {e})", False
-
-    def call_nextafter(self, node: Call) -> tuple[str, bool]:
-        key = f"_nextafter_{node.dtype}"
-        self.names.setdefault(key, meaning.nextafter(node.dtype))
-        return f"{key}({self.scalar(node.args[0])}, {self.scalar(node.args[1])})", False
-
-    def call_reinterpret(self, node: Call) -> tuple[str, bool]:
-        return self.reinterpret(node, self.value(node.args[0])), False
-
-    def call_pow(self, node: Call) -> tuple[str, bool]:
-        a, b = (self.scalar(x) for x in node.args)
-        if node.dtype.is_integer:
-            return f"({a} ** {b})", True
-        return self.low_precision(self.library("pow", a, b), node.dtype), False
-
-    def call_abs(self, node: Call) -> tuple[str, bool]:
-        return f"abs({self.scalar(node.args[0])})", False
-
-    def call_q(self, node: Call) -> tuple[str, bool]:
-        fn = getattr(meaning, node.op.name.removeprefix("tir."))  # type: ignore[union-attr]
-        return f"{self.helper(fn)}({', '.join(self.scalar(a) for a in node.args)})", True
-
-    def call_uint(self, node: Call) -> tuple[str, bool]:
-        low, high = (self.scalar(a) for a in node.args)
-        return f"(({high} << 32) | {low})", False
-
-    def call_extern(self, node: Call) -> tuple[str, bool]:
-        found = self.extern_meaning(node)
-        args = ", ".join(self.value(a) for a in node.args[1:])
-        if found is not None:
-            return f"{self.use(str(node.args[0].value), found)}({args})", False
-        return self.packed(node), False
-
-    def call_packed(self, node: Call) -> tuple[str, bool]:
-        return self.packed(node), False
-
-    def packed(self, node: Call) -> str:
-        """A function of the module or of the runtime's table, looked up when it is called."""
-        return f"_call({', '.join(self.value(a) for a in node.args)})"
-
-    def call_function(self, name: str, args: Any) -> str:
-        return f"_call({', '.join([repr(name), *(self.value(a) for a in args)])})"
-
-    def call_address(self, node: Call) -> tuple[str, bool]:
-        (load,) = node.args
-        if not isinstance(load, BufferLoad):
-            return self.value(load), False
-        indices = [i.base if isinstance(i, pe.Ramp) else i for i in load.indices]
-        strides, offset = self.layout(load.buffer)
-        terms = [f"{self.scalar(i)} * {s}" for i, (s, _) in zip(indices, strides, strict=True)]
-        terms += [] if offset is None else [offset[0]]
-        return f"{self.view(load.buffer, 'n')}[{' + '.join(terms) or '0'}:]", False
-
-    def call_access_ptr(self, node: Call) -> tuple[str, bool]:
-        kind, data, offset = node.args[:3]
-        base = self.scalar(data)
-        if isinstance(kind, Call) and not kind.dtype.is_handle:
-            element = str(kind.dtype.element)
-            base = f"{self.helper(meaning.view_bytes)}({base}, {element!r})"
-        return f"{base}[{self.scalar(offset)}:]", False
-
-    def call_byte_offset(self, node: Call) -> tuple[str, bool]:
-        base, offset = (self.scalar(a) for a in node.args)
-        return f"{self.helper(meaning.view_bytes)}({base}, 'uint8')[{offset}:]", False
-
-    def call_tuple(self, node: Call) -> tuple[str, bool]:
-        return f"({''.join(self.value(a) + ', ' for a in node.args)})", False
-
-    def call_array(self, node: Call) -> tuple[str, bool]:
-        data, shape, strides, _, kind, offset = node.args
-        steps = "None" if isinstance(strides, IntImm) else self.value(strides)
-        args = f"{self.value(data)}, {self.value(shape)}, {steps}, {str(kind.dtype)!r}"
-        return f"{self.helper(meaning.tensor_view)}({args}, {self.scalar(offset)})", False
-
-    def call_null(self, node: Call) -> tuple[str, bool]:
-        return f"({self.value(node.args[0])} is None)", False
-
-    def call_undef(self, node: Call) -> tuple[str, bool]:
-        return "0", False
-
-    def call_atomic(self, node: Call) -> tuple[str, bool]:
-        pointer, value = (self.value(a) for a in node.args[:2])
-        return f"{self.helper(meaning.atomic_add)}({pointer}, {value})", False
-
-
-def np_vectorized(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A scalar function applied lane by lane."""
-    made = meaning.np.vectorize(fn, otypes=[meaning.np.float64])
-    return lambda *args: made(*args)
+        """Text of a call's value."""
+        raise NotImplementedError
 
 
 def int_of(expr: Any) -> int | None:
@@ -762,39 +482,8 @@ _RULES: dict[type, Callable[[ExprTranslator, Any], tuple[str, bool]]] = {
     pe.Not: _T.negation,
     pe.Select: _T.select,
     pe.Cast: _T.cast,
-    pe.Let: _T.let,
+    pe.Let: lambda self, node: self.let(node),
     pe.Shuffle: _T.shuffle_scalar,
     BufferLoad: _T.load,
-    Call: _T.call,
-}
-_CALLS: dict[str, Callable[[ExprTranslator, Call], tuple[str, bool]]] = {
-    "tir.if_then_else": _T.call_if,
-    "tir.shift_left": _T.call_shift,
-    "tir.shift_right": _T.call_shift,
-    "tir.bitwise_not": _T.call_not,
-    "tir.popcount": _T.call_popcount,
-    "tir.clz": _T.call_clz,
-    "tir.ldexp": _T.call_ldexp,
-    "tir.nextafter": _T.call_nextafter,
-    "tir.reinterpret": _T.call_reinterpret,
-    "tir.pow": _T.call_pow,
-    "tir.fabs": _T.call_abs,
-    "tir.q_multiply_shift": _T.call_q,
-    "tir.q_multiply_shift_per_axis": _T.call_q,
-    "tir.large_uint_imm": _T.call_uint,
-    "tir.call_extern": _T.call_extern,
-    "tir.call_pure_extern": _T.call_extern,
-    "tir.call_llvm_intrin": _T.call_extern,
-    "tir.call_llvm_pure_intrin": _T.call_extern,
-    "tir.call_packed": _T.call_packed,
-    "tir.call_cpacked": _T.call_packed,
-    "tir.address_of": _T.call_address,
-    "tir.tvm_access_ptr": _T.call_access_ptr,
-    "tir.handle_add_byte_offset": _T.call_byte_offset,
-    "tir.tvm_tuple": _T.call_tuple,
-    "tir.tvm_stack_make_shape": _T.call_tuple,
-    "tir.tvm_stack_make_array": _T.call_array,
-    "tir.isnullptr": _T.call_null,
-    "tir.undef": _T.call_undef,
-    "tir.atomic_add": _T.call_atomic,
+    Call: lambda self, node: self.call(node),
 }

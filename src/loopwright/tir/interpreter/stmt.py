@@ -32,12 +32,13 @@ from ..stmt import (
     While,
 )
 from . import meaning
-from .expr import NEVER, ExprTranslator, ViewInfo, int_of
+from .calls import CallTranslator
+from .expr import NEVER, ViewInfo, int_of
 
 _LOOPS_PER_FUNCTION = 15  # CPython allows 20 nested loops in one function
 
 
-class StmtTranslator(ExprTranslator):
+class StmtTranslator(CallTranslator):
     """Writes the lines of the Python function; nested lists are lines added later."""
 
     def __init__(self) -> None:
