@@ -274,6 +274,9 @@ class _Fuser:
         params = list(func.params)
         buffers: dict[Buffer, Buffer] = {}
         known: dict[Any, Any] = {}
+        if len(call.args) > 2:  # what shapes may mention, so it comes first
+            scalars = call.args[2].struct_info.values
+            known.update(zip(params[len(params) - len(scalars) :], scalars, strict=True))
         given: list[_Slot | None] = []
         for arg in call_fields(call):
             if isinstance(arg.struct_info, PrimStructInfo):
@@ -288,8 +291,6 @@ class _Fuser:
                 given.append(slot)
         outs = tensor_fields(call.sinfo_args[0])
         made = self.outputs(call, outs, params, func, buffers, known, given)
-        if len(call.args) > 2:
-            known.update(zip(params, call.args[2].struct_info.values, strict=True))
         self.append(func, buffers, known)
         return _like(call.sinfo_args[0], iter(made))
 
