@@ -52,6 +52,7 @@ from ..ir.prim_op import convert as convert
 from ..ir.prim_op import subtract as subtract
 from . import analysis as analysis
 from . import functor as functor
+from . import ir_builder as ir_builder
 from . import stmt_functor as stmt_functor
 from .buffer import Buffer as Buffer
 from .buffer import BufferRegion as BufferRegion

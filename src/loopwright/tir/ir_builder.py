@@ -1,0 +1,234 @@
+"""Builds statements line by line, mostly for the body of a `te.extern`.
+
+ib = tir.ir_builder.create()
+out = ib.buffer_ptr(outs[0])
+with ib.for_range(0, n, "i", kind="parallel") as i:
+    with ib.if_scope(i > 0):
+        out[i] = out[i] * 2.0
+stmt = ib.get()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..base.errors import explain
+from ..ir.dtype import DataType
+from ..ir.prim_expr import PrimExpr, Var
+from ..ir.prim_op import const, convert, floordiv, floormod, match_types
+from .buffer import Buffer, decl_buffer
+from .expr import BufferLoad
+from .op import likely
+from .stmt import (
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    While,
+    seq,
+)
+
+_KINDS = {
+    "serial": ForKind.SERIAL,
+    "parallel": ForKind.PARALLEL,
+    "vectorize": ForKind.VECTORIZED,
+    "vectorized": ForKind.VECTORIZED,
+    "unroll": ForKind.UNROLLED,
+    "unrolled": ForKind.UNROLLED,
+}
+
+
+class WithScope:
+    """`with scope as value:`; what is emitted inside is wrapped when the scope ends."""
+
+    def __init__(self, enter_value: Any, exit_cb: Callable[[], None]) -> None:
+        self._value = enter_value
+        self._exit = exit_cb
+
+    def __enter__(self) -> Any:
+        return self._value
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None:
+            self._exit()
+
+
+class BufferVar:
+    """A buffer that is read and written like an array: `p[i] = p[i] + 1`. A flat index into a
+    buffer of several dimensions counts elements in row-major order."""
+
+    def __init__(self, builder: IRBuilder, buffer: Buffer, content_type: Any) -> None:
+        self._builder = builder
+        self._buffer = buffer
+        self._content_type = DataType(content_type)
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of an element."""
+        return self._content_type
+
+    def asobject(self) -> Var:
+        """The pointer."""
+        return self._buffer.data
+
+    def _indices(self, index: Any) -> list[PrimExpr]:
+        points = [convert(i) for i in (index if isinstance(index, tuple) else (index,))]
+        shape = self._buffer.shape
+        if len(points) == 1 and len(shape) > 1:
+            flat = points[0]
+            points = []
+            for extent in reversed(shape[1:]):
+                left, right = match_types(flat, extent)
+                points.insert(0, floormod(left, right))
+                flat = floordiv(left, right)
+            points.insert(0, flat)
+        return points
+
+    def __getitem__(self, index: Any) -> PrimExpr:
+        return BufferLoad(self._buffer, self._indices(index) if self._buffer.shape else [])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        made = value if isinstance(value, PrimExpr) else const(value, self._buffer.dtype)
+        if made.dtype.element != self._buffer.dtype.element:
+            what = f"buffer {self._buffer.name} holds {self._buffer.dtype}"
+            raise ValueError(explain(what, got=f"a value of {made.dtype}", instead="cast it"))
+        indices = self._indices(index) if self._buffer.shape else []
+        self._builder.emit(BufferStore(self._buffer, made, indices))
+
+
+class IRBuilder:
+    """Collects statements; scopes are `with` blocks."""
+
+    def __init__(self) -> None:
+        self._scopes: list[list[Any]] = [[]]
+        self._counts: dict[str, int] = {}
+
+    def emit(self, stmt: Any) -> None:
+        """Append a statement, an expression to evaluate, or a function that takes the rest of
+        the scope and gives a statement."""
+        if isinstance(stmt, PrimExpr):
+            stmt = Evaluate(stmt)
+        if not isinstance(stmt, Stmt) and not callable(stmt):
+            raise TypeError(explain("emit takes a statement", got=type(stmt).__name__))
+        self._scopes[-1].append(stmt)
+
+    def _pop(self) -> Stmt:
+        items = self._scopes.pop()
+        body: Stmt | None = None
+        for item in reversed(items):
+            if isinstance(item, Stmt):
+                body = item if body is None else seq(item, body)
+            else:
+                body = item(Evaluate(0) if body is None else body)
+        return Evaluate(0) if body is None else body
+
+    def _scope(self, value: Any, wrap: Callable[[Stmt], Stmt]) -> WithScope:
+        self._scopes.append([])
+        return WithScope(value, lambda: self.emit(wrap(self._pop())))
+
+    def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
+        """A note about `node` that holds for the rest of the scope."""
+        made = convert(value)
+        self.emit(lambda rest: AttrStmt(node, attr_key, made, rest))
+
+    def for_range(
+        self, begin: Any, end: Any, name: str = "i", dtype: Any = None, kind: str = "serial"
+    ) -> WithScope:
+        """A loop over [begin, end); its value is the loop variable."""
+        if kind not in _KINDS:
+            hint = ", ".join(_KINDS)
+            raise ValueError(explain("unknown kind of loop", got=kind, instead=hint))
+        count = self._counts[name] = self._counts.get(name, 0) + 1
+        if dtype is None:
+            low, high = match_types(begin, end)
+            dtype = low.dtype if not low.dtype.is_bool else "int32"
+        else:
+            low, high = convert(begin).astype(dtype), convert(end).astype(dtype)
+        var = Var(name if count == 1 else f"{name}_{count - 1}", dtype)
+        extent = high - low
+        return self._scope(var, lambda body: For(var, low, extent, _KINDS[kind], body))
+
+    def while_loop(self, condition: Any) -> WithScope:
+        """A loop while `condition` holds."""
+        return self._scope(None, lambda body: While(condition, body))
+
+    def if_scope(self, cond: Any) -> WithScope:
+        """Statements that run where `cond` holds."""
+        return self._scope(None, lambda body: IfThenElse(cond, body))
+
+    def else_scope(self) -> WithScope:
+        """The other side of the `if_scope` just before."""
+        last = self._scopes[-1][-1] if self._scopes[-1] else None
+        if not isinstance(last, IfThenElse) or last.else_case is not None:
+            raise RuntimeError(explain("else_scope follows an if_scope"))
+        self._scopes[-1].pop()
+        return self._scope(None, lambda body: last.replace(else_case=body))
+
+    def new_scope(self) -> WithScope:
+        """A scope of its own, for allocations and notes."""
+        return self._scope(None, lambda body: body)
+
+    def let(self, var_name: str, value: Any) -> Var:
+        """A variable for the rest of the scope."""
+        made = convert(value)
+        var = Var(var_name, made.dtype)
+        self.emit(lambda rest: LetStmt(var, made, rest))
+        return var
+
+    def allocate(
+        self,
+        dtype: Any,
+        shape: Any,
+        name: str = "buf",
+        axis_separators: Any = None,
+        scope: str = "",
+    ) -> BufferVar:
+        """Memory for the rest of the scope."""
+        made = DataType(dtype)
+        pointer = Var(name, "handle", type_annotation=(str(made), scope or "global"))
+        dims = shape if isinstance(shape, (list, tuple)) else [shape]
+        buffer = decl_buffer(dims, made, name, pointer, axis_separators=axis_separators)
+
+        def wrap(rest: Stmt) -> Stmt:
+            inner = DeclBuffer(buffer, rest)
+            return Allocate(pointer, made, buffer.shape, const(True), inner)
+
+        self.emit(wrap)
+        return BufferVar(self, buffer, made)
+
+    def pointer(self, content_type: Any, name: str = "ptr", scope: str = "") -> BufferVar:
+        """A pointer that comes from outside, seen as a flat array."""
+        made = DataType(content_type)
+        data = Var(name, "handle", type_annotation=(str(made), scope or "global"))
+        return BufferVar(self, decl_buffer((1,), made, name, data), made)
+
+    def buffer_ptr(self, buf: Buffer) -> BufferVar:
+        """A buffer as an array."""
+        return BufferVar(self, buf, buf.dtype)
+
+    def likely(self, expr: Any) -> PrimExpr:
+        """Says that `expr` holds nearly always."""
+        return likely(expr)
+
+    def get(self) -> Stmt:
+        """The statement; ends the building."""
+        if len(self._scopes) != 1:
+            raise RuntimeError(explain("a scope is still open", got=f"{len(self._scopes) - 1}"))
+        made = self._pop()
+        self._scopes = [[]]
+        return made
+
+
+def create() -> IRBuilder:
+    """A new builder."""
+    return IRBuilder()
+
+
+__all__ = ["BufferVar", "IRBuilder", "WithScope", "create"]
