@@ -9,6 +9,7 @@ from ..arith import Analyzer
 from ..ir.functor import pre_order_visit, rewrite
 from ..ir.prim_expr import GE, GT, LE, LT, Add, BinaryOpExpr, IntImm, PrimExpr, Sub
 from ..ir.prim_op import add, const, subtract
+from ..tir.buffer import Buffer
 
 
 class Tidy:
@@ -23,18 +24,26 @@ class Tidy:
             if self.analyzer is None:
                 self.analyzer = Analyzer()
             expr = self.analyzer.simplify(expr)
-        return rewrite(expr, _RULES) if counts or compares else expr
+        return rewrite(expr, _RULES, _keep_buffers) if counts or compares else expr
+
+
+def _keep_buffers(node: Any) -> Any:
+    """Buffers stay the objects they are, whatever their shapes look like."""
+    return node if isinstance(node, Buffer) else None
 
 
 def _kinds(expr: PrimExpr) -> tuple[bool, bool]:
     """(has integer arithmetic, has > or >=)"""
     counts = compares = False
 
-    def visit(node: Any) -> None:
+    def visit(node: Any) -> bool | None:
         nonlocal counts, compares
+        if isinstance(node, Buffer):
+            return False
         if isinstance(node, BinaryOpExpr):
             counts = counts or node.a.dtype.is_integer
             compares = compares or isinstance(node, (GT, GE))
+        return None
 
     pre_order_visit(expr, visit)
     return counts, compares
