@@ -1,8 +1,14 @@
 """Passes on TensorIR: one file each, whose docstring shows a function before and after."""
 
+from .apply import Apply
+from .bind_target import BindTarget
 from .compact_buffer_allocation import CompactBufferAllocation
 from .convert_blocks_to_opaque import ConvertBlocksToOpaque
+from .convert_for_loops_to_serial import ConvertForLoopsToSerial
+from .filter import Filter
 from .flatten_buffer import FlattenBuffer
+from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
+from .hoist_if_then_else import HoistIfThenElse
 from .loop_partition import LoopPartition
 from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin
@@ -10,10 +16,12 @@ from .lower_match_buffer import LowerMatchBuffer
 from .lower_opaque_block import LowerOpaqueBlock
 from .make_packed_api import MakePackedAPI
 from .make_unpacked_api import MakeUnpackedAPI
+from .narrow_data_type import NarrowDataType
 from .pipeline import default_tir_pipeline, finalize, lower_to_loops
 from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
 from .prim_func_pass import PrimFuncPass, prim_func_pass
 from .remove_no_op import RemoveNoOp
 from .simplify import Simplify
+from .skip_assert import SkipAssert
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
