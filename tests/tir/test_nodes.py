@@ -240,3 +240,18 @@ def test_tensor_intrinsics():
     assert tir.TensorIntrin.get("test.nodes.none", allow_missing=True) is None
     with pytest.raises(ValueError, match="same parameters"):
         tir.TensorIntrin.register("test.nodes.bad", desc, scale)
+
+
+# --------------------------------------------------------------------------- target intrinsics
+
+
+def test_calls_of_target_intrinsics():
+    v = tir.Var("v", "float32")
+    shuffled = tir.tvm_warp_shuffle(0xFFFF, v, 0, 32, 32)
+    assert shuffled.dtype == "float32" and shuffled.op.name == "tir.tvm_warp_shuffle"
+    assert tir.ptx_commit_group().dtype == "void"
+    assert tir.q_multiply_shift(v.astype("int32"), 3, 31, 1).op.get_attr("effect") == "pure"
+    mask = tir.get_active_lane_mask("boolx4", tir.Var("i"), 10)
+    assert mask.dtype.lanes == 4
+    quad = tir.Broadcast(tir.const(1, "int8"), 4)
+    assert tir.dp4a(quad, quad).dtype == "int32"

@@ -1,0 +1,128 @@
+"""Intrinsics of the runtime and of particular targets: thin calls, made from two tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..ir.op import register_op
+from ..ir.prim_expr import Call, PrimExpr
+from ..ir.prim_op import const, convert
+from .op import _packed_arg, call_intrin
+
+# name -> (result type; "" = that of the second argument, effect)
+_FIXED: dict[str, tuple[str, str]] = {
+    "start_profile_intrinsic": ("handle", "opaque"),
+    "end_profile_intrinsic": ("handle", "opaque"),
+    "tvm_warp_shuffle": ("", "opaque"),
+    "tvm_warp_shuffle_up": ("", "opaque"),
+    "tvm_warp_shuffle_down": ("", "opaque"),
+    "tvm_warp_activemask": ("uint32", "opaque"),
+    "tvm_load_matrix_sync": ("handle", "opaque"),
+    "tvm_mma_sync": ("handle", "opaque"),
+    "tvm_bmma_sync": ("handle", "opaque"),
+    "tvm_fill_fragment": ("handle", "opaque"),
+    "tvm_store_matrix_sync": ("handle", "opaque"),
+    "ptx_commit_group": ("", "opaque"),
+    "ptx_wait_group": ("", "opaque"),
+    "ptx_cp_async_barrier": ("", "opaque"),
+    "ptx_init_barrier_thread_count": ("", "opaque"),
+    "ptx_arrive_barrier": ("", "opaque"),
+    "ptx_arrive_barrier_expect_tx": ("", "opaque"),
+    "ptx_wait_barrier": ("", "opaque"),
+    "create_barriers": ("", "opaque"),
+    "make_filled_simdgroup_matrix": ("handle", "opaque"),
+    "simdgroup_load": ("handle", "opaque"),
+    "simdgroup_store": ("handle", "opaque"),
+    "simdgroup_multiply_accumulate": ("handle", "opaque"),
+    "q_multiply_shift": ("int32", "pure"),
+    "q_multiply_shift_per_axis": ("int32", "pure"),
+    "TVMBackendAllocWorkspace": ("handle", "opaque"),
+    "TVMBackendFreeWorkspace": ("int32", "opaque"),
+    "anylist_getitem": ("handle", "read"),
+    "anylist_resetitem": ("int32", "opaque"),
+    "vscale": ("int32", "pure"),
+}
+# The first argument is the type of the result.
+_TYPED = (
+    *("ptx_mma", "ptx_mma_sp", "mma_store", "mma_fill", "ptx_ldmatrix", "ptx_cp_async"),
+    *("ptx_cp_async_bulk",),
+)
+_BY_VALUE = {"tvm_warp_shuffle": 1, "tvm_warp_shuffle_up": 1, "tvm_warp_shuffle_down": 1}
+
+
+def _fixed(name: str, dtype: str) -> Callable[..., PrimExpr]:
+    def build(*args: Any) -> PrimExpr:
+        kind = dtype
+        if not kind:
+            at = _BY_VALUE.get(name)
+            kind = "void" if at is None else convert(args[at]).dtype
+        return call_intrin(kind, f"tir.{name}", *args)
+
+    return build
+
+
+def _typed(name: str) -> Callable[..., PrimExpr]:
+    def build(dtype: Any, *args: Any) -> PrimExpr:
+        made = [a for a in args if a is not None]
+        return call_intrin(dtype, f"tir.{name}", *made)
+
+    return build
+
+
+def _install() -> None:
+    for name, (dtype, effect) in _FIXED.items():
+        register_op(f"tir.{name}").set_attr("effect", effect)
+        _publish(name, _fixed(name, dtype))
+    for name in _TYPED:
+        register_op(f"tir.{name}").set_attr("effect", "opaque")
+        _publish(name, _typed(name))
+
+
+def _publish(name: str, build: Callable[..., PrimExpr]) -> None:
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"A call of the intrinsic tir.{name}."
+    globals()[name] = build
+    __all__.append(name)
+
+
+def dp4a(vec1: Any, vec2: Any, acc: Any = 0) -> PrimExpr:
+    """The dot product of two int8x4 vectors, added to `acc`."""
+    a, b = convert(vec1), convert(vec2)
+    kind = "uint32" if a.dtype.is_uint and b.dtype.is_uint else "int32"
+    total = const(acc, kind) if isinstance(acc, int) else convert(acc)
+    return call_intrin(kind, "tir.dp4a", a, b, total)
+
+
+def trace(args: Any, trace_action: str = "tvm.default_trace_action") -> PrimExpr:
+    """Call the packed function `trace_action` on `args`; its value is the last argument."""
+    values = [convert(trace_action), *(_packed_arg(a) for a in args)]
+    return Call(values[-1].dtype, "tir.tvm_call_trace_packed", values)
+
+
+def anylist_setitem_call_packed(list_handle: Any, index: Any, name: str, *args: Any) -> PrimExpr:
+    """list[index] = the packed function `name` of `args`."""
+    made = (list_handle, index, name, *args)
+    return call_intrin("int32", "tir.anylist_setitem_call_packed", *made)
+
+
+def anylist_setitem_call_cpacked(list_handle: Any, index: Any, name: str, *args: Any) -> PrimExpr:
+    """list[index] = the function `name` of this module of `args`."""
+    made = (list_handle, index, name, *args)
+    return call_intrin("int32", "tir.anylist_setitem_call_cpacked", *made)
+
+
+def get_active_lane_mask(dtype: Any, base: Any, limit: Any) -> PrimExpr:
+    """The mask of the lanes whose number, counted from `base`, is below `limit`."""
+    return call_intrin(dtype, "tir.get_active_lane_mask", base, limit)
+
+
+register_op("tir.tvm_call_trace_packed").set_attr("effect", "opaque")
+__all__ = [
+    "anylist_setitem_call_cpacked",
+    "anylist_setitem_call_packed",
+    "dp4a",
+    "get_active_lane_mask",
+    "trace",
+]
+_install()
