@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Flag, IntEnum
 from typing import Any, ClassVar
 
@@ -119,6 +121,8 @@ class Analyzer(Simplifier):
         p = self._atom(var, P.VAR, var.dtype, var)
         self._by_var[var] = p
         ((number,),) = p
+        if seen:
+            self._forget_facts(number)
         low, extent = self.poly(dom.min), self.poly(dom.extent)
         last = P.shift(P.add(low, extent), -1)
         lowest, highest = self.poly_bound(low)[0], self.poly_bound(last)[1]
@@ -127,6 +131,21 @@ class Analyzer(Simplifier):
             self._add_fact(P.add(p, low, -1))
         if P.terms(last):
             self._add_fact(P.add(last, p, -1))
+
+    @contextmanager
+    def loop_scope(self, var: Var, dom: Range) -> Iterator[None]:
+        """A `with` scope in which `var` runs over `dom`.
+
+        Outside it is not known that `dom` is not empty, which `bind` lets one conclude.
+        """
+        count = len(self._facts)
+        self.bind(var, dom)
+        try:
+            yield
+        finally:
+            if len(self._facts) > count:
+                self._drop_facts(count)
+                self._new_caches()
 
     def update(self, var: Var, info: Any, override: bool = False) -> None:
         """Set what is known of a variable: a `ConstIntBound`, a `ModularSet` or an interval."""

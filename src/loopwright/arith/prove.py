@@ -39,6 +39,15 @@ class Prover(Bounds):
                 if m != ONE:
                     self._fact_index[m].pop()
 
+    def _forget_facts(self, number: int) -> None:
+        """Leave out the facts on an atom that is bound anew; their places stay counted."""
+        for i, p in enumerate(self._facts):
+            if any(number in m for m in p):
+                self._facts[i] = {}
+                for m in p:
+                    if m != ONE:
+                        self._fact_index[m] = [q for q in self._fact_index[m] if q is not p]
+
     def nonneg(self, p: Poly, effort: int = 3) -> bool:
         """Whether p is proven to be >= 0."""
         low, high = self.poly_bound(p)

@@ -172,13 +172,13 @@ class Simplifying(StmtRewriter):
     def __init__(self, ana: Analyzer | None = None) -> None:
         self.ana = ana or Analyzer()
 
-    def bind_loop(self, node: For) -> None:
-        """Learn the range of a loop."""
-        self.ana.bind(node.loop_var, loop_range(node))
+    def loop(self, node: For) -> Any:
+        """A scope in which the range of a loop is known."""
+        return self.ana.loop_scope(node.loop_var, loop_range(node))
 
     def visit_For(self, node: For) -> Any:
-        self.bind_loop(node)
-        return self.visit_default(node)
+        with self.loop(node):
+            return self.visit_default(node)
 
     def visit_LetStmt(self, node: LetStmt) -> Any:
         value = self.visit(node.value)

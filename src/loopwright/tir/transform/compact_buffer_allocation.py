@@ -61,6 +61,7 @@ class _Regions(StmtVisitor):
         self.by_data: dict[Var, Buffer] = {}
         self.boxes: dict[Buffer, Box] = {}
         self.opaque: set[Buffer] = set()
+        self.made: dict[Buffer, tuple[Buffer, list[Any]]] = {}
         self.aligns: dict[Buffer, list[tuple[int, int, int]]] = {}
 
     def visit_Var(self, node: Var) -> None:
@@ -68,11 +69,11 @@ class _Regions(StmtVisitor):
             self.opaque.add(self.by_data[node])
 
     def visit_For(self, node: For) -> None:
-        self.ana.bind(node.loop_var, loop_range(node))
         self.visit(node.min)
         self.visit(node.extent)
         self.inner.append((node.loop_var, loop_range(node)))
-        self.visit(node.body)
+        with self.ana.loop_scope(node.loop_var, loop_range(node)):
+            self.visit(node.body)
         self.inner.pop()
 
     def visit_LetStmt(self, node: LetStmt) -> None:
@@ -94,6 +95,18 @@ class _Regions(StmtVisitor):
         for part in (node.init, node.body):
             if part is not None:
                 self.visit(part)
+        for buffer in node.alloc_buffers:
+            self.decide(buffer)
+
+    def decide(self, buffer: Buffer) -> None:
+        """All accesses are seen, and the loops around the allocation are still known."""
+        box = self.boxes.get(buffer)
+        plain = not buffer.strides and buffer.elem_offset is None
+        if box is None or buffer in self.opaque or not plain:
+            return
+        new, starts = _compacted(self.ana, buffer, box, self.aligns.get(buffer))
+        if new is not buffer:
+            self.made[buffer] = (new, starts)
 
     def visit_BufferLoad(self, node: BufferLoad) -> None:
         self.visit(node.indices)
@@ -231,13 +244,7 @@ class CompactBufferAllocation(PrimFuncPass):
         bind_function(ana, func)
         found = _Regions(ana)
         found.visit(func.body)
-        made = {}
-        for buffer, box in found.boxes.items():
-            if buffer in found.opaque or buffer.strides or buffer.elem_offset is not None:
-                continue
-            new, starts = _compacted(ana, buffer, box, found.aligns.get(buffer))
-            if new is not buffer:
-                made[buffer] = (new, starts)
+        made = found.made
         return func.replace(body=_Compact(ana, made).visit(func.body)) if made else func
 
 

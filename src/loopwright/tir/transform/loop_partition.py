@@ -74,12 +74,12 @@ class _Checks(StmtVisitor):
         self.visit_default(node)
 
     def visit_For(self, node: For) -> None:
-        self.ana.bind(node.loop_var, loop_range(node))
         if node.kind in _TILE:
             self.loops[node.loop_var] = loop_range(node)
         else:
             self.inner.add(node.loop_var)
-        self.visit(node.body)
+        with self.ana.loop_scope(node.loop_var, loop_range(node)):
+            self.visit(node.body)
         self.loops.pop(node.loop_var, None)
 
     def visit_LetStmt(self, node: LetStmt) -> None:
@@ -205,12 +205,12 @@ class _Partition(Simplifying):
         return node
 
     def visit_For(self, node: For) -> Stmt:
-        self.bind_loop(node)
         if node.kind in _TILE:  # nothing is around it
             made = self.hoisted(node)
             return node if made is None else made
-        body = self.hoisted(node.body)
-        return node.replace(body=self.visit(node.body) if body is None else body)
+        with self.loop(node):
+            body = self.hoisted(node.body)
+            return node.replace(body=self.visit(node.body) if body is None else body)
 
     def hoisted(self, body: Stmt) -> Stmt | None:
         """`body` as a choice between the tile without checks and the one with them; None where

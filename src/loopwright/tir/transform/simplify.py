@@ -53,12 +53,12 @@ class _Simplify(Simplifying):
         if isinstance(extent, IntImm) and extent.value <= 0:
             return NO_OP
         node = node.replace(min=low, extent=extent)
-        self.bind_loop(node)
-        if isinstance(extent, IntImm):
-            body = self.visit(node.body)
-        else:
-            with self.ana.constraint_scope(extent >= 1):
+        with self.loop(node):
+            if isinstance(extent, IntImm):
                 body = self.visit(node.body)
+            else:
+                with self.ana.constraint_scope(extent >= 1):
+                    body = self.visit(node.body)
         single = isinstance(extent, IntImm) and extent.value == 1 and not node.annotations
         if single and node.kind != ForKind.THREAD_BINDING:
             return body  # the variable has become `low`

@@ -478,9 +478,13 @@ class _Loops(Simplifying):
         return node
 
     def visit_For(self, node: For) -> Stmt:
-        self.bind_loop(node)
-        if node.kind != ForKind.VECTORIZED:
+        with self.loop(node):
+            if node.kind == ForKind.VECTORIZED:
+                return self.vectorized(node)
             return node.replace(body=self.visit(node.body))
+
+    def vectorized(self, node: For) -> Stmt:
+        """A loop as vector statements, or as a serial loop where there are none."""
         extent = self.ana.simplify(node.extent)
         if not isinstance(extent, IntImm):
             what = f"vectorized loop {node.loop_var.name} needs a constant extent"
