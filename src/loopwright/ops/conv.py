@@ -253,7 +253,7 @@ def convolve(plan: ConvPlan, data, weight, dtype):
         kernel_at["O"], kernel_at["I"] = out, inner
         lhs = cast(dtype, source(*plan.data.index(at)))
         rhs = cast(dtype, weight(*plan.kernel.index(kernel_at)))
-        return te.sum(multiply(lhs, rhs), axis=[*channels, *window])
+        return te.sum(multiply(lhs, rhs), axis=[*channels[:1], *window, *channels[1:]])
 
     kind = "depthwise_conv" if depthwise else "group_conv" if plan.groups > 1 else "conv"
     name = f"{kind}{len(plan.letters)}d_{plan.out.text}".replace("NCHW", "nchw")

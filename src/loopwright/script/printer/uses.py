@@ -95,7 +95,7 @@ def occurs(body: Any, wanted: set[int]) -> set[int]:
                 seen.add(id(value))
             for f in value.__fields__:
                 item = getattr(value, f.name, None)
-                if isinstance(item, Node) or (item and type(item) in _CONTAINERS):
+                if isinstance(item, Node) or type(item) in _CONTAINERS:
                     stack.append(item)
         elif isinstance(value, (tuple, list)):
             stack.extend(value)
