@@ -27,7 +27,7 @@ class ScheduleError(LoopwrightError):
     def located(self, primitive: str, func: Any, level: str) -> ScheduleError:
         """The same error, said to come from a primitive applied to `func`."""
         if not self.primitive:
-            self.primitive, self.func, self.level = primitive, func, level
+            self.primitive, self.func, self.level = primitive, self.func or func, level
         return self
 
     def message(self) -> str:

@@ -51,6 +51,7 @@ class InstructionKind:
         return f"InstructionKind({self.name})"
 
 
+_BLOCKS = ("block", "block_or_loop", "scope_block", "target")
 KINDS: dict[str, InstructionKind] = {}
 PURE = {"GetBlock", "GetLoops", "GetChildBlocks", "GetProducers", "GetConsumers"}
 
@@ -63,8 +64,16 @@ def primitive(kind: str, *, inputs: str = "", attrs: str = "") -> Callable[[Any]
         KINDS[kind] = spec
         shown = fn.__name__.replace("_", "-")
 
+        by_name = bool(spec.inputs) and spec.inputs[0] in _BLOCKS
+        first = spec.inputs[0] if spec.inputs else ""
+
         @functools.wraps(fn)
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if by_name:  # a block may be given by its name
+                if args and isinstance(args[0], str):
+                    args = (self.get_block(args[0]), *args[1:])
+                elif isinstance(kwargs.get(first), str):
+                    kwargs[first] = self.get_block(kwargs[first])
             try:
                 result = fn(self, *args, **kwargs)
             except ScheduleError as error:

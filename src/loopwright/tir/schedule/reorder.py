@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from ...ir.prim_expr import IterVar
@@ -75,7 +76,7 @@ def path(refs: list[Ref]) -> list[Ref]:
     if left:
         what = "the loops are not inside each other"
         raise ScheduleError(what, instead="loops of one nest", at=[ref.stmt for ref in refs])
-    for outer, inner in zip(chain, chain[1:], strict=False):
+    for outer, inner in pairwise(chain):
         if outer.stmt.body is not inner.stmt:
             what = f"something else stands inside loop {outer.stmt.loop_var.name!r}"
             got = f"{inner.stmt.loop_var.name!r} is not all of its body"

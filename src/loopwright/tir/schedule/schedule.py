@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from .annotate import annotate, unannotate
 from .base import ScheduleBase
+from .compute_at import compute_at
+from .compute_inline import compute_inline
 from .fuse import fuse
 from .get import (
     get_block,
@@ -14,6 +17,8 @@ from .get import (
 )
 from .kinds import bind, parallel, unroll, vectorize
 from .reorder import reorder
+from .reverse_compute_at import reverse_compute_at
+from .reverse_compute_inline import reverse_compute_inline
 from .split import split
 
 
@@ -47,3 +52,9 @@ class Schedule(ScheduleBase):
     vectorize = vectorize
     unroll = unroll
     bind = bind
+    annotate = annotate
+    unannotate = unannotate
+    compute_inline = compute_inline
+    reverse_compute_inline = reverse_compute_inline
+    compute_at = compute_at
+    reverse_compute_at = reverse_compute_at

@@ -277,14 +277,20 @@ class ScheduleState:
         changes: dict[Ref, Any],
         renamed: dict[Block, Block] | None = None,
         blocks: dict[Ref, Callable[[Block], Block]] | None = None,
-    ) -> None:
+    ) -> dict[Block, Block]:
         """Replace statements: `changes` maps a ref to its new statement (None: take it out, with
         what is left empty around it). `renamed` says which blocks became which others inside the
-        new statements. `blocks` are blocks around them that change in themselves."""
+        new statements. `blocks` are blocks around them that change in themselves. Gives all
+        blocks that became others."""
         swap = _Swap(changes, blocks or {}, dict(renamed or {}))
         func = self.func(gvar)
         body = swap.visit(func.body)
         self.set_func(gvar, func.with_body(NO_OP if body is None else body), swap.renamed)
+        return swap.renamed
+
+    def restore(self, gvar: GlobalVar, func: PrimFunc, renamed: dict[Block, Block]) -> None:
+        """Undo an update: `func` as it was before, and what the update gave."""
+        self.set_func(gvar, func, {new: old for old, new in renamed.items()})
 
     def set_func(self, gvar: GlobalVar, func: PrimFunc, renamed: dict[Block, Block]) -> None:
         """Take a rewritten function; handles follow `renamed`."""

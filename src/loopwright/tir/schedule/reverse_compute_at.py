@@ -1,0 +1,120 @@
+"""`reverse_compute_at`: a consumer moves into a loop of its producers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.prim_expr import IntImm, IterVar, Var
+from ..stmt import ForKind
+from .bindings import one_to_one
+from .compute_at import check_movable, insert_position, move, users_of
+from .domain import Span, solve_axes
+from .error import ScheduleError
+from .primitive import primitive
+from .region import relaxed_region
+from .rewrite import vars_in
+from .rv import BlockRV, LoopRV
+from .scope import check_complete_or_reduction, producers, read_buffers, write_buffers
+from .state import Ref
+
+
+@primitive("ReverseComputeAt", inputs="block loop", attrs="preserve_unit_loops index")
+def reverse_compute_at(
+    sch: Any, block: BlockRV, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
+) -> None:
+    """Run a block, in each iteration of `loop`, on what its producers have made there.
+
+    index: where in the loop's body: -1 as late as possible, -2 as early as possible.
+
+    Raises ScheduleError when the block is neither complete nor a reduction, no producer is below
+    the loop, a producer's reduction is not finished there, or the block reads more than what one
+    iteration makes.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+            B = T.alloc_buffer((8, 8))
+            for i, j in T.grid(8, 8):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+            for i, j in T.grid(8, 8):
+                with T.block("C"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
+
+    After ``i, j = sch.get_loops("B"); sch.reverse_compute_at("C", i)``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+            B = T.alloc_buffer((8, 8))
+            for i in range(8):
+                for j in range(8):
+                    with T.block("B"):
+                        v_i, v_j = T.axis.remap("SS", [i, j])
+                        B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+                for ax0 in range(8):
+                    with T.block("C"):
+                        v_i, v_j = T.axis.remap("SS", [i, ax0])
+                        C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
+    """
+    ref, at = sch.block(block), sch.loop(loop)
+    check_movable(ref, at)
+    if sch.enable_check:
+        check_complete_or_reduction(ref)
+    makers = producers(ref)
+    sources = [
+        p for p in makers if p.is_under(at) and write_buffers(p.stmt) & read_buffers(ref.stmt)
+    ]
+    if not sources:
+        what = f"no producer of block {ref.stmt.name_hint!r} is below the loop"
+        raise ScheduleError(what, instead="a loop around a producer", at=[at.stmt, ref.node])
+    users = [user for user in users_of(ref) if user.is_under(at)]
+    position = insert_position(at, sources, users, index)
+    ana = sch.state.analyzer(at)
+    axes = {a.var for a in ref.stmt.iter_vars}
+    spans: dict[Var, Span] = {}
+    for region in ref.stmt.reads:
+        for source in sources:
+            box = relaxed_region(sch, source, at, region.buffer, write=True)
+            if box is None:
+                continue
+            if not points_or_whole(region, axes):
+                continue
+            for var, span in solve_axes(ana, region, box, axes, touching=False).items():
+                spans.setdefault(var, span)
+    check_once(sch, ref, at, sources, spans)
+    move(sch, ref, at, spans, position, preserve_unit_loops)
+
+
+def points_or_whole(region: Any, axes: set[Var]) -> bool:
+    """Whether no axis reads several elements of a dimension: then each value of an axis belongs
+    to the iteration that makes its element."""
+    return all(
+        not vars_in(r.min) & axes or (isinstance(r.extent, IntImm) and r.extent.value == 1)
+        for r in region.region
+    )
+
+
+def check_once(sch: Any, ref: Ref, at: Ref, sources: list[Ref], spans: dict[Var, Span]) -> None:
+    """Raise ScheduleError where a reduction would be cut into pieces that do not add up."""
+    cut = [a.var for a in ref.stmt.iter_vars if a.iter_type != IterVar.DataPar and a.var in spans]
+    loops = [at, *(r for r in at.ancestors() if not r.is_block)]
+    moving = [v for v in cut if any(vars_in(e) for e in spans[v])]
+    if not moving:
+        return
+    for loop in loops:
+        var = loop.stmt.loop_var
+        extent = loop.stmt.extent
+        if isinstance(extent, IntImm) and extent.value == 1:
+            continue
+        once = all(one_to_one(sch, source, var) for source in sources)
+        drives = any(var in vars_in(e) for v in moving for e in spans[v])
+        serial = loop.stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED)
+        if not once or (drives and not serial):
+            what = (
+                f"the reduction of block {ref.stmt.name_hint!r} would be cut by loop {var.name!r}"
+            )
+            hint = "a loop that leaves the reduction whole"
+            raise ScheduleError(what, instead=hint, at=[ref.node, loop.stmt])
