@@ -542,6 +542,22 @@ def test_lazy_choice_guards_a_division_and_a_read():
     np.testing.assert_array_equal(result, [0, 13, 8, 7, 2])
 
 
+def test_long_sums():
+    x, out = buffers(("x", (4,), "float32"), ("out", (1,), "float32"))
+    total = x[0]
+    for n in range(2000):
+        total = total + x[n % 4] if n % 3 else total - x[1]
+    small = x[0].astype("float16")
+    for n in range(60):
+        small = small + x[n % 4].astype("float16")
+    data = np.array([1, 2, 3, 4], "float32")
+    result = np.zeros(1, "float32")
+    run(tir.PrimFunc([x, out], tir.BufferStore(out, total, [0])), [data, result])
+    assert result[0] == 1 + sum(data[n % 4] if n % 3 else -data[1] for n in range(2000))
+    run(tir.PrimFunc([x, out], tir.BufferStore(out, small.astype("float32"), [0])), [data, result])
+    assert result[0] == 151
+
+
 def test_large_constants_and_types_of_literals():
     (out,) = buffers(("out", (1,), "float32"))
     func = tir.PrimFunc([out], tir.BufferStore(out, tir.const(0.1, "float32") * 3.0, [0]))

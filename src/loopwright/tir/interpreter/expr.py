@@ -102,6 +102,12 @@ class ExprTranslator:
 
     def depth_of(self, expr: PrimExpr) -> int:
         """The number of loops around the place where `expr` can be computed first."""
+        depth = 0
+        while isinstance(expr, (pe.Add, pe.Sub, pe.Mul)) and depth != NEVER:
+            depth, expr = max(depth, self.depth_of(expr.b)), expr.a
+        return depth if depth == NEVER else max(depth, self.depth_of_term(expr))
+
+    def depth_of_term(self, expr: PrimExpr) -> int:
         if isinstance(expr, Var):
             found = self.vars.get(expr)
             return NEVER if found is None else found[1]
@@ -184,14 +190,22 @@ class ExprTranslator:
 
     def arithmetic(self, node: pe.BinaryOpExpr) -> tuple[str, bool]:
         kind = node.dtype
-        a, loose_a = self.raw(node.a)
-        b, loose_b = self.raw(node.b)
-        text = f"({a} {INFIX[type(node)]} {b})"
+        family = (pe.Mul,) if isinstance(node, pe.Mul) else (pe.Add, pe.Sub)
+        chain = [node]  # a + b - c + ... without recursion: it may be long
+        while type(chain[-1].a) in family:
+            chain.append(chain[-1].a)  # type: ignore[arg-type]
+        text, loose = self.raw(chain[-1].a)
+        small = kind.is_float and kind.bits < 32
+        for part in reversed(chain):
+            other, also = self.raw(part.b)
+            text, loose = f"{text} {INFIX[type(part)]} {other}", loose or also
+            if small:
+                text = self.low_precision(text, kind)
         if kind.is_float:
-            return self.low_precision(text, kind), False
+            return f"({text})", False
         if kind.is_int and kind.bits >= 32:
-            return text, loose_a or loose_b or not self.is_index(node)
-        return text, True
+            return f"({text})", loose or not self.is_index(node)
+        return f"({text})", True
 
     def is_index(self, node: PrimExpr) -> bool:
         """Whether an integer is made of loop variables, shapes and literals only."""
