@@ -156,3 +156,99 @@ def unique_name(mod_names: Iterable[str], wanted: str) -> str:
         n += 1
         name = f"{wanted}{n}"
     return name
+
+
+def replace_vars(expr: Any, table: dict[Var, Any]) -> Any:
+    """A bound expression with variables replaced by others of the same struct info; the struct
+    infos of its parts stay. The same object where nothing changes."""
+    kind = type(expr)
+    if kind is Call:
+        op = expr.op if isinstance(expr.op, Op) else replace_vars(expr.op, table)
+        args = _replaced(expr.args, table)
+        if op is expr.op and args is expr.args:
+            return expr
+        made = Call._make(op, args, expr.attrs, expr.sinfo_args, span=expr.span)
+    elif kind is Tuple:
+        fields = _replaced(expr.fields, table)
+        if fields is expr.fields:
+            return expr
+        made = Tuple._make(fields, span=expr.span)
+    elif kind is TupleGetItem:
+        value = replace_vars(expr.tuple_value, table)
+        if value is expr.tuple_value:
+            return expr
+        made = TupleGetItem._make(value, expr.index, span=expr.span)
+    else:
+        return table.get(expr, expr) if isinstance(expr, Var) else expr
+    made._update_struct_info(expr.struct_info)
+    return made
+
+
+def _replaced(exprs: tuple[Any, ...], table: dict[Var, Any]) -> tuple[Any, ...]:
+    made = tuple(replace_vars(e, table) for e in exprs)
+    return exprs if all(a is b for a, b in zip(made, exprs, strict=True)) else made
+
+
+class BodyRewriter:
+    """Rebuilds the blocks of a function from lists of bindings, branches and local functions too.
+
+    Override `block(bindings)`, which gives the new bindings; variables of `table` are replaced in
+    what follows. For passes that keep values as they are and only add, drop or rename bindings.
+    """
+
+    def __init__(self) -> None:
+        self.table: dict[Var, Any] = {}
+
+    def block(self, block: Any, live_out: set[Var]) -> Any:
+        """The new block. `live_out`: the variables that what follows uses."""
+        return block
+
+    def function(self, func: Function) -> Function:
+        """Rewrite a function."""
+        body = self.seq(func.body)
+        return func if body is func.body else func.replace(body=body)
+
+    def seq(self, seq: SeqExpr) -> SeqExpr:
+        """Rewrite a body."""
+        blocks = []
+        for n, block in enumerate(seq.blocks):
+            behind: set[Var] = set(used_vars(seq.body))
+            for later in seq.blocks[n + 1 :]:
+                for binding in later.bindings:
+                    behind.update(used_vars(binding.value))
+            blocks.append(self.block(block, behind))
+        body = replace_vars(seq.body, self.table)
+        if body is seq.body and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
+            return seq
+        made = SeqExpr._make(tuple(merge_blocks(blocks)), body, span=seq.span)
+        made._update_struct_info(seq.struct_info)
+        return made
+
+    def value(self, value: Any) -> Any:
+        """A bound value, its variables replaced, what stands inside it rewritten."""
+        if isinstance(value, If):
+            cond = replace_vars(value.cond, self.table)
+            true, false = self.seq(value.true_branch), self.seq(value.false_branch)
+            made: Any = value.replace(cond=cond, true_branch=true, false_branch=false)
+        elif isinstance(value, Function):
+            return self.function(value)
+        elif isinstance(value, SeqExpr):
+            return self.seq(value)
+        else:
+            return replace_vars(value, self.table)
+        if made is not value:
+            made._update_struct_info(value.struct_info)
+        return made
+
+
+def merge_blocks(blocks: Iterable[Any]) -> list[Any]:
+    """Blocks without empty ones, neighbours of one kind as one."""
+    made: list[Any] = []
+    for block in blocks:
+        if not block.bindings:
+            continue
+        if made and type(made[-1]) is type(block):
+            made[-1] = type(block)((*made[-1].bindings, *block.bindings), span=made[-1].span)
+        else:
+            made.append(block)
+    return made

@@ -134,7 +134,7 @@ def _in_group_order(
     moved = False
     for n, binding in enumerate(block.bindings):
         own = group_of.get(binding.var)  # type: ignore[attr-defined]
-        at = n if own not in last else last[own]
+        at = last.get(own, n)  # type: ignore[arg-type]
         for var in used_vars(binding.value):  # type: ignore[attr-defined]
             made_in = group_of.get(var)
             if made_in in last and made_in != own and last[made_in] > at:

@@ -56,9 +56,9 @@ def register_legalize(
         return legal_func
     key = target.kind_name if isinstance(target, Target) else str(target)
     table = dict(op.get_attr(_BY_TARGET, {}))
-    rules = [*table.get(key, ()), (priority, legal_func)]
-    # Later ones first among equals: sort the reversed list, which is stable.
-    table[key] = tuple(sorted(reversed(rules), key=lambda rule: -rule[0]))
+    # Sorting is stable: the new one comes before others of its priority.
+    rules = [(priority, legal_func), *table.get(key, ())]
+    table[key] = tuple(sorted(rules, key=lambda rule: -rule[0]))
     op.set_attr(_BY_TARGET, table)
     return legal_func
 

@@ -1,0 +1,54 @@
+"""Passes on graph functions and on dataflow blocks, from a user's function or class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.module import IRModule
+from ...ir.transform import FunctionPass as _FunctionPass
+from ...ir.transform import PassContext, make_pass_decorator, wrong_result
+from ..expr import DataflowBlock, Function
+from ..functor import GraphRewriter
+
+
+class FunctionPass(_FunctionPass):
+    """A pass on each graph function: `run_function(func, mod, ctx) -> func`."""
+
+    function_type = Function
+
+
+class DataflowBlockPass(_FunctionPass):
+    """A pass on each dataflow block: `run_block(block, mod, ctx) -> block`."""
+
+    function_type = Function
+
+    def run_block(self, block: Any, mod: IRModule, ctx: PassContext) -> Any:
+        """The new block; the same object when nothing changes."""
+        raise NotImplementedError(f"{type(self).__name__} has no method run_block")
+
+    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        return _Blocks(self, mod, ctx).function(func)
+
+
+class _Blocks(GraphRewriter):
+    def __init__(self, owner: DataflowBlockPass, mod: IRModule, ctx: PassContext) -> None:
+        super().__init__(mod)
+        self.owner = owner
+        self.ctx = ctx
+
+    def block(self, block: Any) -> Any:
+        if isinstance(block, DataflowBlock):
+            made = self.owner.run_block(block, self.mod, self.ctx)  # type: ignore[arg-type]
+            if not isinstance(made, DataflowBlock):
+                code = self.owner.user_code()
+                raise wrong_result(self.owner.info.name, made, DataflowBlock, code)
+            block = made
+        return super().block(block)
+
+
+# A decorated `f(func, mod, ctx)`, or a class with `transform_function`, is a pass on functions;
+# `f(block, mod, ctx)`, or a class with `transform_dataflowblock`, one on dataflow blocks.
+function_pass = make_pass_decorator(FunctionPass)
+dataflowblock_pass = make_pass_decorator(DataflowBlockPass, "transform_dataflowblock", "run_block")
+
+__all__ = ["DataflowBlockPass", "FunctionPass", "dataflowblock_pass", "function_pass"]
