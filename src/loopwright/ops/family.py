@@ -249,13 +249,13 @@ def reduce_over(
 
 
 def infer_reduce(
-    x: TensorStructInfo, axes: Any, keepdims: bool, dtype: str | None = None
+    x: TensorStructInfo, axis: Any = None, keepdims: bool = False, dtype: str | None = None
 ) -> TensorStructInfo:
     """Struct info of a reduction."""
     result = dtype or x.dtype
     if x.ndim == -1:
-        return TensorStructInfo(dtype=result, ndim=0 if axes is None and not keepdims else -1)
-    which = normalize_axes(axes, x.ndim)
+        return TensorStructInfo(dtype=result, ndim=0 if axis is None and not keepdims else -1)
+    which = normalize_axes(axis, x.ndim)
     shape = x.get_shape()
     if shape is None:
         return TensorStructInfo(dtype=result, ndim=x.ndim if keepdims else x.ndim - len(which))
