@@ -7,6 +7,7 @@ within a place the first that answers wins. The winner goes into the trace.
 
 from __future__ import annotations
 
+from . import cpu
 from .apply import ApplyDefaultSchedule, register_schedule_rule
 
-__all__ = ["ApplyDefaultSchedule", "register_schedule_rule"]
+__all__ = ["ApplyDefaultSchedule", "cpu", "register_schedule_rule"]

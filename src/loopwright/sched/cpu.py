@@ -18,7 +18,7 @@ from typing import Any
 
 from ..ir.dtype import DataType
 from ..ir.target import Target
-from ..tir import Schedule
+from ..tir.schedule import Schedule
 from ..tir.function import PrimFunc
 from .analysis import BlockInfo, as_product, blocks_of, constant
 from .apply import register_schedule_rule
