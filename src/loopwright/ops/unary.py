@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from .. import tir
+from ..ir.dtype import numpy_dtype
 from ..ir.prim_op import cast, const
 from ..relax.struct_info import TensorStructInfo
 from .core import DType, Prim, Tensor, case, op
@@ -94,7 +95,7 @@ def _(x: TensorStructInfo, dtype: str) -> TensorStructInfo:
 
 @cast_.numpy
 def _(x, dtype):
-    return x.astype(tir.numpy_dtype(dtype))
+    return x.astype(numpy_dtype(dtype))
 
 
 cast_.samples(case((2, 3), dtype="int32"), case(("n", 3), dtype="float16"))
