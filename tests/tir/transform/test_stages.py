@@ -290,6 +290,72 @@ def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
 )
 
 
+program(
+    "scalar_of_each_lane",
+    [(16,), (16,)],
+    lambda a: a * a + a,
+    """
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    for i in T.vectorized(16):
+        with T.block("b"):
+            vi = T.axis.spatial(16, i)
+            T.reads(A[vi])
+            T.writes(B[vi])
+            t = T.alloc_buffer((2,))
+            t[0] = A[vi]
+            t[1] = t[0] * t[0]
+            B[vi] = t[0] + t[1]
+""",
+)
+program(
+    "one_place_for_all_lanes",
+    [(16,), (16,)],
+    lambda a: a * 2,
+    """
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    with T.block("root"):
+        T.reads()
+        T.writes()
+        t = T.alloc_buffer((1,))
+        for i in T.vectorized(16):
+            with T.block("b"):
+                vi = T.axis.opaque(16, i)
+                T.reads(A[vi])
+                T.writes(B[vi])
+                t[0] = A[vi]
+                B[vi] = t[0] * T.float32(2)
+""",
+)
+program(
+    "extent_of_each_lane",
+    [(8, 8), (8,)],
+    lambda a: np.array([a[i, : i + 1].sum() for i in range(8)]),
+    """
+@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8,), "float32")):
+    for i in T.vectorized(8):
+        B[i] = T.float32(0)
+        for k in range(i + 1):
+            B[i] = B[i] + A[i, k]
+""",
+)
+program(
+    "let_and_select",
+    [(4, 8), (4, 8)],
+    lambda a: np.where(a > 0, a, a * a) + np.arange(8, dtype="float32"),
+    """
+@T.prim_func
+def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+    for i in T.parallel(4):
+        for j in T.vectorized(8):
+            x: T.float32 = A[i, j]
+            B[i, j] = T.Select(x > T.float32(0), x, x * x) + T.Cast("float32", j)
+""",
+)
+
+
 def arguments(shapes):
     rng = np.random.default_rng(0)
     made = []

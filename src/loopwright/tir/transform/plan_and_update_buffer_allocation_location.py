@@ -180,6 +180,8 @@ def _plan(body: Any) -> tuple[dict[int, list[Any]], set[Any]]:
     gone: set[Any] = set()
     for buffer, home in found.allocated.items():
         target = _outside_vectors(found.lca.get(buffer))
+        if target is not None and target.depth < home.depth:
+            target = home
         if target is not None and target is not home and target.node is not None:
             moved.setdefault(id(target.node), []).append(buffer)
             gone.add(buffer)

@@ -54,6 +54,7 @@ from ._base import (
     PrimFuncPass,
     Simplifying,
     StmtRewriter,
+    StmtVisitor,
     Substitute,
     bind_function,
     conjuncts,
@@ -325,7 +326,20 @@ class _Vectorizer(StmtRewriter):
         )
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
-        return seq(*(self.statement(s) for s in node.seq))
+        made: list[Any] = []
+        for item in node.seq:
+            saved = dict(self.values)
+            try:
+                made.append(self.visit(item))
+            except _NotLanewise:
+                self.values = saved
+                # Run alone for all lanes, it must leave nothing to the others but what is theirs
+                # lane by lane: one place for all lanes would hold the last lane's value.
+                written = _stored(item)
+                if any(other is not item and written & _touched(other) for other in node.seq):
+                    raise
+                made.append(self.scalarized(item))
+        return seq(*made)
 
     def visit_For(self, node: For) -> Stmt:
         low, extent = self.visit(node.min), self.visit(node.extent)
@@ -463,6 +477,41 @@ def _reads(value: PrimExpr, buffer: Buffer) -> bool:
 
     pre_order_visit(value, visit)
     return found
+
+
+class _Memory(StmtVisitor):
+    """The pointers that a statement stores to, and those it uses at all."""
+
+    def __init__(self) -> None:
+        self.stored: set[Var] = set()
+        self.touched: set[Var] = set()
+
+    def visit_Var(self, node: Var) -> None:
+        if node.dtype.is_handle:
+            self.touched.add(node)
+            self.stored.add(node)  # handed to someone, who may store
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self.touched.add(node.buffer.data)
+        self.visit(node.indices)
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        self.touched.add(node.buffer.data)
+        self.stored.add(node.buffer.data)
+        self.visit(node.value)
+        self.visit(node.indices)
+
+
+def _stored(stmt: Stmt) -> set[Var]:
+    found = _Memory()
+    found.visit(stmt)
+    return found.stored
+
+
+def _touched(stmt: Stmt) -> set[Var]:
+    found = _Memory()
+    found.visit(stmt)
+    return found.touched
 
 
 def _writes(stmt: Stmt) -> bool:
