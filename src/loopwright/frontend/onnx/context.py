@@ -1,0 +1,264 @@
+"""What a converter works with: emitting, constants, known integers, checked shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...arith import Analyzer
+from ...base.errors import explain
+from ...ir.dtype import DataType, numpy_dtype
+from ...ir.functor import post_order_visit
+from ...ir.op import Op
+from ...ir.prim_expr import IntImm, PrimExpr
+from ...ir.prim_expr import Var as TirVar
+from ...ir.prim_op import convert
+from ...relax import op
+from ...relax.block_builder import BlockBuilder
+from ...relax.expr import Call as RelaxCall
+from ...relax.expr import (
+    Constant,
+    Expr,
+    MatchCast,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+)
+from ...relax.expr import Var as RelaxVar
+from ...relax.struct_info import TensorStructInfo
+from ...runtime.tensor import empty
+from .reader import Node
+from .values import Value, literal, object_array
+
+_MOST_FOLDED = 1 << 20  # elements; larger constants are left to the pass FoldConstant
+
+
+class Context:
+    """The state of an import. `opset` is the version of the standard domain."""
+
+    def __init__(self, builder: BlockBuilder, opset: int) -> None:
+        self.builder = builder
+        self.opset = opset
+        self.analyzer = Analyzer()
+        self.node: Node | None = None
+        self._constants: dict[Any, np.ndarray | None] = {}
+        self._scalars: dict[tuple[Any, str], Constant] = {}
+
+    # -- making expressions --------------------------------------------------------------------
+
+    def emit(self, expr: Any) -> Any:
+        """Bind an expression to a variable; a variable or constant stays."""
+        if isinstance(expr, Value):
+            expr = expr.expr
+        if isinstance(expr, (RelaxVar, Constant)):
+            return expr
+        return self.builder.emit(expr)
+
+    def value(self, expr: Any) -> Value:
+        """The Value of an expression, which is bound first."""
+        return expr if isinstance(expr, Value) else Value(self, self.emit(expr))
+
+    def known(self, elements: Any, dtype: str) -> Value:
+        """A value of which every element is known: an object array, or a list of elements."""
+        if not isinstance(elements, np.ndarray):
+            elements = object_array(elements)
+        return Value(self, None, elements, dtype)
+
+    def constant(self, array: Any, dtype: str | None = None) -> Constant:
+        """A constant tensor, in memory aligned for vector loads. Types below a byte are stored one
+        element per byte; `dtype` then names the type."""
+        array = np.asarray(array)
+        kind = DataType(dtype) if dtype is not None else DataType(array.dtype.name)
+        made = empty(array.shape, numpy_dtype(kind).name)
+        made.view()[...] = array
+        info = TensorStructInfo(array.shape, kind)
+        return Constant(made, info) if kind != made.dtype else Constant(made)
+
+    def scalar(self, value: Any, dtype: str) -> Constant:
+        """A 0-d constant; the same one for the same number."""
+        key = (repr(value), str(dtype))
+        if key not in self._scalars:
+            self._scalars[key] = self.constant(np.asarray(value, numpy_dtype(dtype)), str(dtype))
+        return self._scalars[key]
+
+    def tensor_of(self, elements: np.ndarray, dtype: str) -> Any:
+        """Known elements as a tensor expression."""
+        if not any(isinstance(e, PrimExpr) for e in elements.flat):
+            return self.constant(elements.astype(numpy_dtype(dtype)), dtype)
+        if any(isinstance(e, PrimExpr) and e.dtype.is_bool for e in elements.flat):
+            what = "a condition on symbolic dimensions cannot be made a tensor"
+            raise ValueError(explain(what, got=", ".join(map(str, elements.flat))))
+        made = self.emit(op.shape_to_tensor(ShapeExpr(list(elements.flat))))
+        if elements.ndim != 1:
+            made = self.emit(op.reshape(made, ShapeExpr(elements.shape)))
+        return made if dtype == "int64" else self.emit(op.astype(made, dtype))
+
+    # -- what is known -------------------------------------------------------------------------
+
+    def simplify(self, value: Any) -> Any:
+        """An integer expression simplified, a number where it is one."""
+        if not isinstance(value, PrimExpr):
+            return value
+        return literal(self.analyzer.simplify(value))
+
+    def proven(self, condition: Any) -> bool:
+        """Whether a condition holds for all values of the symbolic dimensions."""
+        return (
+            bool(condition) if isinstance(condition, bool) else self.analyzer.can_prove(condition)
+        )
+
+    def equal(self, a: Any, b: Any) -> bool:
+        """Whether two dimensions are provably equal."""
+        a, b = literal(a), literal(b)
+        if isinstance(a, int) and isinstance(b, int):
+            return a == b
+        return a is b or self.analyzer.can_prove_equal(a, b)
+
+    def integers(self, value: Value | None, what: str) -> list[Any]:
+        """The elements of a 1-d (or 0-d) integer input. Raises ValueError where they are only
+        known at run time."""
+        if value is None:
+            raise ValueError(f"input {what} is missing")
+        elements = value.elements
+        if elements is None:
+            hint = "make it a constant or initializer of the model"
+            got = f"{value.info}, computed at run time"
+            raise ValueError(explain(f"input {what} must be known", got=got, instead=hint))
+        return [literal(e) for e in elements.flat]
+
+    def numbers(self, value: Value | None, what: str) -> list[int]:
+        """`integers` that are all literal."""
+        found = self.integers(value, what)
+        if any(isinstance(e, PrimExpr) for e in found):
+            what = f"input {what} must hold numbers, not symbolic dimensions"
+            raise ValueError(explain(what, got=", ".join(map(str, found))))
+        return [int(e) for e in found]
+
+    def number(self, value: Value | None, what: str, default: Any = None) -> Any:
+        """The one element of a constant input, or `default` for an input left out."""
+        if value is None:
+            return default
+        array = value.constant
+        if array is None or array.size != 1:
+            hint = "make it a constant or initializer of the model"
+            got = f"{value.info}"
+            raise ValueError(
+                explain(f"input {what} must be one known number", got=got, instead=hint)
+            )
+        return array.reshape(()).item()
+
+    def constant_of(self, expr: Any) -> np.ndarray | None:
+        """The array of an expression made of constants by operators with a numpy meaning."""
+        if isinstance(expr, Constant):
+            return expr.data.view()
+        if not isinstance(expr, RelaxVar):
+            return None
+        key = expr.vid
+        if key not in self._constants:
+            self._constants[key] = None
+            found = self._fold(self.builder.lookup_binding(expr))
+            self._constants[key] = found if isinstance(found, np.ndarray) else None
+        return self._constants[key]
+
+    def _fold(self, expr: Any) -> Any:
+        if isinstance(expr, (Constant, RelaxVar)):
+            return self.constant_of(expr)
+        if isinstance(expr, (Tuple, ShapeExpr)):
+            parts = expr.fields if isinstance(expr, Tuple) else expr.values
+            made = [self._fold(p) for p in parts]
+            return None if any(m is None for m in made) else tuple(made)
+        if isinstance(expr, PrimValue):
+            return self._fold(expr.value)
+        if isinstance(expr, (IntImm, StringImm)):
+            return literal(expr) if isinstance(expr, IntImm) else expr.value
+        if not isinstance(expr, PrimExpr) and isinstance(expr, RelaxCall):
+            return self._fold_call(expr)
+        if isinstance(expr, TupleGetItem):
+            found = self._fold(expr.tuple_value)
+            return None if found is None else found[expr.index]
+        return getattr(expr, "value", None) if isinstance(expr, PrimExpr) else None
+
+    def _fold_call(self, call: RelaxCall) -> Any:
+        meaning = call.op.get_attr("FNumpy") if isinstance(call.op, Op) else None
+        info = call.struct_info
+        if meaning is None or not isinstance(info, TensorStructInfo):
+            return None
+        dims = info.get_shape()
+        if dims is None or not all(isinstance(d, IntImm) for d in dims):
+            return None
+        if int(np.prod([d.value for d in dims], dtype=object)) > _MOST_FOLDED:
+            return None
+        args = [self._fold(a) for a in call.args]
+        if any(a is None for a in args):
+            return None
+        attrs = {} if call.attrs is None else dict(call.attrs.items())
+        return np.asarray(meaning(*args, **attrs)).astype(numpy_dtype(info.dtype), copy=False)
+
+    # -- shapes --------------------------------------------------------------------------------
+
+    def with_dims(self, value: Value, dims: dict[int, Any]) -> Value:
+        """The value with some dimensions said to be other expressions, checked at run time."""
+        shape = list(value.shape)
+        for axis, dim in dims.items():
+            shape[axis] = convert(dim)
+        info = TensorStructInfo(ShapeExpr(shape), value.dtype)
+        return Value(self, self.builder.match_cast(value.expr, info))
+
+    def aligned(self, values: list[Value], axes: list[list[int | None]]) -> list[Value]:
+        """The values with the dimensions that must be equal made so.
+
+        `axes` lists groups of dimensions: for each value its axis, or None. Where two dimensions
+        of a group can be neither proven equal nor refuted, the simplest stands for all, and a
+        match_cast checks the others at run time.
+        """
+        changes: list[dict[int, Any]] = [{} for _ in values]
+        for group in axes:
+            dims = [None if a is None else values[k].shape[a] for k, a in enumerate(group)]
+            given = [d for d in dims if d is not None]
+            chosen = min(given, key=_size)
+            for k, d in enumerate(dims):
+                both = isinstance(d, IntImm) and isinstance(chosen, IntImm)
+                if d is not None and not both and not self.equal(d, chosen):
+                    changes[k][group[k]] = chosen  # type: ignore[index]
+        return [self.with_dims(v, c) if c else v for v, c in zip(values, changes, strict=True)]
+
+    def broadcast(self, *values: Value) -> list[Any]:
+        """Expressions of values that are about to broadcast, dimensions aligned."""
+        if any(v.info.get_shape() is None for v in values):
+            return [v.expr for v in values]
+        rank = max(v.ndim for v in values)
+        groups = []
+        for back in range(1, rank + 1):
+            axes = [_broadcast_axis(v, back) for v in values]
+            if sum(a is not None for a in axes) > 1:
+                groups.append(axes)
+        return [v.expr for v in (self.aligned(list(values), groups) if groups else values)]
+
+
+def _broadcast_axis(value: Value, back: int) -> int | None:
+    """The axis that counts `back` from the last, unless it is missing or of extent 1."""
+    if back > value.ndim or literal(value.shape[-back]) == 1:
+        return None
+    return value.ndim - back
+
+
+def _size(dim: Any) -> int:
+    """How complicated an expression is; a number is simplest."""
+    if isinstance(dim, IntImm):
+        return 0
+    if isinstance(dim, TirVar):
+        return 1
+    count = 0
+
+    def visit(_: Any) -> None:
+        nonlocal count
+        count += 1
+
+    post_order_visit(dim, visit)
+    return 1 + count
+
+
+__all__ = ["Context", "Expr", "MatchCast"]

@@ -1,0 +1,6 @@
+"""The converters of the standard operators: a file per family.
+
+Importing this package fills the table of `registry`.
+"""
+
+from . import create, elementwise, linear, nn, pool, reduce, shape

@@ -1,0 +1,405 @@
+"""Operators that work element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.dtype import DataType
+from ....relax import op
+from ..context import Context
+from ..reader import Node
+from ..registry import converter, register_converter
+from ..tensors import dtype_of
+from ..values import Value
+
+# ---------------------------------------------------------------- one input
+
+
+def _unary(name: str, build: Callable[[Any], Any], since: int = 1) -> None:
+    def convert(cx: Context, node: Node, x: Value) -> Any:
+        node.skip("consumed_inputs")  # opset 1's, which says nothing about values
+        return build(x.expr)
+
+    register_converter(name, since, convert)
+
+
+for _name, _build in (
+    ("Abs", op.abs),
+    ("Acos", op.acos),
+    ("Acosh", op.acosh),
+    ("Asin", op.asin),
+    ("Asinh", op.asinh),
+    ("Atan", op.atan),
+    ("Atanh", op.atanh),
+    ("Ceil", op.ceil),
+    ("Cos", op.cos),
+    ("Cosh", op.cosh),
+    ("Erf", op.erf),
+    ("Exp", op.exp),
+    ("Floor", op.floor),
+    ("IsNaN", op.isnan),
+    ("Log", op.log),
+    ("Neg", op.negative),
+    ("Not", op.logical_not),
+    ("Relu", op.nn.relu),
+    ("Round", op.round),
+    ("Sigmoid", op.sigmoid),
+    ("Sign", op.sign),
+    ("Sin", op.sin),
+    ("Sinh", op.sinh),
+    ("Sqrt", op.sqrt),
+    ("Tan", op.tan),
+    ("Tanh", op.tanh),
+    ("BitwiseNot", op.bitwise_not),
+):
+    _unary(_name, _build)
+
+
+@converter("Identity")
+def identity(cx: Context, node: Node, x: Value) -> Any:
+    return x
+
+
+@converter("Dropout")
+def dropout(
+    cx: Context, node: Node, x: Value, ratio: Value | None = None, training: Value | None = None
+) -> Any:
+    node.skip("ratio", "is_test", "seed", "consumed_inputs")
+    if cx.number(training, "training_mode", False):
+        raise ValueError(explain("Dropout in training form is not supported"))
+    mask = op.ones_like(x.expr, "bool") if len([o for o in node.outputs if o]) > 1 else None
+    return [x] if mask is None else [x, mask]
+
+
+@converter("Reciprocal")
+def reciprocal(cx: Context, node: Node, x: Value) -> Any:
+    node.skip("consumed_inputs")
+    return op.divide(cx.scalar(1, x.dtype), x.expr)
+
+
+@converter("Cast")
+def cast(cx: Context, node: Node, x: Value) -> Any:
+    node.skip("saturate", "round_mode")
+    to = node.attributes.get("to")
+    if isinstance(to, str):  # opset 1 names the type
+        return op.astype(x.expr, DataType(node.text("to").lower().replace("double", "float64")))
+    return _as_type(cx, x, dtype_of(node.integer("to")))
+
+
+def _as_type(cx: Context, x: Value, dtype: str) -> Any:
+    if x.dtype == dtype:
+        return x
+    if dtype == "bool":
+        return op.not_equal(x.expr, cx.scalar(0, x.dtype))
+    return op.astype(x.expr, dtype)
+
+
+@converter("CastLike", 15)
+def cast_like(cx: Context, node: Node, x: Value, like: Value) -> Any:
+    node.skip("saturate", "round_mode")
+    return _as_type(cx, x, str(like.dtype))
+
+
+@converter("IsInf", 10)
+def is_inf(cx: Context, node: Node, x: Value) -> Any:
+    negative, positive = node.integer("detect_negative", 1), node.integer("detect_positive", 1)
+    found = op.isinf(x.expr)
+    if negative and positive:
+        return found
+    if not negative and not positive:
+        return op.zeros_like(x.expr, "bool")
+    zero = cx.scalar(0, x.dtype)
+    side = op.less(x.expr, zero) if negative else op.greater(x.expr, zero)
+    return op.logical_and(found, side)
+
+
+# ---------------------------------------------------------------- activations
+
+
+@converter("LeakyRelu")
+def leaky_relu(cx: Context, node: Node, x: Value) -> Any:
+    node.skip("consumed_inputs")
+    return op.nn.leakyrelu(x.expr, node.real("alpha", 0.01))
+
+
+@converter("PRelu")
+def prelu(cx: Context, node: Node, x: Value, slope: Value) -> Any:
+    node.skip("consumed_inputs")
+    if cx.opset < 7 and slope.ndim == 1 and x.ndim > 2:  # one slope for each channel
+        return op.nn.prelu(x.expr, slope.expr, 1)
+    a, b = cx.broadcast(x, slope)
+    zero = cx.scalar(0, x.dtype)
+    return op.add(op.maximum(a, zero), op.multiply(op.minimum(a, zero), b))
+
+
+@converter("Elu")
+def elu(cx: Context, node: Node, x: Value) -> Any:
+    node.skip("consumed_inputs")
+    return _exponential(cx, x, node.real("alpha", 1.0), 1.0)
+
+
+@converter("Selu")
+def selu(cx: Context, node: Node, x: Value) -> Any:
+    node.skip("consumed_inputs")
+    old = cx.opset < 6
+    alpha = node.real("alpha", 1.6732 if old else 1.67326319217681884765625)
+    gamma = node.real("gamma", 1.0507 if old else 1.05070102214813232421875)
+    return _exponential(cx, x, alpha * gamma, gamma)
+
+
+def _exponential(cx: Context, x: Value, alpha: float, positive: float) -> Any:
+    """positive * x where x > 0, else alpha * (exp(x) - 1)."""
+    zero, one = cx.scalar(0, x.dtype), cx.scalar(1, x.dtype)
+    below = op.subtract(op.exp(op.minimum(x.expr, zero)), one)
+    above = op.maximum(x.expr, zero)
+    if positive != 1.0:
+        above = op.multiply(above, cx.scalar(positive, x.dtype))
+    return op.add(above, op.multiply(below, cx.scalar(alpha, x.dtype)))
+
+
+@converter("Celu", 12)
+def celu(cx: Context, node: Node, x: Value) -> Any:
+    alpha = node.real("alpha", 1.0)
+    zero = cx.scalar(0, x.dtype)
+    scaled = op.divide(op.minimum(x.expr, zero), cx.scalar(alpha, x.dtype))
+    below = op.subtract(op.exp(scaled), cx.scalar(1, x.dtype))
+    return op.add(op.maximum(x.expr, zero), op.multiply(below, cx.scalar(alpha, x.dtype)))
+
+
+@converter("ThresholdedRelu", 10)
+def thresholded_relu(cx: Context, node: Node, x: Value) -> Any:
+    passed = op.greater(x.expr, cx.scalar(node.real("alpha", 1.0), x.dtype))
+    return op.multiply(x.expr, op.astype(passed, x.dtype))
+
+
+@converter("HardSigmoid")
+def hard_sigmoid(cx: Context, node: Node, x: Value) -> Any:
+    node.skip("consumed_inputs")
+    return _hard_sigmoid(cx, x, node.real("alpha", 0.2), node.real("beta", 0.5))
+
+
+def _hard_sigmoid(cx: Context, x: Value, alpha: float, beta: float) -> Any:
+    if beta == 0.5 and math.isclose(alpha, 1 / 6, rel_tol=1e-6):
+        return op.nn.hardsigmoid(x.expr)
+    line = op.add(op.multiply(x.expr, cx.scalar(alpha, x.dtype)), cx.scalar(beta, x.dtype))
+    return op.clip(line, 0.0, 1.0)
+
+
+@converter("HardSwish", 14)
+def hard_swish(cx: Context, node: Node, x: Value) -> Any:
+    return op.nn.hardswish(x.expr)
+
+
+@converter("Gelu", 20)
+def gelu(cx: Context, node: Node, x: Value) -> Any:
+    return _gelu(node.text("approximate", "none"))(x.expr)
+
+
+def _gelu(approximate: str) -> Callable[[Any], Any]:
+    if approximate not in ("none", "tanh"):
+        what = "attribute approximate must be none or tanh"
+        raise ValueError(explain(what, got=approximate))
+    return op.nn.gelu_tanh if approximate == "tanh" else op.nn.gelu
+
+
+@converter("Gelu", 1, "com.microsoft")
+def microsoft_gelu(cx: Context, node: Node, x: Value) -> Any:
+    return op.nn.gelu(x.expr)
+
+
+@converter("FastGelu", 1, "com.microsoft")
+def fast_gelu(cx: Context, node: Node, x: Value, bias: Value | None = None) -> Any:
+    return op.nn.gelu_tanh(x.expr if bias is None else op.add(*cx.broadcast(x, bias)))
+
+
+@converter("BiasGelu", 1, "com.microsoft")
+def bias_gelu(cx: Context, node: Node, x: Value, bias: Value) -> Any:
+    return op.nn.gelu(op.add(*cx.broadcast(x, bias)))
+
+
+@converter("QuickGelu", 1, "com.microsoft")
+def quick_gelu(cx: Context, node: Node, x: Value) -> Any:
+    scaled = op.multiply(x.expr, cx.scalar(node.real("alpha", 1.702), x.dtype))
+    return op.multiply(x.expr, op.sigmoid(scaled))
+
+
+@converter("Swish", 24)
+def swish(cx: Context, node: Node, x: Value) -> Any:
+    alpha = node.real("alpha", 1.0)
+    if alpha == 1.0:
+        return op.nn.silu(x.expr)
+    return op.multiply(x.expr, op.sigmoid(op.multiply(x.expr, cx.scalar(alpha, x.dtype))))
+
+
+@converter("Softplus")
+def softplus(cx: Context, node: Node, x: Value) -> Any:
+    return _softplus(cx, x)
+
+
+def _softplus(cx: Context, x: Value) -> Any:
+    """log(1 + exp(x)), written so that no exponential overflows."""
+    tail = op.add(op.exp(op.negative(op.abs(x.expr))), cx.scalar(1, x.dtype))
+    return op.add(op.maximum(x.expr, cx.scalar(0, x.dtype)), op.log(tail))
+
+
+@converter("Mish", 18)
+def mish(cx: Context, node: Node, x: Value) -> Any:
+    return op.multiply(x.expr, op.tanh(_softplus(cx, x)))
+
+
+@converter("Softsign")
+def softsign(cx: Context, node: Node, x: Value) -> Any:
+    return op.divide(x.expr, op.add(op.abs(x.expr), cx.scalar(1, x.dtype)))
+
+
+@converter("Shrink", 9)
+def shrink(cx: Context, node: Node, x: Value) -> Any:
+    bias, edge = node.real("bias", 0.0), node.real("lambd", 0.5)
+    above = op.astype(op.greater(x.expr, cx.scalar(edge, x.dtype)), x.dtype)
+    below = op.astype(op.less(x.expr, cx.scalar(-edge, x.dtype)), x.dtype)
+    width = cx.scalar(bias, x.dtype)
+    low = op.multiply(below, op.add(x.expr, width))
+    return op.add(low, op.multiply(above, op.subtract(x.expr, width)))
+
+
+# ---------------------------------------------------------------- limits
+
+
+@converter("Clip")
+def clip_attributes(cx: Context, node: Node, x: Value) -> Any:
+    node.skip("consumed_inputs")
+    low = node.real("min", None)
+    return _clip(cx, x, low, node.real("max", None))
+
+
+@converter("Clip", 11)
+def clip(
+    cx: Context, node: Node, x: Value, low: Value | None = None, high: Value | None = None
+) -> Any:
+    bounds = [None if v is None else v.constant for v in (low, high)]
+    known = all(v is None or b is not None for v, b in zip((low, high), bounds, strict=True))
+    if known:
+        return _clip(cx, x, *[None if b is None else b.reshape(()).item() for b in bounds])
+    made = x.expr if low is None else op.maximum(x.expr, low.expr)
+    return made if high is None else op.minimum(made, high.expr)
+
+
+def _clip(cx: Context, x: Value, low: Any, high: Any) -> Any:
+    if low is None and high is None:
+        return x
+    if high is None:
+        return op.maximum(x.expr, cx.scalar(low, x.dtype))
+    if low is None or low > high:  # ONNX: where the bounds cross, all becomes `high`
+        made = x.expr if low is None else op.maximum(x.expr, cx.scalar(low, x.dtype))
+        return op.minimum(made, cx.scalar(high, x.dtype))
+    return op.clip(x.expr, low, high)
+
+
+# ---------------------------------------------------------------- two inputs
+
+
+def _old_sides(cx: Context, node: Node, a: Value, b: Value) -> list[Any]:
+    """Opset 1 and 6: b broadcasts only where `broadcast` is set, from `axis` on."""
+    node.skip("consumed_inputs", "broadcast")
+    axis = node.integer("axis", None)
+    if axis is None or b.ndim == 0:
+        return cx.broadcast(a, b)
+    back = a.ndim - (axis % a.ndim) - b.ndim
+    if back < 0:
+        raise ValueError(explain("axis leaves no room for the second input", got=axis))
+    if back == 0:
+        return cx.broadcast(a, b)
+    wide = cx.value(op.expand_dims(b.expr, list(range(b.ndim, b.ndim + back))))
+    return cx.broadcast(a, wide)
+
+
+def _binary(name: str, build: Callable[[Any, Any], Any]) -> None:
+    def old(cx: Context, node: Node, a: Value, b: Value) -> Any:
+        return build(*_old_sides(cx, node, a, b))
+
+    def convert(cx: Context, node: Node, a: Value, b: Value) -> Any:
+        return build(*cx.broadcast(a, b))
+
+    register_converter(name, 1, old)
+    register_converter(name, 7, convert)
+
+
+for _name, _build2 in (
+    ("Add", op.add),
+    ("Sub", op.subtract),
+    ("Mul", op.multiply),
+    ("Div", op.divide),
+    ("And", op.logical_and),
+    ("Or", op.logical_or),
+    ("Xor", op.logical_xor),
+    ("Equal", op.equal),
+    ("Less", op.less),
+    ("LessOrEqual", op.less_equal),
+    ("Greater", op.greater),
+    ("GreaterOrEqual", op.greater_equal),
+    ("BitwiseAnd", op.bitwise_and),
+    ("BitwiseOr", op.bitwise_or),
+    ("BitwiseXor", op.bitwise_xor),
+):
+    _binary(_name, _build2)
+
+
+@converter("Pow")
+def power_old(cx: Context, node: Node, a: Value, b: Value) -> Any:
+    return op.power(*_old_sides(cx, node, a, b))
+
+
+@converter("Pow", 7)
+def power(cx: Context, node: Node, a: Value, b: Value) -> Any:
+    exponent = b.constant
+    if exponent is not None and exponent.size == 1 and b.ndim <= a.ndim and exponent.item() == 2:
+        return op.multiply(a.expr, a.expr)
+    if a.dtype == b.dtype and a.dtype.is_float:
+        return op.power(*cx.broadcast(a, b))
+    # The exponent may have another type than the base, whose type the result has.
+    kind = str(a.dtype) if a.dtype.is_float else "float64"
+    sides = [cx.value(_as_type(cx, v, kind)) for v in (a, b)]
+    made = op.power(*cx.broadcast(*sides))
+    return made if kind == a.dtype else op.astype(made, a.dtype)
+
+
+@converter("Mod", 10)
+def mod(cx: Context, node: Node, a: Value, b: Value) -> Any:
+    sides = cx.broadcast(a, b)
+    return op.mod(*sides) if node.integer("fmod", 0) else op.floor_mod(*sides)
+
+
+@converter("BitShift", 11)
+def bit_shift(cx: Context, node: Node, a: Value, b: Value) -> Any:
+    direction = node.text("direction")
+    if direction not in ("LEFT", "RIGHT"):
+        raise ValueError(explain("attribute direction must be LEFT or RIGHT", got=direction))
+    return (op.left_shift if direction == "LEFT" else op.right_shift)(*cx.broadcast(a, b))
+
+
+# ---------------------------------------------------------------- any number of inputs
+
+
+def _variadic(name: str, build: Callable[[Any, Any], Any], mean: bool = False) -> None:
+    def convert(cx: Context, node: Node, first: Value, *rest: Value) -> Any:
+        node.skip("consumed_inputs")
+
+        def join(a: Value, b: Value) -> Value:
+            return cx.value(build(*cx.broadcast(a, b)))
+
+        made = reduce(join, rest, first)
+        if mean and rest:
+            return op.divide(made.expr, cx.scalar(1 + len(rest), first.dtype))
+        return made
+
+    register_converter(name, 1, convert)
+
+
+_variadic("Max", op.maximum)
+_variadic("Min", op.minimum)
+_variadic("Sum", op.add)
+_variadic("Mean", op.add, mean=True)

@@ -1,0 +1,301 @@
+"""Convolutions and normalizations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.prim_expr import IntImm
+from ....relax import op
+from ....relax.expr import ShapeExpr
+from ...common import same_padding, same_padding_transposed, static_extent
+from ..context import Context
+from ..reader import Node
+from ..registry import converter
+from ..values import Value, literal
+
+_CONV = {1: op.nn.conv1d, 2: op.nn.conv2d, 3: op.nn.conv3d}
+_AUTO = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+
+
+def spatial_rank(x: Value) -> int:
+    """The number of axes after batch and channel. Raises ValueError unless it is 1 to 3."""
+    rank = x.ndim - 2
+    if rank not in (1, 2, 3):
+        what = "the input must be [N, C, ...] with 1 to 3 spatial axes"
+        raise ValueError(explain(what, got=str(x.info)))
+    return rank
+
+
+def per_axis(node: Node, name: str, rank: int, default: list[int]) -> list[int]:
+    """An attribute with a number for each spatial axis."""
+    values = node.integers(name, default)
+    if len(values) != len(default):
+        what = f"attribute {name} must hold {len(default)} numbers"
+        raise ValueError(explain(what, got=values))
+    return values
+
+
+def window_padding(
+    node: Node, x: Value, kernel: list[int], strides: list[int], dilations: list[int]
+) -> list[int]:
+    """The padding of a sliding window: all before, then all after, of the spatial axes."""
+    rank, auto = len(kernel), node.text("auto_pad", "NOTSET")
+    if auto not in _AUTO:
+        what = f"attribute auto_pad must be one of {', '.join(_AUTO)}"
+        raise ValueError(explain(what, got=auto))
+    pads = per_axis(node, "pads", rank, [0] * (2 * rank))
+    if auto == "NOTSET":
+        return pads
+    if auto == "VALID":
+        return [0] * (2 * rank)
+    extents = [static_extent(d, s) for d, s in zip(x.shape[2:], strides, strict=True)]
+    windows = zip(extents, kernel, strides, dilations, strict=True)
+    sides = [same_padding(*w, upper=auto == "SAME_UPPER") for w in windows]
+    return [b for b, _ in sides] + [a for _, a in sides]
+
+
+def kernel_of(node: Node, weight: Value) -> list[int]:
+    """The window of a convolution, which its weight knows too."""
+    own = [literal(d) for d in weight.shape[2:]]
+    given = node.integers("kernel_shape", own)
+    if list(given) != own:
+        what = "attribute kernel_shape is not that of the weight"
+        raise ValueError(explain(what, got=f"{given} for a weight of {own}"))
+    if not all(isinstance(k, int) for k in own):
+        raise ValueError(explain("the weight's window must be known", got=str(weight.info)))
+    return own
+
+
+@converter("Conv")
+def conv(cx: Context, node: Node, x: Value, weight: Value, bias: Value | None = None) -> Any:
+    rank = spatial_rank(x)
+    kernel = kernel_of(node, weight)
+    strides = per_axis(node, "strides", rank, [1] * rank)
+    dilations = per_axis(node, "dilations", rank, [1] * rank)
+    pads = window_padding(node, x, kernel, strides, dilations)
+    group = node.integer("group", 1)
+    made = _CONV[rank](x.expr, weight.expr, strides, _clean(pads), dilations, group)
+    return _with_bias(cx, made, bias, rank)
+
+
+def _clean(pads: list[int]) -> list[int]:
+    if any(p < 0 for p in pads):
+        raise ValueError(explain("pads may not be negative", got=pads))
+    return pads
+
+
+def _with_bias(cx: Context, made: Any, bias: Value | None, rank: int) -> Any:
+    if bias is None:
+        return made
+    made = cx.emit(made)
+    shape = [1, -1, *[1] * rank]
+    return op.add(made, _reshaped(cx, bias, shape))
+
+
+def _reshaped(cx: Context, value: Value, shape: list[int]) -> Any:
+    """A vector in another shape; a literal constant is reshaped right here."""
+    if value.is_constant:
+        return cx.constant(value.expr.data.view().reshape(shape), str(value.dtype))
+    return op.reshape(value.expr, shape)
+
+
+@converter("ConvTranspose")
+def conv_transpose(
+    cx: Context, node: Node, x: Value, weight: Value, bias: Value | None = None
+) -> Any:
+    rank = spatial_rank(x)
+    kernel = kernel_of(node, weight)
+    strides = per_axis(node, "strides", rank, [1] * rank)
+    dilations = per_axis(node, "dilations", rank, [1] * rank)
+    extra = per_axis(node, "output_padding", rank, [0] * rank)
+    pads = _transposed_padding(node, x, kernel, strides, dilations, extra)
+    group = node.integer("group", 1)
+    if rank == 3:
+        what = "ConvTranspose with 3 spatial axes is not supported"
+        raise ValueError(explain(what, got=str(x.info)))
+    if rank == 2:
+        made = op.nn.conv2d_transpose(x.expr, weight.expr, strides, pads, extra, dilations, group)
+        return _with_bias(cx, made, bias, rank)
+    # One spatial axis is two of which the first has extent 1.
+    wide = op.nn.conv2d_transpose(
+        op.expand_dims(x.expr, [2]),
+        op.expand_dims(weight.expr, [2]),
+        [1, *strides],
+        [0, pads[0], 0, pads[1]],
+        [0, *extra],
+        [1, *dilations],
+        group,
+    )
+    return _with_bias(cx, op.squeeze(cx.emit(wide), [2]), bias, rank)
+
+
+def _transposed_padding(
+    node: Node,
+    x: Value,
+    kernel: list[int],
+    strides: list[int],
+    dilations: list[int],
+    extra: list[int],
+) -> list[int]:
+    rank, auto = len(kernel), node.text("auto_pad", "NOTSET")
+    if auto not in _AUTO:
+        what = f"attribute auto_pad must be one of {', '.join(_AUTO)}"
+        raise ValueError(explain(what, got=auto))
+    wanted = node.integers("output_shape", None)
+    pads = per_axis(node, "pads", rank, [0] * (2 * rank))
+    if wanted is not None:
+        return _padding_for(x, kernel, strides, dilations, extra, wanted[-rank:], auto)
+    if auto == "NOTSET":
+        return pads
+    if auto == "VALID":
+        return [0] * (2 * rank)
+    windows = zip(kernel, strides, dilations, strict=True)
+    sides = [same_padding_transposed(*w, upper=auto == "SAME_UPPER") for w in windows]
+    return [b for b, _ in sides] + [a for _, a in sides]
+
+
+def _padding_for(
+    x: Value,
+    kernel: list[int],
+    strides: list[int],
+    dilations: list[int],
+    extra: list[int],
+    wanted: list[int],
+    auto: str,
+) -> list[int]:
+    """The padding that gives the extents of attribute output_shape."""
+    sides = []
+    for k, s, d, e, w, size in zip(
+        kernel, strides, dilations, extra, wanted, x.shape[2:], strict=True
+    ):
+        if not isinstance(size, IntImm):
+            what = "output_shape needs known extents of the input"
+            raise ValueError(explain(what, got=str(x.info), instead="give them by shape_dict"))
+        total = max(s * (size.value - 1) + e + (k - 1) * d + 1 - w, 0)
+        small, large = total // 2, total - total // 2
+        sides.append((small, large) if auto == "SAME_UPPER" else (large, small))
+    return [b for b, _ in sides] + [a for _, a in sides]
+
+
+# ---------------------------------------------------------------- normalization
+
+
+@converter("BatchNormalization")
+def batch_normalization(
+    cx: Context, node: Node, x: Value, scale: Value, bias: Value, mean: Value, var: Value
+) -> Any:
+    node.skip("momentum", "is_test", "consumed_inputs")
+    if node.integer("training_mode", 0):
+        what = "BatchNormalization in training form is not supported"
+        raise ValueError(explain(what, instead="export the model for inference"))
+    if not node.integer("spatial", 1):
+        raise ValueError("BatchNormalization with spatial=0 is not supported")
+    epsilon = node.real("epsilon", 1e-5)
+    stats = [_as(cx, v, x.dtype) for v in (scale, bias, mean, var)]
+    made = cx.emit(op.nn.batch_norm(x.expr, *stats, 1, epsilon))
+    return [made[0]]
+
+
+def _as(cx: Context, v: Value, dtype: str) -> Any:
+    return v.expr if v.dtype == dtype else op.astype(v.expr, dtype)
+
+
+@converter("InstanceNormalization")
+def instance_normalization(cx: Context, node: Node, x: Value, scale: Value, bias: Value) -> Any:
+    node.skip("consumed_inputs")
+    shape = [1, -1, *[1] * (x.ndim - 2)]
+    made = _normalized(cx, x, list(range(2, x.ndim)), node.real("epsilon", 1e-5))
+    return op.add(op.multiply(made, _reshaped(cx, scale, shape)), _reshaped(cx, bias, shape))
+
+
+def _normalized(cx: Context, x: Value, axes: list[int], epsilon: float) -> Any:
+    """(x - mean) / sqrt(variance + epsilon) over `axes`."""
+    center = cx.emit(op.subtract(x.expr, cx.emit(op.mean(x.expr, axes, True))))
+    spread = cx.emit(op.mean(op.multiply(center, center), axes, True))
+    return op.divide(center, op.sqrt(op.add(spread, cx.scalar(epsilon, x.dtype))))
+
+
+@converter("MeanVarianceNormalization", 9)
+def mean_variance_normalization(cx: Context, node: Node, x: Value) -> Any:
+    return _normalized(cx, x, node.integers("axes", [0, 2, 3]), 1e-9)
+
+
+@converter("LayerNormalization", 17)
+def layer_normalization(
+    cx: Context, node: Node, x: Value, scale: Value, bias: Value | None = None
+) -> Any:
+    node.skip("stash_type")
+    axis = node.integer("axis", -1)
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(explain("attribute axis is out of range", got=f"{axis} for rank {x.ndim}"))
+    axes = list(range(axis % x.ndim, x.ndim))
+    epsilon = node.real("epsilon", 1e-5)
+    given = [v for v in (scale, bias) if v is not None]
+    if all(v.ndim == len(axes) for v in given):
+        zeros = scale if bias is None else bias
+        return op.nn.layer_norm(
+            x.expr, scale.expr, zeros.expr, axes, epsilon, center=bias is not None
+        )
+    made = cx.value(_normalized(cx, x, axes, epsilon))
+    scaled = cx.value(op.multiply(*cx.broadcast(made, scale)))
+    return scaled if bias is None else op.add(*cx.broadcast(scaled, bias))
+
+
+@converter("RMSNormalization", 23)
+def rms_normalization(cx: Context, node: Node, x: Value, scale: Value) -> Any:
+    node.skip("stash_type")
+    axis = node.integer("axis", -1) % x.ndim
+    return op.nn.rms_norm(x.expr, scale.expr, list(range(axis, x.ndim)), node.real("epsilon", 1e-5))
+
+
+@converter("GroupNormalization", 18)
+@converter("GroupNormalization", 21)
+def group_normalization(cx: Context, node: Node, x: Value, scale: Value, bias: Value) -> Any:
+    node.skip("stash_type")
+    groups, epsilon = node.integer("num_groups"), node.real("epsilon", 1e-5)
+    n, c, *rest = (literal(d) for d in x.shape)
+    if not isinstance(c, int) or groups < 1 or c % groups:
+        raise ValueError(explain("num_groups must divide the channels", got=f"{groups} of {c}"))
+    grouped = cx.value(op.reshape(x.expr, ShapeExpr([n, groups, c // groups, *rest])))
+    made = _normalized(cx, grouped, list(range(2, grouped.ndim)), epsilon)
+    each = [scale, bias]
+    if literal(scale.shape[0]) == groups and groups != c:  # opset 18: one for each group
+        made = cx.emit(made)
+        shape = [1, groups, *[1] * (grouped.ndim - 2)]
+        made = op.add(op.multiply(made, _reshaped(cx, scale, shape)), _reshaped(cx, bias, shape))
+        return op.reshape(cx.emit(made), ShapeExpr(x.shape))
+    flat = cx.emit(op.reshape(cx.emit(made), ShapeExpr(x.shape)))
+    shape = [1, c, *[1] * len(rest)]
+    gain, shift = (_reshaped(cx, v, shape) for v in each)
+    return op.add(op.multiply(flat, gain), shift)
+
+
+@converter("LpNormalization")
+def lp_normalization(cx: Context, node: Node, x: Value) -> Any:
+    axis, p = node.integer("axis", -1), node.integer("p", 2)
+    if p not in (1, 2):
+        raise ValueError(explain("attribute p must be 1 or 2", got=p))
+    if p == 1:
+        return op.divide(x.expr, op.sum(op.abs(x.expr), [axis], True))
+    return op.divide(x.expr, op.sqrt(op.sum(op.multiply(x.expr, x.expr), [axis], True)))
+
+
+@converter("LRN")
+def local_response_normalization(cx: Context, node: Node, x: Value) -> Any:
+    size, bias = node.integer("size"), node.real("bias", 1.0)
+    alpha, beta = node.real("alpha", 1e-4), node.real("beta", 0.75)
+    channels = literal(x.shape[1])
+    if not isinstance(channels, int):
+        raise ValueError(explain("LRN needs a known number of channels", got=str(x.info)))
+    before = (size - 1) // 2
+    width = [0, 0, before, size - 1 - before] + [0, 0] * (x.ndim - 2)
+    squares = cx.emit(op.nn.pad(op.multiply(x.expr, x.expr), width))
+    total = None
+    for k in range(size):
+        part = op.strided_slice(squares, [1], [k], [k + channels])
+        total = part if total is None else op.add(total, part)
+    scaled = op.multiply(total, cx.scalar(alpha / size, x.dtype))
+    return op.divide(
+        x.expr, op.power(op.add(scaled, cx.scalar(bias, x.dtype)), cx.scalar(beta, x.dtype))
+    )

@@ -1,0 +1,148 @@
+"""Reductions, and softmax, which is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....base.errors import explain
+from ....relax import op
+from ....relax.expr import ShapeExpr
+from ..context import Context
+from ..reader import Node
+from ..registry import converter, register_converter
+from ..values import Value, literal, object_array
+
+Reduce = Callable[[Context, Value, Any, bool], Any]
+
+
+def _plain(build: Callable[..., Any]) -> Reduce:
+    return lambda cx, x, axes, keep: build(x.expr, axes, keep)
+
+
+def _sum_square(cx: Context, x: Value, axes: Any, keep: bool) -> Any:
+    return op.sum(op.multiply(x.expr, x.expr), axes, keep)
+
+
+def _log_sum_exp(cx: Context, x: Value, axes: Any, keep: bool) -> Any:
+    """log(sum(exp(x - max))) + max, so that no exponential overflows."""
+    top = cx.emit(op.max(x.expr, axes, True))
+    total = op.log(op.sum(op.exp(op.subtract(x.expr, top)), axes, True))
+    made = cx.emit(op.add(total, top))
+    if keep:
+        return made
+    return op.squeeze(made, list(range(x.ndim)) if axes is None else axes)
+
+
+def _integer_max(build: Callable[..., Any]) -> Reduce:
+    def run(cx: Context, x: Value, axes: Any, keep: bool) -> Any:
+        if x.dtype.is_bool:  # opset 20 reduces bool as 0 and 1
+            return op.astype(build(op.astype(x.expr, "int8"), axes, keep), "bool")
+        return build(x.expr, axes, keep)
+
+    return run
+
+
+_REDUCTIONS: dict[str, tuple[int, Reduce]] = {
+    # name: (the opset that made axes an input, how to reduce)
+    "ReduceSum": (13, _plain(op.sum)),
+    "ReduceMean": (18, _plain(op.mean)),
+    "ReduceProd": (18, _plain(op.prod)),
+    "ReduceMax": (18, _integer_max(op.max)),
+    "ReduceMin": (18, _integer_max(op.min)),
+    "ReduceSumSquare": (18, _sum_square),
+    "ReduceL1": (18, lambda cx, x, a, k: op.sum(op.abs(x.expr), a, k)),
+    "ReduceL2": (18, lambda cx, x, a, k: op.sqrt(_sum_square(cx, x, a, k))),
+    "ReduceLogSum": (18, lambda cx, x, a, k: op.log(op.sum(x.expr, a, k))),
+    "ReduceLogSumExp": (18, _log_sum_exp),
+}
+
+
+def _reduction(name: str, by_input: int, build: Reduce) -> None:
+    def by_attribute(cx: Context, node: Node, x: Value) -> Any:
+        axes = node.integers("axes", None)
+        return build(cx, x, axes, bool(node.integer("keepdims", 1)))
+
+    def convert(cx: Context, node: Node, x: Value, axes: Value | None = None) -> Any:
+        keep = bool(node.integer("keepdims", 1))
+        which = None if axes is None else cx.numbers(axes, "axes")
+        noop = node.integer("noop_with_empty_axes", 0)
+        if not which and noop:
+            # Nothing is reduced, but what is done to each element stays.
+            return x if name in _IDENTITIES else build(cx, x, [], keep)
+        return build(cx, x, which or None, keep)
+
+    register_converter(name, 1, by_attribute)
+    register_converter(name, by_input, convert)
+
+
+_IDENTITIES = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin")
+for _name, (_since, _build) in _REDUCTIONS.items():
+    _reduction(_name, _since, _build)
+
+
+def _arg(name: str, build: Callable[..., Any]) -> None:
+    def convert(cx: Context, node: Node, x: Value) -> Any:
+        axis, keep = node.integer("axis", 0), bool(node.integer("keepdims", 1))
+        if not node.integer("select_last_index", 0):
+            return build(x.expr, axis, keep)
+        # The last of equal ones is the first of the turned axis.
+        found = build(op.flip(x.expr, axis), axis, keep)
+        last = cx.known(object_array([cx.simplify(x.shape[axis] - 1)], ()), "int64")
+        return op.subtract(last.expr, found)
+
+    register_converter(name, 1, convert)
+
+
+_arg("ArgMax", op.argmax)
+_arg("ArgMin", op.argmin)
+
+
+# ---------------------------------------------------------------- softmax
+
+
+def _softmax(name: str, build: Callable[..., Any]) -> None:
+    def flattened(cx: Context, node: Node, x: Value) -> Any:
+        """Before opset 13: over all axes from `axis` on together."""
+        axis = _axis(node.integer("axis", 1), x.ndim)
+        if axis == x.ndim - 1:
+            return build(x.expr, -1)
+        flat = ShapeExpr([_product(cx, x.shape[:axis]), _product(cx, x.shape[axis:])])
+        return op.reshape(cx.emit(build(op.reshape(x.expr, flat), -1)), ShapeExpr(x.shape))
+
+    def along_axis(cx: Context, node: Node, x: Value) -> Any:
+        return build(x.expr, _axis(node.integer("axis", -1), x.ndim))
+
+    register_converter(name, 1, flattened)
+    register_converter(name, 13, along_axis)
+
+
+def _product(cx: Context, dims: Any) -> Any:
+    size: Any = 1
+    for d in dims:
+        size = size * literal(d)
+    return cx.simplify(size)
+
+
+def _axis(axis: int, ndim: int) -> int:
+    if not -ndim <= axis < ndim:
+        what = "attribute axis is out of range"
+        raise ValueError(explain(what, got=f"{axis} for rank {ndim}"))
+    return axis % ndim
+
+
+_softmax("Softmax", op.nn.softmax)
+_softmax("LogSoftmax", op.nn.log_softmax)
+
+
+@converter("Hardmax", 13)
+def hardmax(cx: Context, node: Node, x: Value) -> Any:
+    axis = _axis(node.integer("axis", -1), x.ndim)
+    found = op.argmax(x.expr, axis, True)
+    extent = literal(x.shape[axis])
+    if not isinstance(extent, int):
+        raise ValueError(explain("Hardmax over a symbolic axis is not supported", got=str(extent)))
+    shape = [1] * x.ndim
+    shape[axis] = extent
+    places = op.reshape(cx.emit(op.arange(0, extent, 1, "int64")), ShapeExpr(shape))
+    return op.astype(op.equal(found, places), x.dtype)

@@ -1,0 +1,414 @@
+"""Operators that move elements, and those that look at shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.prim_expr import IntImm, PrimExpr
+from ....relax import op
+from ....relax.expr import ShapeExpr
+from ..context import Context
+from ..reader import Node
+from ..registry import converter
+from ..values import Value, literal
+
+# Exporters write this, or the greatest int32 or int64, for "to the end".
+_TO_THE_END = 10**9
+
+
+@converter("Shape")
+def shape_of(cx: Context, node: Node, data: Value) -> Any:
+    start, end = node.integer("start", 0), node.integer("end", None)
+    made = op.shape_to_tensor(op.shape_of(data.expr))
+    if start == 0 and end is None:
+        return made
+    last = (1 << 31) - 1 if end is None else end
+    return op.strided_slice(made, [0], [start], [last])
+
+
+@converter("Size")
+def size_of(cx: Context, node: Node, data: Value) -> Any:
+    dims = op.shape_to_tensor(op.shape_of(data.expr))
+    return op.prod(dims, [0])
+
+
+# ---------------------------------------------------------------- reshape
+
+
+@converter("Reshape")
+def reshape_attribute(cx: Context, node: Node, data: Value) -> Any:
+    node.skip("consumed_inputs")
+    return _reshape(cx, data, node.integers("shape"), False)
+
+
+@converter("Reshape", 5)
+def reshape(cx: Context, node: Node, data: Value, shape: Value) -> Any:
+    allow_zero = bool(node.integer("allowzero", 0))
+    return _reshape(cx, data, cx.integers(shape, "shape"), allow_zero)
+
+
+def _reshape(cx: Context, data: Value, target: list[Any], allow_zero: bool) -> Any:
+    dims = list(target)
+    old = [literal(d) for d in data.shape]
+    if not allow_zero:
+        for k, d in enumerate(dims):
+            if isinstance(d, int) and d == 0:
+                if k >= len(old):
+                    what = "the new shape copies a dimension that the input has not"
+                    raise ValueError(explain(what, got=f"{_text(dims)} for rank {len(old)}"))
+                dims[k] = old[k]
+    holes = [k for k, d in enumerate(dims) if isinstance(d, int) and d == -1]
+    if len(holes) > 1 or any(isinstance(d, int) and d < -1 for d in dims):
+        what = "the new shape may hold one -1, the rest not negative"
+        raise ValueError(explain(what, got=_text(dims)))
+    if holes:
+        dims[holes[0]] = _rest(cx, old, [d for k, d in enumerate(dims) if k != holes[0]])
+    if len(dims) == len(old) and all(cx.equal(a, b) for a, b in zip(dims, old, strict=True)):
+        return data
+    return op.reshape(data.expr, ShapeExpr(dims))
+
+
+def _rest(cx: Context, old: list[Any], others: list[Any]) -> Any:
+    """The dimension -1 stands for."""
+    rest = list(old)
+    for d in others:  # what stays is divided out before anything is multiplied
+        same = next((k for k, r in enumerate(rest) if cx.equal(r, d)), None)
+        if same is None:
+            break
+        rest.pop(same)
+    else:
+        return _product(cx, rest)
+    whole, part = _product(cx, old), _product(cx, others)
+    if isinstance(part, int) and isinstance(whole, int):
+        if part == 0 or whole % part:
+            got = f"{whole} elements into {_text(others)} and -1"
+            raise ValueError(explain("the number of elements must stay", got=got))
+        return whole // part
+    return cx.simplify(whole // part)
+
+
+def _product(cx: Context, dims: list[Any]) -> Any:
+    size: Any = 1
+    for d in dims:
+        size = size * d
+    return cx.simplify(size)
+
+
+def _text(dims: list[Any]) -> str:
+    return f"[{', '.join(map(str, dims))}]"
+
+
+@converter("Flatten")
+def flatten(cx: Context, node: Node, data: Value) -> Any:
+    axis = node.integer("axis", 1)
+    if not -data.ndim <= axis <= data.ndim:
+        what = "attribute axis is out of range"
+        raise ValueError(explain(what, got=f"{axis} for rank {data.ndim}"))
+    axis = axis + data.ndim if axis < 0 else axis
+    dims = [literal(d) for d in data.shape]
+    return op.reshape(data.expr, ShapeExpr([_product(cx, dims[:axis]), _product(cx, dims[axis:])]))
+
+
+@converter("Squeeze")
+def squeeze_attribute(cx: Context, node: Node, data: Value) -> Any:
+    return _squeeze(data, node.integers("axes", None))
+
+
+@converter("Squeeze", 13)
+def squeeze(cx: Context, node: Node, data: Value, axes: Value | None = None) -> Any:
+    return _squeeze(data, None if axes is None else cx.numbers(axes, "axes"))
+
+
+def _squeeze(data: Value, axes: list[int] | None) -> Any:
+    if axes is None and not all(isinstance(d, IntImm) for d in data.shape):
+        hint = "give the axes, or the input's shape by shape_dict"
+        what = "Squeeze without axes needs a known shape"
+        raise ValueError(explain(what, got=str(data.info), instead=hint))
+    return op.squeeze(data.expr, axes)
+
+
+@converter("Unsqueeze")
+def unsqueeze_attribute(cx: Context, node: Node, data: Value) -> Any:
+    return op.expand_dims(data.expr, node.integers("axes"))
+
+
+@converter("Unsqueeze", 13)
+def unsqueeze(cx: Context, node: Node, data: Value, axes: Value) -> Any:
+    return op.expand_dims(data.expr, cx.numbers(axes, "axes"))
+
+
+# ---------------------------------------------------------------- order
+
+
+@converter("Transpose")
+def transpose(cx: Context, node: Node, data: Value) -> Any:
+    order = node.integers("perm", None)
+    if order == list(range(len(order or ()))) and order:
+        return data
+    return op.permute_dims(data.expr, order)
+
+
+@converter("Concat")
+def concat_default(cx: Context, node: Node, *inputs: Value) -> Any:
+    return _concat(cx, node.integer("axis", 1), list(inputs))
+
+
+@converter("Concat", 4)
+def concat(cx: Context, node: Node, *inputs: Value) -> Any:
+    return _concat(cx, node.integer("axis"), list(inputs))
+
+
+def _concat(cx: Context, axis: int, inputs: list[Value]) -> Any:
+    if not inputs or any(v is None for v in inputs):
+        raise ValueError("it takes one or more inputs, none of them left out")
+    if len(inputs) == 1:
+        return inputs[0]
+    ranks = {v.ndim for v in inputs}
+    if len(ranks) > 1:
+        raise ValueError(explain("inputs of different rank", got=sorted(ranks)))
+    rank = ranks.pop()
+    axis = _axis(axis, rank)
+    if all(v.info.get_shape() is not None for v in inputs):
+        same: list[list[int | None]] = [[a] * len(inputs) for a in range(rank) if a != axis]
+        inputs = cx.aligned(inputs, same)
+    return op.concat([v.expr for v in inputs], axis)
+
+
+def _axis(axis: int, ndim: int) -> int:
+    if not -ndim <= axis < ndim:
+        raise ValueError(explain("attribute axis is out of range", got=f"{axis} for rank {ndim}"))
+    return axis % ndim
+
+
+@converter("Split")
+def split_attribute(cx: Context, node: Node, data: Value) -> Any:
+    return _split(cx, node, data, node.integers("split", None))
+
+
+@converter("Split", 13)
+def split(cx: Context, node: Node, data: Value, sizes: Value | None = None) -> Any:
+    return _split(cx, node, data, None if sizes is None else cx.numbers(sizes, "split"))
+
+
+@converter("Split", 18)
+def split_count(cx: Context, node: Node, data: Value, sizes: Value | None = None) -> Any:
+    count = node.integer("num_outputs", len(node.outputs))
+    if count != len(node.outputs):
+        what = "num_outputs must be the number of outputs"
+        raise ValueError(explain(what, got=f"{count} for {len(node.outputs)} outputs"))
+    return _split(cx, node, data, None if sizes is None else cx.numbers(sizes, "split"))
+
+
+def _split(cx: Context, node: Node, data: Value, sizes: list[int] | None) -> Any:
+    axis, count = _axis(node.integer("axis", 0), data.ndim), len(node.outputs)
+    if count == 1:
+        return [data]
+    if sizes is None:
+        parts = op.split(data.expr, count, axis)
+    else:
+        extent = literal(data.shape[axis])
+        fits = not isinstance(extent, int) or sum(sizes) == extent
+        if len(sizes) != count or not fits:
+            what = f"the sizes must be {count} and fill the axis"
+            raise ValueError(explain(what, got=f"{sizes} for an extent of {extent}"))
+        starts = [sum(sizes[:k]) for k in range(1, count)]
+        parts = op.split(data.expr, starts, axis)
+    made = cx.emit(parts)
+    return [cx.emit(made[k]) for k in range(count)]
+
+
+# ---------------------------------------------------------------- slices
+
+
+@converter("Slice")
+def slice_attributes(cx: Context, node: Node, data: Value) -> Any:
+    starts, ends = node.integers("starts"), node.integers("ends")
+    axes = node.integers("axes", list(range(len(starts))))
+    return _slice(cx, data, starts, ends, axes, [1] * len(starts))
+
+
+@converter("Slice", 10)
+def slice_inputs(
+    cx: Context,
+    node: Node,
+    data: Value,
+    starts: Value,
+    ends: Value,
+    axes: Value | None = None,
+    steps: Value | None = None,
+) -> Any:
+    first, last = cx.integers(starts, "starts"), cx.integers(ends, "ends")
+    which = list(range(len(first))) if axes is None else cx.numbers(axes, "axes")
+    by = [1] * len(first) if steps is None else cx.numbers(steps, "steps")
+    return _slice(cx, data, first, last, which, by)
+
+
+def _slice(
+    cx: Context, data: Value, starts: list[Any], ends: list[Any], axes: list[int], steps: list[int]
+) -> Any:
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        got = f"{len(starts)}, {len(ends)}, {len(axes)} and {len(steps)}"
+        raise ValueError(explain("starts, ends, axes and steps must have one length", got=got))
+    if 0 in steps:
+        raise ValueError("a step may not be 0")
+    kept = []
+    for first, last, axis, step in zip(starts, ends, axes, steps, strict=True):
+        which = _axis(axis, data.ndim)
+        extent = data.shape[which]
+        last = _bound(last)
+        if step == 1 and _is(first, 0) and _reaches(cx, last, extent):
+            continue
+        kept.append((which, _bound(first), last, step))
+    if not kept:
+        return data
+    which, first, last, by = zip(*kept, strict=True)
+    return op.strided_slice(data.expr, list(which), list(first), list(last), list(by))
+
+
+def _bound(value: Any) -> Any:
+    """A bound, "to the end" as the greatest int32 (the operator clamps it)."""
+    if isinstance(value, int) and abs(value) >= _TO_THE_END:
+        return (1 << 31) - 1 if value > 0 else -(1 << 31)
+    return value
+
+
+def _is(value: Any, number: int) -> bool:
+    return isinstance(value, int) and value == number
+
+
+def _reaches(cx: Context, last: Any, extent: Any) -> bool:
+    """Whether a slice up to `last` reaches the end of the axis."""
+    if _is(last, (1 << 31) - 1):
+        return True
+    size = literal(extent)
+    if isinstance(last, int) and last < 0:
+        return False
+    return (
+        cx.proven(last >= size)
+        if isinstance(size, PrimExpr) or isinstance(last, PrimExpr)
+        else last >= size
+    )
+
+
+# ---------------------------------------------------------------- repetition
+
+
+@converter("Expand", 8)
+def expand(cx: Context, node: Node, data: Value, shape: Value) -> Any:
+    target = [cx.simplify(d) for d in cx.integers(shape, "shape")]
+    old = list(data.shape)
+    rank = max(len(target), len(old))
+    wide = [1] * (rank - len(target)) + target
+    mine = [IntImm("int64", 1)] * (rank - len(old)) + old
+    dims: list[Any] = []
+    changes: dict[int, Any] = {}
+    for k, (d, have) in enumerate(zip(wide, mine, strict=True)):
+        size = literal(have)
+        if _is(d, 1) or _is(size, 1) or cx.equal(size, d):
+            dims.append(size if _is(d, 1) else d)
+        elif isinstance(size, int) and isinstance(d, int):
+            what = f"dimension {k} cannot be expanded"
+            raise ValueError(explain(what, got=f"{size} to {d}", instead="it must be 1"))
+        else:  # neither is 1: they must be equal when it runs
+            changes[k - (rank - len(old))] = d
+            dims.append(d)
+    source = cx.with_dims(data, changes) if changes else data
+    if len(dims) == len(old) and all(
+        cx.equal(a, b) for a, b in zip(dims, source.shape, strict=True)
+    ):
+        return source
+    return op.broadcast_to(source.expr, ShapeExpr(dims))
+
+
+@converter("Tile", 6)
+def tile(cx: Context, node: Node, data: Value, repeats: Value) -> Any:
+    counts = cx.numbers(repeats, "repeats")
+    if len(counts) != data.ndim or any(c < 0 for c in counts):
+        what = "repeats must hold a count for each axis"
+        raise ValueError(explain(what, got=f"{counts} for rank {data.ndim}"))
+    return op.tile(data.expr, counts)
+
+
+# ---------------------------------------------------------------- padding
+
+
+@converter("Pad")
+def pad_1(cx: Context, node: Node, data: Value) -> Any:
+    widths = node.integers("paddings" if node.has("paddings") else "pads")
+    return _pad(cx, data, widths, node.real("value", 0.0), node.text("mode", "constant"), None)
+
+
+@converter("Pad", 11)
+def pad(
+    cx: Context,
+    node: Node,
+    data: Value,
+    pads: Value,
+    value: Value | None = None,
+    axes: Value | None = None,
+) -> Any:
+    fill = cx.number(value, "constant_value", 0)
+    which = None if axes is None else cx.numbers(axes, "axes")
+    return _pad(cx, data, cx.numbers(pads, "pads"), fill, node.text("mode", "constant"), which)
+
+
+_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "circular"}
+
+
+def _pad(
+    cx: Context, data: Value, pads: list[int], fill: Any, mode: str, axes: list[int] | None
+) -> Any:
+    which = list(range(data.ndim)) if axes is None else [_axis(a, data.ndim) for a in axes]
+    if len(pads) != 2 * len(which):
+        what = "pads must hold two numbers for each axis"
+        raise ValueError(explain(what, got=f"{pads} for {len(which)} axes"))
+    if mode not in _MODES:
+        what = "attribute mode must be constant, reflect, edge or wrap"
+        raise ValueError(explain(what, got=mode))
+    before = dict(zip(which, pads[: len(which)], strict=True))
+    after = dict(zip(which, pads[len(which) :], strict=True))
+    made = data
+    if any(p < 0 for p in pads):  # a negative pad cuts
+        cut = [a for a in which if before[a] < 0 or after[a] < 0]
+        starts = [max(-before[a], 0) for a in cut]
+        ends = [after[a] if after[a] < 0 else (1 << 31) - 1 for a in cut]
+        made = cx.value(op.strided_slice(data.expr, cut, starts, ends))
+    width = [max(side.get(a, 0), 0) for a in range(data.ndim) for side in (before, after)]
+    if not any(width):
+        return made
+    return op.nn.pad(made.expr, width, float(fill), _MODES[mode])
+
+
+# ---------------------------------------------------------------- blocks
+
+
+@converter("DepthToSpace")
+def depth_to_space(cx: Context, node: Node, data: Value) -> Any:
+    size = node.integer("blocksize")
+    mode = node.text("mode", "DCR")
+    if mode not in ("DCR", "CRD"):
+        raise ValueError(explain("attribute mode must be DCR or CRD", got=mode))
+    n, c, h, w = (literal(d) for d in _rank4(data))
+    depth = cx.simplify(c // (size * size))
+    inner = [size, size, depth] if mode == "DCR" else [depth, size, size]
+    order = [0, 3, 4, 1, 5, 2] if mode == "DCR" else [0, 1, 4, 2, 5, 3]
+    split = op.reshape(data.expr, ShapeExpr([n, *inner, h, w]))
+    moved = cx.emit(op.permute_dims(cx.emit(split), order))
+    return op.reshape(moved, ShapeExpr([n, depth, h * size, w * size]))
+
+
+@converter("SpaceToDepth")
+def space_to_depth(cx: Context, node: Node, data: Value) -> Any:
+    size = node.integer("blocksize")
+    n, c, h, w = (literal(d) for d in _rank4(data))
+    small = [cx.simplify(h // size), cx.simplify(w // size)]
+    split = op.reshape(data.expr, ShapeExpr([n, c, small[0], size, small[1], size]))
+    moved = cx.emit(op.permute_dims(cx.emit(split), [0, 3, 5, 1, 2, 4]))
+    return op.reshape(moved, ShapeExpr([n, c * size * size, *small]))
+
+
+def _rank4(data: Value) -> tuple[Any, ...]:
+    if data.ndim != 4:
+        raise ValueError(explain("the input must have rank 4", got=str(data.info)))
+    return data.shape

@@ -1,0 +1,300 @@
+"""`from_onnx`: an ONNX model becomes a graph function."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import LoopwrightError, explain
+from ...ir.expr import DictAttrs
+from ...ir.module import IRModule
+from ...ir.prim_expr import PrimExpr
+from ...ir.prim_expr import Var as TirVar
+from ...relax.block_builder import BlockBuilder
+from ...relax.expr import DataflowVar, Tuple
+from ...relax.expr import Var as RelaxVar
+from ...relax.struct_info import TensorStructInfo
+from .context import Context
+from .integer_rules import find_rule
+from .reader import Model, Node, Port, load, read
+from .registry import Entry, find_converter
+from .values import Value
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def from_onnx(
+    model: Any,
+    shape_dict: dict[str, Any] | None = None,
+    dtype_dict: str | dict[str, str] | None = "float32",
+    opset: int | None = None,
+    keep_params_in_input: bool = False,
+    sanitize_input_names: bool = True,
+) -> IRModule:
+    """Import an ONNX model as an IRModule with a function `main`.
+
+    model: a path, the bytes of a file, or an onnx.ModelProto.
+    shape_dict: shapes of inputs by name, instead of the model's; a dimension is a number, a name, or
+        a tir.Var.
+    dtype_dict: dtypes of inputs by name, or the one for inputs of which the model says none.
+    opset: the version of the standard operators, instead of the model's.
+    keep_params_in_input: make the weights parameters after the inputs; their arrays are the
+        attribute "params" of `main` (see `relax.frontend.detach_params`).
+    sanitize_input_names: make the parameters' names identifiers.
+
+    Dimensions without a number become symbolic variables: one for each identifier the model names
+    them by, a fresh one for each that has another text or none. The module's attributes
+    "input_names" and "output_names" are the model's own names. Each binding's span is the node it
+    came from.
+
+    Raises LoopwrightError for what is no model, for operators without a converter (all of them in
+    one message), and for nodes that cannot be converted, naming the node.
+    """
+    proto, folder = load(model)
+    return _Import(
+        read(proto, folder, opset),
+        shape_dict,
+        dtype_dict,
+        keep_params_in_input,
+        sanitize_input_names,
+    ).run()
+
+
+def from_path_or_proto(model: Any) -> IRModule | None:
+    """`from_onnx` for what looks like an ONNX model (a path, a ModelProto), else None."""
+    if isinstance(model, (str, os.PathLike)):
+        known = Path(model).suffix == ".onnx" or Path(model).is_file()
+        return from_onnx(model) if known else None
+    kind = type(model)
+    if kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx":
+        return from_onnx(model)
+    return None
+
+
+class _Import:
+    def __init__(
+        self, model: Model, shapes: Any, dtypes: Any, keep_params: bool, sanitize: bool
+    ) -> None:
+        self.model = model
+        self.shapes = dict(shapes or {})
+        self.dtypes = dtypes
+        self.keep_params = keep_params
+        self.sanitize = sanitize
+        self.builder = BlockBuilder()
+        self.context = Context(self.builder, model.opsets.get("", 1))
+        self.values: dict[str, Value] = {}
+        self.dims: dict[str, TirVar] = {}
+        self.names: set[str] = set()
+        self.wanted = {p.name for p in model.outputs}
+
+    def run(self) -> IRModule:
+        converters = self._converters()
+        self._check_dicts()
+        inputs = [self._input(p) for p in self.model.inputs]
+        params, arrays = self._params()
+        for name in {i for n in self.model.nodes for i in n.inputs} | self.wanted:
+            if name in self.model.initializers and name not in self.values:
+                array = self.model.initializer(name)
+                self.values[name] = Value(self.context, self._constant(name, array))
+        attrs: dict[str, Any] = {"num_input": len(inputs)}
+        if self.keep_params:
+            attrs["params"] = [a.data for a in arrays]
+        with self.builder.function("main", [*inputs, *params], attrs):
+            with self.builder.dataflow():
+                for node, entry in zip(self.model.nodes, converters, strict=True):
+                    self._convert(node, entry)
+                self.builder.span = None
+                results = [self._output(p) for p in self.model.outputs]
+            self.builder.emit_func_output(results[0] if len(results) == 1 else Tuple(results))
+        names = {
+            "input_names": [p.name for p in self.model.inputs] + [p.name_hint for p in params],
+            "output_names": [p.name for p in self.model.outputs],
+        }
+        return self.builder.finalize().with_attrs(DictAttrs(names))
+
+    # -- inputs --------------------------------------------------------------------------------
+
+    def _check_dicts(self) -> None:
+        names = [p.name for p in self.model.inputs]
+        for given, what in ((self.shapes, "shape_dict"), (self.dtypes, "dtype_dict")):
+            for name in given if isinstance(given, dict) else ():
+                if name not in names:
+                    text = f"{what} names an input that the model has not"
+                    hint = f"the inputs are {', '.join(names) or 'none'}"
+                    raise LoopwrightError(explain(text, got=name, instead=hint))
+
+    def _input(self, port: Port) -> RelaxVar:
+        dtype = port.dtype
+        if isinstance(self.dtypes, dict):
+            dtype = self.dtypes.get(port.name, dtype)
+        elif not dtype:
+            dtype = self.dtypes or ""
+        if not dtype:
+            what = f"the element type of input {port.name} is not known"
+            raise LoopwrightError(explain(what, instead="give it by dtype_dict"))
+        dims = self.shapes.get(port.name, port.dims)
+        name = self._param_name(port.name)
+        if dims is None:
+            info = TensorStructInfo(dtype=dtype)
+        else:
+            shape = [self._dim(d, f"{name}_dim{k}") for k, d in enumerate(dims)]
+            info = TensorStructInfo(shape, dtype)
+        var = RelaxVar(name, info)
+        self.values[port.name] = Value(self.context, var)
+        return var
+
+    def _dim(self, dim: Any, fresh: str) -> Any:
+        if isinstance(dim, bool) or not isinstance(dim, (int, str, PrimExpr, type(None))):
+            what = "a dimension is a number, a name or a tir.Var"
+            raise LoopwrightError(explain(what, got=repr(dim)))
+        if isinstance(dim, int) and dim >= 0:
+            return dim
+        if isinstance(dim, PrimExpr):
+            for var in [dim] if isinstance(dim, TirVar) else []:
+                self.context.analyzer.assume_nonnegative(var)
+            return dim
+        key = dim if isinstance(dim, str) and _IDENTIFIER.match(dim) else None
+        if key is None or key not in self.dims:
+            var = TirVar(key or self._fresh_dim(fresh), "int64")
+            self.context.analyzer.assume_nonnegative(var)
+            if key is None:
+                return var
+            self.dims[key] = var
+        return self.dims[key]
+
+    def _fresh_dim(self, name: str) -> str:
+        taken = {d for p in self.model.inputs for d in p.dims or () if isinstance(d, str)}
+        while name in taken:
+            name += "_"
+        return name
+
+    def _param_name(self, name: str) -> str:
+        """The name as an identifier that no other parameter has."""
+        made = name
+        if self.sanitize:
+            made = re.sub(r"[^A-Za-z0-9_]", "_", name)
+            made = made if _IDENTIFIER.match(made) else f"input_{made}"
+        base, count = made, 0
+        while made in self.names:
+            count += 1
+            made = f"{base}_{count}"
+        self.names.add(made)
+        return made
+
+    def _constant(self, name: str, array: np.ndarray) -> Any:
+        dtype = self.model.initializer_dtype(name)
+        return self.context.constant(array, dtype)
+
+    def _params(self) -> tuple[list[RelaxVar], list[Any]]:
+        """The initializers that are used, as parameters and their constants."""
+        if not self.keep_params:
+            return [], []
+        used = {name for node in self.model.nodes for name in node.inputs} | self.wanted
+        params, constants = [], []
+        for name in self.model.initializers:
+            if name not in used:
+                continue
+            constant = self._constant(name, self.model.initializer(name))
+            if not constant.struct_info.dtype.is_float:
+                continue  # integers steer shapes: what is made of them must be known here
+            var = RelaxVar(self._param_name(name), constant.struct_info)
+            self.values[name] = Value(self.context, var)
+            params.append(var)
+            constants.append(constant)
+        return params, constants
+
+    # -- nodes ---------------------------------------------------------------------------------
+
+    def _converters(self) -> list[Entry]:
+        """The converter of each node. Raises one LoopwrightError for all that have none."""
+        found = [find_converter(n.op_type, n.opset, n.domain) for n in self.model.nodes]
+        missing: dict[tuple[str, str, int], list[Node]] = defaultdict(list)
+        for node, entry in zip(self.model.nodes, found, strict=True):
+            if entry is None:
+                missing[node.domain, node.op_type, node.opset].append(node)
+        if not missing:
+            return found  # type: ignore[return-value]
+        count = sum(map(len, missing.values()))
+        lines = [f"{count} nodes of {len(missing)} kinds" if count > 1 else "1 node"]
+        for (domain, op_type, opset), nodes in sorted(missing.items()):
+            names = ", ".join(n.title for n in nodes[:3])
+            more = f", and {len(nodes) - 3} more" if len(nodes) > 3 else ""
+            place = f"domain {domain or 'ai.onnx'}, opset {opset}"
+            lines.append(f"    {op_type} ({place}) x{len(nodes)}: {names}{more}")
+        what = "operators of this model have no converter"
+        (domain, op_type, _) = min(missing)
+        place = f', domain="{domain}"' if domain else ""
+        hint = (
+            "write converters for them and make them known: "
+            f'register_converter("{op_type}", 1, convert{place}), '
+            "see loopwright.frontend.onnx.registry"
+        )
+        raise LoopwrightError(explain(what, got="\n".join(lines), instead=hint))
+
+    def _convert(self, node: Node, entry: Entry) -> None:
+        self.builder.span = node.span
+        self.context.node = node
+        try:
+            outputs = self._outputs(node, entry)
+        except Exception as error:  # a broken model may fail anywhere: say in which node
+            raise _located(node, error) from error
+        for name, output in zip(node.outputs, outputs, strict=False):
+            if name:
+                self.values[name] = output
+
+    def _outputs(self, node: Node, entry: Entry) -> list[Value]:
+        inputs = [self.values[name] if name else None for name in node.inputs]
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        _check_inputs(node, entry, inputs)
+        rule = find_rule(node, inputs)
+        made = None if rule is None else rule(self.context, node, *inputs)
+        if made is None:
+            made = entry.convert(self.context, node, *inputs)
+        self._check_attributes(node)
+        parts = list(made) if isinstance(made, (list, tuple)) else [made]
+        last = max((k for k, name in enumerate(node.outputs) if name), default=-1)
+        if last >= len(parts):
+            what = f"output {last} ({node.outputs[last]}) is not supported"
+            raise ValueError(explain(what, instead=f"use the first {len(parts)} only"))
+        return [self.context.value(p) for p in parts]
+
+    def _check_attributes(self, node: Node) -> None:
+        unread = [name for name in node.attributes if name not in node.read]
+        if unread:
+            what = f"attributes that {node.op_type} has not at opset {node.opset}"
+            raise ValueError(explain(what, got=", ".join(sorted(unread))))
+
+    def _output(self, port: Port) -> Any:
+        expr = self.values[port.name].expr
+        return self.builder.emit_output(expr) if isinstance(expr, DataflowVar) else expr
+
+
+def _check_inputs(node: Node, entry: Entry, inputs: list[Value | None]) -> None:
+    count, most = len(inputs), entry.most
+    if entry.least <= count and (most is None or count <= most):
+        missing = [n for n, v in zip(entry.names[: entry.least], inputs, strict=False) if v is None]
+        if not missing:
+            return
+        raise ValueError(explain(f"input {missing[0]} is missing", got=", ".join(node.inputs)))
+    many = f"{entry.least}" if most == entry.least else f"{entry.least} to {most}"
+    many = f"{entry.least} or more" if most is None else many
+    what = f"it takes {many} inputs ({', '.join(entry.names)})"
+    raise ValueError(explain(what, got=f"{count}"))
+
+
+def _located(node: Node, error: Exception) -> LoopwrightError:
+    place = node.span.render()
+    if isinstance(error, (ValueError, TypeError, LoopwrightError)):
+        text = str(error)
+    else:
+        text = explain("the node cannot be converted", got=f"{type(error).__name__}: {error}")
+    return LoopwrightError(f"{node.op_type}: {text}\n{place}")
+
+
+__all__ = ["from_onnx", "from_path_or_proto"]

@@ -1,0 +1,370 @@
+"""What operators make of known integers: the arithmetic of shapes, done while importing.
+
+A rule gets the known elements of all inputs as object arrays and gives those of the output. It
+answers None for "not mine": then the operator's converter emits it as tensor computation.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...ir import prim_op
+from ...ir.prim_expr import PrimExpr
+from ...tir.op import if_then_else
+from .context import Context
+from .reader import Node
+from .values import MOST_ELEMENTS, Value, literal, object_array
+
+Rule = Callable[..., Any]
+_RULES: dict[str, Rule] = {}
+
+
+def find_rule(node: Node, inputs: list[Value | None]) -> Rule | None:
+    """The rule of a node whose inputs are known integers, or that asks for a shape."""
+    if node.domain:
+        return None
+    if node.op_type in ("Shape", "Size"):
+        return _RULES[node.op_type]
+    rule = _RULES.get(node.op_type)
+    if rule is None or not inputs or all(v is None for v in inputs):
+        return None
+    known = all(v is None or v.elements is not None for v in inputs)
+    return rule if known else None
+
+
+def _rule(*names: str) -> Callable[[Rule], Rule]:
+    def define(rule: Rule) -> Rule:
+        for name in names:
+            _RULES[name] = rule
+        return rule
+
+    return define
+
+
+def _numbers(elements: np.ndarray) -> list[int] | None:
+    """Elements as literal integers, or None when one is symbolic."""
+    found = [literal(e) for e in elements.flat]
+    return None if any(isinstance(e, PrimExpr) for e in found) else [int(e) for e in found]
+
+
+def _same(cx: Context, elements: Any, source: Value) -> Value:
+    return cx.known(np.asarray(elements, object), str(source.dtype))
+
+
+# ---------------------------------------------------------------- where they come from
+
+
+@_rule("Shape")
+def _shape(cx: Context, node: Node, data: Value) -> Any:
+    if data.info.get_shape() is None:
+        return None
+    dims = list(data.shape)[node.integer("start", 0) : node.integer("end", None)]
+    return cx.known(dims, "int64")
+
+
+@_rule("Size")
+def _size(cx: Context, node: Node, data: Value) -> Any:
+    if data.info.get_shape() is None:
+        return None
+    count: Any = 1
+    for dim in data.shape:
+        count = count * literal(dim)
+    return cx.known(object_array([cx.simplify(count)], ()), "int64")
+
+
+# ---------------------------------------------------------------- moving
+
+
+@_rule("Identity")
+def _identity(cx: Context, node: Node, x: Value) -> Any:
+    return x
+
+
+@_rule("Cast")
+def _cast(cx: Context, node: Node, x: Value) -> Any:
+    to = node.integer("to")
+    names = {6: "int32", 7: "int64", 9: "bool"}
+    if to not in names or (to == 9) != x.dtype.is_bool:
+        return None
+    node.skip("saturate", "round_mode")
+    return cx.known(x.elements, names[to])
+
+
+@_rule("Gather")
+def _gather(cx: Context, node: Node, data: Value, indices: Value) -> Any:
+    axis = node.integer("axis", 0)
+    where = _numbers(indices.elements)
+    if where is None:
+        return None
+    at = np.asarray(where, int).reshape(indices.elements.shape)
+    return _same(cx, np.take(data.elements, at, axis), data)
+
+
+@_rule("Slice")
+def _slice(
+    cx: Context,
+    node: Node,
+    data: Value,
+    starts: Value | None = None,
+    ends: Value | None = None,
+    axes: Value | None = None,
+    steps: Value | None = None,
+) -> Any:
+    if starts is None or ends is None:
+        begin, end = node.integers("starts"), node.integers("ends")
+        which: list[int] | None = node.integers("axes", list(range(len(begin))))
+        by: list[int] | None = [1] * len(begin)
+    else:
+        begin, end = _numbers(starts.elements), _numbers(ends.elements)
+        if begin is None or end is None:
+            return None
+        which = list(range(len(begin))) if axes is None else _numbers(axes.elements)
+        by = [1] * len(begin) if steps is None else _numbers(steps.elements)
+    if which is None or by is None:
+        return None
+    at: list[Any] = [slice(None)] * data.elements.ndim
+    for a, b, e, s in zip(which, begin, end, by, strict=True):
+        stop = None if s < 0 and e < -data.elements.shape[a] else e
+        at[a] = slice(b, stop, s)
+    return _same(cx, data.elements[tuple(at)], data)
+
+
+@_rule("Concat")
+def _concat(cx: Context, node: Node, *inputs: Value) -> Any:
+    axis = node.integer("axis", 1)
+    return _same(cx, np.concatenate([v.elements for v in inputs], axis), inputs[0])
+
+
+@_rule("Split")
+def _split(cx: Context, node: Node, data: Value, sizes: Value | None = None) -> Any:
+    axis = node.integer("axis", 0)
+    node.skip("num_outputs")
+    extent = data.elements.shape[axis]
+    count = len(node.outputs)
+    each = -(-extent // count)
+    plain = [min(each, extent - each * k) for k in range(count)]
+    given = node.integers("split", plain) if sizes is None else _numbers(sizes.elements)
+    if given is None or len(given) != count or sum(given) != extent:
+        return None
+    return [_same(cx, p, data) for p in np.split(data.elements, np.cumsum(given)[:-1], axis)]
+
+
+@_rule("Unsqueeze")
+def _unsqueeze(cx: Context, node: Node, data: Value, axes: Value | None = None) -> Any:
+    where = node.integers("axes", []) if axes is None else _numbers(axes.elements)
+    if where is None:
+        return None
+    return _same(cx, np.expand_dims(data.elements, tuple(where)), data)
+
+
+@_rule("Squeeze")
+def _squeeze(cx: Context, node: Node, data: Value, axes: Value | None = None) -> Any:
+    where = node.integers("axes", None) if axes is None else _numbers(axes.elements)
+    return _same(cx, np.squeeze(data.elements, None if where is None else tuple(where)), data)
+
+
+@_rule("Reshape")
+def _reshape(cx: Context, node: Node, data: Value, shape: Value) -> Any:
+    target = _numbers(shape.elements)
+    if target is None:
+        return None
+    if not node.integer("allowzero", 0):
+        target = [data.elements.shape[k] if d == 0 else d for k, d in enumerate(target)]
+    return _same(cx, data.elements.reshape(target), data)
+
+
+@_rule("Transpose")
+def _transpose(cx: Context, node: Node, data: Value) -> Any:
+    return _same(cx, np.transpose(data.elements, node.integers("perm", None)), data)
+
+
+@_rule("Expand")
+def _expand(cx: Context, node: Node, data: Value, shape: Value) -> Any:
+    target = _numbers(shape.elements)
+    if target is None or np.prod(target, dtype=object) > MOST_ELEMENTS:
+        return None
+    full = np.broadcast_shapes(data.elements.shape, tuple(target))
+    return _same(cx, np.broadcast_to(data.elements, full), data)
+
+
+@_rule("Tile")
+def _tile(cx: Context, node: Node, data: Value, repeats: Value) -> Any:
+    counts = _numbers(repeats.elements)
+    if counts is None or np.prod(counts, dtype=object) * data.elements.size > MOST_ELEMENTS:
+        return None
+    return _same(cx, np.tile(data.elements, counts), data)
+
+
+@_rule("ConstantOfShape")
+def _constant_of_shape(cx: Context, node: Node, shape: Value) -> Any:
+    target = _numbers(shape.elements)
+    fill = node.tensor("value", np.zeros(1, np.float32))
+    if target is None or fill.dtype.kind not in "ib":
+        return None
+    if np.prod(target, dtype=object) > MOST_ELEMENTS:
+        return None
+    return cx.known(np.full(target, fill.item(), object), fill.dtype.name)
+
+
+@_rule("Range")
+def _range(cx: Context, node: Node, start: Value, limit: Value, delta: Value) -> Any:
+    bounds = [_numbers(v.elements) for v in (start, limit, delta)]
+    if any(b is None for b in bounds):
+        return None
+    first, last, step = (b[0] for b in bounds)  # type: ignore[index]
+    if step == 0 or len(range(first, last, step)) > MOST_ELEMENTS:
+        return None
+    return _same(cx, object_array(range(first, last, step)), start)
+
+
+# ---------------------------------------------------------------- arithmetic
+
+
+def _each(cx: Context, fn: Callable[..., Any], *inputs: Value) -> np.ndarray | None:
+    """`fn` of each element; None where it answers None for one."""
+    arrays = np.broadcast_arrays(*[v.elements for v in inputs])
+    made = [fn(*[literal(e) for e in row]) for row in zip(*[a.flat for a in arrays], strict=True)]
+    if any(m is None or (isinstance(m, int) and abs(m) >= 1 << 63) for m in made):
+        return None
+    return object_array([cx.simplify(m) for m in made], arrays[0].shape)
+
+
+def _arithmetic(name: str, numbers: Callable[..., Any], symbols: Callable[..., Any] | None) -> None:
+    """A rule of two inputs: `numbers` on literals, `symbols` where one side is symbolic."""
+
+    def fn(a: Any, b: Any) -> Any:
+        if isinstance(a, PrimExpr) or isinstance(b, PrimExpr):
+            return None if symbols is None else symbols(a, b)
+        return numbers(a, b)
+
+    @_rule(name)
+    def rule(cx: Context, node: Node, a: Value, b: Value) -> Any:
+        if a.dtype not in ("int32", "int64") or "broadcast" in node.attributes:
+            return None
+        made = _each(cx, fn, a, b)
+        return None if made is None else _same(cx, made, a)
+
+
+def _divide(a: int, b: int) -> int | None:
+    """Integer division toward zero."""
+    if b == 0:
+        return None
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_arithmetic("Add", operator.add, operator.add)
+_arithmetic("Sub", operator.sub, operator.sub)
+_arithmetic("Mul", operator.mul, operator.mul)
+_arithmetic("Div", _divide, prim_op.truncdiv)
+
+
+@_rule("Mod")
+def _mod(cx: Context, node: Node, a: Value, b: Value) -> Any:
+    if node.integer("fmod", 0):
+        return None
+
+    def fn(x: Any, y: Any) -> Any:
+        if isinstance(y, int) and y == 0:
+            return None
+        symbolic = isinstance(x, PrimExpr) or isinstance(y, PrimExpr)
+        return prim_op.floormod(x, y) if symbolic else x % y
+
+    made = _each(cx, fn, a, b)
+    return None if made is None else _same(cx, made, a)
+
+
+def _extreme(name: str, numbers: Callable[..., Any], symbols: Callable[..., Any]) -> None:
+    def fn(*values: Any) -> Any:
+        made = values[0]
+        for v in values[1:]:
+            symbolic = isinstance(made, PrimExpr) or isinstance(v, PrimExpr)
+            made = symbols(made, v) if symbolic else numbers(made, v)
+        return made
+
+    @_rule(name)
+    def rule(cx: Context, node: Node, *inputs: Value) -> Any:
+        made = _each(cx, fn, *inputs)
+        return None if made is None else _same(cx, made, inputs[0])
+
+
+_extreme("Max", max, prim_op.maximum)
+_extreme("Min", min, prim_op.minimum)
+
+
+@_rule("Neg")
+def _negate(cx: Context, node: Node, x: Value) -> Any:
+    made = _each(cx, lambda a: 0 - a, x)
+    return None if made is None else _same(cx, made, x)
+
+
+@_rule("ReduceProd", "ReduceSum")
+def _reduce(cx: Context, node: Node, data: Value, axes: Value | None = None) -> Any:
+    given = node.integers("axes", None) if axes is None else _numbers(axes.elements)
+    keep = bool(node.integer("keepdims", 1))
+    if node.integer("noop_with_empty_axes", 0) and not given:
+        return None
+    which = tuple(given) if given else None
+    fold = np.multiply if node.op_type == "ReduceProd" else np.add
+    made = fold.reduce(data.elements, which, keepdims=keep)
+    made = made if isinstance(made, np.ndarray) else object_array([made], ())
+    flat = [cx.simplify(literal(e)) for e in made.flat]
+    return _same(cx, object_array(flat, made.shape), data)
+
+
+# ---------------------------------------------------------------- conditions
+
+
+def _comparison(name: str, build: Callable[..., Any], opposite: Callable[..., Any]) -> None:
+    """A rule that decides a comparison where it can be proven or refuted."""
+
+    @_rule(name)
+    def rule(cx: Context, node: Node, a: Value, b: Value) -> Any:
+        if a.dtype.is_bool or "broadcast" in node.attributes:
+            return None
+
+        def decide(x: Any, y: Any) -> Any:
+            symbolic = isinstance(x, PrimExpr) or isinstance(y, PrimExpr)
+            if not symbolic:
+                return bool(build(x, y))
+            x, y = prim_op.convert_pair(x, y)
+            if cx.proven(build(x, y)):
+                return True
+            return False if cx.proven(opposite(x, y)) else None
+
+        made = _each(cx, decide, a, b)
+        return None if made is None else cx.known(made, "bool")
+
+
+def _plain_or(build: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, y: build(x, y) if isinstance(x, PrimExpr) else plain(x, y)
+
+
+_EQ, _NE = _plain_or(prim_op.equal, operator.eq), _plain_or(prim_op.not_equal, operator.ne)
+_LT, _GE = _plain_or(prim_op.less, operator.lt), _plain_or(prim_op.greater_equal, operator.ge)
+_GT, _LE = _plain_or(prim_op.greater, operator.gt), _plain_or(prim_op.less_equal, operator.le)
+for _name, _yes, _no in (
+    ("Equal", _EQ, _NE),
+    ("Less", _LT, _GE),
+    ("Greater", _GT, _LE),
+    ("LessOrEqual", _LE, _GT),
+    ("GreaterOrEqual", _GE, _LT),
+):
+    _comparison(_name, _yes, _no)
+
+
+@_rule("Not")
+def _not(cx: Context, node: Node, x: Value) -> Any:
+    return cx.known(object_array([not e for e in x.elements.flat], x.elements.shape), "bool")
+
+
+@_rule("Where")
+def _where(cx: Context, node: Node, condition: Value, x: Value, y: Value) -> Any:
+    def choose(c: Any, a: Any, b: Any) -> Any:
+        return if_then_else(c, a, b) if isinstance(c, PrimExpr) else (a if c else b)
+
+    made = _each(cx, choose, condition, x, y)
+    return None if made is None else _same(cx, made, x)

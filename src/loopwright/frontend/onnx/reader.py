@@ -1,0 +1,386 @@
+"""ONNX files as plain Python: reads, checks and orders what a protobuf holds.
+
+Nothing of the `onnx` package is seen outside this file and `tensors.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import LoopwrightError, explain
+from ...base.span import Span
+from .tensors import array_of, dtype_of
+
+# The newest opset of the standard domain whose operators the converters know.
+NEWEST_OPSET = 25
+_STANDARD = ("", "ai.onnx")
+_MISSING = object()
+
+
+def domain_name(domain: str) -> str:
+    """A domain as it is kept: the standard one is ""."""
+    return "" if domain in _STANDARD else domain
+
+
+@dataclass(eq=False)
+class Node:
+    """An operator of the graph. Attributes are read through `integer`, `integers`, ... which check
+    them; one that no converter reads is an error."""
+
+    op_type: str
+    domain: str
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Any]
+    opset: int = 1
+    read: set[str] = field(default_factory=set)
+
+    @property
+    def title(self) -> str:
+        """The name in spans and messages: `onnx:/fc1/Gemm`."""
+        if self.name:
+            return f"onnx:{self.name}"
+        first = next((o for o in self.outputs if o), "")
+        return f"onnx:{self.op_type}:{first}"
+
+    @property
+    def span(self) -> Span:
+        return Span(self.title)
+
+    def _get(self, name: str, kind: type | tuple[type, ...], word: str, default: Any) -> Any:
+        self.read.add(name)
+        value = self.attributes.get(name)
+        if value is None:
+            if default is _MISSING:
+                raise ValueError(explain(f"attribute {name} is missing", instead=f"give {word}"))
+            return default
+        if not isinstance(value, kind):
+            what = f"attribute {name} must be {word}"
+            raise TypeError(explain(what, got=f"{type(value).__name__} {_short(value)}"))
+        return value
+
+    def has(self, name: str) -> bool:
+        """Whether an attribute is given."""
+        return name in self.attributes
+
+    def skip(self, *names: str) -> None:
+        """Say that attributes change nothing here."""
+        self.read.update(names)
+
+    def integer(self, name: str, default: Any = _MISSING) -> Any:
+        return self._get(name, int, "an integer", default)
+
+    def real(self, name: str, default: Any = _MISSING) -> Any:
+        return self._get(name, float, "a float", default)
+
+    def text(self, name: str, default: Any = _MISSING) -> Any:
+        return self._get(name, str, "a string", default)
+
+    def tensor(self, name: str, default: Any = _MISSING) -> Any:
+        return self._get(name, np.ndarray, "a tensor", default)
+
+    def integers(self, name: str, default: Any = _MISSING) -> Any:
+        return self._list(name, int, "a list of integers", default)
+
+    def reals(self, name: str, default: Any = _MISSING) -> Any:
+        return self._list(name, float, "a list of floats", default)
+
+    def _list(self, name: str, kind: type, word: str, default: Any) -> Any:
+        value = self._get(name, list, word, default)
+        if value is not default and not all(isinstance(v, kind) for v in value):
+            raise TypeError(explain(f"attribute {name} must be {word}", got=_short(value)))
+        return value
+
+
+@dataclass
+class Port:
+    """A graph input or output. `dims`: None for no shape, else ints, names, or None each."""
+
+    name: str
+    dtype: str
+    dims: list[int | str | None] | None
+
+
+@dataclass
+class Model:
+    """A model whose nodes stand in an order in which they can run."""
+
+    nodes: list[Node]
+    inputs: list[Port]
+    outputs: list[Port]
+    initializers: dict[str, Any]
+    opsets: dict[str, int]
+    folder: Path | None
+
+    def initializer_dtype(self, name: str) -> str:
+        """The dtype of an initializer."""
+        return dtype_of(self.initializers[name].data_type)
+
+    def initializer(self, name: str) -> np.ndarray:
+        """The array of an initializer."""
+        try:
+            return array_of(self.initializers[name], self.folder)
+        except (ValueError, TypeError, LoopwrightError, OSError) as error:
+            raise LoopwrightError(f"initializer {name}: {error}") from error
+
+
+# ---------------------------------------------------------------- files
+
+
+def load(model: Any) -> tuple[Any, Path | None]:
+    """(the ModelProto, the folder of its external data) of a path, bytes or a ModelProto.
+
+    Raises FileNotFoundError for a path without a file, TypeError for another kind of object, and
+    LoopwrightError for bytes that are no ONNX model.
+    """
+    onnx = _onnx()
+    if isinstance(model, onnx.ModelProto):
+        return model, None
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return _parse(bytes(model), "these bytes", onnx), None
+    if isinstance(model, (str, os.PathLike)):
+        path = Path(model)
+        if not path.is_file():
+            what = "there is no such ONNX file"
+            raise FileNotFoundError(explain(what, got=path, instead=f"looked from {Path.cwd()}"))
+        return _parse(path.read_bytes(), str(path), onnx), path.parent
+    what = "an ONNX model is a path, bytes or an onnx.ModelProto"
+    raise TypeError(explain(what, got=type(model).__name__))
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+    except ImportError as error:
+        what = "reading ONNX models needs the package onnx"
+        hint = "pip install 'loopwright[onnx]'"
+        raise LoopwrightError(explain(what, instead=hint)) from error
+    return onnx
+
+
+def _parse(data: bytes, name: str, onnx: Any) -> Any:
+    hint = "export or fetch the file again; a whole one passes onnx.checker.check_model"
+    made = onnx.ModelProto()
+    try:
+        made.ParseFromString(data)
+    except Exception as error:  # protobuf's own class differs from one implementation to another
+        what = f"{name}: no ONNX model, or only a part of one"
+        got = f"{len(data)} bytes that are no whole protobuf message"
+        raise LoopwrightError(explain(what, got=got, instead=hint)) from error
+    if not made.HasField("graph"):
+        what = f"{name}: no ONNX model, or only a part of one"
+        got = f"{len(data)} bytes without a graph"
+        raise LoopwrightError(explain(what, got=got, instead=hint))
+    return made
+
+
+# ---------------------------------------------------------------- from protobuf
+
+
+def read(proto: Any, folder: Path | None = None, opset: int | None = None) -> Model:
+    """Read a ModelProto. `opset` replaces the version of the standard domain."""
+    if proto.functions:
+        proto = _inlined(proto)
+    opsets = _opsets(proto, opset)
+    graph = proto.graph
+    if graph.sparse_initializer:
+        what = "sparse initializers are not supported"
+        got = ", ".join(s.values.name for s in graph.sparse_initializer)
+        raise LoopwrightError(explain(what, got=got, instead="make them dense"))
+    initializers = {t.name: t for t in graph.initializer}
+    if len(initializers) != len(graph.initializer):
+        _refuse_double("initializers", [t.name for t in graph.initializer])
+    inputs = [_port(v, "input") for v in graph.input if v.name not in initializers]
+    outputs = [_port(v, "output") for v in graph.output]
+    _refuse_double("inputs", [p.name for p in inputs])
+    if not outputs:
+        raise LoopwrightError(explain("this ONNX graph has no outputs", got=graph.name))
+    nodes = [_node(n, opsets, folder) for n in graph.node]
+    known = {*initializers, *(p.name for p in inputs)}
+    live = _ordered(nodes, known, [p.name for p in outputs])
+    return Model(live, inputs, outputs, initializers, opsets, folder)
+
+
+def _inlined(proto: Any) -> Any:
+    import onnx.inliner
+
+    try:
+        return onnx.inliner.inline_local_functions(proto)
+    except Exception as error:
+        what = "the model's own functions cannot be inlined"
+        raise LoopwrightError(explain(what, got=str(error))) from error
+
+
+def _refuse_double(kind: str, names: Iterable[str]) -> None:
+    double = [name for name, count in Counter(names).items() if count > 1]
+    if double:
+        raise LoopwrightError(explain(f"{kind} of the same name", got=", ".join(double)))
+
+
+def _opsets(proto: Any, opset: int | None) -> dict[str, int]:
+    found = {domain_name(o.domain): o.version for o in proto.opset_import}
+    if opset is not None:
+        found[""] = opset
+    standard = found.get("")
+    if standard is None and any(domain_name(n.domain) == "" for n in proto.graph.node):
+        what = "the model does not say its opset"
+        hint = "give it: from_onnx(model, opset=13)"
+        raise LoopwrightError(explain(what, got="no opset_import of ai.onnx", instead=hint))
+    if standard is not None and not 1 <= standard <= NEWEST_OPSET:
+        what = f"the opset must lie between 1 and {NEWEST_OPSET}"
+        hint = "onnx.version_converter.convert_version, or from_onnx(model, opset=...)"
+        raise LoopwrightError(explain(what, got=standard, instead=hint))
+    return found
+
+
+def _port(value: Any, kind: str) -> Port:
+    if not value.name:
+        raise LoopwrightError(explain(f"an {kind} of the graph has no name"))
+    which = value.type.WhichOneof("value")
+    if which not in (None, "tensor_type"):
+        what = f"{kind} {value.name} is no tensor"
+        raise LoopwrightError(explain(what, got=which, instead="only tensors are supported"))
+    tensor = value.type.tensor_type
+    dtype = ""
+    if tensor.elem_type:
+        try:
+            dtype = dtype_of(tensor.elem_type)
+        except (ValueError, TypeError) as error:
+            raise LoopwrightError(f"{kind} {value.name}: {error}") from error
+    dims = [_dim(d) for d in tensor.shape.dim] if tensor.HasField("shape") else None
+    return Port(value.name, dtype, dims)
+
+
+def _dim(dim: Any) -> int | str | None:
+    which = dim.WhichOneof("value")
+    if which == "dim_value":
+        return dim.dim_value if dim.dim_value >= 0 else None
+    return dim.dim_param or None if which == "dim_param" else None
+
+
+def _node(proto: Any, opsets: dict[str, int], folder: Path | None) -> Node:
+    domain = domain_name(proto.domain)
+    made = Node(
+        proto.op_type,
+        domain,
+        proto.name,
+        list(proto.input),
+        list(proto.output),
+        {},
+        opsets.get(domain, 1),
+    )
+    for attribute in proto.attribute:
+        try:
+            made.attributes[attribute.name] = _attribute(attribute, folder)
+        except (ValueError, TypeError, LoopwrightError, OSError) as error:
+            text = f"attribute {attribute.name}: {error}\n{made.span.render()}"
+            raise LoopwrightError(text) from error
+    return made
+
+
+def _attribute(a: Any, folder: Path | None) -> Any:
+    # The numbers are AttributeProto.AttributeType's. Old files leave the type out.
+    reader = _ATTRIBUTES.get(a.type)
+    if a.type == 0:
+        filled = [f.name for f, _ in a.ListFields() if f.name not in ("name", "doc_string")]
+        reader = next((r for k, r in _ATTRIBUTES.items() if _FIELDS[k] in filled), None)
+    if reader is None:
+        raise ValueError(explain("unknown kind of attribute", got=a.type))
+    return reader(a, folder)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+_FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
+_FIELDS |= {9: "tensors", 10: "graphs", 11: "sparse_tensor", 12: "sparse_tensors"}
+_ATTRIBUTES: dict[int, Any] = {
+    1: lambda a, _: float(a.f),
+    2: lambda a, _: int(a.i),
+    3: lambda a, _: _text(a.s),
+    4: lambda a, folder: array_of(a.t, folder),
+    5: lambda a, _: a.g,
+    6: lambda a, _: [float(v) for v in a.floats],
+    7: lambda a, _: [int(v) for v in a.ints],
+    8: lambda a, _: [_text(v) for v in a.strings],
+    9: lambda a, folder: [array_of(t, folder) for t in a.tensors],
+    10: lambda a, _: list(a.graphs),
+    11: lambda a, _: a.sparse_tensor,
+    12: lambda a, _: list(a.sparse_tensors),
+}
+
+
+def _short(value: Any) -> str:
+    text = str(value).replace("\n", " ")
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# ---------------------------------------------------------------- order
+
+
+def _ordered(nodes: list[Node], known: set[str], wanted: list[str]) -> list[Node]:
+    """The nodes that `wanted` needs, each after those that give its inputs."""
+    giver: dict[str, Node] = {}
+    for node in nodes:
+        for name in node.outputs:
+            if not name:
+                continue
+            if name in giver or name in known:
+                first = giver[name].title if name in giver else "an input or initializer"
+                what = f"two nodes give the value {name}"
+                got = f"{first} and {node.title}"
+                raise LoopwrightError(explain(what, got=got, instead="each name is given once"))
+            giver[name] = node
+    for name in wanted:
+        if name not in giver and name not in known:
+            what = f"no node gives the output {name}"
+            raise LoopwrightError(explain(what, got=_short(sorted(giver))))
+    order: list[Node] = []
+    state: dict[int, int] = {}  # 1: on the way, 2: done
+    # Depth first without recursion: graphs may be thousands of nodes deep.
+    for name in wanted:
+        stack = [(giver[name], iter(_needed(giver[name])))] if name in giver else []
+        while stack:
+            node, rest = stack[-1]
+            if state.get(id(node)) == 2:
+                stack.pop()
+                continue
+            state[id(node)] = 1
+            before = next((n for n in rest if n not in known), None)
+            if before is None:
+                state[id(node)] = 2
+                order.append(node)
+                stack.pop()
+                continue
+            source = giver.get(before)
+            if source is None:
+                what = f"{node.op_type} reads a value that nothing gives"
+                raise LoopwrightError(explain(what, got=before, span=node.span))
+            if state.get(id(source)) == 1:
+                path = [n for n, _ in stack]
+                loop = path[path.index(source) :]
+                got = " -> ".join(n.title for n in [*loop, source])
+                raise LoopwrightError(explain("the graph's nodes form a cycle", got=got))
+            if state.get(id(source)) is None:
+                stack.append((source, iter(_needed(source))))
+    at = {id(n): k for k, n in enumerate(nodes)}
+    if all(_is_sorted(n, giver, at) for n in order):
+        order.sort(key=lambda n: at[id(n)])  # the file's own order reads best
+    return order
+
+
+def _needed(node: Node) -> list[str]:
+    return [name for name in node.inputs if name]
+
+
+def _is_sorted(node: Node, giver: dict[str, Node], at: dict[int, int]) -> bool:
+    return all(n not in giver or at[id(giver[n])] < at[id(node)] for n in node.inputs)

@@ -1,0 +1,105 @@
+"""ONNX element types and tensors as Loopwright dtypes and numpy arrays."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import explain
+from ...ir.dtype import numpy_dtype
+
+# TensorProto.DataType -> dtype.
+DTYPES = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    12: "uint32",
+    13: "uint64",
+    16: "bfloat16",
+    17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz",
+    19: "float8_e5m2",
+    20: "float8_e5m2fnuz",
+    21: "uint4",
+    22: "int4",
+    23: "float4_e2m1fn",
+    24: "float8_e8m0fnu",
+    25: "uint2",
+    26: "int2",
+    27: "float6_e2m3fn",
+    28: "float6_e3m2fn",
+}
+_REFUSED = {0: "undefined", 8: "string", 14: "complex64", 15: "complex128"}
+_PACKED = ("uint4", "int4", "uint2", "int2", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
+_EXTERNAL = 1  # TensorProto.EXTERNAL
+
+
+def dtype_of(elem_type: int) -> str:
+    """The dtype of an ONNX element type's number. Raises ValueError for what has none."""
+    found = DTYPES.get(elem_type)
+    if found is None:
+        name = _REFUSED.get(elem_type, f"number {elem_type}")
+        hint = "numbers and bool; encode strings before the model"
+        raise ValueError(explain("element type is not supported", got=name, instead=hint))
+    return found
+
+
+def array_of(tensor: Any, folder: Path | None) -> np.ndarray:
+    """The numpy array of a TensorProto; `folder` is where external data lies.
+
+    Types below a byte come one element per byte (int4 as int8).
+    """
+    dtype = dtype_of(tensor.data_type)
+    dims = tuple(tensor.dims)
+    if any(d < 0 for d in dims):
+        raise ValueError(explain("a tensor has a negative dimension", got=list(dims)))
+    if tensor.data_location == _EXTERNAL:
+        tensor = _with_external_data(tensor, folder)
+    if tensor.HasField("raw_data") and dtype not in _PACKED:
+        kind = numpy_dtype(dtype)
+        raw = tensor.raw_data
+        if len(raw) != prod(dims) * kind.itemsize:
+            got = f"{len(raw)} bytes for {list(dims)} of {dtype}"
+            raise ValueError(explain("a tensor's data does not fill its shape", got=got))
+        return np.frombuffer(raw, kind).reshape(dims)
+    return _by_onnx(tensor, dtype, dims)
+
+
+def _by_onnx(tensor: Any, dtype: str, dims: tuple[int, ...]) -> np.ndarray:
+    from onnx import numpy_helper
+
+    try:
+        array = np.asarray(numpy_helper.to_array(tensor))
+    except (ValueError, TypeError, OverflowError) as error:
+        what = "a tensor's data does not fill its shape"
+        raise ValueError(explain(what, got=f"{list(dims)} of {dtype}: {error}")) from error
+    return array.astype(numpy_dtype(dtype), copy=False)
+
+
+def _with_external_data(tensor: Any, folder: Path | None) -> Any:
+    from onnx import TensorProto, external_data_helper
+
+    info = {entry.key: entry.value for entry in tensor.external_data}
+    place = info.get("location", "")
+    if folder is None:
+        what = "the data of a tensor lies in another file"
+        hint = "give the model's path, or onnx.load it with its data"
+        raise ValueError(explain(what, got=place, instead=hint))
+    copy = TensorProto()
+    copy.CopyFrom(tensor)
+    try:
+        external_data_helper.load_external_data_for_tensor(copy, str(folder))
+    except Exception as error:  # the package raises its own classes for paths out of the folder
+        what = "the external data of a tensor cannot be read"
+        raise ValueError(explain(what, got=f"{folder / place}: {error}")) from error
+    return copy

@@ -1,0 +1,136 @@
+"""Values of the graph being imported, and what is known of integers among them.
+
+A model computes shapes with tensor operators: Shape, Gather, Concat, Reshape. Such a value keeps
+its elements as numbers and expressions of symbolic dimensions, and is only made a tensor where
+a tensor is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...base.errors import explain
+from ...ir.dtype import DataType
+from ...ir.prim_expr import IntImm, PrimExpr
+from ...relax.expr import Constant
+from ...relax.struct_info import TensorStructInfo
+
+if TYPE_CHECKING:
+    from .context import Context
+
+# Larger integer tensors are data, no shapes.
+MOST_ELEMENTS = 4096
+
+
+class Value:
+    """A tensor of the model: an expression, known elements, or both."""
+
+    __slots__ = ("_context", "_elements", "_expr", "_kind", "_searched")
+
+    def __init__(
+        self,
+        context: Context,
+        expr: Any = None,
+        elements: np.ndarray | None = None,
+        dtype: str | None = None,
+    ) -> None:
+        self._context = context
+        self._expr = expr
+        self._elements = elements
+        self._kind = dtype
+        self._searched = elements is not None
+
+    @property
+    def expr(self) -> Any:
+        """The Relax expression; known elements are made a tensor here."""
+        if self._expr is None:
+            self._expr = self._context.tensor_of(self._elements, self._kind)
+        return self._expr
+
+    @property
+    def elements(self) -> np.ndarray | None:
+        """The elements as an object array of ints, bools and expressions, where all are known."""
+        if not self._searched:
+            self._searched = True
+            if self.dtype.is_integer and self._is_small():
+                constant = self._context.constant_of(self._expr)
+                self._elements = None if constant is None else constant.astype(object)
+        return self._elements
+
+    def _is_small(self) -> bool:
+        dims = self.info.get_shape()
+        if dims is None or not all(isinstance(d, IntImm) for d in dims):
+            return False
+        return int(np.prod([d.value for d in dims], dtype=object)) <= MOST_ELEMENTS
+
+    @property
+    def constant(self) -> np.ndarray | None:
+        """The elements as a numpy array, where they are known numbers."""
+        if self._expr is None:
+            if any(isinstance(e, PrimExpr) for e in self._elements.flat):
+                return None
+            return self._elements.astype(self.dtype.numpy())
+        return self._context.constant_of(self._expr)
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether the elements are known but stand in no expression yet."""
+        return self._expr is None
+
+    @property
+    def info(self) -> TensorStructInfo:
+        """The struct info. Raises TypeError for what is no tensor."""
+        info = self.expr.struct_info
+        if not isinstance(info, TensorStructInfo):
+            raise TypeError(explain("an input is no tensor", got=str(info)))
+        return info
+
+    @property
+    def dtype(self) -> DataType:
+        return DataType(self._kind) if self._expr is None else self.info.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The rank. Raises ValueError where it is not known."""
+        ndim = self._elements.ndim if self._expr is None else self.info.ndim
+        if ndim == -1:
+            hint = "give the model's input shapes: shape_dict={name: shape}"
+            raise ValueError(explain("the rank of an input is not known", instead=hint))
+        return ndim
+
+    @property
+    def shape(self) -> tuple[PrimExpr, ...]:
+        """The dimensions. Raises ValueError where they are not known."""
+        if self._expr is None:
+            return tuple(IntImm("int64", d) for d in self._elements.shape)
+        dims = self.info.get_shape()
+        if dims is None:
+            hint = "give the model's input shapes: shape_dict={name: shape}"
+            what = "the shape of an input is not known"
+            raise ValueError(explain(what, got=str(self.info), instead=hint))
+        return dims
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the expression is a literal constant."""
+        return isinstance(self._expr, Constant)
+
+
+def literal(value: Any) -> Any:
+    """An integer literal as its number; anything else as it is."""
+    if isinstance(value, IntImm):
+        return bool(value.value) if value.dtype.is_bool else value.value
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
+
+
+def object_array(values: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """A numpy array of Python objects."""
+    flat = list(values)
+    made = np.empty(len(flat), object)
+    for k, v in enumerate(flat):
+        made[k] = literal(v)
+    return made if shape is None else made.reshape(shape)
