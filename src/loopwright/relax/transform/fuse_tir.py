@@ -82,6 +82,7 @@ from ...tir.stmt_functor import renew_defs
 from ..expr import Call, Function, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..functor import GraphRewriter
 from ..op.base import CALL_TIR, CALL_TIR_INPLACE
+from ..relations import function_struct_info
 from ..struct_info import (
     PrimStructInfo,
     ShapeStructInfo,
@@ -110,16 +111,20 @@ class FuseTIR(ModulePass):
         if not fused:
             return DeadCodeElimination().run(mod, ctx)
         # New variables: those of the old module say what they meant there.
-        new = {GlobalVar(gvar.name_hint): made for gvar, made in fused.items()}
-        rest = mod.with_functions(remove=fused)
-        made_mod = rest.with_functions({gvar: f.func for gvar, f in new.items()})
-        work = _Caller(made_mod, {gvar.name_hint: (gvar, f) for gvar, f in new.items()})
-        for gvar, func in list(made_mod.functions.items()):
-            if isinstance(func, Function):
+        new = {gvar.name_hint: (GlobalVar(gvar.name_hint), made) for gvar, made in fused.items()}
+        work = _Caller(mod, new)
+        functions: dict[GlobalVar, Any] = {}
+        for fresh, made in new.values():
+            fresh.struct_info = function_struct_info(made.func)
+            functions[fresh] = made.func
+        for gvar, func in mod.functions.items():
+            if isinstance(func, Function) and gvar not in fused:
                 changed = work.function(func)
-                if changed is not func:
-                    work.update(gvar, canonicalize(changed, made_mod))
-        return DeadCodeElimination().run(work.builder.get(), ctx)
+                func = changed if changed is func else canonicalize(changed, mod)
+            if gvar not in fused:
+                functions[gvar] = func
+        made_mod = IRModule(functions, mod.attrs, mod.global_infos, mod.span)
+        return DeadCodeElimination().run(made_mod, ctx)
 
 
 @dataclass

@@ -230,6 +230,8 @@ class _Lower(GraphRewriter):
                 if isinstance(field, ObjectStructInfo):
                     continue
                 inner = known.fields[i] if isinstance(known, TupleStructInfo) else None
+                if inner is not None and not _open(field, inner):
+                    continue
                 item = self.builder.emit(TupleGetItem(value, i))
                 self.check(item, field, inner, context, matches)
         elif isinstance(info, FuncStructInfo) and not kind_known:
