@@ -13,6 +13,7 @@ from typing import Any
 from ..backend import cpu
 from ..base.errors import LoopwrightError, explain
 from ..codegen.llvm.build import build_program
+from ..frontend.onnx import from_path_or_proto
 from ..ir import trace as tracing
 from ..ir.module import IRModule
 from ..ir.target import Target
@@ -26,7 +27,7 @@ from .executable import Executable
 from .vm import GraphMachine
 
 DEFAULT_TARGET = "llvm -mcpu=native"
-IMPORTERS: list[Callable[[Any], IRModule | None]] = []
+IMPORTERS: list[Callable[[Any], IRModule | None]] = [from_path_or_proto]
 
 
 def compile(

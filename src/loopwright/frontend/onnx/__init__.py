@@ -1,5 +1,6 @@
 """ONNX models: `from_onnx`, and converters that users add."""
 
+from ... import ops as ops  # fills relax.op, which the converters use
 from . import converters as converters
 from .context import Context as Context
 from .importer import from_onnx as from_onnx
