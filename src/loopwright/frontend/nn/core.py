@@ -1,0 +1,568 @@
+"""Values and modules: what a model written as `nn.Module`s is made of.
+
+While a method is exported, a `Scope` is open: it knows which variable of the function being built
+stands for each parameter. Outside an export, operators build expressions that nobody has bound yet;
+using one inside an export binds it there.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ... import relax
+from ...base.errors import explain
+from ...ir.dtype import DataType, numpy_dtype
+from ...ir.prim_expr import IntImm, PrimExpr
+from ...ir.prim_expr import Var as TirVar
+from ...relax import BlockBuilder
+from ...relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from ...runtime import tensor as runtime_tensor
+from ...runtime.tensor import Tensor as RuntimeTensor
+
+_default_dtype = "float32"
+
+
+def get_default_dtype() -> str:
+    """The dtype of parameters that name none."""
+    return _default_dtype
+
+
+def set_default_dtype(dtype: str) -> None:
+    """Set the dtype of parameters that name none."""
+    global _default_dtype
+    _default_dtype = str(DataType(dtype))
+
+
+# ---------------------------------------------------------------- scopes
+
+
+class Scope:
+    """A function being built: the variable in it for each variable made outside, and one symbolic
+    variable for each name of a dimension."""
+
+    _stack: ClassVar[list[Scope]] = []
+
+    def __init__(self, builder: BlockBuilder) -> None:
+        self.builder = builder
+        self.symbols: dict[str, TirVar] = {}
+        self._known: dict[int, tuple[Any, Any]] = {}
+
+    @staticmethod
+    def current() -> Scope | None:
+        """The scope of the function being built, or None."""
+        return Scope._stack[-1] if Scope._stack else None
+
+    def __enter__(self) -> Scope:
+        Scope._stack.append(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        Scope._stack.pop()
+
+    def symbol(self, name: str) -> TirVar:
+        """The function's symbolic variable of that name."""
+        if not name.isidentifier():
+            what = "a symbolic dimension is given by its name"
+            raise ValueError(explain(what, got=repr(name), instead='write "n", or a tir.Var'))
+        return self.symbols.setdefault(name, TirVar(name, "int64"))
+
+    def dim(self, value: Any) -> Any:
+        """A dimension as it stands in this function: names become its symbolic variables."""
+        return self.symbol(value) if isinstance(value, str) else value
+
+    def define(self, outside: Any, inside: Any) -> None:
+        """Let `inside` stand for `outside` in this function."""
+        self._known[id(outside)] = (outside, inside)
+
+    def resolve(self, expr: Any) -> Any:
+        """The value of `expr` in this function; what nobody has bound yet is bound."""
+        found = self._known.get(id(expr))
+        if found is not None:
+            return found[1]
+        if isinstance(expr, relax.Call):
+            args = [self.resolve(a) for a in expr.args]
+            made = self.builder.emit(relax.Call(expr.op, args, expr.attrs, expr.sinfo_args))
+        elif isinstance(expr, relax.TupleGetItem):
+            made = self.builder.emit(relax.TupleGetItem(self.resolve(expr.tuple_value), expr.index))
+        elif isinstance(expr, relax.Tuple):
+            made = relax.Tuple([self.resolve(f) for f in expr.fields])
+        else:
+            return expr
+        self.define(expr, made)
+        return made
+
+
+def wrap_nested(expr: Any, name: str) -> Any:
+    """Bind an expression under `name` and wrap it: a tensor as Tensor, a tuple as a tuple of them.
+
+    Outside an export it is normalized and stays unbound.
+    """
+    builder = BlockBuilder.current()
+    if builder is None:
+        expr = BlockBuilder().normalize(expr) if expr.struct_info is None else expr
+    elif not isinstance(expr, relax.DataflowVar):
+        expr = builder.emit(expr, name)
+    info = expr.struct_info
+    if isinstance(info, TensorStructInfo):
+        return Tensor(_expr=expr)
+    if isinstance(info, TupleStructInfo):
+        fields = [relax.TupleGetItem(expr, i) for i in range(len(info.fields))]
+        return tuple(wrap_nested(f, f"{name}_{i}") for i, f in enumerate(fields))
+    what = "an operator of nn returns a tensor or a tuple of tensors"
+    raise TypeError(explain(what, got=str(info)))
+
+
+# ---------------------------------------------------------------- values
+
+
+class Tensor:
+    """A tensor in the graph. Python's operators build nn operators on it."""
+
+    # op.py, which lies above this file, fills these in: operator name -> function.
+    _build: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, *, _expr: Any) -> None:
+        if not isinstance(_expr.struct_info, TensorStructInfo):
+            what = "nn.Tensor holds a tensor expression"
+            raise TypeError(explain(what, got=f"{_expr} of {_expr.struct_info}"))
+        self._value = _expr
+
+    @property
+    def _expr(self) -> Any:
+        """The expression; while a function is built, the one that stands for it there."""
+        scope = Scope.current()
+        return self._value if scope is None else scope.resolve(self._value)
+
+    @staticmethod
+    def from_const(data: Any) -> Tensor:
+        """A constant."""
+        return Tensor(_expr=relax.const(data))
+
+    @staticmethod
+    def from_scalar(data: int | float, dtype: str) -> Tensor:
+        """A 0-d constant."""
+        return Tensor(_expr=relax.const(data, dtype))
+
+    @staticmethod
+    def from_struct_info(struct_info: TensorStructInfo, name: str = "tensor") -> Tensor:
+        """A variable of that struct info."""
+        return Tensor(_expr=relax.Var(name, struct_info))
+
+    @staticmethod
+    def placeholder(shape: Iterable[Any], dtype: str, name: str = "tensor") -> Tensor:
+        """A variable of that shape (int, name of a symbolic dimension, or expression) and dtype."""
+        scope = Scope.current() or Scope(BlockBuilder())
+        dims = [scope.dim(d) for d in shape]
+        return Tensor.from_struct_info(TensorStructInfo(dims, dtype), name)
+
+    @property
+    def shape(self) -> list[Any]:
+        """The dimensions: ints, and expressions where they are symbolic."""
+        dims = self._expr.struct_info.get_shape()
+        if dims is None:
+            what = "the shape of this tensor is known at run time only"
+            raise ValueError(explain(what, got=str(self._expr.struct_info)))
+        return [d.value if isinstance(d, IntImm) else d for d in dims]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._expr.struct_info.ndim
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the elements."""
+        return str(self._expr.struct_info.dtype)
+
+    def __repr__(self) -> str:
+        dims = ", ".join(map(str, self.shape))
+        return f'Tensor([{dims}], "{self.dtype}")'
+
+    def __add__(self, other: Any) -> Tensor:
+        return self._build["add"](self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return self._build["add"](self, other)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return self._build["subtract"](self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return self._build["subtract"](other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return self._build["multiply"](self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return self._build["multiply"](self, other)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return self._build["divide"](self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return self._build["divide"](other, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return self._build["matmul"](self, other)
+
+    def __neg__(self) -> Tensor:
+        return self._build["negative"](self)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return self._build["less"](self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return self._build["less_equal"](self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return self._build["greater"](self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return self._build["greater_equal"](self, other)
+
+    def astype(self, dtype: str) -> Tensor:
+        """Cast to `dtype`."""
+        return self._build["astype"](self, dtype)
+
+    def maximum(self, other: Any) -> Tensor:
+        """The greater of both, element by element."""
+        return self._build["maximum"](self, other)
+
+    def minimum(self, other: Any) -> Tensor:
+        """The smaller of both, element by element."""
+        return self._build["minimum"](self, other)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """The same elements in another shape; one -1 is worked out."""
+        return self._build["reshape"](self, _only(shape))
+
+    def permute_dims(self, *axes: Any) -> Tensor:
+        """The axes in another order (none given: turned round)."""
+        return self._build["permute_dims"](self, _only(axes) or None)
+
+    def repeat(self, repeats: int, axis: int | None = None) -> Tensor:
+        """Each element `repeats` times."""
+        return self._build["repeat"](self, repeats, axis)
+
+
+def _only(values: tuple[Any, ...]) -> Any:
+    """`f(1, 2)` and `f((1, 2))` mean the same."""
+    return values[0] if len(values) == 1 and isinstance(values[0], (list, tuple)) else values
+
+
+class Parameter(Tensor):
+    """A weight: a tensor whose value may be set. Dimensions given by name are one symbolic
+    variable for each name and exported function."""
+
+    def __init__(self, shape: Iterable[Any], dtype: str | None = None) -> None:
+        self._dims = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
+        self._data: RuntimeTensor | None = None
+        self._set_dtype(_default_dtype if dtype is None else dtype)
+
+    def _set_dtype(self, dtype: str) -> None:
+        outside = Scope(BlockBuilder())
+        info = TensorStructInfo([outside.dim(d) for d in self._dims], dtype)
+        super().__init__(_expr=relax.Var("param", info))
+
+    def var_in(self, scope: Scope, name: str) -> relax.Var:
+        """A variable for this parameter in the function of `scope`."""
+        info = TensorStructInfo([scope.dim(d) for d in self._dims], self._value.struct_info.dtype)
+        return relax.Var(name, info)
+
+    @property
+    def data(self) -> RuntimeTensor | None:
+        """The value, or None while it is not set."""
+        return self._data
+
+    @data.setter
+    def data(self, data: Any) -> None:
+        if data is None:
+            self._data = None
+            return
+        made = data if isinstance(data, RuntimeTensor) else runtime_tensor.tensor(data)
+        fits = len(made.shape) == len(self._dims) and all(
+            not isinstance(d, int) or d == s for d, s in zip(self._dims, made.shape)
+        )
+        if not fits or str(made.dtype) != self.dtype:
+            got = f"{made.dtype} of shape {tuple(made.shape)}"
+            raise ValueError(explain(f"the value of {self!r} must fit it", got=got))
+        self._data = made
+
+    def to(self, dtype: str | None = None) -> None:
+        """Change the dtype; a value that is set is cast."""
+        if dtype is None:
+            return
+        self._set_dtype(dtype)
+        if self._data is not None:
+            cast = self._data.numpy().astype(numpy_dtype(dtype))
+            self._data = runtime_tensor.tensor(cast)
+
+
+class Object:
+    """A value that is no tensor (a cache, a handle)."""
+
+    def __init__(self, *, _expr: Any, _name: str) -> None:
+        self._value = _expr if isinstance(_expr, relax.Var) else _emit(_expr, _name)
+
+    @property
+    def _expr(self) -> Any:
+        """The expression; while a function is built, the one that stands for it there."""
+        scope = Scope.current()
+        return self._value if scope is None else scope.resolve(self._value)
+
+
+def _emit(expr: Any, name: str) -> relax.Var:
+    builder = BlockBuilder.current()
+    if builder is None:
+        what = "an object is made while a method is exported"
+        raise RuntimeError(explain(what, instead="make it in forward"))
+    return builder.emit(expr, name)
+
+
+class Effect:
+    """State that each call takes and returns: printing, caches. A module's effects are made by
+    the exported function `_initialize_effect`."""
+
+    def emit_init(self, name_hint: str, builder: BlockBuilder) -> list[relax.Var]:
+        """Bind the first state; returns its variables."""
+        raise NotImplementedError
+
+    def create(self, name_hint: str) -> list[relax.Var]:
+        """The parameters that hold the state in an exported method."""
+        raise NotImplementedError
+
+    def set_state(self, state_vars: list[relax.Var]) -> None:
+        """Take the state at the beginning of a method."""
+        raise NotImplementedError
+
+    def finalize(self) -> list[relax.Var]:
+        """The state at the end of a method."""
+        raise NotImplementedError
+
+    def to(self, dtype: str | None = None) -> None:
+        """Change the dtype of the state."""
+
+
+# ---------------------------------------------------------------- modules
+
+
+class Module:
+    """Base of models and their parts.
+
+        class MLP(nn.Module):
+            def __init__(self):
+                self.fc = nn.Linear(784, 10)
+
+            def forward(self, x: nn.Tensor):
+                return nn.op.relu(self.fc(x))
+
+        mod, params = MLP().export_tvm({"forward": {"x": nn.spec.Tensor(("n", 784), "float32")}})
+
+    With `define_subroutine = True` in a class, each use of it in an export becomes a call of a
+    private function instead of its body.
+    """
+
+    define_subroutine: ClassVar[bool] = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        forward = getattr(self, "forward", None)
+        if forward is None:
+            what = f"{type(self).__name__} has no forward"
+            raise NotImplementedError(explain(what, instead="define forward(self, ...)"))
+        if self.define_subroutine and Scope.current() is not None:
+            return _call_subroutine(self, forward, args, kwargs)
+        return forward(*args, **kwargs)
+
+    def _named(self, kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
+        """(path, member) of each member of that kind, in order of definition, parts included."""
+        for name, value in vars(self).items():
+            path = f"{prefix}.{name}" if prefix else name
+            if isinstance(value, kind):
+                yield path, value
+            elif isinstance(value, Module):
+                yield from value._named(kind, path)
+
+    def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
+        """(path, parameter) of each parameter, in order of definition, those of parts included."""
+        yield from self._named(Parameter, prefix)
+
+    def named_effects(self, prefix: str = "") -> Iterator[tuple[str, Effect]]:
+        """(path, effect) of each effect."""
+        yield from self._named(Effect, prefix)
+
+    def parameters(self) -> Iterator[Parameter]:
+        """Each parameter."""
+        for _, param in self.named_parameters():
+            yield param
+
+    def state_dict(
+        self, *, prefix: str = "", destination: dict[str, Parameter] | None = None
+    ) -> dict[str, Parameter]:
+        """The parameters by path."""
+        made: dict[str, Parameter] = OrderedDict() if destination is None else destination
+        made.update(self.named_parameters(prefix))
+        return made
+
+    def load_state_dict(
+        self, state_dict: dict[str, Any], strict: bool = True
+    ) -> tuple[list[str], list[str]]:
+        """Set the parameters' values from arrays or parameters; returns the paths that are missing
+        and those that are unknown. Raises KeyError for either when `strict`."""
+        own = self.state_dict()
+        missing = [name for name in own if name not in state_dict]
+        unknown = [name for name in state_dict if name not in own]
+        if strict and (missing or unknown):
+            what = f"the values do not go with the parameters of {type(self).__name__}"
+            parts = [f"missing {', '.join(missing)}"] if missing else []
+            parts += [f"unknown {', '.join(unknown)}"] if unknown else []
+            raise KeyError(explain(what, got="; ".join(parts), instead="or pass strict=False"))
+        for name, param in own.items():
+            if name in state_dict:
+                value = state_dict[name]
+                param.data = value.data if isinstance(value, Parameter) else value
+        return missing, unknown
+
+    def to(self, dtype: str | None = None) -> Any:
+        """Change the dtype of all parameters and effects; returns the module."""
+        for value in vars(self).values():
+            if isinstance(value, (Module, Parameter, Effect)):
+                value.to(dtype)
+        own = getattr(self, "dtype", None)
+        if dtype is not None and isinstance(own, str):
+            self.dtype = dtype
+        return self
+
+    def export_tvm(self, spec: Any, debug: bool = False, allow_extern: bool = False) -> Any:
+        """The module as graph functions: (IRModule, [(path, parameter)]), and with `allow_extern`
+        the external modules as a third.
+
+        spec: {"method": {"argument": nn.spec.Tensor(shape, dtype), ...}}, or a ModuleSpec.
+        Dimensions are ints, names (one symbolic variable for each name and method) or tir.Vars.
+        debug: pass an effect through, so that `nn.op.print_` and `debug_func` work.
+        """
+        return _export(self, spec, debug, allow_extern)
+
+    def jit(
+        self,
+        spec: Any,
+        device: Any = "cpu",
+        pipeline: Any = "default",
+        out_format: str = "torch",
+        debug: bool = False,
+    ) -> Any:
+        """Compile with the parameters' values. `out_format`: "torch" for methods that take and
+        return torch tensors, "tvm" for runtime tensors. Raises ValueError where a value is not set.
+        """
+        return _jit(self, spec, device, pipeline, out_format, debug)
+
+
+class ModuleList(Module):
+    """Modules in a row, called one after the other."""
+
+    def __init__(self, modules: Iterable[Module]) -> None:
+        self.modules = list(modules)
+
+    def _named(self, kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
+        yield from _named_items(enumerate(self.modules), kind, prefix)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self.modules)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.modules[index]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        self.modules[index] = module
+
+    def __len__(self) -> int:
+        return len(self.modules)
+
+    def append(self, module: Module) -> None:
+        """Add a module at the end."""
+        self.modules.append(module)
+
+    def to(self, dtype: str | None = None) -> ModuleList:
+        """Change the dtype of all modules."""
+        for module in self.modules:
+            module.to(dtype)
+        return self
+
+    def forward(self, x: Any) -> Any:
+        """The last module of the one before of ... of `x`."""
+        for module in self.modules:
+            x = module(x)
+        return x
+
+
+class ModuleDict(Module):
+    """Modules by name."""
+
+    def __init__(self, modules: dict[str, Module] | None = None) -> None:
+        self.modules = dict(modules or {})
+
+    def _named(self, kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
+        yield from _named_items(self.modules.items(), kind, prefix)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self.modules.values())
+
+    def __getitem__(self, key: str) -> Module:
+        return self.modules[key]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.modules[key] = module
+
+    def __len__(self) -> int:
+        return len(self.modules)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.modules
+
+    def keys(self) -> Any:
+        """The names."""
+        return self.modules.keys()
+
+    def values(self) -> Any:
+        """The modules."""
+        return self.modules.values()
+
+    def items(self) -> Any:
+        """(name, module) pairs."""
+        return self.modules.items()
+
+    def to(self, dtype: str | None = None) -> ModuleDict:
+        """Change the dtype of all modules."""
+        for module in self.modules.values():
+            module.to(dtype)
+        return self
+
+
+def _named_items(items: Iterable[Any], kind: type, prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in items:
+        path = f"{prefix}.{name}" if prefix else str(name)
+        if isinstance(value, kind):
+            yield path, value
+        elif isinstance(value, Module):
+            yield from value._named(kind, path)
+
+
+def as_operand(value: Any, like: Any = None) -> Any:
+    """The expression of a Tensor; a number becomes a constant of the other operand's dtype."""
+    if isinstance(value, (Tensor, Object)):
+        return value._expr
+    if isinstance(value, (bool, int, float, np.generic)):
+        return relax.const(value, like.dtype if isinstance(like, Tensor) else None)
+    if isinstance(value, (relax.Expr, PrimExpr, StructInfo)):
+        return value
+    what = "operators of nn take nn.Tensors and numbers"
+    raise TypeError(explain(what, got=f"{type(value).__name__}: {value!r}"))
+
+
+# exporter.py and subroutine.py, which lie above this file, fill these in.
+_export: Any = None
+_jit: Any = None
+_call_subroutine: Any = None

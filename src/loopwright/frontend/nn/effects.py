@@ -1,0 +1,57 @@
+"""The effect behind printing and debugging, and the functions it calls at run time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import relax
+from ...relax import BlockBuilder
+from ...relax.struct_info import ObjectStructInfo
+from ...runtime import get_global_func, register_func
+from .core import Effect
+
+INVOKE = "vm.builtin.invoke_debug_func"
+PRINT = "vm.builtin.debug_print"
+
+
+class IOEffect(Effect):
+    """The order of prints and debug calls, as a value that each of them takes and returns."""
+
+    def __init__(self) -> None:
+        self.effect: relax.Var | None = None
+
+    def emit_init(self, name_hint: str, builder: BlockBuilder) -> list[relax.Var]:
+        """Bind the first state."""
+        return [builder.emit(relax.op.null_value(), f"{name_hint}_io")]
+
+    def create(self, name_hint: str) -> list[relax.Var]:
+        """The parameter that holds the state."""
+        return [relax.Var(f"{name_hint}_io", ObjectStructInfo())]
+
+    def set_state(self, state_vars: list[relax.Var]) -> None:
+        """Take the state."""
+        (self.effect,) = state_vars
+
+    def finalize(self) -> list[relax.Var]:
+        """Give the state back."""
+        made, self.effect = self.effect, None
+        return [made]  # type: ignore[list-item]
+
+    def call(self, builder: BlockBuilder, name: str, line: str, args: list[Any]) -> None:
+        """Emit a call of the debug function `name` with these arguments."""
+        text = [relax.StringImm(name), relax.StringImm(line)]
+        made = relax.op.call_pure_packed(
+            INVOKE, self.effect, *text, *args, sinfo_args=ObjectStructInfo()
+        )
+        self.effect = builder.emit(made, "_io")
+
+
+@register_func(INVOKE, override=True)
+def _invoke(state: Any, name: Any, line: Any, *args: Any) -> Any:
+    get_global_func(str(name))(str(line), *args)
+    return state
+
+
+@register_func(PRINT, override=True)
+def _print(line: Any, value: Any) -> None:
+    print(f"[{line}] {value}")

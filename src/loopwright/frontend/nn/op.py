@@ -1,0 +1,776 @@
+"""Operators on `nn.Tensor`s. Each builds a graph operator and binds it under `name`."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import relax
+from ...base.errors import explain
+from ...ir.dtype import numpy_dtype
+from ...ir.prim_expr import IntImm, PrimExpr
+from ...ir.prim_expr import Var as TirVar
+from ...ir.prim_op import convert
+from ...relax import BlockBuilder
+from ...relax import op as _op
+from .core import Object, Tensor, as_operand, get_default_dtype, wrap_nested
+from .exporter import Exporter
+
+IntExpr = int | PrimExpr
+
+# ---------------------------------------------------------------- arithmetic
+
+
+def _binary(build: Callable[..., Any], a: Any, b: Any, name: str) -> Tensor:
+    if not (isinstance(a, Tensor) or isinstance(b, Tensor)):
+        what = f"{name} needs an nn.Tensor on at least one side"
+        raise TypeError(explain(what, got=f"{type(a).__name__} and {type(b).__name__}"))
+    return wrap_nested(build(as_operand(a, b), as_operand(b, a)), name)
+
+
+def add(a: Any, b: Any, name: str = "add") -> Tensor:
+    """a + b, broadcast."""
+    return _binary(_op.add, a, b, name)
+
+
+def subtract(a: Any, b: Any, name: str = "subtract") -> Tensor:
+    """a - b, broadcast."""
+    return _binary(_op.subtract, a, b, name)
+
+
+def multiply(a: Any, b: Any, name: str = "mul") -> Tensor:
+    """a * b, broadcast."""
+    return _binary(_op.multiply, a, b, name)
+
+
+def divide(a: Any, b: Any, name: str = "divide") -> Tensor:
+    """a / b, broadcast."""
+    return _binary(_op.divide, a, b, name)
+
+
+def maximum(x1: Any, x2: Any, name: str = "maximum") -> Tensor:
+    """The greater of both, broadcast."""
+    return _binary(_op.maximum, x1, x2, name)
+
+
+def minimum(x1: Any, x2: Any, name: str = "minimum") -> Tensor:
+    """The smaller of both, broadcast."""
+    return _binary(_op.minimum, x1, x2, name)
+
+
+def less(a: Any, b: Any, name: str = "less") -> Tensor:
+    """a < b, broadcast."""
+    return _binary(_op.less, a, b, name)
+
+
+def less_equal(a: Any, b: Any, name: str = "less_equal") -> Tensor:
+    """a <= b, broadcast."""
+    return _binary(_op.less_equal, a, b, name)
+
+
+def greater(a: Any, b: Any, name: str = "greater") -> Tensor:
+    """a > b, broadcast."""
+    return _binary(_op.greater, a, b, name)
+
+
+def greater_equal(a: Any, b: Any, name: str = "greater_equal") -> Tensor:
+    """a >= b, broadcast."""
+    return _binary(_op.greater_equal, a, b, name)
+
+
+def equal(a: Any, b: Any, name: str = "equal") -> Tensor:
+    """a == b, broadcast."""
+    return _binary(_op.equal, a, b, name)
+
+
+def not_equal(a: Any, b: Any, name: str = "not_equal") -> Tensor:
+    """a != b, broadcast."""
+    return _binary(_op.not_equal, a, b, name)
+
+
+def where(condition: Tensor, x1: Any, x2: Any, name: str = "where") -> Tensor:
+    """x1 where the condition holds, else x2."""
+    args = [condition._expr, as_operand(x1, x2), as_operand(x2, x1)]
+    return wrap_nested(_op.where(*args), name)
+
+
+def matmul(a: Tensor, b: Tensor, out_dtype: str | None = None, name: str = "matmul") -> Tensor:
+    """The matrix product, batched over leading dimensions."""
+    return wrap_nested(_op.matmul(a._expr, b._expr, out_dtype=out_dtype), name)
+
+
+def _unary(build: Callable[..., Any], x: Tensor, name: str) -> Tensor:
+    return wrap_nested(build(x._expr), name)
+
+
+def negative(x: Tensor, name: str = "neg") -> Tensor:
+    """-x"""
+    return _unary(_op.negative, x, name)
+
+
+def square(x: Tensor, name: str = "square") -> Tensor:
+    """x * x"""
+    return _unary(_op.square, x, name)
+
+
+def sqrt(x: Tensor, name: str = "sqrt") -> Tensor:
+    """The square root."""
+    return _unary(_op.sqrt, x, name)
+
+
+def exp(x: Tensor, name: str = "exp") -> Tensor:
+    """e to the power of x."""
+    return _unary(_op.exp, x, name)
+
+
+def log(x: Tensor, name: str = "log") -> Tensor:
+    """The natural logarithm."""
+    return _unary(_op.log, x, name)
+
+
+def floor(x: Tensor, name: str = "floor") -> Tensor:
+    """The next integer below."""
+    return _unary(_op.floor, x, name)
+
+
+def tanh(x: Tensor, name: str = "tanh") -> Tensor:
+    """The hyperbolic tangent."""
+    return _unary(_op.tanh, x, name)
+
+
+def sigmoid(x: Tensor, name: str = "sigmoid") -> Tensor:
+    """1 / (1 + exp(-x))"""
+    return _unary(_op.sigmoid, x, name)
+
+
+# ---------------------------------------------------------------- activations
+
+
+def relu(x: Tensor, name: str = "relu") -> Tensor:
+    """max(x, 0)"""
+    return _unary(_op.nn.relu, x, name)
+
+
+def relu6(x: Tensor, name: str = "relu6") -> Tensor:
+    """x limited to [0, 6]."""
+    return _unary(_op.nn.relu6, x, name)
+
+
+def silu(x: Tensor, name: str = "silu") -> Tensor:
+    """x * sigmoid(x)"""
+    return _unary(_op.nn.silu, x, name)
+
+
+def gelu(x: Tensor, approximate: str | None = None, name: str = "gelu") -> Tensor:
+    """x times the normal distribution's cumulative function; `approximate="tanh"` for Hendrycks
+    and Gimpel's approximation."""
+    if approximate not in (None, "none", "tanh"):
+        hint = 'use "tanh" or None'
+        raise ValueError(explain("gelu: unknown approximate", got=repr(approximate), instead=hint))
+    return _unary(_op.nn.gelu_tanh if approximate == "tanh" else _op.nn.gelu, x, name)
+
+
+def softmax(x: Tensor, axis: int = -1, name: str = "softmax") -> Tensor:
+    """exp(x) over its sum along `axis`."""
+    return wrap_nested(_op.nn.softmax(x._expr, axis), name)
+
+
+def softplus(
+    x: Tensor, beta: float = 1.0, threshold: float = 20.0, name: str = "softplus"
+) -> Tensor:
+    """log(1 + exp(beta * x)) / beta; x itself where beta * x is beyond the threshold."""
+    return wrap_nested(_op.nn.softplus(x._expr, beta=beta, threshold=threshold), name)
+
+
+def prelu(x: Tensor, alpha: Tensor, name: str = "prelu") -> Tensor:
+    """x where positive, else alpha of its channel times x."""
+    return wrap_nested(_op.nn.prelu(x._expr, alpha._expr), name)
+
+
+# ---------------------------------------------------------------- reductions
+
+
+def sum(
+    x: Tensor, axis: int | list[int] | None = None, keepdims: bool = False, name: str = "sum"
+) -> Tensor:
+    """The sum over `axis` (None: all)."""
+    return wrap_nested(_op.sum(x._expr, axis, keepdims), name)
+
+
+def max(
+    x: Tensor, axis: int | list[int] | None = None, keepdims: bool = False, name: str = "max"
+) -> Tensor:
+    """The greatest value over `axis` (None: all)."""
+    return wrap_nested(_op.max(x._expr, axis, keepdims), name)
+
+
+def min(
+    x: Tensor, axis: int | list[int] | None = None, keepdims: bool = False, name: str = "min"
+) -> Tensor:
+    """The least value over `axis` (None: all)."""
+    return wrap_nested(_op.min(x._expr, axis, keepdims), name)
+
+
+def cumsum(
+    data: Tensor,
+    axis: int | None = None,
+    dtype: str | None = None,
+    exclusive: bool | None = None,
+    name: str = "cumsum",
+) -> Tensor:
+    """The running sum along `axis` (None: of the flattened tensor); `exclusive` leaves the
+    element itself out."""
+    return wrap_nested(_op.cumsum(data._expr, axis, dtype, bool(exclusive)), name)
+
+
+def sort(x: Tensor, axis: int = -1, descending: bool = False, name: str = "sort") -> Tensor:
+    """The values along `axis` in order."""
+    return wrap_nested(_op.sort(x._expr, axis, descending), name)
+
+
+def argsort(
+    data: Tensor,
+    axis: int = -1,
+    descending: bool = False,
+    dtype: str = "int32",
+    name: str = "argsort",
+) -> Tensor:
+    """The indices that sort `data` along `axis`."""
+    return wrap_nested(_op.argsort(data._expr, axis, descending, dtype), name)
+
+
+def topk(
+    data: Tensor,
+    k: int = 1,
+    axis: int = -1,
+    ret_type: str = "both",
+    largest: bool = True,
+    dtype: str = "int32",
+    name: str = "topk",
+) -> Any:
+    """The k greatest (least) values along `axis`, in order, and their indices; `ret_type`
+    "values" or "indices" gives one of them."""
+    return wrap_nested(_op.topk(data._expr, k, axis, ret_type, largest, dtype), name)
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def _dims(shape: Sequence[Any]) -> list[PrimExpr]:
+    return [convert(d) if isinstance(d, PrimExpr) else IntImm("int64", d) for d in shape]
+
+
+def unsqueeze(x: Tensor, dim: int, name: str = "unsqueeze") -> Tensor:
+    """A new axis of extent 1."""
+    return wrap_nested(_op.expand_dims(x._expr, dim), name)
+
+
+def squeeze(x: Tensor, axis: int | list[int] | None = -1, name: str = "squeeze") -> Tensor:
+    """Without axes of extent 1 (None: all such)."""
+    return wrap_nested(_op.squeeze(x._expr, axis), name)
+
+
+def concat(x: list[Tensor], dim: int, name: str = "concat") -> Tensor:
+    """Tensors joined along `dim`."""
+    return wrap_nested(_op.concat([t._expr for t in x], dim), name)
+
+
+def split(
+    ary: Tensor, indices_or_sections: int | Sequence[int], axis: int = 0, name: str = "split"
+) -> tuple[Tensor, ...]:
+    """Pieces along `axis`: a number of them, or the indices where new ones begin."""
+    return wrap_nested(_op.split(ary._expr, indices_or_sections, axis), name)
+
+
+def chunk(x: Tensor, chunks: int, dim: int = 0, name: str = "chunk") -> tuple[Tensor, ...]:
+    """`chunks` equal pieces along `dim`."""
+    return wrap_nested(_op.split(x._expr, chunks, dim), name)
+
+
+def broadcast_to(x: Tensor, shape: Sequence[IntExpr], name: str = "broadcast_to") -> Tensor:
+    """x repeated to `shape` by numpy's rule."""
+    return wrap_nested(_op.broadcast_to(x._expr, _dims(shape)), name)
+
+
+def permute_dims(x: Tensor, axes: list[int] | None = None, name: str | None = None) -> Tensor:
+    """The axes in another order (None: turned round)."""
+    return wrap_nested(_op.permute_dims(x._expr, axes), name or "permute_dims")
+
+
+def permute(x: Tensor, axes: list[int] | None, name: str = "permute") -> Tensor:
+    """The axes in another order (None: turned round)."""
+    return wrap_nested(_op.permute_dims(x._expr, axes), name)
+
+
+def reshape(x: Tensor, shape: Sequence[IntExpr], name: str = "reshape") -> Tensor:
+    """The same elements in another shape; one -1 is worked out."""
+    return wrap_nested(_op.reshape(x._expr, _dims(shape)), name)
+
+
+def repeat(x: Tensor, repeats: int, axis: int | None = None, name: str = "repeat") -> Tensor:
+    """Each element `repeats` times along `axis` (None: of the flattened tensor)."""
+    return wrap_nested(_op.repeat(x._expr, repeats, axis), name)
+
+
+def take(x: Tensor, indices: Tensor, axis: int | None = None, name: str = "take") -> Tensor:
+    """x at `indices` along `axis`."""
+    return wrap_nested(_op.take(x._expr, indices._expr, axis), name)
+
+
+def astype(x: Tensor, dtype: str, name: str = "astype") -> Tensor:
+    """Cast to `dtype`; x itself when it has it already."""
+    return x if x.dtype == str(dtype) else wrap_nested(_op.astype(x._expr, dtype), name)
+
+
+def triu(x: Tensor, diagonal: int = 0, name: str = "triu") -> Tensor:
+    """The upper triangle from `diagonal` on; the rest is 0."""
+    return wrap_nested(_op.triu(x._expr, diagonal), name)
+
+
+def pad(
+    x: Tensor, pad: list[int], mode: str = "constant", value: float = 0.0, name: str = "pad"
+) -> Tensor:
+    """x with `pad` = [before, after, before, after, ...] elements added on its axes in order."""
+    return wrap_nested(_op.nn.pad(x._expr, pad_width=pad, pad_value=value, pad_mode=mode), name)
+
+
+def full(
+    shape: Sequence[IntExpr], fill_value: Any, dtype: str = "float32", name: str = "full"
+) -> Tensor:
+    """A tensor whose elements are all `fill_value`."""
+    value = fill_value._expr if isinstance(fill_value, Tensor) else relax.const(fill_value, dtype)
+    return wrap_nested(_op.full(_dims(shape), value, dtype), name)
+
+
+def zeros(shape: Sequence[IntExpr], dtype: str = "float32", name: str = "zeros") -> Tensor:
+    """A tensor of zeros."""
+    return wrap_nested(_op.zeros(_dims(shape), dtype), name)
+
+
+def ones(shape: Sequence[IntExpr], dtype: str = "float32", name: str = "ones") -> Tensor:
+    """A tensor of ones."""
+    return wrap_nested(_op.ones(_dims(shape), dtype), name)
+
+
+def empty(shape: Sequence[IntExpr], dtype: str = "float32", name: str = "empty") -> Tensor:
+    """A tensor whose elements are not set."""
+    return wrap_nested(_op.builtin.alloc_tensor(relax.ShapeExpr(_dims(shape)), dtype, 0), name)
+
+
+def arange(
+    start: IntExpr,
+    end: IntExpr | None = None,
+    step: IntExpr = 1,
+    dtype: str = "float32",
+    name: str = "arange",
+) -> Tensor:
+    """start, start + step, ... below `end`; one bound given is the end."""
+    first, last = (0, start) if end is None else (start, end)
+    return wrap_nested(_op.arange(first, last, step, dtype), name)
+
+
+# ---------------------------------------------------------------- windows, normalizations
+
+
+def _with_bias(made: Any, bias: Tensor | None, shape: list[int], name: str) -> Tensor:
+    if bias is not None:
+        made = _op.add(made, _op.reshape(bias._expr, shape))
+    return wrap_nested(made, name)
+
+
+def conv1d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int | None = 1,
+    name: str = "conv1d",
+) -> Tensor:
+    """Convolution of x [batch, channels, width] with weight [out, channels / groups, window]."""
+    made = _op.nn.conv1d(
+        x._expr,
+        weight._expr,
+        strides=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+    )
+    return _with_bias(made, bias, [1, -1, 1], name)
+
+
+def _bias_shape(layout: str) -> list[int]:
+    return [-1 if axis == "C" else 1 for axis in layout]
+
+
+def conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int | None = 1,
+    data_layout: str | None = "NCHW",
+    name: str = "conv2d",
+) -> Tensor:
+    """Convolution in two dimensions, weight [out, channels / groups, height, width]."""
+    layout = data_layout or "NCHW"
+    made = _op.nn.conv2d(
+        x._expr,
+        weight._expr,
+        strides=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        data_layout=layout,
+    )
+    return _with_bias(made, bias, _bias_shape(layout), name)
+
+
+def conv3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int | None = 1,
+    data_layout: str | None = "NCDHW",
+    name: str = "conv3d",
+) -> Tensor:
+    """Convolution in three dimensions."""
+    layout = data_layout or "NCDHW"
+    made = _op.nn.conv3d(
+        x._expr,
+        weight._expr,
+        strides=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        data_layout=layout,
+    )
+    return _with_bias(made, bias, _bias_shape(layout), name)
+
+
+def conv1d_transpose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    dilation: Any = 1,
+    groups: int | None = 1,
+    name: str = "conv1d_transpose",
+) -> Tensor:
+    """Transposed convolution, weight [channels, out / groups, window]."""
+    made = _op.nn.conv1d_transpose(
+        x._expr,
+        weight._expr,
+        strides=stride,
+        padding=padding,
+        output_padding=output_padding,
+        dilation=dilation,
+        groups=groups,
+    )
+    return _with_bias(made, bias, [1, -1, 1], name)
+
+
+def layer_norm(
+    x: Tensor,
+    normalized_shape: int | list[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    name: str = "layer_norm",
+) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias over the last axes, of `normalized_shape`."""
+    shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
+    axes = list(range(-len(shape), 0))
+    kind = numpy_dtype(x.dtype)
+    gamma = relax.const(np.ones(shape, kind)) if weight is None else weight._expr
+    beta = relax.const(np.zeros(shape, kind)) if bias is None else bias._expr
+    return wrap_nested(_op.nn.layer_norm(x._expr, gamma, beta, axes=axes, epsilon=eps), name)
+
+
+def rms_norm(
+    x: Tensor,
+    weight: Tensor,
+    axes: int | list[int],
+    epsilon: float = 1e-5,
+    name: str = "rms_norm",
+) -> Tensor:
+    """x / sqrt(mean(x * x) + epsilon) * weight over `axes`."""
+    which = [axes] if isinstance(axes, int) else axes
+    return wrap_nested(_op.nn.rms_norm(x._expr, weight._expr, axes=which, epsilon=epsilon), name)
+
+
+def group_norm(
+    x: Tensor,
+    num_groups: int,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float = 1e-5,
+    channel_axis: int = 1,
+    axes: list[int] | None = None,
+    name: str = "group_norm",
+) -> Tensor:
+    """Normalize groups of channels over `axes` (None: the axes after batch and channels)."""
+    channels = x.shape[channel_axis]
+    kind = numpy_dtype(x.dtype)
+    gamma = relax.const(np.ones(channels, kind)) if weight is None else weight._expr
+    beta = relax.const(np.zeros(channels, kind)) if bias is None else bias._expr
+    if axes is None:
+        axes = [a for a in range(x.ndim) if a not in (0, channel_axis % x.ndim)]
+    made = _op.nn.group_norm(
+        x._expr,
+        gamma,
+        beta,
+        num_groups=num_groups,
+        channel_axis=channel_axis,
+        axes=axes,
+        epsilon=eps,
+    )
+    return wrap_nested(made, name)
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    is_causal: bool | None = False,
+    scale: float | None = None,
+    name: str = "scaled_dot_product_attention",
+) -> Tensor:
+    """softmax(query @ key^T * scale + mask) @ value, on [batch, length, heads, size]."""
+    mask = None if attn_mask is None else attn_mask._expr
+    made = _op.nn.attention(
+        query._expr,
+        key._expr,
+        value._expr,
+        mask,
+        scale=scale,
+        causal_mask="TopLeft" if is_causal else None,
+    )
+    return wrap_nested(made, name)
+
+
+def interpolate(
+    x: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool | None = None,
+    data_layout: str | None = "NCHW",
+    name: str = "interpolate",
+) -> Tensor:
+    """Resize images to `size`, or by `scale_factor`."""
+    for option, value in (
+        ("recompute_scale_factor", recompute_scale_factor),
+        ("antialias", antialias),
+    ):
+        if value:
+            hint = "resize to the size that is meant"
+            raise ValueError(explain(f"interpolate: {option} is not supported", instead=hint))
+    layout = data_layout or "NCHW"
+    spatial = [d for d, axis in zip(x.shape, layout) if axis not in "NC"]
+    if size is None:
+        if scale_factor is None:
+            raise ValueError(explain("interpolate needs size or scale_factor"))
+        factors = _per_axis(scale_factor, len(spatial))
+        size = [_scaled(d, f) for d, f in zip(spatial, factors)]
+    method = {"nearest": "nearest_neighbor", "bilinear": "linear", "bicubic": "cubic"}
+    if mode == "nearest":
+        corners = "asymmetric"
+    else:
+        corners = "align_corners" if align_corners else "half_pixel"
+    made = _op.image.resize2d(
+        x._expr,
+        _dims(_per_axis(size, len(spatial))),
+        layout=layout,
+        method=method.get(mode, mode),
+        coordinate_transformation_mode=corners,
+    )
+    return wrap_nested(made, name)
+
+
+def _per_axis(value: Any, rank: int) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value] * rank
+
+
+def _scaled(dim: Any, factor: float) -> Any:
+    return int(dim * factor) if isinstance(dim, int) else dim * int(factor)
+
+
+def get_timestep_embedding(
+    x: Tensor,
+    embedding_dim: int,
+    flip_sin_to_cos: bool = False,
+    downscale_freq_shift: float = 1,
+    scale: float = 1,
+    max_period: int = 10000,
+    name: str = "get_timestep_embedding",
+) -> Tensor:
+    """Sines and cosines of the timesteps x [n] at falling frequencies: [n, embedding_dim]
+    (Ho, Jain, Abbeel: Denoising Diffusion Probabilistic Models, 2020)."""
+    half = embedding_dim // 2
+    steps = _op.multiply(
+        relax.const(-math.log(max_period), "float32"), _op.arange(0, half, 1, "float32")
+    )
+    exponent = _op.divide(steps, relax.const(half - downscale_freq_shift, "float32"))
+    times = _op.expand_dims(_op.astype(x._expr, "float32"), 1)
+    angles = _op.multiply(times, _op.expand_dims(_op.exp(exponent), 0))
+    if scale != 1:
+        angles = _op.multiply(relax.const(scale, "float32"), angles)
+    angles = _shared(angles)
+    parts = [_op.sin(angles), _op.cos(angles)]
+    made = _op.concat(parts[::-1] if flip_sin_to_cos else parts, axis=-1)
+    if embedding_dim % 2 == 1:
+        made = _op.nn.pad(made, (0, 0, 0, 1))
+    return wrap_nested(_op.astype(made, get_default_dtype()), name)
+
+
+def _shared(expr: Any) -> Any:
+    """An expression that is used twice: bound once."""
+    builder = BlockBuilder.current()
+    return expr if builder is None else builder.emit(expr)
+
+
+# ---------------------------------------------------------------- many devices
+
+
+def ccl_allreduce(
+    x: Tensor, op_type: str = "sum", in_group: bool = True, name: str = "ccl_allreduce"
+) -> Tensor:
+    """Reduce x over all workers."""
+    return wrap_nested(_op.ccl.allreduce(x._expr, op_type, in_group), name)
+
+
+def ccl_allgather(x: Tensor, num_workers: int, name: str = "ccl_allgather") -> Tensor:
+    """The x of all workers, one after the other."""
+    return wrap_nested(_op.ccl.allgather(x._expr, num_workers), name)
+
+
+def ccl_broadcast_from_worker0(x: Tensor, name: str = "broadcast_from_worker") -> Tensor:
+    """The first worker's x."""
+    return wrap_nested(_op.ccl.broadcast_from_worker0(x._expr), name)
+
+
+# ---------------------------------------------------------------- own kernels
+
+
+def _te_argument(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_te_argument(v) for v in value]
+    return value._expr if isinstance(value, Tensor) else value
+
+
+def tensor_expr_op(
+    tensor_expr_func: Callable[..., Any],
+    name_hint: str,
+    args: list[Any],
+    *,
+    attrs: dict[str, Any] | None = None,
+) -> Any:
+    """A kernel given as a tensor expression function of the arguments."""
+    builder = Exporter.current().builder
+    call = builder.call_te(
+        tensor_expr_func,
+        *_te_argument(args),
+        primfunc_name_hint=name_hint,
+        primfunc_attrs=attrs or {},
+    )
+    return wrap_nested(call, "")
+
+
+def _split_args(args: Any) -> tuple[list[Any], list[TirVar]]:
+    """(graph arguments, tir variables)."""
+    given = list(args) if isinstance(args, (list, tuple)) else [args]
+    symbols = [a for a in given if isinstance(a, TirVar)]
+    return [a._expr for a in given if not isinstance(a, TirVar)], symbols
+
+
+def _out_infos(out: Any) -> Any:
+    if isinstance(out, (list, tuple)):
+        return [_out_infos(o) for o in out]
+    return out._expr.struct_info if isinstance(out, Tensor) else out
+
+
+def tensor_ir_op(func: Any, name_hint: str, args: Any, out: Any) -> Any:
+    """A kernel given as a PrimFunc in destination-passing style; `out` says what it returns by
+    placeholders. tir.Vars among the arguments come last."""
+    builder = Exporter.current().builder
+    tensors, symbols = _split_args(args)
+    gvar = builder.add_func(func, name_hint)
+    made = relax.call_tir(gvar, tensors, _out_infos(out), symbols or None)
+    return wrap_nested(made, name_hint)
+
+
+def tensor_ir_inplace_op(
+    func: Any, name_hint: str, args: Any, inplace_indices: int | list[int], out: Any
+) -> Any:
+    """`tensor_ir_op` that writes output i over argument `inplace_indices[i]`."""
+    builder = Exporter.current().builder
+    tensors, symbols = _split_args(args)
+    gvar = builder.add_func(func, name_hint)
+    infos = _out_infos(out)
+    made = relax.call_tir_inplace(gvar, tensors, inplace_indices, infos, symbols or None)
+    return wrap_nested(made, name_hint)
+
+
+def extern(name: str, args: Sequence[Any], out: Any) -> Any:
+    """Call a function by name in destination-passing style; `out` says what it returns by
+    placeholders."""
+    made = [a._expr if isinstance(a, (Tensor, Object)) else a for a in args]
+    return wrap_nested(relax.call_dps_packed(name, made, _out_infos(out)), name)
+
+
+# ---------------------------------------------------------------- debugging
+
+
+def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
+    """Call the runtime function `name(line, *args)` at this place. Raises RuntimeError unless the
+    module is exported with debug=True."""
+    exporter = Exporter.current()
+    if exporter.io_effect is None:
+        what = f"{name} needs the effect that debugging passes through"
+        raise RuntimeError(explain(what, instead="export the module with debug=True"))
+    made = [a if isinstance(a, str) else as_operand(a) for a in args]
+    line = _caller_line() if _line_info is None else _line_info
+    exporter.io_effect.call(exporter.builder, name, line, made)
+
+
+def print_(tensor: Tensor) -> None:
+    """Print a tensor at run time, with the line of this call."""
+    debug_func("vm.builtin.debug_print", tensor, _line_info=_caller_line())
+
+
+def _caller_line() -> str:
+    """Where in the user's code, outside this file, an operator is called."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+_TENSOR_METHODS = (
+    "add subtract multiply divide matmul negative less less_equal greater greater_equal astype "
+    "maximum minimum reshape permute_dims repeat"
+)
+Tensor._build.update({n: getattr(sys.modules[__name__], n) for n in _TENSOR_METHODS.split()})
+
+__all__ = [
+    name
+    for name, value in vars(sys.modules[__name__]).items()
+    if inspect.isfunction(value) and value.__module__ == __name__ and not name.startswith("_")
+]

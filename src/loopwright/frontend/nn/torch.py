@@ -1,0 +1,82 @@
+"""A compiled module that is called like the module it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...runtime.tensor import Tensor, from_dlpack
+from .spec import Int, ModuleSpec
+
+
+class TorchModule:
+    """Methods of a compiled module, with the parameters' values bound: `model["forward"](x)`.
+
+    Arguments are arrays that speak DLPack (torch tensors among them) and ints. `out_format`
+    "torch" gives torch tensors back, "tvm" runtime tensors.
+    """
+
+    def __init__(self, spec: ModuleSpec, vm: Any, params: list[Any], out_format: str) -> None:
+        self.spec = spec
+        self.vm = vm
+        self.params = params
+        self.out_format = out_format
+        self.effects: list[Any] = []
+        if "_initialize_effect" in vm:
+            self.effects = _listed(vm["_initialize_effect"]())
+
+    def __getitem__(self, method_name: str) -> Callable[..., Any]:
+        """The method of that name."""
+        names = self.spec.method_names
+        if method_name not in names:
+            raise KeyError(f"no method {method_name!r}; one of: {', '.join(names)}")
+        method = self.spec.method_specs[names.index(method_name)]
+
+        def call(*args: Any) -> Any:
+            given = [
+                _as_int(a) if isinstance(s, Int) else _as_argument(a)
+                for s, a in zip(method.arg_specs, args, strict=True)
+            ]
+            result = self.vm[method_name](*given, *self._passed(method))
+            if self.effects and method.effect_mode != "none":
+                result, self.effects = result[0], _listed(result[1])
+            return self._returned(result)
+
+        return call
+
+    def forward(self, *args: Any) -> Any:
+        """Call the method `forward`."""
+        return self["forward"](*args)
+
+    def _passed(self, method: Any) -> list[Any]:
+        groups = ((method.effect_mode, self.effects), (method.param_mode, self.params))
+        made: list[Any] = []
+        for mode, values in groups:
+            if mode == "packed":
+                made.append(list(values))
+            elif mode == "plain":
+                made += values
+        return made
+
+    def _returned(self, value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return tuple(self._returned(v) for v in value)
+        if self.out_format == "torch" and isinstance(value, Tensor):
+            import torch
+
+            return torch.from_dlpack(value)
+        return value
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _as_argument(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_as_argument(v) for v in value]
+    return from_dlpack(value.detach() if hasattr(value, "detach") else value)
+
+
+def _as_int(value: Any) -> tuple[int]:
+    return (int(value),)

@@ -1,0 +1,68 @@
+"""A rewriter of modules: replaces parts of a model before it is exported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .core import Effect, Module, ModuleDict, ModuleList, Parameter
+
+
+class Mutator:
+    """Visits the parts of a module by path; what a hook returns takes the part's place.
+
+    class Quantize(nn.Mutator):
+        def visit_module(self, name, node):
+            if isinstance(node, nn.Linear):
+                return QuantizedLinear.from_linear(node)
+            return self.visit(name, node)
+    """
+
+    def visit_module(self, name: str, node: Module) -> Any:
+        """A module; its parts are visited by `visit`."""
+        return self.visit(name, node)
+
+    def visit_effect(self, name: str, node: Effect) -> Any:
+        """An effect."""
+        return node
+
+    def visit_param(self, name: str, node: Parameter) -> Any:
+        """A parameter."""
+        return node
+
+    def visit_modulelist(self, name: str, node: ModuleList) -> Any:
+        """A list of modules."""
+        return self.visit(name, node)
+
+    def visit_moduledict(self, name: str, node: ModuleDict) -> Any:
+        """Modules by name."""
+        return self.visit(name, node)
+
+    def visit(self, name: str, node: Any) -> Any:
+        """Visit the parts of `node`, whose path is `name`, and put in place what they became."""
+        if isinstance(node, ModuleList):
+            for i, part in enumerate(node.modules):
+                node.modules[i] = self._part(_join(name, str(i)), part)
+        elif isinstance(node, ModuleDict):
+            for key, part in list(node.modules.items()):
+                node.modules[key] = self._part(_join(name, key), part)
+        else:
+            for key, part in list(vars(node).items()):
+                setattr(node, key, self._part(_join(name, key), part))
+        return node
+
+    def _part(self, path: str, part: Any) -> Any:
+        if isinstance(part, ModuleList):
+            return self.visit_modulelist(path, part)
+        if isinstance(part, ModuleDict):
+            return self.visit_moduledict(path, part)
+        if isinstance(part, Module):
+            return self.visit_module(path, part)
+        if isinstance(part, Effect):
+            return self.visit_effect(path, part)
+        if isinstance(part, Parameter):
+            return self.visit_param(path, part)
+        return part
+
+
+def _join(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
