@@ -243,3 +243,12 @@ from .stmt import Stmt as Stmt
 from .stmt import While as While
 from .stmt import stmt_list as stmt_list
 from .stmt import stmt_seq as stmt_seq
+
+# After everything that it stands on.
+from . import schedule as schedule  # isort: skip
+from .schedule import BlockRV as BlockRV  # isort: skip
+from .schedule import BlockScope as BlockScope  # isort: skip
+from .schedule import LoopRV as LoopRV  # isort: skip
+from .schedule import Schedule as Schedule  # isort: skip
+from .schedule import ScheduleError as ScheduleError  # isort: skip
+from .schedule import ScheduleState as ScheduleState  # isort: skip

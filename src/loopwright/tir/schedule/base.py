@@ -43,6 +43,7 @@ class ScheduleBase:
         self._symbols: dict[Any, Any] = {}
         self._random = random.Random(seed if seed is None or seed >= 0 else None)
         self._decision: Any = None
+        self._override: dict[str, Any] | None = None
         functions = [g for g, f in mod.functions.items() if isinstance(f, PrimFunc)]
         if len(functions) == 1:
             self.func_working_on = functions[0]
@@ -94,7 +95,7 @@ class ScheduleBase:
         made.trace = None if self.trace is None else self.trace.copy()
         made.error_render_level = self.error_render_level
         made.func_working_on = self.func_working_on
-        made._decision = None
+        made._decision = made._override = None
         made._random = random.Random(self._random.getrandbits(63))
         made._symbols = {}
         for rv, value in self._symbols.items():
@@ -204,6 +205,9 @@ class ScheduleBase:
         self, kind: InstructionKind, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> None:
         values = kind.arguments(args, kwargs)
+        if self._override is not None:
+            values.update(self._override)
+            self._override = None
         inputs: list[Any] = []
         for name in kind.inputs:
             if name[0] == "*":

@@ -19,6 +19,7 @@ def get_block(sch: Any, name: str, func_name: str | None = None) -> BlockRV:
     if gvar not in sch.state._mod.functions:
         known = [g.name_hint for g in sch.state._mod.functions]
         raise ScheduleError("no such function", got=func_name, instead=suggest(func_name, known))
+    sch._override = {"func_name": gvar.name_hint}
     index = sch.state.index(gvar)
     found = [ref for block, ref in index.blocks.items() if block.name_hint == name]
     if not found:

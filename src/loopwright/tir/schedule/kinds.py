@@ -133,7 +133,7 @@ def set_kind(sch: Any, loop: LoopRV, kind: ForKind, tag: str = "") -> None:
     ref = sch.loop(loop)
     node: For = ref.stmt
     if sch.enable_check:
-        check_parallel(sch, ref, across_threads=tag.startswith("threadIdx"))
+        check_parallel(sch, ref, kind, across_threads=tag.startswith("threadIdx"))
     binding = None
     if tag:
         dom = Range.from_min_extent(node.min, node.extent)
@@ -141,7 +141,7 @@ def set_kind(sch: Any, loop: LoopRV, kind: ForKind, tag: str = "") -> None:
     sch.state.update(ref.func, {ref: node.replace(kind=kind, thread_binding=binding)})
 
 
-def check_parallel(sch: Any, ref: Ref, *, across_threads: bool) -> None:
+def check_parallel(sch: Any, ref: Ref, how: ForKind, *, across_threads: bool) -> None:
     """Raise ScheduleError unless the iterations of a loop may run at the same time."""
     var = ref.stmt.loop_var
     blocks = ref.blocks()
@@ -165,11 +165,27 @@ def check_parallel(sch: Any, ref: Ref, *, across_threads: bool) -> None:
             continue
         if not updates and (block.stmt.iter_vars or _writes_differ(block, var)):
             continue
+        if how != ForKind.VECTORIZED and is_private(ref, block):
+            continue
         what = f"the iterations of loop {var.name!r} write the same elements"
         hint = f"a loop whose iterations each write elements of their own in {block.stmt.name_hint}"
         raise ScheduleError(what, instead=hint, at=[ref.stmt, block.node])
     if len(blocks) > 1:
         check_independent_iterations(sch, ref, blocks)
+
+
+def is_private(loop: Ref, block: Ref) -> bool:
+    """Whether what a block writes is used in one iteration only, so that each has its own copy
+    (buffers are allocated as far inside as they are used)."""
+    scope = loop.scope()
+    mine = write_buffers(block.stmt)
+    return mine <= set(scope.stmt.alloc_buffers) and all(
+        other.is_under(loop) or mine.isdisjoint(_accessed(other.stmt)) for other in scope.blocks()
+    )
+
+
+def _accessed(block: Block) -> set[Any]:
+    return read_buffers(block) | write_buffers(block)
 
 
 def updates_in_place(block: Block) -> bool:

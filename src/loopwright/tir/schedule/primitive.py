@@ -77,6 +77,7 @@ def primitive(kind: str, *, inputs: str = "", attrs: str = "") -> Callable[[Any]
             try:
                 result = fn(self, *args, **kwargs)
             except ScheduleError as error:
+                self._override = None
                 raise error.located(
                     shown, self._func_of(args, kwargs), self.error_render_level
                 ) from None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from .add_unit_loop import add_unit_loop
 from .annotate import annotate, unannotate
 from .base import ScheduleBase
+from .cache import cache_read, cache_write
 from .compute_at import compute_at
 from .compute_inline import compute_inline
+from .decompose_reduction import decompose_reduction
 from .fuse import fuse
 from .get import (
     get_block,
@@ -16,10 +19,13 @@ from .get import (
     get_producers,
 )
 from .kinds import bind, parallel, unroll, vectorize
+from .merge import merge
 from .reorder import reorder
 from .reverse_compute_at import reverse_compute_at
 from .reverse_compute_inline import reverse_compute_inline
+from .set_scope import set_scope
 from .split import split
+from .transform_layout import transform_layout
 
 
 class Schedule(ScheduleBase):
@@ -58,3 +64,10 @@ class Schedule(ScheduleBase):
     reverse_compute_inline = reverse_compute_inline
     compute_at = compute_at
     reverse_compute_at = reverse_compute_at
+    cache_read = cache_read
+    cache_write = cache_write
+    decompose_reduction = decompose_reduction
+    set_scope = set_scope
+    add_unit_loop = add_unit_loop
+    merge = merge
+    transform_layout = transform_layout

@@ -1,0 +1,278 @@
+"""Copies of buffers in front of their readers or behind their writers: `cache_read`,
+`cache_write`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.expr import GlobalVar
+from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
+from ...ir.prim_op import add, const
+from ..buffer import Buffer, BufferRegion, decl_buffer
+from ..expr import BufferLoad
+from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
+from .accesses import ReplaceBuffer, check_no_pointer
+from .error import ScheduleError
+from .primitive import primitive
+from .region import Box, relaxed_region, union_box, whole
+from .rv import BlockRV
+from .scope import read_buffers, siblings, write_buffers
+from .state import Ref
+
+
+@primitive("CacheRead", inputs="block *consumer_blocks", attrs="read_buffer_index storage_scope")
+def cache_read(
+    sch: Any,
+    block: BlockRV,
+    read_buffer_index: int | str | Buffer,
+    storage_scope: str,
+    consumer_blocks: list[BlockRV] | None = None,
+) -> BlockRV:
+    """Copy what a block reads of a buffer to a new buffer in `storage_scope`, and read that.
+
+    All readers in the scope read the copy, or only `consumer_blocks`. Gives the copying block.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+
+    After ``sch.cache_read("B", 0, "local")``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            A_local = T.alloc_buffer((8,), scope="local")
+            for ax0 in range(8):
+                with T.block("A_local"):
+                    v0 = T.axis.spatial(8, ax0)
+                    A_local[v0] = A[v0]
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A_local[v] * T.float32(2)
+    """
+    ref = sch.block(block)
+    buffer = buffer_at(ref, read_buffer_index, write=False)
+    scope = ref.scope()
+    users = chosen(sch, ref, buffer, consumer_blocks)
+    makers = [b for b in siblings(ref) if buffer in write_buffers(b.stmt)]
+    cache = cache_buffer(buffer, storage_scope)
+    box: Box | None = None
+    ana = sch.state.analyzer(scope)
+    for user in users:
+        check_no_pointer(user.stmt, buffer, user)
+        box = union_box(ana, box, relaxed_region(sch, user, scope, buffer, write=False))
+    position, at = place_before(scope, makers, users)
+    nest, made = copy_nest(ana, buffer, cache, box)
+    renamed: dict[Block, Block] = {}
+    replace = ReplaceBuffer({buffer: cache}, renamed)
+    changes: dict[Ref, Any] = {user: replace.visit(user.realize) for user in users}
+    insert(sch, ref.func, changes, renamed, scope, at, position, nest, cache)
+    return sch.new_block(ref.func, made)
+
+
+@primitive("CacheWrite", inputs="block *consumer_blocks", attrs="write_buffer_index storage_scope")
+def cache_write(
+    sch: Any,
+    block: BlockRV,
+    write_buffer_index: int | str | Buffer,
+    storage_scope: str,
+    consumer_blocks: list[BlockRV] | None = None,
+) -> BlockRV:
+    """Let a block write to a new buffer in `storage_scope`, which is copied to the old one after.
+
+    Other readers read the old buffer, but `consumer_blocks` the new one. Gives the copying block.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+
+    After ``sch.cache_write("B", 0, "local")``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            B_local = T.alloc_buffer((8,), scope="local")
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B_local[v] = A[v] * T.float32(2)
+            for ax0 in range(8):
+                with T.block("B_local"):
+                    v0 = T.axis.spatial(8, ax0)
+                    B[v0] = B_local[v0]
+    """
+    ref = sch.block(block)
+    buffer = buffer_at(ref, write_buffer_index, write=True)
+    scope = ref.scope()
+    blocks = siblings(ref)
+    writers = [b for b in blocks if buffer in write_buffers(b.stmt)]
+    users = [sch.block(b) for b in consumer_blocks or ()]
+    if sch.enable_check:
+        check_writers(ref, writers, blocks, buffer)
+    cache = cache_buffer(buffer, storage_scope)
+    box: Box | None = None
+    ana = sch.state.analyzer(scope)
+    for writer in writers:
+        check_no_pointer(writer.stmt, buffer, writer)
+        box = union_box(ana, box, relaxed_region(sch, writer, scope, buffer, write=True))
+    others = [b for b in blocks if b not in writers and buffer in read_buffers(b.stmt)]
+    position, at = place_after(scope, writers, [b for b in others if b not in users])
+    nest, made = copy_nest(ana, cache, buffer, box)
+    renamed: dict[Block, Block] = {}
+    replace = ReplaceBuffer({buffer: cache}, renamed)
+    changes = {b: replace.visit(b.realize) for b in (*writers, *users)}
+    insert(sch, ref.func, changes, renamed, scope, at, position, nest, cache)
+    return sch.new_block(ref.func, made)
+
+
+def buffer_at(ref: Ref, which: int | str | Buffer, *, write: bool) -> Buffer:
+    """The buffer of a block's reads or writes by position, name, or itself."""
+    regions = ref.stmt.writes if write else ref.stmt.reads
+    buffers = [r.buffer for r in regions]
+    if isinstance(which, IntImm):
+        which = which.value
+    if isinstance(which, int):
+        if 0 <= which < len(buffers):
+            return buffers[which]
+    else:
+        for buffer in buffers:
+            if buffer is which or buffer.name == which:
+                return buffer
+    names = ", ".join(f"{n}: {b.name}" for n, b in enumerate(buffers)) or "none"
+    side = "writes" if write else "reads"
+    what = f"block {ref.stmt.name_hint!r} {side} no such buffer"
+    got = which.name if isinstance(which, Buffer) else which
+    raise ScheduleError(what, got=got, instead=names, at=ref.node)
+
+
+def chosen(sch: Any, ref: Ref, buffer: Buffer, consumer_blocks: Any) -> list[Ref]:
+    """The readers that are to read the copy."""
+    if consumer_blocks:
+        users = [sch.block(b) for b in consumer_blocks]
+        if ref not in users:
+            users.append(ref)
+    else:
+        users = [b for b in siblings(ref) if buffer in read_buffers(b.stmt)]
+        if ref not in users:
+            users = [ref]
+    for user in users:
+        if buffer in write_buffers(user.stmt):
+            what = f"block {user.stmt.name_hint!r} writes {buffer.name}, too"
+            raise ScheduleError(what, instead="cache_inplace, or cache_write", at=user.node)
+    return users
+
+
+def check_writers(ref: Ref, writers: list[Ref], blocks: list[Ref], buffer: Buffer) -> None:
+    """Raise ScheduleError where the writers of a buffer do not stand together."""
+    first, last = blocks.index(writers[0]), blocks.index(writers[-1])
+    for other in blocks[first:last]:
+        if other not in writers and buffer in read_buffers(other.stmt):
+            what = f"block {other.stmt.name_hint!r} reads {buffer.name} between its writers"
+            raise ScheduleError(what, at=[ref.node, other.node])
+
+
+def cache_buffer(buffer: Buffer, storage_scope: str) -> Buffer:
+    """A buffer of the same shape elsewhere."""
+    return decl_buffer(
+        buffer.shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope
+    )
+
+
+def copy_nest(ana: Any, source: Buffer, target: Buffer, box: Box | None) -> tuple[Stmt, Block]:
+    """Loops that copy a box of `source` to `target`, both of one shape."""
+    loops: list[tuple[Var, PrimExpr]] = []
+    axes, points, values = [], [], []
+    assert box is not None
+    for n, (low, extent) in enumerate(whole(box, ana)):
+        dim = source.shape[n]
+        if not isinstance(extent, IntImm) and ana.can_prove(extent >= dim):
+            low, extent = const(0, dim.dtype), dim
+        loop, axis = Var(f"ax{n}", dim.dtype), Var(f"v{n}", dim.dtype)
+        loops.append((loop, extent))
+        values.append(add(low, loop))
+        zero = const(0, dim.dtype)
+        axes.append(IterVar(Range.from_min_extent(zero, dim), axis, IterVar.DataPar))
+        points.append(axis)
+    body = BufferStore(target, BufferLoad(source, points), points)
+    name = target.name if len(target.name) > len(source.name) else source.name
+    block = Block(
+        axes,
+        [BufferRegion.from_point(source, points)],
+        [BufferRegion.from_point(target, points)],
+        name,
+        body,
+    )
+    nest: Stmt = BlockRealize(values, True, block)
+    for loop, extent in reversed(loops):
+        nest = For(loop, 0, extent, ForKind.SERIAL, nest)
+    return nest, block
+
+
+def scope_items(at: Ref) -> tuple[Stmt, ...]:
+    """The statements of the body of a loop or block."""
+    body = at.stmt.body
+    return body.seq if isinstance(body, SeqStmt) else (body,)
+
+
+def item_index(at: Ref, ref: Ref) -> int:
+    """Which statement of the body of `at` holds `ref`; -1 where it is not directly in it."""
+    inner = ref.node
+    for above in ref.ancestors():
+        if above is at:
+            break
+        inner = above.node
+    for n, item in enumerate(scope_items(at)):
+        if item is inner:
+            return n
+    return -1
+
+
+def place_before(scope: Ref, makers: list[Ref], users: list[Ref]) -> tuple[int, Ref]:
+    """Where in the scope's body a copy goes: after the makers, before the users."""
+    items = [item_index(scope, user) for user in users]
+    after = max((item_index(scope, m) + 1 for m in makers), default=0)
+    if not items or min(items) < after or -1 in items:
+        what = "the copy has no place before the readers and after the writers in this scope"
+        raise ScheduleError(what, at=[r.node for r in (*makers, *users)])
+    return after, scope
+
+
+def place_after(scope: Ref, writers: list[Ref], readers: list[Ref]) -> tuple[int, Ref]:
+    """Where in the scope's body a copy goes: after the writers, before the readers."""
+    items = [item_index(scope, w) for w in writers]
+    before = min((item_index(scope, r) for r in readers), default=1 << 30)
+    if -1 in items or before <= max(items):
+        what = "the copy has no place after the writers and before the readers in this scope"
+        hint = "give the readers in the same loops as consumer_blocks, or cache before compute_at"
+        raise ScheduleError(what, instead=hint, at=[r.node for r in (*writers, *readers)])
+    return max(items) + 1, scope
+
+
+def insert(
+    sch: Any,
+    func: GlobalVar,
+    changes: dict[Ref, Any],
+    renamed: dict[Block, Block],
+    scope: Ref,
+    at: Ref,
+    position: int,
+    nest: Stmt,
+    buffer: Buffer,
+) -> None:
+    """Make the changes, put `nest` at a place in the scope's body, and allocate the buffer."""
+
+    def change(block: Block) -> Block:
+        items = list(block.body.seq if isinstance(block.body, SeqStmt) else (block.body,))
+        items.insert(position, nest)
+        return block.replace(body=seq(*items), alloc_buffers=(*block.alloc_buffers, buffer))
+
+    sch.state.update(func, changes, renamed, {scope: change})
