@@ -106,10 +106,10 @@ def lower_to_loops() -> Sequential:
             AddedPasses(1),
             LoopPartition(),
             VectorizeLoop(),
+            LowerIntrin(),  # before the code is written out: there is less of it
             UnrollLoop(),
             AddedPasses(2),
             RemoveNoOp(),
-            LowerIntrin(),
             AddedPasses(3),
         ],
         name="tir.lower_to_loops",
