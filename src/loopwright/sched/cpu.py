@@ -182,6 +182,8 @@ def _tile(reduction: BlockInfo, is_product: bool, target: Target) -> _Tile:
             vectors = 2 if count is not None and count % 2 == 0 else 1
         elif width is None or width >= 2 * lanes:
             vectors = 2
+    if row == column:
+        row = None
     registers = target.num_vector_registers - REGISTERS_LEFT
     most = max(registers // vectors, 1)
     most = min(most, 14) if is_product else min(most, 8)
