@@ -224,7 +224,7 @@ class Forms:
             return n
         low, high = self.poly_bound(n)
         if low > -P_INF and high < P_INF and low // c == high // c:
-            return P.constant(low // c)
+            return P.constant(int(low // c))
         whole: Poly = {}
         rest: Poly = {}
         for m, f in n.items():
@@ -287,7 +287,7 @@ class Forms:
         """floor(rest / c) where no whole multiple of c can be taken out."""
         low, high = self.poly_bound(rest)
         if low > -P_INF and high < P_INF and low // c == high // c:
-            return P.constant(low // c)
+            return P.constant(int(low // c))
         for g in sorted({gcd(c, f) for m, f in rest.items() if m} - {1}, reverse=True):
             main = {m: f // g for m, f in rest.items() if f % g == 0 and m}
             small = {m: f for m, f in rest.items() if f % g or not m}

@@ -133,7 +133,7 @@ class Prover(Bounds):
         for m in p:
             common &= set(m)
         for a in common:
-            rest = {P.divides((a,), m): f for m, f in p.items()}
+            rest: Poly = {P.divides((a,), m) or ONE: f for m, f in p.items()}
             if self._search({(a,): 1}, depth - 1, seen) and self._search(rest, depth - 1, seen):
                 return True
         return False

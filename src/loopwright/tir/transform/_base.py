@@ -7,8 +7,9 @@ from typing import Any
 from ...arith import Analyzer
 from ...ir.functor import Rewriter, Visitor
 from ...ir.prim_expr import Add, And, BinaryOpExpr, IntImm, LogicalExpr, Not, PrimExpr, Range, Var
-from ...ir.prim_op import fold_binary, logical_not
+from ...ir.prim_op import add, fold_binary, logical_not
 from ...ir.transform import FunctionPass
+from ..expr import int_value
 from ..function import PrimFunc
 from ..stmt import (
     Evaluate,
@@ -128,8 +129,8 @@ def _add(a: Any, b: Any, span: Any) -> Any:
         a, b = b, a
     if type(a) is Add and isinstance(a.b, IntImm):
         if isinstance(b, IntImm):
-            total = fold_binary(Add, a.b, b)
-            return a.a if total.value == 0 else Add._make(a.a, total, span=span)
+            total = add(a.b, b)
+            return a.a if int_value(total) == 0 else Add._make(a.a, total, span=span)
         return Add._make(Add._make(a.a, b), a.b, span=span)
     return Add._make(a, b, span=span)
 

@@ -176,7 +176,7 @@ class _Entry:
         inside = handle_add_byte_offset(value, const(_TENSOR_HEADER, "int32"))
         tensor = self.let(Var(f"{shown}_tensor", "handle"), if_then_else(is_object, inside, value))
 
-        def field(code: int, dtype: str) -> Call:
+        def field(code: int, dtype: str) -> PrimExpr:
             return tvm_struct_get(tensor, 0, code, dtype)
 
         def equals(code: int, dtype: str, number: int) -> PrimExpr:

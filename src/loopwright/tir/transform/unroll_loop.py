@@ -29,6 +29,7 @@ from typing import Any
 from ...base.config import declare_pass_option
 from ...ir.prim_expr import Add, IntImm
 from ...ir.prim_op import const, fold_binary
+from ..expr import int_value
 from ..function import PrimFunc
 from ..stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, seq
 from ._base import PrimFuncPass, StmtRewriter, Substitute
@@ -69,12 +70,12 @@ class _Unroll(StmtRewriter):
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         if node.attr_key == "pragma_auto_unroll_max_step":
-            outer, self.max_step = self.max_step, int(node.value)
+            outer, self.max_step = self.max_step, int_value(node.value) or 0
             body = self.visit(node.body)
             self.max_step = outer
             return body
         if node.attr_key == "pragma_unroll_explicit":
-            outer_explicit, self.explicit = self.explicit, bool(int(node.value))
+            outer_explicit, self.explicit = self.explicit, bool(int_value(node.value) or 0)
             body = self.visit(node.body)
             self.explicit = outer_explicit
             return body
