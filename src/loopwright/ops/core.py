@@ -35,6 +35,7 @@ the body; `tir` a TensorIR body; `grad`, `layout`; `samples` the cases of the te
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 from collections.abc import Callable
@@ -295,7 +296,8 @@ class Operator:
         for value in call.args:
             self._check_dtype_known(value)
         attrs = self.attrs_of(call)
-        return bb.call_te(self.body, *given, primfunc_name_hint=self.te_name, **attrs)
+        made = functools.partial(self.body, **attrs)  # attributes are no business of call_te
+        return bb.call_te(made, *given, primfunc_name_hint=self.te_name)
 
     def _check_dtype_known(self, value: Any) -> None:
         if _dtype_unknown(value):

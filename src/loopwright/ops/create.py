@@ -94,7 +94,10 @@ _filled("ones", 1)
 @op("relax.arange")
 def arange(start: Prim, end: Prim, step: Prim, dtype: DType):
     """start, start + step, ... below `end`."""
-    if DataType(dtype).is_integer and all(v.dtype.is_integer for v in (start, end, step)):
+    literal = [getattr(v, "value", None) for v in (start, end, step)]
+    if all(isinstance(v, (int, float)) for v in literal):
+        count = const(len(np.arange(*literal)), "int64")
+    elif all(v.dtype.is_integer for v in (start, end, step)):
         count = ceildiv(subtract(end, start), step)
     else:
         real = subtract(cast("float64", end), cast("float64", start))

@@ -15,6 +15,8 @@ from ..relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from ..tir import IndexMap
+from ..tir.stmt_functor import substitute
 from .core import (
     INJECTIVE,
     Axes,
@@ -608,20 +610,47 @@ def layout_transform(
     """The elements rearranged by `index_map` (an IndexMap, or a function of the old indices that
     gives the new ones). Where the new shape is larger, `pad_value` (default 0) fills."""
     shape = [simplify(d) for d in index_map.map_shape(x.shape)]
-    inverse, inside = index_map.non_surjective_inverse(
+    inverse, padded = index_map.non_surjective_inverse(
         [Range.from_min_extent(const(0, "int64"), d) for d in x.shape]
     )
     fill = const(0 if pad_value is None else pad_value, x.dtype)
 
     def cell(*i):
-        at = inverse.map_indices(list(i))
-        hole = inside.map_indices(list(i))[0] if hasattr(inside, "map_indices") else None
-        value = x(*at)
-        if hole is None:
+        value = x(*inverse.map_indices(list(i)))
+        if isinstance(padded, IntImm):
             return value
-        return tir.if_then_else(hole, fill, value)
+        known = dict(zip(inverse.initial_indices, i, strict=True))
+        return tir.if_then_else(substitute(padded, known), fill, value)
 
     return compute(shape, cell, "te_layout_transform", axes="i")
 
 
 layout_transform.te_name = "te_layout_transform"
+
+
+@layout_transform.build
+def _(**values):
+    if not isinstance(values["index_map"], IndexMap):
+        ndim = values["x"].struct_info.ndim
+        made = IndexMap.from_func_with_separators(values["index_map"], ndim)
+        values["index_map"], separators = made
+        if separators and values["axis_separators"] is None:
+            values["axis_separators"] = separators
+    fill = values["pad_value"]
+    values["pad_value"] = getattr(getattr(fill, "value", fill), "value", fill)
+    return values
+
+
+@layout_transform.numpy
+def _(x, index_map, pad_value=None, axis_separators=None, input_axis_separators=None):
+    made = index_map.map_ndarray(x)
+    if not pad_value:
+        return made
+    filled = index_map.map_ndarray(np.ones(x.shape, bool))
+    return np.where(filled, made, np.asarray(pad_value, x.dtype))
+
+
+layout_transform.samples(
+    case((4, 6), index_map=lambda i, j: [j // 2, i, j % 2]),
+    case((2, 5), index_map=lambda i, j: [i, j // 4, j % 4], pad_value=2.0),
+)

@@ -1,0 +1,59 @@
+"""Every operator's samples: numpy's meaning, the graph interpreter, and the loops of its body in the
+TensorIR interpreter agree; the struct info that was inferred is what comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loopwright.ir.functor import post_order_visit
+from loopwright.ir.op import Op
+from loopwright.ops.core import OPERATORS
+from loopwright.relax.analysis import well_formed
+from loopwright.relax.interpreter import Interpreter
+from loopwright.relax.transform import LegalizeOps
+
+from .matrix import CASES, IDS, make
+
+TOLERANCE = {"float16": 2e-2, "float32": 2e-5, "float64": 1e-10}
+
+
+def agree(got: Any, expected: Any) -> None:
+    """Equal within the rounding of the dtype; tuples item by item."""
+    if isinstance(expected, tuple):
+        assert len(got) == len(expected)
+        for a, b in zip(got, expected, strict=True):
+            agree(a, b)
+        return
+    got = got.numpy() if hasattr(got, "numpy") else np.asarray(got)
+    expected = np.asarray(expected)
+    assert got.dtype == expected.dtype
+    assert got.shape == expected.shape
+    bound = TOLERANCE.get(str(expected.dtype), 0)
+    np.testing.assert_allclose(got, expected, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize(("operator", "case"), CASES, ids=IDS)
+def test_sample(operator, case):
+    sample = make(operator, case)
+    expected = sample.expected()
+    sample.check_type(expected)
+    agree(Interpreter(sample.module)["main"](*sample.inputs), expected)
+    lowered = LegalizeOps()(sample.module)
+    assert well_formed(lowered)
+    left: list[str] = []
+    post_order_visit(
+        lowered["main"], lambda node: left.append(node.name) if isinstance(node, Op) else None
+    )
+    if operator.op.has_attr("FLegalize"):
+        assert left == ["relax.call_tir"], f"not lowered: {left}"
+    agree(Interpreter(lowered)["main"](*sample.inputs), expected)
+
+
+def test_every_operator_has_samples_and_a_meaning():
+    missing = [op.name for op in OPERATORS.values() if not op.cases]
+    assert not missing, f"add samples to {missing}"
+    mute = [op.name for op in OPERATORS.values() if not op.op.has_attr("FNumpy")]
+    assert not mute, f"say with numpy what these mean: {mute}"
