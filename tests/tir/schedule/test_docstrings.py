@@ -1,0 +1,59 @@
+"""Each primitive's docstring: the program before, the call, and the program after."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+
+import numpy as np
+import pytest
+
+from loopwright import tir
+from loopwright.ir.structural import assert_structural_equal
+from loopwright.script import from_source
+from loopwright.tir.schedule.primitive import KINDS
+
+from .util import outcome
+
+_QUERIES = {
+    "GetBlock",
+    "GetLoops",
+    "GetChildBlocks",
+    "GetProducers",
+    "GetConsumers",
+    "GetOutputBlocks",
+    "EnterPostproc",
+    "SampleCategorical",
+    "SamplePerfectTile",
+    "SamplePartitionedTile",
+    "SampleComputeLocation",
+    "CanDecomposePadding",
+}
+
+
+def example(kind: str) -> tuple[str, str, str]:
+    """(before, call, after) of a primitive's docstring."""
+    text = inspect.cleandoc(KINDS[kind].fn.__doc__ or "")
+    found = re.search(r"^Before::\n(.*?)^After ``(.*?)``::\n(.*)\Z", text, re.S | re.M)
+    assert found, f"{kind} has no Before/After"
+    before, call, after = found.groups()
+    return textwrap.dedent(before), re.sub(r"\s+", " ", call), textwrap.dedent(after)
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - _QUERIES))
+def test_example(kind: str) -> None:
+    before, call, after = example(kind)
+    func = from_source(before)
+    sch = tir.Schedule(func)
+    exec(call, {"sch": sch, "tir": tir})
+    expected = from_source(after)
+    assert_structural_equal(sch.mod["main"], expected)
+    for want, got in zip(outcome(func), outcome(sch.mod["main"]), strict=True):
+        if want.shape == got.shape:
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_every_primitive_is_a_method() -> None:
+    for spec in KINDS.values():
+        assert getattr(tir.Schedule, spec.fn.__name__).__doc__
