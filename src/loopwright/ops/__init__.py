@@ -3,7 +3,7 @@
 Importing this package fills the views: `relax.op`, `R`, `topi`, Python's operators.
 """
 
-from . import binary, conv, create, layout, linear, manipulate, nn, pool, reduce, unary
+from . import binary, conv, create, index, layout, linear, manipulate, nn, pool, reduce, unary
 from .core import OPERATORS, Case, Operator, case, find_operator, install_python_operators, op
 
 install_python_operators()
@@ -17,6 +17,7 @@ __all__ = [
     "conv",
     "create",
     "find_operator",
+    "index",
     "layout",
     "linear",
     "manipulate",
