@@ -15,6 +15,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from .compat import serve_paths
+
 __version__ = "0.1.0"
 
 # Parts of the package, by the name under which they are reached.
@@ -106,3 +108,6 @@ def _import(part: str) -> ModuleType | None:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_PARTS, *_NAMES})
+
+
+serve_paths()

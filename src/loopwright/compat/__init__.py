@@ -6,9 +6,10 @@
 
     $ python -m loopwright.compat script.py --its --own arguments
 
-`tvm.relax.frontend.nn` is the module `loopwright.frontend.nn`, and so on: `PATHS` maps the paths
-that differ, all others keep their name. There is one identity: a class imported by either name is
-the same class.
+`tvm.relax.frontend.nn` is the module `loopwright.frontend.nn`, and so on: `paths.PATHS` maps the
+paths that differ, all others keep their name. There is one identity: a class imported by either
+name is the same class. The paths of the table also work below `loopwright` itself, so that a script
+needs nothing but the other package name.
 """
 
 from __future__ import annotations
@@ -21,41 +22,19 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from ..base.errors import explain
+from .paths import MERGED, PATHS, target_name
 
 PACKAGE = "loopwright"
 
-# Paths below the package whose place differs here; longer ones first where they nest.
-PATHS: dict[str, str] = {
-    "relax.frontend.nn": "frontend.nn",
-    "relax.frontend.onnx": "frontend.onnx",
-    "relax.frontend": "frontend",
-    "ir.base": "ir.structural",
-    "transform": "ir.transform",
-    "error": "base.errors",
-    "nd": "runtime.tensor",
-}
-
-
-def target_name(path: str) -> str:
-    """The module here that serves `path` (below the package): "relax.frontend.nn.op" gives
-    "frontend.nn.op"."""
-    parts = path.split(".")
-    for cut in range(len(parts), 0, -1):
-        found = PATHS.get(".".join(parts[:cut]))
-        if found is not None:
-            return ".".join([found, *parts[cut:]])
-    return path
-
 
 class _Loader(Loader):
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.module: ModuleType | None = None
-        self.spec: ModuleSpec | None = None
+    """Gives a module that is here already, or is imported by its own name."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.spec = module.__spec__
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        self.module = importlib.import_module(self.name)
-        self.spec = self.module.__spec__
         return self.module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -63,23 +42,37 @@ class _Loader(Loader):
 
 
 class _Finder(MetaPathFinder):
-    def __init__(self, alias: str) -> None:
-        self.alias = alias
+    """Finds `<name>.relax.frontend.nn` and so on, `name` being the package's own or an alias."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != self.alias and not fullname.startswith(f"{self.alias}."):
+        if fullname != self.name and not fullname.startswith(f"{self.name}."):
             return None
-        below = fullname[len(self.alias) + 1 :]
-        name = f"{PACKAGE}.{target_name(below)}" if below else PACKAGE
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not name.startswith(error.name):
-                raise
-            return None
-        return ModuleSpec(fullname, _Loader(name), is_package=True)
+        module = _find(fullname[len(self.name) + 1 :], fullname)
+        return None if module is None else ModuleSpec(fullname, _Loader(module), is_package=True)
+
+
+def _find(below: str, asked: str) -> ModuleType | None:
+    name = target_name(below)
+    if name == below and asked == f"{PACKAGE}.{below}":
+        found = None  # it was looked for where it stands
+    else:
+        found = _import(f"{PACKAGE}.{name}" if name else PACKAGE)
+    parent = name.rpartition(".")[0]
+    return _import(f"{PACKAGE}.{parent}") if found is None and parent in MERGED else found
+
+
+def _import(name: str) -> ModuleType | None:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        return None
 
 
 def alias(name: str = "tvm") -> None:
@@ -97,4 +90,10 @@ def alias(name: str = "tvm") -> None:
     importlib.import_module(name)
 
 
-__all__ = ["PATHS", "alias", "target_name"]
+def serve_paths() -> None:
+    """Let the paths of the table work below this package's own name."""
+    if not any(isinstance(f, _Finder) and f.name == PACKAGE for f in sys.meta_path):
+        sys.meta_path.append(_Finder(PACKAGE))
+
+
+__all__ = ["MERGED", "PATHS", "alias", "serve_paths", "target_name"]

@@ -1,5 +1,8 @@
 """Relax: graphs of tensor operations with symbolic shapes."""
 
+import importlib as _importlib
+from typing import Any as _Any
+
 from . import analysis as analysis
 from . import expr_functor as expr_functor
 from . import interpreter as interpreter
@@ -59,3 +62,19 @@ from .struct_info import (
 from .transform.legalize_ops.common import register_legalize as register_legalize
 from .types import FuncType, ObjectType, PackedFuncType, ShapeType, TensorType, TupleType
 from .utils import convert_to_expr as convert_to_expr
+
+# TVM's names in this module for what lies above this layer, looked up when they are asked for.
+_ABOVE = {
+    "VirtualMachine": ("loopwright.driver", "VirtualMachine"),
+    "backend": ("loopwright.backend", ""),
+    "build": ("loopwright.driver", "relax_build"),
+    "frontend": ("loopwright.frontend", ""),
+}
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _ABOVE:
+        raise AttributeError(f"module 'relax' has no attribute {name!r}")
+    module, attribute = _ABOVE[name]
+    found = _importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found

@@ -101,7 +101,7 @@ class _Method:
         inputs = [self._var(s, n) for n, s in zip(method.arg_names, method.arg_specs)]
         effects = [e.create(n) for n, e in self.effects]
         weights = [p.var_in(self.scope, _identifier(n)) for n, p in self.params]
-        effect_inputs = _passed(method.effect_mode, "packed_effects", sum(effects, []))
+        effect_inputs = _passed(method.effect_mode, "packed_effects", _joined(effects))
         weight_inputs = _passed(method.param_mode, "packed_params", weights)
         given = len(inputs) + len(effect_inputs)
         all_inputs = [*inputs, *effect_inputs, *weight_inputs]
@@ -119,7 +119,7 @@ class _Method:
             builder.emit_func_output(out)
 
     def _unpack_effects(self, effects: list[list[relax.Var]], passed: list[relax.Var]) -> None:
-        held = sum(effects, [])
+        held = _joined(effects)
         if self.method.effect_mode == "packed" and held:
             held = [self._field(passed[0], i, v.name_hint) for i, v in enumerate(held)]
         states = iter(held)
@@ -160,6 +160,10 @@ class _Method:
             field = self._field(var, i, f"{var.name_hint}_{i}")
             made.append(self._argument(element, field))
         return tuple(made)
+
+
+def _joined(states: list[list[relax.Var]]) -> list[relax.Var]:
+    return [var for state in states for var in state]
 
 
 def _identifier(path: str) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 from ... import relax
 from ...ir.prim_expr import Var as TirVar
-from ...relax.relations import substitute
 from ...relax.analysis import definable_tir_vars_in_struct_info, free_symbolic_vars
+from ...relax.relations import substitute
 from ...relax.struct_info import TensorStructInfo
 from . import core
 from .exporter import Exporter, returned

@@ -1,0 +1,89 @@
+"""Where TVM's module paths are found here: the one table of them."""
+
+from __future__ import annotations
+
+# Paths below the package whose place differs here; the longest match counts.
+PATHS: dict[str, str] = {
+    "autotvm": "tune",
+    "contrib.utils": "testing.files",
+    "dlight": "sched",
+    "driver.build_module": "driver.build",
+    "error": "base.errors",
+    "ir.attrs": "ir.expr",
+    "ir.base": "ir.structural",
+    "ir.container": "ir",
+    "ir.global_info": "ir.module",
+    "ir.type": "ir.types",
+    "meta_schedule": "tune",
+    "nd": "runtime.tensor",
+    "relax.backend.cpu_generic": "backend.cpu",
+    "relax.backend.cpu_generic.pipeline": "backend.cpu",
+    "relax.backend": "backend",
+    "relax.frontend": "frontend",
+    "relax.frontend.onnx.onnx_frontend": "frontend.onnx",
+    "relax.ty": "relax.types",
+    "relax.vm_build": "driver.build",
+    "runtime.ndarray": "runtime.tensor",
+    "runtime.object_generic": "ir.node",
+    "runtime.profiling": "runtime.profiler",
+    "runtime.script_printer": "script.printer.config",
+    "runtime.vm": "driver.vm",
+    "script.highlight": "script.printer.highlight",
+    "script.ir_builder.base": "script",
+    "script.parser.core.diagnostics": "ir.diagnostics",
+    "script.parser.core.error": "base.errors",
+    "script.parser.core.evaluator": "script.parser.evaluator",
+    "script.parser.core.parser": "script.parser.core",
+    "script.parser.core.utils": "script.parser.source",
+    "script.parser.core.entry": "script.parser.entry",
+    "script.parser.ir": "script.ir",
+    "script.parser.relax": "script.relax",
+    "script.parser.tir": "script.tir",
+    "script.printer.doc_printer": "script.printer.doc",
+    "target": "ir.target",
+    "target.target": "ir.target",
+    "target.tag": "ir.target",
+    "tir.generic": "tir.op",
+    "tir.pipeline": "tir.transform.pipeline",
+    "tir.transform.function_pass": "tir.transform.prim_func_pass",
+    "transform": "ir.transform",
+}
+
+# What is a folder of files in TVM and one module here: "topi.reduction" is "topi".
+MERGED = frozenset(
+    {
+        "arith",
+        "ir",
+        "relax.analysis",
+        "relax.dpl",
+        "relax.op",
+        "relax.op.builtin",
+        "relax.op.image",
+        "relax.op.memory",
+        "relax.op.nn",
+        "relax.op.vm",
+        "relax.transform",
+        "runtime",
+        "script.ir",
+        "script.relax",
+        "script.tir",
+        "sched",
+        "tir.analysis",
+        "tir.schedule",
+        "tir.transform",
+        "topi",
+        "topi.image",
+        "topi.nn",
+    }
+)
+
+
+def target_name(path: str) -> str:
+    """The module here that serves `path` (both below the package): "relax.frontend.nn.op" gives
+    "frontend.nn.op"."""
+    parts = path.split(".")
+    for cut in range(len(parts), 0, -1):
+        found = PATHS.get(".".join(parts[:cut]))
+        if found is not None:
+            return ".".join([found, *parts[cut:]])
+    return path
