@@ -35,7 +35,7 @@ from ...ir.prim_expr import IntImm
 from ...ir.target import Target
 from ...ir.transform import ModulePass, PassContext
 from .. import op as relax_op
-from ..expr import Binding, Call, Constant, Function, Var, VarBinding
+from ..expr import Binding, BindingBlock, Call, Constant, Function, Var, VarBinding
 from ..functor import GraphRewriter
 from ..struct_info import TensorStructInfo
 
@@ -103,6 +103,14 @@ class _Blocker(GraphRewriter):
         self.blocked, self.plain, self.packed = {}, {}, {}
         return super().function(func)
 
+    def block(self, block: BindingBlock) -> BindingBlock:
+        # What is laid out here is known here only: after the block there are just its outputs.
+        outer = self.blocked, self.plain, self.packed
+        self.blocked, self.plain, self.packed = (dict(known) for known in outer)
+        made = super().block(block)
+        self.blocked, self.plain, self.packed = outer
+        return made
+
     def binding(self, binding: Binding) -> None:
         if isinstance(binding, VarBinding) and isinstance(binding.value, Call):
             call = binding.value
@@ -114,7 +122,8 @@ class _Blocker(GraphRewriter):
                 var = self.builder.emit(value, binding.var.name_hint)
                 self.blocked[binding.var] = _Blocked(var, channels)
                 if not _is_local(binding.var):
-                    self.emit(binding, self.unpacked(binding.var))
+                    self.emit(binding, relax_op.nn.unpack_channels(var, channels))
+                    self.plain[binding.var] = self.var_map.get(binding.var, binding.var)
                 return
         super().binding(binding)
 
