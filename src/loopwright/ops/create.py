@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .. import te, tir
@@ -113,7 +115,10 @@ def _(start: PrimStructInfo, end: PrimStructInfo, step: PrimStructInfo, dtype):
     values = [start.value, end.value, step.value]
     literal = [getattr(v, "value", None) for v in values]
     if all(isinstance(v, (int, float)) for v in literal):
-        return TensorStructInfo([len(np.arange(*literal))], dtype)
+        first, last, by = literal
+        exact = all(isinstance(v, int) for v in literal)
+        count = -((first - last) // by) if exact else math.ceil((last - first) / by)
+        return TensorStructInfo([max(count, 0)], dtype)
     if any(v is None or v.dtype.is_float for v in values):
         return TensorStructInfo(dtype=dtype, ndim=1)
     count = ceildiv(subtract(end.value, start.value), step.value)

@@ -73,7 +73,8 @@ def _(indices, on_value, off_value, depth, axis=-1):
     shape = [1] * (indices.ndim + 1)
     shape[which] = depth
     at = np.expand_dims(indices, which) == np.arange(depth).reshape(shape)
-    kind = np.float32 if isinstance(on_value, float) else np.int64  # what PrimValue makes of it
+    # What PrimValue makes of a Python number.
+    kind = {bool: np.bool_, int: np.int64, float: np.float32}[type(on_value)]
     return np.where(at, on_value, off_value).astype(kind)
 
 

@@ -75,7 +75,8 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, out_dtype=None):
 @matmul.numpy
 def _(x1, x2, out_dtype=None):
     kind = x1.dtype if out_dtype is None else numpy_dtype(out_dtype)
-    return np.asarray(np.matmul(x1.astype(kind), x2.astype(kind)))
+    # numpy multiplies types of ml_dtypes in float32.
+    return np.asarray(np.matmul(x1.astype(kind), x2.astype(kind))).astype(kind, copy=False)
 
 
 matmul.samples(
