@@ -18,10 +18,11 @@ from typing import Any
 
 from ..ir.dtype import DataType
 from ..ir.target import Target
-from ..tir.schedule import Schedule
 from ..tir.function import PrimFunc
+from ..tir.schedule import Schedule
 from .analysis import BlockInfo, as_product, blocks_of, constant
 from .apply import register_schedule_rule
+from .tail import compute_whole_tiles
 
 GRAIN = 1 << 14  # elements of work that make a task worth starting
 REGISTERS_LEFT = 3  # vector registers that are no accumulators
@@ -120,8 +121,9 @@ def product(func: PrimFunc, target: Target) -> PrimFunc | None:
     if len(sch.get_loops(last)) != len(spatial):
         return None
     tile = _tile(reduction, found is not None and not found.depthwise, target)
-    _schedule_tile(sch, block, last, reduction, tile)
-    return sch.func
+    init = _schedule_tile(sch, block, last, reduction, tile)
+    names = {sch.get(b).name_hint for b in (block, init)}
+    return compute_whole_tiles(sch.func, names)
 
 
 def _split_around_reduction(
@@ -231,13 +233,14 @@ def _schedule_tile(sch: Schedule, block: Any, last: Any, reduction: BlockInfo, t
     order = [place[k] for k in outer]
     sch.reorder(*order, *inner)
     sch.compute_at(block, order[-1], preserve_unit_loops=True)
-    _schedule_accumulators(sch, block, reduction, tile, len(order))
+    init = _schedule_accumulators(sch, block, reduction, tile, len(order))
     for loop in inner[:-1]:
         sch.unroll(loop)
     sch.vectorize(vector)
     work = tile.rows * tile.vectors * tile.lanes * _reduction_work(reduction)
     depth = len(order) if len(order) < 2 else len(order) - 1
     _parallel(sch, order[:depth] or order, work * (1 if depth == len(order) else 4))
+    return init
 
 
 def _reduction_work(reduction: BlockInfo) -> int:
@@ -250,7 +253,7 @@ def _reduction_work(reduction: BlockInfo) -> int:
 
 def _schedule_accumulators(
     sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile, depth: int
-) -> None:
+) -> Any:
     loops = list(sch.get_loops(block))[depth:]
     count = len(reduction.spatial)
     spatial, reduce = loops[:count], loops[count:]
@@ -271,3 +274,4 @@ def _schedule_accumulators(
     for loop in made[-len(inner) : -1]:
         sch.unroll(loop)
     sch.vectorize(made[-1])
+    return init

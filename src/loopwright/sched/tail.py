@@ -1,0 +1,104 @@
+"""The last tile of a loop that does not divide: computed whole, stored in part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.functor import Rewriter, post_order_visit, rewrite
+from ..ir.prim_expr import And, CmpExpr, PrimExpr, Var
+from ..ir.prim_op import const
+from ..ir.structural import structural_equal
+from ..tir import stmt as st
+from ..tir.buffer import Buffer
+from ..tir.expr import BufferLoad
+from ..tir.function import PrimFunc
+from ..tir.op import if_then_else
+
+
+def compute_whole_tiles(func: PrimFunc, blocks: set[str]) -> PrimFunc:
+    """Take the bounds' predicate off the blocks that fill local accumulators.
+
+    Their loads outside the bounds give 0 instead, so a tile is computed whole, without branches;
+    the block that stores its result keeps its predicate, so what was computed too much is not
+    seen. `blocks` are names of blocks that write only to buffers of scope "local" which nothing
+    but such a guarded block reads.
+    """
+    return func.replace(body=_Whole(blocks).visit(func.body))
+
+
+class _Whole(Rewriter):
+    def __init__(self, blocks: set[str]) -> None:
+        self.blocks = blocks
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_Buffer(self, node: Any) -> Any:
+        return node
+
+    def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
+        if node.block.name_hint not in self.blocks:
+            return self.visit_default(node)
+        made = _without_predicate(node)
+        return node if made is None else made
+
+
+def _without_predicate(node: st.BlockRealize) -> st.BlockRealize | None:
+    block = node.block
+    if any(w.buffer.scope() != "local" for w in block.writes):
+        return None
+    guards: list[tuple[set[Var], PrimExpr]] = []
+    for part in _conjuncts(node.predicate):
+        if isinstance(part, CmpExpr):
+            inner = _in_block_terms(part, node)
+            if inner is None:
+                return None
+            guards.append((_variables(part), inner))
+    if not guards:
+        return None
+    bound = {
+        v.var: _variables(value) for v, value in zip(block.iter_vars, node.iter_values, strict=True)
+    }
+    own = {w.buffer for w in block.writes}
+
+    def guard(load: Any) -> Any:
+        if not isinstance(load, BufferLoad) or load.buffer in own:
+            return None
+        used: set[Var] = set()
+        for index in load.indices:
+            for var in _variables(index):
+                used |= bound.get(var, set())
+        wanted = [inner for variables, inner in guards if variables & used]
+        if not wanted:
+            return None
+        condition = wanted[0]
+        for other in wanted[1:]:
+            condition = And(condition, other)
+        return if_then_else(condition, load, const(0, load.dtype))
+
+    body = rewrite(block.body, guard, _keep_buffer)
+    return node.replace(predicate=const(True, "bool"), block=block.replace(body=body))
+
+
+def _keep_buffer(node: Any) -> Any:
+    return node if isinstance(node, Buffer) else None
+
+
+def _conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
+    if isinstance(predicate, And):
+        return _conjuncts(predicate.a) + _conjuncts(predicate.b)
+    return [predicate]
+
+
+def _in_block_terms(condition: CmpExpr, node: st.BlockRealize) -> PrimExpr | None:
+    """A bound of a loop expression as a bound of the block's axis that it is bound to."""
+    for v, value in zip(node.block.iter_vars, node.iter_values, strict=True):
+        if structural_equal(value, condition.a):
+            return condition.replace(a=v.var)
+    return None
+
+
+def _variables(expr: Any) -> set[Var]:
+    found: set[Var] = set()
+    post_order_visit(expr, lambda n: found.add(n) if isinstance(n, Var) else None)
+    return found
