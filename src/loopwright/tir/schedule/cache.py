@@ -7,7 +7,7 @@ from typing import Any
 
 from ...ir.expr import GlobalVar
 from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
-from ...ir.prim_op import add, const
+from ...ir.prim_op import add, cast, const
 from ..buffer import Buffer, BufferRegion, decl_buffer
 from ..expr import BufferLoad
 from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
@@ -194,7 +194,8 @@ def copy_nest(ana: Any, source: Buffer, target: Buffer, box: Box | None) -> tupl
     assert box is not None
     for n, (low, extent) in enumerate(whole(box, ana)):
         dim = source.shape[n]
-        if not isinstance(extent, IntImm) and ana.can_prove(extent >= dim):
+        low, extent = cast(dim.dtype, low), cast(dim.dtype, extent)
+        if not (ana.can_prove(low >= 0) and ana.can_prove(low + extent <= dim)):
             low, extent = const(0, dim.dtype), dim
         loop, axis = Var(f"ax{n}", dim.dtype), Var(f"v{n}", dim.dtype)
         loops.append((loop, extent))

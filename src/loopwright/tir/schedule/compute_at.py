@@ -167,11 +167,41 @@ def insert_position(at: Ref, before: list[Ref], after: list[Ref], index: int) ->
     return index
 
 
+def check_order(ref: Ref, at: Ref, position: int) -> None:
+    """Raise ScheduleError where the block would pass one that it shares a buffer with."""
+    blocks = siblings(ref)
+    here = blocks.index(ref)
+    below = [n for n, b in enumerate(blocks) if b.is_under(at)]
+    reads, writes = read_buffers(ref.stmt), write_buffers(ref.stmt)
+    for n, other in enumerate(blocks):
+        theirs = write_buffers(other.stmt)
+        later = n > here
+        if other.is_under(at):
+            passed = (item_of(at, other) < position) == later
+            # the other iterations of the loop: what ran before all of the other now runs between
+            clash = theirs & reads if later else read_buffers(other.stmt) & writes
+        else:
+            passed = here < n < below[0] or below[-1] < n < here
+            clash = set()
+        if passed:
+            clash |= theirs & (reads | writes) | read_buffers(other.stmt) & writes
+        if other is not ref and clash:
+            name = next(iter(clash)).name
+            what = (
+                f"block {ref.stmt.name_hint!r} would pass {other.stmt.name_hint!r}, which also "
+                f"accesses {name}"
+            )
+            hint = "a loop that comes after what the block reads and before what reads it"
+            raise ScheduleError(what, instead=hint, at=[ref.node, other.node])
+
+
 def move(
     sch: Any, ref: Ref, at: Ref, spans: dict[Var, Span], position: int, keep_unit: bool
 ) -> None:
     """Put the block into the loop `at`, its axes running over `spans` (the others over their
     domains), and undo that where what it reads would not be there."""
+    if sch.enable_check:
+        check_order(ref, at, position)
     ana = sch.state.analyzer(at)
     loops: list[AxisLoop] = []
     for axis in ref.stmt.iter_vars:

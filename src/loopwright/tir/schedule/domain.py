@@ -6,7 +6,7 @@ from typing import Any
 
 from ...arith import Analyzer
 from ...ir.prim_expr import FloorDiv, IntImm, IterVar, PrimExpr, Range, Var
-from ...ir.prim_op import add, const, floordiv, maximum, minimum, multiply, subtract
+from ...ir.prim_op import add, cast, const, floordiv, maximum, minimum, multiply, subtract
 from ..buffer import BufferRegion
 from .bindings import linear_terms
 from .region import Box
@@ -104,7 +104,7 @@ def axis_loop(
     low, extent = dom.min, dom.extent
     clipped = True
     if span is not None:
-        first, last = span
+        first, last = (cast(dtype, e) for e in span)
         size = ana.simplify(subtract(add(last, 1), first))
         size = _tidy_extent(ana, size, dom.extent)
         if size is not None:

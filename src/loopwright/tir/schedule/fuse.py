@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.prim_expr import IntImm, PrimExpr, Var
-from ...ir.prim_op import add, const, floordiv, floormod, multiply
+from ...ir.prim_op import add, cast, const, floordiv, floormod, multiply
 from ..stmt import For
 from .error import ScheduleError
 from .primitive import primitive
@@ -62,7 +62,7 @@ def fuse(sch: Any, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
             value = floormod(value, node.extent)
         if isinstance(node.extent, IntImm) and node.extent.value == 1 and len(refs) > 1:
             value = value if preserve_unit_iters and n == 0 else const(0, dtype)
-        values[node.loop_var] = add(value, node.min)
+        values[node.loop_var] = add(cast(node.loop_var.dtype, value), node.min)
         inner = multiply(inner, node.extent)
     total = ana.simplify(inner)
     bind_range(ana, var, const(0, dtype), total)

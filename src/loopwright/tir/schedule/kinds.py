@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.prim_expr import IterVar, Range, Var
+from ...ir.prim_expr import IterVar, Var
 from ..stmt import Block, For, ForKind
 from .bindings import one_to_one
 from .error import ScheduleError
@@ -136,8 +136,7 @@ def set_kind(sch: Any, loop: LoopRV, kind: ForKind, tag: str = "") -> None:
         check_parallel(sch, ref, kind, across_threads=tag.startswith("threadIdx"))
     binding = None
     if tag:
-        dom = Range.from_min_extent(node.min, node.extent)
-        binding = IterVar(dom, Var(tag, node.loop_var.dtype), IterVar.ThreadIndex, tag)
+        binding = IterVar(None, Var(tag, node.loop_var.dtype), IterVar.ThreadIndex, tag)
     sch.state.update(ref.func, {ref: node.replace(kind=kind, thread_binding=binding)})
 
 

@@ -6,12 +6,13 @@ from itertools import pairwise
 from typing import Any
 
 from ...ir.prim_expr import IntImm, Var
-
 from ..stmt import For, ForKind, seq
+from .compute_at import check_reduced
 from .error import ScheduleError
 from .primitive import primitive
 from .rewrite import Rebind
 from .rv import LoopRV
+from .scope import read_buffers, write_buffers
 from .split import check_plain
 from .state import Ref, bind_range
 from .together import check_independent_iterations
@@ -81,12 +82,34 @@ def merge(sch: Any, *loops: LoopRV) -> LoopRV:
     merged = sch.state.index(parent.func).loops[made[-1].loop_var]
     if sch.enable_check:
         try:
+            _check_order(merged, merged.blocks())
             check_independent_iterations(sch, merged, merged.blocks())
         except ScheduleError as error:
             error.func = sch.state.func(parent.func)
             sch.state.restore(parent.func, before, all_renamed)
             raise
     return sch.new_loop(parent.func, made[-1].loop_var)
+
+
+def _check_order(merged: Ref, blocks: list[Ref]) -> None:
+    """Raise ScheduleError where a body needs all iterations of another one before it."""
+    for n, later in enumerate(blocks):
+        for earlier in blocks[:n]:
+            if write_buffers(earlier.stmt) & read_buffers(later.stmt):
+                check_reduced(earlier, merged, later)
+            theirs = read_buffers(earlier.stmt) | write_buffers(earlier.stmt)
+            lost = theirs & write_buffers(later.stmt)
+            if lost and not _one_body(merged, earlier, later):
+                name = next(iter(lost)).name
+                what = f"block {later.stmt.name_hint!r} writes {name}, which other iterations of "
+                what += f"{earlier.stmt.name_hint!r} access"
+                raise ScheduleError(what, at=[earlier.node, later.node])
+
+
+def _one_body(merged: Ref, a: Ref, b: Ref) -> bool:
+    """Whether two blocks stood in one loop before the merge: then their order is kept."""
+    common = next(r for r in a.ancestors() if b.is_under(r))
+    return common is not merged
 
 
 def _chains(refs: list[Ref]) -> tuple[list[list[Ref]], Ref]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arith import eval_set
+from ...arith.int_set import is_infinite
 from ...ir.prim_expr import IntImm, IterVar, Var
 from ..stmt import ForKind
 from .bindings import one_to_one
@@ -11,7 +13,7 @@ from .compute_at import check_movable, insert_position, move, users_of
 from .domain import Span, solve_axes
 from .error import ScheduleError
 from .primitive import primitive
-from .region import relaxed_region
+from .region import loop_domain, relaxed_region
 from .rewrite import vars_in
 from .rv import BlockRV, LoopRV
 from .scope import check_complete_or_reduction, producers, read_buffers, write_buffers
@@ -84,7 +86,9 @@ def reverse_compute_at(
                 continue
             for var, span in solve_axes(ana, region, box, axes, touching=False).items():
                 spans.setdefault(var, span)
-    check_once(sch, ref, at, sources, spans)
+    if sch.enable_check:
+        check_whole(sch, ref, at, spans)
+        check_once(sch, ref, at, sources, spans)
     move(sch, ref, at, spans, position, preserve_unit_loops)
 
 
@@ -95,6 +99,31 @@ def points_or_whole(region: Any, axes: set[Var]) -> bool:
         not vars_in(r.min) & axes or (isinstance(r.extent, IntImm) and r.extent.value == 1)
         for r in region.region
     )
+
+
+def check_whole(sch: Any, ref: Ref, at: Ref, spans: dict[Var, Span]) -> None:
+    """Raise ScheduleError unless the iterations together make all of the block's domain."""
+    ana = sch.state.analyzer(at)
+    domain = loop_domain([at, *at.loops()])
+    for axis in ref.stmt.iter_vars:
+        span = spans.get(axis.var)
+        if span is None:
+            continue
+        first = eval_set(span[0], domain, ana).min_value
+        last = eval_set(span[1], domain, ana).max_value
+        end = axis.dom.min + axis.dom.extent
+        if is_infinite(first) or is_infinite(last):
+            whole = False
+        else:
+            whole = ana.can_prove(first <= axis.dom.min) and ana.can_prove(last + 1 >= end)
+        if not whole:
+            what = (
+                f"the loop would run axis {axis.var.name!r} of block {ref.stmt.name_hint!r} "
+                "over a part of its domain only"
+            )
+            got = f"{first} to {last} of {axis.dom.min} to {end - 1}"
+            hint = "a loop around everything that the block's elements come from"
+            raise ScheduleError(what, got=got, instead=hint, at=[ref.node, at.stmt])
 
 
 def check_once(sch: Any, ref: Ref, at: Ref, sources: list[Ref], spans: dict[Var, Span]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from ...ir import prim_expr as pe
 from ...ir.functor import Rewriter, Visitor
 from ...ir.prim_expr import IntImm, PrimExpr, Var
-from ...ir.prim_op import fold_binary, logical_and, logical_not, logical_or
+from ...ir.prim_op import const, fold_binary, logical_and, logical_not, logical_or, match_types
 from ..buffer import Buffer, BufferRegion
 from ..stmt import Block, BlockRealize, For, IfThenElse, SeqStmt, seq
 
@@ -79,6 +79,8 @@ class Substitute(BlockRewriter):
         if a is node.a and b is node.b:
             return node
         kind = type(node)
+        if a.dtype != b.dtype:
+            a, b = same_width(a, b)
         if kind is pe.And:
             return logical_and(a, b)
         if kind is pe.Or:
@@ -89,6 +91,15 @@ class Substitute(BlockRewriter):
     def visit_Not(self, node: Any) -> Any:
         a = self.visit(node.a)
         return node if a is node.a else logical_not(a)
+
+
+def same_width(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Operands of one type: a literal takes the type of the other."""
+    if isinstance(b, IntImm):
+        return a, const(b.value, a.dtype)
+    if isinstance(a, IntImm):
+        return const(a.value, b.dtype), b
+    return match_types(a, b)
 
 
 def substitute(

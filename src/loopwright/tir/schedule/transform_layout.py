@@ -15,7 +15,7 @@ from .accesses import with_found_regions
 from .cache import buffer_at
 from .error import ScheduleError
 from .primitive import primitive
-from .rewrite import BlockRewriter
+from .rewrite import BlockRewriter, substitute
 from .rv import BlockRV
 from .scope import write_buffers
 from .state import Ref, bind_range
@@ -139,7 +139,8 @@ class MapAccesses(BlockRewriter):
 
     def mapped(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         """The new indices."""
-        return tuple(self.map.map_indices(list(indices), self.ana))
+        values = dict(zip(self.map.initial_indices, indices, strict=True))
+        return tuple(self.ana.simplify(substitute(e, values)) for e in self.map.final_indices)
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         made = self.visit_default(node)
