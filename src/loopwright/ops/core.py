@@ -41,6 +41,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NewType
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -50,8 +51,10 @@ from ..ir.dtype import DataType
 from ..ir.expr import Attrs
 from ..ir.functor import post_order_visit
 from ..ir.op import Op, register_op
-from ..ir.prim_expr import IntImm, PrimExpr, Var
-from ..relax.expr import Call, Expr, PrimValue, ShapeExpr, Tuple
+from ..ir.prim_expr import FloatImm, IntImm, PrimExpr, Var
+from ..ir.structural import StructuralKey
+from ..relax.expr import Call, Constant, Expr, PrimValue, ShapeExpr, Tuple
+from ..relax.expr import Var as GraphVar
 from ..relax.op import register_view as register_relax_view
 from ..relax.struct_info import (
     ObjectStructInfo,
@@ -295,9 +298,19 @@ class Operator:
                 given.append(ShapeExpr(_info(value).values))
         for value in call.args:
             self._check_dtype_known(value)
-        attrs = self.attrs_of(call)
-        made = functools.partial(self.body, **attrs)  # attributes are no business of call_te
-        return bb.call_te(made, *given, primfunc_name_hint=self.te_name)
+        # Attributes are no business of call_te.
+        body = functools.partial(self.body, **self.attrs_of(call))
+        found = _same_loops(self.name, call, args)
+        if found is None:
+            return bb.call_te(body, *given, primfunc_name_hint=self.te_name)
+        key, tensors = found
+        known = _LOWERED.setdefault(bb, {})
+        earlier = known.get(key)
+        if earlier is None:
+            earlier = known[key] = bb.call_te(body, *given, primfunc_name_hint=self.te_name)
+            return earlier
+        # The loops are there already; only the tensors are other ones.
+        return earlier.replace(args=(earlier.args[0], Tuple(tensors), *earlier.args[2:]))
 
     def _check_dtype_known(self, value: Any) -> None:
         if _dtype_unknown(value):
@@ -534,6 +547,60 @@ def _mentions(expr: Any, marks: dict[int, Var]) -> bool:
     found = []
     post_order_visit(expr, lambda e: found.append(e) if id(e) in marks else None)
     return bool(found)
+
+
+# What has been lowered with a builder: what decides the loops -> the call of them.
+_LOWERED: WeakKeyDictionary[Any, dict[Any, Call]] = WeakKeyDictionary()
+
+
+def _same_loops(name: str, call: Call, args: dict[str, Any]) -> tuple[Any, list[Any]] | None:
+    """What decides which loops a call is lowered to, and the tensors it passes to them; None
+    where that is not plain to see (scalar constants become literals in the loops)."""
+    tensors: list[Any] = []
+    parts: list[Any] = [name, None if call.attrs is None else _plain_key(call.attrs.values)]
+    for value in args.values():
+        part = _argument_key(value, tensors)
+        if part is None:
+            return None
+        parts.append(part)
+    return (tuple(parts), tensors) if parts[1] is not False else None
+
+
+def _plain_key(values: dict[str, Any]) -> Any:
+    """Attributes as a key, or False where one is more than plain data."""
+    plain = (str, int, float, bool, type(None))
+    made: list[Any] = []
+    for name, value in values.items():
+        items = value if isinstance(value, (list, tuple)) else (value,)
+        if not all(isinstance(item, plain) for item in items):
+            return False
+        made.append((name, tuple(items), type(value)))
+    return tuple(made)
+
+
+def _argument_key(value: Any, tensors: list[Any]) -> Any:
+    info = _info(value)
+    if value is None:
+        return "none"
+    if isinstance(info, TensorStructInfo) and isinstance(value, (GraphVar, Constant)):
+        if isinstance(value, Constant) and info.ndim == 0:
+            return None
+        tensors.append(value)
+        return (str(info.dtype), *map(_dim_key, info.get_shape() or ()))
+    if isinstance(info, ShapeStructInfo):
+        return ("shape", *map(_dim_key, info.values or ()))
+    if isinstance(value, PrimValue):
+        return ("prim", str(value.value.dtype), _dim_key(value.value))
+    if isinstance(value, Tuple):
+        parts = [_argument_key(field, tensors) for field in value.fields]
+        return None if None in parts else ("tuple", *parts)
+    return None
+
+
+def _dim_key(dim: Any) -> Any:
+    if isinstance(dim, (IntImm, FloatImm)):
+        return dim.value
+    return dim if isinstance(dim, Var) else StructuralKey(dim, map_free_vars=False)
 
 
 # What Python's operators on graph values and on whole te tensors build.
