@@ -163,6 +163,10 @@ class Context:
             self._constants[key] = found if isinstance(found, np.ndarray) else None
         return self._constants[key]
 
+    def remember(self, var: RelaxVar, constant: Constant) -> None:
+        """Say what a parameter holds, for operators that need its numbers while importing."""
+        self._constants[var.vid] = constant.data.view()
+
     def _fold(self, expr: Any) -> Any:
         if isinstance(expr, (Constant, RelaxVar)):
             return self.constant_of(expr)

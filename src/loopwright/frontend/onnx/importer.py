@@ -15,11 +15,13 @@ from ...ir.expr import DictAttrs
 from ...ir.module import IRModule
 from ...ir.prim_expr import PrimExpr
 from ...ir.prim_expr import Var as TirVar
+from ...relax.analysis import remove_all_unused
 from ...relax.block_builder import BlockBuilder
 from ...relax.expr import DataflowVar, Tuple
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import TensorStructInfo
 from .context import Context
+from .functions import expanding
 from .integer_rules import find_rule
 from .reader import Model, Node, Port, load, read
 from .registry import Entry, find_converter
@@ -44,7 +46,8 @@ def from_onnx(
     dtype_dict: dtypes of inputs by name, or the one for inputs of which the model says none.
     opset: the version of the standard operators, instead of the model's.
     keep_params_in_input: make the weights parameters after the inputs; their arrays are the
-        attribute "params" of `main` (see `relax.frontend.detach_params`).
+        attribute "params" of `main` (see `relax.frontend.detach_params`). Integers, which steer
+        shapes, stay constants.
     sanitize_input_names: make the parameters' names identifiers.
 
     Dimensions without a number become symbolic variables: one for each identifier the model names
@@ -111,6 +114,9 @@ class _Import:
                 self.builder.span = None
                 results = [self._output(p) for p in self.model.outputs]
             self.builder.emit_func_output(results[0] if len(results) == 1 else Tuple(results))
+        gvar = self.builder.get().get_global_var("main")
+        # What was only read while importing (bounds, axes, shapes) leaves no binding behind.
+        self.builder.update_func(gvar, remove_all_unused(self.builder.get()[gvar]))
         names = {
             "input_names": [p.name for p in self.model.inputs] + [p.name_hint for p in params],
             "output_names": [p.name for p in self.model.outputs],
@@ -201,9 +207,10 @@ class _Import:
                 continue
             constant = self._constant(name, self.model.initializer(name))
             if not constant.struct_info.dtype.is_float:
-                continue  # integers steer shapes: what is made of them must be known here
+                continue
             var = RelaxVar(self._param_name(name), constant.struct_info)
             self.values[name] = Value(self.context, var)
+            self.context.remember(var, constant)
             params.append(var)
             constants.append(constant)
         return params, constants
@@ -212,7 +219,7 @@ class _Import:
 
     def _converters(self) -> list[Entry]:
         """The converter of each node. Raises one LoopwrightError for all that have none."""
-        found = [find_converter(n.op_type, n.opset, n.domain) for n in self.model.nodes]
+        found = [self._converter(n) for n in self.model.nodes]
         missing: dict[tuple[str, str, int], list[Node]] = defaultdict(list)
         for node, entry in zip(self.model.nodes, found, strict=True):
             if entry is None:
@@ -236,19 +243,31 @@ class _Import:
         )
         raise LoopwrightError(explain(what, got="\n".join(lines), instead=hint))
 
+    def _converter(self, node: Node) -> Entry | None:
+        found = find_converter(node.op_type, node.opset, node.domain)
+        return found or expanding(node, self._part)
+
+    def _part(self, node: Node, inputs: list[Value | None]) -> list[Any]:
+        """Convert a node of an operator's definition."""
+        entry = self._converter(node)
+        if entry is None:
+            what = f"its definition uses {node.op_type}, which has no converter"
+            raise ValueError(explain(what, instead="register_converter for either"))
+        return self._outputs(node, entry, inputs)
+
     def _convert(self, node: Node, entry: Entry) -> None:
         self.builder.span = node.span
         self.context.node = node
         try:
-            outputs = self._outputs(node, entry)
+            inputs = [self.values[name] if name else None for name in node.inputs]
+            outputs = self._outputs(node, entry, inputs)
         except Exception as error:  # a broken model may fail anywhere: say in which node
             raise _located(node, error) from error
         for name, output in zip(node.outputs, outputs, strict=False):
             if name:
                 self.values[name] = output
 
-    def _outputs(self, node: Node, entry: Entry) -> list[Value]:
-        inputs = [self.values[name] if name else None for name in node.inputs]
+    def _outputs(self, node: Node, entry: Entry, inputs: list[Value | None]) -> list[Any]:
         while inputs and inputs[-1] is None:
             inputs.pop()
         _check_inputs(node, entry, inputs)
@@ -258,11 +277,11 @@ class _Import:
             made = entry.convert(self.context, node, *inputs)
         self._check_attributes(node)
         parts = list(made) if isinstance(made, (list, tuple)) else [made]
-        last = max((k for k, name in enumerate(node.outputs) if name), default=-1)
-        if last >= len(parts):
-            what = f"output {last} ({node.outputs[last]}) is not supported"
-            raise ValueError(explain(what, instead=f"use the first {len(parts)} only"))
-        return [self.context.value(p) for p in parts]
+        for k, name in enumerate(node.outputs):
+            if name and (k >= len(parts) or parts[k] is None):
+                what = f"output {k} ({name}) is not supported"
+                raise ValueError(explain(what, instead="leave it out"))
+        return [None if p is None else self.context.value(p) for p in parts]
 
     def _check_attributes(self, node: Node) -> None:
         unread = [name for name in node.attributes if name not in node.read]

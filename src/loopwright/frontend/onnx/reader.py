@@ -19,7 +19,7 @@ from ...base.span import Span
 from .tensors import array_of, dtype_of
 
 # The newest opset of the standard domain whose operators the converters know.
-NEWEST_OPSET = 25
+NEWEST_OPSET = 28
 _STANDARD = ("", "ai.onnx")
 _MISSING = object()
 
@@ -41,6 +41,7 @@ class Node:
     outputs: list[str]
     attributes: dict[str, Any]
     opset: int = 1
+    proto: Any = None
     read: set[str] = field(default_factory=set)
 
     @property
@@ -203,7 +204,7 @@ def read(proto: Any, folder: Path | None = None, opset: int | None = None) -> Mo
     _refuse_double("inputs", [p.name for p in inputs])
     if not outputs:
         raise LoopwrightError(explain("this ONNX graph has no outputs", got=graph.name))
-    nodes = [_node(n, opsets, folder) for n in graph.node]
+    nodes = [node_of(n, opsets, folder) for n in graph.node]
     known = {*initializers, *(p.name for p in inputs)}
     live = _ordered(nodes, known, [p.name for p in outputs])
     return Model(live, inputs, outputs, initializers, opsets, folder)
@@ -266,7 +267,8 @@ def _dim(dim: Any) -> int | str | None:
     return dim.dim_param or None if which == "dim_param" else None
 
 
-def _node(proto: Any, opsets: dict[str, int], folder: Path | None) -> Node:
+def node_of(proto: Any, opsets: dict[str, int], folder: Path | None) -> Node:
+    """A Node of a NodeProto."""
     domain = domain_name(proto.domain)
     made = Node(
         proto.op_type,
@@ -276,6 +278,7 @@ def _node(proto: Any, opsets: dict[str, int], folder: Path | None) -> Node:
         list(proto.output),
         {},
         opsets.get(domain, 1),
+        proto,
     )
     for attribute in proto.attribute:
         try:

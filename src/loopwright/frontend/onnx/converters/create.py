@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ....base.errors import explain
+from ....ir.prim_expr import IntImm
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ....relax.expr import PrimValue, ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
@@ -87,12 +88,12 @@ def gather(cx: Context, node: Node, data: Value, indices: Value) -> Any:
     return op.take(data.expr, _wrapped(cx, indices, data.shape[axis]), axis)
 
 
-def _wrapped(cx: Context, indices: Value, extent: Any) -> Any:
+def _wrapped(cx: Context, indices: Value, extent: Any, checked: bool = True) -> Any:
     """Indices of which negative ones count from the end, as non-negative ones."""
     known, size = indices.constant, literal(extent)
     if known is not None:
         if isinstance(size, int):
-            if known.size and not (-size <= known.min() and known.max() < size):
+            if checked and known.size and not (-size <= known.min() and known.max() < size):
                 what = "an index is out of range"
                 raise ValueError(explain(what, got=f"{known.min()} to {known.max()} of {size}"))
             return cx.constant(np.where(known < 0, known + size, known).astype(known.dtype))
@@ -103,3 +104,46 @@ def _wrapped(cx: Context, indices: Value, extent: Any) -> Any:
     length = cx.scalar(size, kind) if length is None else op.astype(length, kind)
     below = op.astype(op.less(indices.expr, cx.scalar(0, kind)), kind)
     return op.add(indices.expr, op.multiply(below, length))
+
+
+@converter("GatherElements", 11)
+def gather_elements(cx: Context, node: Node, data: Value, indices: Value) -> Any:
+    return op.gather_elements(data.expr, indices.expr, node.integer("axis", 0))
+
+
+@converter("GatherND", 11)
+def gather_nd(cx: Context, node: Node, data: Value, indices: Value) -> Any:
+    return op.gather_nd(data.expr, indices.expr, node.integer("batch_dims", 0))
+
+
+@converter("Where", 9)
+def where(cx: Context, node: Node, condition: Value, x: Value, y: Value) -> Any:
+    return op.where(*cx.broadcast(condition, x, y))
+
+
+@converter("OneHot", 9)
+def one_hot(cx: Context, node: Node, indices: Value, depth: Value, values: Value) -> Any:
+    axis, size = node.integer("axis", -1), int(cx.number(depth, "depth"))
+    if not -indices.ndim - 1 <= axis <= indices.ndim:
+        what = "attribute axis is out of range"
+        raise ValueError(explain(what, got=f"{axis} for rank {indices.ndim + 1}"))
+    if indices.dtype.is_float:
+        indices = cx.value(op.astype(indices.expr, "int64"))
+    places = _wrapped(cx, Value(cx, indices.expr), IntImm("int64", size), checked=False)
+    lit = op.one_hot(places, PrimValue(True), PrimValue(False), size, axis)
+    off, on = (op.squeeze(cx.emit(v), [0]) for v in _halves(values))
+    return op.where(lit, on, off)
+
+
+def _halves(values: Value) -> list[Any]:
+    return [op.strided_slice(values.expr, [0], [k], [k + 1]) for k in (0, 1)]
+
+
+@converter("Compress", 9)
+def compress(cx: Context, node: Node, data: Value, condition: Value) -> Any:
+    chosen = condition.constant
+    if chosen is None:
+        hint = "make it a constant or initializer of the model"
+        raise ValueError(explain("input condition must be known", instead=hint))
+    axis = node.integer("axis", None)
+    return op.take(data.expr, cx.constant(np.flatnonzero(chosen)), axis)

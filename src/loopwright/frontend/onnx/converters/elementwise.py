@@ -7,8 +7,10 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
+import ml_dtypes
+
 from ....base.errors import explain
-from ....ir.dtype import DataType
+from ....ir.dtype import DataType, numpy_dtype
 from ....relax import op
 from ..context import Context
 from ..reader import Node
@@ -83,11 +85,23 @@ def reciprocal(cx: Context, node: Node, x: Value) -> Any:
 
 @converter("Cast")
 def cast(cx: Context, node: Node, x: Value) -> Any:
-    node.skip("saturate", "round_mode")
     to = node.attributes.get("to")
     if isinstance(to, str):  # opset 1 names the type
         return op.astype(x.expr, DataType(node.text("to").lower().replace("double", "float64")))
-    return _as_type(cx, x, dtype_of(node.integer("to")))
+    return _cast(cx, node, x, dtype_of(node.integer("to")))
+
+
+def _cast(cx: Context, node: Node, x: Value, dtype: str) -> Any:
+    saturate = node.integer("saturate", 1)
+    node.skip("round_mode")
+    if not dtype.startswith("float8") or not x.dtype.is_float or x.dtype.bits <= 8:
+        return _as_type(cx, x, dtype)
+    if dtype == "float8_e8m0fnu":
+        raise ValueError(explain("casting to this type is not supported", got=dtype))
+    if not saturate:
+        return op.astype(x.expr, dtype)
+    edge = float(ml_dtypes.finfo(numpy_dtype(dtype)).max)
+    return op.astype(op.clip(x.expr, -edge, edge), dtype)
 
 
 def _as_type(cx: Context, x: Value, dtype: str) -> Any:
@@ -100,8 +114,7 @@ def _as_type(cx: Context, x: Value, dtype: str) -> Any:
 
 @converter("CastLike", 15)
 def cast_like(cx: Context, node: Node, x: Value, like: Value) -> Any:
-    node.skip("saturate", "round_mode")
-    return _as_type(cx, x, str(like.dtype))
+    return _cast(cx, node, x, str(like.dtype))
 
 
 @converter("IsInf", 10)

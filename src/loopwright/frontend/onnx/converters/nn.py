@@ -108,7 +108,7 @@ def conv_transpose(
     kernel = kernel_of(node, weight)
     strides = per_axis(node, "strides", rank, [1] * rank)
     dilations = per_axis(node, "dilations", rank, [1] * rank)
-    extra = per_axis(node, "output_padding", rank, [0] * rank)
+    extra = list(per_axis(node, "output_padding", rank, [0] * rank))
     pads = _transposed_padding(node, x, kernel, strides, dilations, extra)
     group = node.integer("group", 1)
     if rank == 3:
@@ -164,7 +164,8 @@ def _padding_for(
     wanted: list[int],
     auto: str,
 ) -> list[int]:
-    """The padding that gives the extents of attribute output_shape."""
+    """The padding that gives the extents of attribute output_shape; what is missing is added to
+    `extra`, the padding of the output."""
     sides = []
     for k, s, d, e, w, size in zip(
         kernel, strides, dilations, extra, wanted, x.shape[2:], strict=True
@@ -172,7 +173,10 @@ def _padding_for(
         if not isinstance(size, IntImm):
             what = "output_shape needs known extents of the input"
             raise ValueError(explain(what, got=str(x.info), instead="give them by shape_dict"))
-        total = max(s * (size.value - 1) + e + (k - 1) * d + 1 - w, 0)
+        total = s * (size.value - 1) + e + (k - 1) * d + 1 - w
+        if total < 0:
+            extra[len(sides)] -= total
+            total = 0
         small, large = total // 2, total - total // 2
         sides.append((small, large) if auto == "SAME_UPPER" else (large, small))
     return [b for b, _ in sides] + [a for _, a in sides]
@@ -211,9 +215,16 @@ def instance_normalization(cx: Context, node: Node, x: Value, scale: Value, bias
 
 def _normalized(cx: Context, x: Value, axes: list[int], epsilon: float) -> Any:
     """(x - mean) / sqrt(variance + epsilon) over `axes`."""
-    center = cx.emit(op.subtract(x.expr, cx.emit(op.mean(x.expr, axes, True))))
+    return _moments(cx, x, axes, epsilon)[2]
+
+
+def _moments(cx: Context, x: Value, axes: list[int], epsilon: float) -> tuple[Any, Any, Any]:
+    """(mean, 1 / sqrt(variance + epsilon), (x - mean) * that) over `axes`, which stay as 1."""
+    mean = cx.emit(op.mean(x.expr, axes, True))
+    center = cx.emit(op.subtract(x.expr, mean))
     spread = cx.emit(op.mean(op.multiply(center, center), axes, True))
-    return op.divide(center, op.sqrt(op.add(spread, cx.scalar(epsilon, x.dtype))))
+    factor = cx.emit(op.rsqrt(op.add(spread, cx.scalar(epsilon, x.dtype))))
+    return mean, factor, op.multiply(center, factor)
 
 
 @converter("MeanVarianceNormalization", 9)
@@ -232,14 +243,16 @@ def layer_normalization(
     axes = list(range(axis % x.ndim, x.ndim))
     epsilon = node.real("epsilon", 1e-5)
     given = [v for v in (scale, bias) if v is not None]
-    if all(v.ndim == len(axes) for v in given):
+    plain = all(v.ndim == len(axes) for v in given)
+    if plain and len([o for o in node.outputs if o]) == 1:
         zeros = scale if bias is None else bias
         return op.nn.layer_norm(
             x.expr, scale.expr, zeros.expr, axes, epsilon, center=bias is not None
         )
-    made = cx.value(_normalized(cx, x, axes, epsilon))
-    scaled = cx.value(op.multiply(*cx.broadcast(made, scale)))
-    return scaled if bias is None else op.add(*cx.broadcast(scaled, bias))
+    mean, factor, normal = _moments(cx, x, axes, epsilon)
+    made = cx.value(op.multiply(*cx.broadcast(cx.value(normal), scale)))
+    made = made if bias is None else cx.value(op.add(*cx.broadcast(made, bias)))
+    return [made, mean, factor]
 
 
 @converter("RMSNormalization", 23)
@@ -276,9 +289,12 @@ def lp_normalization(cx: Context, node: Node, x: Value) -> Any:
     axis, p = node.integer("axis", -1), node.integer("p", 2)
     if p not in (1, 2):
         raise ValueError(explain("attribute p must be 1 or 2", got=p))
-    if p == 1:
-        return op.divide(x.expr, op.sum(op.abs(x.expr), [axis], True))
-    return op.divide(x.expr, op.sqrt(op.sum(op.multiply(x.expr, x.expr), [axis], True)))
+    powers = op.abs(x.expr) if p == 1 else op.multiply(x.expr, x.expr)
+    total = cx.emit(op.sum(powers, [axis], True))
+    norm = total if p == 1 else cx.emit(op.sqrt(total))
+    # A vector of zeros stays one.
+    empty = op.equal(norm, cx.scalar(0, x.dtype))
+    return op.divide(x.expr, op.where(empty, cx.scalar(1, x.dtype), norm))
 
 
 @converter("LRN")

@@ -385,10 +385,7 @@ def _pad(
 
 @converter("DepthToSpace")
 def depth_to_space(cx: Context, node: Node, data: Value) -> Any:
-    size = node.integer("blocksize")
-    mode = node.text("mode", "DCR")
-    if mode not in ("DCR", "CRD"):
-        raise ValueError(explain("attribute mode must be DCR or CRD", got=mode))
+    size, mode = node.integer("blocksize"), _block_mode(node)
     n, c, h, w = (literal(d) for d in _rank4(data))
     depth = cx.simplify(c // (size * size))
     inner = [size, size, depth] if mode == "DCR" else [depth, size, size]
@@ -400,12 +397,20 @@ def depth_to_space(cx: Context, node: Node, data: Value) -> Any:
 
 @converter("SpaceToDepth")
 def space_to_depth(cx: Context, node: Node, data: Value) -> Any:
-    size = node.integer("blocksize")
+    size, mode = node.integer("blocksize"), _block_mode(node)
     n, c, h, w = (literal(d) for d in _rank4(data))
     small = [cx.simplify(h // size), cx.simplify(w // size)]
     split = op.reshape(data.expr, ShapeExpr([n, c, small[0], size, small[1], size]))
-    moved = cx.emit(op.permute_dims(cx.emit(split), [0, 3, 5, 1, 2, 4]))
+    order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
+    moved = cx.emit(op.permute_dims(cx.emit(split), order))
     return op.reshape(moved, ShapeExpr([n, c * size * size, *small]))
+
+
+def _block_mode(node: Node) -> str:
+    mode = node.text("mode", "DCR")
+    if mode not in ("DCR", "CRD"):
+        raise ValueError(explain("attribute mode must be DCR or CRD", got=mode))
+    return mode
 
 
 def _rank4(data: Value) -> tuple[Any, ...]:

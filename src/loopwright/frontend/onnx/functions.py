@@ -1,0 +1,105 @@
+"""Operators that the ONNX standard defines by others: imported through their definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...base.errors import explain
+from ...relax.struct_info import TensorStructInfo
+from .context import Context
+from .reader import Node, domain_name, node_of
+from .registry import Entry
+from .tensors import DTYPES
+from .values import Value
+
+Convert = Callable[[Node, list[Value | None]], list[Value]]
+_GRAPHS = (5, 10)  # AttributeProto's GRAPH and GRAPHS
+_NUMBERS = {name: number for number, name in DTYPES.items()}
+
+
+def expanding(node: Node, convert: Convert) -> Entry | None:
+    """A converter that runs `convert` on the nodes of an operator's definition, or None for an
+    operator that has none."""
+    schema = _schema(node)
+    if schema is None or any(a.type in _GRAPHS for a in node.proto.attribute):
+        return None
+    if not (schema.has_function or schema.has_context_dependent_function):
+        return None
+
+    def run(cx: Context, _: Node, *inputs: Value | None) -> list[Value]:
+        node.skip(*node.attributes)
+        return _expanded(schema, node, list(inputs), convert)
+
+    return Entry(schema.since_version, run, schema.min_input, None, ())
+
+
+def _schema(node: Node) -> Any:
+    from onnx import defs
+
+    try:
+        return defs.get_schema(node.op_type, node.opset, node.domain)
+    except defs.SchemaError:
+        return None
+
+
+def _expanded(schema: Any, node: Node, inputs: list[Value | None], convert: Convert) -> list[Value]:
+    body = _body(schema, node, inputs)
+    given = {a.name: a for a in node.proto.attribute}
+    known = {name: a.default_value for name, a in schema.attributes.items()}
+    defaults = {name: a for name, a in known.items() if a.type}
+    opsets = {domain_name(o.domain): o.version for o in body.opset_import}
+    values: dict[str, Value | None] = dict(zip(body.input, inputs, strict=False))
+    for part in body.node:
+        made = node_of(_bound(part, {**defaults, **given}), opsets, None)
+        made.name = f"{node.title.removeprefix('onnx:')}/{made.op_type}"
+        results = convert(made, [values.get(name) if name else None for name in made.inputs])
+        values.update(zip(made.outputs, results, strict=False))
+    return [values.get(name) for name in body.output]  # type: ignore[misc]
+
+
+def _body(schema: Any, node: Node, inputs: list[Value | None]) -> Any:
+    from onnx import FunctionProto
+
+    if schema.has_context_dependent_function:
+        types = [_type_of(v).SerializeToString() for v in inputs]
+        data = schema.get_context_dependent_function_with_opset_version(
+            node.opset, node.proto.SerializeToString(), types
+        )
+    else:
+        data = schema.get_function_with_opset_version(node.opset)
+    if not data:
+        what = f"the definition of {node.op_type} does not hold at opset {node.opset}"
+        raise ValueError(explain(what, instead="register_converter for it"))
+    made = FunctionProto()
+    made.ParseFromString(data)
+    return made
+
+
+def _type_of(value: Value | None) -> Any:
+    from onnx import TypeProto, helper
+
+    if value is None:
+        return TypeProto()
+    info = value.info
+    assert isinstance(info, TensorStructInfo)
+    dims = info.get_shape()
+    shape = None if dims is None else [getattr(d, "value", None) for d in dims]
+    return helper.make_tensor_type_proto(_NUMBERS[str(info.dtype)], shape)
+
+
+def _bound(part: Any, attributes: dict[str, Any]) -> Any:
+    """A node of a definition, its references to the operator's attributes filled in."""
+    from onnx import NodeProto
+
+    made = NodeProto()
+    made.CopyFrom(part)
+    del made.attribute[:]
+    for attribute in part.attribute:
+        if not attribute.ref_attr_name:
+            made.attribute.append(attribute)
+        elif attribute.ref_attr_name in attributes:
+            filled = made.attribute.add()
+            filled.CopyFrom(attributes[attribute.ref_attr_name])
+            filled.name = attribute.name
+    return made
