@@ -64,6 +64,7 @@ from ..relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from ..relax.te_call import scalar_literal
 from ..script.relax import register_view as register_script_view
 from ..te.tensor import Operators
 
@@ -298,6 +299,9 @@ class Operator:
                 given.append(ShapeExpr(_info(value).values))
         for value in call.args:
             self._check_dtype_known(value)
+        if any(p.kind == "Shape" for p in self.graph_params):
+            # A scalar beside a shape (of `full`) is part of the loops.
+            given = [v if (lit := scalar_literal(v)) is None else lit for v in given]
         # Attributes are no business of call_te.
         body = functools.partial(self.body, **self.attrs_of(call))
         found = _same_loops(self.name, call, args)

@@ -85,11 +85,20 @@ def _common_dim(x: Any, y: Any, a: list[Any], b: list[Any]) -> Any:
     return y if isinstance(y, IntImm) and not isinstance(x, IntImm) else x
 
 
-def broadcast_index(value: Any, indices: tuple[Any, ...]) -> list[Any]:
-    """The indices into `value` for the element `indices` of the broadcast result."""
-    shape = shape_of(value)
-    tail = indices[len(indices) - len(shape) :]
-    return [const(0, i.dtype) if is_one(d) else i for d, i in zip(shape, tail, strict=True)]
+def broadcast_index(value: Any, indices: tuple[Any, ...], result: list[Any]) -> list[Any]:
+    """The indices into `value` for the element `indices` of the broadcast result of shape
+    `result`. An axis that is 1 on both sides keeps its index, so that the loops see that nothing
+    is broadcast along it."""
+    return aligned_index(shape_of(value), indices, result)
+
+
+def aligned_index(shape: list[Any], indices: Any, result: list[Any]) -> list[Any]:
+    """`broadcast_index` of a tensor of that shape."""
+    skipped = len(indices) - len(shape)
+    return [
+        const(0, i.dtype) if is_one(d) and not is_one(r) else i
+        for d, i, r in zip(shape, indices[skipped:], result[skipped:], strict=True)
+    ]
 
 
 def infer_broadcast(
@@ -141,7 +150,8 @@ def binary(
         dims = broadcast_shape(shape_of(x1), shape_of(x2))
 
         def cell(*i: Any) -> PrimExpr:
-            return fn(element(x1, broadcast_index(x1, i)), element(x2, broadcast_index(x2, i)))
+            lhs = element(x1, broadcast_index(x1, i, dims))
+            return fn(lhs, element(x2, broadcast_index(x2, i, dims)))
 
         return compute(dims, cell, f"T_{short}", tag="broadcast")
 

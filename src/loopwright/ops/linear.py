@@ -11,7 +11,7 @@ from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, multiply
 from ..relax.struct_info import TensorStructInfo
 from .core import DType, Tensor, case, op
-from .family import broadcast_shape, dims_equal, is_one, void_or
+from .family import aligned_index, broadcast_shape, dims_equal, is_one, void_or
 
 
 @op("relax.matmul")
@@ -28,16 +28,11 @@ def matmul(x1: Tensor, x2: Tensor, out_dtype: DType | None = None):
         front = i[: len(batch)]
         row = [] if left else [i[len(batch)]]
         col = [] if right else [i[-1]]
-        lhs = x1(*_batch(a[:-2], front), *row, k)
-        rhs = x2(*_batch(b[:-2], front), k, *col)
+        lhs = x1(*aligned_index(a[:-2], front, batch), *row, k)
+        rhs = x2(*aligned_index(b[:-2], front, batch), k, *col)
         return te.sum(multiply(cast(dtype, lhs), cast(dtype, rhs)), axis=k)
 
     return te.compute([*batch, *rows, *cols], cell, name="matmul")
-
-
-def _batch(dims, front):
-    tail = front[len(front) - len(dims) :]
-    return [const(0, i.dtype) if is_one(d) else i for d, i in zip(dims, tail, strict=True)]
 
 
 @matmul.infer

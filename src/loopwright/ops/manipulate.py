@@ -244,7 +244,7 @@ squeeze.samples(case((2, 1, 3)), case((1, "n", 1), axis=[0]))
 @op("relax.broadcast_to")
 def broadcast_to(x: Tensor, shape: Shape):
     """Repeat along dims of extent 1 (and in front) until the shape is `shape`."""
-    cell = lambda *i: x(*broadcast_index(x, i))  # noqa: E731
+    cell = lambda *i: x(*broadcast_index(x, i, list(shape)))  # noqa: E731
     return compute(shape, cell, "T_broadcast_to", tag="broadcast")
 
 

@@ -41,8 +41,11 @@ def analyze_op_pattern(func: PrimFunc) -> OpPattern:
     if not found.blocks or found.loose:
         return _OPAQUE
     kind = _ELEM
+    # Symbolic sizes are the same in every iteration.
+    dims = (d for buffer in func.buffers for d in buffer.shape)
+    symbols = {v for d in (*dims, *func.params) for v in _variables(d)}
     for block in found.blocks:
-        own = _block_pattern(block)
+        own = _block_pattern(block, symbols)
         if own is _OPAQUE:
             return _OPAQUE
         # What follows a reduction in the same function is an epilogue of it (softmax).
@@ -89,7 +92,7 @@ class _Accesses(Visitor):
         pass
 
 
-def _block_pattern(block: Block) -> OpPattern:
+def _block_pattern(block: Block, symbols: set[Any]) -> OpPattern:
     found = _Accesses()
     found.visit(block.body)
     if not found.stores:
@@ -99,7 +102,7 @@ def _block_pattern(block: Block) -> OpPattern:
         if not _same_place(store, other):
             return _OPAQUE
     axes = {a.var for a in block.iter_vars if a.iter_type == IterVar.CommReduce}
-    kinds = [_pair_pattern(store, load) for load in found.loads]
+    kinds = [_pair_pattern(store, load, symbols) for load in found.loads]
     plain = max(kinds, default=_ELEM)
     if plain is _BCAST and _ELEM in kinds:
         plain = _ELEM  # a bias: one operand decides the loops, the other only follows
@@ -123,15 +126,15 @@ def _same_indices(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
     )
 
 
-def _pair_pattern(store: BufferStore, load: BufferLoad) -> OpPattern:
+def _pair_pattern(store: BufferStore, load: BufferLoad, symbols: set[Any]) -> OpPattern:
     same_shape = _same_indices(store.buffer.shape, load.buffer.shape)
     if same_shape and _same_indices(store.indices, load.indices):
         return _ELEM
     if _is_broadcast(store, load):
         return _BCAST
     if all(isinstance(i, Var) for i in store.indices):
-        axes = set(store.indices)
-        if all(_variables(i) <= axes for i in load.indices):
+        known = {*store.indices, *symbols}
+        if all(_variables(i) <= known for i in load.indices):
             return _INJ
     return _OPAQUE
 
