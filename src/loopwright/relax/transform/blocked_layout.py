@@ -27,15 +27,27 @@ from typing import Any
 
 import numpy as np
 
+from ...arith import Analyzer
 from ...ir.dtype import DataType
 from ...ir.expr import Attrs
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.prim_expr import IntImm
+from ...ir.prim_op import multiply
 from ...ir.target import Target
 from ...ir.transform import ModulePass, PassContext
 from .. import op as relax_op
-from ..expr import Binding, BindingBlock, Call, Constant, Function, Var, VarBinding
+from ..expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    Function,
+    MatchCast,
+    ShapeExpr,
+    Var,
+    VarBinding,
+)
 from ..functor import GraphRewriter
 from ..struct_info import TensorStructInfo
 
@@ -84,10 +96,42 @@ class BlockedLayout(ModulePass):
 
 @dataclass
 class _Blocked:
-    """A tensor in blocks: its variable and how many channels are real."""
+    """A tensor in blocks: how many channels are real, and its variable as (n, blocks, rows, cols,
+    block), as (n, blocks, 1, rows * cols, block) where that was made, or both. Pointwise operators
+    work on the flat one: one long row has one last tile."""
 
-    var: Any
     channels: int
+    _full: Any = None
+    _flat: Any = None
+    rows: Any = None
+    cols: Any = None
+
+    def full(self, work: _Blocker) -> Any:
+        """The tensor with its rows and columns."""
+        if self._full is None:
+            n, blocks, _, _, size = self._flat.struct_info.get_shape()
+            self._full = work.reshaped(self._flat, [n, blocks, self.rows, self.cols, size])
+        return self._full
+
+    def flat(self, work: _Blocker) -> Any:
+        """The tensor with its rows and columns as one axis."""
+        if self._flat is None:
+            n, blocks, self.rows, self.cols, size = self._full.struct_info.get_shape()
+            if _is_one(self.rows):
+                self._flat = self._full
+            else:
+                pixels = work.analyzer.simplify(multiply(self.rows, self.cols))
+                self._flat = work.reshaped(self._full, [n, blocks, 1, pixels, size])
+        return self._flat
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether it is only there as one row."""
+        return self._full is None
+
+    def any(self) -> Any:
+        """The variable that is there."""
+        return self._flat if self._full is None else self._full
 
 
 class _Blocker(GraphRewriter):
@@ -95,6 +139,7 @@ class _Blocker(GraphRewriter):
         super().__init__(mod)
         self.size = block
         self.layout = f"NCHW{block}c"
+        self.analyzer = Analyzer()
         self.blocked: dict[Var, _Blocked] = {}  # by the old variable
         self.plain: dict[Var, Any] = {}
         self.packed: dict[Var, _Blocked] = {}
@@ -112,20 +157,39 @@ class _Blocker(GraphRewriter):
         return made
 
     def binding(self, binding: Binding) -> None:
+        if isinstance(binding, MatchCast) and self.match_cast(binding):
+            return
         if isinstance(binding, VarBinding) and isinstance(binding.value, Call):
             call = binding.value
             rule = _RULES.get(call.op.name) if isinstance(call.op, Op) else None
             made = rule(self, call) if rule is not None and _is_float_image(call) else None
             if made is not None:
-                value, channels = made
+                value, channels, flat = made
                 value = value.with_span(call.span)
                 var = self.builder.emit(value, binding.var.name_hint)
-                self.blocked[binding.var] = _Blocked(var, channels)
+                if flat is None:
+                    self.blocked[binding.var] = _Blocked(channels, var)
+                else:
+                    rows, cols = flat.rows, flat.cols
+                    self.blocked[binding.var] = _Blocked(channels, None, var, rows, cols)
                 if not _is_local(binding.var):
                     self.emit(binding, relax_op.nn.unpack_channels(var, channels))
                     self.plain[binding.var] = self.var_map.get(binding.var, binding.var)
                 return
         super().binding(binding)
+
+    def match_cast(self, binding: MatchCast) -> bool:
+        """A check of a blocked tensor's extents is made on the blocks."""
+        source = self.blocked.get(binding.value) if isinstance(binding.value, Var) else None
+        channels = _channels(binding.struct_info)
+        if source is None or channels != source.channels or not _is_local(binding.var):
+            return False
+        n, _, rows, cols = binding.struct_info.get_shape()
+        have = source.full(self).struct_info.get_shape()
+        info = TensorStructInfo([n, have[1], rows, cols, have[4]], binding.struct_info.dtype)
+        var = self.builder.match_cast(source.full(self), info, binding.var.name_hint)
+        self.blocked[binding.var] = _Blocked(channels, var)
+        return True
 
     def value(self, expr: Any) -> Any:
         if isinstance(expr, Var) and expr in self.blocked:
@@ -137,7 +201,7 @@ class _Blocker(GraphRewriter):
         found = self.plain.get(var)
         if found is None:
             blocked = self.blocked[var]
-            call = relax_op.nn.unpack_channels(blocked.var, blocked.channels)
+            call = relax_op.nn.unpack_channels(blocked.full(self), blocked.channels)
             found = self.plain[var] = self.builder.emit(call, f"{var.name_hint}_plain")
         return found
 
@@ -154,14 +218,18 @@ class _Blocker(GraphRewriter):
         plain = super().value(value) if isinstance(value, Var) else value
         hint = value.name_hint if isinstance(value, Var) else "lv"
         made = relax_op.nn.pack_channels(plain, self.size)
-        result = _Blocked(self.builder.emit(made, f"{hint}_blocked"), channels)
+        result = _Blocked(channels, self.builder.emit(made, f"{hint}_blocked"))
         if isinstance(value, Var):
             self.packed[value] = result
         return result
 
-    # -- rules: (the blocked call, channels) or None ---------------------------------------------
+    def reshaped(self, var: Any, shape: list[Any]) -> Any:
+        """A view of a blocked tensor in another shape."""
+        return self.builder.emit(relax_op.reshape(var, ShapeExpr(shape)), f"{var.name_hint}_view")
 
-    def conv(self, call: Call) -> tuple[Call, int] | None:
+    # -- rules: (the blocked call, channels, the flat tensor it follows or None), or None ---------
+
+    def conv(self, call: Call) -> _Made | None:
         attrs, weight = call.attrs, call.args[1]
         if not isinstance(weight, Constant) or attrs.data_layout != "NCHW":
             return None
@@ -176,19 +244,26 @@ class _Blocker(GraphRewriter):
         if attrs.groups > 1 and not depthwise:
             return None
         changed = {"out_layout": self.layout}
+        flat: _Blocked | None = None
         if not depthwise and have < _FEW_CHANNELS and data not in self.blocked:
             source, layout = self.value(data), f"OIHW{size}o"
         else:
-            source = self.in_blocks(data).var  # type: ignore[union-attr]
+            blocked = self.in_blocks(data)
+            assert blocked is not None
+            if not depthwise and _is_pointwise(attrs, kernel):
+                source, flat = blocked.flat(self), blocked
+            else:
+                source = blocked.full(self)
             layout = f"OIHW{size}o" if depthwise else f"OIHW{size}i{size}o"
             changed["data_layout"] = self.layout
         if depthwise:
             changed["groups"] = -(-have // size) * size
         changed["kernel_layout"] = layout
         packed = relax_op.nn.pack_weight(weight, layout)
-        return Call(call.op, [source, packed], _with(attrs, changed)), kernel[0]
+        made = Call(call.op, [source, packed], _with(attrs, changed))
+        return made, kernel[0], flat if flat is not None and not _is_one(flat.rows) else None
 
-    def transposed(self, call: Call) -> tuple[Call, int] | None:
+    def transposed(self, call: Call) -> _Made | None:
         attrs, weight = call.attrs, call.args[1]
         if not isinstance(weight, Constant) or str(weight.data.dtype) != "float32":
             return None
@@ -203,28 +278,37 @@ class _Blocker(GraphRewriter):
         layout = f"IOHW{self.size}i{self.size}o"
         changed = {"data_layout": self.layout, "out_layout": self.layout, "kernel_layout": layout}
         packed = relax_op.nn.pack_weight(weight, layout)
-        return Call(call.op, [source.var, packed], _with(attrs, changed)), kernel[1]
+        return Call(call.op, [source.full(self), packed], _with(attrs, changed)), kernel[1], None
 
-    def unary(self, call: Call) -> tuple[Call, int] | None:
+    def unary(self, call: Call) -> _Made | None:
         source = self.blocked.get(call.args[0]) if isinstance(call.args[0], Var) else None
         if source is None:
             return None
-        return call.replace(args=(source.var, *call.args[1:])), source.channels
+        made = call.replace(args=(source.any(), *call.args[1:]))
+        return made, source.channels, source if source.is_flat else None
 
-    def binary(self, call: Call) -> tuple[Call, int] | None:
+    def binary(self, call: Call) -> _Made | None:
         known = [self.blocked.get(a) if isinstance(a, Var) else None for a in call.args]
-        if known[0] is None and known[1] is None:
+        lead = next((k for k in known if k is not None and not _is_pixel(k)), known[0] or known[1])
+        if lead is None:
             return None
-        lead = known[0] or known[1]
         if call.op.name == "relax.divide" and not _nonzero(call.args[1]):
             return None
+        others = [k for k in known if k is not None and k is not lead]
+        same = all(_is_pixel(k) or _same_pixels(k, lead, self) for k in others)
+        flat = same and any(k.is_flat for k in (lead, *others))
         parts = []
         for arg, blocked in zip(call.args, known, strict=True):
-            part = blocked.var if blocked is not None else self.operand(arg, lead)
+            if blocked is None:
+                part = self.operand(arg, lead)
+            elif flat and not _is_pixel(blocked):
+                part = blocked.flat(self)
+            else:
+                part = blocked.full(self)
             if part is None:
                 return None
             parts.append(part)
-        return call.replace(args=tuple(parts)), lead.channels
+        return call.replace(args=tuple(parts)), lead.channels, lead if flat else None
 
     def operand(self, value: Any, lead: _Blocked) -> Any:
         """The other side of a broadcasting operator, in blocks; None when it cannot be."""
@@ -247,15 +331,60 @@ class _Blocker(GraphRewriter):
             return None
         if isinstance(value, Var) and channels == 1 and lead.channels != 1:
             return None
+        spatial = [d for d in shape[-2:] if not _is_one(d)]
+        if spatial and lead.is_flat:
+            return None
         packed = self.in_blocks(value)
-        return None if packed is None else packed.var
+        return None if packed is None else packed.full(self)
 
-    def pool(self, call: Call) -> tuple[Call, int] | None:
+    def pool(self, call: Call) -> _Made | None:
         source = self.blocked.get(call.args[0]) if isinstance(call.args[0], Var) else None
         if source is None or call.attrs.layout != "NCHW":
             return None
         changed = {"layout": self.layout, "out_layout": self.layout}
-        return Call(call.op, [source.var], _with(call.attrs, changed)), source.channels
+        made = Call(call.op, [source.full(self)], _with(call.attrs, changed))
+        return made, source.channels, None
+
+    def mean(self, call: Call) -> _Made | None:
+        """A mean over rows and columns that keeps them as extents of 1 is a global pooling."""
+        source = self.blocked.get(call.args[0]) if isinstance(call.args[0], Var) else None
+        axes = call.attrs.axis
+        if source is None or axes is None or not call.attrs.keepdims:
+            return None
+        if sorted(a % 4 for a in axes) != [2, 3]:
+            return None
+        made = relax_op.mean(source.any(), [2, 3], True)
+        return made, source.channels, None
+
+
+_Made = tuple[Call, int, _Blocked | None]
+
+
+def _is_one(dim: Any) -> bool:
+    return isinstance(dim, IntImm) and dim.value == 1
+
+
+def _is_pointwise(attrs: Attrs, kernel: tuple[int, ...]) -> bool:
+    window = list(kernel[2:]) == [1, 1] and list(attrs.strides) == [1, 1]
+    return window and not any(attrs.padding) and attrs.groups == 1
+
+
+def _is_pixel(blocked: _Blocked) -> bool:
+    """Whether rows and columns are both 1, so that it broadcasts over pixels."""
+    shape = blocked.any().struct_info.get_shape()
+    return _is_one(shape[2]) and _is_one(shape[3])
+
+
+def _same_pixels(a: _Blocked, b: _Blocked, work: _Blocker) -> bool:
+    """Whether two tensors have the same rows and columns."""
+    pairs = zip(_pixels(a), _pixels(b), strict=True)
+    return all(work.analyzer.can_prove_equal(x, y) for x, y in pairs)
+
+
+def _pixels(blocked: _Blocked) -> tuple[Any, Any]:
+    if blocked.is_flat:
+        return blocked.rows, blocked.cols
+    return blocked.any().struct_info.get_shape()[2:4]
 
 
 def _with(attrs: Attrs, changed: dict[str, Any]) -> Attrs:
@@ -288,4 +417,5 @@ _RULES: dict[str, Any] = {
     **dict.fromkeys(_UNARY, _Blocker.unary),
     **dict.fromkeys(_BINARY, _Blocker.binary),
     **dict.fromkeys(_POOL, _Blocker.pool),
+    "relax.mean": _Blocker.mean,
 }
