@@ -3,7 +3,21 @@
 Importing this package fills the views: `relax.op`, `R`, `topi`, Python's operators.
 """
 
-from . import binary, conv, create, index, layout, linear, manipulate, nn, pool, reduce, unary
+from . import (
+    binary,
+    conv,
+    create,
+    index,
+    layout,
+    linear,
+    manipulate,
+    nn,
+    pool,
+    reduce,
+    sets,
+    sort,
+    unary,
+)
 from .core import OPERATORS, Case, Operator, case, find_operator, install_python_operators, op
 
 install_python_operators()
@@ -25,5 +39,7 @@ __all__ = [
     "op",
     "pool",
     "reduce",
+    "sets",
+    "sort",
     "unary",
 ]

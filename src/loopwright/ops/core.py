@@ -180,14 +180,15 @@ class Operator:
         return fn
 
     def tir(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set a TensorIR body: struct infos and attributes in, a PrimFunc out."""
+        """Set a TensorIR body: struct infos and attributes in, a PrimFunc out, whose buffers are
+        the arguments, then the results. It is the operator's tensor expression, too."""
 
-        def lower(bb: Any, call: Call) -> Any:
-            func = fn(*[_info(a) for a in call.args], **self.attrs_of(call))
-            gvar = bb.add_func(func.with_attr("tir.noalias", True), self.te_name)
-            return relax.op.call_tir(gvar, list(call.args), call.struct_info)
+        def body(*tensors: Any, **attrs: Any) -> Any:
+            infos = [TensorStructInfo(t.shape, t.dtype) for t in tensors]
+            return te.extern_primfunc(list(tensors), fn(*infos, **attrs), name=self.te_name)
 
-        self.op.set_attr("FLegalize", lower)
+        self.body = body
+        self.op.set_attr("FLegalize", self._legalize)
         return fn
 
     def grad(self, fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,106 @@
+"""Operators whose result's size depends on the values: they call functions at run time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import relax
+from ..ir.prim_expr import IntImm
+from ..relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
+from ..runtime import register_func
+from .core import Prim, Tensor, case, op
+from .family import normalize_axis
+
+
+@op("relax.unique")
+def unique(
+    x: Tensor,
+    sorted: Prim = True,
+    return_index: Prim = False,
+    return_inverse: Prim = False,
+    return_counts: Prim = False,
+    axis: Prim = None,
+):
+    """The different values of x, in order (None: of the flattened tensor; else the different
+    slices along `axis`). Further results on demand: the index of each one's first occurrence,
+    which of them each element is, and how often each occurs. `sorted` False allows any order."""
+
+
+@unique.infer
+def _(x: TensorStructInfo, sorted, return_index, return_inverse, return_counts, axis=None):
+    which = _literal(axis)
+    if which is not None and x.ndim != -1:
+        normalize_axis(which, x.ndim)
+    made = [TensorStructInfo(dtype=x.dtype, ndim=1 if axis is None else x.ndim)]
+    for wanted in (return_index, return_inverse, return_counts):
+        if _literal(wanted):
+            made.append(TensorStructInfo(dtype="int64", ndim=1))
+    return made[0] if len(made) == 1 else TupleStructInfo(made)
+
+
+def _literal(info: PrimStructInfo | None) -> int | None:
+    value = None if info is None else info.value
+    return value.value if isinstance(value, IntImm) else None
+
+
+@unique.numpy
+def _(x, sorted=True, return_index=False, return_inverse=False, return_counts=False, axis=None):
+    flags = [bool(f) for f in (return_index, return_inverse, return_counts)]
+    made = np.unique(x, *flags, axis=None if axis is None else int(axis))
+    if not any(flags):
+        return made
+    return (made[0], *(np.asarray(m, np.int64).reshape(-1) for m in made[1:]))
+
+
+@unique.legalize
+def _(bb, call):
+    return relax.op.call_pure_packed("relax.run.unique", *call.args, sinfo_args=call.struct_info)
+
+
+@register_func("relax.run.unique", override=True)
+def _(x: Any, *options: Any) -> Any:
+    return unique.op.get_attr("FNumpy")(np.asarray(x), *options)
+
+
+_REPEATED = np.array([[3, 1, 3], [1, 3, 1], [3, 1, 3]], np.int64)
+unique.samples(
+    case(_REPEATED),
+    case(_REPEATED, True, True, True, True),
+    case(_REPEATED, True, False, True, False, 0),
+    case(np.array([0.5, -1, 0.5], np.float32), False, False, False, True),
+)
+
+
+@op("relax.nonzero")
+def nonzero(x: Tensor):
+    """Where x is not zero: [rank of x, count], a column of indices for each such element."""
+
+
+@nonzero.infer
+def _(x: TensorStructInfo):
+    return TensorStructInfo(dtype="int64", ndim=2)
+
+
+@nonzero.numpy
+def _(x):
+    # A scalar counts as a tensor of rank 1.
+    return np.stack(np.nonzero(np.atleast_1d(x))).astype(np.int64)
+
+
+@nonzero.legalize
+def _(bb, call):
+    return relax.op.call_pure_packed("relax.run.nonzero", *call.args, sinfo_args=call.struct_info)
+
+
+@register_func("relax.run.nonzero", override=True)
+def _(x: Any) -> Any:
+    return nonzero.op.get_attr("FNumpy")(np.asarray(x))
+
+
+nonzero.samples(
+    case(np.array([[0, 2, 0], [1, 0, 3]], np.float32)),
+    case(np.array([False, True, True])),
+    case(np.zeros((2, 2), np.int32)),
+)

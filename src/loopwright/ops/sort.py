@@ -1,0 +1,400 @@
+"""Operators that go along an axis in order: running sums and products, sorting.
+
+They are TensorIR, not tensor expressions: what they write depends on what they wrote before.
+NaN counts as the greatest value, as in numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from .. import tir
+from ..base.errors import explain
+from ..ir.dtype import DataType, numpy_dtype
+from ..ir.prim_expr import IntImm
+from ..ir.prim_op import cast, const, multiply
+from ..relax.struct_info import TensorStructInfo, TupleStructInfo
+from ..tir.ir_builder import IRBuilder
+from .core import Axis, DType, Operator, Tensor, case, op
+from .family import is_one, normalize_axis, simplify, void_or
+
+
+def _long(value: int) -> IntImm:
+    return const(value, "int64")
+
+
+def _prim_func(
+    buffers: list[tir.Buffer], write: Callable[..., None], name: str = "root"
+) -> tir.PrimFunc:
+    """A PrimFunc over `buffers`; `write(ib, *pointers)` builds its body."""
+    ib = tir.ir_builder.create()
+    write(ib, *[ib.buffer_ptr(b) for b in buffers])
+    params = {tir.Var(f"var_{b.name}", "handle"): b for b in buffers}
+    root = tir.Block([], [], [], name, ib.get())
+    return tir.PrimFunc(list(params), tir.BlockRealize([], True, root), None, params)
+
+
+def _loops(ib: IRBuilder, stack: ExitStack, dims: list[Any], parallel: bool) -> list[Any]:
+    """Nested loops over `dims` until the stack is left; the first long one may be parallel."""
+    made = []
+    for n, extent in enumerate(dims):
+        kind = "parallel" if parallel and not is_one(extent) else "serial"
+        parallel = parallel and kind == "serial"
+        loop = ib.for_range(_long(0), extent, f"i{n}", dtype="int64", kind=kind)
+        made.append(stack.enter_context(loop))
+    return made
+
+
+# ---------------------------------------------------------------- running sums and products
+
+
+def _product(dims: Any) -> Any:
+    total = _long(1)
+    for d in dims:
+        total = simplify(multiply(total, d))
+    return total
+
+
+def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -> Operator:
+    short = name.removeprefix("relax.")
+
+    def body(data: Tensor, axis: Axis = None, dtype: DType = None, exclusive: bool = False): ...
+
+    body.__name__ = short
+    body.__doc__ = (
+        f"`np.{short}` along `axis` (None: of the flattened tensor) in `dtype` (None: data's); "
+        "`exclusive` leaves the element itself out."
+    )
+    made = op(name)(body)
+
+    @made.infer
+    def _(data: TensorStructInfo, axis=None, dtype=None, exclusive=False):
+        kind = void_or(dtype, data.dtype)
+        if axis is not None:
+            if data.ndim != -1:
+                normalize_axis(axis, data.ndim)
+            return TensorStructInfo(data.shape, kind, ndim=data.ndim)
+        shape = data.get_shape()
+        if shape is None:
+            return TensorStructInfo(dtype=kind, ndim=1)
+        return TensorStructInfo([_product(shape)], kind)
+
+    @made.numpy
+    def _(data, axis=None, dtype=None, exclusive=False):
+        kind = data.dtype if dtype is None else numpy_dtype(dtype)
+        full = np.asarray(meaning(data, axis=axis, dtype=kind))
+        if not exclusive:
+            return full
+        axis = 0 if axis is None else axis
+        shifted = np.roll(full, 1, axis)
+        shifted[tuple([slice(None)] * (axis % full.ndim) + [slice(0, 1)])] = start
+        return shifted
+
+    @made.tir
+    def _(data: TensorStructInfo, axis=None, dtype=None, exclusive=False):
+        kind = void_or(dtype, data.dtype)
+        shape = list(data.get_shape())
+        flat = axis is None
+        which = 0 if flat else normalize_axis(axis, len(shape))
+        source = tir.decl_buffer(shape, data.dtype, "data")
+        result = tir.decl_buffer([_product(shape)] if flat else shape, kind, short)
+
+        def write_flat(ib, x, out):
+            total = ib.allocate(kind, 1, "total")
+            total[0] = const(start, kind)
+            with ExitStack() as stack:
+                at = _loops(ib, stack, shape, parallel=False)
+                place = _long(0)
+                for i, extent in zip(at, shape, strict=True):
+                    place = place * extent + i
+                value = cast(kind, x[tuple(at)])
+                if exclusive:
+                    out[place] = total[0]
+                    total[0] = combine(total[0], value)
+                else:
+                    total[0] = combine(total[0], value)
+                    out[place] = total[0]
+
+        def write(ib, x, out):
+            with ExitStack() as stack:
+                outer = _loops(ib, stack, shape[:which], parallel=True)
+                k = stack.enter_context(ib.for_range(_long(0), shape[which], "k", dtype="int64"))
+                inner = _loops(ib, stack, shape[which + 1 :], parallel=False)
+                here = (*outer, k, *inner)
+                before = (*outer, k - 1, *inner)
+                first = const(start, kind) if exclusive else cast(kind, x[here])
+                value = cast(kind, x[before if exclusive else here])
+                with ib.if_scope(k < 1):
+                    out[here] = first
+                with ib.else_scope():
+                    out[here] = combine(out[before], value)
+
+        return _prim_func([source, result], write_flat if flat else write)
+
+    made.samples(
+        case((2, 5), axis=1, dtype=None),
+        case((3, "n", 4), axis=-2, dtype=None, exclusive=True),
+        case(("n", 4), dtype="float64"),
+        case(np.arange(1, 7, dtype=np.int32).reshape(2, 3), dtype="int64", exclusive=True),
+        case((3, 0), axis=1, dtype=None),
+    )
+    return made
+
+
+cumsum = _running("relax.cumsum", lambda a, b: a + b, 0, np.cumsum)
+cumprod = _running("relax.cumprod", lambda a, b: a * b, 1, np.cumprod)
+
+
+# ---------------------------------------------------------------- sorting
+
+
+def _comes_after(a: Any, b: Any, descending: bool) -> Any:
+    """Whether `b` must stand before `a`, which was first."""
+    if a.dtype.is_bool:
+        a, b = cast("int8", a), cast("int8", b)
+    if not a.dtype.is_float:
+        return b > a if descending else b < a
+    # The comparison with NaN is false; NaN is the greatest.
+    if descending:
+        return tir.Or(b > a, tir.And(tir.isnan(b), tir.Not(tir.isnan(a))))
+    return tir.Or(b < a, tir.And(tir.isnan(a), tir.Not(tir.isnan(b))))
+
+
+def _merge_sort(ib: IRBuilder, size: Any, keys: Any, order: Any, descending: bool) -> Any:
+    """Sort the first half of `keys` and `order` (buffers of 2 * size elements; `order` may be None):
+    runs of 1, 2, 4, ... elements are merged from one half to the other. Returns where the sorted
+    half begins. Stable; at most size * ceil(log2(size)) comparisons."""
+    state = ib.allocate("int64", 2, "state")  # length of the sorted runs, where they begin
+    cursor = ib.allocate("int64", 2, "cursor")  # of the left run, of the right one
+    state[0] = _long(1)
+    state[1] = _long(0)
+    with ib.while_loop(state[0] < size):
+        width, source = ib.let("width", state[0]), ib.let("source", state[1])
+        target = ib.let("target", size - source)
+        pairs = tir.floordiv(size + width * 2 - 1, width * 2)
+        with ib.for_range(_long(0), pairs, "pair", dtype="int64") as pair:
+            low = ib.let("low", pair * width * 2)
+            middle = ib.let("middle", tir.min(low + width, size))
+            high = ib.let("high", tir.min(low + width * 2, size))
+            cursor[0] = low
+            cursor[1] = middle
+            with ib.for_range(_long(0), high - low, "at", dtype="int64") as at:
+                left, right = ib.let("left", cursor[0]), ib.let("right", cursor[1])
+                after = _comes_after(keys[source + left], keys[source + right], descending)
+                both = tir.And(left < middle, right < high)
+                from_right = tir.if_then_else(both, after, right < high)
+
+                def take(place: Any, end: int, value: Any) -> None:
+                    keys[target + low + at] = keys[source + place]
+                    if order is not None:
+                        order[target + low + at] = order[source + place]
+                    cursor[end] = value
+
+                with ib.if_scope(from_right):
+                    take(right, 1, right + 1)
+                with ib.else_scope():
+                    take(left, 0, left + 1)
+        state[0] = width * 2
+        state[1] = target
+    return state[1]
+
+
+def _sorting(
+    x: TensorStructInfo,
+    axis: int,
+    descending: bool,
+    count: int | None,
+    values: str | None,
+    indices: str | None,
+    dtype: Any,
+) -> tir.PrimFunc:
+    """Each row along `axis` sorted; its first `count` (None: all) values and indices, in results of
+    these names."""
+    shape = list(x.get_shape())
+    which = normalize_axis(axis, len(shape)) if shape else 0
+    if not shape:
+        what = "needs a tensor of rank 1 or more"
+        raise ValueError(explain(what, got="a scalar"))
+    size = shape[which]
+    kept = size if count is None else _long(count)
+    dims = [kept if a == which else d for a, d in enumerate(shape)]
+    source = tir.decl_buffer(shape, x.dtype, "data")
+    results = []
+    if values is not None:
+        results.append(tir.decl_buffer(dims, x.dtype, values))
+    if indices is not None:
+        results.append(tir.decl_buffer(dims, dtype, indices))
+
+    def write(ib: IRBuilder, data: Any, *outs: Any) -> None:
+        with ExitStack() as stack:
+            rest = _loops(ib, stack, [*shape[:which], *shape[which + 1 :]], parallel=True)
+            row = lambda k: (*rest[:which], k, *rest[which:])  # noqa: E731
+            keys = ib.allocate(x.dtype, size * 2, "keys")
+            order = None if indices is None else ib.allocate(dtype, size * 2, "order")
+            with ib.for_range(_long(0), size, "k", dtype="int64") as k:
+                keys[k] = data[row(k)]
+                if order is not None:
+                    order[k] = cast(dtype, k)
+            begin = _merge_sort(ib, size, keys, order, descending)
+            made = [*([keys] if values is not None else []), *([order] if order else [])]
+            with ib.for_range(_long(0), kept, "k", dtype="int64") as k:
+                for out, sorted_ in zip(outs, made, strict=True):
+                    out[row(k)] = sorted_[begin + k]
+
+    return _prim_func([source, *results], write)
+
+
+def _order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
+    """The indices of a stable sort; NaN counts as the greatest value."""
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    turned = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return x.shape[axis] - 1 - np.flip(turned, axis)
+
+
+def _check_axis(x: TensorStructInfo, axis: int) -> None:
+    if x.ndim != -1:
+        normalize_axis(axis, x.ndim)
+
+
+@op("relax.sort")
+def sort(x: Tensor, axis: int = -1, descending: bool = False):
+    """The values along `axis` in order, NaN as the greatest."""
+
+
+@sort.infer
+def _(x: TensorStructInfo, axis=-1, descending=False):
+    _check_axis(x, axis)
+    return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
+
+
+@sort.numpy
+def _(x, axis=-1, descending=False):
+    return np.take_along_axis(x, _order(x, axis, descending), axis)
+
+
+@sort.tir
+def _(x: TensorStructInfo, axis=-1, descending=False):
+    return _sorting(x, axis, descending, None, "sort", None, None)
+
+
+_SPECIAL = np.array([[3, np.nan, -np.inf, 0.0], [np.nan, 1, np.inf, 1]], np.float32)
+sort.samples(
+    case((3, 17)),
+    case(("n", 5, 2), axis=1, descending=True),
+    case((4, "n"), axis=1),
+    case(_SPECIAL),
+    case(_SPECIAL, descending=True),
+    case(np.array([5, -2, 5, 7, 0], np.int64), axis=0),
+    case((2, 0)),
+)
+
+
+@op("relax.argsort")
+def argsort(data: Tensor, axis: int = -1, descending: bool = False, dtype: DType = "int32"):
+    """The indices that sort `data` along `axis`; equal values keep their order."""
+
+
+@argsort.infer
+def _(data: TensorStructInfo, axis=-1, descending=False, dtype="int32"):
+    _check_axis(data, axis)
+    return TensorStructInfo(data.shape, void_or(dtype, "int32"), ndim=data.ndim)
+
+
+@argsort.numpy
+def _(data, axis=-1, descending=False, dtype="int32"):
+    return _order(data, axis, descending).astype(numpy_dtype(void_or(dtype, "int32")))
+
+
+@argsort.tir
+def _(data: TensorStructInfo, axis=-1, descending=False, dtype="int32"):
+    kind = void_or(dtype, "int32")
+    return _sorting(data, axis, descending, None, None, "argsort", kind)
+
+
+_TIES = np.array([[2, 1, 2, 1, 2], [0, 0, 1, 0, 0]], np.int32)
+argsort.samples(
+    case((3, 9), dtype="int32"),
+    case(_TIES, dtype="int64"),
+    case(_TIES, dtype="int32", descending=True),
+    case(_TIES, dtype="int32", axis=0),
+    case(_SPECIAL, dtype="int64", descending=True),
+)
+
+
+@op("relax.topk")
+def topk(
+    data: Tensor,
+    k: int = 1,
+    axis: int = -1,
+    ret_type: str = "both",
+    largest: bool = True,
+    dtype: DType = "int32",
+):
+    """The k greatest (`largest` False: least) values along `axis`, in order, and their indices:
+    `ret_type` "both" a tuple, "values" or "indices" one of them. k below 1 means all."""
+
+
+@topk.build
+def _(data, k, axis, ret_type, largest, dtype):
+    if ret_type not in ("both", "values", "indices"):
+        hint = 'use "both", "values" or "indices"'
+        raise ValueError(explain("relax.topk: unknown ret_type", got=repr(ret_type), instead=hint))
+    return {
+        "data": data,
+        "k": k,
+        "axis": axis,
+        "ret_type": ret_type,
+        "largest": largest,
+        "dtype": dtype,
+    }
+
+
+@topk.infer
+def _(data: TensorStructInfo, k=1, axis=-1, ret_type="both", largest=True, dtype="int32"):
+    _check_axis(data, axis)
+    shape = data.get_shape()
+    kind = DataType(void_or(dtype, "int32"))
+    if shape is None:
+        values, indices = (TensorStructInfo(dtype=d, ndim=data.ndim) for d in (data.dtype, kind))
+    else:
+        which = normalize_axis(axis, len(shape))
+        size = shape[which]
+        if isinstance(size, IntImm) and k > size.value:
+            what = f"k is greater than the extent of axis {axis}"
+            raise ValueError(explain(what, got=f"{k} of {size.value}"))
+        dims = [_long(k) if a == which and k > 0 else d for a, d in enumerate(shape)]
+        values, indices = (TensorStructInfo(dims, d) for d in (data.dtype, kind))
+    both = {"values": values, "indices": indices}
+    return both.get(ret_type) or TupleStructInfo([values, indices])
+
+
+@topk.numpy
+def _(data, k=1, axis=-1, ret_type="both", largest=True, dtype="int32"):
+    order = _order(data, axis, largest)
+    if k > 0:
+        order = np.take(order, np.arange(k), axis)
+    values = np.take_along_axis(data, order, axis)
+    indices = order.astype(numpy_dtype(void_or(dtype, "int32")))
+    return {"values": values, "indices": indices}.get(ret_type, (values, indices))
+
+
+@topk.tir
+def _(data: TensorStructInfo, k=1, axis=-1, ret_type="both", largest=True, dtype="int32"):
+    values = None if ret_type == "indices" else "values"
+    indices = None if ret_type == "values" else "indices"
+    kind = void_or(dtype, "int32")
+    return _sorting(data, axis, largest, k if k > 0 else None, values, indices, kind)
+
+
+topk.samples(
+    case((3, 9), k=3, dtype="int32"),
+    case(("n", 6, 2), k=2, axis=1, largest=False, dtype="int64"),
+    case(_TIES, k=4, dtype="int32"),
+    case(_SPECIAL, k=2, ret_type="indices", dtype="int32"),
+    case((4, 5), k=0, axis=0, ret_type="values", dtype="int32"),
+)
