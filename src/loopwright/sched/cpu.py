@@ -25,6 +25,7 @@ from .apply import register_schedule_rule
 from .tail import compute_whole_tiles
 
 GRAIN = 1 << 14  # elements of work that make a task worth starting
+UNROLLED_TAPS = 25  # windows of up to this many elements are written out
 REGISTERS_LEFT = 3  # vector registers that are no accumulators
 
 
@@ -251,6 +252,18 @@ def _reduction_work(reduction: BlockInfo) -> int:
     return max(work // 4, 1)
 
 
+def _unrolls(reduction: BlockInfo) -> bool:
+    """Whether the reduction is a small window (a depthwise convolution, pooling), whose checks of
+    borders are then made once for a tile."""
+    taps = 1
+    for v in reduction.reduce:
+        extent = constant(v.dom.extent) if v.dom is not None else None
+        if extent is None:
+            return False
+        taps *= extent
+    return taps <= UNROLLED_TAPS
+
+
 def _schedule_accumulators(
     sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile, depth: int
 ) -> Any:
@@ -267,6 +280,9 @@ def _schedule_accumulators(
     inner = ([spatial[tile.row]] if tile.row is not None else []) + [jv, vector]
     sch.reorder(*rest, *reduce, *inner)
     init = sch.decompose_reduction(block, reduce[0])
+    if _unrolls(reduction):
+        for loop in reduce:
+            sch.unroll(loop)
     for loop in inner[:-1]:
         sch.unroll(loop)
     sch.vectorize(vector)

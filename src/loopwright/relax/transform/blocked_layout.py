@@ -173,7 +173,8 @@ class _Blocker(GraphRewriter):
                     rows, cols = flat.rows, flat.cols
                     self.blocked[binding.var] = _Blocked(channels, None, var, rows, cols)
                 if not _is_local(binding.var):
-                    self.emit(binding, relax_op.nn.unpack_channels(var, channels))
+                    whole = self.blocked[binding.var].full(self)
+                    self.emit(binding, relax_op.nn.unpack_channels(whole, channels))
                     self.plain[binding.var] = self.var_map.get(binding.var, binding.var)
                 return
         super().binding(binding)
@@ -225,7 +226,8 @@ class _Blocker(GraphRewriter):
 
     def reshaped(self, var: Any, shape: list[Any]) -> Any:
         """A view of a blocked tensor in another shape."""
-        return self.builder.emit(relax_op.reshape(var, ShapeExpr(shape)), f"{var.name_hint}_view")
+        view = relax_op.memory.view(var, ShapeExpr(shape))
+        return self.builder.emit(view, f"{var.name_hint}_view")
 
     # -- rules: (the blocked call, channels, the flat tensor it follows or None), or None ---------
 
