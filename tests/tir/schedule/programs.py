@@ -74,14 +74,16 @@ def conv2d(
         with T.block("pad"):
             vn, vc, vh, vw = T.axis.remap("SSSS", [n, c, h, w])
             P[vn, vc, vh, vw] = T.if_then_else(
-                1 <= vh and vh < 9 and 1 <= vw and vw < 9, X[vn, vc, vh - 1, vw - 1], T.float32(0)
+                vh >= 1 and vh < 9 and vw >= 1 and vw < 9, X[vn, vc, vh - 1, vw - 1], T.float32(0)
             )
     for n, o, h, w, c, kh, kw in T.grid(1, 4, 8, 8, 3, 3, 3):
         with T.block("conv"):
             vn, vo, vh, vw, vc, vkh, vkw = T.axis.remap("SSSSRRR", [n, o, h, w, c, kh, kw])
             with T.init():
                 Z[vn, vo, vh, vw] = T.float32(0)
-            Z[vn, vo, vh, vw] = Z[vn, vo, vh, vw] + P[vn, vc, vh + vkh, vw + vkw] * W[vo, vc, vkh, vkw]
+            Z[vn, vo, vh, vw] = (
+                Z[vn, vo, vh, vw] + P[vn, vc, vh + vkh, vw + vkw] * W[vo, vc, vkh, vkw]
+            )
     for n, o, h, w in T.grid(1, 4, 8, 8):
         with T.block("relu"):
             vn, vo, vh, vw = T.axis.remap("SSSS", [n, o, h, w])
@@ -143,9 +145,9 @@ def layer_norm(
     for i, j in T.grid(6, 10):
         with T.block("B"):
             vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = (A[vi, vj] - S[vi] / T.float32(10)) * T.rsqrt(
-                V[vi] + T.float32(1e-3)
-            ) * G[vj]
+            B[vi, vj] = (
+                (A[vi, vj] - S[vi] / T.float32(10)) * T.rsqrt(V[vi] + T.float32(1e-3)) * G[vj]
+            )
 
 
 @T.prim_func

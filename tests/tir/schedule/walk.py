@@ -77,6 +77,18 @@ def step(sch: tir.Schedule, rng: random.Random) -> str:
 
 def more(sch: tir.Schedule, rng: random.Random, block: Any, loop: Any) -> None:
     """Rarer primitives."""
+    kind = rng.choice(["rfactor", "rfactor", "axes", "align", "scope"])
+    writes = sch.get(block).writes
+    if kind == "rfactor":
+        sch.rfactor(loop, rng.randrange(len(writes[0].buffer.shape) + 1))
+    elif kind == "axes":
+        order = list(range(len(sch.get(block).iter_vars)))
+        rng.shuffle(order)
+        sch.reorder_block_iter_var(block, order)
+    elif kind == "align":
+        sch.storage_align(block, 0, 0, 8, 1)
+    elif kind == "scope":
+        sch.set_scope(block, 0, "local")
 
 
 STEPS = [
@@ -102,6 +114,8 @@ STEPS = [
     "transform_layout",
     "compute_inline",
     "reverse_compute_inline",
+    "more",
+    "more",
 ]
 
 

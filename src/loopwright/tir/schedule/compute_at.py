@@ -7,12 +7,13 @@ from typing import Any
 from ...ir.prim_expr import IterVar, PrimExpr, Var
 from ...ir.prim_op import const, logical_and
 from ..stmt import BlockRealize, For, ForKind, SeqStmt, Stmt, seq
+from .compute_inline import compute_inline
 from .domain import AxisLoop, Span, axis_loop, solve_axes, union_spans
 from .error import ScheduleError
 from .primitive import primitive
 from .region import axis_values, region_covers, relaxed_region
 from .rewrite import conjuncts, substitute, vars_in
-from .rv import BlockRV, LoopRV
+from .rv import INLINE, BlockRV, LoopRV
 from .scope import (
     check_complete_or_reduction,
     is_output,
@@ -64,6 +65,11 @@ def compute_at(
                         v_i, v_j = T.axis.remap("SS", [i, j])
                         C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
     """
+    place = sch._symbols.get(loop)
+    if isinstance(place, str):  # a sampled place that is no loop
+        if place == INLINE:
+            compute_inline.__wrapped__(sch, block)
+        return
     ref, at = sch.block(block), sch.loop(loop)
     check_movable(ref, at)
     if sch.enable_check:

@@ -14,8 +14,9 @@ from .domain import Span, solve_axes
 from .error import ScheduleError
 from .primitive import primitive
 from .region import loop_domain, relaxed_region
+from .reverse_compute_inline import reverse_compute_inline
 from .rewrite import vars_in
-from .rv import BlockRV, LoopRV
+from .rv import INLINE, BlockRV, LoopRV
 from .scope import check_complete_or_reduction, producers, read_buffers, write_buffers
 from .state import Ref
 
@@ -61,6 +62,11 @@ def reverse_compute_at(
                         v_i, v_j = T.axis.remap("SS", [i, ax0])
                         C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
     """
+    place = sch._symbols.get(loop)
+    if isinstance(place, str):  # a sampled place that is no loop
+        if place == INLINE:
+            reverse_compute_inline.__wrapped__(sch, block)
+        return
     ref, at = sch.block(block), sch.loop(loop)
     check_movable(ref, at)
     if sch.enable_check:

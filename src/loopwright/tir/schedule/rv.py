@@ -20,3 +20,6 @@ class BlockRV:
 
 # Refers to a number that was sampled: a variable, so that it can stand in expressions.
 ExprRV = Var
+
+# What a sampled place is that is no loop: stay at the root, or be inlined.
+ROOT, INLINE = "root", "inline"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .add_unit_loop import add_unit_loop
 from .annotate import annotate, unannotate
 from .base import ScheduleBase
+from .buffers import set_axis_separator, unsafe_hide_buffer_access, unsafe_set_dtype
 from .cache import cache_read, cache_write
 from .compute_at import compute_at
 from .compute_inline import compute_inline
@@ -20,9 +21,18 @@ from .get import (
 )
 from .kinds import bind, parallel, unroll, vectorize
 from .merge import merge
+from .notes import annotate_buffer_access, enter_postproc, storage_align
 from .reorder import reorder
+from .reorder_block_iter_var import reorder_block_iter_var
 from .reverse_compute_at import reverse_compute_at
 from .reverse_compute_inline import reverse_compute_inline
+from .rfactor import rfactor
+from .sample import (
+    sample_categorical,
+    sample_compute_location,
+    sample_partitioned_tile,
+    sample_perfect_tile,
+)
 from .set_scope import set_scope
 from .split import split
 from .transform_layout import transform_layout
@@ -71,3 +81,15 @@ class Schedule(ScheduleBase):
     add_unit_loop = add_unit_loop
     merge = merge
     transform_layout = transform_layout
+    set_axis_separator = set_axis_separator
+    unsafe_hide_buffer_access = unsafe_hide_buffer_access
+    unsafe_set_dtype = unsafe_set_dtype
+    annotate_buffer_access = annotate_buffer_access
+    enter_postproc = enter_postproc
+    storage_align = storage_align
+    reorder_block_iter_var = reorder_block_iter_var
+    rfactor = rfactor
+    sample_categorical = sample_categorical
+    sample_compute_location = sample_compute_location
+    sample_partitioned_tile = sample_partitioned_tile
+    sample_perfect_tile = sample_perfect_tile
