@@ -302,6 +302,9 @@ class ShapeExpr(Expr):
     def __len__(self) -> int:
         return len(self.values)
 
+    def __iter__(self) -> Any:
+        return iter(self.values)
+
 
 def make_shape(shape: Any) -> ShapeExpr:
     """A ShapeExpr from a list of dimensions."""
