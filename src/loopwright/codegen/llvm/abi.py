@@ -35,6 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from loopwright.codegen.llvm import callbacks
 from loopwright.runtime.dtype import dl_dtype
 
 ANY = -1  # a dimension (or, as ndim, a rank) that is not checked
@@ -96,6 +97,7 @@ DECLARATIONS = {
     "lw_ret_tensor": "declare i32 @lw_ret_tensor(ptr, ptr)",
     "lw_ret_tuple": "declare i32 @lw_ret_tuple(ptr, i32, ptr)",
     "lw_raise": "declare void @lw_raise(ptr, ptr)",
+    **callbacks.DECLARATIONS,
 }
 
 
@@ -146,6 +148,7 @@ def emit_entry(
     symbols: Mapping[str, str] | None = None,
     derived: str | None = None,
     shown: str = "",
+    returned: tuple[int, str, str] | None = None,
 ) -> str:
     """An entry `@name` that checks its arguments, allocates results and calls `i32 @kernel`.
 
@@ -153,7 +156,9 @@ def emit_entry(
     results' data pointers, then each symbolic dimension: those of `symbols` as the LLVM type given
     there, then the others as i64 in order of first appearance. It returns 0, or another number after raising. A result's dimension is a
     number, a symbol of a parameter, or `"=k"`: number k of those that
-    `i32 @derived(symbols as i64..., ptr numbers)` computes. `shown` is what messages call the function. Declarations are not included.
+    `i32 @derived(symbols as i64..., ptr numbers)` computes. `shown` is what messages call the function. `returned`
+    says how the scalar is packed (type index, type in memory, conversion to 64 bits) that the kernel
+    puts where its last parameter points to. Declarations are not included.
     """
     kinds = dict(symbols or {})
     known: dict[str, int] = {name_: k for k, name_ in enumerate(kinds)}
@@ -210,7 +215,9 @@ def emit_entry(
     for k in range(n):
         emit(f"%s{k} = load i64, ptr %vi{k}, align 8")
     if derived is not None:
-        numbers = {int(d[1:]) for r in results for d in r.dims if isinstance(d, str) and d[0] == "="}
+        numbers = {
+            int(d[1:]) for r in results for d in r.dims if isinstance(d, str) and d[0] == "="
+        }
         given = ", ".join([*(f"i64 %s{k}" for k in range(n)), "ptr %derived"])
         emit(f"call i32 @{derived}({given})")
         for k in sorted(numbers):
@@ -234,6 +241,8 @@ def emit_entry(
     for k in range(n):
         kind = list(kinds.values())[k] if k < len(kinds) else "i64"
         values.append(_narrowed(emit, "i64", kind, f"%s{k}"))
+    if returned is not None:
+        values.append("ptr %slot")
     emit(f"%code = call i32 @{kernel}({', '.join(values)})")
     emit("%failed = icmp ne i32 %code, 0")
     check("finished", "%failed", f"drop{len(results)}" if results else "fail")
@@ -247,6 +256,7 @@ def emit_entry(
         emit(f"%ok = call i32 @lw_ret_tuple(ptr %values, i32 {len(results)}, ptr %ret)")
         emit("ret i32 %ok")
     else:
+        _emit_returned(emit, returned)
         emit("ret i32 0")
     for i in reversed(range(1, len(results) + 1)):
         body.append(f"drop{i}:")
@@ -259,15 +269,33 @@ def emit_entry(
     return "".join(code) + "\n".join(body)
 
 
+def _emit_returned(emit: Callable[[str], None], returned: tuple[int, str, str] | None) -> None:
+    """Pack the scalar in `%slot` into `%ret`."""
+    if returned is None:
+        return
+    index, memory, conversion = returned
+    wide = "double" if index == 3 else "i64"
+    value = "%scalar"
+    emit(f"{value} = load {memory}, ptr %slot, align 8")
+    if conversion:
+        emit(f"%packed = {conversion} {memory} {value} to {wide}")
+        value = "%packed"
+    emit(f"store i64 {index}, ptr %ret, align 8")
+    emit("%payload = getelementptr i8, ptr %ret, i64 8")
+    emit(f"store {wide} {value}, ptr %payload, align 8")
+
+
 def text(triple: str) -> str:
     """The helpers' module. It refers to tvm-ffi's C API, so that must be loaded first."""
-    strings = "".join(c_string(f"lw.s.{key}", value) for key, value in _STRINGS.items())
+    known = _STRINGS | callbacks.STRINGS
+    strings = "".join(c_string(f"lw.s.{key}", value) for key, value in known.items())
     names = "".join(c_string(f"lw.dt{i}", value) for i, value in enumerate(_DTYPE_NAMES))
     count = len(_DTYPE_NAMES)
     table = ", ".join(f"ptr @lw.dt{i}" for i in range(count))
     names += f"@lw.dtypes = private unnamed_addr constant [{count} x ptr] [{table}]\n"
     helpers = _HELPERS.replace("{DTYPES}", str(count))
-    return strings + names + helpers.replace("{MADVISE}", _MADVISE if "linux" in triple else "")
+    helpers = helpers.replace("{MADVISE}", _MADVISE if "linux" in triple else "")
+    return strings + names + helpers + callbacks.TEXT
 
 
 _WHO = "%s: argument %d `%s` "

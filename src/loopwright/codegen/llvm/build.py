@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.target import Target
@@ -23,8 +24,9 @@ from ...tir.buffer import decl_buffer
 from ...tir.function import PrimFunc
 from . import jit, support
 from .abi import ScalarArg, TensorArg, emit_entry
-from .emit import ModuleText
-from .types import llvm_type
+from .emit import add_function
+from .module_text import ModuleText, text_of, without_comments
+from .types import llvm_type, memory_type, scalar_type, symbol
 
 ENTRY_PREFIX = "__tvm_ffi_"
 GRAPH = "graph functions"  # the name of the module of graph functions and entries
@@ -107,28 +109,19 @@ def build_program(
     kernels, graphs: lowered PrimFuncs by name. entries: for each name to be callable from outside
     its signature (`params`, `results`, `symbols` as in `relax.transform.graph_to_tir.EntrySpec`).
     """
-    texts, constants = {}, {}
+    functions = {**kernels, **graphs}
+    modules: dict[str, list[str]] = {}
+    constants: dict[str, Any] = {}
     for name, func in kernels.items():
-        module = ModuleText()
-        module.add_function(name, func)
-        texts[name] = module.text()
-        constants.update(rename_constants(module, name, texts))
-    main = ModuleText()
-    for name, spec in entries.items():
-        if name not in graphs:
-            main.declare(name, _kernel_declaration(name, spec))
-    for name, func in graphs.items():
-        main.add_function(name, func)
-    parts = [emit_entry_of(main, name, spec) for name, spec in entries.items()]
-    known = support.declarations("\n".join(parts))
-    main_text = "\n".join([main.text(), _missing(known, main), *parts])
-    if graphs or parts:
-        texts[GRAPH] = main_text
-        constants.update(rename_constants(main, GRAPH, texts))
+        module = ModuleText(name, functions)
+        add_function(module, name, func)
+        modules[name] = module.code()
+        constants.update(module.constants)
+    if graphs or entries:
+        modules[GRAPH] = _graph_module(functions, graphs, entries, constants)
     triple, cpu, features = compile_options(target)
-    names = list(texts)
     made = jit.compile_objects(
-        [texts[n] for n in names],
+        [text_of(without_comments(lines)) for lines in modules.values()],
         triple=triple,
         cpu=cpu,
         features=features,
@@ -136,21 +129,29 @@ def build_program(
         jobs=jobs,
     )
     data = {name: align_constant(value) for name, value in constants.items()}
-    objects = dict(zip(names, made, strict=True))
+    objects = dict(zip(modules, made, strict=True))
+    texts = {name: text_of(lines) for name, lines in modules.items()}
     return NativeProgram(texts, objects, data, list(entries), target)
 
 
-def rename_constants(module: ModuleText, owner: str, texts: dict[str, str]) -> dict[str, Any]:
-    """Give a module's constants names that are unique in the program."""
-    made = {}
-    for name, data in module.constants.items():
-        full = f"{owner.replace(' ', '_')}.{name}"
-        texts[owner] = (
-            texts[owner].replace(f"@{name} ", f"@{full} ").replace(f"@{name},", f"@{full},")
-        )
-        texts[owner] = texts[owner].replace(f"@{name})", f"@{full})")
-        made[full] = data
-    return made
+def _graph_module(
+    functions: Mapping[str, PrimFunc],
+    graphs: Mapping[str, PrimFunc],
+    entries: Mapping[str, Any],
+    constants: dict[str, Any],
+) -> list[str]:
+    """The lines of the module of graph functions and entries."""
+    main = ModuleText("graph", functions)
+    for name, func in graphs.items():
+        add_function(main, name, func)
+    for name, spec in entries.items():
+        if name not in graphs:
+            main.declare(symbol(name), _kernel_declaration(name, spec, main.returned(name)))
+    parts = [emit_entry_of(main, name, spec) for name, spec in entries.items()]
+    constants.update(main.constants)
+    lines = main.code()
+    known = support.declarations("\n".join(parts))
+    return [*lines, _missing(known, main), *parts]
 
 
 def _missing(declarations: str, module: ModuleText) -> str:
@@ -183,17 +184,41 @@ def emit_entry_of(module: ModuleText, name: str, spec: Any) -> str:
     helper = None
     if derived:
         helper = f"{name}.dims"
-        module.add_function(helper, _dims_function(spec.symbols, derived))
+        add_function(module, helper, _dims_function(spec.symbols, derived))
     entry = f"{ENTRY_PREFIX}{name}"
     kinds = {names[id(v)]: llvm_type(v.dtype) for v in spec.symbols}
-    return emit_entry(entry, name, params, results, kinds, helper, shown=name)
+    returned = module.returned(name)
+    return emit_entry(
+        entry,
+        symbol(name),
+        params,
+        results,
+        kinds,
+        None if helper is None else symbol(helper),
+        shown=name,
+        returned=None if returned is None else _packed_kind(returned),
+    )
 
 
-def _kernel_declaration(name: str, spec: Any) -> str:
+def _packed_kind(dtype: DataType) -> tuple[int, str, str]:
+    """How a returned scalar goes into a packed value: (type index, type in memory, conversion)."""
+    memory = memory_type(dtype)
+    if dtype.is_bool:
+        return 2, memory, "zext"
+    if dtype.is_float:
+        if scalar_type(dtype)[0] == "i":
+            what = "T.ret of this type"
+            raise LoopwrightError(explain(what, got=str(dtype), instead="cast it to float32"))
+        return 3, memory, "" if memory == "double" else "fpext"
+    return 1, memory, "" if memory == "i64" else "sext" if dtype.is_int else "zext"
+
+
+def _kernel_declaration(name: str, spec: Any, returned: DataType | None) -> str:
     """The `declare` line of a kernel that an entry calls."""
     kinds = ["ptr" if hasattr(p, "dims") else llvm_type(DataType(p.dtype)) for p in spec.params]
     kinds += ["ptr"] * len(spec.results) + [llvm_type(v.dtype) for v in spec.symbols]
-    return f"declare i32 @{name}({', '.join(kinds)})"
+    kinds += ["ptr"] if returned is not None else []
+    return f"declare i32 @{symbol(name)}({', '.join(kinds)})"
 
 
 def _dims_function(symbols: Sequence[Var], dims: Sequence[PrimExpr]) -> PrimFunc:

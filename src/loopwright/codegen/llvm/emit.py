@@ -5,70 +5,27 @@ loops are serial or parallel, vectors are written out as Ramp and Broadcast. Wha
 `define` per function, one more for each parallel loop, vectors explicit: LLVM's loop and SLP
 vectorizers are not needed, and the result does not depend on its optimization level.
 
-A kernel is `i32 @name(ptr..., scalars...)`; it returns 0, or -1 after `lw_raise`.
+A kernel `f` is `i32 @lw.f(ptr..., scalars...)`; it returns 0, or -1 after an error was raised. One
+that returns a value (T.ret) takes a pointer to put it as its last parameter. Lines that begin with
+`;` say which loop, statement or model node the next ones come from.
 """
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Callable
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
-from ...ir.functor import pre_order_visit
-from ...ir.prim_expr import IntImm, PrimExpr, StringImm, Var
+from ...ir.prim_expr import Call, IntImm, PrimExpr, StringImm, Var
 from ...tir import stmt as st
-from ...tir.buffer import Buffer
-from ...tir.expr import BufferLoad
 from ...tir.function import PrimFunc
-from .abi import c_string
-from .expr import ExprEmitter
-from .types import llvm_type, memory_type
-from .vecmath import VecMath
+from .expr import ExprEmitter, reads_memory
+from .module_text import ModuleText, free_vars
+from .types import llvm_type, memory_type, symbol
 
 STACK_BYTES = 1 << 16  # larger or variable allocations come from the workspace
-
-
-class ModuleText:
-    """The text of one LLVM module: definitions, constants and what they refer to."""
-
-    def __init__(self) -> None:
-        self.definitions: list[str] = []
-        self.globals: list[str] = []
-        self.declared: dict[str, str] = {}
-        self.defined: set[str] = set()
-        self.vecmath = VecMath()
-        self.constants: dict[str, Any] = {}
-        self._strings: dict[str, str] = {}
-        self._numbers = itertools.count()
-
-    def declare(self, name: str, line: str) -> None:
-        """Declare an external function once."""
-        self.declared.setdefault(name, line)
-
-    def unique(self, hint: str) -> str:
-        """A fresh global name."""
-        return f"{hint}.{next(self._numbers)}"
-
-    def string(self, value: str) -> str:
-        """The name of a constant C string."""
-        found = self._strings.get(value)
-        if found is None:
-            found = self._strings[value] = self.unique("str")
-            self.globals.append(c_string(found, value).rstrip("\n"))
-        return found
-
-    def add_function(self, name: str, func: PrimFunc) -> None:
-        """Emit `func` as `@name`."""
-        self.defined.add(name)
-        FunctionEmitter(self, name, func).run()
-
-    def text(self) -> str:
-        """The module."""
-        known = {**self.vecmath.declarations(), **self.declared}
-        lines = [line for name, line in known.items() if name not in self.defined]
-        parts = [*self.globals, *lines, self.vecmath.definitions(), *self.definitions]
-        return "\n".join(p for p in parts if p) + "\n"
+STACK_TOTAL = 1 << 18  # of one function
 
 
 class FunctionEmitter(ExprEmitter):
@@ -78,8 +35,11 @@ class FunctionEmitter(ExprEmitter):
         super().__init__(module)
         self.name = name
         self.func = func
-        self.in_parallel = False
-        self.error_slot: str | None = None
+        self.in_task = False
+        self.can_fail = False
+        self.stack_bytes = 0
+        self.workspaces: list[str] = []  # what a return must give back
+        self.noted: Any = None
 
     # -- functions -----------------------------------------------------------------------------
 
@@ -92,22 +52,24 @@ class FunctionEmitter(ExprEmitter):
             self.env[p] = name
             kind = llvm_type(p.dtype)
             params.append(f"{kind}{noalias if kind == 'ptr' else ''} {name}")
-        self.begin()
+        self.returned = self.module.returned(self.name)
+        if self.returned is not None:
+            params.append("ptr %result")
+        self.note(self.func)
         self.stmt(self.func.body)
         self.emit("ret i32 0")
-        self.finish(f"define i32 @{self.name}({', '.join(params)}) nounwind")
-
-    def begin(self) -> None:
-        """Start a body."""
-        self.lines: list[str] = []
-        self.allocas: list[str] = []
-        self.block = "entry"
-        self.values = [{}]
+        self.finish(f"define i32 @{symbol(self.name)}({', '.join(params)}) nounwind")
 
     def finish(self, header: str) -> None:
         """Close the body and hand the definition to the module."""
-        body = ["entry:", *self.allocas, *self.lines]
-        self.module.definitions.append("\n".join([f"{header} {{", *body, "}"]))
+        self.module.definitions.append([f"{header} {{", "entry:", *self.allocas, *self.lines, "}"])
+
+    def note(self, node: Any) -> None:
+        """Say where the next lines come from."""
+        span = node.span
+        if span is not None and span is not self.noted:
+            self.noted = span
+            self.lines.append("  ; " + str(span).replace("\n", " "))
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -125,67 +87,89 @@ class FunctionEmitter(ExprEmitter):
             self.stmt(item)
 
     def evaluate(self, node: st.Evaluate) -> None:
-        if not isinstance(node.value, IntImm):
-            self.expr(node.value)
+        value = node.value
+        if isinstance(value, IntImm):
+            return
+        self.note(node)
+        if isinstance(value, Call) and getattr(value.op, "name", "") == "tir.ret":
+            self.ret(value)
+        else:
+            self.expr(value)
+
+    def ret(self, call: Call) -> None:
+        """T.ret: the value goes where the caller said."""
+        if self.in_task:
+            what = "T.ret inside a parallel loop"
+            hint = "make the loop serial, or store the value in a buffer"
+            raise LoopwrightError(explain(what, instead=hint, span=call.span))
+        if self.returned is not None:
+            given = call.args[0]
+            value = self.convert(self.expr(given), given.dtype, self.returned)
+            value = self.to_memory(value, self.returned)
+            self.emit(f"store {memory_type(self.returned)} {value}, ptr %result, align 8")
+        self.release_all()
+        self.emit("ret i32 0")
+        self.place(self.label("unreachable"))
 
     def let(self, node: st.LetStmt) -> None:
-        self.env[node.var] = self.expr(node.value)
+        plain = node.value.dtype.is_int and not reads_memory(node.value)
+        self.env[node.var] = (self.index if plain else self.expr)(node.value)
         self.stmt(node.body)
 
-    def attr(self, node: st.AttrStmt) -> None:
-        self.stmt(node.body)
-
-    def decl_buffer(self, node: st.DeclBuffer) -> None:
+    def inner(self, node: Any) -> None:
+        """A statement that says nothing to the machine."""
         self.stmt(node.body)
 
     def store(self, node: st.BufferStore) -> None:
+        self.note(node)
         value = self.expr(node.value)
         mask = None if node.predicate is None else self.expr(node.predicate)
         self.store_value(node.buffer, node.indices, value, node.value.dtype, mask)
 
     def allocate(self, node: st.Allocate) -> None:
         dtype = DataType(node.dtype)
-        count = 1
+        count: int | None = dtype.lanes
         for extent in node.extents:
             if not isinstance(extent, IntImm):
                 count = None
                 break
             count *= extent.value
-        size = None if count is None else count * dtype.lanes * dtype.itemsize
-        if size is not None and size <= STACK_BYTES:
-            self.env[node.buffer_var] = self.stack(dtype, max(count * dtype.lanes, 1))
-            self.stmt(node.body)
+        size = None if count is None else count * dtype.itemsize
+        if size is None or size > STACK_BYTES or self.stack_bytes + size > STACK_TOTAL:
+            self.workspace(node, dtype)
             return
-        self.workspace(node, dtype)
-
-    def stack(self, dtype: DataType, count: int) -> str:
-        """Room on the stack, made in the entry block."""
-        name = f"%stack.{next(self.numbers)}"
-        self.allocas.append(f"  {name} = alloca [{count} x {memory_type(dtype)}], align 64")
-        return name
+        self.stack_bytes += size
+        self.env[node.buffer_var] = self.slot(f"[{max(count, 1)} x {memory_type(dtype)}]", 64)
+        self.stmt(node.body)
 
     def workspace(self, node: st.Allocate, dtype: DataType) -> None:
+        """Memory of the thread's arena, given back on every way out."""
         self.module.declare("lw_workspace_alloc", "declare ptr @lw_workspace_alloc(i64)")
         self.module.declare("lw_workspace_free", "declare void @lw_workspace_free(ptr)")
         size: str = str(dtype.lanes * dtype.itemsize)
         for extent in node.extents:
             value = self.to_i64(self.expr(extent), extent.dtype)
-            size = self.value("i64", f"mul i64 {size}, {value}")
+            size = self.value(f"mul i64 {size}, {value}")
         pointer = self.fresh(f"call ptr @lw_workspace_alloc(i64 {size})")
         failed = self.fresh(f"icmp eq ptr {pointer}, null")
         self.fail_if(failed, "MemoryError", f"no memory for buffer {node.buffer_var.name}")
         self.env[node.buffer_var] = pointer
+        self.workspaces.append(pointer)
         self.stmt(node.body)
+        self.workspaces.pop()
         self.emit(f"call void @lw_workspace_free(ptr {pointer})")
 
+    def release_all(self) -> None:
+        """Give back the workspaces that are live here."""
+        for pointer in reversed(self.workspaces):
+            self.emit(f"call void @lw_workspace_free(ptr {pointer})")
+
     def allocate_const(self, node: st.AllocateConst) -> None:
-        name = self.module.unique("const")
-        self.module.constants[name] = node.data
-        self.module.globals.append(f"@{name} = external global i8")
-        self.env[node.buffer_var] = f"@{name}"
+        self.env[node.buffer_var] = f"@{self.module.constant(node.data)}"
         self.stmt(node.body)
 
     def branch(self, node: st.IfThenElse) -> None:
+        self.note(node)
         cond = self.expr(node.condition)
         then, done = self.label("then"), self.label("endif")
         other = self.label("else") if node.else_case is not None else done
@@ -193,17 +177,20 @@ class FunctionEmitter(ExprEmitter):
         for label, body in ((then, node.then_case), (other, node.else_case)):
             if body is not None:
                 self.place(label)
-                self.scoped(body)
-                self.emit(f"br label %{done}")
+                self.scoped(lambda b=body: self.stmt(b))
+                self.jump(done)
         self.place(done)
 
-    def scoped(self, body: st.Stmt) -> None:
-        """A statement whose values are not seen after it."""
-        self.values.append({})
-        self.stmt(body)
-        self.values.pop()
+    def scoped(self, emit: Callable[[], None]) -> None:
+        """Lines whose values are not seen after them."""
+        mark = len(self.trail)
+        emit()
+        self.forget(mark)
+
+    # -- errors --------------------------------------------------------------------------------
 
     def assertion(self, node: st.AssertStmt) -> None:
+        self.note(node)
         cond = self.expr(node.condition)
         failed = self.fresh(f"xor i1 {cond}, true")
         message = node.message.value if isinstance(node.message, StringImm) else str(node.message)
@@ -215,36 +202,37 @@ class FunctionEmitter(ExprEmitter):
         bad, good = self.label("fail"), self.label("ok")
         self.jump_if(failed, bad, good)
         self.place(bad)
-        text = self.module.string(message)
-        if self.error_slot is not None:
-            self.emit(f"store atomic ptr @{text}, ptr {self.error_slot} monotonic, align 8")
-            self.emit("ret void")
-        else:
-            self.raise_error(kind, f"@{text}")
+        self.module.declare("lw_raise", "declare void @lw_raise(ptr, ptr)")
+        texts = f"ptr @{self.module.string(kind)}, ptr @{self.module.string(message)}"
+        self.emit(f"call void @lw_raise({texts})")
+        self.leave_failed()
         self.place(good)
 
-    def raise_error(self, kind: str, text: str) -> None:
-        """Raise and return -1."""
-        self.module.declare("lw_raise", "declare void @lw_raise(ptr, ptr)")
-        self.emit(f"call void @lw_raise(ptr @{self.module.string(kind)}, ptr {text})")
-        self.emit("ret i32 -1")
+    def leave_failed(self) -> None:
+        """Return after an error was raised; a task hands it to the thread that launched it."""
+        self.release_all()
+        self.can_fail = True
+        if not self.in_task:
+            self.emit("ret i32 -1")
+            return
+        self.module.declare("lw_task_failed", "declare void @lw_task_failed(ptr)")
+        self.emit("call void @lw_task_failed(ptr %data)")
+        self.emit("ret void")
 
     # -- loops ---------------------------------------------------------------------------------
 
     def for_loop(self, node: st.For) -> None:
-        if node.kind == st.ForKind.PARALLEL and not self.in_parallel:
+        self.note(node)
+        if node.kind == st.ForKind.PARALLEL and not self.in_task:
             self.parallel(node)
             return
-        if node.kind not in (st.ForKind.SERIAL, st.ForKind.PARALLEL):
-            what = f"loop {node.loop_var.name} is still {node.kind.name.lower()}"
-            hint = "run UnrollLoop and VectorizeLoop first"
+        if node.kind == st.ForKind.THREAD_BINDING:
+            what = f"loop {node.loop_var.name} is bound to a GPU thread"
+            hint = "compile it for a GPU target, or schedule it for the CPU"
             raise LoopwrightError(explain(what, instead=hint, span=node.span))
         kind = llvm_type(node.loop_var.dtype)
         low, extent = self.expr(node.min), self.expr(node.extent)
-        if isinstance(node.min, IntImm) and node.min.value == 0:
-            end = extent
-        else:
-            end = self.value(kind, f"add nsw {kind} {low}, {extent}")
+        end = extent if low == "0" else self.value(f"add {kind} {low}, {extent}")
         known = isinstance(node.extent, IntImm) and node.extent.value > 0
         self.counted_loop(kind, low, end, known, lambda i: self.loop_body(node, i))
 
@@ -256,89 +244,91 @@ class FunctionEmitter(ExprEmitter):
         """`for i in [low, end)`, tested at its end; `runs`: at least once."""
         head, done = self.label("loop"), self.label("done")
         if runs:
-            self.emit(f"br label %{head}")
+            self.jump(head)
         else:
-            enter = self.fresh(f"icmp slt {kind} {low}, {end}")
-            self.jump_if(enter, head, done)
+            self.jump_if(self.fresh(f"icmp slt {kind} {low}, {end}"), head, done)
         before = self.block
         self.place(head)
         index, following = f"%i.{next(self.numbers)}", f"%i.{next(self.numbers)}"
         at = len(self.lines)
-        self.values.append({})
-        body(index)
-        self.values.pop()
+        self.lines.append("")
+        self.scoped(lambda: body(index))
         self.emit(f"{following} = add nsw {kind} {index}, 1")
         more = self.fresh(f"icmp slt {kind} {following}, {end}")
-        phi = f"  {index} = phi {kind} [ {low}, %{before} ], [ {following}, %{self.block} ]"
-        self.lines.insert(at, phi)
+        back = f"[ {following}, %{self.block} ]"
+        self.lines[at] = f"  {index} = phi {kind} [ {low}, %{before} ], {back}"
         self.jump_if(more, head, done)
         self.place(done)
 
     def while_loop(self, node: st.While) -> None:
+        self.note(node)
         head, body, done = self.label("while"), self.label("body"), self.label("done")
-        self.emit(f"br label %{head}")
+        self.jump(head)
         self.place(head)
-        self.values.append({})
+        mark = len(self.trail)
         self.jump_if(self.expr(node.condition), body, done)
         self.place(body)
         self.stmt(node.body)
-        self.emit(f"br label %{head}")
-        self.values.pop()
+        self.jump(head)
+        self.forget(mark)
         self.place(done)
+
+    # -- parallel loops ------------------------------------------------------------------------
 
     def parallel(self, node: st.For) -> None:
         """The loop's body becomes a function of its own, run by the pool in chunks."""
-        captured = [v for v in _free_vars(node) if v in self.env]
+        used = [v for v in free_vars(node) if v in self.env]
+        captured = [v for v in used if self.env[v][0] == "%"]
         low = self.to_i64(self.expr(node.min), node.min.dtype)
         extent = self.to_i64(self.expr(node.extent), node.extent.dtype)
         tasks = self.task_count(node, extent)
         types = ["ptr", "i64", "i64", *[llvm_type(v.dtype) for v in captured]]
         values = ["null", low, extent, *[self.env[v] for v in captured]]
         record = "{ " + ", ".join(types) + " }"
-        data = f"%data.{next(self.numbers)}"
-        self.allocas.append(f"  {data} = alloca {record}, align 8")
+        data = self.slot(record, 64)
         for k, (kind, value) in enumerate(zip(types, values, strict=True)):
-            slot = self.fresh(f"getelementptr {record}, ptr {data}, i32 0, i32 {k}")
-            self.emit(f"store {kind} {value}, ptr {slot}")
-        task = self.module.unique(f"{self.name}.{_clean(node.loop_var.name)}")
+            place = self.fresh(f"getelementptr {record}, ptr {data}, i32 0, i32 {k}")
+            self.emit(f"store {kind} {value}, ptr {place}")
+        task = self.module.unique(symbol(f"{self.name}.{_clean(node.loop_var.name)}").strip('"'))
         line = "declare i32 @lw_parallel_launch(ptr, ptr, i32)"
         self.module.declare("lw_parallel_launch", line)
-        self.emit(f"call i32 @lw_parallel_launch(ptr @{task}, ptr {data}, i32 {tasks})")
+        self.emit(f'call i32 @lw_parallel_launch(ptr @"{task}", ptr {data}, i32 {tasks})')
         worker = FunctionEmitter(self.module, self.name, self.func)
+        worker.env.update((v, self.env[v]) for v in used if v not in captured)
         worker.run_task(task, node, record, captured)
         if worker.can_fail:
-            message = self.fresh(f"load ptr, ptr {data}, align 8")
+            error = self.fresh(f"load ptr, ptr {data}, align 8")
             bad, good = self.label("fail"), self.label("ok")
-            self.jump_if(self.fresh(f"icmp ne ptr {message}, null"), bad, good)
+            self.jump_if(self.fresh(f"icmp ne ptr {error}, null"), bad, good)
             self.place(bad)
-            self.raise_error("ValueError", message)
+            self.module.declare("lw_task_raise", "declare void @lw_task_raise(ptr)")
+            self.emit(f"call void @lw_task_raise(ptr {error})")
+            self.leave_failed()
             self.place(good)
 
     def task_count(self, node: st.For, extent: str) -> str:
         """How many tasks: at most four a thread, each of at least `grain` iterations."""
         self.module.declare("lw_num_threads", "declare i32 @lw_num_threads()")
-        threads = self.to_i64(self.fresh("call i32 @lw_num_threads()"), DataType("int32"))
-        most = self.value("i64", f"mul i64 {threads}, 4")
+        threads = self.fresh("call i32 @lw_num_threads()")
+        wide = self.fresh(f"sext i32 {threads} to i64")
         grain = node.annotations.get("grain", 1)
         wanted = extent
-        if grain != 1:
-            text = (
-                self.to_i64(self.expr(grain), grain.dtype) if isinstance(grain, PrimExpr) else grain
-            )
-            wanted = self.value("i64", f"sdiv i64 {extent}, {text}")
+        if isinstance(grain, PrimExpr):
+            wanted = self.fresh(f"sdiv i64 {extent}, {self.to_i64(self.expr(grain), grain.dtype)}")
+        elif grain != 1:
+            wanted = self.fresh(f"sdiv i64 {extent}, {grain}")
         self.module.declare("llvm.smin.i64", "declare i64 @llvm.smin.i64(i64, i64)")
         self.module.declare("llvm.smax.i64", "declare i64 @llvm.smax.i64(i64, i64)")
-        single = self.fresh(f"icmp eq i64 {threads}, 1")
-        most = self.fresh(f"select i1 {single}, i64 1, i64 {most}")
+        single = self.fresh(f"icmp eq i32 {threads}, 1")
+        four = self.fresh(f"mul i64 {wide}, 4")
+        most = self.fresh(f"select i1 {single}, i64 1, i64 {four}")
         capped = self.fresh(f"call i64 @llvm.smin.i64(i64 {wanted}, i64 {most})")
         tasks = self.fresh(f"call i64 @llvm.smax.i64(i64 {capped}, i64 1)")
         return self.fresh(f"trunc i64 {tasks} to i32")
 
     def run_task(self, task: str, node: st.For, record: str, captured: list[Var]) -> None:
         """Emit the function of one chunk of a parallel loop."""
-        self.in_parallel = True
-        self.begin()
-        self.error_slot = "%data"
+        self.in_task = True
         low, extent = (self.field(record, k, "i64") for k in (1, 2))
         for k, var in enumerate(captured):
             self.env[var] = self.field(record, 3 + k, llvm_type(var.dtype))
@@ -350,19 +340,17 @@ class FunctionEmitter(ExprEmitter):
 
         def body(i: str) -> None:
             kind = llvm_type(node.loop_var.dtype)
-            value = i if kind == "i64" else self.fresh(f"trunc i64 {i} to {kind}")
-            self.loop_body(node, value)
+            self.loop_body(node, i if kind == "i64" else self.value(f"trunc nsw i64 {i} to {kind}"))
 
         self.counted_loop("i64", first, last, False, body)
         self.emit("ret void")
-        header = f"define internal void @{task}(ptr noalias %data, i32 %task, i32 %tasks) nounwind"
-        self.can_fail = any("store atomic ptr" in line for line in self.lines)
-        self.finish(header)
+        params = "ptr noalias %data, i32 %task, i32 %tasks"
+        self.finish(f'define internal void @"{task}"({params}) nounwind')
 
     def field(self, record: str, k: int, kind: str) -> str:
         """A field of the captured variables."""
-        slot = self.fresh(f"getelementptr {record}, ptr %data, i32 0, i32 {k}")
-        return self.fresh(f"load {kind}, ptr {slot}")
+        place = self.fresh(f"getelementptr {record}, ptr %data, i32 0, i32 {k}")
+        return self.fresh(f"load {kind}, ptr {place}")
 
     def chunk_bound(self, index: str, extent: str, count: str) -> str:
         """Where chunk `index` begins."""
@@ -370,36 +358,27 @@ class FunctionEmitter(ExprEmitter):
 
 
 def _clean(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "_." else "_" for c in name) or "v"
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in name) or "v"
 
 
-def _free_vars(node: Any) -> list[Var]:
-    """Variables used in a statement, in order of first use (those it binds included)."""
-    found: dict[Var, None] = {}
-
-    def visit(item: Any) -> None:
-        if isinstance(item, (BufferLoad, st.BufferStore)):
-            found.setdefault(item.buffer.data)
-        elif isinstance(item, Var):
-            found.setdefault(item)
-        elif isinstance(item, Buffer):
-            return
-
-    pre_order_visit(node, visit)
-    return list(found)
+def add_function(module: ModuleText, name: str, func: PrimFunc) -> None:
+    """Emit `func` into a module."""
+    module.defined.add(symbol(name))
+    FunctionEmitter(module, name, func).run()
 
 
+_F = FunctionEmitter
 _STATEMENTS = {
-    st.SeqStmt: FunctionEmitter.seq,
-    st.Evaluate: FunctionEmitter.evaluate,
-    st.LetStmt: FunctionEmitter.let,
-    st.AttrStmt: FunctionEmitter.attr,
-    st.DeclBuffer: FunctionEmitter.decl_buffer,
-    st.BufferStore: FunctionEmitter.store,
-    st.Allocate: FunctionEmitter.allocate,
-    st.AllocateConst: FunctionEmitter.allocate_const,
-    st.IfThenElse: FunctionEmitter.branch,
-    st.AssertStmt: FunctionEmitter.assertion,
-    st.For: FunctionEmitter.for_loop,
-    st.While: FunctionEmitter.while_loop,
+    st.SeqStmt: _F.seq,
+    st.Evaluate: _F.evaluate,
+    st.LetStmt: _F.let,
+    st.AttrStmt: _F.inner,
+    st.DeclBuffer: _F.inner,
+    st.BufferStore: _F.store,
+    st.Allocate: _F.allocate,
+    st.AllocateConst: _F.allocate_const,
+    st.IfThenElse: _F.branch,
+    st.AssertStmt: _F.assertion,
+    st.For: _F.for_loop,
+    st.While: _F.while_loop,
 }

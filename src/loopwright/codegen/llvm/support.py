@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import threading
 from functools import cache
+from typing import Any
 
-from loopwright.codegen.llvm import abi, threadpool
+from loopwright.codegen.llvm import abi, callbacks, threadpool
 from loopwright.codegen.llvm.jit import compile_objects, host_triple, load_objects
 from loopwright.runtime import threads
 from loopwright.runtime.ffi import ffi
+from loopwright.runtime.native import from_ffi, to_ffi
+from loopwright.runtime.packed_func import get_global_func
 
 DECLARATIONS = threadpool.DECLARATIONS | abi.DECLARATIONS
 
@@ -34,7 +37,13 @@ def _helpers() -> dict[str, int]:
     code = compile_objects([abi.text(host_triple())], jobs=1)
     library = load_objects(code, exports=tuple(abi.DECLARATIONS))
     library.make_immortal()
+    ffi().register_global_func(callbacks.DISPATCHER, _call_packed, override=True)
     return dict(library)
+
+
+def _call_packed(name: str, *args: Any) -> Any:
+    """Calls a registered function for native code."""
+    return to_ffi(get_global_func(name)(*map(from_ffi, args)))
 
 
 def pool_symbols() -> dict[str, int]:

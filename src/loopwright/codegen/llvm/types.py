@@ -1,46 +1,66 @@
-"""LLVM spellings of types and literals."""
+"""LLVM spellings of types and literals.
+
+Registers hold bool as i1, int4 as i4, and the floats that LLVM's targets do not all compute with
+(bfloat16, float8, float6, float4: "soft" floats) as the integer with their bits. In memory, types
+below 8 bits take a byte.
+"""
 
 from __future__ import annotations
 
+import re
 import struct
 
-import ml_dtypes
 import numpy as np
 
 from ...base.errors import LoopwrightError, explain
-from ...ir.dtype import DataType
+from ...ir.dtype import DataType, numpy_dtype
 
-_FLOATS = {"float16": "half", "float32": "float", "float64": "double", "bfloat16": "bfloat"}
+_FLOATS = {"float16": "half", "float32": "float", "float64": "double"}
+_TAGS = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
+_SCALARS: dict[str, str] = {}
+_TYPES: dict[str, str] = {}
+_MEMORY: dict[str, str] = {}
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.$-]+")
+
+
+def is_soft(dtype: DataType) -> bool:
+    """Whether a float is computed with as float32."""
+    return dtype.is_float and dtype.base not in _FLOATS
 
 
 def scalar_type(dtype: DataType) -> str:
-    """LLVM's type of one lane held in a register (bool is i1)."""
+    """LLVM's type of one lane held in a register."""
+    found = _SCALARS.get(dtype.base)
+    if found is None:
+        found = _SCALARS[dtype.base] = _scalar_type(dtype)
+    return found
+
+
+def _scalar_type(dtype: DataType) -> str:
     if dtype.is_bool:
         return "i1"
-    if dtype.is_int or dtype.is_uint:
-        return f"i{dtype.bits}"
     if dtype.is_handle:
         return "void" if dtype.is_void else "ptr"
-    found = _FLOATS.get(dtype.base)
-    if found is None:
-        what = "this type has no LLVM code yet"
-        raise LoopwrightError(
-            explain(what, got=str(dtype), instead="cast it to float16 or float32")
-        )
-    return found
+    if dtype.is_float:
+        return _FLOATS.get(dtype.base) or f"i{dtype.itemsize * 8}"
+    return f"i{dtype.bits}"
 
 
 def llvm_type(dtype: DataType) -> str:
     """LLVM's type of a value, vectors included."""
-    base = scalar_type(dtype)
-    return base if dtype.lanes == 1 else f"<{dtype.lanes} x {base}>"
+    found = _TYPES.get(dtype)
+    if found is None:
+        found = _TYPES[dtype] = vector_of(scalar_type(dtype), dtype.lanes)
+    return found
 
 
 def memory_type(dtype: DataType) -> str:
-    """LLVM's type of one element in memory: bool and int4 take a byte."""
-    if (dtype.is_integer and dtype.bits < 8) or dtype.is_bool:
-        return "i8"
-    return scalar_type(dtype)
+    """LLVM's type of one element in memory."""
+    found = _MEMORY.get(dtype.base)
+    if found is None:
+        small = dtype.is_bool or (dtype.is_integer and dtype.bits < 8)
+        found = _MEMORY[dtype.base] = "i8" if small else scalar_type(dtype)
+    return found
 
 
 def vector_of(base: str, lanes: int) -> str:
@@ -48,30 +68,67 @@ def vector_of(base: str, lanes: int) -> str:
     return base if lanes == 1 else f"<{lanes} x {base}>"
 
 
+def flag_type(dtype: DataType) -> str:
+    """The type of a comparison of such values."""
+    return vector_of("i1", dtype.lanes)
+
+
+def wrap(value: int, dtype: DataType) -> int:
+    """An integer cut to its type (two's complement)."""
+    value &= (1 << dtype.bits) - 1
+    if dtype.is_int and value >> (dtype.bits - 1):
+        value -= 1 << dtype.bits
+    return value
+
+
 def literal(value: float, dtype: DataType) -> str:
     """A literal of a scalar type."""
     if dtype.is_bool:
         return "true" if value else "false"
     if dtype.is_integer:
-        return str(int(value))
+        return str(wrap(int(value), dtype))
     if dtype.base == "float64":
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-    if dtype.base == "float32":
-        with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        if dtype.base == "float32":
             rounded = float(np.float32(value))
-        return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
-    if dtype.base == "float16":
-        with np.errstate(over="ignore"):
+            return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
+        if dtype.base == "float16":
             return f"0xH{int(np.float16(value).view(np.uint16)):04X}"
-    if dtype.base == "bfloat16":
-        return f"0xR{int(np.asarray(value, ml_dtypes.bfloat16).view(np.uint16)):04X}"
+        if dtype.is_float:
+            return str(bits_of(value, dtype))
     raise LoopwrightError(explain("no LLVM literal for this type", got=str(dtype)))
+
+
+def bits_of(value: float, dtype: DataType) -> int:
+    """The bits of a value of a soft float type."""
+    array = np.asarray(value, np.float32).astype(numpy_dtype(dtype.element))
+    return int(array.view(f"u{array.itemsize}"))
 
 
 def mangle(dtype: DataType) -> str:
     """The suffix of an overloaded intrinsic: f32, v16f32, i64."""
-    base = {"half": "f16", "float": "f32", "double": "f64", "bfloat": "bf16"}.get(
-        scalar_type(dtype), scalar_type(dtype)
-    )
-    base = "p0" if base == "ptr" else base
-    return base if dtype.lanes == 1 else f"v{dtype.lanes}{base}"
+    return tag(scalar_type(dtype), dtype.lanes)
+
+
+def tag(base: str, lanes: int) -> str:
+    """The suffix for `lanes` of an LLVM scalar type."""
+    base = _TAGS.get(base, base)
+    return base if lanes == 1 else f"v{lanes}{base}"
+
+
+def global_name(name: str) -> str:
+    """A global name as LLVM text wants it, without the @."""
+    if _PLAIN_NAME.fullmatch(name):
+        return name
+    escaped = "".join(c if 32 <= ord(c) < 127 and c not in '"\\' else _hex(c) for c in name)
+    return f'"{escaped}"'
+
+
+def _hex(char: str) -> str:
+    return "".join(f"\\{byte:02X}" for byte in char.encode())
+
+
+def symbol(name: str) -> str:
+    """The symbol of the function `name`: no C function is called so."""
+    return global_name(f"lw.{name}")

@@ -1,0 +1,205 @@
+"""The text of one LLVM module: definitions, constants and what they refer to."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from ...ir.dtype import DataType
+from ...ir.functor import pre_order_visit
+from ...ir.prim_expr import Call, IntImm, Let, Var
+from ...tir import stmt as st
+from ...tir.buffer import Buffer
+from ...tir.expr import BufferLoad
+from ...tir.function import PrimFunc
+from .abi import c_string
+from .convert import narrowing_name, narrowing_text, table_text
+from .memory import ZEROS, ZEROS_BYTES
+from .types import global_name, llvm_type
+from .vecmath import VecMath
+
+_POWER = """define internal {k} @{name}({k} %x, {k} %n) nounwind {{
+entry:
+  br label %loop
+loop:
+  %r = phi {k} [ {one}, %entry ], [ %r1, %more ]
+  %b = phi {k} [ %x, %entry ], [ %b1, %more ]
+  %e = phi {k} [ %n, %entry ], [ %e1, %more ]
+  %go = icmp {test} {k} %e, 0
+  br i1 %go, label %more, label %done
+more:
+  %low = and {k} %e, 1
+  %odd = icmp ne {k} %low, 0
+  %m = mul {k} %r, %b
+  %r1 = select i1 %odd, {k} %m, {k} %r
+  %b1 = mul {k} %b, %b
+  %e1 = lshr {k} %e, 1
+  br label %loop
+done:
+  ret {k} %r
+}}"""
+
+
+class ModuleText:
+    """Collects a module. `owner` makes the names of constants unique in the program; `functions`
+    are the program's other functions by name."""
+
+    def __init__(self, owner: str = "", functions: Mapping[str, PrimFunc] | None = None) -> None:
+        self.owner = owner.replace(" ", "_")
+        self.functions = functions or {}
+        self.definitions: list[list[str]] = []
+        self.globals: list[str] = []
+        self.declared: dict[str, str] = {}
+        self.defined: set[str] = set()
+        self.vecmath = VecMath()
+        self.constants: dict[str, Any] = {}
+        self._strings: dict[str, str] = {}
+        self._extras: dict[str, str] = {}
+        self._returned: dict[str, DataType | None] = {}
+        self._numbers = itertools.count()
+
+    def declare(self, name: str, line: str) -> None:
+        """Declare an external function once."""
+        self.declared.setdefault(name, line)
+
+    def unique(self, hint: str) -> str:
+        """A fresh global name."""
+        return f"{hint}.{next(self._numbers)}"
+
+    def string(self, value: str) -> str:
+        """The name of a constant C string."""
+        found = self._strings.get(value)
+        if found is None:
+            found = self._strings[value] = self.unique("str")
+            self.globals.append(c_string(found, value).rstrip("\n"))
+        return found
+
+    def constant(self, data: Any) -> str:
+        """The name of a constant whose memory the program brings."""
+        name = self.unique(f"{self.owner}.const")
+        self.constants[name] = data
+        name = global_name(name)
+        self.globals.append(f"@{name} = external global i8")
+        return name
+
+    # -- helper functions ----------------------------------------------------------------------
+
+    def need_zeros(self) -> None:
+        """The zeros that guarded loads read."""
+        line = f"@{ZEROS} = internal constant [{ZEROS_BYTES} x i8] zeroinitializer, align 64"
+        self._extras.setdefault(ZEROS, line)
+
+    def float_table(self, dtype: DataType) -> str:
+        """The float32 values of a float of at most 8 bits."""
+        name = f"lw.from_{dtype}"
+        if name not in self._extras:
+            self._extras[name] = table_text(name, dtype)
+        return name
+
+    def narrowing(self, dtype: DataType) -> str:
+        """The function from float32 to a float of at most 8 bits."""
+        name = narrowing_name(dtype)
+        if name not in self._extras:
+            self._extras[name] = narrowing_text(name, dtype)
+        return name
+
+    def integer_power(self, dtype: DataType) -> str:
+        """The function x ** n on integers, wrapping around; 1 for a negative n."""
+        element, lanes = dtype.element, dtype.lanes
+        name = f"lw_ipow_{element}"
+        if name not in self._extras:
+            test = "sgt" if dtype.is_int else "ne"
+            self._extras[name] = _POWER.format(k=llvm_type(element), name=name, test=test, one=1)
+        if lanes == 1:
+            return name
+        wide = f"{name}x{lanes}"
+        if wide not in self._extras:
+            self._extras[wide] = _lanewise(wide, name, dtype)
+        return wide
+
+    # -- other functions -----------------------------------------------------------------------
+
+    def is_function(self, name: str) -> bool:
+        """Whether the program has a function of that name."""
+        return name in self.functions
+
+    def returned(self, name: str) -> DataType | None:
+        """The type of what T.ret returns in a function; None for none or the literal 0."""
+        if name not in self._returned:
+            func = self.functions.get(name)
+            self._returned[name] = None if func is None else _returned(func)
+        return self._returned[name]
+
+    # -- text ----------------------------------------------------------------------------------
+
+    def code(self) -> list[str]:
+        """The module's lines, with comments."""
+        known = {**self.vecmath.declarations(), **self.declared}
+        lines = [*self.globals, *(e for e in self._extras.values() if e)]
+        lines += [line for name, line in known.items() if name not in self.defined]
+        lines.append(self.vecmath.definitions())
+        for definition in self.definitions:
+            lines += definition
+        return lines
+
+
+def text_of(lines: list[str]) -> str:
+    """Lines as text."""
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+def without_comments(lines: list[str]) -> list[str]:
+    """What is compiled and hashed: where code comes from does not change it."""
+    return [line for line in lines if not line.startswith("  ;")]
+
+
+def _lanewise(wide: str, name: str, dtype: DataType) -> str:
+    kind, base = llvm_type(dtype), llvm_type(dtype.element)
+    rows, result = [], "poison"
+    for k in range(dtype.lanes):
+        rows += [
+            f"  %a{k} = extractelement {kind} %x, i64 {k}",
+            f"  %b{k} = extractelement {kind} %y, i64 {k}",
+            f"  %p{k} = call {base} @{name}({base} %a{k}, {base} %b{k})",
+            f"  %r{k} = insertelement {kind} {result}, {base} %p{k}, i64 {k}",
+        ]
+        result = f"%r{k}"
+    head = f"define internal {kind} @{wide}({kind} %x, {kind} %y) nounwind {{"
+    return "\n".join([head, *rows, f"  ret {kind} {result}", "}"])
+
+
+def _returned(func: PrimFunc) -> DataType | None:
+    found: list[DataType] = []
+
+    def visit(node: Any) -> bool:
+        if isinstance(node, Call) and getattr(node.op, "name", "") == "tir.ret":
+            value = node.args[0]
+            if not (isinstance(value, IntImm) and value.value == 0) and not value.dtype.is_handle:
+                found.append(value.dtype)
+        return not isinstance(node, (BufferLoad, Buffer, st.BufferStore))
+
+    pre_order_visit(func.body, visit)
+    return found[0] if found else None
+
+
+def free_vars(node: Any) -> list[Var]:
+    """Variables that a statement uses and does not bind, in order of first use."""
+    found: dict[Var, None] = {}
+    bound: set[Var] = set()
+
+    def visit(item: Any) -> bool:
+        if isinstance(item, (BufferLoad, st.BufferStore)):
+            found.setdefault(item.buffer.data)
+        elif isinstance(item, Var):
+            found.setdefault(item)
+        elif isinstance(item, st.For):
+            bound.add(item.loop_var)
+        elif isinstance(item, (st.LetStmt, Let)):
+            bound.add(item.var)
+        elif isinstance(item, (st.Allocate, st.AllocateConst)):
+            bound.add(item.buffer_var)
+        return not isinstance(item, Buffer)
+
+    pre_order_visit(node, visit)
+    return [v for v in found if v not in bound]
