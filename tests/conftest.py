@@ -85,7 +85,8 @@ def round_trip(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def _check_round_trip(text: str, module: object) -> None:
     try:
-        assert_structural_equal(from_source(text), module)
+        # Within a pass, functions and their calls may disagree for a while.
+        assert_structural_equal(from_source(text, check_well_formed=False), module)
     except Exception as error:
         pytest.fail(f"printed and parsed, this module is another: {error}\n{text}", pytrace=False)
 

@@ -20,7 +20,7 @@ from ..ir.target import Target
 from ..ir.transform import Pass, Sequential
 from ..relax import transform as rt
 from ..relax.expr import Function
-from ..relax.transform.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec
+from ..relax.transform.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec, entry_of
 from ..tir.function import PrimFunc
 from ..tir.transform.make_unpacked_api import symbolic_dims
 from .executable import Executable
@@ -147,20 +147,15 @@ def _lower_module(
     if params:
         mod = rt.BindParams("main", params)(mod)
     graph = as_passes(relax_pipeline, cpu.graph_pipeline, target)(mod)
-    if "GraphToTIR" not in _ran(graph):
+    if not any(entry_of(f) for f in graph.functions.values()):
         graph = rt.GraphToTIR()(graph)
     return graph, as_passes(tir_pipeline, cpu.loop_pipeline, target)(graph)
 
 
-def _ran(mod: IRModule) -> set[str]:
-    return {"GraphToTIR"} if mod.attrs is not None and "native_entries" in mod.attrs else set()
-
-
 def link(graph: IRModule, lowered: IRModule, target: Target) -> Executable:
     """Generate code for a lowered module and load it."""
-    entries: dict[str, EntrySpec] = dict(
-        lowered.attrs.get("native_entries", {}) if lowered.attrs is not None else {}
-    )
+    found = {g.name_hint: entry_of(f) for g, f in lowered.functions.items()}
+    entries: dict[str, EntrySpec] = {n: e for n, e in found.items() if e is not None}
     kernels: dict[str, PrimFunc] = {}
     graphs: dict[str, PrimFunc] = {}
     machine: dict[str, Function] = {}

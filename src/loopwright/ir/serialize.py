@@ -36,6 +36,12 @@ def register_codec(
     _DECODERS[tag] = decode
 
 
+def encoded(value: Any) -> Any:
+    """What the codec of the value's type makes of it; the value itself where there is none."""
+    codec = _ENCODERS.get(type(value))
+    return value if codec is None else codec[1](value)
+
+
 # ---------------------------------------------------------------------- JSON
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..base.errors import explain
 from .node import DEF, IGNORE, Node
+from .serialize import encoded
 
 
 class _Mismatch(Exception):
@@ -102,6 +103,8 @@ class _Comparer:
         elif isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
             if a.dtype != b.dtype or a.shape != b.shape or a.tobytes() != b.tobytes():
                 self.fail(path, a, b, "different arrays")
+        elif encoded(a) is not a and type(a) is type(b):
+            self.compare(encoded(a), encoded(b), path, defining)
         else:
             x, y = _number(a), _number(b)
             both_nan = isinstance(x, float) and isinstance(y, float) and x != x and y != y
@@ -203,6 +206,8 @@ class _Hasher:
             return hash(tuple(sorted(items)))
         if isinstance(value, np.ndarray):
             return hash((str(value.dtype), value.shape, value.tobytes()))
+        if encoded(value) is not value:
+            return self.hash(encoded(value), defining)
         value = _number(value)
         return hash("nan") if value != value else hash(value)
 

@@ -20,7 +20,6 @@ from ..ir.op import Builders, Op
 from ..ir.prim_expr import Call as PrimCall
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import convert
-from ..ir.serialize import register_codec
 from ..runtime.tensor import Tensor, tensor
 from . import struct_info as _si
 from .struct_info import (
@@ -578,7 +577,6 @@ def _call_global(self: GlobalVar, *args: Any) -> Any:
 
 
 GlobalVar.__call__ = _call_global  # type: ignore[attr-defined]
-register_codec(Tensor, "tensor", Tensor.numpy, tensor)
 
 # relations.py, which lies above this file, fills this in.
 _erase_to_params: Any = None

@@ -11,6 +11,8 @@ from ..ir.dtype import DataType
 from ..ir.node import Node, define, field, ignore
 from ..ir.prim_expr import Call, IntImm, IterVar, PrimExpr, Ramp, Range, Var
 from ..ir.prim_op import cast, const, convert, match_types, multiply, subtract
+from ..ir.serialize import register_codec
+from ..runtime.tensor import Tensor, tensor
 from . import buffer as _buffer
 from .buffer import Buffer, BufferRegion
 from .expr import BufferLoad, check_rank
@@ -172,13 +174,17 @@ class Allocate(Stmt):
         self._set(buffer_var, DataType(dtype), sizes, convert(condition), body, notes, span)
 
 
+# Constant data compares, and is stored, as the array that it is.
+register_codec(Tensor, "tensor", Tensor.numpy, tensor)
+
+
 class AllocateConst(Stmt):
-    """`buffer_var` points to constant data within `body`."""
+    """`buffer_var` points to constant data within `body`; `data` is a `runtime.Tensor`."""
 
     buffer_var: Var = define()
     dtype: DataType
     extents: tuple[PrimExpr, ...]
-    data: Any
+    data: Tensor
     body: Stmt
     annotations: dict[str, Any] = field(default_factory=dict)
 
@@ -193,7 +199,8 @@ class AllocateConst(Stmt):
         span: Any = None,
     ) -> None:
         sizes, notes = tuple(convert(e) for e in extents), dict(annotations or {})
-        self._set(buffer_var, DataType(dtype), sizes, data_or_idx, body, notes, span)
+        data = data_or_idx if isinstance(data_or_idx, Tensor) else tensor(data_or_idx, dtype=dtype)
+        self._set(buffer_var, DataType(dtype), sizes, data, body, notes, span)
 
 
 class DeclBuffer(Stmt):
@@ -377,7 +384,7 @@ def _item(buffer: Buffer, indices: Any) -> Any:
     if not any(isinstance(i, slice) for i in points):
         return BufferLoad(buffer, points)
     if any(isinstance(i, slice) and i.step is not None for i in points):
-        return BufferLoad(buffer, [_slice_to_index(i, n) for i, n in _pairs(points, buffer)])
+        return BufferLoad(buffer, [slice_to_index(i, n) for i, n in _pairs(points, buffer)])
     return BufferRegion(buffer, tuple(_slice_to_range(i, n) for i, n in _pairs(points, buffer)))
 
 
@@ -398,15 +405,18 @@ def _slice_to_range(item: Any, extent: PrimExpr) -> Range:
     return Range.from_min_extent(start, size)
 
 
-def _slice_to_index(item: Any, extent: PrimExpr) -> PrimExpr:
+def slice_to_index(item: Any, extent: PrimExpr) -> PrimExpr:
+    """An index from one entry of a subscript; a slice of constant length is a vector."""
     if not isinstance(item, slice):
         return convert(item)
-    start, stop = match_types(item.start or 0, extent if item.stop is None else item.stop)
+    start, stop = match_types(
+        0 if item.start is None else item.start, extent if item.stop is None else item.stop
+    )
     step = 1 if item.step is None else item.step
     length = Analyzer().simplify(subtract(stop, start))
     if not isinstance(length, IntImm):
-        what = "a stepped slice needs a constant length"
-        raise ValueError(explain(what, got=str(length), instead="use T.Ramp"))
+        what = "a slice that stands for a vector has a constant length"
+        raise ValueError(explain(what, got=str(length), instead="use T.Ramp, or a loop"))
     lanes = -(-length.value // int(step))
     return start if lanes == 1 else Ramp(start, cast(start.dtype, convert(step)), lanes)
 

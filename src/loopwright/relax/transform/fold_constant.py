@@ -62,7 +62,8 @@ from ..op.base import CALL_TIR
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ._graph import tensor_fields
 
-_SMALL = 1024  # elements that a result may have although its arguments are smaller
+_SMALL = 1 << 14  # elements that a result may have although its arguments are smaller
+_GROWTH = 4  # how many times as large as its arguments it may be: weights are filled up to blocks
 _INTERPRETED = 1 << 16  # elements up to which the interpreter is quick enough
 _KEPT = ("relax.builtin.", "relax.memory.", "relax.vm.", "relax.call_", "relax.null_value")
 
@@ -183,7 +184,7 @@ def _worth(call: Call, args: list[Any]) -> bool:
     info = call.struct_info
     known = isinstance(info, (TensorStructInfo, TupleStructInfo))
     made = sum(_elements(f) for f in tensor_fields(info)) if known else 0
-    return made <= max(given, _SMALL) or made >= 1 << 62
+    return made <= max(given * _GROWTH, _SMALL) or made >= 1 << 62
 
 
 def _constant(value: Any, info: StructInfo | None) -> Any:

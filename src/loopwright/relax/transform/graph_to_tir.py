@@ -1,5 +1,9 @@
 """GraphToTIR: a graph function whose storage is planned becomes one native function.
 
+Pass::
+
+    GraphToTIR()
+
 Before::
 
     @I.ir_module
@@ -33,9 +37,10 @@ After::
                     B[vi] = T.exp(A[vi])
 
         @T.prim_func
-        def main(x: T.handle, out: T.handle):
-            T.func_attr({"entry.params": ["x"], "entry.results": ["out"]})
+        def main(x: T.handle("float32", "global"), out: T.handle("float32", "global")):
+            T.func_attr({"native_entry": {"params": [["x", "float32", [4]]], "results": [["out", "float32", [4]]], "symbols": []}, "tir.noalias": False})
             Module.exp(x, out)
+            T.evaluate(0)
 
 The kernels are called one after the other with plain pointers; storage is cut from one workspace;
 symbolic dimensions are parameters. What it cannot say (control flow, packed calls, closures, shapes
@@ -91,38 +96,74 @@ class ScalarSpec:
 @dataclass(frozen=True)
 class EntrySpec:
     """How a native function is called from outside: its parameters, results, the symbols that
-    the parameters' shapes bind, and the nesting of the results (None: one tensor)."""
+    the parameters' shapes bind, and the nesting of the results (None: one tensor).
+
+    It stands in the function's attribute "native_entry" as plain lists, so that it is printed and
+    parsed: `entry_of(func)` reads it.
+    """
 
     params: tuple[TensorSpec | ScalarSpec, ...]
     results: tuple[TensorSpec, ...]
     symbols: tuple[Var, ...]
     tree: Any = None
 
+    def as_attr(self) -> dict[str, Any]:
+        """The value of the attribute "native_entry"."""
+        attr = {
+            "params": [_spec_lists(p) for p in self.params],
+            "results": [_spec_lists(r) for r in self.results],
+            "symbols": list(self.symbols),
+        }
+        return attr if self.tree is None else {**attr, "tree": self.tree}
+
+
+def entry_of(func: Any) -> EntrySpec | None:
+    """How a function made by GraphToTIR is called; None for any other."""
+    attr = func.attrs.get("native_entry") if isinstance(func, PrimFunc) else None
+    if attr is None:
+        return None
+    params = tuple(_spec(p) for p in attr["params"])
+    results = tuple(TensorSpec(*r[:2], _dims(r[2])) for r in attr["results"])
+    return EntrySpec(params, results, tuple(attr["symbols"]), attr.get("tree"))
+
+
+def _spec_lists(spec: TensorSpec | ScalarSpec) -> list[Any]:
+    if isinstance(spec, ScalarSpec):
+        return [spec.name, spec.dtype]
+    dims = [d.value if isinstance(d, IntImm) else d for d in spec.dims]
+    return [spec.name, spec.dtype, dims]
+
+
+def _spec(lists: Any) -> TensorSpec | ScalarSpec:
+    if len(lists) == 2:
+        return ScalarSpec(*lists)
+    return TensorSpec(*lists[:2], _dims(lists[2]))
+
+
+def _dims(values: Any) -> tuple[PrimExpr, ...]:
+    return tuple(const(v, "int64") if isinstance(v, int) else v for v in values)
+
 
 class GraphToTIR(ModulePass):
-    """Turn planned graph functions into native ones. See the module's text.
-
-    `entries` of the result's attribute "native_entries" maps names to `EntrySpec`s.
-    """
+    """Turn planned graph functions into native ones. See the file's docstring."""
 
     name = "GraphToTIR"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Convert every public graph function that can be."""
         functions: dict[GlobalVar, Any] = {}
-        entries: dict[str, EntrySpec] = {}
+        changed = False
         for gvar, func in mod.functions.items():
             functions[gvar] = func
             if not isinstance(func, rx.Function):
                 continue
             try:
-                functions[gvar], entries[gvar.name_hint] = _Converter(mod, gvar, func).run()
+                functions[gvar], changed = _Converter(mod, gvar, func).run(), True
             except NotNative as why:
                 trace.note("native", gvar.name_hint, rule="virtual machine", why=str(why))
-        if not entries:
+        if not changed:
             return mod
-        made = IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
-        return made.with_attr("native_entries", entries)
+        return IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
 
 
 @dataclass
@@ -177,8 +218,8 @@ class _Converter:
 
     # -- signature -----------------------------------------------------------------------------
 
-    def run(self) -> tuple[PrimFunc, EntrySpec]:
-        """The native function and how it is called."""
+    def run(self) -> PrimFunc:
+        """The native function."""
         func = self.func
         if len(func.body.blocks) and any(isinstance(b, rx.DataflowBlock) for b in func.body.blocks):
             raise NotNative("it still has dataflow blocks")
@@ -194,11 +235,9 @@ class _Converter:
                 self.binding(binding)
         self.copy_results(leaves, outs)
         body = self.allocate(self.state.build())
-        attrs = {"global_symbol": self.name, "tir.noalias": False}
-        attrs["entry.params"] = [s.name for s in specs]
-        attrs["entry.results"] = [r.name for r in results]
-        made = PrimFunc([*params, *outs, *symbols], body, attrs=attrs, span=func.span)
-        return made, EntrySpec(tuple(specs), tuple(results), symbols, tree)
+        entry = EntrySpec(tuple(specs), tuple(results), symbols, tree).as_attr()
+        attrs = {"global_symbol": self.name, "tir.noalias": False, "native_entry": entry}
+        return PrimFunc([*params, *outs, *symbols], body, attrs=attrs, span=func.span)
 
     def parameters(self) -> tuple[list[Var], list[TensorSpec | ScalarSpec]]:
         params, specs = [], []
@@ -389,7 +428,7 @@ class _Converter:
             if symbol not in dims:
                 raise NotNative(f"{gvar.name_hint}: dimension {symbol.name} cannot be found")
             extra.append(dims[symbol])
-        called = PrimCall("int32", gvar, [*pointers, *scalars, *extra], span)
+        called = PrimCall("void", gvar, [*pointers, *scalars, *extra], span)
         self.state.do(st.Evaluate(called, span=span))
 
     # -- operators -----------------------------------------------------------------------------
@@ -492,7 +531,8 @@ class _Converter:
         info = value.struct_info
         key = id(value.data)
         if key not in self.constants:
-            var = Var(f"const{len(self.constants)}", "handle")
+            kind = (str(info.dtype), "global")
+            var = Var(f"const{len(self.constants)}", "handle", type_annotation=kind)
             self.constants[key] = (value.data, var)
         pointer = self.constants[key][1]
         dims = tuple(const(d, "int64") for d in value.data.shape)
@@ -529,3 +569,5 @@ _HANDLERS: dict[str, Any] = {
     "relax.vm.kill_object": _Converter.kill,
     "relax.shape_of": _Converter.shape_of,
 }
+
+__all__ = ["EntrySpec", "GraphToTIR", "ScalarSpec", "TensorSpec", "entry_of"]

@@ -84,8 +84,11 @@ class NameDimensions(ModulePass):
                     kept[gvar] = _scalars_left(func, made)
         if changed:
             # New variables: the old ones say which parameters there were.
-            rest = mod.with_functions(remove=list(changed))
-            mod = rest.with_functions({GlobalVar(g.name_hint): f for g, f in changed.items()})
+            functions = {
+                GlobalVar(g.name_hint) if g in changed else g: changed.get(g, f)
+                for g, f in mod.functions.items()
+            }
+            mod = IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
         same = _duplicates(mod)
         return _Caller(mod, kept, same).run() if changed or same else mod
 
@@ -164,3 +167,6 @@ class _Caller(GraphRewriter):
             args = [*args[:2], ShapeExpr(values)] if values else args[:2]
         args[0] = self.same.get(gvar, self.named[gvar])
         return call if args[0] is gvar else call.replace(args=tuple(args))
+
+
+__all__ = ["NameDimensions"]

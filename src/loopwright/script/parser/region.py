@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arith.analyzer import Analyzer
 from ...base.errors import explain
 from ...ir.prim_expr import IntImm, PrimExpr, Ramp
 from ...ir.prim_op import const
@@ -28,20 +27,3 @@ def region_load(region: BufferRegion) -> PrimExpr:
         one = const(1, axis.min.dtype)
         indices.append(axis.min if extent.value == 1 else Ramp(axis.min, one, extent.value))
     return BufferLoad(region.buffer, indices)
-
-
-def slice_index(item: Any, extent: PrimExpr) -> Any:
-    """An index from one entry of a subscript that is stored to."""
-    if not isinstance(item, slice):
-        return item
-    start = const(0, extent.dtype) if item.start is None else item.start
-    stop = extent if item.stop is None else item.stop
-    step = 1 if item.step is None else item.step
-    length = stop - start
-    if not isinstance(length, (int, IntImm)):
-        length = Analyzer().simplify(length)
-    if not isinstance(length, (int, IntImm)):
-        what = "a vector is stored to a slice of constant length"
-        raise ValueError(explain(what, got=str(length), instead="use T.Ramp, or a loop"))
-    lanes = -(-int(length) // int(step))
-    return start if lanes == 1 else Ramp(start, step, lanes)

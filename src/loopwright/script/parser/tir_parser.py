@@ -12,14 +12,14 @@ from ...ir.prim_op import const, convert
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
 from ...tir.op import ret
-from ...tir.stmt import Evaluate, LetStmt
+from ...tir.stmt import Evaluate, LetStmt, slice_to_index
 from .. import tir as T
 from . import frames
 from .core import DIALECTS, Dialect, Parser, annotation_tree, parameters
 from .entry import READERS
 from .frames import BranchFrame, ForFrame, Frame, FuncFrame, IfFrame, WhileFrame, Wrap
 from .ir_parser import FUNCTIONS, read_function
-from .region import as_operand, slice_index
+from .region import as_operand
 
 _CHAINED = "consequential assignments like `a = b = c` are not supported"
 
@@ -169,7 +169,7 @@ class TirDialect(Dialect):
         points = list(index) if isinstance(index, (list, tuple)) else [index]
         if any(isinstance(p, slice) for p in points):
             pairs = zip(points, buffer.shape, strict=True)
-            points = [slice_index(p, extent) for p, extent in pairs]
+            points = [slice_to_index(p, extent) for p, extent in pairs]
         T.buffer_store(buffer, parser.mark(value, target), [parser.mark(p, target) for p in points])
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:

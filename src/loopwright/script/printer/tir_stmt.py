@@ -12,6 +12,7 @@ from ...ir import prim_expr as pe
 from ...ir.node import Node
 from ...ir.prim_op import add
 from ...ir.structural import structural_equal
+from ...runtime.tensor import Tensor
 from ...tir import stmt as ts
 from ...tir.buffer import Buffer
 from ...tir.expr import int_value
@@ -35,6 +36,7 @@ _KINDS = {
     ts.ForKind.UNROLLED: "unroll",
     ts.ForKind.THREAD_BINDING: "thread_binding",
 }
+_MOST_VALUES = 64  # of constant data, written in the text itself
 _THREADS = ("thread_extent", "virtual_thread")
 
 
@@ -227,8 +229,7 @@ def _is_declared_once(node: ts.Allocate) -> bool:
 @stmt_of(ts.AllocateConst)
 def _allocate_const(p: Printer, node: ts.AllocateConst, out: list) -> None:
     plain = _plain_scope(p, node)
-    data = node.data if isinstance(node.data, Node) else _values(p, node.data)
-    args = [data, dtype_text(node.dtype), f"[{p.exprs(node.extents)}]"]
+    args = [_values(p, node.data), dtype_text(node.dtype), f"[{p.exprs(node.extents)}]"]
     keywords = {"annotations": p.mapping(node.annotations)} if node.annotations else None
     with p.frame(node) as frame:
         name = p.define(node.buffer_var, node.buffer_var.name or "v", frame)
@@ -236,9 +237,11 @@ def _allocate_const(p: Printer, node: ts.AllocateConst, out: list) -> None:
     _emit_scope(out, plain, call_text(p.tir("allocate_const"), args, keywords), name, frame.stmts)
 
 
-def _values(p: Printer, data: Any) -> str:
-    array = data.numpy() if hasattr(data, "numpy") else data
-    return p.value(array.reshape(-1).tolist())
+def _values(p: Printer, data: Tensor) -> str:
+    """Few values as a list, many as a reference into the metadata."""
+    if data.size > _MOST_VALUES:
+        return p.meta("runtime.NDArray", data)
+    return p.value(data.numpy().reshape(-1).tolist())
 
 
 @stmt_of(ts.DeclBuffer)

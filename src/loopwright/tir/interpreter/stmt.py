@@ -173,7 +173,7 @@ class StmtTranslator(CallTranslator):
         self.stmt(node.body)
 
     def allocate_const(self, node: AllocateConst) -> None:
-        data = meaning.np.ascontiguousarray(node.data).reshape(-1)
+        data = meaning.np.ascontiguousarray(node.data.numpy()).reshape(-1)
         self.names[key := self.fresh("_data")] = data
         self.define_pointer(node.buffer_var, key)
         self.stmt(node.body)
