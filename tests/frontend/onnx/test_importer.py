@@ -1,0 +1,456 @@
+"""Inputs, outputs, names, spans, weights, and shapes computed by the model."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from loopwright import relax, tir
+from loopwright.frontend import detach_params
+from loopwright.frontend.common import autopad
+from loopwright.frontend.onnx import (
+    from_onnx,
+    from_path_or_proto,
+    register_converter,
+    supported_operators,
+)
+from loopwright.frontend.onnx.registry import converter, find_converter
+from loopwright.frontend.onnx.tensors import DTYPES
+from loopwright.ir.dtype import numpy_dtype
+from loopwright.relax.analysis import assert_well_formed
+
+from .support import chain, check, close, floats, graph, interpreted, ints, operator, value
+
+node = helper.make_node
+
+
+def bindings(mod):
+    return [b for block in mod["main"].body.blocks for b in block.bindings]
+
+
+def shapes(mod):
+    infos = [p.struct_info.shape for p in mod["main"].params]
+    return [tuple(getattr(d, "value", None) or d.name for d in shape) for shape in infos]
+
+
+# ---------------------------------------------------------------- inputs and outputs
+
+
+def test_dims_with_one_name_are_one_variable():
+    model = graph(
+        [node("Add", ["a", "b"], ["y"])],
+        [value("a", ["batch", "?", -1, None]), value("b", ["batch", "?", 1, 1])],
+        [value("y", None)],
+    )
+    mod = from_onnx(model)
+    a, b = (p.struct_info.shape for p in mod["main"].params)
+    assert a[0] is b[0]
+    assert a[1] is not b[1]
+    assert shapes(mod) == [
+        ("batch", "a_dim1", "a_dim2", "a_dim3"),
+        ("batch", "b_dim1", 1, 1),
+    ]
+
+
+def test_a_fresh_dim_takes_no_name_of_the_model():
+    model = graph([node("Relu", ["a"], ["y"])], [value("a", ["a_dim1", None])], [value("y", None)])
+    assert shapes(from_onnx(model)) == [("a_dim1", "a_dim1_")]
+
+
+def test_shape_dict_and_dtype_dict():
+    model = graph(
+        [node("Cast", ["a"], ["y"], to=TensorProto.FLOAT)],
+        [value("a", ["n", 3], np.int64)],
+        [value("y", None)],
+    )
+    assert shapes(from_onnx(model, {"a": [2, "m"]})) == [(2, "m")]
+    m = tir.Var("m", "int64")
+    mod = from_onnx(model, {"a": [m, 4]}, {"a": "int32"})
+    (param,) = mod["main"].params
+    assert param.struct_info.shape[0] is m
+    assert param.struct_info.dtype == "int32"
+
+
+def test_an_input_without_a_shape_or_dtype():
+    plain = helper.make_empty_tensor_value_info("a")
+    mod = from_onnx(graph([node("Relu", ["a"], ["y"])], [plain], [value("y", None)]))
+    info = mod["main"].params[0].struct_info
+    assert (info.ndim, info.dtype) == (-1, "float32")
+    assert_well_formed(mod)
+    mod = from_onnx(
+        graph([node("Relu", ["a"], ["y"])], [plain], [value("y", None)]), {"a": []}, "float64"
+    )
+    info = mod["main"].params[0].struct_info
+    assert (info.ndim, info.dtype) == (0, "float64")
+
+
+def test_names():
+    model = graph(
+        [node("Add", ["in/1", "537"], ["t:0"]), node("Mul", ["t:0", "in.1"], ["out.0"])],
+        [value("in/1", [2]), value("537", [2]), value("in.1", [2])],
+        [value("out.0", [2]), value("t:0", [2])],
+    )
+    mod = from_onnx(model)
+    assert [p.name_hint for p in mod["main"].params] == ["in_1", "input_537", "in_1_1"]
+    assert list(mod.attrs["input_names"]) == ["in/1", "537", "in.1"]
+    assert list(mod.attrs["output_names"]) == ["out.0", "t:0"]
+    assert mod["main"].attrs["num_input"] == 3
+    raw = from_onnx(model, sanitize_input_names=False)
+    assert [p.name_hint for p in raw["main"].params] == ["in/1", "537", "in.1"]
+    feeds = {n: floats(2, seed=k) for k, n in enumerate(["in/1", "537", "in.1"])}
+    check(model, feeds)
+
+
+def test_spans_name_the_nodes():
+    nodes = [node("Relu", ["x"], ["a"], "/fc1/Relu"), node("Exp", ["a"], ["b"])]
+    mod = from_onnx(chain(*nodes, shape=[2]))
+    spans = [str(b.span) for b in bindings(mod)]
+    assert spans[:2] == ["onnx:/fc1/Relu", "onnx:Exp:b"]
+
+
+def test_outputs_that_are_inputs_or_weights():
+    model = graph(
+        [node("Identity", ["x"], ["y"])],
+        [value("x", ["n"])],
+        [value("y", ["n"]), value("x", ["n"]), value("w", [3]), value("y2", [3])],
+        {"w": floats(3)},
+    )
+    model.graph.node.append(node("Identity", ["w"], ["y2"]))
+    mod = from_onnx(model)
+    assert_well_formed(mod)
+    got = interpreted(mod, {"x": floats(4, seed=5)})
+    close(got, [floats(4, seed=5)] * 2 + [floats(3)] * 2)
+
+
+def test_weights_are_no_inputs_and_unused_ones_are_dropped():
+    model = graph(
+        [node("Add", ["x", "w"], ["y"])],
+        [value("x", [3]), value("w", [3]), value("unused", [2])],
+        [value("y", [3])],
+        {"w": floats(3), "unused": floats(2)},
+    )
+    mod = from_onnx(model)
+    assert list(mod.attrs["input_names"]) == ["x"]
+    constants = [a for b in bindings(mod) for a in getattr(b.value, "args", ())]
+    assert sum(isinstance(a, relax.Constant) for a in constants) == 1
+
+
+@pytest.mark.no_roundtrip  # the weights are an attribute, whose text is rounded
+def test_weights_kept_as_inputs():
+    model, feeds = operator("Gemm", floats(2, 3), floats(3, 4), floats(4), fed=1)
+    mod = from_onnx(model, keep_params_in_input=True)
+    assert [p.name_hint for p in mod["main"].params] == ["x0", "x1", "x2"]
+    assert mod["main"].attrs["num_input"] == 1
+    bare, params = detach_params(mod)
+    assert "params" not in bare["main"].attrs
+    arrays = [p.numpy() for p in params["main"]]
+    close(arrays, [floats(3, 4), floats(4)])
+    close(
+        interpreted(bare, {**feeds, "x1": arrays[0], "x2": arrays[1]}),
+        interpreted(from_onnx(model), feeds),
+    )
+
+
+def test_nodes_that_no_output_needs_are_left_out():
+    nodes = [node("Relu", ["x"], ["y"]), node("NoSuchOperator", ["x"], ["z"])]
+    model = graph(nodes, [value("x", [2])], [value("y", [2])])
+    assert len(bindings(from_onnx(model))) == 2  # the operator, and the output's name for it
+
+
+def test_unsorted_nodes_are_sorted():
+    nodes = [node("Exp", ["a"], ["y"]), node("Relu", ["x"], ["a"])]
+    mod = from_onnx(graph(nodes, [value("x", [2])], [value("y", [2])]))
+    (got,) = interpreted(mod, {"x": floats(2)})
+    close([got], [np.exp(np.maximum(floats(2), 0))])
+
+
+def test_paths_bytes_and_protos(tmp_path):
+    model = chain(node("Relu", ["x"], ["y"]), shape=[2])
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    expected = from_onnx(model).script()
+    for given in (path, str(path), path.read_bytes()):
+        assert from_onnx(given).script() == expected
+    assert from_path_or_proto(str(path)).script() == expected
+    assert from_path_or_proto(model).script() == expected
+    assert from_path_or_proto(3) is None
+    assert from_path_or_proto("resnet") is None
+
+
+def test_external_data(tmp_path):
+    model, feeds = operator("Add", floats(300), floats(300, seed=1), fed=1)
+    expected = interpreted(from_onnx(model), feeds)
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="m.data", size_threshold=0)
+    close(interpreted(from_onnx(path), feeds), expected)
+
+
+def test_a_model_that_carries_its_own_functions():
+    body = [node("Mul", ["a", "a"], ["t"]), node("Relu", ["t"], ["b"])]
+    function = helper.make_function(
+        "mine", "Square", ["a"], ["b"], body, [helper.make_opsetid("", 17)]
+    )
+    model = chain(node("Square", ["x"], ["y"], domain="mine"), shape=[3], domains={"mine": 1})
+    model.functions.append(function)
+    (got,) = interpreted(from_onnx(model), {"x": floats(3)})
+    close([got], [floats(3) ** 2])
+
+
+def test_an_operator_of_the_standard_without_a_converter_runs_by_its_definition():
+    q, k, v = floats(1, 2, 5, 8), floats(1, 2, 6, 8, seed=1), floats(1, 2, 6, 8, seed=2)
+    assert "Attention" not in supported_operators()
+    check(*operator("Attention", q, k, v, opset=23))
+
+
+# ---------------------------------------------------------------- element types
+
+
+@pytest.mark.parametrize("number, dtype", DTYPES.items(), ids=DTYPES.values())
+def test_weights_of_every_type(number, dtype):
+    data = [0, 1, 1, 0, 1] if dtype != "float8_e8m0fnu" else [1, 2, 2, 1, 4]
+    tensor = helper.make_tensor("w", number, [5], data)
+    model = graph([node("Identity", ["w"], ["y"])], [], [value("y", [5])])
+    model.graph.output[0].type.tensor_type.elem_type = number
+    model.graph.initializer.append(tensor)
+    mod = from_onnx(model)
+    info = mod["main"].ret_struct_info
+    assert (info.dtype, tuple(map(int, info.shape))) == (dtype, (5,))
+    (got,) = interpreted(mod, {})
+    assert got.dtype == numpy_dtype(dtype)
+    np.testing.assert_array_equal(got.astype(np.float32), data)
+
+
+def test_bfloat16_model():
+    x = floats(2, 3).astype(ml_dtypes.bfloat16)
+    port = helper.make_tensor_value_info("x", TensorProto.BFLOAT16, [2, 3])
+    model = graph([node("Relu", ["x"], ["y"])], [port], [value("y", None)])
+    (got,) = interpreted(from_onnx(model), {"x": x})
+    np.testing.assert_array_equal(got, np.maximum(x, 0))
+
+
+@pytest.mark.parametrize(
+    "attributes, expected",
+    [
+        ({"value_float": 2.5}, np.float32(2.5)),
+        ({"value_int": 7}, np.int64(7)),
+        ({"value_floats": [1.0, 2.0]}, np.asarray([1, 2], np.float32)),
+        ({"value_ints": [3, 4]}, ints(3, 4)),
+        ({"value": numpy_helper.from_array(floats(2, 2))}, floats(2, 2)),
+    ],
+    ids=lambda v: next(iter(v)) if isinstance(v, dict) else "",
+)
+def test_constants(attributes, expected):
+    model = graph([node("Constant", [], ["y"], **attributes)], [], [value("y", None)])
+    close(interpreted(from_onnx(model), {}), [np.asarray(expected)])
+
+
+# ---------------------------------------------------------------- shapes that the model computes
+
+
+def weights(**arrays):
+    return {"weights": {k: np.asarray(v) for k, v in arrays.items()}}
+
+
+def test_reshape_by_a_chain():
+    """Shape -> Gather -> Mul -> Unsqueeze -> Concat -> Reshape: the target is [n * 3, 8]."""
+    model = chain(
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"]),
+        node("Mul", ["n", "three"], ["m"]),
+        node("Unsqueeze", ["m", "axes"], ["u"]),
+        node("Cast", ["u"], ["c"], to=TensorProto.INT32),
+        node("Concat", ["c", "eight"], ["t"], axis=0),
+        node("Cast", ["t"], ["t64"], to=TensorProto.INT64),
+        node("Reshape", ["x", "t64"], ["y"]),
+        shape=["n", 3, 8],
+        **weights(
+            zero=np.int64(0), three=np.int64(3), axes=ints(0), eight=np.asarray([8], np.int32)
+        ),
+    )
+    mod = from_onnx(model)
+    assert [b.value.op.name for b in bindings(mod)[:-1]] == ["relax.reshape"]
+    assert str(mod["main"].ret_struct_info) == 'R.Tensor((n * 3, 8), dtype="float32")'
+    check(model, {"x": floats(5, 3, 8)})
+
+
+def test_expand_by_where():
+    """What exporters write for expand(x, [-1, 4]): ConstantOfShape, Mul, Equal, Where."""
+    model = chain(
+        node("Shape", ["x"], ["s"]),
+        node("Slice", ["s", "zero", "one"], ["n"]),
+        node("Concat", ["n", "four"], ["want"], axis=0),
+        node("Shape", ["want"], ["rank"]),
+        node("ConstantOfShape", ["rank"], ["ones"], value=helper.make_tensor("v", 7, [1], [1])),
+        node("Mul", ["ones", "minus"], ["holes"]),
+        node("Equal", ["want", "holes"], ["is_hole"]),
+        node("Where", ["is_hole", "ones", "want"], ["target"]),
+        node("Expand", ["x", "target"], ["y"]),
+        shape=["n", 1],
+        **weights(zero=ints(0), one=ints(1), four=ints(4), minus=np.int64(-1)),
+    )
+    mod = check(model, {"x": floats(3, 1)})
+    assert [b.value.op.name for b in bindings(mod)[:-1]] == ["relax.broadcast_to"]
+
+
+def test_zeros_of_a_symbolic_shape():
+    model = chain(
+        node("Shape", ["x"], ["s"]),
+        node("ConstantOfShape", ["s"], ["y"]),
+        shape=["n", 3],
+    )
+    check(model, {"x": floats(4, 3)})
+
+
+def test_range_over_a_symbolic_dimension():
+    model = chain(
+        node("Shape", ["x"], ["s"]),
+        node("Squeeze", ["s"], ["n"]),
+        node("Range", ["zero", "n", "one"], ["y"]),
+        shape=["n"],
+        out=TensorProto.INT64,
+        **weights(zero=np.int64(0), one=np.int64(1)),
+    )
+    check(model, {"x": floats(4)})
+
+
+def test_a_shape_used_as_data():
+    model = chain(
+        node("Shape", ["x"], ["s"]),
+        node("Cast", ["s"], ["f"], to=TensorProto.FLOAT),
+        node("Sqrt", ["f"], ["y"]),
+        shape=["n", "m"],
+    )
+    check(model, {"x": floats(4, 9)})
+
+
+def test_halves_of_a_symbolic_dimension():
+    """x[:n // 2] and x[n // 2:], put together again."""
+    model = chain(
+        node("Shape", ["x"], ["s"]),
+        node("Div", ["s", "two"], ["h"]),
+        node("Slice", ["x", "zero", "h"], ["a"]),
+        node("Slice", ["x", "h", "end"], ["b"]),
+        node("Concat", ["b", "a"], ["y"], axis=0),
+        shape=["n"],
+        **weights(two=ints(2), zero=ints(0), end=ints(2**63 - 1)),
+    )
+    for count in (1, 4, 7):
+        check(model, {"x": floats(count)})
+
+
+def test_reshape_that_changes_nothing_is_none():
+    model = chain(
+        node("Shape", ["x"], ["s"]),
+        node("Reshape", ["x", "s"], ["r"]),
+        node("Relu", ["r"], ["y"]),
+        shape=["n", "m"],
+    )
+    mod = from_onnx(model)
+    assert [b.value.op.name for b in bindings(mod)[:-1]] == ["relax.nn.relu"]
+
+
+def test_minus_one_between_symbolic_dims():
+    model = chain(
+        node("Reshape", ["x", "t"], ["y"]), shape=["n", "m", 6], **weights(t=ints(0, -1, 2))
+    )
+    mod = check(model, {"x": floats(2, 3, 6)})
+    assert str(mod["main"].ret_struct_info) == 'R.Tensor((n, m * 3, 2), dtype="float32")'
+
+
+# ---------------------------------------------------------------- dimensions that must be equal
+
+
+def test_sides_that_cannot_be_proven_equal_are_checked_at_run_time():
+    model = graph(
+        [node("Add", ["a", "b"], ["y"], "sum")],
+        [value("a", ["n", 3]), value("b", ["m", 3])],
+        [value("y", None)],
+    )
+    mod = check(model, {"a": floats(2, 3), "b": floats(2, 3, seed=1)})
+    (cast,) = [b for b in bindings(mod) if isinstance(b, relax.MatchCast)]
+    assert str(cast.span) == "onnx:sum"
+    assert mod["main"].ret_struct_info.shape[0] is mod["main"].params[0].struct_info.shape[0]
+    with pytest.raises(ValueError, match="dimension 0 must be 2\n  got: 5"):
+        interpreted(mod, {"a": floats(2, 3), "b": floats(5, 3)})
+
+
+@pytest.mark.parametrize(
+    "op_type, a, b, options",
+    [
+        ("MatMul", ["n", "k"], ["j", 4], {}),
+        ("Concat", ["n", "k"], [3, "j"], {"axis": 0}),
+        ("Equal", ["n", 1], ["m", "k"], {}),
+    ],
+)
+def test_every_kind_of_pairing_is_checked(op_type, a, b, options):
+    model = graph(
+        [node(op_type, ["a", "b"], ["y"], **options)],
+        [value("a", a), value("b", b)],
+        [value("y", None)],
+    )
+    mod = from_onnx(model)
+    assert_well_formed(mod)
+    assert sum(isinstance(x, relax.MatchCast) for x in bindings(mod)) == 1
+    assert mod["main"].ret_struct_info.ndim == 2
+
+
+# ---------------------------------------------------------------- converters
+
+
+@pytest.fixture
+def own_converters(monkeypatch):
+    """The table of converters as it was, afterwards."""
+    from loopwright.frontend.onnx import registry
+
+    monkeypatch.setattr(registry, "_TABLE", {k: list(v) for k, v in registry._TABLE.items()})
+
+
+def test_a_users_operator(own_converters):
+    def twice(cx, node, x):
+        return relax.op.multiply(x.expr, cx.scalar(node.real("factor", 2.0), x.dtype))
+
+    register_converter("Twice", 1, twice, domain="com.acme")
+    model = chain(
+        node("Twice", ["x"], ["y"], domain="com.acme", factor=3.0),
+        shape=["n"],
+        domains={"com.acme": 1},
+    )
+    close(interpreted(from_onnx(model), {"x": floats(3)}), [floats(3) * 3])
+
+
+def test_a_users_own_meaning_of_a_known_operator(own_converters):
+    @converter("Relu", 14)
+    def leaky(cx, node, x):
+        return relax.op.nn.leakyrelu(x.expr, 0.5)
+
+    assert find_converter("Relu", 14).convert is leaky
+    assert find_converter("Relu", 13).convert is not leaky
+    model = chain(node("Relu", ["x"], ["y"]), shape=["n"])
+    close(
+        interpreted(from_onnx(model), {"x": floats(3)}),
+        [np.where(floats(3) > 0, floats(3), floats(3) / 2)],
+    )
+
+
+def test_supported_operators():
+    known = supported_operators()
+    assert known["Clip"] == [1, 11]
+    assert known["Softmax"] == [1, 13]
+    assert len(known) > 120
+    assert "FastGelu" in supported_operators("com.microsoft")
+
+
+def test_autopad():
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo([1, 2, 7, 8], "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            y = autopad(bb, x, [2, 2], [3, 3], [1, 1])
+            lower = autopad(bb, x, [2, 1], [3, 2], [1, 1], mode="SAME_LOWER")
+            out = bb.emit_output(relax.Tuple([y, lower]))
+        bb.emit_func_output(out)
+    assert [int(d) for d in y.struct_info.shape] == [1, 2, 9, 9]
+    assert [int(d) for d in lower.struct_info.shape] == [1, 2, 9, 9]
