@@ -252,3 +252,4 @@ from .schedule import LoopRV as LoopRV  # isort: skip
 from .schedule import Schedule as Schedule  # isort: skip
 from .schedule import ScheduleError as ScheduleError  # isort: skip
 from .schedule import ScheduleState as ScheduleState  # isort: skip
+from .schedule import TensorIntrin as TensorIntrin  # isort: skip

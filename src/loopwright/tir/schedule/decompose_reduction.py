@@ -71,7 +71,8 @@ def decompose_reduction(sch: Any, block: BlockRV, loop: LoopRV) -> BlockRV:
         for part in conjuncts(ref.realize.predicate)
         if vars_in(part).isdisjoint(below)
     )
-    body = substitute(node.init, axes)
+    renamed: dict[Block, Block] = {}
+    body = substitute(node.init, axes, None, renamed)
     init = Block._make(
         tuple(a.replace(var=axes[a.var]) for a in spatial),
         (),
@@ -103,7 +104,7 @@ def decompose_reduction(sch: Any, block: BlockRV, loop: LoopRV) -> BlockRV:
         name_hint=f"{node.name_hint}_update",
         reads=(*_own_reads(node), *node.reads),
     )
-    sch.state.update(ref.func, {ref: ref.realize.replace(block=update)}, {node: update})
+    sch.state.update(ref.func, {ref: ref.realize.replace(block=update)}, {node: update, **renamed})
     again = sch.state.index(ref.func).loops[at.stmt.loop_var]
     sch.state.update(ref.func, {again: seq(nest, again.stmt)})
     return sch.new_block(ref.func, init)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .add_unit_loop import add_unit_loop
 from .annotate import annotate, unannotate
 from .base import ScheduleBase
+from .blockize import blockize
 from .buffers import set_axis_separator, unsafe_hide_buffer_access, unsafe_set_dtype
 from .cache import cache_read, cache_write
 from .compute_at import compute_at
@@ -35,6 +36,7 @@ from .sample import (
 )
 from .set_scope import set_scope
 from .split import split
+from .tensorize import tensorize
 from .transform_layout import transform_layout
 
 
@@ -93,3 +95,5 @@ class Schedule(ScheduleBase):
     sample_compute_location = sample_compute_location
     sample_partitioned_tile = sample_partitioned_tile
     sample_perfect_tile = sample_perfect_tile
+    blockize = blockize
+    tensorize = tensorize
