@@ -1,14 +1,32 @@
 """BlockedLayout: convolutions and what stands between them work on blocks of channels.
 
+Pass::
+
+    BlockedLayout(block=4)
+
 Before::
 
     @I.ir_module
     class Module:
         @R.function
-        def main(x: R.Tensor((1, 4, 6, 6), dtype="float32")) -> R.Tensor((1, 4, 6, 6), dtype="float32"):
+        def main(x: R.Tensor((1, 2, 6, 6), dtype="float32")) -> R.Tensor((1, 1, 6, 6), dtype="float32"):
             with R.dataflow():
-                lv: R.Tensor((1, 4, 6, 6), dtype="float32") = R.nn.conv2d(x, metadata["relax.expr.Constant"][0])
-                gv: R.Tensor((1, 4, 6, 6), dtype="float32") = R.nn.relu(lv)
+                lv: R.Tensor((1, 1, 6, 6), dtype="float32") = R.nn.conv2d(x, R.const([[[[1.0]], [[2.0]]]], "float32"))
+                gv: R.Tensor((1, 1, 6, 6), dtype="float32") = R.nn.relu(lv)
+                R.output(gv)
+            return gv
+
+After::
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((1, 2, 6, 6), dtype="float32")) -> R.Tensor((1, 1, 6, 6), dtype="float32"):
+            with R.dataflow():
+                lv: R.Tensor((1, 2, 1, 1, 4), dtype="float32") = R.nn.pack_weight(R.const([[[[1.0]], [[2.0]]]], "float32"), layout="OIHW4o")
+                lv1: R.Tensor((1, 1, 6, 6, 4), dtype="float32") = R.nn.conv2d(x, lv, data_layout="NCHW", kernel_layout="OIHW4o", out_layout="NCHW4c")
+                gv1: R.Tensor((1, 1, 6, 6, 4), dtype="float32") = R.nn.relu(lv1)
+                gv: R.Tensor((1, 1, 6, 6), dtype="float32") = R.nn.unpack_channels(gv1, channels=1)
                 R.output(gv)
             return gv
 
@@ -16,8 +34,8 @@ A convolution reads whole vectors of output channels when its tensors are laid o
 vector length of the target stands at the end. The pass converts each convolution with a constant
 weight, lets elementwise operators and pooling work on blocks, and converts back (unpack_channels)
 where another operator needs the plain layout. Channels are filled up with zeros to whole blocks;
-only operators that keep finite numbers finite may see those (`_SAFE`), and weights multiply them
-by zero.
+only operators that keep finite numbers finite see those (the keys of `_RULES`), and weights multiply
+them by zero. FoldConstant packs the weights afterwards.
 """
 
 from __future__ import annotations
@@ -421,3 +439,5 @@ _RULES: dict[str, Any] = {
     **dict.fromkeys(_POOL, _Blocker.pool),
     "relax.mean": _Blocker.mean,
 }
+
+__all__ = ["BlockedLayout"]
