@@ -512,8 +512,8 @@ def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs)
         return TensorStructInfo(_apart_shape(shape, kernel), dtype)
     if isinstance(shape[1], IntImm) and isinstance(kernel[0], IntImm):
         if shape[1].value != kernel[0].value:
-            what = f"the weight takes {kernel[0]} channels"
-            raise ValueError(explain(what, got=f"data of {shape[1]} channels"))
+            what = f"the weight takes {kernel[0].value} channels"
+            raise ValueError(explain(what, got=f"data of {shape[1].value} channels"))
     extents = _transposed_extents(
         shape,
         kernel,

@@ -60,6 +60,11 @@ def simplify(expr: Any) -> Any:
     return Analyzer().simplify(expr) if isinstance(expr, PrimExpr) else expr
 
 
+def shape_text(dims: Any) -> str:
+    """A shape in a message: "(n, 3)"."""
+    return f"({', '.join(str(getattr(d, 'value', d)) for d in dims)})"
+
+
 def as_shape(dims: Any) -> list[PrimExpr]:
     """Dimensions as int64 expressions; literals stay literals of the same type as given."""
     return [d if isinstance(d, PrimExpr) else const(d, "int64") for d in dims]
@@ -79,7 +84,7 @@ def _common_dim(x: Any, y: Any, a: list[Any], b: list[Any]) -> Any:
     if is_one(x) or is_one(y):
         return y if is_one(x) else x
     if isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value:
-        got = f"({', '.join(map(str, a))}) and ({', '.join(map(str, b))})"
+        got = f"{shape_text(a)} and {shape_text(b)}"
         what = "shapes do not broadcast"
         raise ValueError(explain(what, got=got, instead="dims must be equal or 1"))
     return y if isinstance(y, IntImm) and not isinstance(x, IntImm) else x

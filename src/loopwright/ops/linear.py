@@ -55,7 +55,7 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, out_dtype=None):
         return TensorStructInfo(dtype=dtype, ndim=rank)
     inner, other = a[-1], b[0 if len(b) == 1 else -2]
     if isinstance(inner, IntImm) and isinstance(other, IntImm) and inner.value != other.value:
-        what = f"the inner dimensions differ: {inner} and {other}"
+        what = f"the inner dimensions differ: {inner.value} and {other.value}"
         hint = "transpose or reshape one side"
         raise ValueError(explain(what, instead=hint))
     batch = broadcast_shape(list(a[:-2]), list(b[:-2]))

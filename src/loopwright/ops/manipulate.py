@@ -36,6 +36,7 @@ from .family import (
     is_one,
     normalize_axes,
     normalize_axis,
+    shape_text,
     simplify,
 )
 
@@ -219,7 +220,9 @@ def _squeezed(shape, axis):
     where = normalize_axes(axis, len(shape))
     for a in where:
         if isinstance(shape[a], IntImm) and not is_one(shape[a]):
-            raise ValueError(explain("squeeze drops dims of extent 1", got=f"axis {a}: {shape[a]}"))
+            raise ValueError(
+                explain("squeeze drops dims of extent 1", got=f"axis {a}: {shape[a].value}")
+            )
     return where
 
 
@@ -257,7 +260,7 @@ def _(x: TensorStructInfo, shape: ShapeStructInfo):
             both = isinstance(a, IntImm) and isinstance(b, IntImm)
             fits = fits and (is_one(a) or not both or a.value == b.value)
         if not fits:
-            got = f"({', '.join(map(str, old))}) to ({', '.join(map(str, shape.values))})"
+            got = f"{shape_text(old)} to {shape_text(shape.values)}"
             raise ValueError(explain("the shape cannot be broadcast", got=got))
     if shape.values is None:
         return TensorStructInfo(dtype=x.dtype, ndim=shape.ndim)
@@ -324,7 +327,7 @@ def _(tensors: TupleStructInfo, axis=0):
             both = isinstance(d, IntImm) and isinstance(first, IntImm)
             if a != which and both and d.value != first.value:
                 what = f"all dims but axis {which} must be equal"
-                raise ValueError(explain(what, got=f"axis {a}: {first} and {d}"))
+                raise ValueError(explain(what, got=f"axis {a}: {first.value} and {d.value}"))
     dims = [total if a == which else d for a, d in enumerate(shapes[0])]
     return TensorStructInfo(dims, dtype)
 

@@ -202,7 +202,7 @@ def _need_floats(data):
 def _same_extent(a, b, name):
     if isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value:
         what = f"{name} does not go with the normalized axis"
-        raise ValueError(explain(what, got=f"{b} for an axis of {a}"))
+        raise ValueError(explain(what, got=f"{b.value} for an axis of {a.value}"))
 
 
 def _norm_axes(x, axes):

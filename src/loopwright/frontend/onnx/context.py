@@ -156,20 +156,31 @@ class Context:
             return expr.data.view()
         if not isinstance(expr, RelaxVar):
             return None
-        key = expr.vid
-        if key not in self._constants:
-            self._constants[key] = None
-            found = self._fold(self.builder.lookup_binding(expr))
-            self._constants[key] = found if isinstance(found, np.ndarray) else None
-        return self._constants[key]
+        # Depth first without recursion: a chain may be thousands of operators long.
+        pending = [expr]
+        while pending:
+            var = pending[-1]
+            bound = self.builder.lookup_binding(var)
+            before = [] if var.vid in self._constants else _variables(bound)
+            open_ones = [v for v in before if v.vid not in self._constants]
+            if open_ones:
+                pending += open_ones
+                continue
+            pending.pop()
+            if var.vid not in self._constants:
+                found = self._fold(bound)
+                self._constants[var.vid] = found if isinstance(found, np.ndarray) else None
+        return self._constants[expr.vid]
 
     def remember(self, var: RelaxVar, constant: Constant) -> None:
         """Say what a parameter holds, for operators that need its numbers while importing."""
         self._constants[var.vid] = constant.data.view()
 
     def _fold(self, expr: Any) -> Any:
-        if isinstance(expr, (Constant, RelaxVar)):
-            return self.constant_of(expr)
+        if isinstance(expr, Constant):
+            return expr.data.view()
+        if isinstance(expr, RelaxVar):
+            return self._constants.get(expr.vid)
         if isinstance(expr, (Tuple, ShapeExpr)):
             parts = expr.fields if isinstance(expr, Tuple) else expr.values
             made = [self._fold(p) for p in parts]
@@ -247,6 +258,17 @@ def _broadcast_axis(value: Value, back: int) -> int | None:
     if back > value.ndim or literal(value.shape[-back]) == 1:
         return None
     return value.ndim - back
+
+
+def _variables(bound: Any) -> list[RelaxVar]:
+    """The variables that a binding's value reads."""
+    parts = [bound]
+    if isinstance(bound, RelaxCall):
+        parts = list(bound.args)
+    elif isinstance(bound, TupleGetItem):
+        parts = [bound.tuple_value]
+    flat = [f for p in parts for f in (p.fields if isinstance(p, Tuple) else [p])]
+    return [f for f in flat if isinstance(f, RelaxVar)]
 
 
 def _size(dim: Any) -> int:

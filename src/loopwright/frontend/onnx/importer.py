@@ -303,7 +303,7 @@ def _check_inputs(node: Node, entry: Entry, inputs: list[Value | None]) -> None:
         raise ValueError(explain(f"input {missing[0]} is missing", got=", ".join(node.inputs)))
     many = f"{entry.least}" if most == entry.least else f"{entry.least} to {most}"
     many = f"{entry.least} or more" if most is None else many
-    what = f"it takes {many} inputs ({', '.join(entry.names)})"
+    what = f"it takes {many} input{'' if many == '1' else 's'} ({', '.join(entry.names)})"
     raise ValueError(explain(what, got=f"{count}"))
 
 

@@ -27,11 +27,20 @@ def spatial_rank(x: Value) -> int:
     return rank
 
 
-def per_axis(node: Node, name: str, rank: int, default: list[int]) -> list[int]:
-    """An attribute with a number for each spatial axis."""
-    values = node.integers(name, default)
-    if len(values) != len(default):
-        what = f"attribute {name} must hold {len(default)} numbers"
+def per_axis(node: Node, name: str, rank: int, default: list[int] | None = None) -> list[int]:
+    """An attribute with a positive number for each spatial axis; required without a default."""
+    values = node.integers(name) if default is None else node.integers(name, default)
+    if len(values) != rank or any(v < 1 for v in values):
+        what = f"attribute {name} must hold {rank} positive numbers"
+        raise ValueError(explain(what, got=values))
+    return values
+
+
+def padding_of(node: Node, name: str, count: int) -> list[int]:
+    """An attribute with `count` numbers that are not negative; zeros where it is not given."""
+    values = list(node.integers(name, [0] * count))
+    if len(values) != count or any(v < 0 for v in values):
+        what = f"attribute {name} must hold {count} numbers, none negative"
         raise ValueError(explain(what, got=values))
     return values
 
@@ -44,7 +53,7 @@ def window_padding(
     if auto not in _AUTO:
         what = f"attribute auto_pad must be one of {', '.join(_AUTO)}"
         raise ValueError(explain(what, got=auto))
-    pads = per_axis(node, "pads", rank, [0] * (2 * rank))
+    pads = padding_of(node, "pads", 2 * rank)
     if auto == "NOTSET":
         return pads
     if auto == "VALID":
@@ -75,14 +84,8 @@ def conv(cx: Context, node: Node, x: Value, weight: Value, bias: Value | None = 
     dilations = per_axis(node, "dilations", rank, [1] * rank)
     pads = window_padding(node, x, kernel, strides, dilations)
     group = node.integer("group", 1)
-    made = _CONV[rank](x.expr, weight.expr, strides, _clean(pads), dilations, group)
+    made = _CONV[rank](x.expr, weight.expr, strides, pads, dilations, group)
     return _with_bias(cx, made, bias, rank)
-
-
-def _clean(pads: list[int]) -> list[int]:
-    if any(p < 0 for p in pads):
-        raise ValueError(explain("pads may not be negative", got=pads))
-    return pads
 
 
 def _with_bias(cx: Context, made: Any, bias: Value | None, rank: int) -> Any:
@@ -108,7 +111,7 @@ def conv_transpose(
     kernel = kernel_of(node, weight)
     strides = per_axis(node, "strides", rank, [1] * rank)
     dilations = per_axis(node, "dilations", rank, [1] * rank)
-    extra = list(per_axis(node, "output_padding", rank, [0] * rank))
+    extra = padding_of(node, "output_padding", rank)
     pads = _transposed_padding(node, x, kernel, strides, dilations, extra)
     group = node.integer("group", 1)
     if rank == 3:
@@ -143,7 +146,7 @@ def _transposed_padding(
         what = f"attribute auto_pad must be one of {', '.join(_AUTO)}"
         raise ValueError(explain(what, got=auto))
     wanted = node.integers("output_shape", None)
-    pads = per_axis(node, "pads", rank, [0] * (2 * rank))
+    pads = padding_of(node, "pads", 2 * rank)
     if wanted is not None:
         return _padding_for(x, kernel, strides, dilations, extra, wanted[-rank:], auto)
     if auto == "NOTSET":

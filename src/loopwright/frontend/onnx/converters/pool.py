@@ -19,10 +19,7 @@ _MEAN = {1: op.nn.avg_pool1d, 2: op.nn.avg_pool2d, 3: op.nn.avg_pool3d}
 def _window(node: Node, x: Value) -> tuple[list[int], list[int], list[int], list[int], bool]:
     """(kernel, strides, padding, dilations, ceil_mode)"""
     rank = spatial_rank(x)
-    kernel = node.integers("kernel_shape")
-    if len(kernel) != rank:
-        what = f"attribute kernel_shape must hold {rank} numbers"
-        raise ValueError(explain(what, got=kernel))
+    kernel = per_axis(node, "kernel_shape", rank)
     strides = per_axis(node, "strides", rank, [1] * rank)
     dilations = per_axis(node, "dilations", rank, [1] * rank)
     pads = window_padding(node, x, kernel, strides, dilations)

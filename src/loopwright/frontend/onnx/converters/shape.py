@@ -92,6 +92,8 @@ def _product(cx: Context, dims: list[Any]) -> Any:
     size: Any = 1
     for d in dims:
         size = size * d
+    if isinstance(size, int) and size >= 1 << 63:
+        raise ValueError(explain("a dimension does not fit 64 bits", got=_text(dims)))
     return cx.simplify(size)
 
 
