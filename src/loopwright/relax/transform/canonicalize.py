@@ -1,7 +1,8 @@
 """CanonicalizeBindings: second names for a value go.
 
 A variable bound to another one is replaced by it, a field of a known tuple by that field, a tuple
-made of all the fields of another by that one, and a match_cast that can only succeed and defines
+made of all the fields of another by that one, a dataflow variable that is a constant by the
+constant, and a match_cast that can only succeed and defines
 nothing by its value. Where the output of a dataflow block is a second name, its first one gets the
 output's name.
 
@@ -41,6 +42,7 @@ from ...ir.transform import FunctionPass, PassContext
 from ..analysis import BaseCheckResult, struct_info_base_check, tir_vars_in_struct_info
 from ..expr import (
     BindingBlock,
+    Constant,
     DataflowBlock,
     DataflowVar,
     Function,
@@ -95,6 +97,9 @@ class _Canonicalizer(GraphRewriter):
             if not _needed(binding, value):
                 self.var_map[var] = value
                 return
+        elif isinstance(value, Constant) and isinstance(var, DataflowVar):
+            self.var_map[var] = value
+            return
         elif isinstance(value, Var):
             if value is var:  # the output is bound where its second name was
                 return

@@ -3,7 +3,7 @@
 Operators are evaluated by their numpy meaning, so it is cheapest before LegalizeOps; calls of loops
 by an evaluator of PrimFuncs: the TensorIR interpreter for small ones, or one that a layer above
 registers (`register_evaluator`), which may compile them. A result larger than what went into it
-is left to run time, when it has more than 1024 elements (a `full`, a `broadcast_to`).
+is left to run time, when it has many elements (a large `full`, a `broadcast_to`).
 
 Before::
 

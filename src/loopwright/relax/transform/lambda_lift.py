@@ -42,6 +42,7 @@ from ..analysis import free_vars
 from ..expr import Call, Function, Var
 from ..functor import GraphRewriter
 from ..op.base import invoke_closure, invoke_pure_closure, make_closure
+from ..relations import derive_call_ret_struct_info
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +65,7 @@ class _Lifter(GraphRewriter):
         super().__init__(mod)
         self.outer = ""
         self.lifted: dict[Var, GlobalVar] = {}
-        self.closures: set[Var] = set()
+        self.closures: dict[Var, Any] = {}  # variable -> the function's struct info
 
     def binding(self, binding: Any) -> None:
         if not isinstance(binding.value, Function):
@@ -75,7 +76,7 @@ class _Lifter(GraphRewriter):
         captured = [v for v in free_vars(func) if v is not var and v not in self.lifted]
         if any(v is var for v in free_vars(func)) and captured:
             # A closure that calls itself hands on what it captured.
-            self.closures.add(var)
+            self.closures[var] = func.struct_info
         func = func.without_attr("global_symbol")
         if not captured:
             # Calls of itself, too, are calls of the global one.
@@ -96,17 +97,15 @@ class _Lifter(GraphRewriter):
         whole = Function([*func.params, *params], inner.body, ret, pure, func.attrs, func.span)
         gvar = self.builder.add_func(whole, name)
         args = [self.value(v) for v in captured]
-        self.closures.add(var)
+        self.closures[var] = func.struct_info
         self.emit(binding, make_closure(gvar, args))
 
     def call(self, call: Call) -> Any:
-        if isinstance(call.op, Var):
-            origin = call.op
-            if any(self.var_map.get(c, c) is origin for c in self.closures):
-                info = call.struct_info or self.builder.normalize(call).struct_info
-                pure = getattr(origin.struct_info, "purity", True)
-                build = invoke_pure_closure if pure else invoke_closure
-                return build(origin, list(call.args), info)
+        for var, info in self.closures.items():
+            if call.op is self.var_map.get(var, var):
+                ret = derive_call_ret_struct_info(info, call, self.builder)
+                build = invoke_pure_closure if info.purity else invoke_closure
+                return build(call.op, list(call.args), ret)
         return call
 
 

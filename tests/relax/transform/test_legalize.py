@@ -1,0 +1,292 @@
+"""LegalizeOps: which rule is asked, and what becomes of what it returns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwright import relax, te, tir, topi
+from loopwright.ir import trace
+from loopwright.ir.module import IRModule
+from loopwright.ir.op import Op, register_op_attr
+from loopwright.ir.structural import assert_structural_equal, structural_equal
+from loopwright.ir.target import Target
+from loopwright.relax.transform import LegalizeOps
+from loopwright.relax.transform.legalize_ops.common import register_legalize
+from loopwright.script import ir as I
+from loopwright.script import relax as R
+from loopwright.script import tir as T
+
+# Operators that a test makes up have no builder by which their text could be read back.
+pytestmark = pytest.mark.no_roundtrip
+
+
+@I.ir_module
+class Add:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")):
+        with R.dataflow():
+            z = R.add(x, y)
+            R.output(z)
+        return z
+
+
+def callees(mod: IRModule) -> list[str]:
+    """What main's call_tirs call, in order."""
+    found = []
+    for block in mod["main"].body.blocks:
+        for binding in block.bindings:
+            if isinstance(binding.value, relax.Call) and binding.value.op.name == "relax.call_tir":
+                found.append(binding.value.args[0].name_hint)
+    return found
+
+
+@pytest.fixture
+def made_up():
+    """An operator of the test's own, forgotten afterwards."""
+    name = "test_legalize.negate"
+    register_op_attr(name, "FInferStructInfo", lambda call, bb: call.args[0].struct_info)
+    register_op_attr(name, "FPurity", True)
+    op = Op.get(name)
+    yield op
+    for key in ("FLegalize", "FLegalizeByTarget", "FLegalizeEarlier"):
+        op.reset_attr(key)
+
+
+def module_of(op: Op) -> IRModule:
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((4,), "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            out = bb.emit_output(bb.emit(relax.Call(op, [x])))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+def to(name):
+    """A rule that calls a PrimFunc of that name."""
+
+    def rule(bb, call):
+        return bb.call_te(topi.negative, call.args[0], primfunc_name_hint=name)
+
+    return rule
+
+
+def test_the_map_wins():
+    def subtract(bb, call):
+        return bb.call_te(topi.subtract, call.args[0], call.args[1])
+
+    assert callees(LegalizeOps({"relax.add": subtract})(Add)) == ["subtract"]
+    assert callees(LegalizeOps()(Add)) == ["add"]
+
+
+def test_order_is_map_kind_keys_default(made_up):
+    register_legalize(made_up.name, to("default"))
+    register_legalize(made_up.name, to("cpu"), target="cpu")
+    mod = module_of(made_up)
+    assert callees(LegalizeOps()(mod)) == ["default"]
+    with Target("llvm"):
+        assert callees(LegalizeOps()(mod)) == ["cpu"]
+        register_legalize(made_up.name, to("llvm"), target="llvm")
+        assert callees(LegalizeOps()(mod)) == ["llvm"]
+        assert callees(LegalizeOps({made_up.name: to("mine")})(mod)) == ["mine"]
+    with Target("cuda"):
+        assert callees(LegalizeOps()(mod)) == ["default"]
+
+
+def test_none_means_not_mine(made_up):
+    register_legalize(made_up.name, to("default"))
+    register_legalize(made_up.name, lambda bb, call: None, target="llvm")
+    with trace.trace() as seen, Target("llvm"):
+        assert callees(LegalizeOps()(module_of(made_up))) == ["default"]
+    (note,) = seen.explain(made_up.name, "legalize")
+    assert note.facts["winner"].startswith("default")
+    assert [loser.split(":")[0] for loser in note.facts["losers"]] == ["target llvm"]
+
+
+def test_priority_and_later_registration(made_up):
+    register_legalize(made_up.name, to("first"), target="llvm")
+    register_legalize(made_up.name, to("second"), target="llvm")
+    register_legalize(made_up.name, to("low"), target="llvm", priority=5)
+    with Target("llvm"):
+        assert callees(LegalizeOps()(module_of(made_up))) == ["second"]
+
+
+def test_a_new_default_may_pass_to_the_old(made_up):
+    register_legalize(made_up.name, to("old"))
+    register_legalize(made_up.name, lambda bb, call: None)
+    assert callees(LegalizeOps()(module_of(made_up))) == ["old"]
+
+
+def test_a_rule_must_be_callable():
+    with pytest.raises(TypeError, match="is a function f"):
+        register_legalize("test_legalize.negate", 3, target="llvm")
+
+
+def test_without_rule_the_call_stays(made_up):
+    mod = module_of(made_up)
+    assert LegalizeOps()(mod) is mod
+
+
+def test_unknown_shape_stays():
+    @I.ir_module
+    class Mod:
+        @R.function
+        def main(s: R.Shape(ndim=2), x: R.Tensor(ndim=2, dtype="float32")):
+            with R.dataflow():
+                y = R.exp(x)
+                R.output(y)
+            return y
+
+    assert_structural_equal(LegalizeOps()(Mod), Mod)
+
+
+def test_what_a_rule_returns_is_legalized(made_up):
+    def by_operators(bb, call):
+        x = bb.emit(relax.op.exp(call.args[0]))
+        return relax.op.add(relax.op.negative(x), x)
+
+    register_legalize(made_up.name, by_operators)
+    mod = LegalizeOps()(module_of(made_up))
+    assert callees(mod) == ["exp", "negative", "add"]
+    assert LegalizeOps()(mod) is mod
+
+
+def test_a_rule_may_return_a_variable(made_up):
+    register_legalize(made_up.name, lambda bb, call: bb.emit(relax.op.exp(call.args[0])))
+    assert callees(LegalizeOps()(module_of(made_up))) == ["exp"]
+
+
+def test_endless_rules_are_cut_off(made_up):
+    register_legalize(made_up.name, lambda bb, call: relax.Call(made_up, list(call.args)))
+    with pytest.raises(RuntimeError, match="does not come to an end"):
+        LegalizeOps()(module_of(made_up))
+
+
+def test_scalar_constants_become_literals_of_the_tensors_dtype():
+    @I.ir_module
+    class Mod:
+        @R.function
+        def main(x: R.Tensor((2,), "uint8")):
+            with R.dataflow():
+                y = R.add(x, R.const(3, "uint8"))
+                R.output(y)
+            return y
+
+    mod = LegalizeOps()(Mod)
+    assert len(mod["add"].params) == 2
+    store = mod["add"].body.block.body.body.block.body
+    assert str(store.value.b.dtype) == "uint8"
+
+
+def test_equal_loops_are_shared():
+    @I.ir_module
+    class Mod:
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((4,), "float32")):
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.exp(a)
+                c = R.exp(y)
+                R.output(b, c)
+            return b, c
+
+    assert callees(LegalizeOps()(Mod)) == ["exp", "exp", "exp1"]
+
+
+def test_matmul_of_unknown_dtype():
+    @I.ir_module
+    class Mod:
+        @R.function
+        def main(x: R.Tensor((2, 3)), y: R.Tensor((3, 4))):
+            with R.dataflow():
+                z = R.matmul(x, y)
+                R.output(z)
+            return z
+
+    with pytest.raises(AssertionError, match=r"^To legalize R\.matmul"):
+        LegalizeOps()(Mod)
+
+
+def test_a_virtual_device_says_the_target():
+    @I.ir_module
+    class Mod:
+        I.module_global_infos({"vdevice": [I.vdevice("llvm")]})
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 3), "float32", "llvm"), y: R.Tensor((2, 3), "float32", "llvm")
+        ) -> R.Tensor((2, 3), "float32", "llvm"):
+            z: R.Tensor((2, 3), "float32", "llvm") = R.add(x, y)
+            return z
+
+    mod = LegalizeOps()(Mod)
+    assert callees(mod) == ["add_llvm"]
+    assert mod["add_llvm"].attrs["target"] == Target("llvm")
+    assert "add" not in mod
+    with Target("cuda"):
+        assert "target" not in LegalizeOps()(Add)["add"].attrs
+
+
+def test_custom_operator_with_its_own_facts():
+    name = "test_legalize.matmul_bias"
+
+    def infer(call, bb):
+        x, w, _ = (a.struct_info for a in call.args)
+        return relax.TensorStructInfo((x.shape[0], w.shape[1]), x.dtype)
+
+    def body(x, w, b):
+        k = te.reduce_axis((0, x.shape[1]), "k")
+        prod = te.compute((x.shape[0], w.shape[1]), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k))
+        return te.compute(prod.shape, lambda i, j: prod[i, j] + b[j])
+
+    register_op_attr(name, "FInferStructInfo", infer)
+    register_op_attr(name, "FLegalize", lambda bb, call: bb.call_te(body, *call.args))
+    register_op_attr(name, "FPurity", True)
+    bb = relax.BlockBuilder()
+    shapes = {"x": (2, 3), "w": (3, 4), "b": (4,)}
+    params = [relax.Var(n, relax.TensorStructInfo(s, "float32")) for n, s in shapes.items()]
+    with bb.function("main", params):
+        bb.emit_func_output(bb.emit(relax.Call(Op.get(name), params)))
+    mod = LegalizeOps()(bb.get())
+    values = [np.random.rand(*s).astype("float32") for s in shapes.values()]
+    from_loops = relax.interpreter.Interpreter(mod)["main"](*values).numpy()
+    np.testing.assert_allclose(from_loops, values[0] @ values[1] + values[2], rtol=1e-5)
+
+
+def test_symbolic_sizes_that_no_buffer_tells_are_passed():
+    bb = relax.BlockBuilder()
+    n = tir.Var("n", "int64")
+    s = relax.Var("s", relax.ShapeStructInfo([n]))
+    with bb.function("main", [s]):
+        out = bb.emit(relax.op.full((n * 2,), relax.const(1.0), "float32"))
+        bb.emit_func_output(out)
+    mod = LegalizeOps()(bb.get())
+    call = mod["main"].body.blocks[0].bindings[0].value
+    assert structural_equal(call.args[2], relax.ShapeExpr([n]))
+    assert [str(p.dtype) for p in mod["full"].params] == ["handle", "int64"]
+
+
+def test_calls_of_functions_and_loops_stay():
+    @I.ir_module
+    class Mod:
+        @T.prim_func(private=True)
+        def copy(x: T.Buffer((T.int64(2),), "float32"), y: T.Buffer((T.int64(2),), "float32")):
+            for i in range(T.int64(2)):
+                with T.block("y"):
+                    vi = T.axis.spatial(T.int64(2), i)
+                    y[vi] = x[vi]
+
+        @R.function(private=True)
+        def same(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            cls = Mod
+            y = R.call_tir(cls.copy, (x,), out_sinfo=R.Tensor((2,), "float32"))
+            return y
+
+        @R.function
+        def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            cls = Mod
+            y: R.Tensor((2,), "float32") = cls.same(x)
+            return y
+
+    assert LegalizeOps()(Mod) is Mod

@@ -1,0 +1,262 @@
+"""Destination passing and the memory plan: what is shared, what is not, and that it computes the
+same at each step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loopwright import relax, tir
+from loopwright.ir.module import IRModule
+from loopwright.ir.prim_expr import IntImm
+from loopwright.ir.transform import Sequential
+from loopwright.relax import op
+from loopwright.relax.interpreter import Interpreter
+from loopwright.relax.op.base import (
+    BUILTIN_ALLOC_TENSOR,
+    MEMORY_ALLOC_STORAGE,
+    MEMORY_ALLOC_TENSOR,
+    VM_KILL_OBJECT,
+)
+from loopwright.relax.transform import (
+    CallTIRRewrite,
+    KillAfterLastUse,
+    LegalizeOps,
+    LowerAllocTensor,
+    LowerRuntimeBuiltin,
+    RemovePurityChecking,
+    RewriteDataflowReshape,
+    StaticPlanBlockMemory,
+    ToNonDataflow,
+)
+from loopwright.script import ir as I
+from loopwright.script import relax as R
+from loopwright.script import tir as T
+
+from .graphs import graph, values
+
+REWRITE = Sequential(
+    [
+        LegalizeOps(),
+        RewriteDataflowReshape(),
+        ToNonDataflow(),
+        RemovePurityChecking(),
+        CallTIRRewrite(),
+    ]
+)
+n, m = tir.Var("n", "int64"), tir.Var("m", "int64")
+
+
+def count(mod: IRModule, operator: Any, name: str = "main") -> int:
+    """How often an operator is called in a function."""
+    bindings = (b for block in mod[name].body.blocks for b in block.bindings)
+    return sum(isinstance(b.value, relax.Call) and b.value.op is operator for b in bindings)
+
+
+def storage_bytes(mod: IRModule, name: str = "main") -> list[Any]:
+    """Sizes of the storages, literals as ints."""
+    bindings = (b for block in mod[name].body.blocks for b in block.bindings)
+    calls = (b.value for b in bindings if isinstance(b.value, relax.Call))
+    sizes = [c.args[0].values[0] for c in calls if c.op is MEMORY_ALLOC_STORAGE]
+    return [s.value if isinstance(s, IntImm) else str(s) for s in sizes]
+
+
+def chain(length: int, shape: tuple[Any, ...]) -> IRModule:
+    def build(e, x):
+        for _ in range(length):
+            x = e(op.exp(x))
+        return x
+
+    return graph(build, shape)
+
+
+def test_every_step_computes_the_same():
+    def build(e, x, w):
+        y = e(op.reshape(e(op.nn.relu(e(op.matmul(x, w)))), (6,)))
+        parts = e(op.split(e(op.exp(y)), 2))
+        a = e(op.negative(relax.TupleGetItem(parts, 1)))
+        return e(relax.Tuple([a, relax.TupleGetItem(parts, 0)]))
+
+    mod = graph(build, (2, 4), (4, 3))
+    inputs = values((2, 4), (4, 3))
+    expected = Interpreter(mod)["main"](*inputs)
+    mod = REWRITE(mod)
+    steps = [StaticPlanBlockMemory(), LowerAllocTensor(), KillAfterLastUse()]
+    for step in (lambda x: x, *steps):
+        mod = step(mod)
+        got = Interpreter(mod)["main"](*inputs)
+        for a, b in zip(got, expected, strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
+
+
+def test_two_storages_carry_a_chain():
+    mod = StaticPlanBlockMemory()(REWRITE(chain(6, (4,))))
+    assert storage_bytes(mod) == [16, 16]
+    assert count(mod, MEMORY_ALLOC_TENSOR) == 5
+    assert count(mod, BUILTIN_ALLOC_TENSOR) == 1  # the result
+
+
+def test_a_storage_grows_with_its_largest_tensor():
+    def build(e, x):
+        y = e(op.exp(e(op.exp(x))))  # 16 bytes each
+        y = e(op.repeat(y, 2))  # 32 bytes into the first one's place
+        return e(op.sum(y))
+
+    mod = StaticPlanBlockMemory()(REWRITE(graph(build, (4,))))
+    assert storage_bytes(mod) == [32, 16]
+
+
+def test_sizes_too_far_apart_do_not_share():
+    def build(e, x):
+        y = e(op.sum(e(op.exp(x))))
+        return e(op.exp(e(op.negative(y))))
+
+    mod = StaticPlanBlockMemory()(REWRITE(graph(build, (100,))))
+    assert storage_bytes(mod) == [400, 4, 4]
+
+
+def test_dtypes_do_not_share():
+    def build(e, x):
+        y = e(op.astype(e(op.exp(e(op.exp(x)))), "int32"))
+        return e(op.astype(e(op.negative(y)), "float32"))
+
+    mod = StaticPlanBlockMemory()(REWRITE(graph(build, (4,))))
+    assert storage_bytes(mod) == [16, 16, 16, 16]
+
+
+def test_a_reshaped_tensor_lives_on():
+    def build(e, x):
+        y = e(op.reshape(e(op.exp(x)), (6,)))
+        z = e(op.exp(e(op.exp(y))))
+        return e(op.add(z, y))
+
+    mod = REWRITE(graph(build, (2, 3)))
+    assert count(mod, op.reshape(relax.Var("x", R.Tensor((2,))), (2,)).op) == 1
+    assert storage_bytes(StaticPlanBlockMemory()(mod)) == [24, 24, 24]
+
+
+def test_equal_symbolic_sizes_are_reused():
+    mod = StaticPlanBlockMemory()(REWRITE(chain(5, (n, m))))
+    assert len(storage_bytes(mod)) == 2
+
+
+def test_upper_bounds_make_a_static_plan():
+    mod = chain(5, (n, m))
+    bounded = mod["main"].with_attr("tir_var_upper_bound", {"n": 4, "m": 8})
+    mod = mod.with_functions({mod.get_global_var("main"): bounded})
+    assert storage_bytes(StaticPlanBlockMemory()(REWRITE(mod))) == [128, 128]
+
+
+@pytest.mark.parametrize(("bound", "error"), [(1.5, TypeError), ("4", TypeError), (-1, ValueError)])
+def test_bounds_are_natural_numbers(bound, error):
+    mod = REWRITE(chain(2, (n,)))
+    main = mod["main"].with_attr("tir_var_upper_bound", {"n": bound})
+    with pytest.raises(error, match="tir_var_upper_bound"):
+        StaticPlanBlockMemory()(mod.with_functions({mod.get_global_var("main"): main}))
+
+
+def test_dynamic_results_are_planned_on_demand():
+    mod = chain(2, (n,))
+    main = mod["main"].with_attr(
+        {"tir_var_upper_bound": {"n": 4}, "relax.memory_plan_dynamic_func_output": True}
+    )
+    mod = REWRITE(mod.with_functions({mod.get_global_var("main"): main}))
+    planned = StaticPlanBlockMemory()(mod)
+    assert storage_bytes(planned) == [16, 16]
+    assert count(planned, BUILTIN_ALLOC_TENSOR) == 0
+
+
+@I.ir_module
+class Escapes:
+    @R.function(private=True)
+    def inner(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        R.func_attr({"relax.force_pure": True})
+        return x
+
+    @R.function
+    def main(x: R.Tensor((2,), "float32"), c: R.Tensor((), "bool")) -> R.Tensor((2,), "float32"):
+        R.func_attr({"relax.force_pure": True})
+        cls = Escapes
+        a = R.builtin.alloc_tensor(
+            R.shape([2]), R.dtype("float32"), R.prim_value(0), R.str("global")
+        )
+        b = R.builtin.alloc_tensor(
+            R.shape([2]), R.dtype("float32"), R.prim_value(0), R.str("global")
+        )
+        d = R.builtin.alloc_tensor(
+            R.shape([2]), R.dtype("float32"), R.prim_value(0), R.str("global")
+        )
+        R.call_packed("fill", a, sinfo_args=R.Tuple())
+        R.call_packed("fill", d, sinfo_args=R.Tuple())
+        y: R.Tensor((2,), "float32") = cls.inner(a)
+        if c:
+            R.call_packed("fill", b, sinfo_args=R.Tuple())
+            z = y
+        else:
+            z = x
+        return z
+
+
+def test_what_escapes_is_not_planned():
+    mod = StaticPlanBlockMemory()(Escapes)
+    assert count(mod, BUILTIN_ALLOC_TENSOR) == 2
+    assert storage_bytes(mod) == [8]
+
+
+def test_scalars_of_calls_go_to_the_dynamic_call():
+    @I.ir_module
+    class Mod:
+        @T.prim_func(private=True)
+        def fill(y: T.Buffer((T.int64(2),), "int64"), k: T.int64):
+            for i in range(T.int64(2)):
+                with T.block("y"):
+                    vi = T.axis.spatial(T.int64(2), i)
+                    y[vi] = k
+
+        @R.function
+        def main(s: R.Shape(["n"])) -> R.Tensor((2,), "int64"):
+            n = T.int64()
+            cls = Mod
+            y = R.call_tir(cls.fill, (), out_sinfo=R.Tensor((2,), "int64"), tir_vars=R.shape([n]))
+            return y
+
+    mod = REWRITE(Mod)
+    names = [
+        b.value.op.name
+        for b in mod["main"].body.blocks[0].bindings
+        if isinstance(b.value, relax.Call)
+    ]
+    assert names == ["relax.builtin.alloc_tensor", "relax.vm.call_tir_dyn"]
+    assert Interpreter(mod)["main"]((7,)).numpy().tolist() == [7, 7]
+
+
+def test_outputs_without_shape_cannot_be_allocated():
+    @I.ir_module
+    class Mod:
+        @R.function
+        def main(x: R.Tensor((2,), "float32")) -> R.Tensor(ndim=1, dtype="float32"):
+            R.func_attr({"relax.force_pure": True})
+            y = R.call_dps_packed("f", (x,), out_sinfo=R.Tensor(ndim=1, dtype="float32"))
+            return y
+
+    with pytest.raises(ValueError, match="cannot allocate its output"):
+        CallTIRRewrite()(Mod)
+
+
+def test_everything_is_dropped_once():
+    mod = REWRITE(chain(4, (4,)))
+    lower = [StaticPlanBlockMemory(), LowerAllocTensor(), KillAfterLastUse(), LowerRuntimeBuiltin()]
+    mod = Sequential(lower)(mod)
+    killed = [
+        b.value.args[0].name_hint
+        for b in mod["main"].body.blocks[0].bindings
+        if isinstance(b.value, relax.Call) and b.value.op is VM_KILL_OBJECT
+    ]
+    assert sorted(killed) == ["alloc", "alloc1", "alloc2", "storage", "storage", "storage1"]
+
+
+def test_planning_twice_changes_nothing():
+    mod = StaticPlanBlockMemory()(REWRITE(chain(4, (4,))))
+    assert StaticPlanBlockMemory()(mod) is mod

@@ -1,0 +1,372 @@
+"""The smaller graph passes, beyond the example in each one's file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwright import relax, tir
+from loopwright.ir.module import IRModule
+from loopwright.ir.structural import assert_structural_equal
+from loopwright.relax import op
+from loopwright.relax.interpreter import Interpreter
+from loopwright.relax.transform import (
+    AttachGlobalSymbol,
+    BindParams,
+    BindSymbolicVars,
+    CanonicalizeBindings,
+    DeadCodeElimination,
+    EliminateCommonSubexpr,
+    FoldConstant,
+    LambdaLift,
+    LegalizeOps,
+    Normalize,
+    ToNonDataflow,
+    VMShapeLower,
+    dataflowblock_pass,
+    function_pass,
+)
+from loopwright.script import ir as I
+from loopwright.script import relax as R
+from loopwright.script import tir as T
+
+from .graphs import graph, kernels, values
+
+n = tir.Var("n", "int64")
+
+
+def module(func) -> IRModule:
+    return IRModule({"main": func})
+
+
+def bound(mod: IRModule, name: str = "main") -> list:
+    """The values bound in a function."""
+    return [b.value for block in mod[name].body.blocks for b in block.bindings]
+
+
+# ---------------------------------------------------------------- FoldConstant
+
+
+def test_operators_are_folded_by_their_meaning():
+    weight = relax.const(values((3, 4))[0])
+    mod = graph(lambda e, x: e(op.matmul(x, e(op.permute_dims(weight)))), (2, 4))
+    folded = FoldConstant()(mod)
+    constant = bound(folded)[0]
+    assert isinstance(constant, relax.Constant)
+    assert np.array_equal(constant.data.numpy(), weight.data.numpy().T)
+
+
+def test_loops_are_folded_after_legalization():
+    weight = relax.const(values((3, 4))[0])
+    mod = LegalizeOps()(graph(lambda e, x: e(op.add(x, e(op.exp(weight)))), (3, 4)))
+    folded = DeadCodeElimination()(FoldConstant()(mod))
+    assert kernels(folded) == ["add"]
+    (x,) = values((3, 4))
+    expected = x + np.exp(weight.data.numpy())
+    got = Interpreter(folded)["main"](x).numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+def test_tuples_of_constants_are_folded():
+    weight = relax.const(np.arange(4, dtype="float32"))
+
+    def build(e, x):
+        parts = e(op.split(weight, 2))
+        return e(op.add(x, e(relax.TupleGetItem(parts, 1))))
+
+    folded = DeadCodeElimination()(CanonicalizeBindings()(FoldConstant()(graph(build, (2,)))))
+    assert len(bound(folded)) == 1
+    got = Interpreter(folded)["main"](np.zeros(2, "float32")).numpy()
+    assert got.tolist() == [2.0, 3.0]
+
+
+def test_large_results_of_small_arguments_stay():
+    large = (300, 300)
+    mod = graph(lambda e, x: e(op.add(x, e(op.zeros(large, "float32")))), large)
+    assert FoldConstant()(mod) is mod
+    mod = graph(lambda e, x: e(op.add(x, e(op.zeros((4, 4), "float32")))), (4, 4))
+    assert isinstance(bound(FoldConstant()(mod))[0], relax.Constant)
+
+
+def test_what_fails_is_left_to_run_time():
+    mod = module(
+        R.function(private=True)(
+            _failing,
+        )
+    )
+    assert FoldConstant()(mod) is mod
+
+
+def _failing(x: R.Tensor((2,), "float32")):
+    i = R.take(R.const([1.0, 2.0], "float32"), R.const(5, "int64"), axis=0)
+    y = R.add(x, i)
+    return y
+
+
+def test_impure_calls_stay():
+    @R.function(pure=False, private=True)
+    def main(x: R.Tensor((2,), "float32")):
+        R.print(R.const(1.0, "float32"), format="{}")
+        return x
+
+    mod = module(main)
+    assert FoldConstant()(mod) is mod
+
+
+# ---------------------------------------------------------------- CanonicalizeBindings
+
+
+def test_match_cast_that_says_nothing_goes():
+    @R.function(private=True)
+    def main(x: R.Tensor(("m", 2), "float32")):
+        m = T.int64()
+        k = T.int64()
+        y = R.match_cast(x, R.Tensor((m, 2), "float32"))
+        z = R.match_cast(y, R.Tensor((k, 2), "float32"))
+        w = R.exp(z)
+        return w
+
+    values_left = bound(CanonicalizeBindings()(module(main)))
+    assert len(values_left) == 2  # the second one defines k
+
+
+def test_a_tuple_of_all_fields_is_the_tuple():
+    @R.function(private=True)
+    def main(x: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32"))):
+        with R.dataflow():
+            a = x[0]
+            b = x[1]
+            c = (a, b)
+            R.output(c)
+        return c
+
+    mod = DeadCodeElimination(["main"])(CanonicalizeBindings()(module(main)))
+    assert all(not isinstance(v, relax.Tuple) for v in bound(mod))
+
+
+def test_two_outputs_of_one_value():
+    @R.function(private=True)
+    def main(x: R.Tensor((2,), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = a
+            c = a
+            R.output(b, c)
+        return (b, c)
+
+    mod = CanonicalizeBindings()(module(main))
+    got = Interpreter(mod)["main"](np.zeros(2, "float32"))
+    assert [g.numpy().tolist() for g in got] == [[1.0, 1.0]] * 2
+
+
+# ---------------------------------------------------------------- the others
+
+
+def test_dead_functions_and_entries():
+    @I.ir_module
+    class Mod:
+        @R.function(private=True)
+        def unused(x: R.Tensor((2,), "float32")):
+            return x
+
+        @R.function(private=True)
+        def used(x: R.Tensor((2,), "float32")):
+            return x
+
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            cls = Mod
+            y: R.Tensor((2,), "float32") = cls.used(x)
+            return y
+
+    names = sorted(g.name_hint for g in DeadCodeElimination()(Mod).functions)
+    assert names == ["main", "used"]
+    assert [g.name_hint for g in DeadCodeElimination(["unused"])(Mod).functions] == ["unused"]
+    with pytest.raises(ValueError, match="no entry function of this name"):
+        DeadCodeElimination(["nobody"])(Mod)
+
+
+def test_effects_are_not_dead():
+    @R.function(pure=False, private=True)
+    def main(x: R.Tensor((2,), "float32")):
+        R.print(x, format="{}")
+        y = R.exp(x)  # noqa: F841
+        return x
+
+    mod = DeadCodeElimination()(module(main))
+    assert [v.op.name for v in bound(mod)] == ["relax.print"]
+
+
+def test_dead_bindings_in_branches():
+    @R.function(private=True)
+    def main(c: R.Tensor((), "bool"), x: R.Tensor((2,), "float32")):
+        if c:
+            a = R.exp(x)  # noqa: F841
+            r = R.negative(x)
+        else:
+            r = x
+        return r
+
+    mod = DeadCodeElimination()(module(main))
+    (branch,) = (v for v in bound(mod) if isinstance(v, relax.If))
+    assert sum(len(b.bindings) for b in branch.true_branch.blocks) <= 2
+    text = mod.script()
+    assert "R.exp" not in text and "R.negative" in text
+
+
+def test_common_subexpressions_in_scopes():
+    @R.function(private=True)
+    def main(c: R.Tensor((), "bool"), x: R.Tensor((2,), "float32")):
+        if c:
+            a = R.exp(x)
+            r = R.add(a, a)
+        else:
+            b = R.exp(x)
+            r = R.multiply(b, b)
+        d = R.exp(x)
+        e = R.exp(x)
+        s = R.add(d, e)
+        t = R.add(r, s)
+        return t
+
+    mod = EliminateCommonSubexpr()(module(main))
+    assert mod.script().count("R.exp") == 3
+
+
+def test_calls_only():
+    @R.function(private=True)
+    def main(x: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32"))):
+        a = x[0]
+        b = x[0]
+        c = R.add(a, b)
+        return c
+
+    mod = module(main)
+    assert EliminateCommonSubexpr(call_only=True)(mod) is mod
+    assert EliminateCommonSubexpr()(mod) is not mod
+
+
+def test_params_and_symbols_are_bound():
+    mod = graph(lambda e, x, w: e(op.add(x, w)), (n, 2), (2,))
+    made = BindParams("main", {"x1": np.ones(2, "float32")})(mod)
+    assert len(made["main"].params) == 1
+    made = BindSymbolicVars({"n": 3})(made)
+    assert [d.value for d in made["main"].params[0].struct_info.get_shape()] == [3, 2]
+    with pytest.raises(ValueError, match="no function has these symbolic variables"):
+        BindSymbolicVars({"k": 3})(mod)
+    with pytest.raises(ValueError, match="parameter 'w'"):
+        BindParams("main", {"w": np.ones(2, "float32")})(mod)
+
+
+def test_closures_carry_what_they_capture():
+    @R.function(private=True)
+    def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
+        @R.function
+        def plus(z: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            s: R.Tensor((2,), "float32") = R.add(z, y)
+            return s
+
+        r: R.Tensor((2,), "float32") = plus(x)
+        return r
+
+    mod = LambdaLift()(module(main))
+    assert sorted(g.name_hint for g in mod.functions) == ["main", "main_plus"]
+    assert not any(isinstance(v, relax.Function) for v in bound(mod))
+    x, y = values((2,), (2,))
+    np.testing.assert_allclose(Interpreter(mod)["main"](x, y).numpy(), x + y)
+
+
+def test_global_symbols():
+    mod = LegalizeOps()(graph(lambda e, x: e(op.exp(x)), (2,)))
+    made = AttachGlobalSymbol()(mod.with_attr("system_lib_prefix", "lib_"))
+    assert made["lib_exp"].attrs["global_symbol"] == "lib_exp"
+    assert made["main"].attrs["global_symbol"] == "main"
+
+
+def test_normal_modules_stay():
+    mod = graph(lambda e, x: e(op.exp(x)), (2,))
+    assert Normalize()(mod) is mod
+    plain = ToNonDataflow()(mod)
+    assert ToNonDataflow()(plain) is plain
+    assert "R.dataflow" not in plain.script()
+
+
+def test_shapes_are_lowered_to_a_heap():
+    @R.function(private=True)
+    def main(x: R.Tensor(("m", "m * 2"), "float32")) -> R.Shape(["m + 1"]):
+        m = T.int64()
+        R.func_attr({"relax.force_pure": True})
+        s: R.Shape([m + 1]) = R.shape([m + 1])
+        return s
+
+    mod = VMShapeLower()(module(main))
+    names = [getattr(v.op, "global_symbol", None) for v in bound(mod) if isinstance(v, relax.Call)]
+    packed = [name.removeprefix("vm.builtin.") for name in names if name]
+    assert packed == [
+        "check_tensor_info",
+        "match_shape",
+        "match_shape",
+        "make_shape",
+        "match_shape",
+    ]
+    func = mod["shape_func"]
+    assert func.attrs["tir.is_host_func"]
+    heap = np.zeros(3, "int64")
+    heap[0] = 5
+    tir.interpreter.run(func, [heap])
+    assert sorted(heap.tolist()) == [5, 6, 10]
+
+
+@pytest.mark.no_roundtrip
+def test_an_undefined_symbol_cannot_be_lowered():
+    k = tir.Var("k", "int64")
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((2,), "float32"))
+    with bb.function("main", [x]):
+        bb.emit_func_output(relax.ShapeExpr([k]))
+    with pytest.raises(ValueError, match="used before it is defined"):
+        VMShapeLower().run(bb.get(), None)
+
+
+# ---------------------------------------------------------------- passes of users
+
+
+def test_function_pass():
+    seen = []
+
+    @function_pass(opt_level=0)
+    def Look(func, mod, ctx):
+        seen.append(func)
+        return func
+
+    mod = LegalizeOps()(graph(lambda e, x: e(op.exp(x)), (2,)))
+    assert Look(mod) is mod
+    assert seen == [mod["main"]]
+
+
+def test_dataflowblock_pass():
+    @dataflowblock_pass(opt_level=0)
+    class Twice:
+        def transform_dataflowblock(self, block, mod, ctx):
+            first, *rest = block.bindings
+            again = relax.VarBinding(relax.DataflowVar("again", first.var.struct_info), first.value)
+            return relax.DataflowBlock([first, again, *rest])
+
+    mod = graph(lambda e, x: e(op.exp(x)), (2,))
+    assert len(bound(Twice()(mod))) == len(bound(mod)) + 1
+
+    @dataflowblock_pass(opt_level=0)
+    def Nothing(block, mod, ctx):
+        return None
+
+    with pytest.raises(TypeError, match="pass 'Nothing' returned None"):
+        Nothing(mod)
+
+
+def test_examples_agree_with_the_interpreter():
+    mod = graph(lambda e, x: e(op.exp(e(op.add(x, x)))), (2,))
+    (x,) = values((2,))
+    expected = Interpreter(mod)["main"](x).numpy()
+    for step in (Normalize(), CanonicalizeBindings(), EliminateCommonSubexpr(), FoldConstant()):
+        np.testing.assert_array_equal(Interpreter(step(mod))["main"](x).numpy(), expected)
+    assert_structural_equal(Normalize()(mod), mod)
