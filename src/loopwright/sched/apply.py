@@ -10,6 +10,24 @@ Before::
                 with T.block("exp"):
                     vi, vj = T.axis.remap("SS", [i, j])
                     B[vi, vj] = T.exp(A[vi, vj])
+
+After::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def main(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4, 64), "float32")):
+            T.func_attr({"tir.is_scheduled": True})
+            for i_j_0_fused in range(16):
+                for j_1 in T.vectorized(16):
+                    with T.block("exp"):
+                        vi = T.axis.spatial(4, i_j_0_fused // 4)
+                        vj = T.axis.spatial(64, i_j_0_fused % 4 * 16 + j_1)
+                        B[vi, vj] = T.exp(A[vi, vj])
+
+The rules are asked in the order of `rules_for(target)`: those of the target's kind, of its keys, then
+the default ones. The first that does not answer None schedules the kernel; the trace says which, and
+which were asked before it. This example is for a CPU with vectors of 512 bits.
 """
 
 from __future__ import annotations
@@ -83,3 +101,6 @@ def _note(mod: IRModule, func: PrimFunc, winner: str, refused: list[str]) -> Non
     if recording is not None:
         name = next((g.name_hint for g, f in mod.functions.items() if f is func), "?")
         recording.note("schedule", name, rule=winner, refused=", ".join(refused))
+
+
+__all__ = ["ApplyDefaultSchedule", "register_schedule_rule", "rules_for"]
