@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.prim_expr import Add, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Sub, Var
-from .rewrite import vars_in
+from ...arith import IterMapLevel, detect_iter_map
+from ...ir.prim_expr import Add, FloorDiv, FloorMod, IntImm, IterVar, Mul, PrimExpr, Range, Sub, Var
+from .rewrite import conjunction, conjuncts, substitute, vars_in
+from .scope import is_unit
 from .state import Ref
 
 
@@ -51,6 +53,52 @@ def _is_digit(ana: Any, value: PrimExpr, var: Var, loops: dict[Var, PrimExpr]) -
     return reach < abs(mine[0])
 
 
+def injective(sch: Any, block: Ref, loops: list[Ref]) -> bool:
+    """Whether no two iterations of `loops` (some of those around a block, the inner ones) give the
+    block the same point, while the other loops stand still."""
+    domain = {
+        r.stmt.loop_var: Range.from_min_extent(r.stmt.min, r.stmt.extent)
+        for r in loops
+        if not is_unit(r.stmt.extent)
+    }
+    values = list(block.realize.iter_values)
+    if not domain or _plainly_injective(values, domain):
+        return True
+    moving = set(domain)
+    tests = [p for p in conjuncts(block.realize.predicate) if vars_in(p) & moving]
+    values = [v for v in values if vars_in(v) & moving]
+    ana = sch.state.analyzer(block)
+    still = {  # what does not move is a symbol; a unit loop is its start
+        r.stmt.loop_var: r.stmt.min for r in block.loops() if is_unit(r.stmt.extent)
+    }
+    values = [ana.simplify(substitute(v, still)) for v in values]
+    tests = [substitute(t, still) for t in tests]
+    return not detect_iter_map(values, domain, conjunction(tests), IterMapLevel.Bijective).errors
+
+
+def _plainly_injective(values: list[PrimExpr], domain: dict[Var, Range]) -> bool:
+    """Whether each loop is one digit of one axis; a quick look without fusions."""
+    seen: set[Var] = set()
+    for value in values:
+        terms = linear_terms(value)
+        if terms is None:
+            return False
+        mine = [(abs(f), atom) for atom, f in terms if atom in domain]
+        if any(atom not in domain and vars_in(atom) & set(domain) for atom, _ in terms):
+            return False
+        reach = 1
+        for n, (factor, atom) in enumerate(sorted(mine, key=lambda item: item[0])):
+            if atom in seen or factor < reach:
+                return False
+            seen.add(atom)
+            extent = domain[atom].extent
+            if isinstance(extent, IntImm):
+                reach += factor * (extent.value - 1)
+            elif n + 1 < len(mine):
+                return False
+    return len(seen) == len(domain)
+
+
 def linear_terms(expr: PrimExpr) -> list[tuple[PrimExpr, int]] | None:
     """(atom, factor) pairs of a sum with constant factors, without the constant; None where a
     product of two unknowns occurs."""
@@ -71,10 +119,10 @@ def linear_terms(expr: PrimExpr) -> list[tuple[PrimExpr, int]] | None:
     return [(expr, 1)]
 
 
-def axis_kinds(block: Ref, var: Var) -> set[int]:
-    """The kinds of axes that a loop drives."""
-    return {
-        axis.iter_type
-        for axis, value in zip(block.stmt.iter_vars, block.realize.iter_values, strict=True)
-        if var in vars_in(value)
-    }
+def driven(block: Ref) -> tuple[set[Var], set[Var]]:
+    """The loop variables that drive spatial axes, and those that drive others."""
+    spatial: set[Var] = set()
+    other: set[Var] = set()
+    for axis, value in zip(block.stmt.iter_vars, block.realize.iter_values, strict=True):
+        (spatial if axis.iter_type == IterVar.DataPar else other).update(vars_in(value))
+    return spatial, other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...ir.prim_expr import IterVar, PrimExpr, Var
@@ -202,10 +203,16 @@ def check_order(ref: Ref, at: Ref, position: int) -> None:
 
 
 def move(
-    sch: Any, ref: Ref, at: Ref, spans: dict[Var, Span], position: int, keep_unit: bool
+    sch: Any,
+    ref: Ref,
+    at: Ref,
+    spans: dict[Var, Span],
+    position: int,
+    keep_unit: bool,
+    also: Callable[[Any, Ref, Ref], None] | None = None,
 ) -> None:
     """Put the block into the loop `at`, its axes running over `spans` (the others over their
-    domains), and undo that where what it reads would not be there."""
+    domains), and undo that where what it reads would not be there, or `also` refuses it."""
     if sch.enable_check:
         check_order(ref, at, position)
     ana = sch.state.analyzer(at)
@@ -238,6 +245,8 @@ def move(
         moved = sch.state.index(ref.func).blocks[ref.stmt]
         try:
             check_inputs(sch, moved)
+            if also is not None:
+                also(sch, moved, sch.state.index(ref.func).loops[at.stmt.loop_var])
         except ScheduleError as error:
             error.func = sch.state.func(ref.func)  # what the places of the error are in
             sch.state.restore(ref.func, before, renamed)

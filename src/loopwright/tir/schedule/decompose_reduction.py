@@ -7,6 +7,7 @@ from typing import Any
 from ...ir.prim_expr import IterVar, Var
 from ..buffer import BufferRegion
 from ..stmt import Block, BlockRealize, For, ForKind, Stmt, seq
+from .bindings import driven, injective
 from .error import ScheduleError
 from .primitive import primitive
 from .region import axis_values
@@ -136,14 +137,11 @@ def check(sch: Any, ref: Ref, at: Ref) -> None:
                 what = f"loop {above.stmt.loop_var.name!r}, further out, drives the reduction"
                 hint = "the outermost loop of the reduction, or one outside of it"
                 raise ScheduleError(what, instead=hint, at=[above.stmt, at.stmt])
-    used: set[Var] = set()
-    for axis, value in zip(node.iter_vars, ref.realize.iter_values, strict=True):
-        if axis.iter_type == IterVar.DataPar:
-            used |= vars_in(value)
-    reduced: set[Var] = set()
-    for axis, value in zip(node.iter_vars, ref.realize.iter_values, strict=True):
-        if axis.iter_type != IterVar.DataPar:
-            reduced |= vars_in(value)
+    if sch.enable_check and not injective(sch, ref, [r for r in loops if r.is_under(at)]):
+        what = f"the loops inside give block {node.name_hint!r} the same element several times"
+        hint = "a loop inside of those that repeat the reduction"
+        raise ScheduleError(what, instead=hint, at=[at.stmt, ref.node])
+    used, reduced = driven(ref)
     inner = {r.stmt.loop_var for r in loops if r.is_under(at)}
     for part in conjuncts(ref.realize.predicate):
         mine = vars_in(part) & inner

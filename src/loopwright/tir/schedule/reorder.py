@@ -7,6 +7,7 @@ from typing import Any
 
 from ...ir.prim_expr import IterVar
 from ..stmt import For
+from .bindings import driven, injective
 from .error import ScheduleError
 from .primitive import primitive
 from .rewrite import uses_any
@@ -100,4 +101,43 @@ def check_reorder(sch: Any, chain: list[Ref], order: list[Ref]) -> None:
             what = f"block {block.stmt.name_hint!r} has axes that run in a fixed order"
             hint = "spatial and reduction axes only"
             raise ScheduleError(what, instead=hint, at=block.node)
+        if axes_of_kinds(block.stmt, (IterVar.DataPar,)):
+            continue
+        check_reduction(sch, block, chain, order)
     check_independent_iterations(sch, chain[-1], blocks)
+
+
+def check_reduction(sch: Any, block: Ref, chain: list[Ref], order: list[Ref]) -> None:
+    """Raise ScheduleError where a reduction would not begin with its init, or would run several
+    times after it."""
+    spatial, reduced = driven(block)
+    if block.stmt.init is not None:
+        for ref in order:
+            if ref.stmt.loop_var in spatial & reduced:
+                what = (
+                    f"loop {ref.stmt.loop_var.name!r} drives spatial and reduction axes of block "
+                    f"{block.stmt.name_hint!r}, so its iterations run in order"
+                )
+                hint = "decompose_reduction before, or do not fuse the two kinds of loops"
+                raise ScheduleError(what, instead=hint, at=[ref.stmt, block.node])
+    loops = block.loops()
+    start = next(n for n, ref in enumerate(loops) if ref is chain[0])
+    after = [*loops[:start], *order, *loops[start + len(chain) :]]
+    inside, before = _inside(after, reduced), _inside(loops, reduced)
+    if {id(r) for r in inside} <= {id(r) for r in before}:
+        return
+    if not injective(sch, block, inside):
+        what = (
+            f"loops inside the reduction of block {block.stmt.name_hint!r} would give it the same "
+            "element twice"
+        )
+        hint = "keep such loops outside of the reduction's"
+        raise ScheduleError(what, instead=hint, at=[*(r.stmt for r in inside[:1]), block.node])
+
+
+def _inside(loops: list[Ref], reduced: set[Any]) -> list[Ref]:
+    """The loops from the outermost one of the reduction on."""
+    for n, ref in enumerate(loops):
+        if ref.stmt.loop_var in reduced:
+            return loops[n:]
+    return []

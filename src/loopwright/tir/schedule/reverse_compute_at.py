@@ -6,9 +6,9 @@ from typing import Any
 
 from ...arith import eval_set
 from ...arith.int_set import is_infinite
-from ...ir.prim_expr import IntImm, IterVar, Var
+from ...ir.prim_expr import IntImm, Var
 from ..stmt import ForKind
-from .bindings import one_to_one
+from .bindings import driven, injective
 from .compute_at import check_movable, insert_position, move, users_of
 from .domain import Span, solve_axes
 from .error import ScheduleError
@@ -94,8 +94,7 @@ def reverse_compute_at(
                 spans.setdefault(var, span)
     if sch.enable_check:
         check_whole(sch, ref, at, spans)
-        check_once(sch, ref, at, sources, spans)
-    move(sch, ref, at, spans, position, preserve_unit_loops)
+    move(sch, ref, at, spans, position, preserve_unit_loops, check_once)
 
 
 def points_or_whole(region: Any, axes: set[Var]) -> bool:
@@ -132,24 +131,15 @@ def check_whole(sch: Any, ref: Ref, at: Ref, spans: dict[Var, Span]) -> None:
             raise ScheduleError(what, got=got, instead=hint, at=[ref.node, at.stmt])
 
 
-def check_once(sch: Any, ref: Ref, at: Ref, sources: list[Ref], spans: dict[Var, Span]) -> None:
-    """Raise ScheduleError where a reduction would be cut into pieces that do not add up."""
-    cut = [a.var for a in ref.stmt.iter_vars if a.iter_type != IterVar.DataPar and a.var in spans]
-    loops = [at, *(r for r in at.ancestors() if not r.is_block)]
-    moving = [v for v in cut if any(vars_in(e) for e in spans[v])]
-    if not moving:
+def check_once(sch: Any, ref: Ref, at: Ref) -> None:
+    """Raise ScheduleError where a reduction was cut into pieces that do not add up."""
+    outer = {r.stmt.loop_var for r in (at, *at.loops())}
+    _, reduced = driven(ref)
+    if not reduced & outer:
         return
-    for loop in loops:
-        var = loop.stmt.loop_var
-        extent = loop.stmt.extent
-        if isinstance(extent, IntImm) and extent.value == 1:
-            continue
-        once = all(one_to_one(sch, source, var) for source in sources)
-        drives = any(var in vars_in(e) for v in moving for e in spans[v])
-        serial = loop.stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED)
-        if not once or (drives and not serial):
-            what = (
-                f"the reduction of block {ref.stmt.name_hint!r} would be cut by loop {var.name!r}"
-            )
-            hint = "a loop that leaves the reduction whole"
-            raise ScheduleError(what, instead=hint, at=[ref.node, loop.stmt])
+    cut = [r for r in (at, *at.loops()) if r.stmt.loop_var in reduced]
+    serial = all(r.stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED) for r in cut)
+    if not serial or not injective(sch, ref, ref.loops()):
+        what = f"the reduction of block {ref.stmt.name_hint!r} would be cut into pieces"
+        hint = "a loop that leaves the reduction whole"
+        raise ScheduleError(what, instead=hint, at=[ref.node, at.stmt])

@@ -9,6 +9,7 @@ from ..buffer import BufferRegion, decl_buffer
 from ..expr import BufferLoad
 from ..stmt import Block, BlockRealize, BufferStore, For, Stmt, seq
 from .accesses import with_found_regions
+from .bindings import driven
 from .error import ScheduleError
 from .primitive import primitive
 from .reducer import find_reducer
@@ -121,15 +122,6 @@ def single_path(ref: Ref) -> list[Ref]:
         chain.append(above)
         inner = above.stmt
     return chain[::-1]
-
-
-def driven(ref: Ref) -> tuple[set[Var], set[Var]]:
-    """The variables that drive spatial axes, and those that drive others."""
-    spatial: set[Var] = set()
-    other: set[Var] = set()
-    for axis, value in zip(ref.stmt.iter_vars, ref.realize.iter_values, strict=True):
-        (spatial if axis.iter_type == IterVar.DataPar else other).update(vars_in(value))
-    return spatial, other
 
 
 def check(
