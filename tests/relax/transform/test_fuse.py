@@ -272,6 +272,74 @@ def test_gather_with_two_results():
     check_fusion(graph(build, (4, 2)), *values((4, 2)))
 
 
+def test_fields_of_a_tuple_that_are_used_are_passed():
+    three = relax.TupleStructInfo([relax.TensorStructInfo((2,), "float32")] * 3)
+
+    def build(e, x, y):
+        a, b = e(relax.TupleGetItem(x, 0)), e(relax.TupleGetItem(x, 2))
+        return e(op.exp(e(op.add(e(op.multiply(a, b)), y))))
+
+    mod = graph(build, three, (2,))
+    fused = FUSE(mod)["fused_multiply_add_exp"]
+    assert [p.name_hint for p in fused.params] == ["x0_0", "x0_2", "x1"]
+    assert len(fused.body.blocks[0].bindings) == 3
+    a, b, c, y = values((2,), (2,), (2,), (2,))
+    check_fusion(mod, (a, b, c), y)
+
+
+@I.ir_module
+class Nested:
+    @T.prim_func(private=True)
+    def add(
+        x: T.Buffer((T.int64(2),), "float32"),
+        y: T.Buffer((T.int64(2),), "float32"),
+        z: T.Buffer((T.int64(2),), "float32"),
+    ):
+        for i in range(T.int64(2)):
+            with T.block("z"):
+                vi = T.axis.spatial(T.int64(2), i)
+                z[vi] = x[vi] + y[vi]
+
+    @R.function(private=True)
+    def fused(
+        p: R.Tuple(
+            R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32")), R.Tensor((2,), "float32")
+        ),
+    ):
+        R.func_attr({"Primitive": True})
+        cls = Nested
+        with R.dataflow():
+            q = p[0]
+            a = q[1]
+            b = p[1]
+            c = R.call_tir(cls.add, (a, b), out_sinfo=R.Tensor((2,), "float32"))
+            d = R.call_tir(cls.add, (c, b), out_sinfo=R.Tensor((2,), "float32"))
+            o = (d, (c,))
+            R.output(o)
+        return o
+
+    @R.function
+    def main(
+        x: R.Tensor((2,), "float32"),
+        y: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32")),
+    ):
+        cls = Nested
+        with R.dataflow():
+            t = (y, x)
+            r = cls.fused(t)
+            R.output(r)
+        return r
+
+
+def test_nested_tuples():
+    mod = FuseTIR()(Nested)
+    assert len(mod["fused"].params) == 4  # two of the three tensors, and two results
+    x, y, z = values((2,), (2,), (2,))
+    first, (second,) = relax.interpreter.Interpreter(mod)["main"](x, (y, z))
+    assert (second.numpy() == z + x).all()
+    assert (first.numpy() == z + x + x).all()
+
+
 @I.ir_module
 class Inplace:
     @T.prim_func(private=True)

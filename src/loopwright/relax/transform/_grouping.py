@@ -209,7 +209,11 @@ class _FunctionMaker:
             names.fresh(var.name_hint)
         with builder.scope(group.params):
             for binding, value in zip(group.bindings, values, strict=True):
-                made.append(self._binding(builder, names, binding, value))
+                given = self._given_field(value)
+                if given is not None and binding.var not in group.outputs:
+                    self.map[binding.var] = given
+                else:
+                    made.append(self._binding(builder, names, binding, value))
             body: Any = Tuple([self.map[v] for v in group.outputs])
             if len(group.outputs) == 1:
                 body = body.fields[0]
@@ -217,6 +221,12 @@ class _FunctionMaker:
         span = merge_spans(*(b.span or b.value.span for b in group.bindings))
         attrs = {"Primitive": True, **group.attrs}
         group.func = Function(group.params, seq, None, True, attrs, span)
+
+    def _given_field(self, value: Any) -> Var | None:
+        """The parameter that is this field of a tuple from outside."""
+        if type(value) is not TupleGetItem:
+            return None
+        return self.fields.get((value.tuple_value, value.index))
 
     def _binding(self, builder: BlockBuilder, names: NameSupply, binding: Any, value: Any) -> Any:
         value = self.substituted(value)
@@ -323,9 +333,9 @@ class _FunctionMaker:
         if kind is Tuple:
             return Tuple([self.substituted(f) for f in value.fields])
         if kind is TupleGetItem:
-            field_param = self.fields.get((value.tuple_value, value.index))
-            if field_param is not None:
-                return field_param
+            given = self._given_field(value)
+            if given is not None:
+                return given
             return TupleGetItem(self.substituted(value.tuple_value), value.index, value.span)
         if isinstance(value, (Var, Constant)):
             return self.map.get(value, value)

@@ -157,10 +157,19 @@ class _Caller(GraphRewriter):
         if scalars:
             args.append(ShapeExpr(scalars))
         info = call.struct_info or self.builder.normalize(call).struct_info
+        nested = isinstance(info, TupleStructInfo) and any(
+            isinstance(f, TupleStructInfo) for f in info.fields
+        )
+        out = TupleStructInfo(tensor_fields(info)) if nested else info
         if all(i == -1 for i in fused.inplace):
-            return Call(CALL_TIR, args, None, [info], call.span)
-        attrs = Attrs("relax.call_tir_inplace", {"inplace_indices": fused.inplace})
-        return Call(CALL_TIR_INPLACE, args, attrs, [info], call.span)
+            made = Call(CALL_TIR, args, None, [out], call.span)
+        else:
+            attrs = Attrs("relax.call_tir_inplace", {"inplace_indices": fused.inplace})
+            made = Call(CALL_TIR_INPLACE, args, attrs, [out], call.span)
+        if not nested:
+            return made
+        flat = self.builder.emit(made)
+        return _nested(info, (TupleGetItem(flat, i) for i in range(len(out.fields))))
 
     def flatten(self, arg: Any, info: StructInfo, tensors: list[Any], scalars: list[Any]) -> None:
         if isinstance(info, TupleStructInfo):
@@ -174,6 +183,13 @@ class _Caller(GraphRewriter):
             scalars.append(arg.value if isinstance(arg, PrimValue) else info.value)
         else:
             tensors.append(arg)
+
+
+def _nested(info: StructInfo, items: Any) -> Any:
+    """The outputs of a call in the nesting of a struct info."""
+    if isinstance(info, TupleStructInfo):
+        return Tuple([_nested(f, items) for f in info.fields])
+    return next(items)
 
 
 def fuse(func: Function, mod: IRModule) -> Fused | None:
