@@ -134,3 +134,83 @@ def _has_product(expr: PrimExpr) -> bool:
 def constant(extent: Any) -> int | None:
     """The value of a literal extent."""
     return extent.value if isinstance(extent, IntImm) else None
+
+
+@dataclass
+class Stage:
+    """Blocks that are scheduled together: those inlined into others, at most one reduction, and
+    the block that stores the result (the reduction itself when nothing follows it)."""
+
+    inlined: list[BlockInfo]
+    reduction: BlockInfo | None
+    last: BlockInfo
+
+
+def split_stages(func: PrimFunc, blocks: list[BlockInfo]) -> list[Stage] | None:
+    """The stages of a kernel in order; None where a block is neither data-parallel nor a
+    reduction, or writes several buffers."""
+    for b in blocks:
+        plain = b.is_spatial or (b.is_reduction and b.store is not None)
+        if not plain or len(b.writes) != 1:
+            return None
+    outputs = set(func.buffer_map.values())
+    readers: dict[Buffer, list[int]] = {}
+    for k, b in enumerate(blocks):
+        for buffer in {r.buffer for r in b.block.reads} - {b.writes[0]}:
+            readers.setdefault(buffer, []).append(k)
+    found: list[Stage] = []
+    waiting: list[BlockInfo] = []
+    k = 0
+    while k < len(blocks):
+        b = blocks[k]
+        if b.is_reduction:
+            after = _epilogue(blocks, k, readers, outputs)
+            group = [b, *after]
+            found.append(Stage([*waiting, *after[:-1]], b, group[-1]))
+            waiting, k = [], k + len(group)
+            continue
+        if b.writes[0] in outputs or b.store is None:
+            found.append(Stage(waiting, None, b))
+            waiting = []
+        else:
+            waiting.append(b)
+        k += 1
+    return None if waiting else found
+
+
+def _epilogue(
+    blocks: list[BlockInfo], k: int, readers: dict[Buffer, list[int]], outputs: set[Buffer]
+) -> list[BlockInfo]:
+    """The blocks after reduction `k` that read its result element by element and pass it on, each
+    to the next only."""
+    made: list[BlockInfo] = []
+    current = blocks[k]
+    while True:
+        at = k + len(made) + 1
+        result = current.writes[0]
+        if result in outputs or readers.get(result) != [at] or not blocks[at].is_spatial:
+            return made
+        if not _elementwise_on(blocks[at], result):
+            return made
+        current = blocks[at]
+        made.append(current)
+
+
+def _elementwise_on(info: BlockInfo, buffer: Buffer) -> bool:
+    """Whether a block reads and writes at its own place: identity indices on all axes."""
+    store = info.store
+    if store is None:
+        return False
+    axes = [v.var for v in info.spatial]
+    places = [x.indices for x in loads_in(store.value) if x.buffer is buffer]
+    return all(_is_identity(at, axes, buffer) for at in (*places, store.indices))
+
+
+def _is_identity(indices: Any, axes: list[Var], buffer: Buffer) -> bool:
+    if len(indices) != len(axes):
+        return False
+    for index, axis, extent in zip(indices, axes, buffer.shape, strict=True):
+        one = constant(index) == 0 and constant(extent) == 1
+        if index is not axis and not one:
+            return False
+    return True

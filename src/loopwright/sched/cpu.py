@@ -20,46 +20,72 @@ from ..ir.dtype import DataType
 from ..ir.target import Target
 from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
-from .analysis import BlockInfo, as_product, blocks_of, constant
+from .analysis import BlockInfo, Stage, as_product, blocks_of, constant, split_stages
 from .apply import register_schedule_rule
 from .tail import compute_whole_tiles
 
-GRAIN = 1 << 14  # elements of work that make a task worth starting
-UNROLLED_TAPS = 25  # windows of up to this many elements are written out
+GRAIN = 1 << 15  # elements of work that make a task worth starting: about 10 us
+FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
+UNROLLED_TAPS = 9  # windows of up to this many elements are written out
+SYMBOLIC_EXTENT = 32  # what a symbolic axis of an image is taken for
 REGISTERS_LEFT = 3  # vector registers that are no accumulators
 
 
-@register_schedule_rule("elementwise", "cpu")
-def elementwise(func: PrimFunc, target: Target) -> PrimFunc | None:
-    """Kernels whose blocks are all data-parallel: inlined into one nest, vectorized."""
+@register_schedule_rule("stages", "cpu")
+def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
+    """Kernels that are a sequence of perfect nests: what can be is inlined, each reduction takes
+    the elementwise operators around it along, and what is left becomes nests of its own."""
     blocks = blocks_of(func)
-    if not blocks or not all(b.is_spatial for b in blocks):
+    found = split_stages(func, blocks) if blocks else None
+    if found is None:
         return None
     sch = Schedule(func, enable_check=False)
-    outputs = _inline_all(sch, blocks)
-    for name in outputs:
-        block = sch.get_block(name)
-        _vectorize_nest(sch, block, target, _dtype_of(blocks, name))
-    return sch.func
-
-
-def _dtype_of(blocks: list[BlockInfo], name: str) -> DataType:
-    return next(b.writes[0].dtype for b in blocks if b.name == name)
-
-
-def _inline_all(sch: Schedule, blocks: list[BlockInfo]) -> list[str]:
-    """Inline every block whose result is an intermediate; the names of the others."""
-    written = {b.writes[0]: b.name for b in blocks if b.writes}
-    read = {r.buffer for b in blocks for r in b.block.reads}
-    kept = []
-    for b in blocks:
-        target = b.writes[0] if len(b.writes) == 1 else None
-        inner = target in read and target not in sch.func.buffer_map.values() and target in written
-        if inner:
+    for stage in found:
+        for b in stage.inlined:
             sch.compute_inline(sch.get_block(b.name))
+    whole: set[str] = set()
+    for stage in found:
+        if stage.reduction is None:
+            block = sch.get_block(stage.last.name)
+            _vectorize_nest(sch, block, target, stage.last.writes[0].dtype)
+        elif _vectors_fit(stage.reduction, target):
+            whole |= _reduce_in_registers(sch, stage, target)
         else:
-            kept.append(b.name)
-    return kept
+            _reduce_rows(sch, stage)
+    return compute_whole_tiles(sch.func, whole)
+
+
+def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str]:
+    """Schedule a reduction whose result's last axis runs along vectors; the names of the blocks
+    that fill its accumulators."""
+    reduction = stage.reduction
+    assert reduction is not None
+    block = sch.get_block(reduction.name)
+    if stage.last is reduction:
+        last = sch.cache_write(block, 0, "local")
+    else:
+        last = sch.get_block(stage.last.name)
+        sch.set_scope(block, 0, "local")
+    found = as_product(reduction)
+    is_product = found is not None and not found.depthwise
+    tile = _tile(reduction, is_product, target)
+    init = _schedule_tile(sch, block, last, reduction, tile, is_product)
+    return {sch.get(b).name_hint for b in (block, init)}
+
+
+def _reduce_rows(sch: Schedule, stage: Stage) -> None:
+    """Schedule a reduction along memory: each result is one task's."""
+    reduction = stage.reduction
+    assert reduction is not None
+    count = len(reduction.spatial)
+    loops = list(sch.get_loops(sch.get_block(reduction.name)))[:count]
+    if loops and stage.last is reduction:
+        _parallel(sch, loops, _taps(reduction))
+    elif loops:
+        last = sch.get_block(stage.last.name)
+        outer = list(sch.get_loops(last))
+        sch.compute_at(sch.get_block(reduction.name), outer[-1], preserve_unit_loops=True)
+        _parallel(sch, outer, _taps(reduction))
 
 
 def _vectorize_nest(sch: Schedule, block: Any, target: Target, dtype: DataType) -> None:
@@ -95,58 +121,6 @@ def _parallel(sch: Schedule, loops: list[Any], work: int) -> None:
         return
     sch.annotate(fused, "grain", max(GRAIN // max(work, 1), 1))
     sch.parallel(fused)
-
-
-@register_schedule_rule("product", "cpu")
-def product(func: PrimFunc, target: Target) -> PrimFunc | None:
-    """One product (matmul, convolution) or windowed reduction with what is fused around it."""
-    parts = _split_around_reduction(func)
-    if parts is None:
-        return None
-    before, reduction, after = parts
-    spatial = reduction.spatial
-    if not spatial or not _vectors_fit(reduction, target):
-        return None
-    found = as_product(reduction)
-    sch = Schedule(func, enable_check=False)
-    for b in before:
-        sch.compute_inline(sch.get_block(b.name))
-    for b in after[:-1]:
-        sch.compute_inline(sch.get_block(b.name))
-    block = sch.get_block(reduction.name)
-    if after:
-        last = sch.get_block(after[-1].name)
-        sch.set_scope(block, 0, "local")
-    else:
-        last = sch.cache_write(block, 0, "local")
-    if len(sch.get_loops(last)) != len(spatial):
-        return None
-    tile = _tile(reduction, found is not None and not found.depthwise, target)
-    init = _schedule_tile(sch, block, last, reduction, tile)
-    names = {sch.get(b).name_hint for b in (block, init)}
-    return compute_whole_tiles(sch.func, names)
-
-
-def _split_around_reduction(
-    func: PrimFunc,
-) -> tuple[list[BlockInfo], BlockInfo, list[BlockInfo]] | None:
-    blocks = blocks_of(func)
-    if not blocks:
-        return None
-    places = [k for k, b in enumerate(blocks) if not b.is_spatial]
-    if len(places) != 1 or not blocks[places[0]].is_reduction:
-        return None
-    k = places[0]
-    reduction = blocks[k]
-    if len(reduction.writes) != 1 or reduction.store is None:
-        return None
-    outputs = set(func.buffer_map.values())
-    before, after = blocks[:k], blocks[k + 1 :]
-    if any(w in outputs for b in (*before, *after[:-1]) for w in b.writes):
-        return None
-    if after and reduction.writes[0] in outputs:
-        return None
-    return before, reduction, after
 
 
 def _vectors_fit(reduction: BlockInfo, target: Target) -> bool:
@@ -212,7 +186,9 @@ def _rows(extent: int | None, most: int, image: bool) -> int:
     return best if best * 2 >= most else most
 
 
-def _schedule_tile(sch: Schedule, block: Any, last: Any, reduction: BlockInfo, tile: _Tile) -> None:
+def _schedule_tile(
+    sch: Schedule, block: Any, last: Any, reduction: BlockInfo, tile: _Tile, product: bool
+) -> Any:
     loops = list(sch.get_loops(last))
     inner: list[Any] = []
     outer = list(range(len(loops)))
@@ -238,30 +214,46 @@ def _schedule_tile(sch: Schedule, block: Any, last: Any, reduction: BlockInfo, t
     for loop in inner[:-1]:
         sch.unroll(loop)
     sch.vectorize(vector)
-    work = tile.rows * tile.vectors * tile.lanes * _reduction_work(reduction)
-    depth = len(order) if len(order) < 2 else len(order) - 1
-    _parallel(sch, order[:depth] or order, work * (1 if depth == len(order) else 4))
+    work = tile.rows * tile.vectors * tile.lanes * _taps(reduction)
+    work //= FMAS_PER_ELEMENT if product else FMAS_PER_ELEMENT // 4
+    _parallel_tiles(sch, order, work)
     return init
 
 
-def _reduction_work(reduction: BlockInfo) -> int:
-    work = 1
-    for v in reduction.reduce:
-        extent = constant(v.dom.extent) if v.dom is not None else None
-        work *= extent if extent is not None else 8
-    return max(work // 4, 1)
+def _parallel_tiles(sch: Schedule, order: list[Any], work: int) -> None:
+    """Run tiles in parallel: the loops outside the last one where they are enough, so that the
+    last one's indices stay cheap, else all."""
+    extents = [constant(sch.get(loop).extent) for loop in order]
+    count = 1
+    for k, extent in enumerate(extents[:-1]):
+        count *= extent if extent is not None else 1 if k == 0 else SYMBOLIC_EXTENT
+    if count >= 8:
+        inner = extents[-1] if extents[-1] is not None else SYMBOLIC_EXTENT // 8
+        _parallel(sch, order[:-1], work * inner)
+    else:
+        _parallel(sch, order, work)
 
 
-def _unrolls(reduction: BlockInfo) -> bool:
-    """Whether the reduction is a small window (a depthwise convolution, pooling), whose checks of
-    borders are then made once for a tile."""
-    taps = 1
+def _taps(reduction: BlockInfo) -> int:
+    """How many terms a result has."""
+    count = 1
     for v in reduction.reduce:
         extent = constant(v.dom.extent) if v.dom is not None else None
-        if extent is None:
-            return False
+        count *= extent if extent is not None else SYMBOLIC_EXTENT
+    return count
+
+
+def _unrolled(reduction: BlockInfo) -> int:
+    """How many of the innermost reduction loops are written out: those of a small window (of a
+    depthwise convolution, of pooling), so that the checks of borders are made once for a tile."""
+    count, taps = 0, 1
+    for v in reversed(reduction.reduce):
+        extent = constant(v.dom.extent) if v.dom is not None else None
+        if extent is None or taps * extent > UNROLLED_TAPS:
+            break
         taps *= extent
-    return taps <= UNROLLED_TAPS
+        count += 1
+    return count
 
 
 def _schedule_accumulators(
@@ -280,9 +272,8 @@ def _schedule_accumulators(
     inner = ([spatial[tile.row]] if tile.row is not None else []) + [jv, vector]
     sch.reorder(*rest, *reduce, *inner)
     init = sch.decompose_reduction(block, reduce[0])
-    if _unrolls(reduction):
-        for loop in reduce:
-            sch.unroll(loop)
+    for loop in reduce[len(reduce) - _unrolled(reduction) :]:
+        sch.unroll(loop)
     for loop in inner[:-1]:
         sch.unroll(loop)
     sch.vectorize(vector)
