@@ -86,13 +86,17 @@ class ConversionEmitter(Lines):
 
     def to_uint64(self, value: str, old: DataType, new: DataType) -> str:
         kind = llvm_type(new)
-        limit = self.splat(literal(2.0**63, old.element), old)
         signed = self.value(f"freeze {kind} {self.convert_by('fptosi', value, old, new)}")
         if old.bits == 16:  # 2**63 is no float16
             return signed
-        unsigned = self.value(f"freeze {kind} {self.convert_by('fptoui', value, old, new)}")
-        large = self.test("fcmp oge", old, value, limit)
-        return self.choose(large, unsigned, signed, new)
+        low, high = (self.splat(literal(2.0**k, old.element), old) for k in (63, 64))
+        moved = self.convert_by("fptosi", self.op("fsub", old, value, low), old, new)
+        moved = self.value(f"freeze {kind} {moved}")
+        moved = self.op("xor", new, moved, self.splat(str(1 << 63), new))
+        flags = DataType("bool").with_lanes(old.lanes)
+        above = self.test("fcmp oge", old, value, low)
+        large = self.op("and", flags, above, self.test("fcmp olt", old, value, high))
+        return self.choose(large, moved, signed, new)
 
     def round_to_odd(self, value: str, old: DataType) -> str:
         """float64 as float32 such that rounding it once more is as good as rounding once."""

@@ -212,7 +212,9 @@ class ExprTranslator:
         return self.depth_of(node) != NEVER
 
     def floor(self, node: Any) -> tuple[str, bool]:
-        return f"({self.scalar(node.a)} {INFIX[type(node)]} {self.scalar(node.b)})", False
+        text = f"({self.scalar(node.a)} {INFIX[type(node)]} {self.scalar(node.b)})"
+        # The least value by -1 wraps around; indices do not come to that.
+        return text, type(node) is pe.FloorDiv and node.dtype.is_int and not self.is_index(node)
 
     def div(self, node: pe.Div) -> tuple[str, bool]:
         a, b = self.scalar(node.a), self.scalar(node.b)

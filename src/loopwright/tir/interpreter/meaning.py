@@ -286,7 +286,8 @@ _VIEWED = set("fdbBhHiIlLqQ?")
 def scalar_view(array: np.ndarray) -> Any:
     """What scalar loads and stores go through: a memoryview where Python has one (it is fast and
     rounds to float32 itself), else the array."""
-    return memoryview(array) if array.dtype.char in _VIEWED and array.dtype.isnative else array
+    kind = array.dtype  # ml_dtypes' types have letters too, but Python has no view of them
+    return memoryview(array) if kind.char in _VIEWED and kind.isbuiltin == 1 else array
 
 
 def allocate(dtype: str, size: int) -> np.ndarray:
