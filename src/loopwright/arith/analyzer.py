@@ -115,6 +115,8 @@ class Analyzer(Simplifier):
         (m,) = self._atom(var, P.VAR, var.dtype, var)
         if any(m[0] in n for n in p):
             return  # the value speaks of the variable itself
+        if seen:
+            self._new_examples()
         self._by_var[var] = p
 
     def _bind_range(self, var: Var, dom: Range, seen: bool) -> None:
@@ -123,10 +125,13 @@ class Analyzer(Simplifier):
         ((number,),) = p
         if seen:
             self._forget_facts(number)
+            self._new_examples()
         low, extent = self.poly(dom.min), self.poly(dom.extent)
         last = P.shift(P.add(low, extent), -1)
         lowest, highest = self.poly_bound(low)[0], self.poly_bound(last)[1]
         self._known[number] = (lowest, max(highest, lowest))
+        self._ranges[number] = (low, last)
+        self._claims.append(P.add(last, low, -1))
         if P.terms(low):
             self._add_fact(P.add(p, low, -1))
         if P.terms(last):
@@ -138,11 +143,12 @@ class Analyzer(Simplifier):
 
         Outside it is not known that `dom` is not empty, which `bind` lets one conclude.
         """
-        count = len(self._facts)
+        count, claims = len(self._facts), len(self._claims)
         self.bind(var, dom)
         try:
             yield
         finally:
+            self._drop_claims(claims)
             if len(self._facts) > count:
                 self._drop_facts(count)
                 self._new_caches()
@@ -156,8 +162,14 @@ class Analyzer(Simplifier):
             if known is not None and not override:
                 low, high = max(low, known[0]), min(high, known[1])
             self._known[number] = (low, high)
+            if -P_INF < low <= high < P_INF:
+                self._ranges[number] = (P.constant(int(low)), P.constant(int(high)))
+            if self._exemplified(number):
+                self._new_examples()
         elif isinstance(info, ModularSet):
             self._modular[number] = (info.coeff, info.base)
+            self._examples_from = ()  # they know nothing of remainders
+            self._new_examples()
         else:
             what = "update takes a ConstIntBound or a ModularSet"
             raise TypeError(explain(what, got=type(info).__name__, instead="use bind"))
@@ -180,6 +192,7 @@ class Analyzer(Simplifier):
             dict(self._modular),
             self._truths,
             (self._polys, self._simple, self._bounds, self._proofs),
+            len(self._claims),
         )
         self._truths = set(self._truths)
         facts: list[Poly] = []
@@ -191,8 +204,9 @@ class Analyzer(Simplifier):
         return saved
 
     def _leave(self, saved: Any) -> None:
-        count, self._known, self._modular, self._truths, caches = saved
+        count, self._known, self._modular, self._truths, caches, claims = saved
         self._drop_facts(count)
+        self._drop_claims(claims)
         self._polys, self._simple, self._bounds, self._proofs = caches
 
     def _collect(self, condition: Any, holds: bool, facts: list[Poly]) -> None:
@@ -232,6 +246,7 @@ class Analyzer(Simplifier):
 
     def _learn(self, p: Poly) -> None:
         """Remember p >= 0: as a bound where it speaks of one atom, else as a fact."""
+        self._claims.append(p)
         p = self._tightened(p)
         pairs = [(m, f) for m, f in p.items() if m != ONE]
         if len(pairs) == 1 and len(pairs[0][0]) == 1:

@@ -6,13 +6,13 @@ from math import gcd
 from typing import Any
 
 from . import poly as P
-from .bounds import Bounds
+from .examples import Examples
 from .poly import DIV, MAX, MIN, ONE, Poly
 
 _BUDGET = 80
 
 
-class Prover(Bounds):
+class Prover(Examples):
     """The part of the analyzer that proves inequalities.
 
     A fact is a polynomial known to be >= 0. To prove p >= 0, a term of p is cancelled against a
@@ -50,10 +50,14 @@ class Prover(Bounds):
 
     def nonneg(self, p: Poly, effort: int = 3) -> bool:
         """Whether p is proven to be >= 0."""
+        if not p or (len(p) == 1 and ONE in p):
+            return not p or p[ONE] >= 0
+        if self.refuted(p):
+            return False
         low, high = self.poly_bound(p)
         if low >= 0:
             return True
-        if high < 0 or effort == 0 or (ONE in p and len(p) == 1):
+        if high < 0 or effort == 0:
             return False
         key = (P.key_of(p), effort)
         found = self._proofs.get(key)

@@ -446,6 +446,7 @@ class Simplifier(Prover):
         p = self.poly(value)
         self._known[key[0]] = self.poly_bound(p)
         self._modular[key[0]] = self.modular(p)
+        self._define(key[0], p)
 
 
 def _line(v: Any) -> tuple[Any, Any]:

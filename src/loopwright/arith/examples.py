@@ -1,0 +1,137 @@
+"""Refuting p >= 0 by example: values of the unknowns that agree with all that is known.
+
+A proof that fails costs a hundred times what one that succeeds does, because everything is tried.
+Most of what cannot be proven is simply false, and then one of a few examples shows it. No proof is
+lost by asking them first: what an example contradicts has no proof.
+"""
+
+from __future__ import annotations
+
+from .bounds import Bounds
+from .forms import P_INF
+from .poly import DIV, MAX, MIN, VAR, Atom, Poly
+
+# (sizes, part of the way from the first to the last value of a range, in 16ths): an unknown
+# without a range takes one of the sizes above its least value, in turn.
+_KINDS = (
+    ((67, 93, 131, 49), (16, 16, 16)),
+    ((67, 93, 131, 49), (0, 0, 0)),
+    ((75, 101, 38, 59), (7, 11, 3)),
+    ((1, 1, 1, 1), (0, 0, 0)),
+    ((16, 32, 24, 8), (16, 0, 8)),
+    ((16, 32, 24, 8), (0, 16, 0)),
+    ((3, 2, 5, 4), (16, 8, 16)),
+    ((0, 1, 0, 2), (0, 16, 0)),
+)
+
+
+class Example:
+    """Values of atoms. `bad` is the index of the first claim it contradicts, `checked` the number
+    of claims it is known to agree with."""
+
+    __slots__ = ("bad", "checked", "parts", "sizes", "values")
+
+    def __init__(self, sizes: tuple[int, ...], parts: tuple[int, ...]) -> None:
+        self.sizes = sizes
+        self.parts = parts
+        self.values: dict[int, int] = {}
+        self.bad = -1
+        self.checked = 0
+
+
+class Examples(Bounds):
+    """The part of the analyzer that finds counterexamples.
+
+    A claim is a polynomial said to be >= 0 by whoever uses the analyzer. A ranged variable takes
+    its value from its range, a defined one from its definition, any other from its bounds.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._claims: list[Poly] = []
+        self._ranges: dict[int, tuple[Poly, Poly]] = {}
+        self._defined: dict[int, Poly] = {}
+        self._examples_from = _KINDS
+        self._new_examples()
+
+    def _new_examples(self) -> None:
+        """What was said of an unknown has been taken back."""
+        self._examples = [Example(*kind) for kind in self._examples_from]
+
+    def _exemplified(self, number: int) -> bool:
+        return any(number in example.values for example in self._examples)
+
+    def _define(self, number: int, p: Poly) -> None:
+        """An unknown has the value of p."""
+        if self._exemplified(number):
+            self._new_examples()
+        if not any(number in m for m in p):
+            self._defined[number] = p
+
+    def _drop_claims(self, count: int) -> None:
+        del self._claims[count:]
+        for example in self._examples:
+            if example.checked > count:
+                example.checked = count
+            if example.bad >= count:
+                example.bad = -1
+
+    def refuted(self, p: Poly) -> bool:
+        """Whether an example shows that p is not always >= 0."""
+        claims = self._claims
+        for example in self._examples:
+            if example.bad >= 0:
+                continue
+            try:
+                if self._value(p, example) >= 0:
+                    continue
+                for k in range(example.checked, len(claims)):
+                    if self._value(claims[k], example) < 0:
+                        example.bad = k
+                        break
+                    example.checked = k + 1
+            except ZeroDivisionError:
+                continue
+            if example.bad < 0:
+                return True
+        return False
+
+    def _value(self, p: Poly, example: Example) -> int:
+        values = example.values
+        total = 0
+        for m, f in p.items():
+            for a in m:
+                value = values.get(a)
+                if value is None:
+                    value = values[a] = self._pick(self._atoms[a], example)
+                f *= value
+            total += f
+        return total
+
+    def _pick(self, atom: Atom, example: Example) -> int:
+        """The value of an atom; ZeroDivisionError where there is none."""
+        if atom.kind == DIV:
+            return self._value(atom.data[0], example) // self._value(atom.data[1], example)
+        if atom.kind == MIN or atom.kind == MAX:
+            pair = (self._value(side, example) for side in atom.data)
+            return min(pair) if atom.kind == MIN else max(pair)
+        number = atom.number
+        if number in self._defined:
+            return self._value(self._defined[number], example)
+        low, high = self._atom_bound(atom)
+        if number in self._ranges:
+            first, last = (self._value(end, example) for end in self._ranges[number])
+            if last < first:
+                raise ZeroDivisionError  # an empty range: nothing can be said
+            low, high = max(low, first), min(high, last)
+            part = example.parts[number % len(example.parts)]
+            picked = int(low) + (int(high) - int(low)) * part // 16
+        else:
+            least = 0 if low == -P_INF and high >= 0 else low if low > -P_INF else high
+            picked = int(least) + example.sizes[number % len(example.sizes)]
+            if atom.kind != VAR and low < 0 and number % 2:
+                picked = -picked
+        return int(min(max(picked, low), high))
+
+
+__all__ = ["Example", "Examples"]
