@@ -109,6 +109,29 @@ def _(data, alpha, axis=1):
 prelu.samples(case((2, 3, 4), (3,)))
 
 
+@op("relax.nn.softplus")
+def softplus(data: Tensor, beta: float = 1.0, threshold: float = 20.0):
+    """log(1 + exp(beta * x)) / beta; x itself where beta * x is beyond the threshold."""
+
+    def cell(*i):
+        v = data(*i)
+        scaled = v * _c(beta, v)
+        smooth = tir.log(_c(1, v) + tir.exp(tir.min(scaled, _c(threshold, v)))) / _c(beta, v)
+        return tir.Select(scaled > _c(threshold, v), v, smooth)
+
+    return compute(data.shape, cell, "compute", axes="i", tag="elemwise")
+
+
+@softplus.numpy
+def _(data, beta=1.0, threshold=20.0):
+    scaled = data.astype(np.float64) * beta
+    smooth = np.log1p(np.exp(np.minimum(scaled, threshold))) / beta
+    return np.where(scaled > threshold, data, smooth).astype(data.dtype)
+
+
+softplus.samples(case((2, 3)), case(("n", 4), beta=2.0, threshold=1.0))
+
+
 @op("relax.nn.bias_add")
 def bias_add(data: Tensor, bias: Tensor, axis: Axis = -1):
     """data + bias along `axis`."""
@@ -226,7 +249,7 @@ layer_norm.samples(
 
 
 @op("relax.nn.rms_norm", kind=FUSABLE)
-def rms_norm(data: Tensor, weight: Tensor, axes: Axes, epsilon: float = 1e-5):
+def rms_norm(data: Tensor, weight: Tensor, axes: Axes = -1, epsilon: float = 1e-5):  # type: ignore[assignment]
     """x / sqrt(mean(x * x) + epsilon) * weight, the mean over `axes`."""
     which = normalize_axes(axes, len(data.shape))
     spans = [te.reduce_axis((const(0, "int64"), data.shape[a]), name=f"k{a}") for a in which]
@@ -279,27 +302,41 @@ def batch_norm(
     center: bool = True,
     scale: bool = True,
     momentum: float = 0.1,
-    training: bool = False,
+    training: bool = True,
 ):
-    """Normalize each channel of `axis` by its moving mean and variance (inference form).
+    """Normalize each channel of `axis`. Gives (normalized, moving mean, moving variance).
 
-    Gives (normalized, moving_mean, moving_var). Training form is not supported: ValueError.
+    Training: by the batch's own mean and variance, and the moving ones go towards those by
+    `momentum`. Otherwise by the moving mean and variance, which stay.
     """
-    if training:
-        what = "batch_norm in training form has no lowering"
-        raise ValueError(explain(what, instead="set training=False, or decompose it"))
     which = normalize_axis(axis, len(data.shape))
+    center_of, spread_of = moving_mean, moving_var
+    if training:
+        others = [a for a in range(len(data.shape)) if a != which]
+        moments, count = _moments(data, others, "batch_moments"), _size(data, others)
+        center_of = compute(moving_mean.shape, lambda c: moments[0](c) / count, "batch_mean")
+        spread_of = compute(
+            moving_var.shape,
+            lambda c: moments[1](c) / count - center_of(c) * center_of(c),
+            "batch_variance",
+        )
 
     def cell(*i):
         c = i[which]
-        factor = tir.rsqrt(moving_var(c) + const(epsilon, data.dtype))
-        value = (data(*i) - moving_mean(c)) * factor
+        factor = tir.rsqrt(spread_of(c) + const(epsilon, data.dtype))
+        value = (data(*i) - center_of(c)) * factor
         if scale:
             value = value * gamma(c)
         return value + beta(c) if center else value
 
-    same = lambda t: compute(t.shape, lambda i: t(i), "T_identity")  # noqa: E731
-    return [compute(data.shape, cell, "T_batch_norm"), same(moving_mean), same(moving_var)]
+    def moved(old, new):
+        if not training:
+            return compute(old.shape, lambda i: old(i), "T_identity")
+        keep, take = const(1 - momentum, old.dtype), const(momentum, old.dtype)
+        return compute(old.shape, lambda i: old(i) * keep + new(i) * take, "T_moved")
+
+    made = compute(data.shape, cell, "T_batch_norm")
+    return [made, moved(moving_mean, center_of), moved(moving_var, spread_of)]
 
 
 @batch_norm.infer
@@ -313,18 +350,40 @@ def _(data, gamma, beta, moving_mean, moving_var, axis=1, **_):
 
 
 @batch_norm.numpy
-def _(data, gamma, beta, moving_mean, moving_var, axis, epsilon=1e-5, center=True, scale=True, **_):
+def _(
+    data,
+    gamma,
+    beta,
+    moving_mean,
+    moving_var,
+    axis,
+    epsilon=1e-5,
+    center=True,
+    scale=True,
+    momentum=0.1,
+    training=True,
+):
     shape = [1] * data.ndim
     shape[axis] = -1
     lift = lambda t: t.reshape(shape)  # noqa: E731
-    made = (data - lift(moving_mean)) / np.sqrt(lift(moving_var) + epsilon)
+    mean, spread = moving_mean, moving_var
+    if training:
+        others = tuple(a for a in range(data.ndim) if a != axis % data.ndim)
+        mean, spread = data.mean(others), data.var(others)
+        moving_mean = moving_mean * (1 - momentum) + mean * momentum
+        moving_var = moving_var * (1 - momentum) + spread * momentum
+    made = (data - lift(mean)) / np.sqrt(lift(spread) + epsilon)
     if scale:
         made = made * lift(gamma)
     made = made + lift(beta) if center else made
-    return made.astype(data.dtype), moving_mean, moving_var
+    return made.astype(data.dtype), *(t.astype(data.dtype) for t in (moving_mean, moving_var))
 
 
-batch_norm.samples(case((2, 3, 4, 4), (3,), (3,), (3,), (3,), axis=1, low=0.5, high=2.0))
+_CHANNELS = ((2, 3, 4, 4), (3,), (3,), (3,), (3,))
+batch_norm.samples(
+    case(*_CHANNELS, axis=1, training=False, low=0.5, high=2.0),
+    case(*_CHANNELS, axis=1, low=0.5, high=2.0),
+)
 
 
 @op("relax.nn.dropout")
@@ -349,7 +408,7 @@ dropout.samples(case((2, 3)))
 
 
 @op("relax.nn.pad")
-def pad(data: Tensor, pad_width: Ints, pad_value: float = 0.0, pad_mode: str = "constant"):
+def pad(data: Tensor, pad_width: Ints, pad_mode: str = "constant", pad_value: float = 0.0):
     """Grow the tensor by pad_width = [before, after] of each axis in turn.
 
     pad_mode: "constant" (pad_value), "reflect" (mirrored without the edge), "replicate" or
@@ -392,7 +451,7 @@ def padded(data, before, after, value, mode, name):
 
 
 @pad.numpy
-def _(data, pad_width, pad_value=0.0, pad_mode="constant"):
+def _(data, pad_width, pad_mode="constant", pad_value=0.0):
     pairs = list(zip(pad_width[0::2], pad_width[1::2], strict=True))
     mode = {"replicate": "edge", "circular": "wrap"}.get(pad_mode, pad_mode)
     extra = {"constant_values": pad_value} if mode == "constant" else {}

@@ -166,8 +166,8 @@ def _merge_sort(ib: IRBuilder, size: Any, keys: Any, order: Any, descending: boo
     runs of 1, 2, 4, ... elements are merged from one half to the other. Returns where the sorted
     half begins. Stable; at most size * ceil(log2(size)) comparisons.
 
-    The merge branches: processors guess ahead, which is three times as fast as selecting (measured
-    on rows of 1000 random floats)."""
+    The merge branches: processors guess ahead, which beats selecting (measured on rows of 1000
+    random floats: 1.3 times numpy's stable sort against 2 to 3 times)."""
     state = ib.allocate("int64", 2, "state")  # length of the sorted runs, where they begin
     cursor = ib.allocate("int64", 2, "cursor")  # of the left run, of the right one
     state[0] = _long(1)

@@ -563,55 +563,6 @@ def scaled_dot_product_attention(
     return wrap_nested(made, name)
 
 
-def interpolate(
-    x: Tensor,
-    size: Any = None,
-    scale_factor: Any = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
-    antialias: bool | None = None,
-    data_layout: str | None = "NCHW",
-    name: str = "interpolate",
-) -> Tensor:
-    """Resize images to `size`, or by `scale_factor`."""
-    for option, value in (
-        ("recompute_scale_factor", recompute_scale_factor),
-        ("antialias", antialias),
-    ):
-        if value:
-            hint = "resize to the size that is meant"
-            raise ValueError(explain(f"interpolate: {option} is not supported", instead=hint))
-    layout = data_layout or "NCHW"
-    spatial = [d for d, axis in zip(x.shape, layout) if axis not in "NC"]
-    if size is None:
-        if scale_factor is None:
-            raise ValueError(explain("interpolate needs size or scale_factor"))
-        factors = _per_axis(scale_factor, len(spatial))
-        size = [_scaled(d, f) for d, f in zip(spatial, factors)]
-    method = {"nearest": "nearest_neighbor", "bilinear": "linear", "bicubic": "cubic"}
-    if mode == "nearest":
-        corners = "asymmetric"
-    else:
-        corners = "align_corners" if align_corners else "half_pixel"
-    made = _op.image.resize2d(
-        x._expr,
-        _dims(_per_axis(size, len(spatial))),
-        layout=layout,
-        method=method.get(mode, mode),
-        coordinate_transformation_mode=corners,
-    )
-    return wrap_nested(made, name)
-
-
-def _per_axis(value: Any, rank: int) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value] * rank
-
-
-def _scaled(dim: Any, factor: float) -> Any:
-    return int(dim * factor) if isinstance(dim, int) else dim * int(factor)
-
-
 def get_timestep_embedding(
     x: Tensor,
     embedding_dim: int,
@@ -644,26 +595,6 @@ def _shared(expr: Any) -> Any:
     """An expression that is used twice: bound once."""
     builder = BlockBuilder.current()
     return expr if builder is None else builder.emit(expr)
-
-
-# ---------------------------------------------------------------- many devices
-
-
-def ccl_allreduce(
-    x: Tensor, op_type: str = "sum", in_group: bool = True, name: str = "ccl_allreduce"
-) -> Tensor:
-    """Reduce x over all workers."""
-    return wrap_nested(_op.ccl.allreduce(x._expr, op_type, in_group), name)
-
-
-def ccl_allgather(x: Tensor, num_workers: int, name: str = "ccl_allgather") -> Tensor:
-    """The x of all workers, one after the other."""
-    return wrap_nested(_op.ccl.allgather(x._expr, num_workers), name)
-
-
-def ccl_broadcast_from_worker0(x: Tensor, name: str = "broadcast_from_worker") -> Tensor:
-    """The first worker's x."""
-    return wrap_nested(_op.ccl.broadcast_from_worker0(x._expr), name)
 
 
 # ---------------------------------------------------------------- own kernels

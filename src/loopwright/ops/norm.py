@@ -1,0 +1,102 @@
+"""Normalization of groups of channels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import te, tir
+from ..base.errors import explain
+from ..ir.prim_expr import IntImm
+from ..ir.prim_op import cast, const, floordiv, multiply
+from ..relax.struct_info import TensorStructInfo
+from .core import FUSABLE, Axes, Tensor, case, op
+from .family import compute, normalize_axes, normalize_axis, simplify
+
+
+@op("relax.nn.group_norm", kind=FUSABLE)
+def group_norm(
+    data: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    num_groups: int,
+    channel_axis: int,
+    axes: Axes,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+):
+    """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes` and over the
+    channels of each of `num_groups` groups; gamma and beta are of each channel."""
+    rank = len(data.shape)
+    channel, which = normalize_axis(channel_axis, rank), normalize_axes(axes, rank)
+    each = simplify(floordiv(data.shape[channel], num_groups))
+    kept = [a for a in range(rank) if a not in which]
+    spans = {a: te.reduce_axis((const(0, "int64"), data.shape[a]), name=f"k{a}") for a in which}
+    inner = te.reduce_axis((const(0, "int64"), each), name="kc")
+    pair = te.comm_reducer(
+        lambda a, b: (a[0] + b[0], a[1] + b[1]),
+        lambda t0, t1: (const(0, t0), const(0, t1)),
+        name="tuple_sum",
+    )
+
+    def sums(*i):
+        at = {**dict(zip(kept, i, strict=True)), **spans}
+        at[channel] = at[channel] * each + inner
+        v = cast("float32", data(*[at[a] for a in range(rank)]))
+        return pair((v, multiply(v, v)), axis=[inner, *spans.values()])
+
+    dims = [const(num_groups, "int64") if a == channel else data.shape[a] for a in kept]
+    total, squares = compute(dims, sums, f"{data.op.name}_red_temp", tag="comm_reduce")
+    count = each
+    for a in which:
+        count = multiply(count, data.shape[a])
+    count = cast("float32", count)
+
+    def cell(*i):
+        at = [floordiv(i[a], each) if a == channel else i[a] for a in kept]
+        mean = total(*at) / count
+        factor = tir.rsqrt(squares(*at) / count - mean * mean + const(epsilon, "float32"))
+        value = cast(data.dtype, (cast("float32", data(*i)) - mean) * factor)
+        if scale:
+            value = value * gamma(i[channel])
+        return value + beta(i[channel]) if center else value
+
+    return compute(data.shape, cell, "T_group_norm")
+
+
+@group_norm.infer
+def _(data: TensorStructInfo, gamma, beta, num_groups, channel_axis, axes, **_):
+    if not (data.dtype.is_void or data.dtype.is_float):
+        raise TypeError(explain("needs a tensor of floats", got=str(data.dtype)))
+    shape = data.get_shape()
+    if shape is not None:
+        channel = normalize_axis(channel_axis, len(shape))
+        if channel in normalize_axes(axes, len(shape)):
+            what = "the channels' axis is normalized in groups already"
+            raise ValueError(explain(what, got=f"axes {list(axes)}", instead="leave it out"))
+        extent = shape[channel]
+        if isinstance(extent, IntImm) and extent.value % num_groups:
+            what = "the groups must be of one size"
+            raise ValueError(explain(what, got=f"{extent.value} channels in {num_groups} groups"))
+    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+
+
+@group_norm.numpy
+def _(data, gamma, beta, num_groups, channel_axis, axes, epsilon=1e-5, center=True, scale=True):
+    channel = channel_axis % data.ndim
+    cut = [*data.shape[:channel], num_groups, -1, *data.shape[channel + 1 :]]
+    x = data.astype(np.float64).reshape(cut)
+    over = tuple(a % data.ndim + (a % data.ndim > channel) for a in axes) + (channel + 1,)
+    made = (x - x.mean(over, keepdims=True)) / np.sqrt(x.var(over, keepdims=True) + epsilon)
+    made = made.reshape(data.shape)
+    own = [-1 if a == channel else 1 for a in range(data.ndim)]
+    if scale:
+        made = made * gamma.reshape(own)
+    return (made + beta.reshape(own) if center else made).astype(data.dtype)
+
+
+group_norm.samples(
+    case((2, 6, 4, 5), (6,), (6,), num_groups=3, channel_axis=1, axes=[2, 3]),
+    case(("n", 5, 4), (4,), (4,), num_groups=2, channel_axis=-1, axes=[1]),
+    case((2, 4, 3), (4,), (4,), num_groups=4, channel_axis=1, axes=[2], center=False),
+)
