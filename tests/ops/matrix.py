@@ -138,6 +138,9 @@ def make(operator: Operator, case: Case) -> Sample:
     call = bb.lookup_binding(var)
     known = {var: SIZES[name] for name, var in maker.symbols.items()}
     args = [pair[1] for pair in pairs]
+    for n, arg in enumerate(call.args[: len(args)]):
+        if isinstance(arg, relax.PrimValue):  # a builder may have put them in another order
+            args[n] = _literal(arg)
     # Defaults of graph arguments that a builder filled in stand in the call.
     for arg in call.args[len(args) :]:
         args.append(_literal(arg))

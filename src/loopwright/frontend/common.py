@@ -69,7 +69,7 @@ def autopad(
             width += same_padding_transposed(k, s, d, upper)
         else:
             width += same_padding(static_extent(extent, s), k, s, d, upper)
-    return bb.emit(op.nn.pad(data, width, pad_value, pad_type))
+    return bb.emit(op.nn.pad(data, width, pad_type, pad_value))
 
 
 def static_extent(extent: PrimExpr, stride: int) -> int:

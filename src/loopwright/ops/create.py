@@ -94,8 +94,9 @@ _filled("ones", 1)
 
 
 @op("relax.arange")
-def arange(start: Prim, end: Prim, step: Prim, dtype: DType):
-    """start, start + step, ... below `end`."""
+def arange(start: Prim, end: Prim | None = None, step: Prim = 1, dtype: DType | None = None):
+    """start, start + step, ... below `end`; with one bound only, from 0 up to it. The dtype is
+    int64 for whole numbers and float32 for others, unless it is given."""
     literal = [getattr(v, "value", None) for v in (start, end, step)]
     if all(isinstance(v, (int, float)) for v in literal):
         count = const(len(np.arange(*literal)), "int64")
@@ -108,6 +109,23 @@ def arange(start: Prim, end: Prim, step: Prim, dtype: DType):
     cell = lambda i: add(first, multiply(by, cast(dtype, i)))  # noqa: E731
     size = simplify(tir.max(cast("int64", count), const(0, "int64")))
     return te.compute([size], cell, name="T_arange", tag="injective")
+
+
+@arange.build
+def _(start, end, step, dtype):
+    if end is None:
+        start, end = 0, start
+    if dtype is None:
+        whole = all(_is_whole(v) for v in (start, end, step))
+        dtype = "int64" if whole else "float32"
+    return {"start": start, "end": end, "step": step, "dtype": dtype}
+
+
+def _is_whole(value):
+    if isinstance(value, (int, float)):
+        return isinstance(value, int)
+    info = getattr(value, "struct_info", None)
+    return (info.dtype if isinstance(info, PrimStructInfo) else value.dtype).is_integer
 
 
 @arange.infer
@@ -130,7 +148,7 @@ def _(start, end, step, dtype):
     return np.arange(start, end, step).astype(numpy_dtype(dtype))
 
 
-arange.samples(case(0, 8, 1, dtype="int64"), case(1, 9, 3, dtype="float32"))
+arange.samples(case(0, 8, 1, dtype="int64"), case(1, 9, 3, dtype="float32"), case(5, dtype="int64"))
 
 
 def _triangle(name: str, keep, meaning) -> None:

@@ -200,8 +200,18 @@ def unary(
     """An elementwise operator of one tensor."""
     short = name.rsplit(".", 1)[-1]
 
-    def body(x: Tensor) -> Any:
+    def cells(x: Any) -> Any:
         return compute(x.shape, lambda *i: fn(x(*i)), "compute", axes="i", tag="elemwise")
+
+    # Among the operators of networks the argument is called otherwise.
+    if name.startswith("relax.nn."):
+
+        def body(data: Tensor) -> Any:
+            return cells(data)
+    else:
+
+        def body(x: Tensor) -> Any:  # type: ignore[misc]
+            return cells(x)
 
     body.__name__, body.__doc__ = short, doc
     made = op(name)(body)

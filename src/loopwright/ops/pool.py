@@ -60,7 +60,7 @@ def _pool(rank: int, average: bool) -> None:
         padding: Ints = (0,) * rank,  # type: ignore[assignment]
         dilation: Ints = (1,) * rank,  # type: ignore[assignment]
         ceil_mode: bool = False,
-        count_include_pad: bool = False,
+        count_include_pad: bool = average and rank != 2,  # as it always was
         layout: str = f"NC{letters}",
         out_layout: str | None = None,
     ):

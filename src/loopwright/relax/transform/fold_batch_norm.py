@@ -7,7 +7,7 @@ Before::
         @R.function
         def main(x: R.Tensor((1, 2, 3, 3), dtype="float32")) -> R.Tensor((1, 2, 3, 3), dtype="float32"):
             with R.dataflow():
-                lv = R.nn.batch_norm(x, R.const([1.0, 1.0], "float32"), R.const([0.0, 1.0], "float32"), R.const([0.0, 0.0], "float32"), R.const([1.0, 1.0], "float32"), axis=1, epsilon=0.0)
+                lv = R.nn.batch_norm(x, R.const([1.0, 1.0], "float32"), R.const([0.0, 1.0], "float32"), R.const([0.0, 0.0], "float32"), R.const([1.0, 1.0], "float32"), axis=1, epsilon=0.0, training=False)
                 gv: R.Tensor((1, 2, 3, 3), dtype="float32") = lv[0]
                 R.output(gv)
             return gv
@@ -19,7 +19,7 @@ After::
         @R.function
         def main(x: R.Tensor((1, 2, 3, 3), dtype="float32")) -> R.Tensor((1, 2, 3, 3), dtype="float32"):
             with R.dataflow():
-                lv = R.nn.batch_norm(x, R.const([1.0, 1.0], "float32"), R.const([0.0, 1.0], "float32"), R.const([0.0, 0.0], "float32"), R.const([1.0, 1.0], "float32"), axis=1, epsilon=0.0)
+                lv = R.nn.batch_norm(x, R.const([1.0, 1.0], "float32"), R.const([0.0, 1.0], "float32"), R.const([0.0, 0.0], "float32"), R.const([1.0, 1.0], "float32"), axis=1, epsilon=0.0, training=False)
                 lv1: R.Tensor((1, 2, 3, 3), dtype="float32") = R.multiply(x, R.const([[[[1.0]], [[1.0]]]], "float32"))
                 gv: R.Tensor((1, 2, 3, 3), dtype="float32") = R.add(lv1, R.const([[[[0.0]], [[1.0]]]], "float32"))
                 R.output(gv)

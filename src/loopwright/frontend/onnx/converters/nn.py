@@ -200,7 +200,7 @@ def batch_normalization(
         raise ValueError("BatchNormalization with spatial=0 is not supported")
     epsilon = node.real("epsilon", 1e-5)
     stats = [_as(cx, v, x.dtype) for v in (scale, bias, mean, var)]
-    made = cx.emit(op.nn.batch_norm(x.expr, *stats, 1, epsilon))
+    made = cx.emit(op.nn.batch_norm(x.expr, *stats, 1, epsilon, training=False))
     return [made[0]]
 
 

@@ -379,7 +379,7 @@ def _pad(
     width = [max(side.get(a, 0), 0) for a in range(data.ndim) for side in (before, after)]
     if not any(width):
         return made
-    return op.nn.pad(made.expr, width, float(fill), _MODES[mode])
+    return op.nn.pad(made.expr, width, _MODES[mode], float(fill))
 
 
 # ---------------------------------------------------------------- blocks
