@@ -11,7 +11,7 @@ from ..buffer import BufferRegion
 from ..stmt import Block, BlockRealize, For, Stmt
 from .error import ScheduleError
 from .primitive import primitive
-from .region import bounded, loop_domain, whole
+from .region import loop_domain, relax, whole
 from .rewrite import conjunction, conjuncts, substitute, vars_in
 from .rfactor import single_path
 from .rv import BlockRV, LoopRV
@@ -217,7 +217,7 @@ def _relaxed(ana: Analyzer, regions: Any, halves: list[Halves]) -> list[BufferRe
             ana.bind(h.outer.var, h.outer.dom)
     made = []
     for region in regions:
-        box = bounded(eval_ranges(region.region, domain, ana), region.buffer)
+        box = relax(ana, region.region, domain, region.buffer)
         ranges = [Range.from_min_extent(low, extent) for low, extent in whole(box, ana)]
         made.append(BufferRegion(region.buffer, tuple(ranges)))
     return made

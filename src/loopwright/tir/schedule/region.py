@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arith import Analyzer, IntervalSet, eval_ranges
-from ...arith.int_set import is_infinite
+from ...arith import Analyzer
+from ...arith import poly as P
+from ...arith.int_set import Evaluator
 from ...ir.prim_expr import PrimExpr, Range, Var
 from ...ir.prim_op import const, maximum, minimum, subtract
 from ..buffer import Buffer
@@ -49,25 +50,42 @@ def relaxed_region(sch: Any, block: Ref, above: Ref, buffer: Buffer, *, write: b
         return None
     values = axis_values(block)
     ana = sch.state.analyzer(block)
-    domain = loop_domain(loops_between(block, above))
+    evaluator = Evaluator(ana, loop_domain(loops_between(block, above)))
     total: Box | None = None
     for region in regions:
-        ranges = [
-            Range.from_min_extent(substitute(r.min, values), substitute(r.extent, values))
-            for r in region.region
+        box = [
+            interval(
+                evaluator,
+                Range.from_min_extent(substitute(r.min, values), substitute(r.extent, values)),
+                dim,
+            )
+            for r, dim in zip(region.region, buffer.shape, strict=True)
         ]
-        total = union_box(ana, total, bounded(eval_ranges(ranges, domain, ana), buffer))
+        total = union_box(ana, total, box)
     return total
 
 
-def bounded(sets: list[IntervalSet], buffer: Buffer) -> Box:
-    """Intervals as a box; the whole dimension where there is no bound."""
-    box: Box = []
-    for one, extent in zip(sets, buffer.shape, strict=True):
-        low = const(0, extent.dtype) if is_infinite(one.min_value) else one.min_value
-        high = subtract(extent, 1) if is_infinite(one.max_value) else one.max_value
-        box.append((low, high))
-    return box
+def interval(evaluator: Evaluator, rng: Range, dim: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """The least and greatest index of a range; those of the dimension where there is no bound."""
+    ana = evaluator.ana
+    dtype = evaluator.dtype = rng.min.dtype
+    first, reach = ana.poly(rng.min), P.shift(ana.poly(rng.extent), -1)
+    low, high = evaluator.ends(first)
+    if evaluator.involved(reach):
+        high = evaluator.ends(P.add(first, reach))[1]
+    elif high is not None:
+        high = P.add(high, reach)
+    least = const(0, dim.dtype) if low is None else ana.build(low, dtype)
+    if high is None:
+        return least, subtract(dim, 1)
+    same = high == low
+    return least, least if same else ana.build(high, dtype)
+
+
+def relax(ana: Analyzer, ranges: Any, domain: dict[Var, Range], buffer: Buffer) -> Box:
+    """The box that ranges cover while the variables of `domain` run."""
+    evaluator = Evaluator(ana, domain)
+    return [interval(evaluator, r, dim) for r, dim in zip(ranges, buffer.shape, strict=True)]
 
 
 def union_box(ana: Analyzer, a: Box | None, b: Box | None) -> Box | None:
@@ -75,9 +93,13 @@ def union_box(ana: Analyzer, a: Box | None, b: Box | None) -> Box | None:
     if a is None or b is None:
         return b if a is None else a
     return [
-        (ana.simplify(minimum(l0, l1)), ana.simplify(maximum(h0, h1)))
+        (_extreme(ana, l0, l1, minimum), _extreme(ana, h0, h1, maximum))
         for (l0, h0), (l1, h1) in zip(a, b, strict=True)
     ]
+
+
+def _extreme(ana: Analyzer, a: PrimExpr, b: PrimExpr, pick: Any) -> PrimExpr:
+    return a if ana.poly(a) == ana.poly(b) else ana.simplify(pick(a, b))
 
 
 def region_covers(
@@ -89,13 +111,16 @@ def region_covers(
     if provided is None:
         return False
     for n, ((p0, p1), (n0, n1)) in enumerate(zip(provided, needed, strict=True)):
-        low = ana.can_prove(p0 <= n0) or (shape is not None and ana.can_prove(p0 <= 0))
-        if not low:
+        if not _at_most(ana, p0, n0) and (shape is None or not ana.can_prove(p0 <= 0)):
             return False
-        if not ana.can_prove(n1 <= p1):
+        if not _at_most(ana, n1, p1):
             if shape is None or not ana.can_prove(p1 >= shape[n] - 1):
                 return False
     return True
+
+
+def _at_most(ana: Analyzer, a: PrimExpr, b: PrimExpr) -> bool:
+    return a is b or ana.nonneg(P.add(ana.poly(b), ana.poly(a), -1))
 
 
 def whole(box: Box, ana: Analyzer) -> list[tuple[PrimExpr, PrimExpr]]:
