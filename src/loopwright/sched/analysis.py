@@ -201,16 +201,16 @@ def _elementwise_on(info: BlockInfo, buffer: Buffer) -> bool:
     store = info.store
     if store is None:
         return False
-    axes = [v.var for v in info.spatial]
+    axes = info.spatial
     places = [x.indices for x in loads_in(store.value) if x.buffer is buffer]
     return all(_is_identity(at, axes, buffer) for at in (*places, store.indices))
 
 
-def _is_identity(indices: Any, axes: list[Var], buffer: Buffer) -> bool:
+def _is_identity(indices: Any, axes: list[IterVar], buffer: Buffer) -> bool:
     if len(indices) != len(axes):
         return False
     for index, axis, extent in zip(indices, axes, buffer.shape, strict=True):
-        one = constant(index) == 0 and constant(extent) == 1
-        if index is not axis and not one:
+        single = constant(extent) == 1 and axis.dom is not None and constant(axis.dom.extent) == 1
+        if index is not axis.var and not (single and constant(index) == 0):
             return False
     return True

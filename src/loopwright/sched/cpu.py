@@ -22,7 +22,7 @@ from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
 from .analysis import BlockInfo, Stage, as_product, blocks_of, constant, split_stages
 from .apply import register_schedule_rule
-from .tail import compute_whole_tiles
+from .tail import compute_whole_tiles, skip_padding
 
 GRAIN = 1 << 15  # elements of work that make a task worth starting: about 10 us
 FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
@@ -44,15 +44,18 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
         for b in stage.inlined:
             sch.compute_inline(sch.get_block(b.name))
     whole: set[str] = set()
+    sums: set[str] = set()
     for stage in found:
         if stage.reduction is None:
             block = sch.get_block(stage.last.name)
             _vectorize_nest(sch, block, target, stage.last.writes[0].dtype)
         elif _vectors_fit(stage.reduction, target):
-            whole |= _reduce_in_registers(sch, stage, target)
+            names = _reduce_in_registers(sch, stage, target)
+            whole |= names
+            sums |= names if as_product(stage.reduction) is not None else set()
         else:
             _reduce_rows(sch, stage)
-    return compute_whole_tiles(sch.func, whole)
+    return skip_padding(compute_whole_tiles(sch.func, whole), sums)
 
 
 def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str]:

@@ -6,13 +6,13 @@ from typing import Any
 
 from ..ir.functor import Rewriter, post_order_visit, rewrite
 from ..ir.prim_expr import And, CmpExpr, PrimExpr, Var
-from ..ir.prim_op import const
+from ..ir.prim_op import const, logical_and
 from ..ir.structural import structural_equal
 from ..tir import stmt as st
 from ..tir.buffer import Buffer
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
-from ..tir.op import if_then_else
+from ..tir.op import if_then_else, is_call_to
 
 
 def compute_whole_tiles(func: PrimFunc, blocks: set[str]) -> PrimFunc:
@@ -102,3 +102,60 @@ def _variables(expr: Any) -> set[Var]:
     found: set[Var] = set()
     post_order_visit(expr, lambda n: found.add(n) if isinstance(n, Var) else None)
     return found
+
+
+def skip_padding(func: PrimFunc, blocks: set[str]) -> PrimFunc:
+    """Leave out the terms of a sum of products that lie in the padding, where that is so for a
+    whole tile: their guard (of a row, not of a column) becomes the block's predicate.
+
+    `blocks` are names of blocks that add products of a guarded load; a term outside is 0.
+    """
+    return func.replace(body=_SkipPadding(blocks).visit(func.body))
+
+
+class _SkipPadding(_Whole):
+    def __init__(self, blocks: set[str]) -> None:
+        super().__init__(blocks)
+        self.tile: set[Var] = set()
+
+    def visit_For(self, node: st.For) -> Any:
+        inner = node.kind in (st.ForKind.UNROLLED, st.ForKind.VECTORIZED)
+        if inner:
+            self.tile.add(node.loop_var)
+        made = self.visit_default(node)
+        if inner:
+            self.tile.discard(node.loop_var)
+        return made
+
+    def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
+        if node.block.name_hint not in self.blocks:
+            return self.visit_default(node)
+        values = {
+            v.var: value for v, value in zip(node.block.iter_vars, node.iter_values, strict=True)
+        }
+        moved: list[PrimExpr] = []
+
+        def lift(call: Any) -> Any:
+            if not is_call_to(call, "if_then_else"):
+                return None
+            kept = []
+            for part in _conjuncts(call.args[0]):
+                outside = rewrite(part, lambda n: values.get(n) if isinstance(n, Var) else None)
+                if _variables(outside) & self.tile or not isinstance(part, CmpExpr):
+                    kept.append(part)
+                else:
+                    moved.append(outside)
+            if not kept:
+                return call.args[1]
+            condition = kept[0]
+            for other in kept[1:]:
+                condition = And(condition, other)
+            return if_then_else(condition, call.args[1], call.args[2])
+
+        body = rewrite(node.block.body, lift, _keep_buffer)
+        if not moved:
+            return node
+        predicate = node.predicate
+        for part in moved:
+            predicate = logical_and(predicate, part)
+        return node.replace(predicate=predicate, block=node.block.replace(body=body))

@@ -42,6 +42,7 @@ from ...ir.transform import Pass, PassContext, Sequential
 from .compact_buffer_allocation import CompactBufferAllocation
 from .convert_blocks_to_opaque import ConvertBlocksToOpaque
 from .flatten_buffer import FlattenBuffer
+from .hoist_if_then_else import HoistIfThenElse
 from .loop_partition import LoopPartition
 from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin
@@ -104,6 +105,7 @@ def lower_to_loops() -> Sequential:
             FlattenBuffer(),
             Simplify(),
             AddedPasses(1),
+            HoistIfThenElse(),
             LoopPartition(),
             VectorizeLoop(),
             LowerIntrin(),  # before the code is written out: there is less of it
