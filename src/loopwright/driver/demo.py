@@ -79,12 +79,12 @@ def _head(title: str, text: str, lines: int) -> None:
 
 def _one_kernel(trace: tracing.Trace, exe: Executable) -> None:
     """One fused kernel at every level."""
-    fused = trace.last("FuseTIR").after
+    fused = trace.last("NameDimensions").after
     names = [g.name_hint for g, f in fused.functions.items() if isinstance(f, PrimFunc)]
     known = [n for n in names if n in exe.program.texts]
     name = max(known, key=lambda n: (n.count("_"), "conv" in n, -len(exe.program.texts[n])))
     main = next(f for g, f in fused.functions.items() if isinstance(f, Function))
-    graph = [row for row in main.script().splitlines() if f".{name}," in row]
+    graph = [row for row in main.script().splitlines() if f"({name}, " in row]
     print(f"one fused kernel, {name}, at each level:\n")
     _head("graph (Relax)", "\n".join(row.strip() for row in graph), 2)
     _head("loops (TensorIR), as fused", fused[name].script(), 24)
@@ -124,7 +124,7 @@ def _time(call: Callable[[], Any], seconds: float = 1.0) -> float:
 
 def _run(path: Path, exe: Executable, feeds: dict[str, np.ndarray]) -> int:
     shapes = ", ".join(f"{n}: {'x'.join(map(str, v.shape))}" for n, v in feeds.items())
-    print(f"running on {shapes}, {threads.get_num_threads()} threads")
+    print(f"running on {shapes}, {threads.num_threads()} threads")
     ours = exe.run(feeds)
     latency = _time(lambda: exe.run(feeds))
     print(f"  loopwright   {latency:9.3f} ms")
@@ -133,7 +133,9 @@ def _run(path: Path, exe: Executable, feeds: dict[str, np.ndarray]) -> int:
     except ImportError:
         print("  onnxruntime is not installed: nothing to compare with")
         return 0
-    session = onnxruntime.InferenceSession(str(path))
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options)
     theirs = session.run(None, feeds)
     other = _time(lambda: session.run(None, feeds))
     print(
