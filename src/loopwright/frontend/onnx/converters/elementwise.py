@@ -98,10 +98,13 @@ def _cast(cx: Context, node: Node, x: Value, dtype: str) -> Any:
         return _as_type(cx, x, dtype)
     if dtype == "float8_e8m0fnu":
         raise ValueError(explain("casting to this type is not supported", got=dtype))
-    if not saturate:
-        return op.astype(x.expr, dtype)
+    return saturated(x.expr, dtype) if saturate else op.astype(x.expr, dtype)
+
+
+def saturated(x: Any, dtype: str) -> Any:
+    """Floats in a smaller float type, what is too great as its greatest number."""
     edge = float(ml_dtypes.finfo(numpy_dtype(dtype)).max)
-    return op.astype(op.clip(x.expr, -edge, edge), dtype)
+    return op.astype(op.clip(x, -edge, edge), dtype)
 
 
 def _as_type(cx: Context, x: Value, dtype: str) -> Any:

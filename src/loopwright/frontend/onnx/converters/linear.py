@@ -8,6 +8,7 @@ import numpy as np
 
 from ....base.errors import explain
 from ....relax import op
+from ....relax.expr import ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
@@ -58,3 +59,114 @@ def _transposed(cx: Context, b: Value) -> Any:
     if b.is_constant:
         return cx.constant(np.ascontiguousarray(b.expr.data.view().T), str(b.dtype))
     return op.permute_dims(b.expr)
+
+
+@converter("Einsum", 12)
+def einsum(cx: Context, node: Node, *inputs: Value) -> Any:
+    """Pairs are multiplied as matrices: the labels both have are batch or summed over."""
+    terms, result = _equation(node.text("equation"), [v.ndim for v in inputs])
+    made, labels = _summed(cx, inputs[0], terms[0], "".join(terms[1:]) + result)
+    for k, (v, term) in enumerate(zip(inputs[1:], terms[1:], strict=True)):
+        later = "".join(terms[k + 2 :]) + result
+        other, own = _summed(cx, v, term, labels + later)
+        made, labels = _contracted(cx, made, labels, other, own, later)
+    made, labels = _summed(cx, made, labels, result)
+    order = [labels.index(c) for c in result]
+    return made if order == sorted(order) else op.permute_dims(made.expr, order)
+
+
+def _equation(text: str, ranks: list[int]) -> tuple[list[str], str]:
+    """The labels of the inputs and of the output; "..." becomes capital Greek letters."""
+    left, arrow, right = text.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        what = f"the equation has {len(terms)} terms"
+        raise ValueError(explain(what, got=f"{len(ranks)} inputs, {text}"))
+    wide = [
+        r - len(t.replace("...", "")) if "..." in t else 0
+        for t, r in zip(terms, ranks, strict=True)
+    ]
+    most = "ΑΒΓΔΕΖΗΘ"[: max(wide, default=0)]
+    terms = [t.replace("...", most[len(most) - w :]) for t, w in zip(terms, wide, strict=True)]
+    if arrow:
+        result = right.replace("...", most)
+    else:
+        every = "".join(terms)
+        result = most + "".join(sorted(c for c in set(every) - set(most) if every.count(c) == 1))
+    fits = all(len(t) == r for t, r in zip(terms, ranks, strict=True))
+    double = any(len(set(t)) != len(t) for t in [*terms, result])
+    if not fits or double or not set(result) <= set("".join(terms)):
+        what = "this equation is not supported"
+        raise ValueError(
+            explain(what, got=f"{text} for ranks {ranks}", instead="no label twice in a term")
+        )
+    return terms, result
+
+
+def _summed(cx: Context, v: Value, labels: str, needed: str) -> tuple[Value, str]:
+    """The value with the labels that nobody needs summed away."""
+    gone = [k for k, c in enumerate(labels) if c not in needed]
+    if not gone:
+        return v, labels
+    return cx.value(op.sum(v.expr, gone)), "".join(c for c in labels if c in needed)
+
+
+def _contracted(
+    cx: Context, a: Value, left: str, b: Value, right: str, later: str
+) -> tuple[Value, str]:
+    """The product of two values, summed over the labels both have and nobody needs later."""
+    groups = [
+        [left.index(c), right.index(c)]
+        for c in left
+        if c in right and _wide(a, left, c) and _wide(b, right, c)
+    ]
+    a, b = cx.aligned([a, b], groups) if groups else [a, b]  # type: ignore[arg-type]
+    shared = [c for c in left if c in right]
+    batch = [c for c in shared if c in later]
+    inner = [c for c in shared if c not in later]
+    rows, columns = [c for c in left if c not in right], [c for c in right if c not in left]
+    sizes = {**dict(zip(right, b.shape, strict=True)), **dict(zip(left, a.shape, strict=True))}
+    for c in shared:  # one side may be 1
+        sizes[c] = next(
+            (
+                s[i.index(c)]
+                for i, s in ((left, a.shape), (right, b.shape))
+                if literal(s[i.index(c)]) != 1
+            ),
+            sizes[c],
+        )
+    x = _matrix(cx, a, left, batch, rows, inner, sizes)
+    y = _matrix(cx, b, right, batch, inner, columns, sizes)
+    product = cx.emit(op.matmul(x, y))
+    labels = "".join([*batch, *rows, *columns])
+    return cx.value(op.reshape(product, ShapeExpr([sizes[c] for c in labels]))), labels
+
+
+def _wide(v: Value, labels: str, label: str) -> bool:
+    return literal(v.shape[labels.index(label)]) != 1
+
+
+def _matrix(
+    cx: Context,
+    v: Value,
+    labels: str,
+    batch: list[str],
+    rows: list[str],
+    columns: list[str],
+    sizes: Any,
+) -> Any:
+    """The value as [batch, rows, columns], the groups flattened."""
+    order = [labels.index(c) for c in [*batch, *rows, *columns]]
+    made = v.expr if order == sorted(order) else op.permute_dims(v.expr, order)
+    full = [sizes[c] for c in [*batch, *rows, *columns]]
+    if [literal(v.shape[k]) for k in order] != [literal(d) for d in full]:
+        made = op.broadcast_to(cx.emit(made), ShapeExpr(full))
+    dims = [_extent(cx, [sizes[c] for c in group]) for group in (batch, rows, columns)]
+    return op.reshape(cx.emit(made), ShapeExpr(dims))
+
+
+def _extent(cx: Context, dims: list[Any]) -> Any:
+    size: Any = 1
+    for d in dims:
+        size = size * literal(d)
+    return cx.simplify(size)

@@ -1,0 +1,74 @@
+"""Running sums, sorting, and what finds elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
+from ....relax import op
+from ..context import Context
+from ..reader import Node
+from ..registry import converter, register_converter
+from ..values import Value, literal
+
+
+def _running(name: str, since: int, build: Callable[..., Any]) -> None:
+    def convert(cx: Context, node: Node, x: Value, axis: Value) -> Any:
+        which = int(cx.number(axis, "axis"))
+        if not -x.ndim <= which < x.ndim:
+            what = "input axis is out of range"
+            raise ValueError(explain(what, got=f"{which} for rank {x.ndim}"))
+        exclusive = bool(node.integer("exclusive", 0))
+        if not node.integer("reverse", 0):
+            return build(x.expr, which, None, exclusive)
+        turned = cx.emit(op.flip(x.expr, which))
+        return op.flip(cx.emit(build(turned, which, None, exclusive)), which)
+
+    register_converter(name, since, convert)
+
+
+_running("CumSum", 11, op.cumsum)
+_running("CumProd", 26, op.cumprod)
+
+
+@converter("TopK")
+def top_k_attribute(cx: Context, node: Node, x: Value) -> Any:
+    return _top_k(cx, node, x, node.integer("k"))
+
+
+@converter("TopK", 10)
+def top_k(cx: Context, node: Node, x: Value, k: Value) -> Any:
+    return _top_k(cx, node, x, cx.numbers(k, "k")[0])
+
+
+def _top_k(cx: Context, node: Node, x: Value, k: int) -> Any:
+    axis, largest = node.integer("axis", -1), bool(node.integer("largest", 1))
+    node.skip("sorted")  # sorted is one of the orders that sorted=0 allows
+    if not -x.ndim <= axis < x.ndim:
+        what = "attribute axis is out of range"
+        raise ValueError(explain(what, got=f"{axis} for rank {x.ndim}"))
+    extent = literal(x.shape[axis])
+    if k < 0 or (not isinstance(extent, PrimExpr) and k > extent):
+        raise ValueError(explain("input k must lie within the axis", got=f"{k} of {extent}"))
+    made = cx.emit(op.topk(x.expr, k, axis, "both", largest, "int64"))
+    return [made[0], made[1]]
+
+
+@converter("NonZero", 9)
+def non_zero(cx: Context, node: Node, x: Value) -> Any:
+    return op.nonzero(x.expr)
+
+
+@converter("Unique", 11)
+def unique(cx: Context, node: Node, x: Value) -> Any:
+    if not node.integer("sorted", 1):
+        what = "Unique in the order of first occurrence is not supported"
+        raise ValueError(explain(what, instead="use sorted=1"))
+    asked = [k < len(node.outputs) and bool(node.outputs[k]) for k in (1, 2, 3)]
+    made = cx.emit(op.unique(x.expr, True, *asked, node.integer("axis", None)))
+    if not any(asked):
+        return [made]
+    fields = iter(range(1, 4))
+    return [made[0], *[made[next(fields)] if a else None for a in asked]]

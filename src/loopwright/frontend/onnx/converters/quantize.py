@@ -1,0 +1,181 @@
+"""Quantized numbers: q stands for (q - zero_point) * scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.prim_op import max_value, min_value
+from ....relax import op
+from ....relax.expr import ShapeExpr
+from ..context import Context
+from ..reader import Node
+from ..registry import converter
+from ..tensors import dtype_of
+from ..values import Value, literal
+from .elementwise import saturated
+from .nn import conv, spatial_rank
+
+
+def _along(cx: Context, v: Value | None, x: Value, axis: int, block: int = 0) -> Any:
+    """A scale or zero point as it broadcasts against x: one number, a vector along `axis`, or one
+    for each `block` elements of it."""
+    if v is None:
+        return None
+    if v.ndim == 0 or (v.ndim == 1 and literal(v.shape[0]) == 1 and x.ndim != 1):
+        return v.expr if v.ndim == 0 else op.reshape(v.expr, ShapeExpr([]))
+    if not -x.ndim <= axis < x.ndim:
+        what = "attribute axis is out of range"
+        raise ValueError(explain(what, got=f"{axis} for rank {x.ndim}"))
+    which = axis % x.ndim
+    if v.ndim == 1:
+        return op.reshape(
+            v.expr, ShapeExpr([1] * which + [v.shape[0]] + [1] * (x.ndim - which - 1))
+        )
+    if block <= 0 or v.ndim != x.ndim:
+        what = "scale and zero point must be one number, a vector, or blocks"
+        raise ValueError(explain(what, got=str(v.info)))
+    repeated = cx.value(op.repeat(v.expr, block, which))
+    if cx.equal(repeated.shape[which], x.shape[which]):
+        return repeated.expr
+    return op.strided_slice(repeated.expr, [which], [0], [x.shape[which]])
+
+
+@converter("QuantizeLinear", 10)
+def quantize_linear(
+    cx: Context, node: Node, x: Value, scale: Value, zero: Value | None = None
+) -> Any:
+    axis, block = node.integer("axis", 1), node.integer("block_size", 0)
+    number = node.integer("output_dtype", 0)
+    node.skip("precision")
+    if not node.integer("saturate", 1):
+        raise ValueError(explain("attribute saturate must be 1", got=0))
+    dtype = str(zero.dtype) if zero is not None else (dtype_of(number) if number else "uint8")
+    return _quantize(cx, x, scale, zero, dtype, axis, block)
+
+
+def _quantize(
+    cx: Context, x: Value, scale: Value, zero: Value | None, dtype: str, axis: int, block: int = 0
+) -> Any:
+    if x.dtype != scale.dtype and x.dtype.is_integer:
+        x = cx.value(op.astype(x.expr, str(scale.dtype)))
+    scaled = op.divide(x.expr, _along(cx, scale, x, axis, block))
+    if dtype.startswith("float"):
+        return saturated(scaled, dtype)
+    made = op.round(scaled)
+    if zero is not None:
+        made = op.add(made, op.astype(_along(cx, zero, x, axis, block), str(x.dtype)))
+    low, high = float(min_value(dtype).value), float(max_value(dtype).value)
+    return op.astype(op.clip(made, low, high), dtype)
+
+
+@converter("DequantizeLinear", 10)
+def dequantize_linear(
+    cx: Context, node: Node, x: Value, scale: Value, zero: Value | None = None
+) -> Any:
+    axis, block = node.integer("axis", 1), node.integer("block_size", 0)
+    number = node.integer("output_dtype", 0)
+    dtype = dtype_of(number) if number else str(scale.dtype)
+    made = _dequantize(cx, x, scale, zero, axis, block)
+    return made if dtype == scale.dtype else op.astype(cx.emit(made), dtype)
+
+
+def _dequantize(
+    cx: Context, x: Value, scale: Value, zero: Value | None, axis: int, block: int = 0
+) -> Any:
+    kind = str(scale.dtype)
+    made = _centered(cx, x, zero, axis, kind, block)
+    return op.multiply(made, _along(cx, scale, x, axis, block))
+
+
+def _centered(
+    cx: Context, x: Value, zero: Value | None, axis: int, dtype: str, block: int = 0
+) -> Any:
+    """x minus its zero point, in `dtype`."""
+    made = op.astype(x.expr, dtype)
+    if zero is None:
+        return made
+    return op.subtract(made, op.astype(_along(cx, zero, x, axis, block), dtype))
+
+
+@converter("MatMulInteger", 10)
+def matmul_integer(
+    cx: Context,
+    node: Node,
+    a: Value,
+    b: Value,
+    a_zero: Value | None = None,
+    b_zero: Value | None = None,
+) -> Any:
+    return _product(cx, a, b, a_zero, b_zero)
+
+
+def _product(cx: Context, a: Value, b: Value, a_zero: Value | None, b_zero: Value | None) -> Any:
+    left = _centered(cx, a, a_zero, max(a.ndim - 2, 0), "int32")
+    return op.matmul(left, _centered(cx, b, b_zero, b.ndim - 1, "int32"))
+
+
+@converter("QLinearMatMul", 10)
+def quantized_matmul(
+    cx: Context,
+    node: Node,
+    a: Value,
+    a_scale: Value,
+    a_zero: Value,
+    b: Value,
+    b_scale: Value,
+    b_zero: Value,
+    y_scale: Value,
+    y_zero: Value,
+) -> Any:
+    total = cx.value(op.astype(_product(cx, a, b, a_zero, b_zero), "float32"))
+    rows = _float(cx, _along(cx, a_scale, total, max(total.ndim - 2, 0)))
+    columns = _float(cx, _along(cx, b_scale, total, total.ndim - 1))
+    real = cx.value(op.multiply(total.expr, op.multiply(rows, columns)))
+    scale = cx.value(_float(cx, y_scale.expr))
+    return _quantize(cx, real, scale, y_zero, str(y_zero.dtype), max(total.ndim - 2, 0))
+
+
+def _float(cx: Context, expr: Any) -> Any:
+    made = cx.emit(expr)
+    return made if made.struct_info.dtype == "float32" else op.astype(made, "float32")
+
+
+@converter("ConvInteger", 10)
+def conv_integer(
+    cx: Context,
+    node: Node,
+    x: Value,
+    weight: Value,
+    x_zero: Value | None = None,
+    w_zero: Value | None = None,
+) -> Any:
+    centered = [
+        cx.value(_centered(cx, v, zero, axis, "int32"))
+        for v, zero, axis in ((x, x_zero, 1), (weight, w_zero, 0))
+    ]
+    return conv(cx, node, *centered)
+
+
+@converter("QLinearConv", 10)
+def quantized_conv(
+    cx: Context,
+    node: Node,
+    x: Value,
+    x_scale: Value,
+    x_zero: Value,
+    weight: Value,
+    w_scale: Value,
+    w_zero: Value,
+    y_scale: Value,
+    y_zero: Value,
+    bias: Value | None = None,
+) -> Any:
+    total = cx.value(conv_integer(cx, node, x, weight, x_zero, w_zero))
+    if bias is not None:
+        wide = op.reshape(bias.expr, ShapeExpr([1, bias.shape[0], *[1] * spatial_rank(x)]))
+        total = cx.value(op.add(total.expr, wide))
+    total = cx.value(op.astype(total.expr, "float32"))
+    scale = op.multiply(_along(cx, x_scale, total, 1), _along(cx, w_scale, total, 1))
+    real = cx.value(op.multiply(total.expr, scale))
+    return _quantize(cx, real, y_scale, y_zero, str(y_zero.dtype), 1)
