@@ -278,7 +278,137 @@ PICK = [
     case("Range", np.asarray(1.0, F32), np.asarray(2.0, F32), np.asarray(0.3, F32), fed=0),
 ]
 
+ORDER = [
+    case("CumSum", X, np.asarray(1, np.int64), fed=1),
+    case("CumSum", X, np.asarray(-1, np.int64), fed=1, exclusive=1, reverse=1),
+    case("TopK", X, ints(2), fed=1, outputs=2),
+    case("TopK", X, ints(2), fed=1, outputs=2, axis=1, largest=0),
+    case("Unique", np.round(X), outputs=4, symbolic=False),
+    case("NonZero", np.round(X), symbolic=False),
+]
+
+U8, SCALE = integers(2, 3, 4, low=0, high=255, dtype=np.uint8), floats(3, low=0.1, high=0.4)
+ZERO = np.asarray([120, 128, 131], np.uint8)
+ONE, MIDDLE = np.asarray(0.02, F32), np.asarray(127, np.uint8)
+QUANTIZED = [
+    case("QuantizeLinear", X, ONE, MIDDLE, fed=1),
+    case("QuantizeLinear", X, SCALE, ZERO, fed=1, axis=1),
+    case("QuantizeLinear", X, ONE, fed=1),
+    case("DequantizeLinear", U8, ONE, MIDDLE, fed=1),
+    case("DequantizeLinear", U8, SCALE, ZERO, fed=1, axis=1),
+    case(
+        "DequantizeLinear",
+        U8,
+        floats(1, 3, 4),
+        fed=1,
+        axis=0,
+        block_size=2,
+        opset=21,
+        symbolic=False,
+    ),
+    case("DynamicQuantizeLinear", X, outputs=3),
+    case("MatMulInteger", U8[0], U8[1].T.copy(), MIDDLE, MIDDLE, fed=1),
+    case("QLinearMatMul", U8[0], ONE, MIDDLE, U8[1].T.copy(), ONE, MIDDLE, ONE, MIDDLE, fed=1),
+    case(
+        "ConvInteger", U8[None], integers(4, 2, 2, 2, low=0, high=9, dtype=np.uint8), MIDDLE, fed=1
+    ),
+    case(
+        "QLinearConv",
+        U8[None],
+        ONE,
+        MIDDLE,
+        integers(3, 2, 2, 2, low=0, high=9, dtype=np.uint8),
+        SCALE,
+        ZERO * 0,
+        np.asarray(0.5, F32),
+        MIDDLE,
+        integers(3, dtype=np.int32),
+        fed=1,
+    ),
+]
+
+PICTURE = floats(1, 2, 4, 6)
+DOUBLE, ODD = np.asarray([1, 1, 2, 2], F32), np.asarray([1, 1, 1.6, 0.7], F32)
+RESIZE = [
+    case("Upsample", PICTURE, DOUBLE, fed=1, opset=9, mode="nearest"),
+    case("Upsample", PICTURE, DOUBLE, fed=1, opset=9, mode="linear", symbolic=False),
+    case("Resize", PICTURE, DOUBLE, fed=1, opset=10, mode="nearest"),
+    case("Resize", PICTURE, None, DOUBLE, fed=1, mode="nearest"),
+    case(
+        "Resize",
+        PICTURE,
+        None,
+        DOUBLE,
+        fed=1,
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    ),
+    *[
+        case(
+            "Resize",
+            PICTURE,
+            None,
+            ODD,
+            fed=1,
+            mode=mode,
+            coordinate_transformation_mode=place,
+            symbolic=False,
+        )
+        for mode in ("nearest", "linear", "cubic")
+        for place in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
+    ],
+    case(
+        "Resize",
+        PICTURE,
+        None,
+        ODD,
+        fed=1,
+        mode="cubic",
+        cubic_coeff_a=-0.5,
+        exclude_outside=1,
+        symbolic=False,
+    ),
+    case("Resize", PICTURE, None, None, ints(1, 2, 7, 3), fed=1, mode="linear", symbolic=False),
+    case(
+        "Resize",
+        PICTURE,
+        None,
+        None,
+        ints(3, 3),
+        fed=1,
+        mode="linear",
+        axes=[2, 3],
+        antialias=1,
+        opset=18,
+        symbolic=False,
+    ),
+    case(
+        "Resize",
+        PICTURE,
+        None,
+        None,
+        ints(7, 7),
+        fed=1,
+        axes=[2, 3],
+        keep_aspect_ratio_policy="not_larger",
+        opset=18,
+        symbolic=False,
+    ),
+]
+
+EINSUM = [
+    case("Einsum", floats(3, 4), floats(4, 5), equation="ij,jk->ik"),
+    case("Einsum", floats(2, 3, 4), floats(2, 5, 4), equation="bij, bkj -> bik"),
+    case("Einsum", floats(2, 3, 4), floats(2, 5, 4), equation="bij,bkj->kbi"),
+    case("Einsum", floats(2, 3, 4), floats(4, 5), equation="...j,jk"),
+    case("Einsum", floats(2, 3, 4), equation="ijk->ki"),
+    case("Einsum", floats(3), floats(4), floats(3, 4), equation="i,j,ij->"),
+    case("Einsum", floats(2, 3, 4, 5), floats(2, 6, 4, 5), equation="bihd,bjhd->bhij"),
+]
+
 CASES = [*UNARY, *BINARY, *LINEAR, *CONV, *NORM, *POOL, *REDUCE, *MOVE, *PICK]
+CASES += [*ORDER, *QUANTIZED, *RESIZE, *EINSUM]
 
 
 @pytest.mark.parametrize("row", CASES, ids=[f"{r[0]}-{i}" for i, r in enumerate(CASES)])

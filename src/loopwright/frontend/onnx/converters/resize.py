@@ -196,7 +196,9 @@ def _whole(cx: Context, x: Value, axis: int, scale: float, style: _Style) -> Val
 def _along(
     cx: Context, x: Value, axis: int, have: int, size: int, scale: float, style: _Style
 ) -> Value:
-    places = style.places(np.arange(size, dtype=np.float64), scale, have, size)
+    # Where places fall on ties, the type decides; onnxruntime computes them in float32.
+    kind = np.float32 if style.mode == "nearest" else np.float64
+    places = style.places(np.arange(size, dtype=kind), kind(scale), have, size)
     if style.mode == "nearest":
         return _take(cx, x, axis, np.clip(style.rounding(places), 0, have - 1))
     if style.antialias and scale < 1:

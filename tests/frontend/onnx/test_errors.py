@@ -1,0 +1,382 @@
+"""What is said of models that cannot be imported: what, got, what to do instead, and the node."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from loopwright.base.errors import LoopwrightError
+from loopwright.frontend.onnx import from_onnx
+
+from .support import chain, floats, graph, ints, operator, value
+
+node = helper.make_node
+pytestmark = pytest.mark.no_roundtrip
+
+
+def message(model, error=LoopwrightError, **options) -> str:
+    with pytest.raises(error) as caught:
+        from_onnx(model, **options)
+    return str(caught.value)
+
+
+def one(op_type, *dims, dtype=np.float32, weights=None, inputs=None, **attributes):
+    """A model of one node called /fc1/OP."""
+    names = inputs or [f"x{k}" for k in range(len(dims))]
+    names += list(weights or {})
+    ports = [value(f"x{k}", d, dtype) for k, d in enumerate(dims)]
+    made = node(op_type, names, ["y"], f"/fc1/{op_type}", **attributes)
+    return graph([made], ports, [value("y", None)], weights)
+
+
+RELU = chain(node("Relu", ["x"], ["y"]), shape=[2])
+
+# ---------------------------------------------------------------- operators
+
+
+def test_unknown_operators_are_told_all_at_once():
+    model = chain(
+        node("Fancy", ["x"], ["a"], "/a/Fancy", domain="com.acme"),
+        node("Loop", ["a"], ["b"], "/b/Loop"),
+        *[
+            node("Fancy", ["b" if k == 0 else f"c{k}"], [f"c{k + 1}"], domain="com.acme")
+            for k in range(4)
+        ],
+        shape=[2],
+        domains={"com.acme": 3},
+    )
+    assert message(model) == (
+        "operators of this model have no converter\n"
+        "  got: 6 nodes of 2 kinds\n"
+        "    Loop (domain ai.onnx, opset 17) x1: onnx:/b/Loop\n"
+        "    Fancy (domain com.acme, opset 3) x5: onnx:/a/Fancy, onnx:Fancy:c1, onnx:Fancy:c2, "
+        "and 2 more\n"
+        "  instead: write converters for them and make them known: "
+        'register_converter("Loop", 1, convert), see loopwright.frontend.onnx.registry'
+    )
+
+
+def test_one_unknown_operator():
+    model = chain(
+        node("Fancy", ["x"], ["y"], domain="com.acme"), shape=[2], domains={"com.acme": 1}
+    )
+    assert message(model) == (
+        "operators of this model have no converter\n"
+        "  got: 1 node\n"
+        "    Fancy (domain com.acme, opset 1) x1: onnx:Fancy:y\n"
+        "  instead: write converters for them and make them known: "
+        'register_converter("Fancy", 1, convert, domain="com.acme"), '
+        "see loopwright.frontend.onnx.registry"
+    )
+
+
+def test_an_operator_that_is_too_new_for_the_opset():
+    text = message(operator("HardSwish", floats(2), opset=13)[0])
+    assert "HardSwish (domain ai.onnx, opset 13) x1: onnx:node" in text
+
+
+def test_matmul_of_other_inner_dims():
+    assert message(one("MatMul", [2, 4], [5, 3])) == (
+        "MatMul: relax.matmul: the inner dimensions differ: 4 and 5\n"
+        "  instead: transpose or reshape one side\n"
+        '  got: R.Tensor((2, 4), dtype="float32"), R.Tensor((5, 3), dtype="float32")\n'
+        " --> onnx:/fc1/MatMul"
+    )
+
+
+@pytest.mark.parametrize(
+    "model, text",
+    [
+        (one("MatMul", [2, 4]), "it takes 2 inputs (a, b)\n  got: 1"),
+        (one("Relu", [2], [2]), "it takes 1 input (x)\n  got: 2"),
+        (one("Clip", [2], [2], [2], [2]), "it takes 1 to 3 inputs (x, low, high)\n  got: 4"),
+        (one("MatMul", [2, 4], inputs=["", "x0"]), "input a is missing\n  got: , x0"),
+        (one("Softmax", [2], axis=1.5), "attribute axis must be an integer\n  got: float 1.5"),
+        (one("Softmax", [2], axes=1), "attributes that Softmax has not at opset 17\n  got: axes"),
+        (one("Concat", [2], [2]), "attribute axis is missing\n  instead: give an integer"),
+        (
+            one("Transpose", [2], perm="ab"),
+            "attribute perm must be a list of integers\n  got: str ab",
+        ),
+        (one("Softmax", [2, 4], axis=7), "attribute axis is out of range\n  got: 7 for rank 2"),
+        (
+            one("Gelu", [2], approximate="fast"),
+            "operators of this model have no converter",
+        ),
+        (
+            one("MaxPool", [1, 2, 5, 5], kernel_shape=[0, 3]),
+            "attribute kernel_shape must hold 2 positive numbers\n  got: [0, 3]",
+        ),
+        (
+            one("Conv", [1, 2, 5, 5], weights={"w": floats(4, 2, 3, 3)}, pads=[1, 1]),
+            "attribute pads must hold 4 numbers, none negative\n  got: [1, 1]",
+        ),
+        (
+            one("Conv", [1, 3], weights={"w": floats(4, 2, 3, 3)}),
+            "the input must be [N, C, ...] with 1 to 3 spatial axes\n"
+            '  got: R.Tensor((1, 3), dtype="float32")',
+        ),
+        (
+            one("Reshape", [2, 2], weights={"t": ints(3, -1)}),
+            "the number of elements must stay\n  got: 4 elements into [3] and -1",
+        ),
+        (
+            one("Reshape", [2, 2], weights={"t": ints(-1, -1)}),
+            "the new shape may hold one -1, the rest not negative\n  got: [-1, -1]",
+        ),
+        (
+            one("Reshape", [2], [2], dtype=np.int64),
+            'input shape must be known\n  got: R.Tensor((2,), dtype="int64"), computed at run time\n'
+            "  instead: make it a constant or initializer of the model",
+        ),
+        (
+            one("Expand", [2, 2], weights={"t": ints(3, 2)}),
+            "dimension 0 cannot be expanded\n  got: 2 to 3\n  instead: it must be 1",
+        ),
+        (
+            one("Gather", [2], weights={"i": ints(5)}),
+            "an index is out of range\n  got: 5 to 5 of 2",
+        ),
+        (
+            one("Flatten", [2**62, 2**62, 8]),
+            "a dimension does not fit 64 bits\n  got: [4611686018427387904, 8]",
+        ),
+        (
+            one("Softmax", None),
+            "the rank of an input is not known\n"
+            "  instead: give the model's input shapes: shape_dict={name: shape}",
+        ),
+        (
+            one("Cast", [2], to=8),
+            "element type is not supported\n  got: string\n"
+            "  instead: numbers and bool; encode strings before the model",
+        ),
+    ],
+    ids=lambda v: v.graph.node[0].op_type if isinstance(v, onnx.ModelProto) else "",
+)
+def test_nodes(model, text):
+    """The message: the operator, what is wrong, and the node."""
+    op_type = model.graph.node[0].op_type
+    got = message(model)
+    if text.startswith("operators"):
+        assert got.startswith(text)
+    else:
+        assert got == f"{op_type}: {text}\n --> onnx:/fc1/{op_type}"
+
+
+def test_a_second_output_that_no_converter_gives():
+    model, _ = operator("MaxPool", floats(1, 1, 4, 4), kernel_shape=[2, 2], outputs=2)
+    assert message(model) == (
+        "MaxPool: output 1 (y1) is not supported\n  instead: leave it out\n --> onnx:node"
+    )
+
+
+def test_a_failure_nobody_foresaw_names_the_node():
+    model = one("Split", [4], axis=3)
+    assert message(model).endswith("\n --> onnx:/fc1/Split")
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_a_truncated_file(tmp_path):
+    data = RELU.SerializeToString()
+    path = tmp_path / "cut.onnx"
+    path.write_bytes(data[: len(data) // 2])
+    assert message(path) == (
+        f"{path}: no ONNX model, or only a part of one\n"
+        f"  got: {len(data) // 2} bytes that are no whole protobuf message\n"
+        "  instead: export or fetch the file again; a whole one passes onnx.checker.check_model"
+    )
+
+
+def test_every_truncation_is_refused():
+    data = RELU.SerializeToString()
+    for size in range(len(data)):
+        with pytest.raises(LoopwrightError):
+            from_onnx(data[:size])
+
+
+def test_bytes_that_are_no_model():
+    text = message(b"GIF89a" * 20)
+    assert text.startswith("these bytes: no ONNX model, or only a part of one\n  got: 120 bytes")
+
+
+def test_no_file():
+    text = message("/nowhere/m.onnx", FileNotFoundError)
+    assert text.startswith("there is no such ONNX file\n  got: /nowhere/m.onnx\n")
+
+
+def test_no_model():
+    assert message(7, TypeError) == (
+        "an ONNX model is a path, bytes or an onnx.ModelProto\n  got: int"
+    )
+
+
+def test_without_the_onnx_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert message("m.onnx") == (
+        "reading ONNX models needs the package onnx\n  instead: pip install 'loopwright[onnx]'"
+    )
+
+
+def test_external_data_without_a_folder(tmp_path):
+    model, _ = operator("Add", floats(300), floats(300), fed=1)
+    onnx.save(
+        model, tmp_path / "m.onnx", save_as_external_data=True, location="d", size_threshold=0
+    )
+    proto = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    assert message(proto) == (
+        "initializer x1: the data of a tensor lies in another file\n  got: d\n"
+        "  instead: give the model's path, or onnx.load it with its data"
+    )
+    (tmp_path / "d").unlink()
+    text = message(tmp_path / "m.onnx")
+    assert text.startswith("initializer x1: the external data of a tensor cannot be read\n")
+
+
+# ---------------------------------------------------------------- graphs
+
+
+def edited(change):
+    model = onnx.ModelProto()
+    model.CopyFrom(RELU)
+    change(model)
+    return model
+
+
+def set_type(number):
+    def change(model):
+        model.graph.input[0].type.tensor_type.elem_type = number
+
+    return change
+
+
+def set_sequence(model):
+    model.graph.input[0].CopyFrom(helper.make_tensor_sequence_value_info("x", 1, None))
+
+
+@pytest.mark.parametrize(
+    "change, text",
+    [
+        (
+            lambda m: m.ClearField("opset_import"),
+            "the model does not say its opset\n  got: no opset_import of ai.onnx\n"
+            "  instead: give it: from_onnx(model, opset=13)",
+        ),
+        (
+            lambda m: setattr(m.opset_import[0], "version", 99),
+            "the opset must lie between 1 and 28\n  got: 99\n"
+            "  instead: onnx.version_converter.convert_version, or from_onnx(model, opset=...)",
+        ),
+        (
+            set_type(TensorProto.STRING),
+            "input x: element type is not supported\n  got: string\n"
+            "  instead: numbers and bool; encode strings before the model",
+        ),
+        (
+            set_type(TensorProto.COMPLEX64),
+            "input x: element type is not supported\n  got: complex64\n"
+            "  instead: numbers and bool; encode strings before the model",
+        ),
+        (
+            set_type(99),
+            "input x: element type is not supported\n  got: number 99\n"
+            "  instead: numbers and bool; encode strings before the model",
+        ),
+        (
+            set_sequence,
+            "input x is no tensor\n  got: sequence_type\n  instead: only tensors are supported",
+        ),
+        (lambda m: m.graph.ClearField("output"), "this ONNX graph has no outputs\n  got: test"),
+        (
+            lambda m: setattr(m.graph.output[0], "name", "z"),
+            "no node gives the output z\n  got: ['y']",
+        ),
+        (
+            lambda m: m.graph.input.append(m.graph.input[0]),
+            "inputs of the same name\n  got: x",
+        ),
+        (
+            lambda m: (
+                setattr(m.graph.node[0], "name", "r") or m.graph.node[0].input.__setitem__(0, "q")
+            ),
+            "Relu reads a value that nothing gives\n  got: q\n --> onnx:r",
+        ),
+        (
+            lambda m: m.graph.node.append(node("Exp", ["x"], ["y"], "e")),
+            "two nodes give the value y\n  got: onnx:Relu:y and onnx:e\n"
+            "  instead: each name is given once",
+        ),
+        (
+            lambda m: m.graph.node.append(node("Exp", ["y"], ["x"], "e")),
+            "two nodes give the value x\n  got: an input or initializer and onnx:e\n"
+            "  instead: each name is given once",
+        ),
+    ],
+)
+def test_broken_graphs(change, text):
+    assert message(edited(change)) == text
+
+
+def test_a_cycle():
+    nodes = [node("Add", ["x", "b"], ["a"], "A"), node("Relu", ["a"], ["b"], "B")]
+    assert message(graph(nodes, [value("x", [2])], [value("b", None)])) == (
+        "the graph's nodes form a cycle\n  got: onnx:B -> onnx:A -> onnx:B"
+    )
+
+
+def weight(change):
+    model, _ = operator("Add", floats(2), floats(2), fed=1)
+    change(model.graph.initializer[0])
+    return model
+
+
+def test_weights_that_do_not_fill_their_shape():
+    prefix = "initializer x1: a tensor's data does not fill its shape\n  got: "
+    giant = weight(lambda t: t.dims.__setitem__(slice(None), [2**62, 2**62]))
+    assert message(giant) == f"{prefix}8 bytes for [{2**62}, {2**62}] of float32"
+    assert message(weight(lambda t: setattr(t, "raw_data", b"abc"))) == (
+        f"{prefix}3 bytes for [2] of float32"
+    )
+    assert message(weight(lambda t: t.ClearField("raw_data"))).startswith(f"{prefix}[2] of float32")
+    assert message(weight(lambda t: t.dims.__setitem__(slice(None), [-1]))) == (
+        "initializer x1: a tensor has a negative dimension\n  got: [-1]"
+    )
+
+
+def test_dicts_that_name_no_input():
+    assert message(RELU, shape_dict={"z": [2]}) == (
+        "shape_dict names an input that the model has not\n  got: z\n  instead: the inputs are x"
+    )
+    assert message(RELU, dtype_dict={"z": "int8"}).startswith("dtype_dict names an input that")
+    assert message(RELU, shape_dict={"x": [1.5]}) == (
+        "a dimension is a number, a name or a tir.Var\n  got: 1.5"
+    )
+
+
+# ---------------------------------------------------------------- what is large or deep is no trouble
+
+
+@pytest.mark.parametrize("op_type", ["Neg", "Relu"])
+def test_thousands_of_nodes_in_a_row(op_type):
+    """Also where the last one's constant has to be known."""
+    nodes = [node(op_type, [f"v{k}" if k else "w"], [f"v{k + 1}"]) for k in range(1500)]
+    nodes.append(node("Clip", ["x", "v1500"], ["y"]))
+    model = graph(nodes, [value("x", [2])], [value("y", None)], {"w": np.float32(2)})
+    mod = from_onnx(model)
+    assert len(mod["main"].body.blocks[0].bindings) == 2
+
+
+def test_giant_results_are_not_made_while_importing():
+    shape = {"s": ints(2**40, 2**20)}
+    for op_type, dims in (("ConstantOfShape", []), ("Tile", [[2, 2]])):
+        mod = from_onnx(one(op_type, *dims, weights=shape))
+        assert mod["main"].ret_struct_info.ndim == 2
+    bounds = {"a": np.int64(0), "b": np.int64(2**60), "c": np.int64(1)}
+    mod = from_onnx(one("Range", weights=bounds))
+    assert int(mod["main"].ret_struct_info.shape[0]) == 2**60
