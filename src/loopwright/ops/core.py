@@ -300,9 +300,10 @@ class Operator:
                 given.append(ShapeExpr(_info(value).values))
         for value in call.args:
             self._check_dtype_known(value)
-        if any(p.kind == "Shape" for p in self.graph_params):
-            # A scalar beside a shape (of `full`) is part of the loops.
-            given = [v if (lit := scalar_literal(v)) is None else lit for v in given]
+        for n, p in enumerate(self.graph_params):
+            if p.name == "fill_value":  # a constant one is part of the loops
+                literal = scalar_literal(given[n])
+                given[n] = given[n] if literal is None else literal
         # Attributes are no business of call_te.
         body = functools.partial(self.body, **self.attrs_of(call))
         found = _same_loops(self.name, call, args)

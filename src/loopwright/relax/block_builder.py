@@ -11,8 +11,10 @@ from ..base.span import Span
 from ..ir.expr import GlobalVar
 from ..ir.function import BaseFunc
 from ..ir.module import IRModule
+from ..ir.prim_expr import IntImm
 from ..ir.prim_expr import Var as TirVar
-from ..ir.structural import structural_equal, structural_hash
+from ..ir.structural import structural_equal
+from ..tir.function import PrimFunc
 from .expr import (
     Binding,
     BindingBlock,
@@ -164,7 +166,7 @@ class BlockBuilder:
         self._scopes: list[dict[TirVar, TirVar]] = []
         self._values: dict[Id, Any] = {}
         self._functions: list[FunctionScope] = []
-        self._by_hash: dict[int, list[GlobalVar]] | None = None
+        self._by_hash: dict[Any, list[GlobalVar]] | None = None
         self._normalizer = Normalizer(self)
         self.analyzer = Analyzer()
         # The position of the source that is being built; bindings without one get it.
@@ -493,7 +495,7 @@ class BlockBuilder:
         """Add a function under `func_name`, with a number behind where that is taken. A function
         that is structurally equal to one of the module gives that one."""
         table = self._dedup_table()
-        key = structural_hash(func)
+        key = _fingerprint(func)
         for known in sorted(table.get(key, ()), key=lambda g: g.name_hint):
             if structural_equal(self._mod.functions[known], func):
                 return known
@@ -506,11 +508,11 @@ class BlockBuilder:
         table.setdefault(key, []).append(gvar)
         return gvar
 
-    def _dedup_table(self) -> dict[int, list[GlobalVar]]:
+    def _dedup_table(self) -> dict[Any, list[GlobalVar]]:
         if self._by_hash is None:
             self._by_hash = {}
             for gvar, func in self._mod.functions.items():
-                self._by_hash.setdefault(structural_hash(func), []).append(gvar)
+                self._by_hash.setdefault(_fingerprint(func), []).append(gvar)
         return self._by_hash
 
     def update_func(self, gv: GlobalVar, updated_func: BaseFunc) -> None:
@@ -519,13 +521,28 @@ class BlockBuilder:
             for gvars in self._by_hash.values():
                 if gv in gvars:
                     gvars.remove(gv)
-            self._by_hash.setdefault(structural_hash(updated_func), []).append(gv)
+            self._by_hash.setdefault(_fingerprint(updated_func), []).append(gv)
         gv.struct_info = function_struct_info(updated_func)
         self._writable().update_func(gv, updated_func)
 
     def _struct_info_of_global(self, var: GlobalVar) -> StructInfo:
         func = self._mod.get(var)
         return ObjectStructInfo() if func is None else function_struct_info(func)
+
+
+def _fingerprint(func: BaseFunc) -> Any:
+    """What equal functions share, quick to see: most functions that differ, differ in it."""
+    if isinstance(func, PrimFunc):
+        buffers = [(b.dtype, *map(_literal, b.shape)) for b in func.buffers]
+        return (len(func.params), *buffers)
+    if isinstance(func, Function):
+        sizes = [len(block.bindings) for block in func.body.blocks]
+        return ("graph", len(func.params), *sizes)
+    return type(func)
+
+
+def _literal(dim: Any) -> int | None:
+    return dim.value if isinstance(dim, IntImm) else None
 
 
 __all__ = [

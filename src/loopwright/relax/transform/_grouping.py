@@ -58,6 +58,7 @@ class GroupedRewriter(GraphRewriter):
 
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
+        self.symbols: dict[int, tuple[StructInfo, list[TirVar]]] = {}
         self.group_of: dict[Var, int] = {}
         self.attrs_of: dict[int, dict[str, Any]] = {}
 
@@ -81,6 +82,13 @@ class GroupedRewriter(GraphRewriter):
                 self._call_group(group)
         builder.span = outer
         return builder._end_block().with_span(block.span)
+
+    def symbols_of(self, info: StructInfo) -> list[TirVar]:
+        """The symbolic variables in a struct info; looked for once."""
+        known = self.symbols.get(id(info))
+        if known is None:
+            known = self.symbols[id(info)] = (info, tir_vars_in_struct_info(info))
+        return known[1]
 
     def super_block(self, block: Any) -> Any:
         """A block without groups."""
@@ -314,9 +322,9 @@ class _FunctionMaker:
         needed: dict[TirVar, None] = {}
         for binding in self.group.bindings:
             for info in _infos_in(binding.value):
-                needed.update(dict.fromkeys(tir_vars_in_struct_info(info)))
+                needed.update(dict.fromkeys(self.owner.symbols_of(info)))
         for param in self.group.params:
-            needed.update(dict.fromkeys(tir_vars_in_struct_info(param.struct_info)))
+            needed.update(dict.fromkeys(self.owner.symbols_of(param.struct_info)))
         missing = [v for v in needed if v not in defined]
         if missing:
             self.group.params.append(Var("tir_vars", ShapeStructInfo(missing)))

@@ -61,12 +61,21 @@ class DeadCodeElimination(ModulePass):
     entry_functions: Iterable[str] | None = None
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        entries = _entries(mod, self.entry_functions)
-        # First the functions, so that no work goes into those that are not reached; then once
-        # more, for a dead binding may have held the last call.
-        mod = _reachable(mod, entries)
-        changed = {g: clean(f) for g, f in mod.functions.items() if isinstance(f, Function)}
-        return _reachable(mod.with_functions(changed), entries)
+        return eliminate(mod, self.entry_functions, {})
+
+
+Callees = dict[int, Iterable[GlobalVar]]  # id of a function that is kept -> what it calls
+
+
+def eliminate(mod: IRModule, entry_functions: Any, callees: Callees) -> IRModule:
+    """The module without what is dead. `callees`: what is known already of PrimFuncs' calls."""
+    entries = _entries(mod, entry_functions)
+    # First the functions, so that no work goes into those that are not reached; then once
+    # more, for a dead binding may have held the last call.
+    kept = _reachable(mod, entries, callees)
+    changed = {g: clean(f) for g, f in kept.functions.items() if isinstance(f, Function)}
+    cleaned = kept.with_functions(changed)
+    return kept if cleaned is kept else _reachable(cleaned, entries, callees)
 
 
 def _entries(mod: IRModule, given: Iterable[str] | None) -> list[GlobalVar]:
@@ -82,7 +91,7 @@ def _entries(mod: IRModule, given: Iterable[str] | None) -> list[GlobalVar]:
     return [g for g, a in attrs if "global_symbol" in a]
 
 
-def _reachable(mod: IRModule, entries: list[GlobalVar]) -> IRModule:
+def _reachable(mod: IRModule, entries: list[GlobalVar], callees: Callees) -> IRModule:
     if not entries:
         return mod
     seen: set[GlobalVar] = set(entries)
@@ -91,7 +100,12 @@ def _reachable(mod: IRModule, entries: list[GlobalVar]) -> IRModule:
         func = mod.functions.get(stack.pop())
         if func is None:
             continue
-        found = called_functions(func) if isinstance(func, Function) else called_global_vars(func)
+        if isinstance(func, Function):
+            found: Iterable[GlobalVar] = called_functions(func)
+        elif id(func) in callees:
+            found = callees[id(func)]
+        else:
+            found = callees[id(func)] = called_global_vars(func)
         for gvar in found:
             if gvar not in seen:
                 seen.add(gvar)

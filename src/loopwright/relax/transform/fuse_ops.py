@@ -69,9 +69,9 @@ from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext
 from ...tir.analysis.op_pattern import OpPattern
 from ...tir.function import PrimFunc
-from ..expr import Call, DataflowBlock, DataflowVar, Function, TupleGetItem, Var, VarBinding
+from ..expr import Call, DataflowBlock, DataflowVar, TupleGetItem, Var, VarBinding
 from ..op.base import CALL_TIR, CALL_TIR_INPLACE
-from ._graph import call_fields, used_vars
+from ._graph import call_fields, functions_of, used_vars
 from ._grouping import GroupedRewriter, name_of
 from ._partition import Graph, Partition
 
@@ -94,10 +94,12 @@ class FuseOps(ModulePass):
         if level < 1:
             return mod
         work = _Fuser(mod, ctx.option(_MAX_DEPTH))
-        for gvar, func in list(mod.functions.items()):
-            if isinstance(func, Function) and not func.attrs.get("Primitive", False):
-                work.update(gvar, work.function(func))
-        return work.builder.get()
+        changed = {
+            gvar: work.function(func)
+            for gvar, func in functions_of(mod)
+            if not func.attrs.get("Primitive", False)
+        }
+        return work.builder.get().with_functions(changed)
 
 
 class _Fuser(GroupedRewriter):

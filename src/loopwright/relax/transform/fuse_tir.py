@@ -92,7 +92,7 @@ from ..struct_info import (
 )
 from ._graph import call_fields, tensor_fields
 from .canonicalize import canonicalize
-from .dead_code import DeadCodeElimination
+from .dead_code import DeadCodeElimination, eliminate
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,7 +124,7 @@ class FuseTIR(ModulePass):
             if gvar not in fused:
                 functions[gvar] = func
         made_mod = IRModule(functions, mod.attrs, mod.global_infos, mod.span)
-        return DeadCodeElimination().run(made_mod, ctx)
+        return eliminate(made_mod, None, {id(made.func): made.callees for _, made in new.values()})
 
 
 @dataclass
@@ -135,6 +135,7 @@ class Fused:
     func: PrimFunc
     taken: list[bool]
     inplace: list[int]
+    callees: set[GlobalVar]
 
 
 class _Caller(GraphRewriter):
@@ -221,6 +222,7 @@ class _Fuser:
     names: dict[str, int] = field(default_factory=dict)
     buffer_names: dict[str, int] = field(default_factory=dict)
     targets: list[Any] = field(default_factory=list)
+    callees: set[GlobalVar] = field(default_factory=set)
 
     def fuse(self, func: Function) -> Fused | None:
         if not all(self.param(p, p.name_hint, p.struct_info) for p in func.params):
@@ -387,6 +389,8 @@ class _Fuser:
                 return fold_binary(type(node), node.a, node.b)
             if isinstance(node, Block):
                 return self.block(node, aliased)
+            if isinstance(node, GlobalVar):
+                self.callees.add(node)
             return None
 
         stmt, own = _content(func.body)
@@ -445,7 +449,7 @@ class _Fuser:
         if target is not None and all(t == target for t in self.targets):
             attrs["target"] = target
         func = PrimFunc([*params, *self.scalars], body, None, views, attrs, span)
-        return Fused(func, taken, inplace)
+        return Fused(func, taken, inplace, self.callees)
 
     def symbols(self) -> set[TirVar]:
         """The variables in the shapes of the buffers."""

@@ -78,6 +78,7 @@ from ...ir.op import Op
 from ...ir.prim_expr import IntImm, PrimExpr, Range
 from ...ir.prim_expr import Var as TirVar
 from ...ir.prim_op import const
+from ...ir.structural import StructuralKey
 from ...ir.transform import ModulePass, PassContext
 from ...tir.function import PrimFunc
 from ..analysis import defined_symbolic_vars
@@ -154,16 +155,14 @@ class _Pool:
 
     sizes: list[int] = field(default_factory=list)
     storages: list[Storage] = field(default_factory=list)
-    symbolic: list[Storage] = field(default_factory=list)
+    symbolic: dict[StructuralKey, list[Storage]] = field(default_factory=dict)
 
-    def take(self, size: PrimExpr, analyzer: Analyzer) -> Storage | None:
+    def take(self, size: PrimExpr) -> Storage | None:
         """A free storage for `size`: the smallest that is large enough, else the largest that is
         smaller, which then grows; both within the window."""
         if not isinstance(size, IntImm):
-            for n, storage in enumerate(self.symbolic):
-                if analyzer.can_prove_equal(storage.bytes, size):
-                    return self.symbolic.pop(n)
-            return None
+            same = self.symbolic.get(_size_key(size))
+            return same.pop(0) if same else None
         value = size.value
         at = bisect_left(self.sizes, value)
         if at < bisect_right(self.sizes, value * _WINDOW):
@@ -181,11 +180,16 @@ class _Pool:
     def give(self, storage: Storage) -> None:
         """Take a storage back."""
         if not isinstance(storage.bytes, IntImm):
-            self.symbolic.append(storage)
+            self.symbolic.setdefault(_size_key(storage.bytes), []).append(storage)
             return
         at = bisect_right(self.sizes, storage.bytes.value)
         self.sizes.insert(at, storage.bytes.value)
         self.storages.insert(at, storage)
+
+
+def _size_key(size: PrimExpr) -> StructuralKey:
+    """Simplified sizes are equal when they are built alike."""
+    return StructuralKey(size, map_free_vars=False)
 
 
 class _Planner:
@@ -199,6 +203,7 @@ class _Planner:
         self.tokens: dict[Var, _Token] = {}
         self.blocks: list[tuple[Any, list[Var]]] = []
         self.bounds = self._read_bounds()
+        self.sizes: dict[Any, PrimExpr] = {}  # dtype and dimensions -> bytes
         self.plan_output = bool(func.attrs.get(_PLAN_OUTPUT, False))
 
     def _read_bounds(self) -> dict[TirVar, int]:
@@ -322,11 +327,18 @@ class _Planner:
     def _storage(self, token: _Token, pools: dict[Any, _Pool]) -> Storage:
         size = self._size(token.call)
         pool = pools.setdefault(_kind(token.call), _Pool())
-        found = pool.take(size, self.analyzer)
+        found = pool.take(size)
         return Storage(size, token.call) if found is None else found
 
     def _size(self, call: Call) -> PrimExpr:
         """The bytes of an allocation, or a bound of them."""
+        dims = (d.value if isinstance(d, IntImm) else d for d in call.args[0].struct_info.values)
+        key = (call.args[1].value, *dims)
+        if key not in self.sizes:
+            self.sizes[key] = self._computed_size(call)
+        return self.sizes[key]
+
+    def _computed_size(self, call: Call) -> PrimExpr:
         size = self.analyzer.simplify(nbytes(call.args[0], call.args[1].value))
         if isinstance(size, IntImm) or not self.bounds:
             return size

@@ -72,6 +72,7 @@ from ..struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from ._graph import functions_of
 
 # How the machine reads its arguments: to make a shape, and to match one.
 _USE_IMM, _LOAD = 0, 1
@@ -91,10 +92,8 @@ class VMShapeLower(ModulePass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         work = _Lower(mod, self.emit_err_ctx)
-        for gvar, func in list(mod.functions.items()):
-            if isinstance(func, Function):
-                work.update(gvar, work.lower(gvar.name_hint, func))
-        return work.builder.get()
+        changed = {g: work.lower(g.name_hint, f) for g, f in functions_of(mod)}
+        return work.builder.get().with_functions(changed)
 
 
 @dataclass
