@@ -20,8 +20,8 @@ from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
 from ...relax import BlockBuilder
 from ...relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from ...runtime import tensor as runtime_tensor
 from ...runtime.tensor import Tensor as RuntimeTensor
+from ...runtime.tensor import tensor as runtime_tensor
 
 _default_dtype = "float32"
 
@@ -283,7 +283,9 @@ class Parameter(Tensor):
         if data is None:
             self._data = None
             return
-        made = data if isinstance(data, RuntimeTensor) else runtime_tensor.tensor(data)
+        if hasattr(data, "detach"):
+            data = data.detach()  # a torch parameter
+        made = data if isinstance(data, RuntimeTensor) else runtime_tensor(data)
         fits = len(made.shape) == len(self._dims) and all(
             not isinstance(d, int) or d == s for d, s in zip(self._dims, made.shape)
         )
@@ -299,7 +301,7 @@ class Parameter(Tensor):
         self._set_dtype(dtype)
         if self._data is not None:
             cast = self._data.numpy().astype(numpy_dtype(dtype))
-            self._data = runtime_tensor.tensor(cast)
+            self._data = runtime_tensor(cast)
 
 
 class Object:

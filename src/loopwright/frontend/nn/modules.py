@@ -11,6 +11,7 @@ from ...relax import BlockBuilder
 from ...relax.struct_info import ObjectStructInfo, TensorStructInfo
 from . import op
 from .core import Effect, Module, ModuleList, Parameter, Tensor, get_default_dtype
+from .effects import CACHE_APPEND, CACHE_CREATE, CACHE_VIEW
 from .effects import IOEffect as IOEffect
 
 
@@ -360,11 +361,6 @@ class KVCache(Effect):
             sinfo_args=ObjectStructInfo(),
         )
         self.cache = _emit(made)
-
-
-CACHE_CREATE = "vm.builtin.attention_kv_cache_create"
-CACHE_APPEND = "vm.builtin.attention_kv_cache_append"
-CACHE_VIEW = "vm.builtin.attention_kv_cache_view"
 
 
 def _emit(expr: relax.Expr) -> relax.Var:

@@ -1,0 +1,337 @@
+"""Export of nn modules: what functions come out, parameter by parameter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import relax, tir
+from loopwright.frontend import nn
+from loopwright.frontend.nn import op, spec
+from loopwright.ir import assert_structural_equal
+from loopwright.script import ir as I
+from loopwright.script import relax as R
+from loopwright.script import tir as T
+
+
+class MLP(nn.Module):
+    def __init__(self):
+        self.fc1 = nn.Linear(4, 8)
+        self.fc2 = nn.Linear(8, "m", bias=False)
+
+    def forward(self, x: nn.Tensor):
+        return self.fc2(op.relu(self.fc1(x)))
+
+
+def test_forward():
+    @I.ir_module
+    class Expected:
+        @R.function
+        def forward(
+            x: R.Tensor(("n", 4), dtype="float32"),
+            fc1_weight: R.Tensor((8, 4), dtype="float32"),
+            fc1_bias: R.Tensor((8,), dtype="float32"),
+            fc2_weight: R.Tensor(("m", 8), dtype="float32"),
+        ) -> R.Tensor(("n", "m"), dtype="float32"):
+            n = T.int64()
+            m = T.int64()
+            R.func_attr({"num_input": 1})
+            with R.dataflow():
+                permute_dims = R.permute_dims(fc1_weight)
+                matmul = R.matmul(x, permute_dims)
+                add = R.add(matmul, fc1_bias)
+                relu = R.nn.relu(add)
+                permute_dims1 = R.permute_dims(fc2_weight)
+                matmul1: R.Tensor((n, m), dtype="float32") = R.matmul(relu, permute_dims1)
+                gv: R.Tensor((n, m), dtype="float32") = matmul1
+                R.output(gv)
+            return gv
+
+    mod, params = MLP().export_tvm({"forward": {"x": spec.Tensor(("n", 4), "float32")}})
+    assert_structural_equal(mod, Expected)
+    assert [name for name, _ in params] == ["fc1.weight", "fc1.bias", "fc2.weight"]
+
+
+def test_names_of_bindings_follow_the_operators():
+    mod, _ = MLP().export_tvm({"forward": {"x": spec.Tensor((2, 4), "float32")}})
+    (block,) = mod["forward"].body.blocks
+    names = [b.var.name_hint for b in block.bindings]
+    assert names == ["permute_dims", "matmul", "add", "relu", "permute_dims1", "matmul1", "gv"]
+
+
+def test_weight_and_bias_share_a_symbolic_dimension():
+    class Wide(nn.Module):
+        def __init__(self):
+            self.fc = nn.Linear(4, "n")
+
+        def forward(self, x):
+            return self.fc(x)
+
+    mod, _ = Wide().export_tvm({"forward": {"x": spec.Tensor((1, 4), "float32")}})
+    _, weight, bias = mod["forward"].params
+    assert weight.struct_info.shape[0] is bias.struct_info.shape[0]
+    assert mod["forward"].ret_struct_info.shape[1] is bias.struct_info.shape[0]
+
+
+def test_symbols_are_one_for_each_name_and_function():
+    class Two(nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+        def twice(self, x):
+            return x + x
+
+    given = spec.Tensor(("n", 4), "float32")
+    mod, _ = Two().export_tvm({"forward": {"x": given, "y": given}, "twice": {"x": given}})
+    x, y = mod["forward"].params
+    assert x.struct_info.shape[0] is y.struct_info.shape[0]
+    assert mod["twice"].params[0].struct_info.shape[0] is not x.struct_info.shape[0]
+
+
+def test_a_given_variable_is_kept():
+    n = tir.Var("n", "int64")
+    mod, _ = MLP().export_tvm({"forward": {"x": spec.Tensor((n * 2, 4), "float32")}})
+    dim = mod["forward"].params[0].struct_info.shape[0]
+    assert_structural_equal(dim, n * 2, map_free_vars=True)
+
+
+def test_debug_passes_an_effect_through(capsys):
+    class Shown(nn.Module):
+        def forward(self, x):
+            op.print_(x)
+            return x + 1.0
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def _initialize_effect() -> R.Tuple(R.Object):
+            with R.dataflow():
+                _io: R.Object = R.null_value()
+                lv: R.Tuple(R.Object) = (_io,)
+                gv: R.Tuple(R.Object) = lv
+                R.output(gv)
+            return gv
+
+        @R.function
+        def forward(x: R.Tensor((2,), dtype="float32"), _io: R.Object) -> R.Tuple(
+            R.Tensor((2,), dtype="float32"), R.Tuple(R.Object)
+        ):
+            R.func_attr({"num_input": 2})
+            with R.dataflow():
+                _io1: R.Object = R.call_pure_packed(
+                    "vm.builtin.invoke_debug_func",
+                    _io,
+                    R.str("vm.builtin.debug_print"),
+                    R.str("HERE"),
+                    x,
+                    sinfo_args=(R.Object,),
+                )
+                add: R.Tensor((2,), dtype="float32") = R.add(x, R.const(1.0, "float32"))
+                gv1: R.Tuple(R.Tensor((2,), dtype="float32"), R.Tuple(R.Object)) = add, (_io1,)
+                R.output(gv1)
+            return gv1
+
+    given = {"forward": {"x": spec.Tensor((2,), "float32")}}
+    mod, _ = Shown().export_tvm(given, debug=True)
+    call = mod["forward"].body.blocks[0].bindings[0].value
+    line = call.args[3].value
+    assert line.startswith(__file__) and line.rsplit(":", 1)[1].isdigit()
+    text = mod.script().replace(line, "HERE")
+    assert_structural_equal(lw.script.from_source(text), Expected)
+
+    vm = relax.interpreter.Interpreter(mod)
+    (state,) = vm["_initialize_effect"]()
+    y, _ = vm["forward"](np.array([1, 2], "float32"), state)
+    np.testing.assert_array_equal(y.numpy(), [2, 3])
+    assert "] [1. 2.]" in capsys.readouterr().out
+
+
+def test_printing_needs_debug():
+    class Shown(nn.Module):
+        def forward(self, x):
+            op.print_(x)
+            return x
+
+    with pytest.raises(RuntimeError, match="export the module with debug=True"):
+        Shown().export_tvm({"forward": {"x": spec.Tensor((2,), "float32")}})
+
+
+def test_tuples_integers_and_packing():
+    class Model(nn.Module):
+        def __init__(self):
+            self.fc = nn.Linear(4, 7)
+
+        def forward(self, x, pair, n):
+            return self.fc(x) + pair[0], op.full([n], 1.0), pair[1][0]
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def forward(
+            x: R.Tensor((1, 4), dtype="float32"),
+            pair: R.Tuple(
+                R.Tensor((1, 7), dtype="float32"), R.Tuple(R.Tensor((3,), dtype="float32"))
+            ),
+            n_1: R.Shape(["n"]),
+            packed_params: R.Tuple(
+                R.Tensor((7, 4), dtype="float32"), R.Tensor((7,), dtype="float32")
+            ),
+        ):
+            n = T.int64()
+            R.func_attr({"num_input": 3})
+            with R.dataflow():
+                fc_weight = packed_params[0]
+                fc_bias = packed_params[1]
+                pair_0 = pair[0]
+                pair_1 = pair[1]
+                pair_1_0 = pair_1[0]
+                permute_dims = R.permute_dims(fc_weight)
+                matmul = R.matmul(x, permute_dims)
+                add = R.add(matmul, fc_bias)
+                add1 = R.add(add, pair_0)
+                full = R.full(R.shape([n]), R.const(1.0, "float32"), dtype="float32")
+                gv = add1, full, pair_1_0
+                R.output(gv)
+            return gv
+
+    pair = (spec.Tensor((1, 7), "float32"), [spec.Tensor((3,), "float32")])
+    given = {"x": spec.Tensor((1, 4), "float32"), "pair": pair, "n": int}
+    modes = {"param_mode": "packed", "effect_mode": "none"}
+    mod, _ = Model().export_tvm({"forward": {**given, "$": modes}})
+    assert_structural_equal(mod, Expected)
+
+
+def test_computed_weight_is_no_parameter():
+    class Model(nn.Module):
+        def __init__(self):
+            self.whole = nn.Parameter((8, 4))
+            self.fc = nn.Linear(4, 4, bias=False)
+            self.fc.weight = op.split(self.whole, 2)[0]
+
+        def forward(self, x):
+            return self.fc(x)
+
+    mod, params = Model().export_tvm({"forward": {"x": spec.Tensor((2, 4), "float32")}})
+    assert [name for name, _ in params] == ["whole"]
+    whole = np.arange(32, dtype="float32").reshape(8, 4)
+    x = np.ones((2, 4), "float32")
+    got = relax.interpreter.Interpreter(mod)["forward"](x, whole).numpy()
+    np.testing.assert_allclose(got, x @ whole[:4].T)
+
+
+def test_subroutine():
+    class Layer(nn.Module):
+        define_subroutine = True
+
+        def __init__(self):
+            self.fc = nn.Linear(4, 4, bias=False)
+
+        def forward(self, x):
+            return op.relu(self.fc(x))
+
+    class Model(nn.Module):
+        def __init__(self):
+            self.layers = nn.ModuleList([Layer(), Layer()])
+
+        def forward(self, x):
+            return self.layers(x)
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def forward(
+            x: R.Tensor(("n", 4), dtype="float32"),
+            a: R.Tensor((4, 4), dtype="float32"),
+            b: R.Tensor((4, 4), dtype="float32"),
+        ) -> R.Tensor(("n", 4), dtype="float32"):
+            n = T.int64()
+            R.func_attr({"num_input": 1})
+            cls = Expected
+            with R.dataflow():
+                layer_output: R.Tensor((n, 4), dtype="float32") = cls.layer(x, a)
+                layer_output1: R.Tensor((n, 4), dtype="float32") = cls.layer(layer_output, b)
+                gv: R.Tensor((n, 4), dtype="float32") = layer_output1
+                R.output(gv)
+            return gv
+
+        @R.function(private=True)
+        def layer(
+            x: R.Tensor(("n", 4), dtype="float32"), w: R.Tensor((4, 4), dtype="float32")
+        ) -> R.Tensor(("n", 4), dtype="float32"):
+            with R.dataflow():
+                permute_dims = R.permute_dims(w)
+                matmul = R.matmul(x, permute_dims)
+                relu = R.nn.relu(matmul)
+                gv = relu
+                R.output(gv)
+            return gv
+
+    mod, params = Model().export_tvm({"forward": {"x": spec.Tensor(("n", 4), "float32")}})
+    assert [name for name, _ in params] == ["layers.0.fc.weight", "layers.1.fc.weight"]
+    assert_structural_equal(mod, Expected)
+
+
+def test_kv_cache():
+    class Model(nn.Module):
+        def __init__(self):
+            self.cache = nn.KVCache(2, [3])
+
+        def forward(self, x):
+            self.cache.append(x)
+            return self.cache.view(4)
+
+    mod, _ = Model().export_tvm({"forward": {"x": spec.Tensor((2, 3), "float32")}})
+    vm = relax.interpreter.Interpreter(mod)
+    (cache,) = vm["_initialize_effect"]()
+    a, b = np.ones((2, 3), "float32"), np.full((2, 3), 2, "float32")
+    with pytest.raises(ValueError, match="the cache holds 2 elements"):
+        vm["forward"](a, cache)
+    got, (cache,) = vm["forward"](b, cache)  # `a` was appended before its view failed
+    np.testing.assert_array_equal(got.numpy(), np.concatenate([a, b]))
+
+
+def test_jit():
+    class Model(nn.Module):
+        def __init__(self):
+            self.fc = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.fc(x)
+
+    model = Model()
+    given = {"forward": {"x": spec.Tensor(("n", 4), "float32")}}
+    with pytest.raises(ValueError, match="fc.weight, fc.bias"):
+        model.jit(given, out_format="tvm")
+    w, b = np.arange(12, dtype="float32").reshape(3, 4), np.ones(3, "float32")
+    model.load_state_dict({"fc.weight": w, "fc.bias": b})
+    x = np.ones((5, 4), "float32")
+    got = model.jit(given, out_format="tvm")["forward"](x).numpy()
+    np.testing.assert_allclose(got, x @ w.T + b, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ({"forward": {"y": spec.Tensor((1, 4), "float32")}}, TypeError, "missing x; unknown y"),
+        ({"run": {}}, AttributeError, "MLP has no method to export"),
+        ({"forward": {"x": "float32"}}, TypeError, "no spec for argument x"),
+    ],
+)
+def test_wrong_specs(given, error, text):
+    with pytest.raises(error, match=text):
+        MLP().export_tvm(given)
+
+
+def test_wrong_shape_in_a_spec():
+    with pytest.raises(TypeError, match="as a list of dimensions"):
+        spec.Tensor("n", "float32")
+
+
+def test_wrong_result():
+    class Model(nn.Module):
+        def forward(self, x):
+            return x.shape
+
+    with pytest.raises(TypeError, match="forward must return nn.Tensors"):
+        Model().export_tvm({"forward": {"x": spec.Tensor((1, 4), "float32")}})
