@@ -34,8 +34,8 @@ def compiled(functions):
 
 def both(func, arrays, mod=None):
     """(arrays after the interpreter, arrays after the compiled function)."""
-    functions = {"f": func} if mod is None else mod
-    native = compiled(functions)["f"]
+    name = func.attrs.get("global_symbol", "f")
+    native = compiled({name: func} if mod is None else mod)[name]
     interpreted, made = copies(arrays), copies(arrays)
     run(func, interpreted, mod)
     native(*made)
@@ -53,7 +53,7 @@ def agree(func, *arrays, mod=None, rtol=0.0, atol=0.0):
 
 def same(got, want, rtol=0.0, atol=0.0):
     """Equal arrays (NaN equals NaN), of small floats too."""
-    if got.dtype.kind not in "biuf" or got.dtype.itemsize < 2 and got.dtype.kind == "f":
+    if got.dtype.kind not in "biuf" or (got.dtype.itemsize < 2 and got.dtype.kind == "f"):
         got, want = got.astype("float32"), want.astype("float32")
     if rtol or atol:
         np.testing.assert_allclose(got, want, rtol=rtol, atol=atol)

@@ -185,7 +185,10 @@ def test_float_arithmetic_and_comparisons_with_nan_and_infinity(dtype):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_nan_wins_in_min_and_max(dtype):
     nan = np.nan
-    a, b = padded([nan, 1, 2, nan, 3, 4, nan, 0], dtype), padded([1, nan, 1, nan, 4, 3, 0, 5], dtype)
+    a, b = (
+        padded([nan, 1, 2, nan, 3, 4, nan, 0], dtype),
+        padded([1, nan, 1, nan, 4, 3, 0, 5], dtype),
+    )
     got = apply({"min": tir.min, "max": tir.max}, a, b)
     np.testing.assert_array_equal(got["max"].astype("float32"), [nan, nan, 2, nan, 4, 4, nan, 5])
     np.testing.assert_array_equal(got["min"].astype("float32"), [nan, nan, 1, nan, 3, 3, nan, 0])

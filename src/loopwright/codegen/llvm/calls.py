@@ -198,6 +198,9 @@ class CallEmitter(MemoryEmitter):
         """x * 2**e, e of any type."""
         dtype, power = node.dtype, node.args[1]
         value, real = self.as_real(node.args[0])
+        if real.bits == 16:  # LLVM 22 gets vectors of them wrong
+            wide = F32.with_lanes(dtype.lanes)
+            value, real = self.convert(value, real, wide), wide
         steps = I32.with_lanes(dtype.lanes)
         by = self.convert(self.expr(power), power.dtype, steps)
         if power.dtype.is_integer and power.dtype.bits == 64:
@@ -404,7 +407,8 @@ class CallEmitter(MemoryEmitter):
     def call_extern(self, node: Call) -> str:
         """A C function by name, or a function of the program."""
         name, args = node.args[0].value, node.args[1:]
-        if self.module.is_function(name):
+        own = self.module.is_function(name)
+        if own and (node.dtype in ("void", "int32") or self.module.returned(name) is not None):
             return self.call_function(node, name, args)
         pure = node.op.name == "tir.call_pure_extern"
         lanes = max((a.dtype.lanes for a in args), default=1)

@@ -1,0 +1,264 @@
+"""Calls in compiled code: C functions, other kernels, LLVM intrinsics, registered Python functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwright import tir
+from loopwright.codegen.llvm import jit, support
+from loopwright.codegen.llvm.emit import add_function
+from loopwright.codegen.llvm.module_text import ModuleText, text_of
+from loopwright.ir.module import IRModule
+from loopwright.runtime import NativeFunction
+from loopwright.runtime.packed_func import register_func, remove_global_func
+from loopwright.script import ir as I
+from loopwright.script import tir as T
+from loopwright.tir import transform as tt
+from loopwright.tir.interpreter import run
+
+from .emitted import agree, apply, compiled, padded, program
+
+pytestmark = pytest.mark.no_roundtrip
+
+
+@pytest.fixture
+def registered():
+    """Registers functions for one test."""
+    names = []
+
+    def put(name, function):
+        names.append(name)
+        register_func(name, function, override=True)
+
+    yield put
+    for name in names:
+        remove_global_func(name)
+
+
+def test_c_functions_on_scalars_and_on_vectors():
+    x = padded([0.5, 1.0, 2.0, -3.0], "float64")
+
+    def extern(name, *args):
+        return tir.call_pure_extern(args[0].dtype, name, *args)
+
+    fns = {
+        "cbrt": lambda a: extern("cbrt", a),
+        "pow": lambda a: extern("pow", a, a * a),
+        "twice": lambda a: extern("exp", a) + extern("exp", a),
+    }
+    apply(fns, x, rtol=1e-14)
+    y = padded([0.5, 1.0, 2.0, -3.0], "float32")
+    apply({"expf": lambda a: extern("expf", a)}, y, rtol=1e-6)
+    vector = tir.decl_buffer((8,), "float64", "v")
+    at = tir.Ramp(tir.const(0), tir.const(1), 8)
+    called = tir.call_extern("float64x8", "cbrt", tir.BufferLoad(vector, [at]))
+    agree(tir.PrimFunc([vector], tir.BufferStore(vector, called, [at])), x, rtol=1e-14)
+
+
+def test_a_kernel_may_have_the_name_of_a_c_function():
+    @T.prim_func
+    def exp(A: T.Buffer((8,), "float64"), B: T.Buffer((8,), "float64")):
+        for i in range(8):
+            B[i] = T.exp(A[i]) + T.call_extern("float64", "exp", A[i])
+
+    @T.prim_func
+    def malloc(A: T.Buffer((8,), "float64"), B: T.Buffer((8,), "float64")):
+        for i in range(8):
+            B[i] = T.exp(A[i])
+
+    x = np.linspace(-1, 1, 8)
+    agree(malloc, x, np.zeros(8), rtol=1e-14)
+    assert "@lw.exp(" in program({"exp": exp.with_attr("tir.noalias", True)}).text("exp")
+
+
+def test_llvm_intrinsics():
+    @T.prim_func
+    def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            B[i] = T.call_llvm_pure_intrin(
+                "float32", "llvm.fma", A[i], A[i], T.float32(1)
+            ) + T.call_llvm_pure_intrin("float32", "llvm.fabs.f32", A[i])
+        T.evaluate(T.call_llvm_intrin("void", "llvm.prefetch.p0", A.data, 0, 3, 1))
+
+    x = np.array([1, -2, 3, -4, 0.5, -0.25, 8, 9], "float32")
+    got = np.zeros(8, "float32")
+    compiled({"f": f})["f"](x, got)
+    np.testing.assert_array_equal(got, x * x + 1 + abs(x))
+
+
+def test_functions_call_each_other_and_hand_values_and_errors_back():
+    @I.ir_module
+    class Module:
+        @T.prim_func
+        def double(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            assert A[0] >= T.float32(0), "double: A[0] is negative"
+            for i in range(8):
+                B[i] = A[i] * T.float32(2)
+
+        @T.prim_func
+        def square(x: T.int32) -> T.int32:
+            T.evaluate(T.ret(x * x))
+
+        @T.prim_func
+        def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            Module.double(A.data, B.data)
+            for _i in T.parallel(8):
+                Module.double(B.data, B.data)
+
+        @T.prim_func
+        def g(C: T.Buffer((8,), "int32")):
+            for i in T.parallel(8):
+                C[i] = Module.square(i) + 1
+
+    made = compiled(Module)
+    x, y = np.ones(8, "float32"), np.zeros(8, "float32")
+    made["f"](x, y)
+    assert (y % 4 == 0).all() and y[0] >= 4  # the parallel calls race; each doubles
+    c = np.zeros(8, "int32")
+    made["g"](c)
+    np.testing.assert_array_equal(c, np.arange(8) ** 2 + 1)
+    x[0] = -1
+    with pytest.raises(ValueError, match=r"^double: A\[0\] is negative$"):
+        made["f"](x, y)
+
+
+def test_packed_calls_pass_numbers_strings_and_tensors(registered):
+    seen = []
+
+    def record(*args):
+        shown = [a.numpy().copy() if hasattr(a, "numpy") else a for a in args]
+        seen.append(shown)
+        return 7
+
+    registered("test.record", record)
+
+    @T.prim_func
+    def f(A: T.Buffer((2, 3), "float32"), n: T.int32):
+        x: T.int32 = T.call_packed("test.record", n, T.float32(1.5), "text", A, n > 3)
+        A[0, 0] = T.Cast("float32", x)
+
+    a = np.arange(6, dtype="float32").reshape(2, 3)
+    compiled({"f": f})["f"](a, 5)
+    number, real, text, array, flag = seen[0]
+    assert (number, real, text, flag) == (5, 1.5, "text", True)
+    np.testing.assert_array_equal(array, np.arange(6).reshape(2, 3))
+    assert a[0, 0] == 7
+
+
+def test_packed_functions_write_into_tensors_and_return_each_kind(registered):
+    def fill(tensor, value):
+        tensor.copyfrom(np.full(tensor.shape, value, tensor.dtype))
+
+    registered("test.fill", fill)
+    registered("test.real", lambda: 2.5)
+    registered("test.object", lambda: [1, 2, 3])
+    registered("test.flag", lambda: True)
+
+    @T.prim_func
+    def f(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float64")):
+        T.evaluate(T.call_packed("test.fill", A, T.float32(3)))
+        T.evaluate(T.call_packed("test.object"))
+        C = T.decl_buffer((2, 2), "float32")
+        T.evaluate(T.call_packed("test.fill", C, T.float32(9)))
+        B[0] = T.Cast("float64", C[1, 1])
+
+    real = tir.call_intrin("float64", "tir.call_packed", "test.real")
+    flag = tir.call_intrin("bool", "tir.call_packed", "test.flag")
+    out = tir.decl_buffer((2,), "float64", "out")
+    stores = [tir.BufferStore(out, real, [0]), tir.BufferStore(out, flag.astype("float64"), [1])]
+    made = compiled({"f": f, "g": tir.PrimFunc([out], tir.SeqStmt(stores))})
+    a, b = np.zeros(4, "float32"), np.zeros(4)
+    made["f"](a, b)
+    assert (a == 3).all() and b[0] == 9
+    got = np.zeros(2)
+    made["g"](got)
+    np.testing.assert_array_equal(got, [2.5, 1.0])
+
+
+def test_errors_of_packed_functions_come_through_with_their_kind(registered):
+    def fail(i):
+        if i >= 0:
+            raise IndexError(f"no element {i}")
+
+    registered("test.fail", fail)
+
+    @T.prim_func
+    def serial(n: T.int32):
+        T.evaluate(T.call_packed("test.fail", n))
+
+    @T.prim_func
+    def parallel(n: T.int32):
+        for i in T.parallel(16):
+            T.evaluate(T.call_packed("test.fail", i * 0 + n))
+
+    @T.prim_func
+    def missing(n: T.int32):
+        T.evaluate(T.call_packed("test.nowhere", n))
+
+    made = compiled({"serial": serial, "parallel": parallel, "missing": missing})
+    made["serial"](-1)
+    made["parallel"](-1)
+    for name in ("serial", "parallel"):
+        with pytest.raises(IndexError, match="no element 3"):
+            made[name](3)
+    with pytest.raises(ValueError, match="cannot find global function 'test.nowhere'"):
+        made["missing"](1)
+
+
+def test_a_function_registered_again_is_the_one_called(registered):
+    @T.prim_func
+    def f(A: T.Buffer((1,), "int32")):
+        A[0] = T.call_packed("test.again")
+
+    native, a = compiled({"f": f})["f"], np.zeros(1, "int32")
+    for value in (1, 2):
+        registered("test.again", lambda value=value: value)
+        native(a)
+        assert a[0] == value
+
+
+def test_packed_entries_of_the_loop_language_work_like_the_native_ones():
+    """MakePackedAPI's entries read their arguments in TensorIR: compiled, they are entries too."""
+
+    @T.prim_func
+    def f(a: T.handle, k: T.int32):
+        n = T.int32()
+        A = T.match_buffer(a, (n,), "float32")
+        for i in range(n):
+            A[i] = A[i] + T.Cast("float32", k)
+
+    mod = tt.MakePackedAPI()(IRModule({"f": f}))
+    lowered = tt.default_tir_pipeline()(mod)
+
+    functions = {g.name_hint: p for g, p in lowered.functions.items()}
+    module = ModuleText("m", functions)
+    for name, func in functions.items():
+        add_function(module, name, func)
+    code = jit.compile_object(text_of(module.code()), verify=True)
+    library = jit.load_objects([code], support.symbols(), ["lw.__tvm_ffi_f"])
+    native = NativeFunction(library["lw.__tvm_ffi_f"], "f", library)
+    x = np.arange(5, dtype="float32")
+    native(x, 3)
+    np.testing.assert_array_equal(x, np.arange(5) + 3)
+    with pytest.raises(ValueError, match=r"argument A \(#0\) must have dtype float32"):
+        native(np.zeros(3), 3)
+
+
+def test_interpreter_and_compiled_code_agree_on_packed_calls(registered):
+    def scale(tensor, by):
+        tensor.copyfrom(tensor.numpy() * by)
+        return 4
+
+    registered("test.scale", scale)
+
+    @T.prim_func
+    def f(A: T.Buffer((2, 4), "float32"), B: T.Buffer((1,), "int32")):
+        B[0] = T.call_packed("test.scale", A, 3)
+
+    arrays = np.arange(8, dtype="float32").reshape(2, 4), np.zeros(1, "int32")
+    want = [a.copy() for a in arrays]
+    run(f, want)
+    compiled({"f": f})["f"](*arrays)
+    for got, expected in zip(arrays, want, strict=True):
+        np.testing.assert_array_equal(got, expected)
