@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ....base.errors import explain
-from ....ir.prim_expr import IntImm
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ..context import Context
@@ -87,25 +86,24 @@ def gather(cx: Context, node: Node, data: Value, indices: Value) -> Any:
     if not -data.ndim <= axis < data.ndim:
         what = "attribute axis is out of range"
         raise ValueError(explain(what, got=f"{axis} for rank {data.ndim}"))
-    return op.take(data.expr, _wrapped(cx, indices, data.shape[axis]), axis)
+    extent, known = literal(data.shape[axis]), indices.constant
+    if isinstance(extent, int):
+        return op.take(data.expr, _wrapped(cx, indices, extent), axis)
+    counted = known is not None and (not known.size or known.min() >= 0)
+    return op.take(data.expr, indices.expr, axis, "fast" if counted else "wrap")
 
 
-def _wrapped(cx: Context, indices: Value, extent: Any, checked: bool = True) -> Any:
+def _wrapped(cx: Context, indices: Value, extent: int, checked: bool = True) -> Any:
     """Indices of which negative ones count from the end, as non-negative ones."""
-    known, size = indices.constant, literal(extent)
+    known = indices.constant
     if known is not None:
-        if isinstance(size, int):
-            if checked and known.size and not (-size <= known.min() and known.max() < size):
-                what = "an index is out of range"
-                raise ValueError(explain(what, got=f"{known.min()} to {known.max()} of {size}"))
-            return cx.constant(np.where(known < 0, known + size, known).astype(known.dtype))
-        if not known.size or known.min() >= 0:
-            return indices.expr
+        if checked and known.size and not (-extent <= known.min() and known.max() < extent):
+            what = "an index is out of range"
+            raise ValueError(explain(what, got=f"{known.min()} to {known.max()} of {extent}"))
+        return cx.constant(np.where(known < 0, known + extent, known).astype(known.dtype))
     kind = str(indices.dtype)
-    length = cx.known([extent], "int64").expr if not isinstance(size, int) else None
-    length = cx.scalar(size, kind) if length is None else op.astype(length, kind)
     below = op.astype(op.less(indices.expr, cx.scalar(0, kind)), kind)
-    return op.add(indices.expr, op.multiply(below, length))
+    return op.add(indices.expr, op.multiply(below, cx.scalar(extent, kind)))
 
 
 @converter("GatherElements", 11)
@@ -131,7 +129,7 @@ def one_hot(cx: Context, node: Node, indices: Value, depth: Value, values: Value
         raise ValueError(explain(what, got=f"{axis} for rank {indices.ndim + 1}"))
     if indices.dtype.is_float:
         indices = cx.value(op.astype(indices.expr, "int64"))
-    places = _wrapped(cx, Value(cx, indices.expr), IntImm("int64", size), checked=False)
+    places = _wrapped(cx, indices, size, checked=False)
     lit = op.one_hot(places, PrimValue(True), PrimValue(False), size, axis)
     off, on = (op.squeeze(cx.emit(v), [0]) for v in _halves(values))
     return op.where(lit, on, off)
