@@ -15,6 +15,7 @@ from ..ir.prim_expr import IntImm
 from ..ir.prim_expr import Var as TirVar
 from ..ir.structural import structural_equal
 from ..tir.function import PrimFunc
+from ..tir.stmt import BlockRealize, BufferStore, SeqStmt
 from .expr import (
     Binding,
     BindingBlock,
@@ -534,11 +535,31 @@ def _fingerprint(func: BaseFunc) -> Any:
     """What equal functions share, quick to see: most functions that differ, differ in it."""
     if isinstance(func, PrimFunc):
         buffers = [(b.dtype, *map(_literal, b.shape)) for b in func.buffers]
-        return (len(func.params), *buffers)
+        return (len(func.params), *buffers, *_first_store(func.body))
     if isinstance(func, Function):
         sizes = [len(block.bindings) for block in func.body.blocks]
         return ("graph", len(func.params), *sizes)
     return type(func)
+
+
+def _first_store(stmt: Any) -> list[Any]:
+    """The kinds of statements on the way to the first store, and of what it stores."""
+    kinds: list[Any] = []
+    while stmt is not None:
+        kinds.append(type(stmt))
+        if isinstance(stmt, BufferStore):
+            value = stmt.value
+            kinds += [type(value), type(getattr(value, "a", None)), type(getattr(value, "b", None))]
+            kinds.append(getattr(getattr(value, "op", None), "name", None))
+        if isinstance(stmt, BlockRealize):
+            kinds += [len(stmt.block.reads), len(stmt.block.alloc_buffers)]
+            stmt = stmt.block.body
+        elif isinstance(stmt, SeqStmt):
+            kinds.append(len(stmt.seq))
+            stmt = stmt.seq[0] if stmt.seq else None
+        else:
+            stmt = getattr(stmt, "body", None)
+    return kinds
 
 
 def _literal(dim: Any) -> int | None:

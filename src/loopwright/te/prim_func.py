@@ -146,6 +146,8 @@ class _Builder:
         """Tensor reads as buffer reads, the operation's axes as the block's."""
         if isinstance(expr, ConstExpr):
             return expr
+        if isinstance(expr, Var):
+            return values.get(expr, expr)
 
         def post(node: Any) -> Any:
             if isinstance(node, ProducerLoad):
