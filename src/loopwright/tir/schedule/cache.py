@@ -187,7 +187,9 @@ def cache_buffer(buffer: Buffer, storage_scope: str) -> Buffer:
     )
 
 
-def copy_nest(ana: Any, source: Buffer, target: Buffer, box: Box | None) -> tuple[Stmt, Block]:
+def copy_nest(
+    ana: Any, source: Buffer, target: Buffer, box: Box | None, name: str = ""
+) -> tuple[Stmt, Block]:
     """Loops that copy a box of `source` to `target`, both of one shape."""
     loops: list[tuple[Var, PrimExpr]] = []
     axes, points, values = [], [], []
@@ -204,7 +206,7 @@ def copy_nest(ana: Any, source: Buffer, target: Buffer, box: Box | None) -> tupl
         axes.append(IterVar(Range.from_min_extent(zero, dim), axis, IterVar.DataPar))
         points.append(axis)
     body = BufferStore(target, BufferLoad(source, points), points)
-    name = target.name if len(target.name) > len(source.name) else source.name
+    name = name or (target.name if len(target.name) > len(source.name) else source.name)
     block = Block(
         axes,
         [BufferRegion.from_point(source, points)],

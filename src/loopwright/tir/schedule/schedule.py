@@ -8,6 +8,7 @@ from .base import ScheduleBase
 from .blockize import blockize
 from .buffers import set_axis_separator, unsafe_hide_buffer_access, unsafe_set_dtype
 from .cache import cache_read, cache_write
+from .cache_inplace import cache_inplace
 from .compute_at import compute_at
 from .compute_inline import compute_inline
 from .decompose_reduction import decompose_reduction
@@ -23,6 +24,8 @@ from .get import (
 from .kinds import bind, parallel, unroll, vectorize
 from .merge import merge
 from .notes import annotate_buffer_access, enter_postproc, storage_align
+from .pad_einsum import pad_einsum
+from .reindex import reindex, reindex_cache_read, reindex_cache_write
 from .reorder import reorder
 from .reorder_block_iter_var import reorder_block_iter_var
 from .reverse_compute_at import reverse_compute_at
@@ -97,3 +100,8 @@ class Schedule(ScheduleBase):
     sample_perfect_tile = sample_perfect_tile
     blockize = blockize
     tensorize = tensorize
+    cache_inplace = cache_inplace
+    pad_einsum = pad_einsum
+    reindex = reindex
+    reindex_cache_read = reindex_cache_read
+    reindex_cache_write = reindex_cache_write

@@ -1,0 +1,316 @@
+"""Copies of buffers laid out by the axes of a block: `reindex`, `reindex_cache_read`,
+`reindex_cache_write`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...arith import IterMapLevel, detect_iter_map
+from ...ir.prim_expr import IterVar, PrimExpr, Var
+from ...ir.prim_op import add, convert
+from ..buffer import Buffer, BufferRegion, decl_buffer
+from ..expr import BufferLoad
+from ..index_map import IndexMap
+from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
+from .accesses import check_no_pointer, with_found_regions
+from .cache import buffer_at, item_index
+from .error import ScheduleError
+from .primitive import primitive
+from .rewrite import BlockRewriter, substitute, vars_in
+from .rv import BlockRV
+from .scope import read_buffers, write_buffers
+from .state import Ref
+from .transform_layout import buffer_name, pick_buffer
+
+
+@primitive("ReIndex", inputs="block", attrs="buffer")
+def reindex(sch: Any, block: BlockRV, buffer: tuple[str, int] | str | Buffer) -> BlockRV:
+    """Copy what a block reads (or writes) of a buffer so that it is indexed by the block's axes.
+
+    Gives the copying block. buffer: ("read", n), ("write", n), a name, or the buffer.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((8,), "float32")):
+            for i, k in T.grid(8, 3):
+                with T.block("B"):
+                    v_i, v_k = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[v_i] = T.float32(0)
+                    B[v_i] = B[v_i] + A[v_i + v_k]
+
+    After ``sch.reindex("B", ("read", 0))``::
+
+        @T.prim_func
+        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((8,), "float32")):
+            A_reindex = T.alloc_buffer((8, 3))
+            for ax0, ax1 in T.grid(8, 3):
+                with T.block("A_reindex"):
+                    v_i, v_k = T.axis.remap("SS", [ax0, ax1])
+                    A_reindex[v_i, v_k] = A[v_i + v_k]
+            for i, k in T.grid(8, 3):
+                with T.block("B"):
+                    v_i, v_k = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[v_i] = T.float32(0)
+                    B[v_i] = B[v_i] + A_reindex[v_i, v_k]
+    """
+    ref = sch.block(block)
+    target = pick_buffer(ref, buffer)
+    name = sch._override = {"buffer": buffer_name(ref, target)}
+    write = isinstance(name["buffer"], list) and name["buffer"][0] == "write"
+    if isinstance(buffer, (tuple, list)):
+        write = buffer[0] == "write"
+        sch._override = {"buffer": [buffer[0], buffer[1]]}
+    indices = access_indices(sch, ref, target)
+    used = set().union(*map(vars_in, indices)) if indices else set()
+    axes = [a.var for a in ref.stmt.iter_vars if a.var in used]
+    made = cached(sch, ref, target, write, f"{target.name}_reindex", target.scope(), axes)
+    return sch.new_block(ref.func, made)
+
+
+@primitive("ReindexCacheRead", inputs="block", attrs="read_buffer_index storage_scope index_map")
+def reindex_cache_read(
+    sch: Any,
+    block: BlockRV,
+    read_buffer_index: int | str | Buffer,
+    storage_scope: str,
+    index_map: IndexMap | Callable[..., Any],
+) -> BlockRV:
+    """Copy what a block reads of a buffer to one that is indexed by `index_map` of the axes.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+            for i, j in T.grid(8, 8):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+
+    After ``sch.reindex_cache_read("B", 0, "local", lambda i, j: (j, i))``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+            A_local = T.alloc_buffer((8, 8), scope="local")
+            for ax0, ax1 in T.grid(8, 8):
+                with T.block("A_local"):
+                    v_i, v_j = T.axis.remap("SS", [ax0, ax1])
+                    A_local[v_j, v_i] = A[v_i, v_j]
+            for i, j in T.grid(8, 8):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B[v_i, v_j] = A_local[v_j, v_i] * T.float32(2)
+    """
+    ref = sch.block(block)
+    buffer = buffer_at(ref, read_buffer_index, write=False)
+    return _by_map(sch, ref, buffer, False, storage_scope, index_map)
+
+
+@primitive("ReindexCacheWrite", inputs="block", attrs="write_buffer_index storage_scope index_map")
+def reindex_cache_write(
+    sch: Any,
+    block: BlockRV,
+    write_buffer_index: int | str | Buffer,
+    storage_scope: str,
+    index_map: IndexMap | Callable[..., Any],
+) -> BlockRV:
+    """Let a block write to a buffer that is indexed by `index_map` of the axes; it is copied to
+    the old one after.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+            for i, j in T.grid(8, 8):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+
+    After ``sch.reindex_cache_write("B", 0, "local", lambda i, j: (j, i))``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+            B_local = T.alloc_buffer((8, 8), scope="local")
+            for i, j in T.grid(8, 8):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B_local[v_j, v_i] = A[v_i, v_j] * T.float32(2)
+            for ax0, ax1 in T.grid(8, 8):
+                with T.block("B_local"):
+                    v_i, v_j = T.axis.remap("SS", [ax0, ax1])
+                    B[v_i, v_j] = B_local[v_j, v_i]
+    """
+    ref = sch.block(block)
+    buffer = buffer_at(ref, write_buffer_index, write=True)
+    return _by_map(sch, ref, buffer, True, storage_scope, index_map)
+
+
+def _by_map(
+    sch: Any, ref: Ref, buffer: Buffer, write: bool, storage_scope: str, index_map: Any
+) -> BlockRV:
+    axes = [a.var for a in ref.stmt.iter_vars]
+    if not isinstance(index_map, IndexMap):
+        dtype = str(axes[0].dtype) if axes else "int32"
+        index_map = IndexMap.from_func(index_map, ndim=len(axes), index_dtype=dtype)
+    sch._override = {"index_map": index_map}
+    given = dict(zip(index_map.initial_indices, axes, strict=True))
+    indices = [substitute(convert(e), given) for e in index_map.final_indices]
+    name = f"{buffer.name}_{storage_scope}"
+    made = cached(sch, ref, buffer, write, name, storage_scope, indices)
+    return sch.new_block(ref.func, made)
+
+
+class _Accesses(BlockRewriter):
+    """Collects the indices of a buffer's accesses; with `to`, other accesses take their place."""
+
+    def __init__(self, buffer: Buffer, to: tuple[Buffer, list[PrimExpr]] | None = None) -> None:
+        super().__init__()
+        self.buffer, self.to = buffer, to
+        self.found: list[tuple[PrimExpr, ...]] = []
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        made = self.visit_default(node)
+        if made.buffer is not self.buffer:
+            return made
+        self.found.append(made.indices)
+        return made if self.to is None else BufferLoad(*self.to)
+
+    def visit_BufferStore(self, node: BufferStore) -> Any:
+        made = self.visit_default(node)
+        if made.buffer is not self.buffer:
+            return made
+        self.found.append(made.indices)
+        return made if self.to is None else BufferStore(self.to[0], made.value, self.to[1])
+
+    def visit_BufferRegion(self, node: BufferRegion) -> Any:
+        return node
+
+
+def access_indices(sch: Any, ref: Ref, buffer: Buffer) -> tuple[PrimExpr, ...]:
+    """The one way in which a block indexes a buffer."""
+    check_no_pointer(ref.stmt, buffer, ref)
+    found = _Accesses(buffer)
+    found.visit(ref.stmt)
+    key = sch.state.analyzer(ref).key
+    if not found.found or any(key(f) != key(found.found[0]) for f in found.found):
+        what = f"block {ref.stmt.name_hint!r} indexes {buffer.name} in several ways"
+        got = "; ".join(", ".join(map(str, f)) for f in found.found)
+        raise ScheduleError(what, got=got, instead="one index for all accesses", at=ref.node)
+    axes = {a.var for a in ref.stmt.iter_vars}
+    loops = {r.stmt.loop_var for r in ref.loops()}
+    used = set().union(*map(vars_in, found.found[0])) if found.found[0] else set()
+    if used & loops or not all(v in axes or not _local(v, ref) for v in used):
+        raise ScheduleError("the index speaks of variables inside the block", at=ref.node)
+    return found.found[0]
+
+
+def _local(var: Var, ref: Ref) -> bool:
+    """Whether a variable is bound inside the block."""
+    found = []
+
+    class _Loops(BlockRewriter):
+        def visit_For(self, node: For) -> Any:
+            found.append(node.loop_var)
+            return self.visit_default(node)
+
+        def visit_IterVar(self, node: IterVar) -> Any:
+            found.append(node.var)
+            return node
+
+    _Loops().visit(ref.stmt.body)
+    return var in found
+
+
+def cached(
+    sch: Any,
+    ref: Ref,
+    buffer: Buffer,
+    write: bool,
+    name: str,
+    storage_scope: str,
+    indices: list[Any],
+) -> Block:
+    """Put a buffer indexed by `indices` (of the block's axes) in the place of another, with a
+    block that copies. Gives that block."""
+    node: Block = ref.stmt
+    scope = ref.scope()
+    old = access_indices(sch, ref, buffer)
+    both = buffer in read_buffers(node) and buffer in write_buffers(node)
+    if (not write and buffer in write_buffers(node)) or (both and node.init is None):
+        what = f"block {node.name_hint!r} updates {buffer.name} in place"
+        raise ScheduleError(
+            what, instead="a buffer that is only read, or only written", at=ref.node
+        )
+    used = set().union(*map(vars_in, (*old, *indices)))
+    axes = [a for a in node.iter_vars if a.var in used]
+    check_same_elements(sch, ref, axes, old, indices, write)
+    ana = sch.state.analyzer(ref)
+    doms = [a.dom for a in axes]
+    shape = IndexMap([a.var for a in axes], indices).map_ranges(doms) if axes else []
+    extents = [ana.simplify(add(r.min, r.extent)) for r in shape]
+    made = decl_buffer(extents, buffer.dtype, name, scope=storage_scope)
+
+    fresh = {a.var: a.var.copy_with_suffix("") for a in axes}
+    ours = [substitute(i, fresh) for i in indices]
+    theirs = [substitute(i, fresh) for i in old]
+    source, target = ((made, ours), (buffer, theirs)) if write else ((buffer, theirs), (made, ours))
+    copy = Block(
+        [IterVar(a.dom, fresh[a.var], IterVar.DataPar) for a in axes],
+        (),
+        (),
+        name,
+        BufferStore(target[0], BufferLoad(*source), target[1]),
+    )
+    copy = with_found_regions(copy)
+    loops = [Var(f"ax{n}", a.var.dtype) for n, a in enumerate(axes)]
+    values = [add(a.dom.min, loop) for a, loop in zip(axes, loops, strict=True)]
+    nest: Stmt = BlockRealize(values, True, copy)
+    for loop, axis in reversed(list(zip(loops, axes, strict=True))):
+        nest = For(loop, 0, axis.dom.extent, ForKind.SERIAL, nest)
+
+    block = with_found_regions(_Accesses(buffer, (made, indices)).visit(node))
+    position = item_index(scope, ref)
+    if position < 0:
+        raise ScheduleError("the block stands under a condition", at=ref.node)
+    if write:
+        _check_readers(ref, scope, buffer, position)
+
+    def change(b: Block) -> Block:
+        items = list(b.body.seq if isinstance(b.body, SeqStmt) else (b.body,))
+        items.insert(position + 1 if write else position, nest)
+        return b.replace(body=seq(*items), alloc_buffers=(*b.alloc_buffers, made))
+
+    renamed = {node: block}
+    sch.state.update(ref.func, {ref: ref.realize.replace(block=block)}, renamed, {scope: change})
+    return copy
+
+
+def _check_readers(ref: Ref, scope: Ref, buffer: Buffer, position: int) -> None:
+    for other in scope.blocks():
+        if other is not ref and item_index(scope, other) == position:
+            if buffer in read_buffers(other.stmt) | write_buffers(other.stmt):
+                what = f"block {other.stmt.name_hint!r} accesses {buffer.name} in the same loops"
+                raise ScheduleError(what, at=[ref.node, other.node])
+
+
+def check_same_elements(
+    sch: Any, ref: Ref, axes: list[IterVar], old: Any, indices: list[Any], write: bool
+) -> None:
+    """Raise ScheduleError unless each element of the new buffer stands for one of the old."""
+    needed = set().union(*map(vars_in, old)) if old else set()
+    if write:
+        reduced = [a for a in axes if a.iter_type != IterVar.DataPar]
+        if reduced:
+            what = f"{ref.stmt.name_hint!r} would write an element for each step of its reduction"
+            raise ScheduleError(what, instead="spatial axes only", at=ref.node)
+    iters = {a.var: a.dom for a in axes if a.var in needed}
+    moving = [i for i in indices if vars_in(i) & set(iters)]
+    found = detect_iter_map(moving, iters, True, IterMapLevel.Bijective)
+    if found.errors:
+        what = "elements of the new buffer would stand for several of the old one"
+        got = f"{found.errors[0]}: {', '.join(map(str, indices))}"
+        hint = "a map that keeps all axes of the index apart"
+        raise ScheduleError(what, got=got, instead=hint, at=ref.node)
