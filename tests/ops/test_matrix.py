@@ -1,5 +1,5 @@
-"""Every operator's samples: numpy's meaning, the graph interpreter, and the loops of its body in the
-TensorIR interpreter agree; the struct info that was inferred is what comes out."""
+"""Every operator's samples: numpy's meaning, the graph interpreter, the loops of its body in the
+TensorIR interpreter and compiled code agree; the struct info that was inferred is what comes out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loopwright.driver import compile
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.op import Op
 from loopwright.ops.core import OPERATORS
@@ -50,6 +51,24 @@ def test_sample(operator, case):
     if operator.op.has_attr("FLegalize"):
         assert left in (["relax.call_tir"], ["relax.call_pure_packed"]), f"not lowered: {left}"
     agree(Interpreter(lowered)["main"](*sample.inputs), expected)
+
+
+def _compiled() -> list[Any]:
+    """All samples; the first of each operator in every run of the suite, the others when there
+    is time."""
+    return [
+        pytest.param(
+            operator, case, id=name, marks=[] if case is operator.cases[0] else pytest.mark.slow
+        )
+        for (operator, case), name in zip(CASES, IDS, strict=True)
+    ]
+
+
+@pytest.mark.no_roundtrip
+@pytest.mark.parametrize(("operator", "case"), _compiled())
+def test_compiled(operator, case):
+    sample = make(operator, case)
+    agree(compile(sample.module, "llvm")["main"](*sample.inputs), sample.expected())
 
 
 def test_every_operator_has_samples_and_a_meaning():
