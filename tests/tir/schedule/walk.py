@@ -77,19 +77,87 @@ def step(sch: tir.Schedule, rng: random.Random) -> str:
 
 def more(sch: tir.Schedule, rng: random.Random, block: Any, loop: Any) -> None:
     """Rarer primitives."""
-    kind = rng.choice(["rfactor", "rfactor", "axes", "align", "scope"])
-    writes = sch.get(block).writes
+    writes, reads = sch.get(block).writes, sch.get(block).reads
+    if not writes:
+        return
+    kind = rng.choice(MORE)
+    axes = sch.get(block).iter_vars
     if kind == "rfactor":
         sch.rfactor(loop, rng.randrange(len(writes[0].buffer.shape) + 1))
     elif kind == "axes":
-        order = list(range(len(sch.get(block).iter_vars)))
+        order = list(range(len(axes)))
         rng.shuffle(order)
         sch.reorder_block_iter_var(block, order)
     elif kind == "align":
         sch.storage_align(block, 0, 0, 8, 1)
     elif kind == "scope":
         sch.set_scope(block, 0, "local")
+    elif kind == "blockize":
+        sch.blockize(rng.choice([loop, loop, block]))
+    elif kind == "reindex":
+        side = rng.choice(["read", "write"])
+        regions = reads if side == "read" else writes
+        if regions:
+            sch.reindex(block, (side, rng.randrange(len(regions))))
+    elif kind == "reindex_cache":
+        fn = rng.choice([sch.reindex_cache_read, sch.reindex_cache_write])
+        fn(block, 0, "global", lambda *v: v[::-1])
+    elif kind == "pad_einsum":
+        sch.pad_einsum(block, [rng.choice([1, 3, 4]) for _ in axes])
+    elif kind == "loop_partition":
+        sch.loop_partition(loop, rng.choice([[2, None], [None, 3], [1, None, 2]]))
+    elif kind == "transform_block_layout":
+        maps: list[Any] = [
+            lambda *v: v[::-1],
+            lambda *v: (v[0] // 2, v[0] % 2, *v[1:]),
+            lambda *v: (*v[:-1], v[-1] // 2, v[-1] % 2),
+        ]
+        sch.transform_block_layout(block, rng.choice(maps))
+    elif kind == "cache_index":
+        sch.cache_index(block, "global")
+    elif kind == "read_at":
+        sch.read_at(loop, block, 0, "shared")
+    elif kind == "write_at":
+        sch.write_at(loop, block, 0, "shared")
+    elif kind == "decompose_padding":
+        sch.decompose_padding(block, loop)
+    elif kind == "rolling_buffer":
+        sch.rolling_buffer(block, 0)
+    elif kind == "cache_inplace":
+        sch.cache_inplace(block, 0, "local")
+    elif kind == "sample":
+        tiles = sch.sample_perfect_tile(loop, 2, 4)
+        sch.split(loop, tiles)
+    elif kind == "sample_location":
+        sch.compute_at(block, sch.sample_compute_location(block))
+    LOG.append(kind)
 
+
+LOG: list[str] = []
+MORE = [
+    "rfactor",
+    "rfactor",
+    "axes",
+    "align",
+    "scope",
+    "blockize",
+    "blockize",
+    "reindex",
+    "reindex_cache",
+    "pad_einsum",
+    "loop_partition",
+    "transform_block_layout",
+    "cache_index",
+    "read_at",
+    "write_at",
+    "decompose_padding",
+    "decompose_padding",
+    "rolling_buffer",
+    "rolling_buffer",
+    "cache_inplace",
+    "sample",
+    "sample_location",
+]
 
 STEPS = [
     "split",
@@ -114,8 +182,7 @@ STEPS = [
     "transform_layout",
     "compute_inline",
     "reverse_compute_inline",
-    "more",
-    "more",
+    *["more"] * 12,
 ]
 
 

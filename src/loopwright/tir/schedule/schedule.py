@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from .add_unit_loop import add_unit_loop
 from .annotate import annotate, unannotate
+from .at_loops import read_at, write_at
 from .base import ScheduleBase
 from .blockize import blockize
 from .buffers import set_axis_separator, unsafe_hide_buffer_access, unsafe_set_dtype
 from .cache import cache_read, cache_write
+from .cache_index import cache_index
 from .cache_inplace import cache_inplace
 from .compute_at import compute_at
 from .compute_inline import compute_inline
+from .decompose_padding import can_decompose_padding, decompose_padding
 from .decompose_reduction import decompose_reduction
 from .fuse import fuse
 from .get import (
@@ -22,6 +25,7 @@ from .get import (
     get_producers,
 )
 from .kinds import bind, parallel, unroll, vectorize
+from .loop_partition import loop_partition
 from .merge import merge
 from .notes import annotate_buffer_access, enter_postproc, storage_align
 from .pad_einsum import pad_einsum
@@ -31,6 +35,7 @@ from .reorder_block_iter_var import reorder_block_iter_var
 from .reverse_compute_at import reverse_compute_at
 from .reverse_compute_inline import reverse_compute_inline
 from .rfactor import rfactor
+from .rolling_buffer import rolling_buffer
 from .sample import (
     sample_categorical,
     sample_compute_location,
@@ -40,6 +45,7 @@ from .sample import (
 from .set_scope import set_scope
 from .split import split
 from .tensorize import tensorize
+from .transform_block_layout import transform_block_layout
 from .transform_layout import transform_layout
 
 
@@ -105,3 +111,11 @@ class Schedule(ScheduleBase):
     reindex = reindex
     reindex_cache_read = reindex_cache_read
     reindex_cache_write = reindex_cache_write
+    read_at = read_at
+    write_at = write_at
+    cache_index = cache_index
+    can_decompose_padding = can_decompose_padding
+    decompose_padding = decompose_padding
+    loop_partition = loop_partition
+    rolling_buffer = rolling_buffer
+    transform_block_layout = transform_block_layout

@@ -1,0 +1,132 @@
+"""`loop_partition`: one loop into several, one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.prim_expr import IntImm, PrimExpr, Var
+from ...ir.prim_op import add, cast, const, subtract
+from ..stmt import Block, BlockRealize, For, seq
+from .error import ScheduleError
+from .primitive import primitive
+from .rewrite import BlockRewriter, Rebind, renew_axes
+from .rv import LoopRV
+from .split import check_plain
+from .state import bind_range
+
+
+@primitive("LoopPartition", inputs="loop *factors", attrs="preserve_unit_iters")
+def loop_partition(
+    sch: Any,
+    loop: LoopRV,
+    factors: list[int | PrimExpr | None],
+    preserve_unit_iters: bool = True,
+) -> list[LoopRV]:
+    """Cut the range of a loop into consecutive parts of the given lengths.
+
+    One length may be None: it takes what is left. The blocks of the parts are copies, named after
+    the loop and the part.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((10,), "float32")):
+            for i in range(10):
+                with T.block("B"):
+                    v = T.axis.spatial(10, i)
+                    B[v] = A[v] * T.float32(2)
+
+    After ``sch.loop_partition(sch.get_loops("B")[0], [8, None])``::
+
+        @T.prim_func
+        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((10,), "float32")):
+            for i_0 in range(8):
+                with T.block("B_i_0"):
+                    v = T.axis.spatial(10, i_0)
+                    B[v] = A[v] * T.float32(2)
+            for i_1 in range(2):
+                with T.block("B_i_1"):
+                    v = T.axis.spatial(10, i_1 + 8)
+                    B[v] = A[v] * T.float32(2)
+    """
+    ref = sch.loop(loop)
+    node: For = ref.stmt
+    check_plain(ref)
+    ana = sch.state.analyzer(ref)
+    lengths = _lengths(sch, ref, [sch.value(f) for f in factors])
+    start: PrimExpr = node.min
+    parts, made = [], []
+    for n, length in enumerate(lengths):
+        name = f"{node.loop_var.name}_{n}"
+        var = Var(name, node.loop_var.dtype)
+        bind_range(ana, var, const(0, var.dtype), length)
+        body = node.body if n == 0 else _Copies().visit(node.body)
+        body = _Renamed(name).visit(body)
+        body = Rebind({node.loop_var: add(var, start)}, ana.simplify).visit(body)
+        parts.append(For._make(var, const(0, var.dtype), length, node.kind, body, None, {}))
+        made.append(var)
+        start = ana.simplify(add(start, length))
+    sch.state.update(ref.func, {ref: seq(*parts)})
+    return [sch.new_loop(ref.func, var) for var in made]
+
+
+def _lengths(sch: Any, ref: Any, factors: list[Any]) -> list[PrimExpr]:
+    node = ref.stmt
+    dtype = node.loop_var.dtype
+    ana = sch.state.analyzer(ref)
+    if sum(f is None for f in factors) > 1 or not factors:
+        what = "a loop is cut into given lengths, one of which may be None"
+        raise ScheduleError(what, got=factors, at=node)
+    known: PrimExpr = const(0, dtype)
+    made: list[Any] = []
+    for f in factors:
+        length = None if f is None else const(f, dtype) if isinstance(f, int) else cast(dtype, f)
+        if isinstance(length, IntImm) and length.value <= 0:
+            raise ScheduleError("a part has one iteration or more", got=f, at=node)
+        made.append(length)
+        known = known if length is None else add(known, length)
+    left = ana.simplify(subtract(node.extent, known))
+    if None in made:
+        made[made.index(None)] = left
+        good = ana.can_prove(left >= 1)
+    else:
+        good = ana.can_prove_equal(left, 0)
+    if not good:
+        what = f"the parts do not add up to loop {node.loop_var.name!r}"
+        got = f"{' + '.join(map(str, factors))} against {node.extent}"
+        raise ScheduleError(what, got=got, instead="lengths of that sum, or None for one", at=node)
+    return made
+
+
+class _Copies(BlockRewriter):
+    """Fresh loops and axes."""
+
+    def visit_For(self, node: For) -> Any:
+        var = node.loop_var.copy_with_suffix("")
+        body = Rebind({node.loop_var: var}, lambda e: e).visit(node.body)
+        return node.replace(loop_var=var, body=self.visit(body))
+
+    def visit_BlockRealize(self, node: BlockRealize) -> Any:
+        block = node.block
+        fresh = {a.var: a.var.copy_with_suffix("") for a in block.iter_vars}
+        made = renew_axes(block, fresh)
+        init = None if made.init is None else self.visit(made.init)
+        return node.replace(block=made.replace(body=self.visit(made.body), init=init))
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+
+class _Renamed(BlockRewriter):
+    """Blocks named after a part."""
+
+    def __init__(self, suffix: str) -> None:
+        super().__init__()
+        self.suffix = suffix
+
+    def visit_Block(self, node: Block) -> Any:
+        made = self.visit_default(node)
+        return made.replace(name_hint=f"{node.name_hint}_{self.suffix}")
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
