@@ -8,7 +8,7 @@ from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
 from ...ir.expr import GlobalVar
 from ...ir.op import Op
-from ...ir.prim_expr import Broadcast, Call, IntImm, PrimExpr, Ramp, StringImm
+from ...ir.prim_expr import BinaryOpExpr, Broadcast, Call, IntImm, PrimExpr, Ramp, StringImm
 from ...runtime.dtype import dl_dtype
 from ...tir.expr import BufferLoad
 from .convert import F32, F64, I32, I64
@@ -59,6 +59,8 @@ _INT, _BOOL, _FLOAT, _POINTER, _TENSOR, _STRING = 1, 2, 3, 4, 7, 8
 def _reads_memory(expr: PrimExpr) -> bool:
     if isinstance(expr, (BufferLoad, Call)):
         return True
+    if isinstance(expr, BinaryOpExpr):
+        return _reads_memory(expr.a) or _reads_memory(expr.b)
     return any(_reads_memory(c) for c in expr.children() if isinstance(c, PrimExpr))
 
 

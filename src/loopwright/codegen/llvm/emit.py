@@ -21,11 +21,13 @@ from ...ir.prim_expr import Call, IntImm, PrimExpr, StringImm, Var
 from ...tir import stmt as st
 from ...tir.function import PrimFunc
 from .expr import ExprEmitter, reads_memory
-from .module_text import ModuleText, free_vars
+from .module_text import ModuleText
 from .types import llvm_type, memory_type, symbol
 
 STACK_BYTES = 1 << 16  # larger or variable allocations come from the workspace
 STACK_TOTAL = 1 << 18  # of one function
+# What a task gets: the place for its error, the loop's range, then the captured variables.
+_ERROR, _LOW, _EXTENT, _CAPTURED = 0, 8, 16, 24
 
 
 class FunctionEmitter(ExprEmitter):
@@ -36,6 +38,9 @@ class FunctionEmitter(ExprEmitter):
         self.name = name
         self.func = func
         self.in_task = False
+        self.outer: dict[Var, str] = {}  # of the function around a task
+        self.captured: list[tuple[int, Var]] = []
+        self.record_bytes = _CAPTURED
         self.can_fail = False
         self.stack_bytes = 0
         self.workspaces: list[str] = []  # what a return must give back
@@ -277,25 +282,23 @@ class FunctionEmitter(ExprEmitter):
 
     def parallel(self, node: st.For) -> None:
         """The loop's body becomes a function of its own, run by the pool in chunks."""
-        used = [v for v in free_vars(node) if v in self.env]
-        captured = [v for v in used if self.env[v][0] == "%"]
         low = self.to_i64(self.expr(node.min), node.min.dtype)
         extent = self.to_i64(self.expr(node.extent), node.extent.dtype)
         tasks = self.task_count(node, extent)
-        types = ["ptr", "i64", "i64", *[llvm_type(v.dtype) for v in captured]]
-        values = ["null", low, extent, *[self.env[v] for v in captured]]
-        record = "{ " + ", ".join(types) + " }"
-        data = self.slot(record, 64)
-        for k, (kind, value) in enumerate(zip(types, values, strict=True)):
-            place = self.fresh(f"getelementptr {record}, ptr {data}, i32 0, i32 {k}")
-            self.emit(f"store {kind} {value}, ptr {place}")
         task = self.module.unique(symbol(f"{self.name}.{_clean(node.loop_var.name)}").strip('"'))
+        worker = FunctionEmitter(self.module, self.name, self.func)
+        worker.outer = self.env
+        worker.run_task(task, node)
+        data = self.slot(f"[{worker.record_bytes} x i8]", 64)
+        fields = [(_ERROR, "ptr", "null"), (_LOW, "i64", low), (_EXTENT, "i64", extent)]
+        for at, var in worker.captured:
+            fields.append((at, llvm_type(var.dtype), self.env[var]))
+        for at, kind, value in fields:
+            place = self.fresh(f"getelementptr i8, ptr {data}, i64 {at}")
+            self.emit(f"store {kind} {value}, ptr {place}, align 8")
         line = "declare i32 @lw_parallel_launch(ptr, ptr, i32)"
         self.module.declare("lw_parallel_launch", line)
         self.emit(f'call i32 @lw_parallel_launch(ptr @"{task}", ptr {data}, i32 {tasks})')
-        worker = FunctionEmitter(self.module, self.name, self.func)
-        worker.env.update((v, self.env[v]) for v in used if v not in captured)
-        worker.run_task(task, node, record, captured)
         if worker.can_fail:
             error = self.fresh(f"load ptr, ptr {data}, align 8")
             bad, good = self.label("fail"), self.label("ok")
@@ -326,12 +329,10 @@ class FunctionEmitter(ExprEmitter):
         tasks = self.fresh(f"call i64 @llvm.smax.i64(i64 {capped}, i64 1)")
         return self.fresh(f"trunc i64 {tasks} to i32")
 
-    def run_task(self, task: str, node: st.For, record: str, captured: list[Var]) -> None:
+    def run_task(self, task: str, node: st.For) -> None:
         """Emit the function of one chunk of a parallel loop."""
         self.in_task = True
-        low, extent = (self.field(record, k, "i64") for k in (1, 2))
-        for k, var in enumerate(captured):
-            self.env[var] = self.field(record, 3 + k, llvm_type(var.dtype))
+        low, extent = (self.field(at, "i64") for at in (_LOW, _EXTENT))
         index = self.fresh("sext i32 %task to i64")
         count = self.fresh("sext i32 %tasks to i64")
         begin = self.chunk_bound(index, extent, count)
@@ -347,10 +348,25 @@ class FunctionEmitter(ExprEmitter):
         params = "ptr noalias %data, i32 %task, i32 %tasks"
         self.finish(f'define internal void @"{task}"({params}) nounwind')
 
-    def field(self, record: str, k: int, kind: str) -> str:
-        """A field of the captured variables."""
-        place = self.fresh(f"getelementptr {record}, ptr %data, i32 0, i32 {k}")
-        return self.fresh(f"load {kind}, ptr {place}")
+    def field(self, at: int, kind: str) -> str:
+        """A field of what the launching thread hands over, read when the task begins."""
+        name = f"%field.{at}"
+        self.allocas.append(f"  {name}.at = getelementptr i8, ptr %data, i64 {at}")
+        self.allocas.append(f"  {name} = load {kind}, ptr {name}.at, align 8")
+        return name
+
+    def undefined(self, node: Var) -> str:
+        """A variable from around a parallel loop is handed over to its tasks."""
+        found = self.outer.get(node)
+        if found is None:
+            return super().undefined(node)
+        if found[0] == "%":
+            at = self.record_bytes
+            self.captured.append((at, node))
+            self.record_bytes += max(8, -(-node.dtype.itemsize * node.dtype.lanes // 8) * 8)
+            found = self.field(at, llvm_type(node.dtype))
+        self.env[node] = found
+        return found
 
     def chunk_bound(self, index: str, extent: str, count: str) -> str:
         """Where chunk `index` begins."""

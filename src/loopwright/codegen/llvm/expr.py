@@ -364,7 +364,11 @@ def guards(cond: PrimExpr) -> bool:
     return any(map(guards, _parts(cond)))
 
 
-def _parts(expr: PrimExpr) -> list[PrimExpr]:
+def _parts(expr: PrimExpr) -> Any:
+    if isinstance(expr, pe.BinaryOpExpr):
+        return (expr.a, expr.b)
+    if isinstance(expr, (IntImm, FloatImm, Var)):
+        return ()
     return [c for c in expr.children() if isinstance(c, PrimExpr)]
 
 

@@ -130,13 +130,12 @@ class Lines:
 
     def to_i64(self, value: str, dtype: DataType) -> str:
         """An integer as i64."""
-        if dtype.bits == 64 or value[0] != "%":
-            return value if dtype.is_integer and not dtype.is_bool else self._bool_i64(value)
+        if value[0] != "%":
+            return {"true": "1", "false": "0"}.get(value, value)
+        if dtype.bits == 64:
+            return value
         name = "sext" if dtype.is_int else "zext"
         return self.value(f"{name} {scalar_type(dtype)} {value} to i64")
-
-    def _bool_i64(self, value: str) -> str:
-        return {"true": "1", "false": "0"}.get(value, value)
 
     # -- what the parts need of each other -----------------------------------------------------
 
@@ -154,7 +153,9 @@ class Lines:
     def var(self, node: Var) -> str:
         """The value of a variable."""
         found = self.env.get(node)
-        if found is None:
-            what = f"variable {node.name} is not defined here"
-            raise LoopwrightError(explain(what, span=node.span))
-        return found
+        return self.undefined(node) if found is None else found
+
+    def undefined(self, node: Var) -> str:
+        """The value of a variable that is not in `env`."""
+        what = f"variable {node.name} is not defined here"
+        raise LoopwrightError(explain(what, span=node.span))

@@ -7,11 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...ir.dtype import DataType
-from ...ir.functor import pre_order_visit
-from ...ir.prim_expr import Call, IntImm, Let, Var
+from ...ir.prim_expr import Call, IntImm
 from ...tir import stmt as st
-from ...tir.buffer import Buffer
-from ...tir.expr import BufferLoad
 from ...tir.function import PrimFunc
 from .abi import c_string
 from .convert import narrowing_name, narrowing_text, table_text
@@ -170,36 +167,21 @@ def _lanewise(wide: str, name: str, dtype: DataType) -> str:
 
 
 def _returned(func: PrimFunc) -> DataType | None:
-    found: list[DataType] = []
-
-    def visit(node: Any) -> bool:
-        if isinstance(node, Call) and getattr(node.op, "name", "") == "tir.ret":
-            value = node.args[0]
-            if not (isinstance(value, IntImm) and value.value == 0) and not value.dtype.is_handle:
-                found.append(value.dtype)
-        return not isinstance(node, (BufferLoad, Buffer, st.BufferStore))
-
-    pre_order_visit(func.body, visit)
-    return found[0] if found else None
-
-
-def free_vars(node: Any) -> list[Var]:
-    """Variables that a statement uses and does not bind, in order of first use."""
-    found: dict[Var, None] = {}
-    bound: set[Var] = set()
-
-    def visit(item: Any) -> bool:
-        if isinstance(item, (BufferLoad, st.BufferStore)):
-            found.setdefault(item.buffer.data)
-        elif isinstance(item, Var):
-            found.setdefault(item)
-        elif isinstance(item, st.For):
-            bound.add(item.loop_var)
-        elif isinstance(item, (st.LetStmt, Let)):
-            bound.add(item.var)
-        elif isinstance(item, (st.Allocate, st.AllocateConst)):
-            bound.add(item.buffer_var)
-        return not isinstance(item, Buffer)
-
-    pre_order_visit(node, visit)
-    return [v for v in found if v not in bound]
+    """What the first T.ret of more than the literal 0 returns."""
+    todo: list[Any] = [func.body]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, st.Evaluate):
+            call = node.value
+            if isinstance(call, Call) and getattr(call.op, "name", "") == "tir.ret":
+                value = call.args[0]
+                zero = isinstance(value, IntImm) and value.value == 0
+                if not zero and not value.dtype.is_handle:
+                    return value.dtype
+        elif isinstance(node, st.SeqStmt):
+            todo += node.seq
+        elif isinstance(node, st.IfThenElse):
+            todo += (node.then_case, node.else_case)
+        elif not isinstance(node, st.BufferStore) and node is not None:
+            todo.append(getattr(node, "body", None))
+    return None
