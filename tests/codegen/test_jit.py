@@ -108,6 +108,24 @@ def test_many_modules_in_processes():
     assert again == objects
 
 
+def test_compiled_while_others_are_written():
+    texts = [constant(i, padding=3000) for i in range(8)]
+    with jit.ObjectStream(jobs=2, cache=ObjectCache(None)) as stream:
+        keys = [stream.add(text, "none") for text in [*texts, texts[0]]]
+        assert stream._threads, "enough text for a worker, before the last is there"
+        made = stream.finish()
+    assert keys[8] == keys[0] and len(made) == 8
+    assert [made[k] for k in keys[:8]] == [jit.compile_object(t, opt="none") for t in texts]
+    stream = jit.ObjectStream(jobs=2, cache=ObjectCache(None))
+    with pytest.raises(RuntimeError, match="in between"), stream:
+        for text in texts:
+            stream.add(text, "none")
+        raise RuntimeError("in between")
+    for thread in stream._threads:
+        thread.join(30)
+        assert not thread.is_alive(), "nobody waits for modules that never come"
+
+
 def test_one_level_each():
     a, b = jit.compile_objects([SQUARE, SQUARE], opt=["none", "O1"], cache=ObjectCache(None))
     assert a == jit.compile_object(SQUARE, opt="none") and b == jit.compile_object(SQUARE, opt="O1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ..frontend.onnx import from_path_or_proto
 from ..ir import trace as tracing
 from ..ir.module import IRModule
 from ..ir.target import Target
-from ..ir.transform import Pass, Sequential
+from ..ir.transform import Pass, Sequential, unwatched
 from ..relax import transform as rt
 from ..relax.expr import Function
 from ..relax.transform.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec, entry_of
@@ -67,10 +67,15 @@ def compile_steps(
         raise LoopwrightError(explain(what, instead='use target="llvm"'))
     with _collector_off(), target:
         start = time.perf_counter()
-        graph, kernels = _lower_module(mod, target, params, relax_pipeline, tir_pipeline)
-        lowered = time.perf_counter()
-        exe = link(graph, kernels, target)
-    return exe, {"passes": lowered - start, "machine code": time.perf_counter() - lowered}
+        graph = _lower_graph(mod, target, params, relax_pipeline)
+        passes = as_passes(tir_pipeline, cpu.loop_pipeline, target)
+        alone = tir_pipeline == "default" and unwatched()
+        lowered = _OneByOne(graph, passes) if alone else passes(graph)
+        seconds = time.perf_counter() - start
+        exe = link(graph, lowered, target)
+        if isinstance(lowered, _OneByOne):
+            seconds += lowered.seconds
+    return exe, {"passes": seconds, "machine code": time.perf_counter() - start - seconds}
 
 
 def lower(
@@ -88,7 +93,8 @@ def lower(
         trace.note("import", "module", ms=(time.perf_counter() - started) * 1e3)
         target = as_target(target)
         with _collector_off(), target:
-            _lower_module(mod, target, params, relax_pipeline, tir_pipeline)
+            graph = _lower_graph(mod, target, params, relax_pipeline)
+            as_passes(tir_pipeline, cpu.loop_pipeline, target)(graph)
     return trace
 
 
@@ -140,37 +146,90 @@ def as_passes(pipeline: Any, default: Callable[[Target], Sequential], target: Ta
     raise TypeError(explain(what, got=repr(pipeline), instead='or "default"'))
 
 
-def _lower_module(
-    mod: IRModule, target: Target, params: Any, relax_pipeline: Any, tir_pipeline: Any
-) -> tuple[IRModule, IRModule]:
-    """(the module after the graph passes, the module after the loop passes)."""
+def _lower_graph(mod: IRModule, target: Target, params: Any, relax_pipeline: Any) -> IRModule:
+    """The module after the graph passes."""
     if params:
         mod = rt.BindParams("main", params)(mod)
     graph = as_passes(relax_pipeline, cpu.graph_pipeline, target)(mod)
     if not any(entry_of(f) for f in graph.functions.values()):
         graph = rt.GraphToTIR()(graph)
-    return graph, as_passes(tir_pipeline, cpu.loop_pipeline, target)(graph)
+    return graph
 
 
-def link(graph: IRModule, lowered: IRModule, target: Target) -> Executable:
+class _OneByOne(Mapping[str, Any]):
+    """The functions of a module by name, each lowered when it is asked for: the code generator
+    compiles the first ones while the others are lowered."""
+
+    def __init__(self, graph: IRModule, passes: Pass) -> None:
+        self.graph = graph
+        self.passes = passes
+        self.names = {gvar.name_hint: gvar for gvar in graph.functions}
+        self.done: dict[str, Any] = {}
+        self.seconds = 0.0
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.done:
+            start = time.perf_counter()
+            gvar = self.names[name]
+            others = [g for g in self.graph.functions if g is not gvar]
+            self.done[name] = self.passes(self.graph.with_functions(remove=others))[gvar]
+            self.seconds += time.perf_counter() - start
+        return self.done[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def module(self) -> IRModule:
+        """All of them, lowered."""
+        return self.graph.with_functions({gvar: self[name] for name, gvar in self.names.items()})
+
+
+class _Part(Mapping[str, Any]):
+    """Some of a mapping's items, looked up when they are asked for."""
+
+    def __init__(self, whole: Mapping[str, Any], names: list[str]) -> None:
+        self.whole = whole
+        self.names = dict.fromkeys(names)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.names:
+            raise KeyError(name)
+        return self.whole[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def link(graph: IRModule, lowered: IRModule | _OneByOne, target: Target) -> Executable:
     """Generate code for a lowered module and load it."""
-    found = {g.name_hint: entry_of(f) for g, f in lowered.functions.items()}
-    entries: dict[str, EntrySpec] = {n: e for n, e in found.items() if e is not None}
-    kernels: dict[str, PrimFunc] = {}
-    graphs: dict[str, PrimFunc] = {}
+    alone = isinstance(lowered, _OneByOne)
+    known = {g.name_hint: f for g, f in (graph if alone else lowered).functions.items()}
+    functions = lowered if alone else known
+    entries: dict[str, EntrySpec] = {}
+    kernels: list[str] = []
+    graphs: list[str] = []
     machine: dict[str, Function] = {}
-    for gvar, func in lowered.functions.items():
+    for name, func in known.items():
+        found = entry_of(func)
         if isinstance(func, Function):
-            machine[gvar.name_hint] = func
-        elif gvar.name_hint in entries:
-            graphs[gvar.name_hint] = func
+            machine[name] = func
+        elif found is not None:
+            entries[name] = found
+            graphs.append(name)
         elif isinstance(func, PrimFunc):
-            kernels[gvar.name_hint] = func
+            kernels.append(name)
     for name in kernels:
         if machine or not graphs or not _is_private(graph, name):
             entries[name] = kernel_entry(graph[name])
-    program = build_program(kernels, graphs, entries, target)
-    exe = Executable(program, entries, graph, lowered, machine)
+    program = build_program(_Part(functions, kernels), _Part(functions, graphs), entries, target)
+    whole = lowered.module() if isinstance(lowered, _OneByOne) else lowered
+    exe = Executable(program, entries, graph, whole, machine)
     if machine:
         exe.add_machine(GraphMachine(exe))
     return exe

@@ -193,6 +193,16 @@ def _option(key: str, value: Any) -> Any:
 _DEFAULT_CONTEXT = PassContext()
 
 
+def unwatched() -> bool:
+    """Whether passes run in the default context and nobody looks at the modules in between."""
+    ctx = PassContext.current()
+    if ctx.instruments or ctx.config or ctx.required_pass or ctx.disabled_pass:
+        return False
+    if ctx.opt_level != _DEFAULT_CONTEXT.opt_level or after_pass:
+        return False
+    return tracing.active() is None and not knobs.knob("LOOPWRIGHT_DUMP")
+
+
 # ---------------------------------------------------------------------- passes
 
 

@@ -7,6 +7,7 @@ objects, for those who want to look or to export.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -106,30 +107,28 @@ def build_program(
 ) -> NativeProgram:
     """Compile lowered kernels and graph functions.
 
-    kernels, graphs: lowered PrimFuncs by name. entries: for each name to be callable from outside
+    kernels, graphs: lowered PrimFuncs by name; where they are lowered when they are asked for,
+    those before are compiled at the same time. entries: for each name to be callable from outside
     its signature (`params`, `results`, `symbols` as in `relax.transform.graph_to_tir.EntrySpec`).
     """
-    functions = {**kernels, **graphs}
+    functions: Mapping[str, PrimFunc] = ChainMap(kernels, graphs)  # type: ignore[arg-type]
+    triple, cpu, features = compile_options(target)
     modules: dict[str, list[str]] = {}
     constants: dict[str, Any] = {}
-    for name, func in kernels.items():
-        module = ModuleText(name, functions)
-        add_function(module, name, func)
-        modules[name] = module.code()
-        constants.update(module.constants)
-    if graphs or entries:
-        modules[GRAPH] = _graph_module(functions, graphs, entries, constants)
-    triple, cpu, features = compile_options(target)
-    made = jit.compile_objects(
-        [text_of(without_comments(lines)) for lines in modules.values()],
-        triple=triple,
-        cpu=cpu,
-        features=features,
-        opt=_LEVEL,
-        jobs=jobs,
-    )
+    keys: dict[str, str] = {}
+    with jit.ObjectStream(triple=triple, cpu=cpu, features=features, jobs=jobs) as stream:
+        for name, func in kernels.items():
+            module = ModuleText(name, functions)
+            add_function(module, name, func)
+            modules[name] = module.code()
+            keys[name] = stream.add(text_of(without_comments(modules[name])), _LEVEL)
+            constants.update(module.constants)
+        if graphs or entries:
+            modules[GRAPH] = _graph_module(functions, graphs, entries, constants)
+            keys[GRAPH] = stream.add(text_of(without_comments(modules[GRAPH])), _LEVEL)
+        made = stream.finish()
     data = {name: align_constant(value) for name, value in constants.items()}
-    objects = dict(zip(modules, made, strict=True))
+    objects = {name: made[key] for name, key in keys.items()}
     texts = {name: text_of(lines) for name, lines in modules.items()}
     return NativeProgram(texts, objects, data, list(entries), target)
 

@@ -43,6 +43,7 @@ from loopwright.codegen.llvm.compiler import (
 __all__ = [
     "CompileError",
     "Library",
+    "ObjectStream",
     "assembly",
     "compile_object",
     "compile_objects",
@@ -192,24 +193,133 @@ def compile_objects(
     `opt` is one level for all or one per module. `jobs` bounds the processes used, this one included
     (default: `LOOPWRIGHT_JOBS`, else the CPUs this process may run on).
     """
-    triple, cpu, features = resolve(triple, cpu, features)
     levels = [opt] * len(texts) if isinstance(opt, str) else list(opt)
     if len(levels) != len(texts):
         raise ValueError(f"got {len(levels)} optimisation levels for {len(texts)} modules")
-    store = default_cache() if cache is None else cache
-    keys = [object_key(t, triple, cpu, features, o) for t, o in zip(texts, levels, strict=True)]
-    found = {key: store.get(key) for key in dict.fromkeys(keys)}
-    todo = {
-        key: (text, triple, cpu, features, level, False)
-        for key, text, level in zip(keys, texts, levels, strict=True)
-        if found[key] is None
-    }
-    with gc_paused():
-        made = _compile_all(list(todo.values()), _default_jobs() if jobs is None else jobs)
-    for key, data in zip(todo, made, strict=True):
-        found[key] = data
-        store.put(key, data)
-    return [found[key] for key in keys]
+    pairs = zip(texts, levels, strict=True)
+    with ObjectStream(triple=triple, cpu=cpu, features=features, jobs=jobs, cache=cache) as stream:
+        keys = [stream.add(text, level, more=False) for text, level in pairs]
+        made = stream.finish()
+    return [made[key] for key in keys]
+
+
+class ObjectStream:
+    """Modules compiled while others are still being written.
+
+    with ObjectStream() as stream:
+        keys = [stream.add(text) for text in texts]  # workers begin when there is enough to do
+        objects = stream.finish()                    # key -> object; this process does its share
+    """
+
+    def __init__(
+        self,
+        *,
+        triple: str | None = None,
+        cpu: str | None = None,
+        features: str | None = None,
+        jobs: int | None = None,
+        cache: ObjectCache | None = None,
+    ) -> None:
+        self.machine = resolve(triple, cpu, features)
+        self.jobs = _default_jobs() if jobs is None else jobs
+        self.cache = default_cache() if cache is None else cache
+        self._found: dict[str, bytes] = {}
+        self._made: dict[str, bytes] = {}
+        self._known: set[str] = set()
+        self._queue: deque[tuple[str, tuple]] = deque()
+        self._lines = 0
+        self._change = threading.Condition()
+        self._closed = False
+        self._threads: list[threading.Thread] = []
+        self._errors: list[str] = []
+
+    def __enter__(self) -> ObjectStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._change:  # after an error nobody waits for more
+            self._queue.clear()
+            self._closed = True
+            self._change.notify_all()
+
+    def add(self, text: str, opt: str = "short", *, more: bool = True) -> str:
+        """Have a module compiled; the key of its object. `more`: other modules take a while."""
+        key = object_key(text, *self.machine, opt)
+        if key in self._known:
+            return key
+        self._known.add(key)
+        found = self.cache.get(key)
+        if found is not None:
+            self._found[key] = found
+            return key
+        with self._change:
+            self._queue.append((key, (text, *self.machine, opt, False)))
+            self._change.notify()
+        self._lines += text.count("\n")
+        if more and not self._threads and self.jobs > 1 and self._lines >= _PARALLEL_LINES_WARM:
+            self._start(self.jobs - 1)
+        return key
+
+    def finish(self) -> dict[str, bytes]:
+        """The objects by key, when the last is done. Raises CompileError for the first refused."""
+        with self._change:  # the largest first, so that all end at the same time
+            self._queue = deque(sorted(self._queue, key=lambda item: -len(item[1][0])))
+            self._closed = True
+            self._change.notify_all()
+        if not self._threads:
+            self._start(self._workers_worth_starting())
+        with gc_paused():
+            self._help()
+            for thread in self._threads:
+                thread.join()
+            self._help()  # what a worker that died has left
+        if self._errors:
+            raise CompileError(self._errors[0])
+        for key, data in self._made.items():
+            self.cache.put(key, data)
+        return {**self._found, **self._made}
+
+    def _workers_worth_starting(self) -> int:
+        least = _PARALLEL_LINES_WARM if _worker_pool else _PARALLEL_LINES
+        count = len(self._queue)
+        if count < _PARALLEL_MODULES or self._lines < least:
+            return 0
+        return max(0, min(self.jobs - 1, count - 1, 2 * self._lines // least))
+
+    def _start(self, count: int) -> None:
+        for worker in _workers(count):
+            thread = threading.Thread(target=self._drive, args=(worker,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _next(self, wait: bool) -> tuple[str, tuple] | None:
+        with self._change:
+            while wait and not self._queue and not self._closed:
+                self._change.wait()
+            return self._queue.popleft() if self._queue and not self._errors else None
+
+    def _drive(self, worker: _Worker) -> None:
+        """A thread's work: hand modules to a worker process."""
+        while (item := self._next(wait=True)) is not None:
+            key, job = item
+            try:
+                ok, value = worker.compile(job)
+            except Exception:  # the worker died, whatever the way: this process does its share
+                with self._change:
+                    self._queue.append(item)
+                worker.close()
+                return
+            if not ok:
+                self._errors.append(value)
+                return
+            self._made[key] = value
+
+    def _help(self) -> None:
+        while (item := self._next(wait=False)) is not None:
+            try:
+                self._made[item[0]] = compile_object(*item[1])
+            except CompileError as error:
+                self._errors.append(str(error))
 
 
 def _default_jobs() -> int:
@@ -217,63 +327,6 @@ def _default_jobs() -> int:
     if given > 0:
         return given
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _compile_all(work: list[tuple], jobs: int) -> list[bytes]:
-    lines = sum(job[0].count("\n") for job in work)
-    least = _PARALLEL_LINES_WARM if _worker_pool else _PARALLEL_LINES
-    workers = min(jobs - 1, len(work) - 1, 2 * lines // least)
-    if workers < 1 or len(work) < _PARALLEL_MODULES or lines < least:
-        return [compile_object(*job) for job in work]
-    return _compile_shared(work, workers)
-
-
-def _compile_shared(work: list[tuple], workers: int) -> list[bytes]:
-    """This process takes the largest modules first; workers take from the same queue."""
-    order = sorted(range(len(work)), key=lambda i: -len(work[i][0]))
-    queue = deque(order)
-    results: list[bytes | None] = [None] * len(work)
-    errors: list[str] = []
-
-    def drive(worker: _Worker) -> None:
-        while queue and not errors:
-            try:
-                index = queue.popleft()
-            except IndexError:
-                return
-            try:
-                ok, value = worker.compile(work[index])
-            except Exception:  # the worker died, whatever the way: this process does its share
-                queue.append(index)
-                worker.close()
-                return
-            if ok:
-                results[index] = value
-            else:
-                errors.append(value)
-
-    threads = [
-        threading.Thread(target=drive, args=(worker,), daemon=True) for worker in _workers(workers)
-    ]
-    for thread in threads:
-        thread.start()
-    while (queue or threads) and not errors:
-        try:
-            while queue and not errors:
-                index = queue.popleft()
-                results[index] = compile_object(*work[index])
-        except IndexError:
-            pass  # a worker took the last one
-        except CompileError as error:
-            errors.append(str(error))
-        for thread in threads:
-            thread.join()
-        threads = []
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise CompileError(errors[0])
-    return results  # type: ignore[return-value]  # every slot is filled when the queue is empty
 
 
 class _Worker:
