@@ -7,10 +7,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from .node import Node
+
+_DEEPEST = 50_000
+
+
+def allow_deep_programs() -> None:
+    """Let Python's calls nest as deeply as programs do: a statement for each allocation and value.
+
+    Calls from Python to Python take no stack of C. The limit stays: another thread may need it.
+    """
+    if sys.getrecursionlimit() < _DEEPEST:
+        sys.setrecursionlimit(_DEEPEST)
 
 
 class _Dispatching:

@@ -30,6 +30,7 @@ from ..base.errors import explain, suggest
 from ..base.span import Span, source_line
 from . import trace as tracing
 from .function import BaseFunc
+from .functor import allow_deep_programs
 from .instrument import DumpIR, call_hook
 from .module import IRModule, called_global_vars
 
@@ -256,6 +257,7 @@ class Pass:
 
         Raises TypeError when `mod` is no module, or the pass returns none.
         """
+        allow_deep_programs()
         info, ctx = self.info, PassContext.current()
         if not isinstance(mod, IRModule):
             what = f"pass {info.name!r} runs on an IRModule"

@@ -5,7 +5,6 @@ steps from a node to text. What each kind of node looks like stands in `ir.py`, 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.expr import Attrs
+from ...ir.functor import allow_deep_programs
 from ...ir.node import Node
 from ...ir.serialize import save_json
 from ...runtime.tensor import Tensor
@@ -257,14 +257,8 @@ class Printer:
 
     def run(self) -> str:
         """The text of the root."""
-        # Statements nest as deeply as a program has allocations; calls from Python to Python take
-        # no stack of C, so a higher limit is safe.
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, _DEEPEST))
-        try:
-            return self.whole()
-        finally:
-            sys.setrecursionlimit(limit)
+        allow_deep_programs()
+        return self.whole()
 
     def whole(self) -> str:
         """The text of the root, with the metadata it refers to."""
@@ -298,7 +292,6 @@ class Printer:
         )
 
 
-_DEEPEST = 50_000
 PACKAGE = __name__.partition(".")[0]
 _OMITTED = "# Metadata omitted. Use show_meta=True in script() method to show it."
 
