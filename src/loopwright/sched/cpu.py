@@ -17,12 +17,24 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.dtype import DataType
+from ..ir.prim_expr import Add, Max, Min
 from ..ir.target import Target
+from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
-from .analysis import BlockInfo, Stage, as_product, blocks_of, constant, split_stages
+from ..tir.stmt import BufferStore
+from .analysis import (
+    BlockInfo,
+    Stage,
+    as_product,
+    blocks_of,
+    constant,
+    loads_in,
+    split_stages,
+    uses,
+)
 from .apply import register_schedule_rule
-from .tail import compute_whole_tiles, skip_padding
+from .tail import compute_whole_tiles, skip_padding, whole_rows
 
 GRAIN = 1 << 15  # elements of work that make a task worth starting: about 10 us
 FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
@@ -39,6 +51,10 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
     found = split_stages(func, blocks) if blocks else None
     if found is None:
         return None
+    rows = {s.reduction.name: w for s in found if (w := _row_vectors(s.reduction, target))}
+    if rows:
+        func = whole_rows(func, rows)
+        found = split_stages(func, blocks_of(func) or []) or found
     sch = Schedule(func, enable_check=False)
     for stage in found:
         for b in stage.inlined:
@@ -54,7 +70,7 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
             whole |= names
             sums |= names if as_product(stage.reduction) is not None else set()
         else:
-            _reduce_rows(sch, stage)
+            _reduce_rows(sch, stage, rows.get(stage.reduction.name, 0), target)
     return skip_padding(compute_whole_tiles(sch.func, whole), sums)
 
 
@@ -76,19 +92,70 @@ def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str
     return {sch.get(b).name_hint for b in (block, init)}
 
 
-def _reduce_rows(sch: Schedule, stage: Stage) -> None:
-    """Schedule a reduction along memory: each result is one task's."""
+def _reduce_rows(sch: Schedule, stage: Stage, width: int, target: Target) -> None:
+    """Schedule a reduction along memory: `width` partial results for each row (0: none), then
+    their reduction."""
     reduction = stage.reduction
     assert reduction is not None
     count = len(reduction.spatial)
-    loops = list(sch.get_loops(sch.get_block(reduction.name)))[:count]
-    if loops and stage.last is reduction:
-        _parallel(sch, loops, _taps(reduction))
-    elif loops:
-        last = sch.get_block(stage.last.name)
-        outer = list(sch.get_loops(last))
-        sch.compute_at(sch.get_block(reduction.name), outer[-1], preserve_unit_loops=True)
-        _parallel(sch, outer, _taps(reduction))
+    block = sch.get_block(reduction.name)
+    partial = None
+    if width:
+        _, inner = sch.split(list(sch.get_loops(block))[-1], [None, width])
+        partial = sch.rfactor(inner, count)
+        sch.set_scope(partial, 0, "local")
+    last = block if stage.last is reduction else sch.get_block(stage.last.name)
+    rows = list(sch.get_loops(last))[:count]
+    row = _parallel(sch, rows, _taps(reduction))
+    if row is not None and last is not block:
+        sch.compute_at(block, row, preserve_unit_loops=True)
+    if partial is None:
+        return
+    if row is not None:
+        sch.compute_at(partial, row, preserve_unit_loops=True)
+    _vectorize_partial(sch, partial, reduction, row is not None, target)
+
+
+def _vectorize_partial(
+    sch: Schedule, partial: Any, reduction: BlockInfo, in_row: bool, target: Target
+) -> None:
+    lanes, reduces = target.vector_lanes(reduction.writes[0].dtype), len(reduction.reduce)
+    loops = list(sch.get_loops(partial))
+    if in_row:  # its axes in order: the partial results, the row, the reduction
+        across, along = loops[1], loops[-reduces:]
+    else:
+        across, along = loops[-1], loops[-1 - reduces : -1]
+    sch.reorder(*along, across)
+    init = sch.decompose_reduction(partial, along[0])
+    for b in (partial, init):
+        groups, vector = sch.split(list(sch.get_loops(b))[-1], [None, lanes])
+        sch.unroll(groups)
+        sch.vectorize(vector)
+
+
+def _row_vectors(reduction: BlockInfo | None, target: Target) -> int:
+    """How many partial results a row is reduced to; 0 where vectors do not pay or fit."""
+    if reduction is None or _vectors_fit(reduction, target):
+        return 0
+    store = reduction.store
+    if (
+        store is None
+        or not isinstance(reduction.block.init, BufferStore)
+        or not isinstance(store.value, (Add, Max, Min))
+    ):
+        return 0
+    if not isinstance(store.value.a, BufferLoad) or store.value.a.buffer is not store.buffer:
+        return 0
+    axis = reduction.reduce[-1]
+    extent = constant(axis.dom.extent) if axis.dom is not None else None
+    lanes = target.vector_lanes(store.buffer.dtype)
+    if extent is not None and extent < 2 * lanes:
+        return 0
+    for load in loads_in(store.value.b):
+        used = [uses(i, axis.var) for i in load.indices]
+        if any(used[:-1]) or (used and used[-1] and load.indices[-1] is not axis.var):
+            return 0
+    return lanes if extent is not None and extent < 8 * lanes else 4 * lanes
 
 
 def _vectorize_nest(sch: Schedule, block: Any, target: Target, dtype: DataType) -> None:
@@ -114,26 +181,31 @@ def _vectorize_nest(sch: Schedule, block: Any, target: Target, dtype: DataType) 
     _parallel(sch, outer, work)
 
 
-def _parallel(sch: Schedule, loops: list[Any], work: int) -> None:
-    """Fuse loops and run them in parallel, each task with enough of `work` elements."""
+def _parallel(sch: Schedule, loops: list[Any], work: int) -> Any:
+    """Fuse loops and run them in parallel, each task with enough of `work` elements; the fused
+    loop, or None when there is none."""
     if not loops:
-        return
+        return None
     fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
     extent = constant(sch.get(fused).extent)
-    if extent is not None and extent * work <= GRAIN:
-        return
-    sch.annotate(fused, "grain", max(GRAIN // max(work, 1), 1))
-    sch.parallel(fused)
+    if extent is None or extent * work > GRAIN:
+        sch.annotate(fused, "grain", max(GRAIN // max(work, 1), 1))
+        sch.parallel(fused)
+    return fused
 
 
 def _vectors_fit(reduction: BlockInfo, target: Target) -> bool:
     """Whether the last spatial axis is long enough for vectors and runs along memory."""
     store = reduction.store
-    assert store is not None
+    if store is None or not reduction.spatial:
+        return False
     last = reduction.spatial[-1]
     extent = constant(last.dom.extent) if last.dom is not None else None
     if store.indices[-1] is not last.var:
         return False
+    for load in loads_in(store.value):
+        if load.buffer is not store.buffer and any(uses(i, last.var) for i in load.indices[:-1]):
+            return False
     return extent is None or extent >= 4
 
 

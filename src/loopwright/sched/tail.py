@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..arith import Analyzer
 from ..ir.functor import Rewriter, post_order_visit, rewrite
-from ..ir.prim_expr import And, CmpExpr, PrimExpr, Var
-from ..ir.prim_op import const, logical_and
+from ..ir.prim_expr import And, CmpExpr, IntImm, IterVar, PrimExpr, Range, Var
+from ..ir.prim_op import add, const, floordiv, less, logical_and, multiply
 from ..ir.structural import structural_equal
 from ..tir import stmt as st
 from ..tir.buffer import Buffer
@@ -102,6 +103,45 @@ def _variables(expr: Any) -> set[Var]:
     found: set[Var] = set()
     post_order_visit(expr, lambda n: found.add(n) if isinstance(n, Var) else None)
     return found
+
+
+def whole_rows(func: PrimFunc, widths: dict[str, int]) -> PrimFunc:
+    """Make the last reduction axis of some blocks a multiple of a width: beyond its end a term is
+    the reduction's identity. The blocks' store is `acc op term`."""
+    return func.replace(body=_WholeRows(widths).visit(func.body))
+
+
+class _WholeRows(_Whole):
+    def __init__(self, widths: dict[str, int]) -> None:
+        super().__init__(set(widths))
+        self.widths = widths
+        self.loops: dict[Var, PrimExpr] = {}  # with their new extents
+
+    def visit_For(self, node: st.For) -> Any:
+        body = self.visit(node.body)
+        extent = self.loops.pop(node.loop_var, node.extent)
+        return node if body is node.body else node.replace(body=body, extent=extent)
+
+    def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
+        block, width = node.block, self.widths.get(node.block.name_hint)
+        if width is None:
+            return self.visit_default(node)
+        at = max(k for k, v in enumerate(block.iter_vars) if v.iter_type == IterVar.CommReduce)
+        axis, loop = block.iter_vars[at], node.iter_values[at]
+        assert axis.dom is not None and isinstance(loop, Var)
+        extent = axis.dom.extent
+        if isinstance(extent, IntImm) and extent.value % width == 0:
+            return node
+        whole = Analyzer().simplify(multiply(floordiv(add(extent, width - 1), width), width))
+        self.loops[loop] = whole
+        store, start = block.body, block.init
+        assert isinstance(store, st.BufferStore) and isinstance(start, st.BufferStore)
+        inside = less(axis.var, extent)
+        term = if_then_else(inside, store.value.b, start.value)  # type: ignore[attr-defined]
+        body = store.replace(value=store.value.replace(b=term))
+        wider = axis.replace(dom=Range.from_min_extent(axis.dom.min, whole))
+        axes = (*block.iter_vars[:at], wider, *block.iter_vars[at + 1 :])
+        return node.replace(block=block.replace(iter_vars=axes, body=body))
 
 
 def skip_padding(func: PrimFunc, blocks: set[str]) -> PrimFunc:
