@@ -18,6 +18,7 @@ from tools.zoo import MODELS, Feeds, fetch, zoo_folder
 
 ZOO = ("centerface", "ppocr-cls", "magika")
 MLP = {"mlp_b64": 64, "mlp_b1": 1}
+DEFAULT = (*ZOO, *MLP)
 TORCH = ("resnet50", "mobilenet_v2", "bert_base", "vit_b16", "gpt2_s64", "llama_decode")
 
 
@@ -67,9 +68,9 @@ def mlp_input(batch: int) -> Feeds:
 
 
 def names() -> list[str]:
-    """What can be measured here: the torch models only where torch is installed."""
+    """What `load` knows here: the torch models only where torch is installed."""
     large = TORCH if importlib.util.find_spec("torch") else ()
-    return [*ZOO, *MLP, *large]
+    return [*DEFAULT, *large]
 
 
 def load(name: str) -> Case:

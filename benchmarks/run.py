@@ -1,5 +1,8 @@
 """Latency beside the peers: python -m benchmarks.run [MODEL ...] [options]
 
+Peers: onnxruntime and numpy of this environment; TVM (untuned, `tvm.compile`) under an interpreter
+of its own, `--tvm-python`, when there is one; torch when asked for by `--engines`.
+
 Each engine holds each model warm in a process of its own; the processes take turns in random
 order, one burst of calls at a time, so that a drift of the machine meets all of them. A figure is
 the median over the rounds of each burst's median. Engines must agree on the outputs (max |a - b| /
@@ -23,11 +26,13 @@ from pathlib import Path
 import numpy as np
 
 from .machine import describe
-from .models import Case, load, names
+from .models import DEFAULT, MLP, Case, load, names
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 REFERENCE = "onnxruntime"
+# An interpreter with apache-tvm, which does not live in this environment.
+TVM_PYTHON = Path(os.environ.get("TVM_PYTHON", "/opt/lw/peers/bin/python"))
 
 
 class Worker:
@@ -135,7 +140,14 @@ def _compare(workers: dict[str, Worker], results: dict[str, Result], scratch: Pa
         return
     for engine, got in outputs.items():
         pairs = zip(got, outputs[REFERENCE], strict=True)
-        results[engine].error = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
+        results[engine].error = max(_difference(a, b) for a, b in pairs)
+
+
+def _difference(got: np.ndarray, reference: np.ndarray) -> float:
+    """max |got - reference| / max |reference|."""
+    if got.size == 0:
+        return 0.0
+    return float(np.abs(got - reference).max() / (np.abs(reference).max() or 1.0))
 
 
 def table(measured: dict[str, dict[str, Result]]) -> str:
@@ -168,32 +180,42 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    everything = names()
-    parser.add_argument("models", nargs="*", help=f"default: {' '.join(everything)}")
+    parser.add_argument(
+        "models", nargs="*", help=f"of {' '.join(names())}; default: {' '.join(DEFAULT)}"
+    )
     parser.add_argument("--engines", default="loopwright,onnxruntime,numpy")
     parser.add_argument("--threads", default="2,1", help="thread counts, default 2,1")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.2, help="length of a burst")
-    parser.add_argument("--tvm-python", help="an interpreter with apache-tvm: adds the engine tvm")
+    parser.add_argument(
+        "--tvm-python",
+        default=str(TVM_PYTHON) if TVM_PYTHON.exists() else "",
+        help="an interpreter with apache-tvm, or nothing; default: $TVM_PYTHON, or %(default)r",
+    )
     parser.add_argument("--output", type=Path, default=RESULTS / "latency")
     options = parser.parse_args()
     engines = dict.fromkeys(options.engines.split(","), sys.executable)
     if options.tvm_python:
         engines["tvm"] = options.tvm_python
     machine = describe()
+    date = time.strftime("%Y-%m-%d")
     report = [f"# Latency, median ms\n\n{machine['processor']}, {machine['cores']} cores, "]
-    report[0] += f"{options.rounds} rounds, {time.strftime('%Y-%m-%d')}."
-    stored: dict[str, object] = {"machine": machine, "rounds": options.rounds}
+    report[0] += f"{options.rounds} rounds, {date}."
+    stored: dict[str, object] = {"machine": machine, "date": date, "rounds": options.rounds}
     for threads in map(int, options.threads.split(",")):
         measured: dict[str, dict[str, Result]] = {}
         notes: list[str] = []
-        for name in options.models or everything:
+        for name in options.models or DEFAULT:
+            # numpy is written by hand, for the MLPs only.
+            chosen = {e: p for e, p in engines.items() if e != "numpy" or name in MLP}
             results, failures = measure(
-                load(name), engines, threads, options.rounds, options.seconds
+                load(name), chosen, threads, options.rounds, options.seconds
             )
             measured[name] = results
-            notes += [f"- {name}, {engine}: {text}" for engine, text in failures.items()]
+            notes += [f"- {name}, {engine}: {text[:200]}" for engine, text in failures.items()]
             for engine, result in results.items():
+                if " with " in result.version:
+                    notes.append(f"- {name}: {engine} {result.version}")
                 print(f"{threads} threads  {name:14} {engine:12} {result.median_ms:10.4f} ms")
         section = [
             f"## {threads} thread{'s' if threads > 1 else ''}",

@@ -93,10 +93,18 @@ def tvm(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
     from tvm import relax
     from tvm.relax.frontend.onnx import from_onnx
 
-    module = from_onnx(onnx.load(path), keep_params_in_input=False)
-    target = tvm.target.Target("llvm -mcpu=native" if "native" in path else "llvm")
-    target = tvm.target.Target.from_device("cpu")
-    machine = relax.VirtualMachine(tvm.compile(module, target), tvm.cpu())
+    target = tvm.target.Target.from_device("cpu")  # this machine's instructions, as for the others
+    version = tvm.__version__
+
+    def compiled(shapes: dict[str, tuple[int, ...]] | None) -> relax.VirtualMachine:
+        module = from_onnx(onnx.load(path), shape_dict=shapes, keep_params_in_input=False)
+        return relax.VirtualMachine(tvm.compile(module, target), tvm.cpu())
+
+    try:
+        machine = compiled(None)
+    except Exception:  # not with this model's dynamic shapes: the input's instead
+        machine = compiled({key: value.shape for key, value in feeds.items()})
+        version += " with fixed shapes"
     inputs = [tvm.runtime.tensor(value) for value in feeds.values()]
 
     def call() -> object:
@@ -104,13 +112,18 @@ def tvm(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
 
     def outputs() -> list[np.ndarray]:
         got = call()
-        return [value.numpy() for value in (got if hasattr(got, "__len__") else [got])]
+        return [value.numpy() for value in ([got] if hasattr(got, "numpy") else got)]
 
-    return tvm.__version__, call, outputs
+    return version, call, outputs
 
 
-ENGINES = {"loopwright": loopwright, "onnxruntime": onnxruntime, "numpy": numpy, "torch": torch}
-ENGINES["tvm"] = tvm
+ENGINES = {
+    "loopwright": loopwright,
+    "onnxruntime": onnxruntime,
+    "tvm": tvm,
+    "torch": torch,
+    "numpy": numpy,
+}
 
 
 def burst(call: Call, seconds: float) -> list[float]:

@@ -1,0 +1,119 @@
+"""Put the stored results into the README: python -m benchmarks.report
+
+Reads benchmarks/results/{latency,compile_time,call_overhead,import_time}.json, which the other
+programs of this folder write, and replaces what stands between the markers in README.md.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .run import REFERENCE, RESULTS, ROOT
+
+README = ROOT / "README.md"
+BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
+PEERS = (REFERENCE, "tvm", "numpy")
+
+
+def stored(name: str) -> Any:
+    """The results of one program, or None when it has not run."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _median(bursts: list[float]) -> float:
+    ordered = sorted(bursts)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def _digits(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+
+
+def latency(data: dict[str, Any]) -> str:
+    """The machine, the versions, and the table of medians."""
+    machine = data["machine"]
+    counts = [key for key in data if key.startswith("threads_")]
+    versions: dict[str, str] = {}
+    rows = []
+    for key in counts:
+        for model, engines in data[key].items():
+            ms = {engine: _median(found["bursts_ms"]) for engine, found in engines.items()}
+            for engine, found in engines.items():
+                versions.setdefault(engine, found["version"].split(" ")[0])
+            fixed = {e for e, found in engines.items() if " with fixed shapes" in found["version"]}
+            cells = [
+                f"{_digits(ms[e])}{'*' if e in fixed else ''}" if e in ms else "-" for e in PEERS
+            ]
+            ours = ms.get("loopwright")
+            ratio = f"{ours / ms[REFERENCE]:.2f}" if ours and REFERENCE in ms else "-"
+            error = engines.get("loopwright", {}).get("error")
+            rows.append(
+                [
+                    model,
+                    key.removeprefix("threads_"),
+                    _digits(ours) if ours else "-",
+                    *cells,
+                    ratio,
+                    "-" if error is None else f"{error:.0e}",
+                ]
+            )
+    head = ["model", "threads", "Loopwright", *PEERS, f"Loopwright / {REFERENCE}", "error"]
+    said = ", ".join(f"{engine} {version}" for engine, version in versions.items())
+    load = machine["load"]
+    busy = (
+        f" The machine was not quiet: other work kept {load:.1f} of its cores busy before the run."
+        if load > 0.3
+        else ""
+    )
+    text = (
+        f"Milliseconds, median of {data['rounds']} bursts in turn. {machine['processor']}, "
+        f"{machine['cores']} cores; {said}; {data['date']}.{busy}\n\n{_table(head, rows)}"
+    )
+    if any("*" in cell for row in rows for cell in row):
+        text += "\n\n\\* with the input's shapes fixed in the model: the dynamic one is refused."
+    return text
+
+
+def compile_time(data: dict[str, dict[str, list[float]]]) -> str:
+    """Seconds from the file to an executable, and to the first result."""
+    head = ["model", "Loopwright cold", "from its cache", REFERENCE]
+    labels = ("loopwright cold", "loopwright cached", REFERENCE)
+    rows = [
+        [model, *(f"{found[label][1]:.2f}" for label in labels)] for model, found in data.items()
+    ]
+    text = "Seconds from the file to a callable model, in a new process, imports left out:"
+    return f"{text}\n\n{_table(head, rows)}"
+
+
+def call_overhead(data: dict[str, float]) -> str:
+    """Microseconds of a call that does next to nothing."""
+    rows = [[f"`{name}`" if "(" in name else name, f"{us:.2f}"] for name, us in data.items()]
+    return "Microseconds of a call that adds one to eight floats:\n\n" + _table(["", "us"], rows)
+
+
+def section() -> str:
+    """What stands between the markers."""
+    makers = {"latency": latency, "compile_time": compile_time, "call_overhead": call_overhead}
+    found = {name: stored(name) for name in makers}
+    return "\n\n".join(make(found[name]) for name, make in makers.items() if found[name])
+
+
+def replaced(text: str) -> str:
+    """The README's text with the section of the stored results."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{section()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    README.write_text(replaced(README.read_text(encoding="utf-8")), encoding="utf-8")
+    print(f"written: {README}")
