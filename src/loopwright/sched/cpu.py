@@ -34,6 +34,7 @@ from .analysis import (
     uses,
 )
 from .apply import register_schedule_rule
+from .separate import separate_reductions
 from .tail import compute_whole_tiles, skip_padding, whole_rows
 
 GRAIN = 1 << 15  # elements of work that make a task worth starting: about 10 us
@@ -47,6 +48,7 @@ REGISTERS_LEFT = 3  # vector registers that are no accumulators
 def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
     """Kernels that are a sequence of perfect nests: what can be is inlined, each reduction takes
     the elementwise operators around it along, and what is left becomes nests of its own."""
+    func = separate_reductions(func)
     blocks = blocks_of(func)
     found = split_stages(func, blocks) if blocks else None
     if found is None:

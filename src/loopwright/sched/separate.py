@@ -1,0 +1,98 @@
+"""Reductions of several values at once that do not need each other, as one nest for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.functor import Rewriter, rewrite
+from ..ir.prim_expr import IterVar, PrimExpr, Var
+from ..tir import stmt as st
+from ..tir.analysis.access import get_block_read_write_region
+from ..tir.buffer import Buffer
+from ..tir.function import PrimFunc
+from ..tir.stmt_functor import renew_defs
+from .analysis import loads_in
+
+
+def separate_reductions(func: PrimFunc) -> PrimFunc:
+    """Split blocks that reduce to several buffers (the sum and the sum of squares of a layer
+    norm) where each buffer's value needs no other's; such a nest is read again, but each runs in
+    vectors. Other blocks (argmax) stay."""
+    return func.replace(body=_Separate().visit(func.body))
+
+
+class _Separate(Rewriter):
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_Buffer(self, node: Any) -> Any:
+        return node
+
+    def visit_SeqStmt(self, node: st.SeqStmt) -> Any:
+        made = [self.visit(s) for s in node.seq]
+        return (
+            st.seq(*made) if any(a is not b for a, b in zip(made, node.seq, strict=True)) else node
+        )
+
+    def visit_For(self, node: st.For) -> Any:
+        found = _inner_block(node)
+        parts = None if found is None else _parts(found.block)
+        if parts is None:
+            return self.visit_default(node)
+        nests = []
+        for name, store, start in parts:
+            nests.append(renew_defs(_Single(name, store, start).visit(node)))
+        return st.seq(*nests)
+
+
+def _inner_block(node: st.For) -> st.BlockRealize | None:
+    """The block of a perfect nest."""
+    inner: Any = node
+    while isinstance(inner, st.For):
+        inner = inner.body
+    return inner if isinstance(inner, st.BlockRealize) else None
+
+
+def _parts(block: st.Block) -> list[tuple[str, st.BufferStore, st.BufferStore]] | None:
+    """(name, update, init) of each independent reduction of a block that has several."""
+    kinds = {v.iter_type for v in block.iter_vars}
+    if IterVar.CommReduce not in kinds or not isinstance(block.init, st.SeqStmt):
+        return None
+    values: dict[Var, PrimExpr] = {}
+    body: Any = block.body
+    while isinstance(body, st.LetStmt):
+        values[body.var] = body.value
+        body = body.body
+    starts = block.init.seq
+    if not isinstance(body, st.SeqStmt) or len(body.seq) != len(starts):
+        return None
+    made = []
+    results = {s.buffer for s in body.seq if isinstance(s, st.BufferStore)}
+    for store, start in zip(body.seq, starts, strict=True):
+        if not isinstance(store, st.BufferStore) or not isinstance(start, st.BufferStore):
+            return None
+        full = rewrite(store, lambda n: values.get(n) if isinstance(n, Var) else None, _keep)
+        others = results - {store.buffer}
+        if start.buffer is not store.buffer or any(x.buffer in others for x in loads_in(full)):
+            return None
+        made.append((store.buffer.name, full, start))
+    return made if len(made) > 1 else None
+
+
+def _keep(node: Any) -> Any:
+    return node if isinstance(node, Buffer) else None
+
+
+class _Single(Rewriter):
+    """A nest with one of its block's reductions."""
+
+    def __init__(self, name: str, store: st.BufferStore, start: st.BufferStore) -> None:
+        self.name, self.store, self.start = name, store, start
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
+        block = node.block.replace(name_hint=self.name, body=self.store, init=self.start)
+        reads, writes = get_block_read_write_region(block, {})
+        return node.replace(block=block.replace(reads=tuple(reads), writes=tuple(writes)))
