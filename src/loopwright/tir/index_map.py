@@ -278,6 +278,9 @@ def _split(row: list[Digit], base: int, expr: PrimExpr) -> tuple[list[Digit], li
         low.insert(0, (var, lower, rest))
         row.append((var, lower * rest, over))
         rest = 1
+    if rest > 1 and low:  # the number never reaches its base: what is left over is padding
+        var, lower, extent = low[0]
+        low[0] = (var, lower, extent * rest)
     return row, low
 
 
