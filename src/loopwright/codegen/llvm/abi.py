@@ -135,8 +135,10 @@ def _narrowed(emit: Callable[[str], None], wide: str, narrow: str, value: str) -
     """`value` of the type i64 or double as a typed operand of another width."""
     if wide == narrow:
         return f"{wide} {value}"
-    name = "fptrunc" if wide == "double" else "trunc"
-    emit(f"{value}.n = {name} {wide} {value} to {narrow}")
+    text = f"{'fptrunc' if wide == 'double' else 'trunc'} {wide} {value} to {narrow}"
+    if narrow == "i1":
+        text = f"icmp ne i64 {value}, 0"
+    emit(f"{value}.n = {text}")
     return f"{narrow} {value}.n"
 
 
@@ -309,6 +311,7 @@ _STRINGS = {
     "ndim": _WHO + "has ndim %d, expected ndim %d",
     "length": _WHO + "has %lld elements, expected %lld",
     "dtype": _WHO + "has dtype %s, expected dtype %s",
+    "range": _WHO + "is %lld, which %s cannot hold",
     "shape": _WHO + "has shape[%d] = %lld, expected %lld",
     "strides": _WHO
     + "is not contiguous in row-major order; pass a copy, such as numpy.ascontiguousarray(x)",
@@ -488,6 +491,20 @@ define internal void @lw.raise_dtype(ptr %desc, i32 %got, i32 %want) noinline co
 }
 
 ; Compare %n sizes with the descriptor's, binding symbolic ones; false after raising.
+define internal void @lw.raise_range(ptr %desc, i64 %value, i32 %dtype) noinline cold {
+  %buf = alloca [512 x i8], align 1
+  %w = alloca [64 x i8], align 1
+  call void @lw.name_dtype(ptr %w, i32 %dtype)
+  %f = load ptr, ptr %desc, align 8
+  %ap = getelementptr %lw.desc, ptr %desc, i32 0, i32 1
+  %a = load ptr, ptr %ap, align 8
+  %ip = getelementptr %lw.desc, ptr %desc, i32 0, i32 2
+  %i = load i32, ptr %ip, align 8
+  %n = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %buf, i64 512, ptr @lw.s.range, ptr %f, i32 %i, ptr %a, i64 %value, ptr %w)
+  call void @TVMFFIErrorSetRaisedFromCStr(ptr @lw.s.ValueError, ptr %buf)
+  ret void
+}
+
 define internal i1 @lw.match_dims(ptr %dims, i32 %n, ptr %desc, ptr %vars) {
 entry:
   %some = icmp sgt i32 %n, 0
@@ -709,7 +726,32 @@ good:
   %pp = getelementptr i8, ptr %arg, i64 8
   %value = load i64, ptr %pp, align 8
   store i64 %value, ptr %out, align 8
+  %dp = getelementptr %lw.desc, ptr %desc, i32 0, i32 4
+  %dtype = load i32, ptr %dp, align 8
+  %code = and i32 %dtype, 255
+  %b0 = lshr i32 %dtype, 8
+  %bits = and i32 %b0, 255
+  %small = icmp ult i32 %bits, 64
+  %whole = icmp ult i32 %code, 2
+  %checked = and i1 %small, %whole
+  br i1 %checked, label %range, label %done
+range:
+  ; -2^(bits-1) <= value < 2^(bits-1), or 0 <= value < 2^bits: nothing is left above those bits.
+  %signed = icmp eq i32 %code, 0
+  %less = sub i32 %bits, 1
+  %used = select i1 %signed, i32 %less, i32 %bits
+  %wide = zext i32 %used to i64
+  %above = ashr i64 %value, %wide
+  %zero = icmp eq i64 %above, 0
+  %minus = icmp eq i64 %above, -1
+  %negative = and i1 %signed, %minus
+  %fits = or i1 %zero, %negative
+  br i1 %fits, label %done, label %large
+done:
   ret i32 0
+large:
+  call void @lw.raise_range(ptr %desc, i64 %value, i32 %dtype)
+  ret i32 -1
 bad:
   call void @lw.raise_kind(ptr %arg, ptr %desc, ptr @lw.s.int)
   ret i32 -1

@@ -49,6 +49,7 @@ known only at run time) stays a graph function for the virtual machine, and the 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -215,6 +216,7 @@ class _Converter:
         self.constants: dict[int, tuple[Any, Var]] = {}
         self.analyzer = Analyzer()
         self.outputs: dict[rx.Var, Var] = {}
+        self.known: list[Var] = []
 
     # -- signature -----------------------------------------------------------------------------
 
@@ -234,34 +236,54 @@ class _Converter:
             for binding in block.bindings:
                 self.binding(binding)
         self.copy_results(leaves, outs)
+        results = [self.bound_spec(r) for r in results]
         body = self.allocate(self.state.build())
         entry = EntrySpec(tuple(specs), tuple(results), symbols, tree).as_attr()
         attrs = {"global_symbol": self.name, "tir.noalias": False, "native_entry": entry}
         return PrimFunc([*params, *outs, *symbols], body, attrs=attrs, span=func.span)
 
     def parameters(self) -> tuple[list[Var], list[TensorSpec | ScalarSpec]]:
-        params, specs = [], []
+        """The native parameters and how they come in. An extent that is a symbol is bound by its
+        first tensor; any other (`n * 2`, a scalar parameter) gets a name and is compared."""
+        params: list[Var] = []
+        specs: list[TensorSpec | ScalarSpec] = []
+        scalars: list[Var] = []
         for p in self.func.params:
+            info = p.struct_info
+            if isinstance(info, PrimStructInfo):
+                var = info.value if isinstance(info.value, Var) else Var(p.name_hint, info.dtype)
+                self.env[p] = var
+                scalars.append(var)
+        compared: list[tuple[Var, PrimExpr, str]] = []
+        for i, p in enumerate(self.func.params):
             info = p.struct_info
             if isinstance(info, TensorStructInfo):
                 dims = self.known_dims(info, f"parameter {p.name_hint}")
                 var = Var(p.name_hint, "handle", type_annotation=(str(info.dtype), "global"))
                 self.env[p] = _Tensor(var, dims, str(info.dtype), p)
-                specs.append(TensorSpec(p.name_hint, str(info.dtype), dims))
-                for d in dims:
-                    if isinstance(d, Var):
-                        self.symbols.setdefault(d, d)
+                who = f"{self.name}: argument {i} `{p.name_hint}`"
+                named = []
+                for k, d in enumerate(dims):
+                    if isinstance(d, IntImm) or (isinstance(d, Var) and d not in scalars):
+                        named.append(d)
+                        continue
+                    named.append(Var(f"{p.name_hint}_dim{k}", "int64"))
+                    shown = re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(d))
+                    compared.append((named[-1], d, f"{who} must have shape[{k}] == {shown}"))
+                self.symbols.update((d, d) for d in named if isinstance(d, Var))
+                specs.append(TensorSpec(p.name_hint, str(info.dtype), tuple(named)))
             elif isinstance(info, PrimStructInfo):
-                given = info.value if isinstance(info.value, Var) else Var(p.name_hint, info.dtype)
-                var = given
-                self.env[p] = given
+                var = self.env[p]
                 specs.append(ScalarSpec(p.name_hint, str(info.dtype)))
             else:
                 raise NotNative(f"parameter {p.name_hint} is no tensor or scalar: {info}")
             params.append(var)
-        for spec in specs:
-            for d in getattr(spec, "dims", ()):
-                self.check_bound(d, [*self.symbols, *params])
+        for found, declared, message in compared:
+            self.check_bound(declared, [*self.symbols, *params])
+            same = equal(found, cast("int64", declared))
+            text = StringImm(message)
+            self.state.wrap(lambda rest, c=same, m=text: st.AssertStmt(c, m, rest))
+        self.known = [*self.symbols, *params]
         return params, specs
 
     def check_bound(self, dim: PrimExpr, known: list[Var]) -> None:
@@ -319,6 +341,13 @@ class _Converter:
         if dims is None or info.dtype.is_void:
             raise NotNative(f"the shape of result {k} is known only at run time: {info}")
         return TensorSpec("out" if count == 1 else f"out{k}", str(info.dtype), tuple(dims))
+
+    def bound_spec(self, spec: TensorSpec) -> TensorSpec:
+        """A result whose shape the caller can compute: of the parameters' symbols alone."""
+        dims = tuple(self.bound(d) for d in spec.dims)
+        for d in dims:
+            self.check_bound(d, self.known)
+        return TensorSpec(spec.name, spec.dtype, dims)
 
     def claim_outputs(self, leaves: list[Any], outs: list[Var]) -> None:
         """A tensor that is returned is allocated by the caller, where nothing else claims it."""
