@@ -1,0 +1,205 @@
+"""The default schedules on CPUs: right at awkward sizes, and of the form they promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import relax
+from loopwright.ir.functor import post_order_visit
+from loopwright.ir.prim_expr import Var
+from loopwright.relax import op
+from loopwright.sched import ApplyDefaultSchedule, register_schedule_rule
+from loopwright.sched.apply import _RULES
+from loopwright.sched.cpu import GRAIN
+from loopwright.tir.function import PrimFunc
+from loopwright.tir.stmt import For, ForKind
+
+RNG = np.random.default_rng(0)
+
+
+def weight(*shape: int) -> relax.Constant:
+    return relax.const((RNG.standard_normal(shape) * 0.3).astype(np.float32))
+
+
+def graph(shape: tuple[Any, ...], build: Callable[..., Any]) -> lw.IRModule:
+    """A module of one function of one tensor; a string in `shape` is a symbolic dimension."""
+    names = {d: Var(d, "int64") for d in shape if isinstance(d, str)}
+    dims = [names.get(d, d) if isinstance(d, str) else d for d in shape]
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo(dims, "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            out = bb.emit_output(build(bb, x))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+def check(mod: lw.IRModule, *shapes: tuple[int, ...]) -> lw.driver.Executable:
+    """Compiled and interpreted agree on inputs of each shape, one binary for all."""
+    exe = lw.compile(mod)
+    meaning = relax.interpreter.Interpreter(mod)["main"]
+    for shape in shapes:
+        x = RNG.standard_normal(shape).astype(np.float32)
+        want, got = np.asarray(meaning(x)), np.asarray(exe["main"](x))
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5 * np.abs(want).max())
+    return exe
+
+
+def kernels(exe: Any) -> dict[str, PrimFunc]:
+    functions = exe.mod.functions.items()
+    return {
+        g.name_hint: f for g, f in functions if isinstance(f, PrimFunc) and g.name_hint != "main"
+    }
+
+
+def loop_kinds(func: PrimFunc) -> set[ForKind]:
+    kinds: set[ForKind] = set()
+    post_order_visit(func.body, lambda n: kinds.add(n.kind) if isinstance(n, For) else None)
+    return kinds
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 64])
+@pytest.mark.parametrize("cols", [5, 10, 16, 31, 32, 96])
+def test_a_matmul_with_its_epilogue(rows: int, cols: int) -> None:
+    w, b = weight(24, cols), weight(cols)
+    mod = graph(("n", 24), lambda bb, x: op.nn.relu(bb.emit(op.add(bb.emit(op.matmul(x, w)), b))))
+    exe = check(mod, (rows, 24))
+    (kernel,) = kernels(exe).values()
+    assert {ForKind.VECTORIZED, ForKind.UNROLLED} <= loop_kinds(kernel)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options"),
+    [
+        ((24, 5, 3, 3), {"padding": 1}),
+        ((40, 5, 1, 1), {}),
+        ((24, 5, 3, 3), {"padding": 1, "strides": 2}),
+        ((7, 5, 5, 3), {"padding": [2, 1, 2, 1], "dilation": [1, 2]}),
+    ],
+)
+def test_convolutions_of_symbolic_images(kernel: tuple[int, ...], options: dict[str, Any]) -> None:
+    first, second = weight(24, 3, 3, 3), weight(kernel[0], 24, *kernel[2:])
+
+    def build(bb: Any, x: Any) -> Any:
+        y = bb.emit(op.nn.relu(bb.emit(op.nn.conv2d(x, first, padding=1))))
+        return op.nn.conv2d(y, second, **options)
+
+    check(graph(("b", 3, "h", "w"), build), (1, 3, 9, 11), (2, 3, 16, 8), (1, 3, 23, 37))
+
+
+@pytest.mark.parametrize(("window", "stride"), [(3, 1), (3, 2), (5, 1), (5, 2)])
+def test_depthwise_convolutions(window: int, stride: int) -> None:
+    point, depth = weight(20, 4, 1, 1), weight(20, 1, window, window)
+
+    def build(bb: Any, x: Any) -> Any:
+        y = bb.emit(op.nn.conv2d(x, point))
+        options = {"padding": window // 2, "strides": stride, "groups": 20}
+        return op.nn.relu(bb.emit(op.nn.conv2d(y, depth, **options)))
+
+    check(graph((1, 4, "h", "w"), build), (1, 4, 2, 19), (1, 4, 13, 8), (1, 4, 1, 1))
+
+
+def test_squeeze_and_excite_computes_its_factors_once() -> None:
+    grow, small, back = weight(32, 4, 1, 1), weight(8, 32, 1, 1), weight(32, 8, 1, 1)
+
+    def build(bb: Any, x: Any) -> Any:
+        y = bb.emit(op.nn.conv2d(x, grow))
+        mean = bb.emit(op.mean(y, [2, 3], True))
+        inner = bb.emit(op.nn.relu(bb.emit(op.nn.conv2d(mean, small))))
+        factor = bb.emit(op.sigmoid(bb.emit(op.nn.conv2d(inner, back))))
+        return op.multiply(y, factor)
+
+    exe = check(graph((1, 4, "h", "w"), build), (1, 4, 5, 7), (1, 4, 12, 12))
+    # The convolution fused with the broadcast stands in a nest of its own.
+    fused = next(f for n, f in kernels(exe).items() if "multiply" in n)
+    assert len(fused.body.block.body.seq) == 2
+
+
+@pytest.mark.parametrize("pool", ["max_pool2d", "avg_pool2d"])
+def test_pooling(pool: str) -> None:
+    grow = weight(20, 3, 1, 1)
+
+    def build(bb: Any, x: Any) -> Any:
+        y = bb.emit(op.nn.conv2d(x, grow))
+        made = getattr(op.nn, pool)(y, pool_size=3, strides=2, padding=1)
+        return made
+
+    check(graph((1, 3, "h", "w"), build), (1, 3, 8, 9), (1, 3, 15, 30))
+
+
+@pytest.mark.parametrize("cols", [3, 16, 37, 64, 200, 1000])
+@pytest.mark.parametrize("name", ["softmax", "sum", "max", "min", "mean", "layer_norm", "rms_norm"])
+def test_rows_are_reduced(name: str, cols: int) -> None:
+    ones = relax.const(np.ones(cols, np.float32))
+    build = {
+        "softmax": lambda bb, x: op.nn.softmax(x, -1),
+        "sum": lambda bb, x: op.sum(x, [-1]),
+        "max": lambda bb, x: op.max(x, [-1], True),
+        "min": lambda bb, x: op.min(x, [-1]),
+        "mean": lambda bb, x: op.mean(x, [-1]),
+        "layer_norm": lambda bb, x: op.nn.layer_norm(x, ones, ones, [-1]),
+        "rms_norm": lambda bb, x: op.nn.rms_norm(x, ones, [-1]),
+    }[name]
+    check(graph(("n", cols), build), (1, cols), (5, cols))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 15), (2, 64), (4, 65), (1, 500)])
+def test_rows_of_symbolic_length(shape: tuple[int, int]) -> None:
+    check(graph(("n", "m"), lambda bb, x: op.nn.softmax(x, -1)), shape)
+    check(graph(("n", "m"), lambda bb, x: op.max(x, [-1])), shape)
+
+
+def test_infinities_and_nan_pass_through() -> None:
+    x = np.array([[1, np.inf, -np.inf, np.nan] * 20], np.float32)
+    exe = lw.compile(graph(("n", 80), lambda bb, x: op.nn.relu(x)))
+    np.testing.assert_array_equal(np.asarray(exe["main"](x)), np.maximum(x, 0))
+    exe = lw.compile(graph(("n", 80), lambda bb, x: op.max(x, [-1])))
+    assert np.isnan(np.asarray(exe["main"](x))).all()
+
+
+def test_large_loops_run_in_parallel_and_small_ones_do_not() -> None:
+    def exp(bb: Any, x: Any) -> Any:
+        return op.exp(x)
+
+    large = lw.compile(graph((GRAIN // 16, 64), exp))
+    small = lw.compile(graph((4, 64), exp))
+    assert ForKind.PARALLEL in loop_kinds(kernels(large)["exp"])
+    assert ForKind.PARALLEL not in loop_kinds(kernels(small)["exp"])
+
+
+def test_a_rule_of_the_user_is_asked_first_and_traced() -> None:
+    asked: list[PrimFunc] = []
+
+    @register_schedule_rule("mine", "llvm", first=True)
+    def mine(func: PrimFunc, target: lw.Target) -> PrimFunc | None:
+        asked.append(func)
+        return None
+
+    try:
+        mod = graph((4, 64), lambda bb, x: op.exp(x))
+        with lw.trace() as trace:
+            lw.compile(mod)
+    finally:
+        _RULES["llvm"] = [r for r in _RULES["llvm"] if r[0] != "mine"]
+    assert len(asked) == 1
+    (note,) = trace.explain("exp", kind="schedule")
+    assert note.facts == {"rule": "stages", "refused": "mine"}
+
+
+def test_two_rules_of_one_name() -> None:
+    with pytest.raises(ValueError) as error:
+        register_schedule_rule("stages", "cpu")(lambda func, target: None)
+    assert str(error.value) == "a schedule rule of this name exists\n  got: cpu: stages"
+
+
+def test_a_scheduled_function_is_left_alone() -> None:
+    mod = graph((4, 64), lambda bb, x: op.exp(x))
+    mod = relax.transform.LegalizeOps()(mod)
+    done = mod["exp"].with_attr("tir.is_scheduled", True)
+    mod.update_func(mod.get_global_var("exp"), done)
+    assert ApplyDefaultSchedule()(mod)["exp"] is done
