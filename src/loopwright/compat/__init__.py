@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -38,32 +38,49 @@ class _Loader(Loader):
         return self.module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.spec  # the import system has put the alias's there
+        if self.spec is not None:
+            module.__spec__ = self.spec  # the import system has put the alias's there
 
 
 class _Finder(MetaPathFinder):
-    """Finds `<name>.relax.frontend.nn` and so on, `name` being the package's own or an alias."""
+    """Finds `<name>.relax.frontend.nn` and so on by one of the rules below."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, rule: Callable[[str], ModuleType | None]) -> None:
         self.name = name
+        self.rule = rule
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname != self.name and not fullname.startswith(f"{self.name}."):
             return None
-        module = _find(fullname[len(self.name) + 1 :], fullname)
+        module = self.rule(fullname[len(self.name) + 1 :])
         return None if module is None else ModuleSpec(fullname, _Loader(module), is_package=True)
 
 
-def _find(below: str, asked: str) -> ModuleType | None:
-    name = target_name(below)
-    if name == below and asked == f"{PACKAGE}.{below}":
-        found = None  # it was looked for where it stands
-    else:
-        found = _import(f"{PACKAGE}.{name}" if name else PACKAGE)
-    parent = name.rpartition(".")[0]
-    return _import(f"{PACKAGE}.{parent}") if found is None and parent in MERGED else found
+def _moved(path: str) -> ModuleType | None:
+    """The module of a path that the table maps elsewhere."""
+    name = target_name(path)
+    return None if name == path else _import(f"{PACKAGE}.{name}")
+
+
+def _merged(path: str) -> ModuleType | None:
+    """The module that a file of TVM's is part of here; an empty one for a folder that only the
+    table has."""
+    parent = target_name(path).rpartition(".")[0]
+    if parent in MERGED and path.rpartition(".")[2].islower():  # a class is no file
+        return _import(f"{PACKAGE}.{parent}")
+    if any(known.startswith(f"{path}.") for known in PATHS):
+        made = ModuleType(f"{PACKAGE}.{path}", "A folder of TVM's.")
+        made.__path__ = []
+        return made
+    return None
+
+
+def _any(path: str) -> ModuleType | None:
+    """The module of any of TVM's paths."""
+    found = _import(f"{PACKAGE}.{target_name(path)}" if path else PACKAGE)
+    return _merged(path) if found is None else found
 
 
 def _import(name: str) -> ModuleType | None:
@@ -86,14 +103,16 @@ def alias(name: str = "tvm") -> None:
         what = f"a package called {name} has been imported already"
         hint = "call loopwright.compat.alias before it"
         raise ImportError(explain(what, got=getattr(present, "__file__", "?"), instead=hint))
-    sys.meta_path.insert(0, _Finder(name))
+    sys.meta_path.insert(0, _Finder(name, _any))
     importlib.import_module(name)
 
 
 def serve_paths() -> None:
     """Let the paths of the table work below this package's own name."""
-    if not any(isinstance(f, _Finder) and f.name == PACKAGE for f in sys.meta_path):
-        sys.meta_path.append(_Finder(PACKAGE))
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        # A moved path comes first: its parent's folder would be searched for another copy.
+        sys.meta_path.insert(0, _Finder(PACKAGE, _moved))
+        sys.meta_path.append(_Finder(PACKAGE, _merged))
 
 
 __all__ = ["MERGED", "PATHS", "alias", "serve_paths", "target_name"]

@@ -69,6 +69,7 @@ _ABOVE = {
     "backend": ("loopwright.backend", ""),
     "build": ("loopwright.driver", "relax_build"),
     "frontend": ("loopwright.frontend", ""),
+    "testing": ("loopwright.testing", ""),
 }
 
 

@@ -1,0 +1,147 @@
+"""TVM's names and module paths, under its name and under ours, in an interpreter of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loopwright.compat import PATHS, target_name
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_every_path_is_the_module_it_names():
+    program = """
+import importlib, sys
+import loopwright.compat
+loopwright.compat.alias("tvm")
+for path, place in loopwright.compat.PATHS.items():
+    here = importlib.import_module("loopwright." + place)
+    assert importlib.import_module("tvm." + path) is here, path
+    assert importlib.import_module("loopwright." + path) is here, path
+    assert here.__name__ == "loopwright." + place, here.__name__
+for path in loopwright.compat.MERGED:
+    importlib.import_module("loopwright." + path)
+print(len(loopwright.compat.PATHS))
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == len(PATHS) > 30
+
+
+NAMES = """\
+tvm.IRModule tvm.DataType tvm.TVMError tvm.cpu tvm.cuda tvm.device tvm.get_global_func
+tvm.register_func tvm.compile tvm.error.DiagnosticError tvm.error.TVMError tvm.ir.Op.get
+tvm.ir.GlobalVar tvm.ir.VDevice tvm.ir.assert_structural_equal tvm.ir.register_op_attr
+tvm.ir.base.assert_structural_equal tvm.ir.transform.Sequential tvm.nd.array tvm.nd.empty
+tvm.relax.BlockBuilder tvm.relax.Function tvm.relax.VirtualMachine tvm.relax.build
+tvm.relax.call_tir tvm.relax.call_dps_packed tvm.relax.const tvm.relax.get_shape_of
+tvm.relax.analysis.well_formed tvm.relax.expr.Call tvm.relax.expr_functor.mutator
+tvm.relax.expr_functor.visitor tvm.relax.frontend.nn.Linear tvm.relax.frontend.nn.modules.ReLU
+tvm.relax.frontend.nn.op.matmul tvm.relax.frontend.nn.spec.Tensor tvm.relax.op.nn.conv2d
+tvm.relax.op.builtin.alloc_tensor tvm.relax.transform.LegalizeOps
+tvm.relax.transform.legalize_ops.common.register_legalize tvm.relax.testing.nn.Placeholder
+tvm.relax.testing.vm.check_saved_func tvm.contrib.utils.tempdir tvm.runtime.Device
+tvm.runtime.ShapeTuple tvm.script.from_source tvm.script.ir_module tvm.target.Target
+tvm.te.comm_reducer tvm.te.compute tvm.te.min_value tvm.te.reduce_axis
+tvm.testing.assert_allclose tvm.testing.parameter tvm.testing.requires_gpu tvm.testing.main
+tvm.tir.Schedule tvm.tir.Select tvm.tir.Var tvm.tir.const tvm.tir.floordiv tvm.tir.if_then_else
+tvm.topi.add tvm.topi.concatenate tvm.topi.full tvm.topi.transpose tvm.topi.nn.relu
+tvm.topi.nn.softmax tvm.transform.Sequential tvm.transform.PassContext
+"""
+
+
+@pytest.mark.parametrize("package", ["tvm", "loopwright"])
+def test_names_that_scripts_use(package):
+    program = """
+import importlib, sys
+import loopwright.compat
+package, *names = sys.argv[1:]
+if package == "tvm":
+    loopwright.compat.alias("tvm")
+missing = []
+for name in names:
+    path, _, leaf = name.replace("tvm", package, 1).rpartition(".")
+    try:
+        holder = importlib.import_module(path)
+    except ModuleNotFoundError:
+        above, _, last = path.rpartition(".")
+        holder = getattr(importlib.import_module(above), last)
+    if not hasattr(holder, leaf):
+        missing.append(name)
+print(*missing)
+"""
+    done = run(program, package, *NAMES.split())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
+
+
+def test_attributes_without_their_own_import():
+    program = """
+import loopwright.compat
+loopwright.compat.alias("tvm")
+import tvm
+print(tvm.relax.frontend.__name__, tvm.relax.build.__name__, tvm.relax.testing.__name__)
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["loopwright.frontend", "relax_build", "loopwright.testing"]
+
+
+def test_one_identity():
+    program = """
+import loopwright.relax.frontend.nn as first
+import loopwright.compat
+loopwright.compat.alias("tvm")
+from tvm.relax.frontend import nn as second
+from tvm.relax.frontend.nn import Module
+from loopwright.frontend.nn.core import Module as own
+import tvm, loopwright
+assert first is second and Module is own and tvm is loopwright
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_unknown_path_is_an_import_error():
+    done = run("import loopwright.compat as c; c.alias('tvm'); import tvm.relax.training")
+    assert "ModuleNotFoundError: No module named 'tvm.relax.training'" in done.stderr
+    done = run("import loopwright.compat as c; c.alias('tvm'); import tvm; tvm.nothing")
+    assert "has no attribute 'nothing'" in done.stderr
+
+
+def test_another_package_of_that_name():
+    program = "import json, loopwright.compat as c; c.alias('json')"
+    done = run(program)
+    assert "ImportError: a package called json has been imported already" in done.stderr
+
+
+def test_script_gets_its_arguments_and_folder(tmp_path):
+    (tmp_path / "beside.py").write_text("value = 7\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, tvm, beside\nprint(__name__, sys.argv[1:], beside.value, tvm.__name__)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "loopwright.compat", str(script), "--a", "b"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "__main__ ['--a', 'b'] 7 loopwright\n", done.stderr
+    command = [sys.executable, "-m", "loopwright.compat"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and "usage:" in done.stderr
+
+
+def test_target_name():
+    assert target_name("relax.frontend.nn.op") == "frontend.nn.op"
+    assert target_name("relax.transform") == "relax.transform"
+    assert target_name("transform") == "ir.transform"
