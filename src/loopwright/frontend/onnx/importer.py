@@ -227,7 +227,8 @@ class _Import:
         if not missing:
             return found  # type: ignore[return-value]
         count = sum(map(len, missing.values()))
-        lines = [f"{count} nodes of {len(missing)} kinds" if count > 1 else "1 node"]
+        kinds = f"{len(missing)} kind{'' if len(missing) == 1 else 's'}"
+        lines = [f"{count} nodes of {kinds}" if count > 1 else "1 node"]
         for (domain, op_type, opset), nodes in sorted(missing.items()):
             names = ", ".join(n.title for n in nodes[:3])
             more = f", and {len(nodes) - 3} more" if len(nodes) > 3 else ""

@@ -91,17 +91,17 @@ def _cast(cx: Context, node: Node, x: Value) -> Any:
     if to not in names or (to == 9) != x.dtype.is_bool:
         return None
     node.skip("saturate", "round_mode")
-    return cx.known(x.elements, names[to])
+    return cx.known(x.known, names[to])
 
 
 @_rule("Gather")
 def _gather(cx: Context, node: Node, data: Value, indices: Value) -> Any:
     axis = node.integer("axis", 0)
-    where = _numbers(indices.elements)
+    where = _numbers(indices.known)
     if where is None:
         return None
-    at = np.asarray(where, int).reshape(indices.elements.shape)
-    return _same(cx, np.take(data.elements, at, axis), data)
+    at = np.asarray(where, int).reshape(indices.known.shape)
+    return _same(cx, np.take(data.known, at, axis), data)
 
 
 @_rule("Slice")
@@ -119,89 +119,89 @@ def _slice(
         which: list[int] | None = node.integers("axes", list(range(len(begin))))
         by: list[int] | None = [1] * len(begin)
     else:
-        begin, end = _numbers(starts.elements), _numbers(ends.elements)
+        begin, end = _numbers(starts.known), _numbers(ends.known)
         if begin is None or end is None:
             return None
-        which = list(range(len(begin))) if axes is None else _numbers(axes.elements)
-        by = [1] * len(begin) if steps is None else _numbers(steps.elements)
+        which = list(range(len(begin))) if axes is None else _numbers(axes.known)
+        by = [1] * len(begin) if steps is None else _numbers(steps.known)
     if which is None or by is None:
         return None
-    at: list[Any] = [slice(None)] * data.elements.ndim
+    at: list[Any] = [slice(None)] * data.known.ndim
     for a, b, e, s in zip(which, begin, end, by, strict=True):
-        stop = None if s < 0 and e < -data.elements.shape[a] else e
+        stop = None if s < 0 and e < -data.known.shape[a] else e
         at[a] = slice(b, stop, s)
-    return _same(cx, data.elements[tuple(at)], data)
+    return _same(cx, data.known[tuple(at)], data)
 
 
 @_rule("Concat")
 def _concat(cx: Context, node: Node, *inputs: Value) -> Any:
     axis = node.integer("axis", 1)
-    return _same(cx, np.concatenate([v.elements for v in inputs], axis), inputs[0])
+    return _same(cx, np.concatenate([v.known for v in inputs], axis), inputs[0])
 
 
 @_rule("Split")
 def _split(cx: Context, node: Node, data: Value, sizes: Value | None = None) -> Any:
     axis = node.integer("axis", 0)
     node.skip("num_outputs")
-    extent = data.elements.shape[axis]
+    extent = data.known.shape[axis]
     count = len(node.outputs)
     each = -(-extent // count)
     plain = [min(each, extent - each * k) for k in range(count)]
-    given = node.integers("split", plain) if sizes is None else _numbers(sizes.elements)
+    given = node.integers("split", plain) if sizes is None else _numbers(sizes.known)
     if given is None or len(given) != count or sum(given) != extent:
         return None
-    return [_same(cx, p, data) for p in np.split(data.elements, np.cumsum(given)[:-1], axis)]
+    return [_same(cx, p, data) for p in np.split(data.known, np.cumsum(given)[:-1], axis)]
 
 
 @_rule("Unsqueeze")
 def _unsqueeze(cx: Context, node: Node, data: Value, axes: Value | None = None) -> Any:
-    where = node.integers("axes", []) if axes is None else _numbers(axes.elements)
+    where = node.integers("axes", []) if axes is None else _numbers(axes.known)
     if where is None:
         return None
-    return _same(cx, np.expand_dims(data.elements, tuple(where)), data)
+    return _same(cx, np.expand_dims(data.known, tuple(where)), data)
 
 
 @_rule("Squeeze")
 def _squeeze(cx: Context, node: Node, data: Value, axes: Value | None = None) -> Any:
-    where = node.integers("axes", None) if axes is None else _numbers(axes.elements)
-    return _same(cx, np.squeeze(data.elements, None if where is None else tuple(where)), data)
+    where = node.integers("axes", None) if axes is None else _numbers(axes.known)
+    return _same(cx, np.squeeze(data.known, None if where is None else tuple(where)), data)
 
 
 @_rule("Reshape")
 def _reshape(cx: Context, node: Node, data: Value, shape: Value) -> Any:
-    target = _numbers(shape.elements)
+    target = _numbers(shape.known)
     if target is None:
         return None
     if not node.integer("allowzero", 0):
-        target = [data.elements.shape[k] if d == 0 else d for k, d in enumerate(target)]
-    return _same(cx, data.elements.reshape(target), data)
+        target = [data.known.shape[k] if d == 0 else d for k, d in enumerate(target)]
+    return _same(cx, data.known.reshape(target), data)
 
 
 @_rule("Transpose")
 def _transpose(cx: Context, node: Node, data: Value) -> Any:
-    return _same(cx, np.transpose(data.elements, node.integers("perm", None)), data)
+    return _same(cx, np.transpose(data.known, node.integers("perm", None)), data)
 
 
 @_rule("Expand")
 def _expand(cx: Context, node: Node, data: Value, shape: Value) -> Any:
-    target = _numbers(shape.elements)
+    target = _numbers(shape.known)
     if target is None or np.prod(target, dtype=object) > MOST_ELEMENTS:
         return None
-    full = np.broadcast_shapes(data.elements.shape, tuple(target))
-    return _same(cx, np.broadcast_to(data.elements, full), data)
+    full = np.broadcast_shapes(data.known.shape, tuple(target))
+    return _same(cx, np.broadcast_to(data.known, full), data)
 
 
 @_rule("Tile")
 def _tile(cx: Context, node: Node, data: Value, repeats: Value) -> Any:
-    counts = _numbers(repeats.elements)
-    if counts is None or np.prod(counts, dtype=object) * data.elements.size > MOST_ELEMENTS:
+    counts = _numbers(repeats.known)
+    if counts is None or np.prod(counts, dtype=object) * data.known.size > MOST_ELEMENTS:
         return None
-    return _same(cx, np.tile(data.elements, counts), data)
+    return _same(cx, np.tile(data.known, counts), data)
 
 
 @_rule("ConstantOfShape")
 def _constant_of_shape(cx: Context, node: Node, shape: Value) -> Any:
-    target = _numbers(shape.elements)
+    target = _numbers(shape.known)
     fill = node.tensor("value", np.zeros(1, np.float32))
     if target is None or fill.dtype.kind not in "ib":
         return None
@@ -212,7 +212,7 @@ def _constant_of_shape(cx: Context, node: Node, shape: Value) -> Any:
 
 @_rule("Range")
 def _range(cx: Context, node: Node, start: Value, limit: Value, delta: Value) -> Any:
-    bounds = [_numbers(v.elements) for v in (start, limit, delta)]
+    bounds = [_numbers(v.known) for v in (start, limit, delta)]
     if any(b is None for b in bounds):
         return None
     first, last, step = (b[0] for b in bounds)  # type: ignore[index]
@@ -226,7 +226,7 @@ def _range(cx: Context, node: Node, start: Value, limit: Value, delta: Value) ->
 
 def _each(cx: Context, fn: Callable[..., Any], *inputs: Value) -> np.ndarray | None:
     """`fn` of each element; None where it answers None for one."""
-    arrays = np.broadcast_arrays(*[v.elements for v in inputs])
+    arrays = np.broadcast_arrays(*[v.known for v in inputs])
     made = [fn(*[literal(e) for e in row]) for row in zip(*[a.flat for a in arrays], strict=True)]
     if any(m is None or (isinstance(m, int) and abs(m) >= 1 << 63) for m in made):
         return None
@@ -303,13 +303,13 @@ def _negate(cx: Context, node: Node, x: Value) -> Any:
 
 @_rule("ReduceProd", "ReduceSum")
 def _reduce(cx: Context, node: Node, data: Value, axes: Value | None = None) -> Any:
-    given = node.integers("axes", None) if axes is None else _numbers(axes.elements)
+    given = node.integers("axes", None) if axes is None else _numbers(axes.known)
     keep = bool(node.integer("keepdims", 1))
     if node.integer("noop_with_empty_axes", 0) and not given:
         return None
     which = tuple(given) if given else None
-    fold = np.multiply if node.op_type == "ReduceProd" else np.add
-    made = fold.reduce(data.elements, which, keepdims=keep)
+    fold: Any = np.multiply if node.op_type == "ReduceProd" else np.add
+    made = fold.reduce(data.known, which, keepdims=keep)
     made = made if isinstance(made, np.ndarray) else object_array([made], ())
     flat = [cx.simplify(literal(e)) for e in made.flat]
     return _same(cx, object_array(flat, made.shape), data)
@@ -358,7 +358,7 @@ for _name, _yes, _no in (
 
 @_rule("Not")
 def _not(cx: Context, node: Node, x: Value) -> Any:
-    return cx.known(object_array([not e for e in x.elements.flat], x.elements.shape), "bool")
+    return cx.known(object_array([not e for e in x.known.flat], x.known.shape), "bool")
 
 
 @_rule("Where")

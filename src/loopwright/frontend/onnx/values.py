@@ -38,8 +38,8 @@ class Value:
     ) -> None:
         self._context = context
         self._expr = expr
-        self._elements = elements
-        self._kind = dtype
+        self._elements: Any = elements
+        self._kind: Any = dtype
         self._searched = elements is not None
 
     @property
@@ -58,6 +58,13 @@ class Value:
                 constant = self._context.constant_of(self._expr)
                 self._elements = None if constant is None else constant.astype(object)
         return self._elements
+
+    @property
+    def known(self) -> np.ndarray:
+        """`elements` of a value that has them."""
+        found = self.elements
+        assert found is not None
+        return found
 
     def _is_small(self) -> bool:
         dims = self.info.get_shape()
