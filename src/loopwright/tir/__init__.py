@@ -252,4 +252,3 @@ from .schedule import LoopRV as LoopRV  # isort: skip
 from .schedule import Schedule as Schedule  # isort: skip
 from .schedule import ScheduleError as ScheduleError  # isort: skip
 from .schedule import ScheduleState as ScheduleState  # isort: skip
-from .schedule import TensorIntrin as TensorIntrin  # isort: skip

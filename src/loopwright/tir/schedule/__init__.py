@@ -13,6 +13,5 @@ from .state import Ref as Ref
 from .state import Ref as StmtSRef
 from .state import ScheduleDebugMask as ScheduleDebugMask
 from .state import ScheduleState as ScheduleState
-from .tensor_intrin import TensorIntrin as TensorIntrin
 from .trace import Instruction as Instruction
 from .trace import Trace as Trace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .cache import cache_read, cache_write
@@ -42,10 +43,13 @@ def read_at(
                         v_i, v_j = T.axis.remap("SS", [i, j])
                         B[v_i, v_j] = A_shared[v_i, v_j] * T.float32(2)
     """
-    made = cache_read.__wrapped__(sch, block, read_buffer_index, storage_scope)
-    compute_at.__wrapped__(sch, made, loop)
-    _mark(sch, made)
-    return made
+
+    def steps(on: Any) -> BlockRV:
+        made = cache_read.__wrapped__(on, block, read_buffer_index, storage_scope)
+        compute_at.__wrapped__(on, made, loop)
+        return made
+
+    return _both(sch, steps)
 
 
 @primitive("WriteAt", inputs="loop block", attrs="write_buffer_index storage_scope")
@@ -79,12 +83,19 @@ def write_at(
                         T.block_attr({"auto_copy": 1})
                         B[v0, v1] = B_shared[v0, v1]
     """
-    made = cache_write.__wrapped__(sch, block, write_buffer_index, storage_scope)
-    reverse_compute_at.__wrapped__(sch, made, loop)
-    _mark(sch, made)
-    return made
+
+    def steps(on: Any) -> BlockRV:
+        made = cache_write.__wrapped__(on, block, write_buffer_index, storage_scope)
+        reverse_compute_at.__wrapped__(on, made, loop)
+        return made
+
+    return _both(sch, steps)
 
 
-def _mark(sch: Any, block: BlockRV) -> None:
-    ref = sch.block(block)
+def _both(sch: Any, steps: Callable[[Any], BlockRV]) -> BlockRV:
+    """Do both steps or, where the second is refused, none: they are tried on a copy."""
+    steps(sch.copy())
+    made = steps(sch)
+    ref = sch.block(made)
     sch.state.replace(ref, ref.stmt.replace(annotations={**ref.stmt.annotations, "auto_copy": 1}))
+    return made

@@ -173,6 +173,9 @@ def chosen(sch: Any, ref: Ref, buffer: Buffer, consumer_blocks: Any) -> list[Ref
 
 def check_writers(ref: Ref, writers: list[Ref], blocks: list[Ref], buffer: Buffer) -> None:
     """Raise ScheduleError where the writers of a buffer do not stand together."""
+    if buffer in read_buffers(writers[0].stmt):
+        what = f"block {writers[0].stmt.name_hint!r} updates {buffer.name} in place"
+        raise ScheduleError(what, instead="cache_inplace", at=writers[0].node)
     first, last = blocks.index(writers[0]), blocks.index(writers[-1])
     for other in blocks[first:last]:
         if other not in writers and buffer in read_buffers(other.stmt):

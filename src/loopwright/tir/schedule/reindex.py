@@ -244,6 +244,7 @@ def cached(
         raise ScheduleError(
             what, instead="a buffer that is only read, or only written", at=ref.node
         )
+    check_inside(sch, ref, buffer, old)
     used = set().union(*map(vars_in, (*old, *indices)))
     axes = [a for a in node.iter_vars if a.var in used]
     check_same_elements(sch, ref, axes, old, indices, write)
@@ -275,8 +276,7 @@ def cached(
     position = item_index(scope, ref)
     if position < 0:
         raise ScheduleError("the block stands under a condition", at=ref.node)
-    if write:
-        _check_readers(ref, scope, buffer, position)
+    _check_shared(ref, scope, buffer, position, write)
 
     def change(b: Block) -> Block:
         items = list(b.body.seq if isinstance(b.body, SeqStmt) else (b.body,))
@@ -288,12 +288,26 @@ def cached(
     return copy
 
 
-def _check_readers(ref: Ref, scope: Ref, buffer: Buffer, position: int) -> None:
+def check_inside(sch: Any, ref: Ref, buffer: Buffer, indices: Any) -> None:
+    """Raise ScheduleError where an access is inside the buffer only thanks to a condition."""
+    ana = sch.state.analyzer(ref)
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        if not (ana.can_prove(index >= 0) and ana.can_prove(index < extent)):
+            what = f"{buffer.name} is indexed out of its bounds where a condition does not hold"
+            hint = "an access that is inside for all values of the axes"
+            raise ScheduleError(what, got=index, instead=hint, at=ref.node)
+
+
+def _check_shared(ref: Ref, scope: Ref, buffer: Buffer, position: int, write: bool) -> None:
+    """Raise ScheduleError where a block in the same loops writes what is copied before them, or
+    reads what is copied after them."""
     for other in scope.blocks():
-        if other is not ref and item_index(scope, other) == position:
-            if buffer in read_buffers(other.stmt) | write_buffers(other.stmt):
-                what = f"block {other.stmt.name_hint!r} accesses {buffer.name} in the same loops"
-                raise ScheduleError(what, at=[ref.node, other.node])
+        if other is ref or item_index(scope, other) != position:
+            continue
+        theirs = write_buffers(other.stmt)
+        if buffer in theirs or (write and buffer in read_buffers(other.stmt)):
+            what = f"block {other.stmt.name_hint!r} accesses {buffer.name} in the same loops"
+            raise ScheduleError(what, at=[ref.node, other.node])
 
 
 def check_same_elements(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Var
+from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import const, floormod, logical_or
 from ..buffer import Buffer, BufferRegion
 from ..expr import BufferLoad
@@ -144,6 +144,16 @@ class _Fold(BlockRewriter):
         made[self.dim] = floormod(made[self.dim], self.size)
         return tuple(made)
 
+    def whole(self, region: BufferRegion) -> BufferRegion:
+        """A region of several rows may wrap around: all of them."""
+        r = region.region[self.dim] if region.buffer is self.new else None
+        if r is None or (isinstance(r.extent, IntImm) and r.extent.value == 1):
+            return region
+        ranges = list(region.region)
+        dtype = r.min.dtype
+        ranges[self.dim] = Range.from_min_extent(const(0, dtype), const(self.size, dtype))
+        return region.replace(region=tuple(ranges))
+
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         made = self.visit_default(node)
         if made.buffer is not self.old:
@@ -167,6 +177,7 @@ class _Fold(BlockRewriter):
             made = made.replace(alloc_buffers=buffers)
         if any(r.buffer is self.old for r in regions):
             made = with_found_regions(made)
+            made = made.replace(reads=tuple(map(self.whole, made.reads)))
         if made is not node:
             self.renamed[node] = made
         return made

@@ -11,6 +11,7 @@ from ...ir.prim_expr import FloatImm, IntImm, IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import cast, const
 from ..buffer import Buffer, BufferRegion
 from ..expr import BufferLoad
+from ..function import TensorIntrin
 from ..stmt import Block, BlockRealize, BufferStore, For, MatchBufferRegion
 from ..stmt_functor import renew_defs
 from .blockize import outer_block
@@ -18,7 +19,6 @@ from .error import ScheduleError
 from .primitive import primitive
 from .rewrite import substitute, vars_in
 from .rv import BlockRV, LoopRV
-from .tensor_intrin import TensorIntrin
 
 
 @primitive("Tensorize", inputs="block_or_loop", attrs="tensor_intrin preserve_unit_iters")
@@ -59,10 +59,10 @@ def tensorize(
     """
     intrin = tensor_intrin
     if isinstance(tensor_intrin, str):
-        intrin = TensorIntrin.get(tensor_intrin, allow_missing=True)
-        if intrin is None:
-            known = ", ".join(TensorIntrin._known) or "none is registered"
-            raise ScheduleError("no such tensor intrinsic", got=tensor_intrin, instead=known)
+        try:
+            intrin = TensorIntrin.get(tensor_intrin)
+        except ValueError as error:
+            raise ScheduleError(str(error)) from None
     at = sch.get_sref(block_or_loop)
     renamed: dict[Block, Block] = {}
     if at.is_block:
