@@ -51,8 +51,22 @@ for _name, _fn, _np, _doc in (
 ):
     binary(f"relax.{_name}", _fn, _np, _doc, result="bool")
 
-binary("relax.logical_and", tir.And, np.logical_and, "x1 and x2", result="bool", sample=_BOOL)
-binary("relax.logical_or", tir.Or, np.logical_or, "x1 or x2", result="bool", sample=_BOOL)
+binary(
+    "relax.logical_and",
+    lambda a, b: tir.And(a, b),
+    np.logical_and,
+    "x1 and x2",
+    result="bool",
+    sample=_BOOL,
+)
+binary(
+    "relax.logical_or",
+    lambda a, b: tir.Or(a, b),
+    np.logical_or,
+    "x1 or x2",
+    result="bool",
+    sample=_BOOL,
+)
 binary(
     "relax.logical_xor",
     lambda a, b: prim_op.not_equal(a, b),

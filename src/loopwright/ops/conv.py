@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -249,7 +250,7 @@ def convolve(plan: ConvPlan, data, weight, dtype):
         for s, r, stride, dil in rows:
             at[s] = places[s] * stride + r * dil
         at["C"], inner = _input_channel(plan, out, channels, depthwise, channel_block)
-        kernel_at = dict(zip(plan.letters, window, strict=True))
+        kernel_at: dict[str, Any] = dict(zip(plan.letters, window, strict=True))
         kernel_at["O"], kernel_at["I"] = out, inner
         lhs = cast(dtype, source(*plan.data.index(at)))
         rhs = cast(dtype, weight(*plan.kernel.index(kernel_at)))

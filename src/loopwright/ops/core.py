@@ -40,7 +40,7 @@ import inspect
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NewType
+from typing import TYPE_CHECKING, Any, NewType
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -68,17 +68,30 @@ from ..relax.te_call import scalar_literal
 from ..script.relax import register_view as register_script_view
 from ..te.tensor import Operators
 
-Tensor = NewType("Tensor", object)
-Tensors = NewType("Tensors", object)
-Shape = NewType("Shape", object)
-Prim = NewType("Prim", object)
-Prims = NewType("Prims", object)
-Callee = NewType("Callee", object)
-DType = NewType("DType", object)
-Axis = NewType("Axis", object)
-Axes = NewType("Axes", object)
-Ints = NewType("Ints", object)
-Sections = NewType("Sections", object)
+if TYPE_CHECKING:  # what a body gets for each depends on where it is used
+    Tensor = Any
+    Tensors = Any
+    Shape = Any
+    Prim = Any
+    Prims = Any
+    Callee = Any
+    DType = Any
+    Axis = Any
+    Axes = Any
+    Ints = Any
+    Sections = Any
+else:
+    Tensor = NewType("Tensor", object)
+    Tensors = NewType("Tensors", object)
+    Shape = NewType("Shape", object)
+    Prim = NewType("Prim", object)
+    Prims = NewType("Prims", object)
+    Callee = NewType("Callee", object)
+    DType = NewType("DType", object)
+    Axis = NewType("Axis", object)
+    Axes = NewType("Axes", object)
+    Ints = NewType("Ints", object)
+    Sections = NewType("Sections", object)
 
 # Fusion kinds, as AnnotateTIROpPattern numbers them.
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, FUSABLE, TUPLE, OPAQUE = 0, 1, 2, 3, 4, 7, 8
@@ -326,11 +339,11 @@ class Operator:
             )
 
     def _numpy_entry(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        optional = [p.convert == "DType" and p.name for p in self.attr_params]
+        optional = [p.name for p in self.attr_params if p.convert == "DType"]
 
         def entry(*args: Any, **attrs: Any) -> Any:
             for name in optional:
-                if name and attrs.get(name) == "void":
+                if attrs.get(name) == "void":
                     attrs[name] = None
             with np.errstate(all="ignore"):
                 return fn(*args, **attrs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -97,10 +98,11 @@ _filled("ones", 1)
 def arange(start: Prim, end: Prim | None = None, step: Prim = 1, dtype: DType | None = None):
     """start, start + step, ... below `end`; with one bound only, from 0 up to it. The dtype is
     int64 for whole numbers and float32 for others, unless it is given."""
-    literal = [getattr(v, "value", None) for v in (start, end, step)]
+    given: list[Any] = [start, end, step]
+    literal: list[Any] = [getattr(v, "value", None) for v in given]
     if all(isinstance(v, (int, float)) for v in literal):
         count = const(len(np.arange(*literal)), "int64")
-    elif all(v.dtype.is_integer for v in (start, end, step)):
+    elif all(v.dtype.is_integer for v in given):
         count = ceildiv(subtract(end, start), step)
     else:
         real = subtract(cast("float64", end), cast("float64", start))
@@ -131,7 +133,7 @@ def _is_whole(value):
 @arange.infer
 def _(start: PrimStructInfo, end: PrimStructInfo, step: PrimStructInfo, dtype):
     values = [start.value, end.value, step.value]
-    literal = [getattr(v, "value", None) for v in values]
+    literal: list[Any] = [getattr(v, "value", None) for v in values]
     if all(isinstance(v, (int, float)) for v in literal):
         first, last, by = literal
         exact = all(isinstance(v, int) for v in literal)

@@ -203,16 +203,14 @@ def unary(
     def cells(x: Any) -> Any:
         return compute(x.shape, lambda *i: fn(x(*i)), "compute", axes="i", tag="elemwise")
 
+    def of_x(x: Tensor) -> Any:
+        return cells(x)
+
+    def of_data(data: Tensor) -> Any:
+        return cells(data)
+
     # Among the operators of networks the argument is called otherwise.
-    if name.startswith("relax.nn."):
-
-        def body(data: Tensor) -> Any:
-            return cells(data)
-    else:
-
-        def body(x: Tensor) -> Any:  # type: ignore[misc]
-            return cells(x)
-
+    body: Callable[..., Any] = of_data if name.startswith("relax.nn.") else of_x
     body.__name__, body.__doc__ = short, doc
     made = op(name)(body)
 

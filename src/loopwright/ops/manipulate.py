@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .. import te, tir
@@ -230,8 +232,9 @@ def _squeezed(shape, axis):
 def _(x: TensorStructInfo, axis=None):
     shape = x.get_shape()
     if shape is None:
-        known = x.ndim != -1 and axis is not None
-        return TensorStructInfo(dtype=x.dtype, ndim=x.ndim - len(axis) if known else -1)
+        if x.ndim == -1 or axis is None:
+            return TensorStructInfo(dtype=x.dtype)
+        return TensorStructInfo(dtype=x.dtype, ndim=x.ndim - len(axis))
     gone = _squeezed(shape, axis)
     return TensorStructInfo([d for a, d in enumerate(shape) if a not in gone], x.dtype)
 
@@ -287,7 +290,7 @@ def concatenate(tensors: Tensors, axis: Axis | None = 0):
         total = simplify(add(total, t.shape[which]))
 
     def cell(*i):
-        value = None
+        value: Any = None
         for t, start in zip(tensors, starts, strict=True):
             here = [*i[:which], subtract(i[which], start), *i[which + 1 :]]
             if value is None:
@@ -467,7 +470,7 @@ def _bound(value, extent, low, high):
 def _(x: TensorStructInfo, axes, begin, end, strides=None, assume_inbound=False):
     shape = x.get_shape()
     groups = [axes, begin, end, strides]
-    values = [None if g is None else [_value(f) for f in g.fields] for g in groups]
+    values: list[Any] = [None if g is None else [_value(f) for f in g.fields] for g in groups]
     missing = any(v is None for g in values if g is not None for v in g)
     if shape is None or missing:
         return TensorStructInfo(dtype=x.dtype, ndim=x.ndim)
@@ -537,7 +540,7 @@ def _(x, indices, axis=None, mode="fast"):
         shape = [1] * (axis or 0) + list(indices.shape)
         shape += [1] * (found.ndim - len(shape)) if not width else []
         return np.where(inside.reshape(shape), found, np.array(np.nan, x.dtype))
-    return np.take(x, indices, axis, mode="raise" if mode == "fast" else mode)
+    return np.take(x, indices, axis, mode="raise" if mode == "fast" else mode)  # type: ignore[arg-type]
 
 
 take.samples(

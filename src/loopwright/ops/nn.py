@@ -455,7 +455,7 @@ def _(data, pad_width, pad_mode="constant", pad_value=0.0):
     pairs = list(zip(pad_width[0::2], pad_width[1::2], strict=True))
     mode = {"replicate": "edge", "circular": "wrap"}.get(pad_mode, pad_mode)
     extra = {"constant_values": pad_value} if mode == "constant" else {}
-    return np.pad(data, pairs, mode, **extra)
+    return np.pad(data, pairs, mode, **extra)  # type: ignore[arg-type]
 
 
 pad.samples(

@@ -234,7 +234,7 @@ class _FunctionMaker:
         """The parameter that is this field of a tuple from outside."""
         if type(value) is not TupleGetItem:
             return None
-        return self.fields.get((value.tuple_value, value.index))
+        return self.fields.get((value.tuple_value, value.index))  # type: ignore[arg-type]
 
     def _binding(self, builder: BlockBuilder, names: NameSupply, binding: Any, value: Any) -> Any:
         value = self.substituted(value)
@@ -260,7 +260,7 @@ class _FunctionMaker:
         elif type(value) is TupleGetItem:
             source = value.tuple_value
             if source in self.partial:
-                self.need_field(source, value.index)
+                self.need_field(source, value.index)  # type: ignore[arg-type]
             else:
                 self.need(source)
         elif type(value) is Tuple:

@@ -242,7 +242,7 @@ class _Fuser:
         made = self.slots(name, info)
         self.values[var] = made
         if isinstance(info, (ShapeStructInfo, PrimStructInfo)):
-            given = info.values if isinstance(info, ShapeStructInfo) else (info.value,)
+            given: Any = info.values if isinstance(info, ShapeStructInfo) else (info.value,)
             for value in given or ():
                 known = isinstance(value, TirVar) and value not in self.scalars
                 self.scalars.append(value if known else TirVar("scalar", value.dtype))
