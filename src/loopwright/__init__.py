@@ -27,7 +27,6 @@ _PARTS = (
     "codegen",
     "compat",
     "driver",
-    "explore",
     "frontend",
     "ir",
     "ops",
@@ -39,7 +38,6 @@ _PARTS = (
     "testing",
     "tir",
     "topi",
-    "tune",
 )
 
 # Names that are another module's: name -> (module, attribute; "" for the module itself).
