@@ -1,0 +1,64 @@
+"""Every script in examples/ runs, in a process of its own, and says what it should."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.house.source import ROOT
+
+EXAMPLES = {
+    "tutorial_relax": [
+        "# the graph",
+        "def fused_matmul_add_relu",
+        "R.nn.gelu",
+        "n = 64: max error",
+    ],
+    "see_every_step": [
+        "graph_pipeline",
+        "onnx:/conv1",
+        "BlockedLayout changed ['main']",
+        "legalize relax.nn.softmax",
+        "schedule fused_conv2d_relu",
+        "tir.VectorizeLoop",
+        "T.parallel",
+        "; onnx:/conv1, onnx:/relu1",
+    ],
+    "own_pass": [
+        "passes around ours: CanonicalizeBindings DropSoftmax LegalizeOps",
+        "the digits are still read: True",
+    ],
+    "own_legalization": [
+        "chosen: target llvm: __main__.tanh_on_cpu",
+        "fused: fused_rough_tanh_add",
+        "n = 5: 0.024 beside numpy's tanh",
+    ],
+    "own_schedule_rule": ["rule: four vectors at a time", "in T.unroll(", "right: True"],
+    "own_onnx_operator": ["before: operators of this model have no converter", "after: right True"],
+    "nn_module": ["R.nn.layer_norm", "n = 1: right", "n = 7: right", "n = 64: right"],
+}
+
+
+def test_every_script_is_tested():
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_runs(name):
+    done = subprocess.run(
+        [sys.executable, f"examples/{name}.py"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [text for text in EXAMPLES[name] if text not in done.stdout] == []
+    if name == "own_pass":
+        assert "softmax" not in next(
+            line for line in done.stdout.splitlines() if line.startswith("kernels:")
+        )
