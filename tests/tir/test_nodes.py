@@ -235,7 +235,7 @@ def test_tensor_intrinsics():
     assert tir.TensorIntrin.get("test.nodes.add").desc is desc
     with pytest.raises(ValueError, match="override=True"):
         tir.TensorIntrin.register("test.nodes.add", desc, desc)
-    with pytest.raises(ValueError, match="no such tensor intrinsic"):
+    with pytest.raises(ValueError, match="no tensor intrinsic of this name"):
         tir.TensorIntrin.get("test.nodes.none")
     assert tir.TensorIntrin.get("test.nodes.none", allow_missing=True) is None
     with pytest.raises(ValueError, match="same parameters"):

@@ -375,8 +375,23 @@ def _load(buffer: Buffer, begin: Any, dtype: Any, predicate: Any) -> PrimExpr:
 
 
 def _store(buffer: Buffer, begin: Any, value: Any, predicate: Any) -> Stmt:
+    if isinstance(value, BufferRegion):
+        value = region_load(value)
     value = convert(value) if isinstance(value, PrimExpr) else const(value, buffer.dtype)
     return BufferStore(buffer, value, _vector_index(begin, value.dtype.lanes), predicate)
+
+
+def region_load(region: BufferRegion) -> PrimExpr:
+    """The vector load of a region of constant size."""
+    indices: list[PrimExpr] = []
+    for axis in region.region:
+        extent = axis.extent
+        if not isinstance(extent, IntImm):
+            what = "a vector is loaded from a slice of constant length"
+            raise ValueError(explain(what, got=str(extent), instead="use T.Ramp, or a loop"))
+        one = const(1, axis.min.dtype)
+        indices.append(axis.min if extent.value == 1 else Ramp(axis.min, one, extent.value))
+    return BufferLoad(region.buffer, indices)
 
 
 def _item(buffer: Buffer, indices: Any) -> Any:

@@ -12,7 +12,7 @@ from ...ir.prim_op import const, convert
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
 from ...tir.op import ret
-from ...tir.stmt import Evaluate, LetStmt, slice_to_index
+from ...tir.stmt import Evaluate, LetStmt, Stmt, slice_to_index
 from .. import tir as T
 from . import frames
 from .core import DIALECTS, Dialect, Parser, annotation_tree, parameters
@@ -210,6 +210,8 @@ class TirDialect(Dialect):
             raise self.parser.source.error(node, what)
         elif value is None or isinstance(value, (str, StringImm, Var)):
             pass  # a docstring, a declaration, or a function that made its statement itself
+        elif isinstance(value, Stmt):
+            frames.emit(value)
         elif isinstance(value, (PrimExpr, int, bool)):
             frames.emit(Evaluate(value))
         elif isinstance(value, (list, tuple)):

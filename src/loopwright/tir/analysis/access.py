@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arith.analyzer import Analyzer
 from ...ir.functor import Visitor
 from ...ir.op import Op
 from ...ir.prim_expr import Call, IntImm, Let, Max, Min, PrimExpr, Range, Var
@@ -182,8 +183,10 @@ def _range(low: PrimExpr, high: PrimExpr) -> Range:
     size = difference(add(high, 1), low)
     if isinstance(size, int):
         return Range.from_min_extent(low, const(size, low.dtype))
-    if size is None or isinstance(low, Min) or isinstance(high, Max):
+    if isinstance(low, Min) or isinstance(high, Max):
         size = subtract(add(high, 1), low)
+    else:
+        size = Analyzer().simplify(subtract(add(high, 1), low))
     return Range.from_min_extent(low, size)
 
 
