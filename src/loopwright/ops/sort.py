@@ -15,7 +15,7 @@ import numpy as np
 from .. import tir
 from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
-from ..ir.prim_expr import IntImm
+from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const, multiply
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from ..tir.ir_builder import IRBuilder
@@ -23,7 +23,7 @@ from .core import Axis, DType, Operator, Tensor, case, op
 from .family import is_one, normalize_axis, simplify, void_or
 
 
-def _long(value: int) -> IntImm:
+def _long(value: int) -> PrimExpr:
     return const(value, "int64")
 
 
@@ -94,7 +94,7 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
     @made.tir
     def _(data: TensorStructInfo, axis=None, dtype=None, exclusive=False):
         kind = void_or(dtype, data.dtype)
-        shape = list(data.get_shape())
+        shape = list(data.get_shape() or ())
         flat = axis is None
         which = 0 if flat else normalize_axis(axis, len(shape))
         source = tir.decl_buffer(shape, data.dtype, "data")
@@ -133,11 +133,11 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
         return _prim_func([source, result], write_flat if flat else write)
 
     made.samples(
-        case((2, 5), axis=1, dtype=None),
-        case((3, "n", 4), axis=-2, dtype=None, exclusive=True),
+        case((2, 5), axis=1, dtype="void"),
+        case((3, "n", 4), axis=-2, dtype="void", exclusive=True),
         case(("n", 4), dtype="float64"),
         case(np.arange(1, 7, dtype=np.int32).reshape(2, 3), dtype="int64", exclusive=True),
-        case((3, 0), axis=1, dtype=None),
+        case((3, 0), axis=1, dtype="void"),
     )
     return made
 
@@ -214,7 +214,7 @@ def _sorting(
 ) -> tir.PrimFunc:
     """Each row along `axis` sorted; its first `count` (None: all) values and indices, in results of
     these names."""
-    shape = list(x.get_shape())
+    shape = list(x.get_shape() or ())
     which = normalize_axis(axis, len(shape)) if shape else 0
     if not shape:
         what = "needs a tensor of rank 1 or more"

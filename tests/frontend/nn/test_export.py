@@ -335,3 +335,40 @@ def test_wrong_result():
 
     with pytest.raises(TypeError, match="forward must return nn.Tensors"):
         Model().export_tvm({"forward": {"x": spec.Tensor((1, 4), "float32")}})
+
+
+def test_effects_of_compiled_modules(capsys):
+    class Model(nn.Module):
+        def __init__(self):
+            self.cache = nn.KVCache(1, [2])
+
+        def forward(self, x, n: int):
+            op.print_(x)
+            self.cache.append(x)
+            return self.cache.view(n)
+
+    given = {"forward": {"x": spec.Tensor((1, 2), "float32"), "n": int}}
+    model = Model().jit(given, out_format="tvm", debug=True)
+    for n in (1, 2, 3):
+        made = model["forward"](np.full((1, 2), n, "float32"), n).numpy()
+        np.testing.assert_array_equal(made, [[k, k] for k in range(1, n + 1)])
+    assert "] [[3. 3.]]" in capsys.readouterr().out
+
+
+def test_jit_for_torch():
+    torch = pytest.importorskip("torch")
+
+    class Model(nn.Module):
+        def __init__(self):
+            self.fc = nn.Linear(2, 3)
+
+        def forward(self, x):
+            return self.fc(x), x
+
+    model, theirs = Model(), torch.nn.Linear(2, 3)
+    model.load_state_dict({f"fc.{n}": p for n, p in theirs.named_parameters()})
+    x = torch.ones(4, 2)
+    got, same = model.jit(
+        spec.ModuleSpec(model, ["forward"], [spec.MethodSpec.from_torch([x], model.forward)])
+    )["forward"](x)
+    assert torch.allclose(got, theirs(x), atol=1e-6) and torch.equal(same, x)
