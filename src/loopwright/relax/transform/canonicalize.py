@@ -129,6 +129,8 @@ class _Canonicalizer(GraphRewriter):
             if source is not None and value.tuple_value is not source:
                 return made
             source = value.tuple_value
+        if isinstance(source, DataflowVar) and not self.builder.current_block_is_dataflow():
+            return made  # it is not seen outside its block
         whole = source is not None and len(source.struct_info.fields) == len(made.fields)
         return source if whole else made
 
