@@ -15,6 +15,7 @@ from loopwright.relax.analysis import assert_well_formed
 from loopwright.relax.interpreter import Interpreter
 
 Dims = Sequence[Any]
+node = helper.make_node
 _RNG = np.random.default_rng
 
 

@@ -42,7 +42,7 @@ def shapes(mod):
 def test_dims_with_one_name_are_one_variable():
     model = graph(
         [node("Add", ["a", "b"], ["y"])],
-        [value("a", ["batch", "?", -1, None]), value("b", ["batch", "?", 1, 1])],
+        [value("a", ["batch", "?", -1, None]), value("b", ["batch", "?", 1, "None"])],
         [value("y", None)],
     )
     mod = from_onnx(model)
@@ -51,13 +51,21 @@ def test_dims_with_one_name_are_one_variable():
     assert a[1] is not b[1]
     assert shapes(mod) == [
         ("batch", "a_dim1", "a_dim2", "a_dim3"),
-        ("batch", "b_dim1", 1, 1),
+        ("batch", "b_dim1", 1, "b_dim3"),
     ]
 
 
 def test_a_fresh_dim_takes_no_name_of_the_model():
     model = graph([node("Relu", ["a"], ["y"])], [value("a", ["a_dim1", None])], [value("y", None)])
     assert shapes(from_onnx(model)) == [("a_dim1", "a_dim1_")]
+
+
+@pytest.mark.parametrize("name, dim", [("n", "n"), ("x", "T"), ("class", "R"), ("main", "lv")])
+def test_names_that_mean_something_in_a_script(name, dim):
+    """The module is printed and parsed back (by the fixture of all tests)."""
+    nodes = [node("Relu", [name], ["y"]), node("Exp", ["y"], ["z"])]
+    mod = from_onnx(graph(nodes, [value(name, [dim, 2])], [value("z", None)]))
+    assert shapes(mod) == [(dim, 2)]
 
 
 def test_shape_dict_and_dtype_dict():

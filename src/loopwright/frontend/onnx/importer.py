@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,9 @@ class _Import:
             for var in [dim] if isinstance(dim, TirVar) else []:
                 self.context.analyzer.assume_nonnegative(var)
             return dim
-        key = dim if isinstance(dim, str) and _IDENTIFIER.match(dim) else None
+        # "?", "None" and the like say nothing: each is a variable of its own.
+        named = isinstance(dim, str) and _IDENTIFIER.match(dim) and not iskeyword(dim)
+        key = dim if named else None
         if key is None or key not in self.dims:
             var = TirVar(key or self._fresh_dim(fresh), "int64")
             self.context.analyzer.assume_nonnegative(var)
