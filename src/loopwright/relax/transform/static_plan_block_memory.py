@@ -75,14 +75,14 @@ from ...ir import trace
 from ...ir.expr import GlobalVar
 from ...ir.module import IRModule
 from ...ir.op import Op
-from ...ir.prim_expr import IntImm, PrimExpr, Range
+from ...ir.prim_expr import IntImm, Mul, PrimExpr, Range
 from ...ir.prim_expr import Var as TirVar
-from ...ir.prim_op import const
+from ...ir.prim_op import const, multiply
 from ...ir.structural import StructuralKey
 from ...ir.transform import ModulePass, PassContext
 from ...tir.function import PrimFunc
 from ..analysis import defined_symbolic_vars
-from ..expr import Call, Function, Tuple, TupleGetItem, Var, VarBinding
+from ..expr import Call, Function, ShapeExpr, Tuple, TupleGetItem, Var, VarBinding
 from ..functor import GraphRewriter
 from ..op.base import (
     BUILTIN_ALLOC_TENSOR,
@@ -92,6 +92,7 @@ from ..op.base import (
     memory_alloc_storage,
     memory_alloc_tensor,
 )
+from ..relations import prim_vars
 from ._graph import used_vars
 from .lower_alloc_tensor import nbytes
 
@@ -188,7 +189,7 @@ class _Pool:
 
 
 def _size_key(size: PrimExpr) -> StructuralKey:
-    """Simplified sizes are equal when they are built alike."""
+    """Sizes of equal dimensions are built alike."""
     return StructuralKey(size, map_free_vars=False)
 
 
@@ -198,7 +199,7 @@ class _Planner:
     def __init__(self, mod: IRModule, func: Function) -> None:
         self.mod = mod
         self.func = func
-        self.analyzer = Analyzer()
+        self.limits: dict[PrimExpr, int | None] = {}
         self.values: dict[Var, Any] = {}  # variable -> token, or list of them for a tuple
         self.tokens: dict[Var, _Token] = {}
         self.blocks: list[tuple[Any, list[Var]]] = []
@@ -339,16 +340,35 @@ class _Planner:
         return self.sizes[key]
 
     def _computed_size(self, call: Call) -> PrimExpr:
-        size = self.analyzer.simplify(nbytes(call.args[0], call.args[1].value))
-        if isinstance(size, IntImm) or not self.bounds:
-            return size
-        bounded = Analyzer()
-        for var, greatest in self.bounds.items():
-            bounded.bind(
-                var, Range.from_min_extent(const(0, "int64"), const(greatest + 1, "int64"))
-            )
-        most = bounded.const_int_bound(size).max_value
-        return size if most >= 2**62 else IntImm("int64", int(most))
+        """bytes of an element and of the bounded dims, times the product of the others"""
+        nbytes_known = nbytes(ShapeExpr([]), call.args[1].value).value  # type: ignore[attr-defined]
+        others: PrimExpr | None = None
+        for dim in call.args[0].struct_info.values:
+            most = self._most(dim)
+            if most is not None:
+                nbytes_known *= most
+            else:
+                others = dim if others is None else multiply(others, dim)
+        known = const(nbytes_known, "int64")
+        return known if others is None else Mul(known, others)
+
+    def _most(self, dim: PrimExpr) -> int | None:
+        """The greatest value of a dimension, or None."""
+        if isinstance(dim, IntImm):
+            return dim.value
+        if dim not in self.limits:
+            variables = prim_vars(dim)
+            bounded = all(v in self.bounds for v in variables)
+            self.limits[dim] = self._upper_bound(dim, variables) if bounded else None
+        return self.limits[dim]
+
+    def _upper_bound(self, dim: PrimExpr, variables: list[TirVar]) -> int | None:
+        analyzer = Analyzer()
+        for var in variables:
+            greatest = const(self.bounds[var] + 1, "int64")
+            analyzer.bind(var, Range.from_min_extent(const(0, "int64"), greatest))
+        most = analyzer.const_int_bound(analyzer.simplify(dim)).max_value
+        return None if most >= 2**62 else int(most)
 
 
 def _flat(value: Any) -> Iterator[_Token]:
