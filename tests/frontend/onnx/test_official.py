@@ -22,7 +22,7 @@ from loopwright.relax.analysis import find_violations
 
 from .support import interpreted
 
-pytestmark = pytest.mark.no_roundtrip
+pytestmark = [pytest.mark.slow, pytest.mark.no_roundtrip]
 
 # Patterns of test names, and why they do not pass.
 EXCEPTIONS = {
