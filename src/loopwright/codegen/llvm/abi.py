@@ -90,6 +90,7 @@ DECLARATIONS = {
     "lw_arg_tensor": "declare ptr @lw_arg_tensor(ptr, ptr, ptr)",
     "lw_arg_shape": "declare ptr @lw_arg_shape(ptr, ptr, ptr)",
     "lw_arg_tuple": "declare ptr @lw_arg_tuple(ptr, ptr)",
+    "lw_check_dim": "declare i32 @lw_check_dim(ptr, i64, i64, i64)",
     "lw_arg_int": "declare i32 @lw_arg_int(ptr, ptr, ptr)",
     "lw_arg_float": "declare i32 @lw_arg_float(ptr, ptr, ptr)",
     "lw_tensor_alloc": "declare ptr @lw_tensor_alloc(i32, ptr, i32)",
@@ -151,27 +152,33 @@ def emit_entry(
     derived: str | None = None,
     shown: str = "",
     returned: tuple[int, str, str] | None = None,
+    sizes: Sequence[int] = (),
 ) -> str:
     """An entry `@name` that checks its arguments, allocates results and calls `i32 @kernel`.
 
     The kernel takes the parameters in order (data pointers, scalars of their type), then the
     results' data pointers, then each symbolic dimension: those of `symbols` as the LLVM type given
-    there, then the others as i64 in order of first appearance. It returns 0, or another number after raising. A result's dimension is a
-    number, a symbol of a parameter, or `"=k"`: number k of those that
-    `i32 @derived(symbols as i64..., ptr numbers)` computes. `shown` is what messages call the function. `returned`
+    there, then the others as i64 in order of first appearance. It returns 0, or another number after
+    raising. A dimension is a number, a symbol of a parameter, or `"=k"`: number k of those that
+    `i32 @derived(symbols as i64..., scalars as i64, ptr numbers)` computes (a parameter's is compared
+    with it); `sizes` are the numbers of those scalar parameters. `shown` is what messages call the function. `returned`
     says how the scalar is packed (type index, type in memory, conversion to 64 bits) that the kernel
     puts where its last parameter points to. Declarations are not included.
     """
     kinds = dict(symbols or {})
     known: dict[str, int] = {name_: k for k, name_ in enumerate(kinds)}
-    for param in params:
-        for dim in getattr(param, "dims", ()):
-            if isinstance(dim, str):
-                known.setdefault(dim, len(known))
+    given = [_named_dims(i, param) for i, param in enumerate(params)]
+    for dim in (d for dims in given for d in dims):
+        if isinstance(dim, str):
+            known.setdefault(dim, len(known))
+    visible = [k for name_, k in known.items() if name_[0] != "?"]
+    numbers = {
+        int(d[1:]) for p in (*params, *results) for d in getattr(p, "dims", ()) if _derived(d)
+    }
     shown = shown or name
     code = [c_string(f"{name}.name", shown)]
     for i, param in enumerate(params):
-        dims = [symbol(known[d]) if isinstance(d, str) else d for d in getattr(param, "dims", ())]
+        dims = [symbol(known[d]) if isinstance(d, str) else d for d in given[i]]
         code.append(descriptor(f"{name}.d{i}", shown, param.name, i, param.dtype, dims))
     n = len(known)
     body = [f"define i32 @{name}(ptr %self, ptr %args, i32 %count, ptr %ret) {{", "entry:"]
@@ -179,7 +186,7 @@ def emit_entry(
     emit(f"%vars = alloca [{max(n, 1)} x i64], align 8")
     emit("%slot = alloca i64, align 8")
     if derived is not None:
-        emit(f"%derived = alloca [{sum(len(r.dims) for r in results)} x i64], align 8")
+        emit(f"%derived = alloca [{max(numbers) + 1} x i64], align 8")
     for i, result in enumerate(results):
         emit(f"%shape{i} = alloca [{max(len(result.dims), 1)} x i64], align 8")
     if len(results) > 1:
@@ -217,14 +224,20 @@ def emit_entry(
     for k in range(n):
         emit(f"%s{k} = load i64, ptr %vi{k}, align 8")
     if derived is not None:
-        numbers = {
-            int(d[1:]) for r in results for d in r.dims if isinstance(d, str) and d[0] == "="
-        }
-        given = ", ".join([*(f"i64 %s{k}" for k in range(n)), "ptr %derived"])
-        emit(f"call i32 @{derived}({given})")
+        from_args = (f"i64 %v{i}" for i in sizes)
+        all_sizes = ", ".join([*(f"i64 %s{k}" for k in visible), *from_args, "ptr %derived"])
+        emit(f"call i32 @{derived}({all_sizes})")
         for k in sorted(numbers):
             emit(f"%ep{k} = getelementptr i64, ptr %derived, i64 {k}")
             emit(f"%e{k} = load i64, ptr %ep{k}, align 8")
+    for i, param in enumerate(params):
+        for j, dim in enumerate(getattr(param, "dims", ())):
+            if _derived(dim):
+                got, want = f"i64 %s{known[given[i][j]]}", f"i64 %e{dim[1:]}"
+                where = f"ptr @{name}.d{i}, i64 {j}"
+                emit(f"%dc{i}.{j} = call i32 @lw_check_dim({where}, {got}, {want})")
+                emit(f"%db{i}.{j} = icmp ne i32 %dc{i}.{j}, 0")
+                check(f"fits{i}.{j}", f"%db{i}.{j}")
     for i, result in enumerate(results):
         for j, dim in enumerate(result.dims):
             emit(f"%z{i}.{j} = getelementptr i64, ptr %shape{i}, i64 {j}")
@@ -240,7 +253,7 @@ def emit_entry(
         check(f"made{i}", f"%nb{i}", f"drop{i}")
         emit(f"%out{i} = load ptr, ptr %block{i}, align 8")
         values.append(f"ptr %out{i}")
-    for k in range(n):
+    for k in visible:
         kind = list(kinds.values())[k] if k < len(kinds) else "i64"
         values.append(_narrowed(emit, "i64", kind, f"%s{k}"))
     if returned is not None:
@@ -269,6 +282,16 @@ def emit_entry(
         emit("br label %fail")
     body += ["fail:", "  ret i32 -1", "}", ""]
     return "".join(code) + "\n".join(body)
+
+
+def _derived(dim: int | str) -> bool:
+    return isinstance(dim, str) and dim[0] == "="
+
+
+def _named_dims(i: int, param: TensorArg | ScalarArg) -> list[int | str]:
+    """A parameter's dimensions; those that are computed get a name of their own, with a `?`."""
+    dims = getattr(param, "dims", ())
+    return [f"?{i}.{j}" if _derived(d) else d for j, d in enumerate(dims)]
 
 
 def _emit_returned(emit: Callable[[str], None], returned: tuple[int, str, str] | None) -> None:
@@ -713,6 +736,17 @@ bad_kind:
 bad_length:
   call void @lw.raise_value(ptr %desc, ptr @lw.s.length, i64 %n, i64 %want, i64 0)
   ret ptr null
+}
+
+define i32 @lw_check_dim(ptr %desc, i64 %axis, i64 %got, i64 %want) {
+entry:
+  %same = icmp eq i64 %got, %want
+  br i1 %same, label %good, label %bad
+good:
+  ret i32 0
+bad:
+  call void @lw.raise_value(ptr %desc, ptr @lw.s.shape, i64 %axis, i64 %got, i64 %want)
+  ret i32 -1
 }
 
 define i32 @lw_arg_int(ptr %arg, ptr %desc, ptr %out) {

@@ -16,7 +16,9 @@ import numpy as np
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
+from ...ir.functor import post_order_visit
 from ...ir.prim_expr import IntImm, PrimExpr, Var
+from ...ir.prim_op import cast
 from ...ir.target import Target
 from ...runtime.native import NativeFunction
 from ...runtime.tensor import Tensor
@@ -27,7 +29,7 @@ from . import jit, support
 from .abi import ScalarArg, TensorArg, emit_entry
 from .emit import add_function
 from .module_text import ModuleText, text_of, without_comments
-from .types import llvm_type, memory_type, scalar_type, symbol
+from .types import is_soft, llvm_type, memory_type, scalar_type, symbol
 
 ENTRY_PREFIX = "__tvm_ffi_"
 GRAPH = "graph functions"  # the name of the module of graph functions and entries
@@ -86,8 +88,8 @@ def compile_options(target: Target) -> tuple[str | None, str | None, str | None]
 
 
 def align_constant(data: Tensor) -> np.ndarray:
-    """A copy of a constant whose memory begins at a multiple of 64 bytes."""
-    array = np.ascontiguousarray(data.numpy())
+    """A constant in memory that begins at a multiple of 64 bytes: its own where that does."""
+    array = np.ascontiguousarray(data.view() if isinstance(data, Tensor) else data.numpy())
     if array.ctypes.data % 64 == 0:
         return array
     room = np.empty(array.nbytes + 64, np.uint8)
@@ -183,6 +185,9 @@ def emit_entry_of(module: ModuleText, name: str, spec: Any) -> str:
 
     params: list[TensorArg | ScalarArg] = []
     for p in spec.params:
+        if is_soft(DataType(p.dtype)) and not hasattr(p, "dims"):
+            what = f"{name}: no scalar parameter has the type of {p.name}"
+            raise LoopwrightError(explain(what, got=p.dtype, instead="take a float32 and cast it"))
         if hasattr(p, "dims"):
             params.append(TensorArg(p.name, stored(p.dtype), tuple(dim(d) for d in p.dims)))
         else:
@@ -190,10 +195,13 @@ def emit_entry_of(module: ModuleText, name: str, spec: Any) -> str:
     results = [
         TensorArg(r.name, stored(r.dtype), tuple(dim(d) for d in r.dims)) for r in spec.results
     ]
-    helper = None
+    helper, sizes = None, []
     if derived:
         helper = f"{name}.dims"
-        add_function(module, helper, _dims_function(spec.symbols, derived))
+        scalars = [v for v in _variables(derived) if id(v) not in names]
+        places = {p.name: k for k, p in enumerate(spec.params) if not hasattr(p, "dims")}
+        sizes = [places[v.name] for v in scalars]
+        add_function(module, helper, _dims_function([*spec.symbols, *scalars], derived))
     entry = f"{ENTRY_PREFIX}{name}"
     kinds = {names[id(v)]: llvm_type(v.dtype) for v in spec.symbols}
     returned = module.returned(name)
@@ -206,7 +214,15 @@ def emit_entry_of(module: ModuleText, name: str, spec: Any) -> str:
         None if helper is None else symbol(helper),
         shown=name,
         returned=None if returned is None else _packed_kind(returned),
+        sizes=sizes,
     )
+
+
+def _variables(exprs: Sequence[PrimExpr]) -> list[Var]:
+    found: dict[Var, None] = {}
+    for e in exprs:
+        post_order_visit(e, lambda v: found.setdefault(v) if isinstance(v, Var) else None)
+    return list(found)
 
 
 def _packed_kind(dtype: DataType) -> tuple[int, str, str]:
@@ -233,5 +249,11 @@ def _kernel_declaration(name: str, spec: Any, returned: DataType | None) -> str:
 def _dims_function(symbols: Sequence[Var], dims: Sequence[PrimExpr]) -> PrimFunc:
     """Computes dimensions from the symbols into an array of int64."""
     out = decl_buffer((len(dims),), "int64", "dims")
-    stores = [st.BufferStore(out, d, [k]) for k, d in enumerate(dims)]
-    return PrimFunc([*symbols, out.data], st.seq(*stores))
+    body = st.seq(*(st.BufferStore(out, cast("int64", d), [k]) for k, d in enumerate(dims)))
+    given: list[Var] = []
+    for v in reversed(symbols):
+        wide = v if v.dtype == "int64" else Var(v.name, "int64")
+        given.insert(0, wide)
+        if wide is not v:
+            body = st.LetStmt(v, cast(v.dtype, wide), body)
+    return PrimFunc([*given, out.data], body)

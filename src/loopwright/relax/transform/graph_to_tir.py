@@ -243,8 +243,8 @@ class _Converter:
         return PrimFunc([*params, *outs, *symbols], body, attrs=attrs, span=func.span)
 
     def parameters(self) -> tuple[list[Var], list[TensorSpec | ScalarSpec]]:
-        """The native parameters and how they come in. An extent that is a symbol is bound by its
-        first tensor; any other (`n * 2`, a scalar parameter) gets a name and is compared."""
+        """The native parameters and how they come in. The entry binds and compares extents that
+        are expressions of symbols; one of a scalar parameter gets a name and is compared here."""
         params: list[Var] = []
         specs: list[TensorSpec | ScalarSpec] = []
         scalars: list[Var] = []
@@ -254,6 +254,10 @@ class _Converter:
                 var = info.value if isinstance(info.value, Var) else Var(p.name_hint, info.dtype)
                 self.env[p] = var
                 scalars.append(var)
+        for p in self.func.params:
+            if isinstance(p.struct_info, TensorStructInfo):
+                dims = p.struct_info.get_shape() or ()
+                self.symbols.update((d, d) for d in dims if isinstance(d, Var) and d not in scalars)
         compared: list[tuple[Var, PrimExpr, str]] = []
         for i, p in enumerate(self.func.params):
             info = p.struct_info
@@ -261,16 +265,14 @@ class _Converter:
                 dims = self.known_dims(info, f"parameter {p.name_hint}")
                 var = Var(p.name_hint, "handle", type_annotation=(str(info.dtype), "global"))
                 self.env[p] = _Tensor(var, dims, str(info.dtype), p)
-                who = f"{self.name}: argument {i} `{p.name_hint}`"
-                named = []
+                named = list(dims)
                 for k, d in enumerate(dims):
-                    if isinstance(d, IntImm) or (isinstance(d, Var) and d not in scalars):
-                        named.append(d)
-                        continue
-                    named.append(Var(f"{p.name_hint}_dim{k}", "int64"))
-                    shown = re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(d))
-                    compared.append((named[-1], d, f"{who} must have shape[{k}] == {shown}"))
-                self.symbols.update((d, d) for d in named if isinstance(d, Var))
+                    self.check_bound(d, [*self.symbols, *scalars])
+                    if any(v in scalars for v in _variables(d)):
+                        named[k] = Var(f"{p.name_hint}_dim{k}", "int64")
+                        who = f"{self.name}: argument {i} `{p.name_hint}`"
+                        text = f"{who} must have shape[{k}] == {_plain(d)}"
+                        compared.append((named[k], d, text))
                 specs.append(TensorSpec(p.name_hint, str(info.dtype), tuple(named)))
             elif isinstance(info, PrimStructInfo):
                 var = self.env[p]
@@ -279,17 +281,14 @@ class _Converter:
                 raise NotNative(f"parameter {p.name_hint} is no tensor or scalar: {info}")
             params.append(var)
         for found, declared, message in compared:
-            self.check_bound(declared, [*self.symbols, *params])
-            same = equal(found, cast("int64", declared))
-            text = StringImm(message)
+            self.symbols[found] = found
+            same, text = equal(found, cast("int64", declared)), StringImm(message)
             self.state.wrap(lambda rest, c=same, m=text: st.AssertStmt(c, m, rest))
         self.known = [*self.symbols, *params]
         return params, specs
 
     def check_bound(self, dim: PrimExpr, known: list[Var]) -> None:
-        free: list[Var] = []
-        post_order_visit(dim, lambda v: free.append(v) if isinstance(v, Var) else None)
-        for v in free:
+        for v in _variables(dim):
             if not any(v is k for k in known):
                 raise NotNative(f"dimension {v.name} is not the extent of a parameter's axis")
 
@@ -577,6 +576,17 @@ class _Converter:
             extents = tuple(const(d, "int64") for d in data.shape)
             body = st.AllocateConst(var, DataType(data.dtype), extents, data, body)
         return body
+
+
+def _variables(expr: PrimExpr) -> list[Var]:
+    found: list[Var] = []
+    post_order_visit(expr, lambda v: found.append(v) if isinstance(v, Var) else None)
+    return found
+
+
+def _plain(expr: PrimExpr) -> str:
+    """An extent for a message: without the types of literals."""
+    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(expr))
 
 
 def _op_name(value: Any) -> str:
