@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import te
+from ..base.errors import explain
 from ..ops import OPERATORS
 from ..ops.create import full as _full
 from ..ops.manipulate import transpose as transpose
@@ -33,6 +34,41 @@ def full_like(x: te.Tensor, fill_value: Any) -> te.Tensor:
 def trilu(data: te.Tensor, k: Any, upper: bool) -> te.Tensor:
     """The upper (or lower) triangle from diagonal `k` on; the rest is 0."""
     return OPERATORS["relax.triu" if upper else "relax.tril"](data, k)
+
+
+def sort(data: te.Tensor, axis: int = -1, is_ascend: bool = True) -> te.Tensor:
+    """The values along `axis` in order, NaN as the greatest."""
+    return OPERATORS["relax.sort"](data, axis=axis, descending=not is_ascend)
+
+
+def argsort(
+    data: te.Tensor,
+    valid_count: None = None,
+    axis: int = -1,
+    is_ascend: bool = True,
+    dtype: str = "float32",
+) -> te.Tensor:
+    """The indices that sort `data` along `axis`; equal values keep their order."""
+    if valid_count is not None:
+        what = "topi.argsort sorts whole rows"
+        raise ValueError(explain(what, got="valid_count", instead="slice the rows before"))
+    order = OPERATORS["relax.argsort"]
+    return order(data, axis=axis, descending=not is_ascend, dtype=dtype)
+
+
+def topk(
+    data: te.Tensor,
+    k: int = 1,
+    axis: int = -1,
+    ret_type: str = "both",
+    is_ascend: bool = False,
+    dtype: str = "int64",
+) -> Any:
+    """The first k values along `axis` in order (the greatest, unless `is_ascend`), and their
+    indices; `ret_type` "values" or "indices" gives one of them."""
+    return OPERATORS["relax.topk"](
+        data, k=k, axis=axis, ret_type=ret_type, largest=not is_ascend, dtype=dtype
+    )
 
 
 def __getattr__(name: str) -> Any:
