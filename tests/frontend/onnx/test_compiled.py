@@ -42,8 +42,12 @@ def test_sides_that_differ_at_run_time_are_refused():
     executable = loopwright.compile(model)
     (y,) = executable.run({"a": floats(2, 3), "b": floats(2, 3)}).values()
     close([y.numpy()], [floats(2, 3) * 2])
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError) as caught:
         executable.run({"a": floats(2, 3), "b": floats(5, 3)})
+    assert str(caught.value) == (
+        "main: another extent than expected on axis 0 at onnx:sum (m against n); "
+        "give inputs whose shapes agree"
+    )
 
 
 def test_a_shape_chain_in_one_binary():

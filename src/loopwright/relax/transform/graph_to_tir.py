@@ -548,9 +548,10 @@ class _Converter:
             b = self.bound(b)
             if self.analyzer.can_prove_equal(a, b):
                 continue
+            place = binding.span or binding.value
             message = StringImm(
-                f"{self.name}: {binding.value} has another extent than expected on axis {k} "
-                f"({a} against {b}); give inputs whose shapes agree"
+                f"{self.name}: another extent than expected on axis {k} at {place} "
+                f"({_plain(a)} against {_plain(b)}); give inputs whose shapes agree"
             )
             check = equal(a, b)
             self.state.wrap(lambda rest, c=check, m=message: st.AssertStmt(c, m, rest))
@@ -608,5 +609,11 @@ _HANDLERS: dict[str, Any] = {
     "relax.vm.kill_object": _Converter.kill,
     "relax.shape_of": _Converter.shape_of,
 }
+
+
+def _plain(dim: Any) -> str:
+    """A dimension in a message, literals as bare numbers."""
+    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(dim))
+
 
 __all__ = ["EntrySpec", "GraphToTIR", "ScalarSpec", "TensorSpec", "entry_of"]
