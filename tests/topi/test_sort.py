@@ -56,3 +56,10 @@ def test_in_a_larger_expression(x):
     out = np.zeros(2, "float32")
     interpreter.run(func, [DATA.copy(), out])
     np.testing.assert_array_equal(out, 2 * DATA.max(1) + DATA[:, 0])
+
+
+def test_scratch_is_no_access_of_the_block(x):
+    func = te.create_prim_func([x, te.compute((2,), lambda i: topi.sort(x)(i, 0), "least")])
+    sort = func.body.block.body[0].block
+    assert [r.buffer.name for r in sort.reads] == ["x"]
+    assert [r.buffer.name for r in sort.writes] == ["sort"]

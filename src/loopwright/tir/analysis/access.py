@@ -11,7 +11,16 @@ from ...ir.prim_expr import Call, IntImm, Let, Max, Min, PrimExpr, Range, Var
 from ...ir.prim_op import add, const, maximum, minimum, subtract
 from ..buffer import Buffer, BufferRegion
 from ..expr import BufferLoad
-from ..stmt import Block, BlockRealize, BufferStore, For, IfThenElse, LetStmt
+from ..stmt import (
+    Allocate,
+    AllocateConst,
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    IfThenElse,
+    LetStmt,
+)
 from ..stmt_functor import substitute
 from .bounds import Bound, bounds_of, difference
 
@@ -29,6 +38,7 @@ class _Accesses(Visitor):
         self.reads: dict[Buffer, list[Box]] = {}
         self.writes: dict[Buffer, list[Box]] = {}
         self.opaque: dict[Buffer, list[Box]] = {}
+        self.inner: set[Var] = set()  # pointers to memory that is allocated inside
 
     def enter(self, block: Block) -> None:
         """Go through the block whose accesses are asked."""
@@ -45,6 +55,8 @@ class _Accesses(Visitor):
         source = self.matched.get(buffer)
         if source is not None:
             buffer, box = source.buffer, _inside(source, box, len(buffer.shape))
+        if buffer.data in self.inner:
+            return
         table.setdefault(buffer, []).append(box)
 
     def box(self, indices: tuple[Any, ...]) -> Box:
@@ -74,6 +86,13 @@ class _Accesses(Visitor):
         buffer = self.pointers.get(node)
         if buffer is not None:
             self.note(self.opaque, buffer, [None] * len(buffer.shape))
+
+    def visit_Allocate(self, node: Allocate | AllocateConst) -> None:
+        self.inner.add(node.buffer_var)
+        self.visit(node.extents)
+        self.visit(node.body)
+
+    visit_AllocateConst = visit_Allocate
 
     def visit_For(self, node: For) -> None:
         self.visit(node.min)
@@ -196,7 +215,8 @@ def get_block_access_region(
     """[reads, writes, opaque accesses] of a block, found in its body.
 
     `buffer_var_map`: pointer variable to buffer, for pointers given to external calls. Buffers
-    that the block allocates are left out; so are reads of what a reduction block writes.
+    that the block allocates, by itself or in its body, are left out; so are reads of what a
+    reduction block writes.
     """
     found = _Accesses(buffer_var_map)
     found.enter(block)
