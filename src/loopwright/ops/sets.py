@@ -48,7 +48,8 @@ def _literal(info: PrimStructInfo | None) -> int | None:
 @unique.numpy
 def _(x, sorted=True, return_index=False, return_inverse=False, return_counts=False, axis=None):
     flags = [bool(f) for f in (return_index, return_inverse, return_counts)]
-    made: Any = np.unique(x, *flags, axis=None if axis is None else int(axis))  # type: ignore[call-overload]
+    find: Any = np.unique  # its overloads are for literal flags
+    made = find(x, *flags, axis=None if axis is None else int(axis))
     if not any(flags):
         return made
     return (made[0], *(np.asarray(m, np.int64).reshape(-1) for m in made[1:]))
