@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,9 @@ from ..base.errors import explain
 from ..codegen.llvm.build import NativeProgram
 from ..ir.module import IRModule
 from ..runtime.native import NativeFunction
+from ..runtime.profiler import Profile
 from ..runtime.tensor import Tensor
+from .profiling import TimedFunction
 
 
 class Executable:
@@ -36,6 +39,8 @@ class Executable:
         self.lowered = lowered
         self.machine = dict(machine)
         self._functions: dict[str, Any] = {}
+        self._timed: dict[str, TimedFunction] = {}
+        self.machine_runner: Any = None
         self._load()
 
     def _load(self) -> None:
@@ -48,6 +53,7 @@ class Executable:
 
     def add_machine(self, machine: Any) -> None:
         """Functions that are no native code run on `machine`: `machine[name]`."""
+        self.machine_runner = machine
         for name, func in self.machine.items():
             if "global_symbol" in func.attrs or name == "main":
                 self._functions[name] = machine[name]
@@ -129,6 +135,23 @@ class Executable:
             return [feeds]
         return list(feeds)
 
+    def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
+        """Call a function `number` times and tell how long each of its kernels took.
+
+        The first call compiles a version of the function that reads a clock around each kernel.
+        Raises KeyError for an unknown function.
+        """
+        if function in self.machine and function not in self.entries:
+            return self.machine_runner.profile(function, args, number)
+        if function in self.kernels or function not in self.entries:
+            return _profile_calls(function, self[function], args, number)
+        timed = self._timed.get(function)
+        if timed is None:
+            func = self.lowered[function]
+            timed = TimedFunction(function, func, self.entries[function], self.program)
+            self._timed[function] = timed
+        return timed(args, number)
+
     # -- looking -------------------------------------------------------------------------------
 
     def stats(self) -> str:
@@ -148,6 +171,15 @@ class Executable:
     def as_python(self) -> str:
         """The lowered module as TVMScript."""
         return self.lowered.script()
+
+
+def _profile_calls(name: str, function: Any, args: Any, number: int) -> Profile:
+    profile = Profile()
+    for _ in range(number):
+        begin = time.perf_counter()
+        function(*args)
+        profile.add(name, (time.perf_counter() - begin) * 1e6)
+    return profile
 
 
 def _is_flat(tree: Any) -> bool:

@@ -10,6 +10,7 @@ the compiled kernels for their call_tir.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..base.errors import LoopwrightError, explain
 from ..relax.interpreter import Interpreter
 from ..runtime.device import Device
 from ..runtime.module import BenchmarkResult, measure
+from ..runtime.profiler import Profile
 from ..runtime.tensor import tensor
 from ..tir.function import PrimFunc
 from .executable import Executable
@@ -29,12 +31,36 @@ class GraphMachine(Interpreter):
 
     def __init__(self, exe: Executable) -> None:
         super().__init__(exe.mod)
+        self._measured: Profile | None = None
         self._kernels: dict[int, Any] = {}
+        self._names: dict[int, str] = {}
         for gvar, func in exe.mod.functions.items():
-            if isinstance(func, PrimFunc) and gvar.name_hint in exe.kernels:
-                self._kernels[id(func)] = exe.kernels[gvar.name_hint]
+            if isinstance(func, PrimFunc):
+                self._names[id(func)] = gvar.name_hint
+                if gvar.name_hint in exe.kernels:
+                    self._kernels[id(func)] = exe.kernels[gvar.name_hint]
+
+    def profile(self, function: str, args: Any, number: int) -> Profile:
+        """Call a function and measure its kernels."""
+        profile = Profile()
+        for _ in range(number):
+            self._measured = profile
+            try:
+                self[function](*args)
+            finally:
+                self._measured = None
+        return profile
 
     def _run_tir(self, func: PrimFunc, args: list[Any]) -> None:
+        if self._measured is None:
+            self._run_kernel(func, args)
+            return
+        begin = time.perf_counter()
+        self._run_kernel(func, args)
+        spent = (time.perf_counter() - begin) * 1e6
+        self._measured.add(self._names.get(id(func), "kernel"), spent)
+
+    def _run_kernel(self, func: PrimFunc, args: list[Any]) -> None:
         native = self._kernels.get(id(func))
         if native is None:
             super()._run_tir(func, args)
@@ -90,6 +116,10 @@ class VirtualMachine:
 
     def _arity(self, name: str) -> int:
         return len(self.module.input_names(name))
+
+    def profile(self, func_name: str, *args: Any) -> Profile:
+        """Call a function and tell how long each of its kernels took."""
+        return self.module.profile(*args, function=func_name)
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
         """Call a closure that a function returned."""

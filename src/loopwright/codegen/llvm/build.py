@@ -106,12 +106,14 @@ def build_program(
     target: Target,
     *,
     jobs: int | None = None,
+    compiled: NativeProgram | None = None,
 ) -> NativeProgram:
     """Compile lowered kernels and graph functions.
 
     kernels, graphs: lowered PrimFuncs by name; where they are lowered when they are asked for,
     those before are compiled at the same time. entries: for each name to be callable from outside
     its signature (`params`, `results`, `symbols` as in `relax.transform.graph_to_tir.EntrySpec`).
+    compiled: a program whose kernels are called too, as they are.
     """
     functions: Mapping[str, PrimFunc] = ChainMap(kernels, graphs)  # type: ignore[arg-type]
     triple, cpu, features = compile_options(target)
@@ -132,7 +134,14 @@ def build_program(
     data = {name: align_constant(value) for name, value in constants.items()}
     objects = {name: made[key] for name, key in keys.items()}
     texts = {name: text_of(lines) for name, lines in modules.items()}
+    if compiled is not None:
+        objects = {n: o for n, o in compiled.objects.items() if n != GRAPH} | objects
+        data = {n: d for n, d in compiled.constants.items() if _of_kernel(n)} | data
     return NativeProgram(texts, objects, data, list(entries), target)
+
+
+def _of_kernel(constant: str) -> bool:
+    return not constant.startswith("graph.const.")
 
 
 def _graph_module(
