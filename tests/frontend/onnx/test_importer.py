@@ -152,6 +152,7 @@ def test_weights_kept_as_inputs():
     mod = from_onnx(model, keep_params_in_input=True)
     assert [p.name_hint for p in mod["main"].params] == ["x0", "x1", "x2"]
     assert mod["main"].attrs["num_input"] == 1
+    assert list(mod.attrs["input_names"]) == ["x0", "x1", "x2"]
     bare, params = detach_params(mod)
     assert "params" not in bare["main"].attrs
     arrays = [p.numpy() for p in params["main"]]

@@ -19,8 +19,6 @@ from ...relax.block_builder import BlockBuilder
 from ...relax.expr import Call as RelaxCall
 from ...relax.expr import (
     Constant,
-    Expr,
-    MatchCast,
     PrimValue,
     ShapeExpr,
     StringImm,
@@ -30,7 +28,6 @@ from ...relax.expr import (
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import TensorStructInfo
 from ...runtime.tensor import empty
-from .reader import Node
 from .values import Value, literal, object_array
 
 _MOST_FOLDED = 1 << 20  # elements; larger constants are left to the pass FoldConstant
@@ -43,7 +40,6 @@ class Context:
         self.builder = builder
         self.opset = opset
         self.analyzer = Analyzer()
-        self.node: Node | None = None
         self._constants: dict[Any, np.ndarray | None] = {}
         self._scalars: dict[tuple[Any, str], Constant] = {}
 
@@ -287,4 +283,4 @@ def _size(dim: Any) -> int:
     return 1 + count
 
 
-__all__ = ["Context", "Expr", "MatchCast"]
+__all__ = ["Context"]

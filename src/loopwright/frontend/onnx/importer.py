@@ -9,9 +9,8 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ...base.errors import LoopwrightError, explain
+from ...ir.dtype import DataType
 from ...ir.expr import DictAttrs
 from ...ir.module import IRModule
 from ...ir.prim_expr import PrimExpr
@@ -100,14 +99,11 @@ class _Import:
         converters = self._converters()
         self._check_dicts()
         inputs = [self._input(p) for p in self.model.inputs]
-        params, arrays = self._params()
-        for name in {i for n in self.model.nodes for i in n.inputs} | self.wanted:
-            if name in self.model.initializers and name not in self.values:
-                array = self.model.initializer(name)
-                self.values[name] = Value(self.context, self._constant(name, array))
+        kept = self._weights()
+        params = [self.values[name].expr for name in kept]
         attrs: dict[str, Any] = {"num_input": len(inputs)}
         if self.keep_params:
-            attrs["params"] = [a.data for a in arrays]
+            attrs["params"] = [constant.data for constant in kept.values()]
         with self.builder.function("main", [*inputs, *params], attrs):
             with self.builder.dataflow():
                 for node, entry in zip(self.model.nodes, converters, strict=True):
@@ -119,7 +115,7 @@ class _Import:
         # What was only read while importing (bounds, axes, shapes) leaves no binding behind.
         self.builder.update_func(gvar, remove_all_unused(self.builder.get()[gvar]))
         names = {
-            "input_names": [p.name for p in self.model.inputs] + [p.name_hint for p in params],
+            "input_names": [p.name for p in self.model.inputs] + list(kept),
             "output_names": [p.name for p in self.model.outputs],
         }
         return self.builder.finalize().with_attrs(DictAttrs(names))
@@ -166,15 +162,16 @@ class _Import:
                 self.context.analyzer.assume_nonnegative(var)
             return dim
         # "?", "None" and the like say nothing: each is a variable of its own.
-        named = isinstance(dim, str) and _IDENTIFIER.match(dim) and not iskeyword(dim)
-        key = dim if named else None
-        if key is None or key not in self.dims:
-            var = TirVar(key or self._fresh_dim(fresh), "int64")
-            self.context.analyzer.assume_nonnegative(var)
-            if key is None:
-                return var
-            self.dims[key] = var
-        return self.dims[key]
+        if not isinstance(dim, str) or not _IDENTIFIER.match(dim) or iskeyword(dim):
+            return self._symbol(self._fresh_dim(fresh))
+        if dim not in self.dims:
+            self.dims[dim] = self._symbol(dim)
+        return self.dims[dim]
+
+    def _symbol(self, name: str) -> TirVar:
+        made = TirVar(name, "int64")
+        self.context.analyzer.assume_nonnegative(made)
+        return made
 
     def _fresh_dim(self, name: str) -> str:
         taken = {d for p in self.model.inputs for d in p.dims or () if isinstance(d, str)}
@@ -195,28 +192,24 @@ class _Import:
         self.names.add(made)
         return made
 
-    def _constant(self, name: str, array: np.ndarray) -> Any:
-        dtype = self.model.initializer_dtype(name)
-        return self.context.constant(array, dtype)
-
-    def _params(self) -> tuple[list[RelaxVar], list[Any]]:
-        """The initializers that are used, as parameters and their constants."""
-        if not self.keep_params:
-            return [], []
+    def _weights(self) -> dict[str, Any]:
+        """Make a value of each initializer that is used; {name: constant} of those that are to be
+        parameters."""
         used = {name for node in self.model.nodes for name in node.inputs} | self.wanted
-        params, constants = [], []
+        kept: dict[str, Any] = {}
         for name in self.model.initializers:
             if name not in used:
                 continue
-            constant = self._constant(name, self.model.initializer(name))
-            if not constant.struct_info.dtype.is_float:
-                continue
-            var = RelaxVar(self._param_name(name), constant.struct_info)
-            self.values[name] = Value(self.context, var)
-            self.context.remember(var, constant)
-            params.append(var)
-            constants.append(constant)
-        return params, constants
+            dtype = self.model.initializer_dtype(name)
+            constant = self.context.constant(self.model.initializer(name), dtype)
+            if self.keep_params and DataType(dtype).is_float:
+                var = RelaxVar(self._param_name(name), constant.struct_info)
+                self.context.remember(var, constant)
+                self.values[name] = Value(self.context, var)
+                kept[name] = constant
+            else:
+                self.values[name] = Value(self.context, constant)
+        return kept
 
     # -- nodes ---------------------------------------------------------------------------------
 
@@ -261,7 +254,6 @@ class _Import:
 
     def _convert(self, node: Node, entry: Entry) -> None:
         self.builder.span = node.span
-        self.context.node = node
         try:
             inputs = [self.values[name] if name else None for name in node.inputs]
             outputs = self._outputs(node, entry, inputs)

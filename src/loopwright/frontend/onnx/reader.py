@@ -123,7 +123,10 @@ class Model:
 
     def initializer_dtype(self, name: str) -> str:
         """The dtype of an initializer."""
-        return dtype_of(self.initializers[name].data_type)
+        try:
+            return dtype_of(self.initializers[name].data_type)
+        except ValueError as error:
+            raise LoopwrightError(f"initializer {name}: {error}") from error
 
     def initializer(self, name: str) -> np.ndarray:
         """The array of an initializer."""

@@ -82,11 +82,6 @@ class Value:
         return self._context.constant_of(self._expr)
 
     @property
-    def is_symbolic(self) -> bool:
-        """Whether the elements are known but stand in no expression yet."""
-        return self._expr is None
-
-    @property
     def info(self) -> TensorStructInfo:
         """The struct info. Raises TypeError for what is no tensor."""
         info = self.expr.struct_info
