@@ -186,16 +186,36 @@ STEPS = [
 ]
 
 
-def random_schedule(func: tir.PrimFunc, seed: int, steps: int) -> tuple[tir.Schedule, list[str]]:
-    """A schedule after some random steps, and which of them were done."""
+def work(sch: tir.Schedule) -> int:
+    """About how many block iterations a program takes."""
+    total, todo = 0, [(sch.get_sref(sch.get_block("root")), 1)]
+    while todo:
+        ref, times = todo.pop()
+        for child in ref.children:
+            extent = 1 if child.is_block else getattr(child.stmt.extent, "value", 16)
+            total += times if child.is_block else 0
+            todo.append((child, times * extent))
+    return total
+
+
+def random_schedule(
+    func: tir.PrimFunc, seed: int, steps: int, limit: int = 30_000
+) -> tuple[tir.Schedule, list[str]]:
+    """A schedule after some random steps, and which of them were done. Steps that make the
+    program run for too long are taken back."""
     rng = random.Random(seed)
     sch = tir.Schedule(func, error_render_level="none")
     done: list[str] = []
     for _ in range(steps * 3):
         if len(done) == steps:
             break
+        before = sch.copy()
         try:
-            done.append(step(sch, rng))
+            kind = step(sch, rng)
         except tir.ScheduleError:
             continue
+        if work(sch) > limit:
+            sch = before
+        else:
+            done.append(kind)
     return sch, done

@@ -14,6 +14,8 @@ from .rv import LoopRV
 from .split import check_plain
 from .state import Ref, bind_range
 
+LONGEST = 80  # characters of a name made from others
+
 
 @primitive("Fuse", inputs="*loops", attrs="preserve_unit_iters")
 def fuse(sch: Any, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
@@ -52,7 +54,8 @@ def fuse(sch: Any, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
         raise ScheduleError(what, got=got, instead="fuse first", at=[r.stmt for r in refs])
     dtypes = [ref.stmt.loop_var.dtype for ref in refs]
     dtype = max(dtypes, key=lambda t: t.bits)
-    var = Var("_".join(r.stmt.loop_var.name for r in refs) + "_fused", dtype)
+    name = "_".join(r.stmt.loop_var.name for r in refs) + "_fused"
+    var = Var(name if len(name) <= LONGEST else "fused", dtype)  # names of names would double
     values: dict[Var, Any] = {}
     inner: PrimExpr = const(1, dtype)
     for n in range(len(refs) - 1, -1, -1):

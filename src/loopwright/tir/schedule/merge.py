@@ -9,6 +9,7 @@ from ...ir.prim_expr import IntImm, Var
 from ..stmt import For, ForKind, seq
 from .compute_at import check_reduced
 from .error import ScheduleError
+from .fuse import LONGEST
 from .primitive import primitive
 from .rewrite import Rebind
 from .rv import LoopRV
@@ -61,7 +62,8 @@ def merge(sch: Any, *loops: LoopRV) -> LoopRV:
     ana = sch.state.analyzer(refs[0])
     for level in zip(*chains, strict=True):
         first: For = level[0].stmt
-        var = Var("_".join(r.stmt.loop_var.name for r in level) + "_m", first.loop_var.dtype)
+        name = "_".join(r.stmt.loop_var.name for r in level) + "_m"
+        var = Var(name if len(name) <= LONGEST else "merged", first.loop_var.dtype)
         bind_range(ana, var, first.min, first.extent)
         made.append(first.replace(loop_var=var))
         for table, ref in zip(values, level, strict=True):

@@ -23,7 +23,9 @@ def check_independent_iterations(sch: Any, loop: Ref, blocks: list[Ref]) -> None
             needed = relaxed_region(sch, reader, loop, buffer, write=False)
             if any(
                 w in blocks[:n]
-                and region_covers(ana, relaxed_region(sch, w, loop, buffer, write=True), needed)
+                and region_covers(
+                    ana, relaxed_region(sch, w, loop, buffer, write=True), needed, buffer.shape
+                )
                 for w in writers
             ):
                 continue
