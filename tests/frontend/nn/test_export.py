@@ -372,3 +372,67 @@ def test_jit_for_torch():
         spec.ModuleSpec(model, ["forward"], [spec.MethodSpec.from_torch([x], model.forward)])
     )["forward"](x)
     assert torch.allclose(got, theirs(x), atol=1e-6) and torch.equal(same, x)
+
+
+def test_subroutines_call_each_other():
+    class Activation(nn.Module):
+        define_subroutine = True
+
+        def forward(self, state):
+            return op.silu(state)
+
+    class Layer(nn.Module):
+        define_subroutine = True
+
+        def __init__(self):
+            self.weights = nn.Parameter((4, 3))
+            self.activation = Activation()
+
+        def forward(self, input):
+            return self.activation(op.matmul(input, self.weights))
+
+    mod, _ = Layer().export_tvm(
+        {"forward": {"input": spec.Tensor(("n", 4), "float32")}}, debug=True
+    )
+    names = {gvar.name_hint for gvar in mod.functions}
+    assert names == {"_initialize_effect", "forward", "layer", "activation"}
+    assert [p.name_hint for p in mod["layer"].params] == ["input", "weights"]
+    assert relax.analysis.well_formed(mod)
+    x, w = np.ones((2, 4), "float32"), np.full((4, 3), 0.25, "float32")
+    vm = relax.interpreter.Interpreter(mod)
+    got, _ = vm["forward"](x, *vm["_initialize_effect"](), w)
+    np.testing.assert_allclose(got.numpy(), np.full((2, 3), 1 / (1 + np.exp(-1))), rtol=1e-6)
+
+
+def test_printing_in_a_subroutine():
+    class Layer(nn.Module):
+        define_subroutine = True
+
+        def forward(self, x):
+            op.print_(x)
+            return x
+
+    with pytest.raises(RuntimeError, match="set define_subroutine = False to look inside"):
+        Layer().export_tvm({"forward": {"x": spec.Tensor((2,), "float32")}}, debug=True)
+
+
+def test_layers_of_other_shapes_are_other_subroutines():
+    class Layer(nn.Module):
+        define_subroutine = True
+
+        def __init__(self, size):
+            self.weights = nn.Parameter((size, 3))
+
+        def forward(self, x):
+            return op.matmul(x, self.weights)
+
+    class Model(nn.Module):
+        def __init__(self):
+            self.a, self.b, self.c = Layer(4), Layer(5), Layer(4)
+
+        def forward(self, x, y):
+            return self.a(x) + self.b(y) + self.c(x)
+
+    given = {"x": spec.Tensor(("n", 4), "float32"), "y": spec.Tensor(("n", 5), "float32")}
+    mod, _ = Model().export_tvm({"forward": given})
+    assert len(mod.functions) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 
 import numpy as np
@@ -15,8 +16,7 @@ from loopwright.script import tir as T
 
 def run(module, *arrays, **values):
     """Export `forward`, run it by the graph interpreter on the arrays and the parameters' values."""
-    code = module.forward.__code__
-    names = code.co_varnames[1 : code.co_argcount]
+    names = inspect.signature(module.forward).parameters
     given = {n: spec.Tensor(a.shape, str(a.dtype)) for n, a in zip(names, arrays)}
     mod, params = module.export_tvm({"forward": given})
     assert relax.analysis.well_formed(mod)

@@ -7,8 +7,9 @@ using one inside an export binds it there.
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -370,13 +371,17 @@ class Module:
 
     define_subroutine: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        forward = vars(cls).get("forward")
+        if forward is not None:
+            cls.forward = _as_subroutine(forward)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         forward = getattr(self, "forward", None)
         if forward is None:
             what = f"{type(self).__name__} has no forward"
             raise NotImplementedError(explain(what, instead="define forward(self, ...)"))
-        if self.define_subroutine and Scope.current() is not None:
-            return _call_subroutine(self, forward, args, kwargs)
         return forward(*args, **kwargs)
 
     def _named(self, kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -460,6 +465,18 @@ class Module:
         return torch tensors, "tvm" for runtime tensors. Raises ValueError where a value is not set.
         """
         return _jit(self, spec, device, pipeline, out_format, debug)
+
+
+def _as_subroutine(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """`forward`, exported as a function of its own where the module's class asks for it."""
+
+    @functools.wraps(forward)
+    def call(self: Module, *args: Any, **kwargs: Any) -> Any:
+        if self.define_subroutine and Scope.current() is not None:
+            return _call_subroutine(self, forward, args, kwargs)
+        return forward(self, *args, **kwargs)
+
+    return call
 
 
 class ModuleList(Module):

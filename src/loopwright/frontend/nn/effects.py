@@ -42,6 +42,11 @@ class IOEffect(Effect):
 
     def call(self, builder: BlockBuilder, name: str, line: str, args: list[Any]) -> None:
         """Emit a call of the debug function `name` with these arguments."""
+        if self.effect is None:
+            what = f"{name} is called in a subroutine, to which no effect is passed"
+            raise RuntimeError(
+                explain(what, instead="set define_subroutine = False to look inside")
+            )
         text = [relax.StringImm(name), relax.StringImm(line)]
         made = relax.op.call_pure_packed(
             INVOKE, self.effect, *text, *args, sinfo_args=ObjectStructInfo()

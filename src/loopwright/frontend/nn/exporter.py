@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from ... import relax
@@ -53,6 +55,16 @@ class Exporter:
         """Let `mod` come along with the exported module."""
         if mod not in self.extern_mods:
             self.extern_mods.append(mod)
+
+    @contextmanager
+    def without_effect(self) -> Iterator[None]:
+        """A subroutine, to which no effect is passed."""
+        if self.io_effect is None:
+            yield
+            return
+        kept, self.io_effect.effect = self.io_effect.effect, None
+        yield
+        self.io_effect.effect = kept
 
     def build(
         self, module_spec: spec.ModuleSpec

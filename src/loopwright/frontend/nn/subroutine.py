@@ -25,18 +25,19 @@ class SubroutineMixin:
 def call_subroutine(module: core.Module, forward: Any, args: Any, kwargs: Any) -> Any:
     """Call `forward` as a function of the exported module.
 
-    Where a function cannot say what forward takes (an argument that is no tensor, an effect, a
+    Where a function cannot say what forward takes (an argument that is no tensor, a cache, a
     dimension that no argument's shape defines) its body stands at the place of the call.
     """
-    given = inspect.signature(forward).bind(*args, **kwargs).arguments
+    given = dict(inspect.signature(forward).bind(module, *args, **kwargs).arguments)
+    given.pop(next(iter(given)))  # self
     exporter = Exporter.current()
     tensors = {n: v for n, v in given.items() if isinstance(v, core.Tensor)}
-    has_effect = exporter.io_effect is not None or any(module.named_effects())
+    has_effect = any(True for _ in module.named_effects())
     params = list(module.named_parameters())
     outside = [*(t._expr for t in tensors.values()), *(p._expr for _, p in params)]
     renamed = _fresh_symbols(outside)
     if len(tensors) != len(given) or has_effect or renamed is None:
-        return forward(*args, **kwargs)
+        return forward(module, *args, **kwargs)
     gvar = _build(exporter, module, forward, tensors, params, outside, renamed)
     name = _snake_case(type(module).__name__)
     return core.wrap_nested(relax.Call(gvar, outside), f"{name}_output")
@@ -73,10 +74,10 @@ def _build(
     for (_, param), var in zip(params, inside[len(tensors) :], strict=True):
         scope.define(param._value, var)
     name = _snake_case(type(module).__name__)
-    with builder.function(name, inside, private=True), scope:
+    with builder.function(name, inside, private=True), scope, exporter.without_effect():
         with builder.dataflow():
             formal = {n: core.Tensor(_expr=v) for n, v in zip(tensors, inside)}
-            out = builder.emit_output(returned(forward(**formal), name))
+            out = builder.emit_output(returned(forward(module, **formal), name))
         return builder.emit_func_output(out)
 
 
