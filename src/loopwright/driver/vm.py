@@ -65,7 +65,7 @@ class GraphMachine(Interpreter):
         if native is None:
             super()._run_tir(func, args)
             return
-        given = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in args]
+        given = [_compact(a) if isinstance(a, np.ndarray) else a for a in args]
         native(*given)
         for original, used in zip(args, given, strict=True):
             if original is not used and isinstance(original, np.ndarray):
@@ -204,6 +204,10 @@ class VirtualMachine:
             )
 
         return evaluate
+
+
+def _compact(array: np.ndarray) -> np.ndarray:
+    return array if array.flags.c_contiguous else array.copy(order="C")
 
 
 def _as_tensor(value: Any) -> Any:

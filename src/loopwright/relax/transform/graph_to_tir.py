@@ -152,19 +152,36 @@ class GraphToTIR(ModulePass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Convert every public graph function that can be."""
-        functions: dict[GlobalVar, Any] = {}
-        changed = False
+        functions: dict[GlobalVar, Any] = dict(mod.functions)
         for gvar, func in mod.functions.items():
-            functions[gvar] = func
-            if not isinstance(func, rx.Function):
-                continue
-            try:
-                functions[gvar], changed = _Converter(mod, gvar, func).run(), True
-            except NotNative as why:
-                trace.note("native", gvar.name_hint, rule="virtual machine", why=str(why))
-        if not changed:
+            if isinstance(func, rx.Function):
+                try:
+                    functions[gvar] = _Converter(mod, gvar, func).run()
+                except NotNative as why:
+                    self.stays(gvar, str(why))
+        graphs = [g for g, f in mod.functions.items() if isinstance(f, rx.Function)]
+        todo = [g for g in graphs if functions[g] is mod[g]]
+        while todo:  # what the virtual machine runs calls graph functions, not native ones
+            caller = todo.pop()
+            for gvar in _called(mod[caller]):
+                if gvar in graphs and functions[gvar] is not mod[gvar]:
+                    functions[gvar] = mod[gvar]
+                    self.stays(gvar, f"{caller.name_hint} calls it, which the machine runs")
+                    todo.append(gvar)
+        if all(functions[g] is mod[g] for g in graphs):
             return mod
         return IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
+
+    @staticmethod
+    def stays(gvar: GlobalVar, why: str) -> None:
+        """Say in the trace why a function is not native."""
+        trace.note("native", gvar.name_hint, rule="virtual machine", why=why)
+
+
+def _called(func: rx.Function) -> list[GlobalVar]:
+    found: list[GlobalVar] = []
+    post_order_visit(func, lambda n: found.append(n) if isinstance(n, GlobalVar) else None)
+    return found
 
 
 @dataclass
@@ -226,7 +243,7 @@ class _Converter:
         if len(func.body.blocks) and any(isinstance(b, rx.DataflowBlock) for b in func.body.blocks):
             raise NotNative("it still has dataflow blocks")
         params, specs = self.parameters()
-        symbols = tuple(self.symbols)
+        symbols = tuple(v for v, known in self.symbols.items() if v is known)
         self.find_values()
         leaves, tree = self.result_leaves()
         results = [self.result_spec(k, info, len(leaves)) for k, (_, info) in enumerate(leaves)]
@@ -243,53 +260,48 @@ class _Converter:
         return PrimFunc([*params, *outs, *symbols], body, attrs=attrs, span=func.span)
 
     def parameters(self) -> tuple[list[Var], list[TensorSpec | ScalarSpec]]:
-        """The native parameters and how they come in. The entry binds and compares extents that
-        are expressions of symbols; one of a scalar parameter gets a name and is compared here."""
+        """The native parameters and how they come in. Extents are checked by the entry: against
+        numbers, expressions of symbols, and scalar parameters, which it knows by their names."""
         params: list[Var] = []
         specs: list[TensorSpec | ScalarSpec] = []
         scalars: list[Var] = []
         for p in self.func.params:
             info = p.struct_info
             if isinstance(info, PrimStructInfo):
-                var = info.value if isinstance(info.value, Var) else Var(p.name_hint, info.dtype)
+                var = Var(p.name_hint, info.dtype)
                 self.env[p] = var
                 scalars.append(var)
+                if isinstance(info.value, Var):
+                    self.symbols[info.value] = var
         for p in self.func.params:
             if isinstance(p.struct_info, TensorStructInfo):
-                dims = p.struct_info.get_shape() or ()
-                self.symbols.update((d, d) for d in dims if isinstance(d, Var) and d not in scalars)
-        compared: list[tuple[Var, PrimExpr, str]] = []
-        for i, p in enumerate(self.func.params):
+                for d in p.struct_info.get_shape() or ():
+                    if isinstance(d, Var):
+                        self.symbols.setdefault(d, d)
+        self.known = [*(v for v in self.symbols.values()), *scalars]
+        for p in self.func.params:
             info = p.struct_info
             if isinstance(info, TensorStructInfo):
                 dims = self.known_dims(info, f"parameter {p.name_hint}")
+                for d in dims:
+                    self.check_bound(d)
                 var = Var(p.name_hint, "handle", type_annotation=(str(info.dtype), "global"))
                 self.env[p] = _Tensor(var, dims, str(info.dtype), p)
-                named = list(dims)
-                for k, d in enumerate(dims):
-                    self.check_bound(d, [*self.symbols, *scalars])
-                    if any(v in scalars for v in _variables(d)):
-                        named[k] = Var(f"{p.name_hint}_dim{k}", "int64")
-                        who = f"{self.name}: argument {i} `{p.name_hint}`"
-                        text = f"{who} must have shape[{k}] == {_plain(d)}"
-                        compared.append((named[k], d, text))
-                specs.append(TensorSpec(p.name_hint, str(info.dtype), tuple(named)))
+                specs.append(TensorSpec(p.name_hint, str(info.dtype), dims))
             elif isinstance(info, PrimStructInfo):
                 var = self.env[p]
                 specs.append(ScalarSpec(p.name_hint, str(info.dtype)))
             else:
                 raise NotNative(f"parameter {p.name_hint} is no tensor or scalar: {info}")
             params.append(var)
-        for found, declared, message in compared:
-            self.symbols[found] = found
-            same, text = equal(found, cast("int64", declared)), StringImm(message)
-            self.state.wrap(lambda rest, c=same, m=text: st.AssertStmt(c, m, rest))
-        self.known = [*self.symbols, *params]
         return params, specs
 
-    def check_bound(self, dim: PrimExpr, known: list[Var]) -> None:
-        for v in _variables(dim):
-            if not any(v is k for k in known):
+    def check_bound(self, dim: PrimExpr) -> None:
+        """Refuse a dimension that the caller cannot compute from the arguments."""
+        found: list[Var] = []
+        post_order_visit(dim, lambda v: found.append(v) if isinstance(v, Var) else None)
+        for v in found:
+            if not any(v is k for k in self.known):
                 raise NotNative(f"dimension {v.name} is not the extent of a parameter's axis")
 
     def known_dims(self, info: TensorStructInfo, what: str) -> tuple[PrimExpr, ...]:
@@ -345,7 +357,7 @@ class _Converter:
         """A result whose shape the caller can compute: of the parameters' symbols alone."""
         dims = tuple(self.bound(d) for d in spec.dims)
         for d in dims:
-            self.check_bound(d, self.known)
+            self.check_bound(d)
         return TensorSpec(spec.name, spec.dtype, dims)
 
     def claim_outputs(self, leaves: list[Any], outs: list[Var]) -> None:
@@ -577,17 +589,6 @@ class _Converter:
             extents = tuple(const(d, "int64") for d in data.shape)
             body = st.AllocateConst(var, DataType(data.dtype), extents, data, body)
         return body
-
-
-def _variables(expr: PrimExpr) -> list[Var]:
-    found: list[Var] = []
-    post_order_visit(expr, lambda v: found.append(v) if isinstance(v, Var) else None)
-    return found
-
-
-def _plain(expr: PrimExpr) -> str:
-    """An extent for a message: without the types of literals."""
-    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(expr))
 
 
 def _op_name(value: Any) -> str:
