@@ -54,7 +54,7 @@ _NAMES: dict[str, tuple[str, str]] = {
     "TVMError": ("base.errors", "TVMError"),
     "Target": ("ir.target", "Target"),
     "Tensor": ("runtime", "Tensor"),
-    "build": ("driver", "build"),
+    "build": ("driver", "compile"),
     "compile": ("driver", "compile"),
     "cpu": ("runtime", "cpu"),
     "cuda": ("runtime", "cuda"),

@@ -1,9 +1,23 @@
 """The front door: lower, compile, run."""
 
-from .build import compile, lower, relax_build
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
 from .executable import Executable
-from .vm import VirtualMachine
+from .front import compile
 
-build = compile
+# What takes the compiler, by the module it is in: imported when it is first asked for.
+_LATER = {"lower": "build", "relax_build": "build", "VirtualMachine": "vm"}
 
-__all__ = ["Executable", "VirtualMachine", "build", "compile", "lower", "relax_build"]
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = made
+    return made
+
+
+__all__ = ["Executable", "VirtualMachine", "compile", "lower", "relax_build"]

@@ -1,4 +1,4 @@
-"""`compile`: a model becomes an `Executable`; `lower`: the trace of every step on the way."""
+"""A model becomes an `Executable`; `lower`: the trace of every step on the way."""
 
 from __future__ import annotations
 
@@ -24,31 +24,10 @@ from ..relax.transform.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec, en
 from ..tir.function import PrimFunc
 from ..tir.transform.make_unpacked_api import symbolic_dims
 from .executable import Executable
+from .front import DEFAULT_TARGET, compile
 from .vm import GraphMachine
 
-DEFAULT_TARGET = "llvm -mcpu=native"
 IMPORTERS: list[Callable[[Any], IRModule | None]] = [from_path_or_proto]
-
-
-def compile(
-    model: Any,
-    target: Any = None,
-    *,
-    params: dict[str, Any] | None = None,
-    relax_pipeline: Any = "default",
-    tir_pipeline: Any = "default",
-) -> Executable:
-    """Compile a model for a target and load it.
-
-    model: a path or ModelProto (ONNX), an IRModule, a PrimFunc, or a relax Function.
-    target: a Target or its text; the current target, else this machine.
-    params: arrays bound to parameters of `main` by name.
-    relax_pipeline, tir_pipeline: "default", or passes (a Pass, a list of them) to run instead.
-
-    Raises LoopwrightError for a target without a code generator, and what the passes raise.
-    """
-    options = {"params": params, "relax_pipeline": relax_pipeline, "tir_pipeline": tir_pipeline}
-    return compile_steps(model, target, **options)[0]
 
 
 def compile_steps(
@@ -59,7 +38,7 @@ def compile_steps(
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
 ) -> tuple[Executable, dict[str, float]]:
-    """`compile`, and the seconds that its steps took."""
+    """`compile` without a look at what is kept, and the seconds that its steps took."""
     mod = as_module(model)
     target = as_target(target)
     if target.kind.name != "llvm":

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..base.errors import explain
-from ..codegen.llvm.build import NativeProgram
-from ..ir.module import IRModule
+from ..codegen.llvm.program import NativeProgram
 from ..runtime.native import NativeFunction
 from ..runtime.profiler import Profile
 from ..runtime.tensor import Tensor
-from .profiling import TimedFunction
+
+if TYPE_CHECKING:
+    from ..ir.module import IRModule
+    from .profiling import TimedFunction
 
 
 class Executable:
@@ -33,17 +36,21 @@ class Executable:
         lowered: IRModule,
         machine: Mapping[str, Any],
     ) -> None:
-        self.program = program
-        self.entries = dict(entries)
         self.mod = mod
         self.lowered = lowered
         self.machine = dict(machine)
+        attrs = {} if mod.attrs is None else mod.attrs
+        self._load(program, entries, {k: attrs.get(k) for k in ("input_names", "output_names")})
+
+    def _load(
+        self, program: NativeProgram, entries: Mapping[str, Any], names: Mapping[str, Any]
+    ) -> None:
+        self.program = program
+        self.entries = dict(entries)
+        self.names = {k: list(v) for k, v in names.items() if v is not None}
+        self.machine_runner: Any = None
         self._functions: dict[str, Any] = {}
         self._timed: dict[str, TimedFunction] = {}
-        self.machine_runner: Any = None
-        self._load()
-
-    def _load(self) -> None:
         self.kernels: dict[str, Any] = {}
         for name, native in self.program.load().items():
             tree = self.entries[name].tree
@@ -80,17 +87,17 @@ class Executable:
 
     def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
         """(name, dtype, shape) of each input; a shape's symbols are their names."""
-        return [_described(p) for p in self.entries[name].params]
+        return [described(p) for p in self.entries[name].params]
 
     def outputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
         """(name, dtype, shape) of each output."""
         names = self.output_names(name)
         specs = self.entries[name].results
-        return [(n, *_described(s)[1:]) for n, s in zip(names, specs, strict=True)]
+        return [(n, *described(s)[1:]) for n, s in zip(names, specs, strict=True)]
 
     def output_names(self, name: str = "main") -> list[str]:
         """The outputs' names: the model's own where it has them."""
-        given = self.mod.attrs.get("output_names") if self.mod.attrs is not None else None
+        given = self.names.get("output_names")
         specs = self.entries[name].results
         if given is not None and len(given) == len(specs):
             return list(given)
@@ -100,7 +107,7 @@ class Executable:
         """The inputs' names: the model's own where it has them."""
         if name in self.machine:
             return [p.name_hint for p in self.machine[name].params]
-        given = self.mod.attrs.get("input_names") if self.mod.attrs is not None else None
+        given = self.names.get("input_names")
         specs = self.entries[name].params
         if given is not None and len(given) == len(specs):
             return list(given)
@@ -148,7 +155,9 @@ class Executable:
         timed = self._timed.get(function)
         if timed is None:
             func = self.lowered[function]
-            timed = TimedFunction(function, func, self.entries[function], self.program)
+            # Not at the top: it needs the compiler, without which an executable runs.
+            profiling = importlib.import_module(f"{__package__}.profiling")
+            timed = profiling.TimedFunction(function, func, self.entries[function], self.program)
             self._timed[function] = timed
         return timed(args, number)
 
@@ -158,7 +167,7 @@ class Executable:
         """Counts of functions and sizes of code and constants, as text."""
         code = sum(len(o) for o in self.program.objects.values())
         data = sum(c.nbytes for c in self.program.constants.values())
-        kernels = [n for n in self.program.texts if n != "main"]
+        kernels = [n for n in self.program.objects if n != "main"]
         return (
             f"functions: {', '.join(self.function_names())}\n"
             f"kernels: {len(kernels)}\ncode: {code} bytes\nconstants: {data} bytes"
@@ -209,6 +218,12 @@ def _flatten(value: Any) -> list[Any]:
     return [value]
 
 
-def _described(spec: Any) -> tuple[str, str, tuple[Any, ...]]:
-    dims = tuple(getattr(d, "value", None) or str(d) for d in getattr(spec, "dims", ()))
-    return spec.name, spec.dtype, dims
+def described(spec: Any) -> tuple[str, str, tuple[Any, ...]]:
+    """(name, dtype, dimensions) of an argument or result."""
+    return spec.name, spec.dtype, tuple(_dim(d) for d in getattr(spec, "dims", ()))
+
+
+def _dim(dim: Any) -> int | str:
+    """A dimension as a number, or the text of its expression."""
+    known = getattr(dim, "value", dim)
+    return known if isinstance(known, int) else str(dim)

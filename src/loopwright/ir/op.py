@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from ..base import customised
 from ..base.errors import explain
 from .expr import BaseExpr
 
@@ -68,6 +69,7 @@ class Op(BaseExpr):
 
     def set_attr(self, key: str, value: Any, plevel: int = 10) -> None:
         """Store a fact; one of a higher level than `plevel` stays."""
+        customised.note()
         if plevel >= self._levels.get(key, plevel):
             self._attrs[key], self._levels[key] = value, plevel
             for watch in _WATCHERS:
@@ -75,6 +77,7 @@ class Op(BaseExpr):
 
     def reset_attr(self, key: str) -> None:
         """Forget a fact."""
+        customised.note()
         self._attrs.pop(key, None)
         self._levels.pop(key, None)
 

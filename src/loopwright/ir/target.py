@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ..base import customised
 from ..base.errors import explain, suggest
 from . import cpu_info
 from .node import Node, field
@@ -76,6 +77,7 @@ def register_target_kind(
     if name in _KINDS and not override:
         what = f"target kind {name!r} is registered already"
         raise ValueError(explain(what, instead="pass override=True to replace it"))
+    customised.note()
     kind = TargetKind(
         name, tuple(keys), {**_COMMON, **(options or {})}, dict(defaults or {}), device_type
     )
@@ -88,6 +90,7 @@ def register_tag(name: str, config: Mapping[str, Any], override: bool = False) -
     if name in _TAGS and not override:
         what = f"target tag {name!r} is registered already"
         raise ValueError(explain(what, instead="pass override=True to replace it"))
+    customised.note()
     _TAGS[name] = dict(config)
     return Target(name)
 

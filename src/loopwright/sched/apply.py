@@ -36,6 +36,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..base import customised
 from ..base.errors import explain
 from ..ir import trace
 from ..ir.module import IRModule
@@ -56,6 +57,7 @@ def register_schedule_rule(
     """
 
     def add(rule: Rule) -> Rule:
+        customised.note()
         rules = _RULES.setdefault(target, [])
         if any(known == name for known, _ in rules):
             raise ValueError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from ...ir.functor import post_order_visit
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.prim_op import cast
 from ...ir.target import Target
-from ...runtime.native import NativeFunction
 from ...runtime.tensor import Tensor
 from ...tir import stmt as st
 from ...tir.buffer import decl_buffer
@@ -29,74 +27,8 @@ from . import jit, support
 from .abi import ScalarArg, TensorArg, emit_entry
 from .emit import add_function
 from .module_text import ModuleText, text_of, without_comments
+from .program import ENTRY_PREFIX, GRAPH, LEVEL, NativeProgram, aligned, compile_options
 from .types import is_soft, llvm_type, memory_type, scalar_type, symbol
-
-ENTRY_PREFIX = "__tvm_ffi_"
-GRAPH = "graph functions"  # the name of the module of graph functions and entries
-
-
-@dataclass
-class NativeProgram:
-    """Native code: the text and object of each module, and the data that it refers to."""
-
-    texts: dict[str, str]
-    objects: dict[str, bytes]
-    constants: dict[str, Any]
-    entries: list[str]
-    target: Target
-    library: Any = None
-    functions: dict[str, NativeFunction] = field(default_factory=dict)
-
-    def text(self, name: str) -> str:
-        """The LLVM text of a kernel; of the graph functions and entries for `GRAPH`."""
-        return self.texts[name]
-
-    def assembly(self, name: str) -> str:
-        """The assembly of a kernel; of the graph functions and entries for `GRAPH`."""
-        return jit.assembly(self.texts[name], *compile_options(self.target), opt=_LEVEL)
-
-    def load(self) -> dict[str, NativeFunction]:
-        """Load into this process: the entries by name."""
-        if self.library is None:
-            symbols = dict(support.symbols())
-            for name, data in self.constants.items():
-                symbols[name] = data.ctypes.data
-            names = [f"{ENTRY_PREFIX}{e}" for e in self.entries]
-            self.library = jit.load_objects(list(self.objects.values()), symbols, exports=names)
-            keep = (self.library, self.constants)
-            for e in self.entries:
-                address = self.library[f"{ENTRY_PREFIX}{e}"]
-                self.functions[e] = NativeFunction(address, e, keep_alive=keep)
-        return self.functions
-
-
-_LEVEL = "short"
-
-
-def compile_options(target: Target) -> tuple[str | None, str | None, str | None]:
-    """(triple, cpu, features) for LLVM; None means this machine's."""
-    triple = target.attrs.get("mtriple") or None
-    cpu = target.attrs.get("mcpu") or None
-    features = target.attrs.get("mattr") or None
-    if cpu == "native":
-        cpu = None
-    if isinstance(features, (list, tuple)):
-        features = ",".join(features)
-    if triple is None and cpu is None and not features:
-        return None, None, None
-    return triple, cpu, features
-
-
-def align_constant(data: Tensor) -> np.ndarray:
-    """A constant in memory that begins at a multiple of 64 bytes: its own where that does."""
-    array = np.ascontiguousarray(data.view() if isinstance(data, Tensor) else data.numpy())
-    if array.ctypes.data % 64 == 0:
-        return array
-    room = np.empty(array.nbytes + 64, np.uint8)
-    start = -room.ctypes.data % 64
-    made = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    made[...] = array
-    return made
 
 
 def build_program(
@@ -125,19 +57,26 @@ def build_program(
             module = ModuleText(name, functions)
             add_function(module, name, func)
             modules[name] = module.code()
-            keys[name] = stream.add(text_of(without_comments(modules[name])), _LEVEL)
+            keys[name] = stream.add(text_of(without_comments(modules[name])), LEVEL)
             constants.update(module.constants)
         if graphs or entries:
             modules[GRAPH] = _graph_module(functions, graphs, entries, constants)
-            keys[GRAPH] = stream.add(text_of(without_comments(modules[GRAPH])), _LEVEL)
+            keys[GRAPH] = stream.add(text_of(without_comments(modules[GRAPH])), LEVEL)
         made = stream.finish()
-    data = {name: align_constant(value) for name, value in constants.items()}
+    data = {n: aligned(_array(c)) for n, c in constants.items()}
     objects = {name: made[key] for name, key in keys.items()}
     texts = {name: text_of(lines) for name, lines in modules.items()}
     if compiled is not None:
         objects = {n: o for n, o in compiled.objects.items() if n != GRAPH} | objects
         data = {n: d for n, d in compiled.constants.items() if _of_kernel(n)} | data
     return NativeProgram(texts, objects, data, list(entries), target)
+
+
+def _array(constant: Any) -> np.ndarray:
+    """A constant's own memory where it is in one piece."""
+    return np.ascontiguousarray(
+        constant.view() if isinstance(constant, Tensor) else constant.numpy()
+    )
 
 
 def _of_kernel(constant: str) -> bool:

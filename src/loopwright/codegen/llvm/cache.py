@@ -114,17 +114,17 @@ class ObjectCache:
                 path.unlink(missing_ok=True)
 
 
-def default_cache() -> ObjectCache:
-    """The user's cache, as the environment says at this moment."""
+def default_cache(kind: str = "objects") -> ObjectCache:
+    """The user's cache of one kind of things, as the environment says at this moment."""
     if not knob("LOOPWRIGHT_CACHE"):
         return ObjectCache(None)
     folder = knob("LOOPWRIGHT_CACHE_DIR")
     if not folder:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         folder = os.path.join(base, "loopwright")
-    return _cache_in(folder, knob("LOOPWRIGHT_CACHE_MB") << 20)
+    return _cache_in(folder, kind, knob("LOOPWRIGHT_CACHE_MB") << 20)
 
 
 @cache
-def _cache_in(folder: str, max_bytes: int) -> ObjectCache:
-    return ObjectCache(Path(folder) / "objects", max_bytes)
+def _cache_in(folder: str, kind: str, max_bytes: int) -> ObjectCache:
+    return ObjectCache(Path(folder) / kind, max_bytes)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...base import customised
 from .reader import domain_name
 
 Converter = Callable[..., Any]
@@ -42,6 +43,7 @@ def register_converter(op_type: str, since: int, convert: Converter, domain: str
     It replaces one registered for the same version, so a model's own operators and other meanings
     of the known ones come in the same way.
     """
+    customised.note()
     entries = _TABLE.setdefault((domain_name(domain), op_type), [])
     entries[:] = [e for e in entries if e.since != since]
     entries.append(_entry(since, convert))

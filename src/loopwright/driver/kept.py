@@ -1,0 +1,347 @@
+"""Compiled models kept on disk: the next process loads one without importing the compiler.
+
+A model is kept under a hash of everything that made it: the content of its file, the target and
+this machine's CPU, the package's own sources, the versions of what it uses. Only what the default
+pipelines make of an ONNX model is kept, when nothing watched or customised them. The folder is the
+object cache's, with the same bound, digests and atomic writes; `LOOPWRIGHT_CACHE=0` switches both
+off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numpy as np
+
+from ..base import customised
+from ..base.config import ENVIRONMENT, knob
+from ..base.errors import LoopwrightError, explain
+from ..codegen.llvm import jit
+from ..codegen.llvm.cache import default_cache
+from ..codegen.llvm.program import NativeProgram
+from ..runtime.profiler import Profile
+from .executable import Executable, described
+
+_FORMAT = 1
+_ALIGN = 64
+_PACKAGE = Path(__file__).resolve().parent.parent
+# Knobs that change nothing in what is compiled.
+_OTHER_KNOBS = (
+    "LOOPWRIGHT_CACHE",
+    "LOOPWRIGHT_CACHE_DIR",
+    "LOOPWRIGHT_CACHE_MB",
+    "LOOPWRIGHT_JOBS",
+)
+
+
+# ---------------------------------------------------------------------- the key
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the executable of a model is kept."""
+
+    key: str
+    model: Any
+    digest: str
+
+    def unchanged(self) -> bool:
+        """Whether the model still is what the key was made of."""
+        data = _content(self.model)
+        return data is not None and _digest(data) == self.digest
+
+
+def place_of(model: Any, target: Any, default_target: str) -> Place | None:
+    """The place of a model compiled for a target, or None when it is not to be kept."""
+    if not knob("LOOPWRIGHT_CACHE") or _customised():
+        return None
+    words = _target_text(target, default_target)
+    data = _content(model)
+    # A file that names others ("location" is the field's key) is not all there is to the model.
+    if words is None or data is None or b"location" in data:
+        return None
+    digest = _digest(data)
+    parts = [_FORMAT, digest, words, *_surroundings(), *_knobs()]
+    key = hashlib.blake2b("\0".join(map(str, parts)).encode(), digest_size=20).hexdigest()
+    return Place(key, model, digest)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=20).hexdigest()
+
+
+def _content(model: Any) -> bytes | None:
+    """The bytes of an ONNX model given as a path or a ModelProto; None for anything else."""
+    if isinstance(model, (str, os.PathLike)):
+        try:
+            return Path(model).read_bytes() if Path(model).suffix == ".onnx" else None
+        except OSError:
+            return None  # the importer says what is wrong with it
+    kind = type(model)
+    if kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx":
+        try:
+            return model.SerializeToString(deterministic=True)
+        except ValueError:
+            return None  # too large for one message
+    return None
+
+
+def _target_text(target: Any, default: str) -> str | None:
+    """The text of what `compile` takes as a target; None for what has none."""
+    module = sys.modules.get("loopwright.ir.target")
+    if target is None and module is not None:
+        target = module.Target.current(allow_none=True)
+    if target is None:
+        return default
+    if isinstance(target, str):
+        return target
+    return str(target) if module is not None and isinstance(target, module.Target) else None
+
+
+def _customised() -> bool:
+    """Whether anything but the package and its defaults has a say in the compilation."""
+    if customised.count():
+        return True
+    passes = sys.modules.get("loopwright.ir.transform")
+    if knob("LOOPWRIGHT_DUMP") if passes is None else not passes.unwatched():
+        return True
+    build = sys.modules.get("loopwright.driver.build")
+    return build is not None and [build.from_path_or_proto] != build.IMPORTERS
+
+
+def _knobs() -> Iterator[str]:
+    for name in sorted(ENVIRONMENT):
+        if name not in _OTHER_KNOBS:
+            yield f"{name}={knob(name)}"
+
+
+def _surroundings() -> tuple[str, ...]:
+    """This machine and the software in play."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (*_machine(), str(cores), *_software())
+
+
+@cache
+def _machine() -> tuple[str, ...]:
+    caches = sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"))
+    sizes = [path.read_text() for path in caches]
+    return (jit.host_triple(), jit.host_cpu(), jit.host_features(), *sizes)
+
+
+@cache
+def _software() -> tuple[str, ...]:
+    versions = (sys.version, np.__version__, llvmlite.__version__)
+    others = (state_of(*_files_of(name)) for name in ("onnx", "tvm_ffi", "ml_dtypes"))
+    # Installing a package changes its folder: it may bring plug-ins.
+    folders = (Path(p) for p in sys.path if p.endswith(("site-packages", "dist-packages")))
+    installed = state_of(*(f for f in folders if f.is_dir()))
+    return (*versions, *others, installed, state_of(*sorted(_PACKAGE.rglob("*.py"))))
+
+
+def _files_of(package: str) -> list[Path]:
+    """The top-level files of an installed package, which is not imported."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return []
+    return sorted(Path(spec.origin).parent.glob("*.py"))
+
+
+def state_of(*paths: Path) -> str:
+    """A hash of files' names, times of change and sizes."""
+    made = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        stat = path.stat()
+        made.update(f"{path}|{stat.st_mtime_ns}|{stat.st_size}\n".encode())
+    return made.hexdigest()
+
+
+# ---------------------------------------------------------------------- what is kept
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An argument or result: a dimension is a number or the text of its expression."""
+
+    name: str
+    dtype: str
+    dims: tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How a function is called."""
+
+    params: tuple[Slot, ...]
+    results: tuple[Slot, ...]
+    tree: Any
+
+
+def packed(exe: Executable) -> bytes | None:
+    """An executable as bytes: a length, JSON, then its objects and constants. None for one that
+    is more than native code."""
+    if exe.machine:
+        return None
+    program = exe.program
+    blobs: list[Any] = []
+    end = 0
+
+    def put(data: Any, size: int) -> int:
+        nonlocal end
+        start = -(-end // _ALIGN) * _ALIGN
+        blobs.append((bytes(start - end), data))
+        end = start + size
+        return start
+
+    constants = []
+    for name, array in program.constants.items():
+        if _dtype(array.dtype.name) != array.dtype:
+            return None
+        place = put(array.reshape(-1).view(np.uint8), array.nbytes)
+        constants.append([name, array.dtype.name, list(array.shape), place, array.nbytes])
+    data_end = end
+    objects = [[name, put(data, len(data)), len(data)] for name, data in program.objects.items()]
+    header = {
+        "constants": constants,
+        "data": data_end,
+        "objects": objects,
+        "entries": {
+            name: {
+                "params": [described(p) for p in exe.entries[name].params],
+                "results": [described(r) for r in exe.entries[name].results],
+                "tree": exe.entries[name].tree,
+            }
+            for name in program.entries
+        },
+        "names": exe.names,
+    }
+    text = json.dumps(header).encode()
+    return b"".join(
+        [struct.pack("<Q", len(text)), text, *(part for pair in blobs for part in pair)]
+    )
+
+
+def unpacked(body: bytes, again: Callable[[], Executable]) -> Restored:
+    """The executable that `packed` made bytes of, loaded. `again` compiles it anew."""
+    (length,) = struct.unpack_from("<Q", body)
+    header = json.loads(body[8 : 8 + length])
+    start = 8 + length
+    size = header["data"]
+    room = np.empty(size + _ALIGN, np.uint8)
+    first = -room.ctypes.data % _ALIGN
+    room = room[first : first + size]
+    room[...] = np.frombuffer(body, np.uint8, size, start)
+    constants = {
+        name: room[place : place + count].view(_dtype(dtype)).reshape(shape)
+        for name, dtype, shape, place, count in header["constants"]
+    }
+    objects = {n: body[start + place : start + place + c] for n, place, c in header["objects"]}
+    entries = {name: _entry(value) for name, value in header["entries"].items()}
+    program = RestoredProgram(objects, constants, list(entries), again)
+    return Restored(program, entries, header["names"], again)
+
+
+def _dtype(name: str) -> np.dtype:
+    return np.dtype(name)
+
+
+def _entry(value: dict[str, Any]) -> Entry:
+    params, results = (
+        tuple(Slot(name, dtype, tuple(dims)) for name, dtype, dims in value[kind])
+        for kind in ("params", "results")
+    )
+    return Entry(params, results, value["tree"])
+
+
+class RestoredProgram(NativeProgram):
+    """A program whose text is written again when it is asked for."""
+
+    def __init__(
+        self,
+        objects: dict[str, bytes],
+        constants: dict[str, Any],
+        entries: list[str],
+        again: Callable[[], Executable],
+    ) -> None:
+        self._again = again
+        self.objects = objects
+        self.constants = constants
+        self.entries = entries
+        self.library = None
+        self.functions = {}
+
+    @property
+    def texts(self) -> Mapping[str, str]:  # type: ignore[override]
+        return self._again().program.texts
+
+    @property
+    def target(self) -> Any:  # type: ignore[override]
+        return self._again().program.target
+
+
+class Restored(Executable):
+    """An executable read from disk. Its modules and texts are made again when they are asked for."""
+
+    def __init__(
+        self,
+        program: NativeProgram,
+        entries: Mapping[str, Entry],
+        names: Mapping[str, Any],
+        again: Callable[[], Executable],
+    ) -> None:
+        self._again = again
+        self.machine = {}
+        self._load(program, entries, names)
+
+    @property
+    def mod(self) -> Any:  # type: ignore[override]
+        return self._again().mod
+
+    @property
+    def lowered(self) -> Any:  # type: ignore[override]
+        return self._again().lowered
+
+    def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
+        return self._again().profile(*args, function=function, number=number)
+
+
+# ---------------------------------------------------------------------- reading, writing
+
+
+def find(place: Place, compile_anew: Callable[[], Executable]) -> Restored | None:
+    """The executable kept at a place, loaded; None when there is none that can be."""
+    store = default_cache("executables")
+    body = store.get(place.key)
+    if body is None:
+        return None
+
+    @cache
+    def again() -> Executable:
+        if not place.unchanged():
+            what = "the model is not the one that was compiled"
+            hint = "compile it again to look at its modules and texts"
+            raise LoopwrightError(explain(what, got=place.model, instead=hint))
+        return compile_anew()
+
+    try:
+        return unpacked(body, again)
+    except (KeyError, RuntimeError, TypeError, ValueError, struct.error):
+        return None  # written by something else under the same key, or not to be linked here
+
+
+def keep(place: Place, exe: Executable) -> None:
+    """Keep an executable for other processes, if nothing has changed since `place_of`."""
+    store = default_cache("executables")
+    body = None if _customised() or not place.unchanged() else packed(exe)
+    if body is not None and len(body) <= store.max_bytes // 4:
+        store.put(place.key, body)

@@ -1,0 +1,312 @@
+"""Compiled models kept on disk: what is found again, what is not, and what is never kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import loopwright as lw
+from loopwright import relax
+from loopwright.base import customised
+from loopwright.base.errors import LoopwrightError
+from loopwright.codegen.llvm.cache import default_cache
+from loopwright.driver import kept
+from loopwright.ir import transform
+from loopwright.ir.op import Op
+
+DEFAULT = "llvm -mcpu=native"
+X = np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4)
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch, tmp_path):
+    """Nothing watches the passes, nothing is customised, and the cache is empty."""
+    monkeypatch.setattr(transform, "after_pass", [])
+    monkeypatch.setattr(customised, "_made", 0)
+    monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("LOOPWRIGHT_CACHE", "1")
+
+
+def model(scale: float = 1.0) -> onnx.ModelProto:
+    weight = numpy_helper.from_array(np.full((4, 2), scale, "float32"), "w")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+        helper.make_node("Relu", ["y"], ["z:0"]),
+    ]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])
+    made = helper.make_tensor_value_info("z:0", TensorProto.FLOAT, ["n", 2])
+    graph = helper.make_graph(nodes, "g", [given], [made], [weight])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    file = tmp_path / "model.onnx"
+    file.write_bytes(model().SerializeToString())
+    return file
+
+
+def entries() -> list[Path]:
+    return sorted(default_cache("executables").folder.glob("??/*"))
+
+
+def result(exe) -> np.ndarray:
+    return np.asarray(exe.run({"x": X})["z:0"])
+
+
+def test_a_second_compile_finds_the_first(path):
+    first = lw.compile(path)
+    assert not isinstance(first, kept.Restored) and len(entries()) == 1
+    second = lw.compile(str(path))
+    assert isinstance(second, kept.Restored)
+    np.testing.assert_array_equal(result(second), result(first))
+    np.testing.assert_allclose(result(second), np.maximum(X @ np.ones((4, 2)), 0), rtol=1e-6)
+    assert second.inputs() == first.inputs() == [("x", "float32", ("n", 4))]
+    assert second.outputs() == first.outputs() == [("z:0", "float32", ("n", 2))]
+    assert second.function_names() == first.function_names()
+    assert second.stats() == first.stats()
+    with pytest.raises(ValueError, match="missing x"):
+        second.run({"other": X})
+    with pytest.raises(ValueError, match="dim|shape|4"):
+        second["main"](np.zeros((3, 5), "float32"))
+
+
+def test_what_is_not_kept_is_made_again(path):
+    first, second = lw.compile(path), lw.compile(path)
+    assert isinstance(second, kept.Restored)
+    assert second.mod.script() == first.mod.script()
+    assert second.as_python() == first.as_python()
+    assert second.as_text() == first.as_text()
+    name = next(iter(first.program.texts))
+    assert second.program.assembly(name) == first.program.assembly(name)
+    assert len(second.profile(X)) == len(first.profile(X)) > 0
+    third = lw.compile(path)
+    path.write_bytes(model(2.0).SerializeToString())
+    with pytest.raises(LoopwrightError, match="the model is not the one that was compiled"):
+        _ = third.lowered
+
+
+def test_another_process_loads_it_without_the_compiler(path):
+    lw.compile(path)
+    program = f"""
+import sys
+import numpy as np
+import loopwright as lw
+exe = lw.compile({str(path)!r})
+print(np.asarray(exe.run([np.ones((2, 4), "float32")])["z:0"]).ravel().tolist())
+heavy = ["loopwright.ir", "loopwright.tir", "loopwright.relax", "loopwright.driver.build", "onnx"]
+print([name for name in heavy if name in sys.modules])
+"""
+    source = str(Path(lw.__file__).parent.parent)
+    # The same site-packages and search path as here: they are part of the key.
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["[4.0, 4.0, 4.0, 4.0]", "[]"]
+
+
+def test_a_proto_is_kept_by_its_content():
+    proto = model()
+    first = lw.compile(proto)
+    second = lw.compile(model())
+    assert isinstance(second, kept.Restored)
+    np.testing.assert_array_equal(result(second), result(first))
+    other = lw.compile(model(2.0))
+    assert not isinstance(other, kept.Restored)
+    np.testing.assert_array_equal(result(other), 2 * result(first))
+    proto.graph.node[0].op_type = "Gemm"
+    assert kept.place_of(proto, None, DEFAULT).key != kept.place_of(model(), None, DEFAULT).key
+
+
+def test_the_key_has_every_ingredient(path, monkeypatch):
+    def key(target=None):
+        return kept.place_of(path, target, DEFAULT).key
+
+    seen = {key()}
+    assert key() in seen and key(DEFAULT) in seen
+
+    def is_new():
+        made = key()
+        fresh = made not in seen
+        seen.add(made)
+        return fresh
+
+    assert key("llvm -mcpu=x86-64-v3") not in seen
+    with lw.Target("llvm -mcpu=x86-64-v3"):
+        assert is_new()
+    for part in ("_machine", "_software"):
+        with monkeypatch.context() as patch:
+            known = getattr(kept, part)()
+            patch.setattr(kept, part, lambda known=known: (*known[:-1], "another"))
+            assert is_new(), part
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "sched_getaffinity", lambda _: range(77), raising=False)
+        assert is_new()
+    with monkeypatch.context() as patch:
+        patch.setenv("LOOPWRIGHT_NUM_THREADS", "7")
+        assert is_new()
+    with monkeypatch.context() as patch:
+        patch.setattr(kept, "_FORMAT", -1)
+        assert is_new()
+    with monkeypatch.context() as patch:
+        patch.setenv("LOOPWRIGHT_CACHE_MB", "100")
+        assert key() in seen, "the bound says nothing about the code"
+    path.write_bytes(model(3.0).SerializeToString())
+    assert is_new()
+
+
+def test_the_package_s_sources_are_told_apart(tmp_path):
+    file = tmp_path / "a.py"
+    file.write_text("x = 1\n")
+    os.utime(file, ns=(0, 1))
+    first = kept.state_of(file)
+    assert kept.state_of(file) == first
+    os.utime(file, ns=(0, 2))
+    assert kept.state_of(file) != first
+    file.write_text("x = 12\n")
+    os.utime(file, ns=(0, 1))
+    assert kept.state_of(file) != first
+    assert kept.state_of() != first
+
+
+@pytest.mark.parametrize("damage", ["torn", "flipped", "empty"])
+def test_a_damaged_entry_is_a_miss(path, damage):
+    expected = result(lw.compile(path))
+    (entry,) = entries()
+    data = bytearray(entry.read_bytes())
+    if damage == "flipped":
+        data[len(data) // 2] ^= 1
+    entry.write_bytes({"torn": data[:-7], "flipped": data, "empty": b""}[damage])
+    again = lw.compile(path)
+    assert not isinstance(again, kept.Restored)
+    np.testing.assert_array_equal(result(again), expected)
+    assert isinstance(lw.compile(path), kept.Restored), "it was written anew"
+
+
+@pytest.mark.parametrize("body", [b"", b"12345678", b"\x02" + bytes(7) + b"{}", b"\xff" * 64])
+def test_an_entry_of_something_else_is_a_miss(path, body):
+    place = kept.place_of(path, None, DEFAULT)
+    default_cache("executables").put(place.key, body)
+    assert kept.find(place, lambda: None) is None
+    assert not isinstance(lw.compile(path), kept.Restored)
+
+
+def test_watched_and_customised_compilations_are_not_kept(path, monkeypatch, tmp_path):
+    def place():
+        return kept.place_of(path, None, DEFAULT)
+
+    assert place() is not None
+    with lw.trace():
+        assert place() is None
+    with lw.transform.PassContext(opt_level=3):
+        assert place() is None
+    with lw.transform.PassContext(instruments=[lw.instrument.PassTimingInstrument()]):
+        assert place() is None
+    with lw.transform.PassContext(config={"tir.disable_vectorize": True}):
+        assert place() is None
+    with monkeypatch.context() as patch:
+        patch.setenv("LOOPWRIGHT_DUMP", str(tmp_path / "dump"))
+        assert place() is None
+    with monkeypatch.context() as patch:
+        patch.setenv("LOOPWRIGHT_CACHE", "0")
+        assert place() is None
+    with monkeypatch.context() as patch:
+        from loopwright.driver import build
+
+        patch.setattr(build, "IMPORTERS", [lambda model: None, *build.IMPORTERS])
+        assert place() is None
+    assert place() is not None
+    assert entries() == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: relax.register_legalize("relax.test_kept", lambda bb, call: call),
+        lambda: Op.get("relax.nn.relu").set_attr("test.kept", 1),
+        lambda: lw.sched.apply.register_schedule_rule("test.kept", "test.kept")(lambda f, t: None),
+        lambda: lw.frontend.onnx.register_converter("TestKept", 1, lambda cx, node, x: x, "test"),
+    ],
+    ids=["legalize", "op", "schedule", "converter"],
+)
+def test_a_registration_ends_it(path, change):
+    assert kept.place_of(path, None, DEFAULT) is not None
+    change()
+    assert customised.count() > 0
+    assert kept.place_of(path, None, DEFAULT) is None
+    assert not isinstance(lw.compile(path), kept.Restored) and entries() == []
+
+
+def test_the_package_does_not_customise_itself():
+    program = """
+import loopwright as lw
+from loopwright.base import customised
+import loopwright.driver.build, loopwright.frontend.nn, loopwright.script, loopwright.topi
+lw.relax.op, lw.tir, lw.ops
+print(customised.count())
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(lw.__file__).parent.parent)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0"
+
+
+def test_files_that_name_others_are_not_kept(path, tmp_path):
+    proto = model()
+    onnx.save_model(
+        proto, path, save_as_external_data=True, location="weights.bin", size_threshold=0
+    )
+    assert kept.place_of(path, None, DEFAULT) is None
+    assert kept.place_of(tmp_path / "none.onnx", None, DEFAULT) is None
+    assert kept.place_of(lw.IRModule({}), None, DEFAULT) is None
+    assert kept.place_of(path.with_suffix(".bin"), None, DEFAULT) is None
+
+
+def test_a_model_that_changes_meanwhile_is_not_kept(path):
+    place = kept.place_of(path, None, DEFAULT)
+    exe = lw.compile(path)
+    for entry in entries():
+        entry.unlink()
+    path.write_bytes(model(2.0).SerializeToString())
+    kept.keep(place, exe)
+    assert entries() == []
+
+
+def test_many_write_at_once(path):
+    exe = lw.compile(path)
+    place = kept.place_of(path, None, DEFAULT)
+    errors: list[Exception] = []
+
+    def write() -> None:
+        try:
+            for _ in range(5):
+                kept.keep(place, exe)
+                assert kept.find(place, lambda: exe) is not None
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == [] and len(entries()) == 1
+    np.testing.assert_array_equal(result(lw.compile(path)), result(exe))
+
+
+def test_what_is_too_large_for_the_folder_is_not_kept(path, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_CACHE_MB", "0")
+    lw.compile(path)
+    assert entries() == []
