@@ -12,6 +12,7 @@ from ..buffer import Buffer, BufferRegion, decl_buffer
 from ..expr import BufferLoad
 from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from .accesses import ReplaceBuffer, check_no_pointer
+from .compute_at import own_tests
 from .error import ScheduleError
 from .primitive import primitive
 from .region import Box, relaxed_region, union_box, whole
@@ -122,6 +123,9 @@ def cache_write(
     box: Box | None = None
     ana = sch.state.analyzer(scope)
     for writer in writers:
+        if sch.enable_check and own_tests(sch, writer):
+            what = f"block {writer.stmt.name_hint!r} writes where its predicate holds only"
+            raise ScheduleError(what, instead="a block without T.where", at=writer.node)
         check_no_pointer(writer.stmt, buffer, writer)
         box = union_box(ana, box, relaxed_region(sch, writer, scope, buffer, write=True))
     others = [b for b in blocks if b not in writers and buffer in read_buffers(b.stmt)]

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...ir.prim_expr import IterVar, PrimExpr, Var
+from ...arith.int_set import Evaluator
+from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import const, logical_and
 from ..stmt import BlockRealize, For, ForKind, SeqStmt, Stmt, seq
 from .compute_inline import compute_inline
 from .domain import AxisLoop, Span, axis_loop, solve_axes, union_spans
 from .error import ScheduleError
 from .primitive import primitive
-from .region import axis_values, region_covers, relaxed_region
+from .region import axis_values, interval, loop_domain, region_covers, relaxed_region
 from .rewrite import conjuncts, substitute, vars_in
 from .rv import INLINE, BlockRV, LoopRV
 from .scope import (
@@ -253,8 +254,8 @@ def move(
             raise
 
 
-def kept_tests(sch: Any, ref: Ref, loops: list[AxisLoop]) -> list[PrimExpr]:
-    """What the old predicate said beyond the axes' domains, in terms of the new loops."""
+def own_tests(sch: Any, ref: Ref) -> list[PrimExpr]:
+    """What the predicate of a block says beyond its axes' domains."""
     parts = conjuncts(ref.realize.predicate)
     if not parts:
         return []
@@ -266,9 +267,40 @@ def kept_tests(sch: Any, ref: Ref, loops: list[AxisLoop]) -> list[PrimExpr]:
         known = logical_and(known, value >= dom.min)
         known = logical_and(known, value < dom.min + dom.extent)
     with ana.constraint_scope(known):
-        left = [part for part in parts if not ana.can_prove(part)]
+        return [part for part in parts if not ana.can_prove(part)]
+
+
+def check_runs_everywhere(sch: Any, ref: Ref) -> None:
+    """Raise ScheduleError where a block runs over a part of its axes' domains only."""
+    loops = {r.stmt.loop_var: r.stmt for r in ref.loops()}
+    ana = sch.state.analyzer(ref)
+    domain: Any = None
+    whole = True
+    for axis, value in zip(ref.stmt.iter_vars, ref.realize.iter_values, strict=True):
+        dom = axis.dom
+        loop = loops.get(value) if isinstance(value, Var) else None
+        if loop is not None and ana.can_prove_equal(loop.extent, dom.extent):
+            whole = whole and ana.can_prove_equal(loop.min, dom.min)
+            continue
+        if domain is None:
+            domain = Evaluator(ana, loop_domain(ref.loops()))
+        low, high = interval(
+            domain, Range.from_min_extent(value, const(1, value.dtype)), dom.extent
+        )
+        whole = whole and ana.can_prove(low <= dom.min)
+        whole = whole and ana.can_prove(high + 1 >= dom.min + dom.extent)
+    if not whole or own_tests(sch, ref):
+        what = f"block {ref.stmt.name_hint!r} runs over a part of its axes' domains only"
+        hint = "loops over the whole domain, no predicate of its own"
+        raise ScheduleError(what, instead=hint, at=ref.node)
+
+
+def kept_tests(sch: Any, ref: Ref, loops: list[AxisLoop]) -> list[PrimExpr]:
+    """What the old predicate said beyond the axes' domains, in terms of the new loops."""
+    left = own_tests(sch, ref)
     if not left:
         return []
+    values = axis_values(ref)
     table: dict[Var, PrimExpr] = {}
     for axis, made in zip(ref.stmt.iter_vars, loops, strict=True):
         value = values[axis.var]

@@ -7,6 +7,7 @@ from typing import Any
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.prim_op import add, cast, const, subtract
 from ..stmt import Block, BlockRealize, For, seq
+from .accesses import ReplaceBuffer
 from .error import ScheduleError
 from .primitive import primitive
 from .rewrite import BlockRewriter, Rebind, renew_axes
@@ -110,6 +111,9 @@ class _Copies(BlockRewriter):
         block = node.block
         fresh = {a.var: a.var.copy_with_suffix("") for a in block.iter_vars}
         made = renew_axes(block, fresh)
+        if made.alloc_buffers:  # each copy has its own
+            table = {b: b.replace(data=b.data.copy_with_suffix("")) for b in made.alloc_buffers}
+            made = ReplaceBuffer(table).visit(made)
         init = None if made.init is None else self.visit(made.init)
         return node.replace(block=made.replace(body=self.visit(made.body), init=init))
 

@@ -166,6 +166,10 @@ def check_loops(ref: Ref) -> list[Ref]:
     own = [r.stmt.loop_var for r in chain]
     plain = all(isinstance(v, Var) for v in values) and len(set(values)) == len(values)
     whole = isinstance(ref.realize.predicate, IntImm)
+    ends = {r.stmt.loop_var: (r.stmt.min, r.stmt.extent) for r in chain}
+    for axis, value in zip(ref.stmt.iter_vars, values, strict=True):
+        low, extent = ends.get(value, (None, None)) if isinstance(value, Var) else (None, None)
+        plain = plain and _equal(low, axis.dom.min) and _equal(extent, axis.dom.extent)
     if not plain or not whole or chain != ref.loops() or set(values) != set(own):
         what = f"the loops of block {ref.stmt.name_hint!r} are not those of its axes"
         raise ScheduleError(what, instead="pad before other steps", at=ref.node)

@@ -75,11 +75,19 @@ def interval(evaluator: Evaluator, rng: Range, dim: PrimExpr) -> tuple[PrimExpr,
         high = evaluator.ends(P.add(first, reach))[1]
     elif high is not None:
         high = P.add(high, reach)
-    least = const(0, dim.dtype) if low is None else ana.build(low, dtype)
+    least = const(0, dim.dtype) if low is None else _built(ana, low, dtype, const(0, dim.dtype))
     if high is None:
         return least, subtract(dim, 1)
-    same = high == low
-    return least, least if same else ana.build(high, dtype)
+    if high == low:
+        return least, least
+    return least, _built(ana, high, dtype, subtract(dim, 1))
+
+
+def _built(ana: Analyzer, p: Any, dtype: Any, otherwise: PrimExpr) -> PrimExpr:
+    try:
+        return ana.build(p, dtype)
+    except ValueError:  # a bound that the type does not hold is none
+        return otherwise
 
 
 def relax(ana: Analyzer, ranges: Any, domain: dict[Var, Range], buffer: Buffer) -> Box:

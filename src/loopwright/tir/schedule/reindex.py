@@ -15,6 +15,7 @@ from ..index_map import IndexMap
 from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from .accesses import check_no_pointer, with_found_regions
 from .cache import buffer_at, item_index
+from .compute_at import check_runs_everywhere
 from .error import ScheduleError
 from .primitive import primitive
 from .rewrite import BlockRewriter, substitute, vars_in
@@ -277,6 +278,8 @@ def cached(
     if position < 0:
         raise ScheduleError("the block stands under a condition", at=ref.node)
     _check_shared(ref, scope, buffer, position, write)
+    if write and sch.enable_check:
+        check_runs_everywhere(sch, ref)
 
     def change(b: Block) -> Block:
         items = list(b.body.seq if isinstance(b.body, SeqStmt) else (b.body,))

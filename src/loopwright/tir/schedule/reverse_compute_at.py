@@ -9,7 +9,7 @@ from ...arith.int_set import is_infinite
 from ...ir.prim_expr import IntImm, Var
 from ..stmt import ForKind
 from .bindings import driven, injective
-from .compute_at import check_movable, insert_position, move, users_of
+from .compute_at import check_movable, check_runs_everywhere, insert_position, move, users_of
 from .domain import Span, solve_axes
 from .error import ScheduleError
 from .primitive import primitive
@@ -71,6 +71,7 @@ def reverse_compute_at(
     check_movable(ref, at)
     if sch.enable_check:
         check_complete_or_reduction(ref)
+        check_runs_everywhere(sch, ref)
     makers = producers(ref)
     sources = [
         p for p in makers if p.is_under(at) and write_buffers(p.stmt) & read_buffers(ref.stmt)

@@ -15,6 +15,7 @@ from .accesses import (
     single_store,
     with_found_regions,
 )
+from .compute_at import check_runs_everywhere
 from .compute_inline import check_allocated, drop_buffer
 from .error import ScheduleError
 from .primitive import primitive
@@ -60,6 +61,8 @@ def reverse_compute_inline(sch: Any, block: BlockRV) -> None:
     scope = ref.scope()
     store = single_store(ref)
     check_complete(ref)
+    if sch.enable_check:
+        check_runs_everywhere(sch, ref)
     producer = sole_producer(ref, scope)
     made_by = single_store(producer)
     buffer = made_by.buffer
