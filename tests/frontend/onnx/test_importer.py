@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from loopwright import relax, tir
+from loopwright.base.errors import LoopwrightError
 from loopwright.frontend import detach_params
 from loopwright.frontend.common import autopad
 from loopwright.frontend.onnx import (
@@ -463,3 +464,40 @@ def test_autopad():
         bb.emit_func_output(out)
     assert [int(d) for d in y.struct_info.shape] == [1, 2, 9, 9]
     assert [int(d) for d in lower.struct_info.shape] == [1, 2, 9, 9]
+
+
+# ---------------------------------------------------------------- control flow
+
+
+def squeezed_if_one(dims):
+    """What exporters write for squeeze(1): If(shape[1] == 1) squeezed, else as it is."""
+    then = helper.make_graph(
+        [node("Squeeze", ["x", "axes"], ["t"])], "then", [], [value("t", None)]
+    )
+    other = helper.make_graph([node("Identity", ["x"], ["e"])], "else", [], [value("e", None)])
+    return chain(
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "one"], ["d"]),
+        node("Equal", ["d", "one"], ["c"]),
+        node("If", ["c"], ["y"], "if", then_branch=then, else_branch=other),
+        shape=dims,
+        **weights(one=np.int64(1), axes=ints(1)),
+    )
+
+
+@pytest.mark.parametrize("dims, shape", [(["n", 1, 3], (2, 3)), (["n", 4, 3], (2, 4, 3))])
+def test_if_by_shapes(dims, shape):
+    x = floats(2, dims[1], 3)
+    (got,) = interpreted(from_onnx(squeezed_if_one(dims)), {"x": x})
+    np.testing.assert_array_equal(got, x.reshape(shape))
+
+
+def test_if_by_data():
+    with pytest.raises(LoopwrightError) as caught:
+        from_onnx(squeezed_if_one(["n", "m", 3]))
+    assert str(caught.value) == (
+        "If: If needs a condition that is known while importing\n"
+        '  got: R.Tensor((), dtype="bool")\n'
+        "  instead: give the shapes it depends on by shape_dict, or make the condition a constant\n"
+        " --> onnx:if"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ class Context:
         self.builder = builder
         self.opset = opset
         self.analyzer = Analyzer()
+        # Converts a graph that is an attribute; gives its outputs.
+        self.subgraph: Callable[[Any], list[Value]]
         self._constants: dict[Any, np.ndarray | None] = {}
         self._scalars: dict[tuple[Any, str], Constant] = {}
 

@@ -23,8 +23,9 @@ from ...relax.struct_info import TensorStructInfo
 from .context import Context
 from .functions import expanding
 from .integer_rules import find_rule
-from .reader import Model, Node, Port, load, read
+from .reader import Model, Node, Port, load, node_of, ordered, read
 from .registry import Entry, find_converter
+from .tensors import array_of
 from .values import Value
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -90,13 +91,14 @@ class _Import:
         self.sanitize = sanitize
         self.builder = BlockBuilder()
         self.context = Context(self.builder, model.opsets.get("", 1))
+        self.context.subgraph = self._subgraph
         self.values: dict[str, Value] = {}
         self.dims: dict[str, TirVar] = {}
         self.names: set[str] = set()
         self.wanted = {p.name for p in model.outputs}
 
     def run(self) -> IRModule:
-        converters = self._converters()
+        converters = self._converters(self.model.nodes)
         self._check_dicts()
         inputs = [self._input(p) for p in self.model.inputs]
         kept = self._weights()
@@ -158,8 +160,8 @@ class _Import:
         if isinstance(dim, int) and dim >= 0:
             return dim
         if isinstance(dim, PrimExpr):
-            for var in [dim] if isinstance(dim, TirVar) else []:
-                self.context.analyzer.assume_nonnegative(var)
+            if isinstance(dim, TirVar):
+                self.context.analyzer.assume_nonnegative(dim)
             return dim
         # "?", "None" and the like say nothing: each is a variable of its own.
         if not isinstance(dim, str) or not _IDENTIFIER.match(dim) or iskeyword(dim):
@@ -195,7 +197,7 @@ class _Import:
     def _weights(self) -> dict[str, Any]:
         """Make a value of each initializer that is used; {name: constant} of those that are to be
         parameters."""
-        used = {name for node in self.model.nodes for name in node.inputs} | self.wanted
+        used = {name for node in self.model.nodes for name in node.reads} | self.wanted
         kept: dict[str, Any] = {}
         for name in self.model.initializers:
             if name not in used:
@@ -213,11 +215,11 @@ class _Import:
 
     # -- nodes ---------------------------------------------------------------------------------
 
-    def _converters(self) -> list[Entry]:
+    def _converters(self, nodes: list[Node]) -> list[Entry]:
         """The converter of each node. Raises one LoopwrightError for all that have none."""
-        found = [self._converter(n) for n in self.model.nodes]
+        found = [self._converter(n) for n in nodes]
         missing: dict[tuple[str, str, int], list[Node]] = defaultdict(list)
-        for node, entry in zip(self.model.nodes, found, strict=True):
+        for node, entry in zip(nodes, found, strict=True):
             if entry is None:
                 missing[node.domain, node.op_type, node.opset].append(node)
         if not missing:
@@ -225,11 +227,11 @@ class _Import:
         count = sum(map(len, missing.values()))
         kinds = f"{len(missing)} kind{'' if len(missing) == 1 else 's'}"
         lines = [f"{count} nodes of {kinds}" if count > 1 else "1 node"]
-        for (domain, op_type, opset), nodes in sorted(missing.items()):
-            names = ", ".join(n.title for n in nodes[:3])
-            more = f", and {len(nodes) - 3} more" if len(nodes) > 3 else ""
+        for (domain, op_type, opset), those in sorted(missing.items()):
+            names = ", ".join(n.title for n in those[:3])
+            more = f", and {len(those) - 3} more" if len(those) > 3 else ""
             place = f"domain {domain or 'ai.onnx'}, opset {opset}"
-            lines.append(f"    {op_type} ({place}) x{len(nodes)}: {names}{more}")
+            lines.append(f"    {op_type} ({place}) x{len(those)}: {names}{more}")
         what = "operators of this model have no converter"
         (domain, op_type, _) = min(missing)
         place = f', domain="{domain}"' if domain else ""
@@ -246,11 +248,28 @@ class _Import:
 
     def _part(self, node: Node, inputs: list[Value | None]) -> list[Any]:
         """Convert a node of an operator's definition."""
-        entry = self._converter(node)
+        entry = None if node.captured else self._converter(node)
         if entry is None:
             what = f"its definition uses {node.op_type}, which has no converter"
             raise ValueError(explain(what, instead="register_converter for either"))
         return self._outputs(node, entry, inputs)
+
+    def _subgraph(self, graph: Any) -> list[Value]:
+        """Convert a graph that is an attribute, seeing the values around it."""
+        model, outer = self.model, self.values
+        weights = {t.name: array_of(t, model.folder) for t in graph.initializer}
+        nodes = [node_of(n, model.opsets, model.folder) for n in graph.node]
+        wanted = [value.name for value in graph.output]
+        nodes = ordered(nodes, {*outer, *weights}, wanted)
+        span, self.values = self.builder.span, dict(outer)
+        try:
+            for name, array in weights.items():
+                self.values[name] = Value(self.context, self.context.constant(array))
+            for node, entry in zip(nodes, self._converters(nodes), strict=True):
+                self._convert(node, entry)
+            return [self.values[name] for name in wanted]
+        finally:
+            self.builder.span, self.values = span, outer
 
     def _convert(self, node: Node, entry: Entry) -> None:
         self.builder.span = node.span

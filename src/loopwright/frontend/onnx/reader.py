@@ -42,6 +42,7 @@ class Node:
     attributes: dict[str, Any]
     opset: int = 1
     proto: Any = None
+    captured: list[str] = field(default_factory=list)  # what its graphs read from outside
     read: set[str] = field(default_factory=set)
 
     @property
@@ -55,6 +56,11 @@ class Node:
     @property
     def span(self) -> Span:
         return Span(self.title)
+
+    @property
+    def reads(self) -> list[str]:
+        """The values that must be there before this node."""
+        return [name for name in (*self.inputs, *self.captured) if name]
 
     def _get(self, name: str, kind: type | tuple[type, ...], word: str, default: Any) -> Any:
         self.read.add(name)
@@ -87,6 +93,9 @@ class Node:
 
     def tensor(self, name: str, default: Any = _MISSING) -> Any:
         return self._get(name, np.ndarray, "a tensor", default)
+
+    def graph(self, name: str) -> Any:
+        return self._get(name, object, "a graph", _MISSING)
 
     def integers(self, name: str, default: Any = _MISSING) -> Any:
         return self._list(name, int, "a list of integers", default)
@@ -209,7 +218,7 @@ def read(proto: Any, folder: Path | None = None, opset: int | None = None) -> Mo
         raise LoopwrightError(explain("this ONNX graph has no outputs", got=graph.name))
     nodes = [node_of(n, opsets, folder) for n in graph.node]
     known = {*initializers, *(p.name for p in inputs)}
-    live = _ordered(nodes, known, [p.name for p in outputs])
+    live = ordered(nodes, known, [p.name for p in outputs])
     return Model(live, inputs, outputs, initializers, opsets, folder)
 
 
@@ -286,10 +295,27 @@ def node_of(proto: Any, opsets: dict[str, int], folder: Path | None) -> Node:
     for attribute in proto.attribute:
         try:
             made.attributes[attribute.name] = _attribute(attribute, folder)
+            if attribute.type in _GRAPHS:
+                made.captured += _free_names([attribute.g, *attribute.graphs])
         except (ValueError, TypeError, LoopwrightError, OSError) as error:
             text = f"attribute {attribute.name}: {error}\n{made.span.render()}"
             raise LoopwrightError(text) from error
     return made
+
+
+def _free_names(graphs: list[Any]) -> list[str]:
+    """The names that graphs use and do not define, in order."""
+    found: dict[str, None] = {}
+    for graph in graphs:
+        own = {t.name for t in (*graph.initializer, *graph.input)}
+        own |= {name for n in graph.node for name in n.output}
+        names = [name for n in graph.node for name in n.input]
+        for n in graph.node:
+            for a in n.attribute:
+                names += _free_names([a.g, *a.graphs]) if a.type in _GRAPHS else []
+        names += [value.name for value in graph.output]
+        found.update((name, None) for name in names if name and name not in own)
+    return list(found)
 
 
 def _attribute(a: Any, folder: Path | None) -> Any:
@@ -307,6 +333,7 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
+_GRAPHS = (5, 10)
 _FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
 _FIELDS |= {9: "tensors", 10: "graphs", 11: "sparse_tensor", 12: "sparse_tensors"}
 _ATTRIBUTES: dict[int, Any] = {
@@ -333,7 +360,7 @@ def _short(value: Any) -> str:
 # ---------------------------------------------------------------- order
 
 
-def _ordered(nodes: list[Node], known: set[str], wanted: list[str]) -> list[Node]:
+def ordered(nodes: list[Node], known: set[str], wanted: list[str]) -> list[Node]:
     """The nodes that `wanted` needs, each after those that give its inputs."""
     giver: dict[str, Node] = {}
     for node in nodes:
@@ -354,7 +381,7 @@ def _ordered(nodes: list[Node], known: set[str], wanted: list[str]) -> list[Node
     state: dict[int, int] = {}  # 1: on the way, 2: done
     # Depth first without recursion: graphs may be thousands of nodes deep.
     for name in wanted:
-        stack = [(giver[name], iter(_needed(giver[name])))] if name in giver else []
+        stack = [(giver[name], iter(giver[name].reads))] if name in giver else []
         while stack:
             node, rest = stack[-1]
             if state.get(id(node)) == 2:
@@ -377,16 +404,12 @@ def _ordered(nodes: list[Node], known: set[str], wanted: list[str]) -> list[Node
                 got = " -> ".join(n.title for n in [*loop, source])
                 raise LoopwrightError(explain("the graph's nodes form a cycle", got=got))
             if state.get(id(source)) is None:
-                stack.append((source, iter(_needed(source))))
+                stack.append((source, iter(source.reads)))
     at = {id(n): k for k, n in enumerate(nodes)}
     if all(_is_sorted(n, giver, at) for n in order):
         order.sort(key=lambda n: at[id(n)])  # the file's own order reads best
     return order
 
 
-def _needed(node: Node) -> list[str]:
-    return [name for name in node.inputs if name]
-
-
 def _is_sorted(node: Node, giver: dict[str, Node], at: dict[int, int]) -> bool:
-    return all(n not in giver or at[id(giver[n])] < at[id(node)] for n in node.inputs)
+    return all(n not in giver or at[id(giver[n])] < at[id(node)] for n in node.reads)

@@ -3,4 +3,4 @@
 Importing this package fills the table of `registry`.
 """
 
-from . import create, elementwise, linear, nn, order, pool, quantize, reduce, resize, shape
+from . import control, create, elementwise, linear, nn, order, pool, quantize, reduce, resize, shape
