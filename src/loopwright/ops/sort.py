@@ -151,8 +151,6 @@ cumprod = _running("relax.cumprod", lambda a, b: a * b, 1, np.cumprod)
 
 def _comes_after(a: Any, b: Any, descending: bool) -> Any:
     """Whether `b` must stand before `a`, which was first."""
-    if a.dtype.is_bool:
-        a, b = cast("int8", a), cast("int8", b)
     if not a.dtype.is_float:
         return b > a if descending else b < a
     # The comparison with NaN is false; NaN is the greatest.
@@ -230,20 +228,24 @@ def _sorting(
         results.append(tir.decl_buffer(dims, dtype, indices))
 
     def write(ib: IRBuilder, data: Any, *outs: Any) -> None:
+        if count is not None and not isinstance(size, IntImm):
+            text = tir.StringImm(f"topk: the axis has fewer than {count} elements")
+            ib.emit(lambda body: tir.AssertStmt(kept <= size, text, body))
         with ExitStack() as stack:
             rest = _loops(ib, stack, [*shape[:which], *shape[which + 1 :]], parallel=True)
             row = lambda k: (*rest[:which], k, *rest[which:])  # noqa: E731
-            keys = ib.allocate(x.dtype, size * 2, "keys")
+            kind = "int8" if x.dtype.is_bool else x.dtype  # booleans have no order
+            keys = ib.allocate(kind, size * 2, "keys")
             order = None if indices is None else ib.allocate(dtype, size * 2, "order")
             with ib.for_range(_long(0), size, "k", dtype="int64") as k:
-                keys[k] = data[row(k)]
+                keys[k] = cast(kind, data[row(k)])
                 if order is not None:
                     order[k] = cast(dtype, k)
             begin = _merge_sort(ib, size, keys, order, descending)
             made = [*([keys] if values is not None else []), *([order] if order else [])]
             with ib.for_range(_long(0), kept, "k", dtype="int64") as k:
                 for out, sorted_ in zip(outs, made, strict=True):
-                    out[row(k)] = sorted_[begin + k]
+                    out[row(k)] = cast(out.dtype, sorted_[begin + k])
 
     return _prim_func([source, *results], write)
 
