@@ -430,3 +430,52 @@ def test_layouts_are_refused() -> None:
     refused(lambda: sch.transform_layout("B", ("write", 0), lambda i, j: (i,)), "cannot be changed")
     sch.transform_layout("B", ("write", 0), lambda i, j: (i, j // 8, j % 8), pad_value=0.0)
     check(sch, p.elementwise)
+
+
+def test_analysis_and_testing() -> None:
+    sch = tir.Schedule(p.matmul_bias_relu)
+    analysis, testing = tir.schedule.analysis, tir.schedule.testing
+    assert analysis.has_block(sch, "C") and not analysis.has_block(sch, "Q")
+    assert analysis.is_output_block(sch, sch.get_block("E"))
+    assert not analysis.is_output_block(sch, sch.get_block("C"))
+    assert not analysis.can_tensorize(sch, sch.get_loops("C")[0], "no such intrinsic")
+    sch.compute_inline("D")
+    testing.verify_trace_roundtrip(sch, p.matmul_bias_relu)
+    testing.assert_structural_equal_ignore_global_symbol(
+        sch.mod["main"], sch.mod["main"].with_attr("global_symbol", "other")
+    )
+
+
+def test_a_block_of_a_part_of_its_domain_stays() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.spatial(8, i)
+            B[v] = A[v] * T.float32(2)
+    for i in range(4):
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = B[v] + T.float32(1)
+""")
+    sch = tir.Schedule(func)
+    refused(lambda: sch.reverse_compute_inline("C"), "a part of its axes' domains only")
+    refused(lambda: sch.reverse_compute_at("C", sch.get_loops("B")[0]), "a part of its axes'")
+    sch.compute_at("B", sch.get_loops("C")[0])
+    check(sch, func)
+
+
+def test_a_refused_step_changes_nothing() -> None:
+    sch = tir.Schedule(p.pool)
+    before = sch.mod
+    loop = sch.get_loops("R")[1]
+    for fn in (
+        lambda: sch.reverse_compute_at("B", loop),
+        lambda: sch.read_at(loop, sch.get_block("B"), 0, "shared"),
+        lambda: sch.write_at(sch.get_loops("B")[3], sch.get_block("B"), 0, "shared"),
+    ):
+        refused(fn)
+        assert sch.mod is before
+    assert sch.get(loop).loop_var.name == "h"

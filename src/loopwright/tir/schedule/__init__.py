@@ -1,5 +1,7 @@
 """Schedules: how a program runs, changed step by step, never what it computes."""
 
+from . import analysis as analysis
+from . import testing as testing
 from .error import ScheduleError as ScheduleError
 from .primitive import InstructionKind as InstructionKind
 from .rv import BlockRV as BlockRV

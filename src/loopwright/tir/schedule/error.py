@@ -40,6 +40,33 @@ class ScheduleError(LoopwrightError):
         head = f"An error occurred in the schedule primitive '{self.primitive}'."
         if self.level == "fast" or self.func is None:
             return f"{head}\n{self.message()}"
-        nodes = [node for item in self.at for node in (item, getattr(item, "block", None)) if node]
-        text = self.func.script(obj_to_underline=nodes, syntax_sugar=not nodes)
+        text = _underlined(self.func, self.at)
         return f"{head}\n\nThe IR with diagnostic is:\n{text}\nError message: {self.message()}"
+
+
+def _underlined(func: Any, at: list[Any]) -> str:
+    """The function's text with carets below the first line of each statement of `at`."""
+    nodes = [node for node in at if node is not None]
+    if not nodes:
+        return func.script()
+    places: set[int] = set()
+    code: list[str] = []
+    for node in nodes:
+        marked = [node, node.block] if hasattr(node, "block") else [node]
+        lines = func.script(obj_to_underline=marked, syntax_sugar=False).splitlines()
+        code = []
+        first = None
+        for line in lines:
+            if line.strip() and set(line.strip()) == {"^"}:
+                first = len(code) - 1 if first is None else first
+            else:
+                code.append(line)
+        if first is not None:
+            places.add(first)
+    out: list[str] = []
+    for n, line in enumerate(code):
+        out.append(line)
+        if n in places:
+            body = line.lstrip()
+            out.append(" " * (len(line) - len(body)) + "^" * len(body))
+    return "\n".join(out)

@@ -1,0 +1,33 @@
+"""Questions about a schedule's program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .error import ScheduleError
+from .rv import BlockRV
+from .schedule import Schedule
+from .scope import is_output
+
+
+def has_block(sch: Schedule, block_name: str) -> bool:
+    """Whether the function that is worked on has a block of that name."""
+    return any(b.name_hint == block_name for b in sch.state.index(sch._working()).blocks)
+
+
+def is_output_block(sch: Schedule, block: BlockRV) -> bool:
+    """Whether a block writes what its scope does not allocate."""
+    ref = sch.block(block)
+    return is_output(ref, sch.state.func(ref.func))
+
+
+def can_tensorize(sch: Schedule, block: Any, tensor_intrin: Any) -> bool:
+    """Whether `tensorize` would be done."""
+    try:
+        sch.copy().tensorize(block, tensor_intrin)
+    except ScheduleError:
+        return False
+    return True
+
+
+__all__ = ["can_tensorize", "has_block", "is_output_block"]
