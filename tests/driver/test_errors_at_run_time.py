@@ -22,7 +22,6 @@ def main():
             z: R.Tensor(("n", 4), "float32"),
             k: R.Prim("int32"),
         ) -> R.Tensor(("n", 4), "float32"):
-            n = T.int64()
             with R.dataflow():
                 out = R.add(x, z)
                 R.output(out)

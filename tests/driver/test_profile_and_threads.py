@@ -21,7 +21,6 @@ class Model:
     def main(x: R.Tensor(("n", 16), "float32"), w: R.Tensor((16, 8), "float32")) -> R.Tensor(
         ("n", 8), "float32"
     ):
-        n = T.int64()
         with R.dataflow():
             a = R.matmul(x, w)
             b = R.nn.softmax(a, axis=-1)

@@ -20,7 +20,6 @@ class Model:
     def main(x: R.Tensor(("n", 4), "float32"), w: R.Tensor((4,), "float32")) -> R.Tensor(
         ("n", 4), "float32"
     ):
-        n = T.int64()
         with R.dataflow():
             y = R.add(x, w)
             R.output(y)

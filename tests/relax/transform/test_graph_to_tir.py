@@ -80,7 +80,6 @@ class _SYMBOLIC:
     def main(x: R.Tensor(("n", 3), "float32"), y: R.Tensor(("n * 2",), "float32")) -> R.Tensor(
         ("n * 2",), "float32"
     ):
-        n = T.int64()
         with R.dataflow():
             a = R.concat((x, x), axis=0)
             b = R.exp(a)
@@ -131,7 +130,6 @@ def test_match_cast_checks_and_says_what_is_wrong():
     class Module:
         @R.function
         def main(x: R.Tensor(("n", "m"), "float32")):
-            n, m = T.int64(), T.int64()
             k = T.int64()
             y = R.match_cast(x, R.Tensor((k, 4), "float32"))
             z = R.add(y, y)
