@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -87,28 +87,34 @@ class Executable:
 
     def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
         """(name, dtype, shape) of each input; a shape's symbols are their names."""
-        return [described(p) for p in self.entries[name].params]
+        return [described(p) for p in self.signature(name).params]
 
     def outputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
         """(name, dtype, shape) of each output."""
         names = self.output_names(name)
-        specs = self.entries[name].results
+        specs = self.signature(name).results
         return [(n, *described(s)[1:]) for n, s in zip(names, specs, strict=True)]
+
+    def signature(self, name: str) -> Any:
+        """The parameters and results of a function, native or not. Raises KeyError."""
+        if name in self.entries:
+            return self.entries[name]
+        if name in self.machine:
+            return _MachineSignature(self.machine[name])
+        return self[name]  # raises, naming the functions there are
 
     def output_names(self, name: str = "main") -> list[str]:
         """The outputs' names: the model's own where it has them."""
         given = self.names.get("output_names")
-        specs = self.entries[name].results
+        specs = self.signature(name).results
         if given is not None and len(given) == len(specs):
             return list(given)
         return [s.name for s in specs]
 
     def input_names(self, name: str = "main") -> list[str]:
         """The inputs' names: the model's own where it has them."""
-        if name in self.machine:
-            return [p.name_hint for p in self.machine[name].params]
         given = self.names.get("input_names")
-        specs = self.entries[name].params
+        specs = self.signature(name).params
         if given is not None and len(given) == len(specs):
             return list(given)
         return [p.name for p in specs]
@@ -127,7 +133,7 @@ class Executable:
         names = self.input_names(function)
         if isinstance(feeds, Mapping) or named:
             given = {**(feeds if isinstance(feeds, Mapping) else {}), **named}
-            plain = [p.name for p in self.entries[function].params]
+            plain = [p.name for p in self.signature(function).params]
             missing = [
                 n for n, p in zip(names, plain, strict=True) if n not in given and p not in given
             ]
@@ -189,6 +195,33 @@ def _profile_calls(name: str, function: Any, args: Any, number: int) -> Profile:
         function(*args)
         profile.add(name, (time.perf_counter() - begin) * 1e6)
     return profile
+
+
+class _Described(NamedTuple):
+    name: str
+    dtype: str
+    dims: tuple[Any, ...]
+
+
+class _MachineSignature:
+    """The parameters and results of a graph function, as far as they are known."""
+
+    def __init__(self, func: Any) -> None:
+        self.params = [_described_info(p.name_hint, p.struct_info) for p in func.params]
+        leaves = _leaves(func.ret_struct_info)
+        names = ["out"] if len(leaves) == 1 else [f"out{k}" for k in range(len(leaves))]
+        pairs = zip(names, leaves, strict=True)
+        self.results = [_described_info(name, info) for name, info in pairs]
+
+
+def _described_info(name: str, info: Any) -> _Described:
+    dims = info.get_shape() if hasattr(info, "get_shape") else None
+    return _Described(name, str(getattr(info, "dtype", "object")), tuple(dims or ()))
+
+
+def _leaves(info: Any) -> list[Any]:
+    fields = getattr(info, "fields", None)
+    return [info] if fields is None else [leaf for f in fields for leaf in _leaves(f)]
 
 
 def _is_flat(tree: Any) -> bool:
