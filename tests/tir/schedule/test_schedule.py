@@ -469,7 +469,7 @@ def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
 
 def test_a_refused_step_changes_nothing() -> None:
     sch = tir.Schedule(p.pool)
-    before = sch.mod
+    before = sch.func
     loop = sch.get_loops("R")[1]
     for fn in (
         lambda: sch.reverse_compute_at("B", loop),
@@ -477,5 +477,5 @@ def test_a_refused_step_changes_nothing() -> None:
         lambda: sch.write_at(sch.get_loops("B")[3], sch.get_block("B"), 0, "shared"),
     ):
         refused(fn)
-        assert sch.mod is before
+        assert sch.func is before
     assert sch.get(loop).loop_var.name == "h"

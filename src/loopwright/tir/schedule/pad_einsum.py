@@ -119,7 +119,6 @@ def pad_einsum(sch: Any, block: BlockRV, padding: list[int]) -> None:
         return b.replace(body=seq(*items), alloc_buffers=(*b.alloc_buffers, *table.values()))
 
     sch.state.update(ref.func, {chain[0]: nest}, {node: block_made}, {scope: change})
-    sch.state.forget_ranges(ref.func)
 
 
 def factors(value: PrimExpr) -> list[BufferLoad] | None:

@@ -74,6 +74,9 @@ def primitive(kind: str, *, inputs: str = "", attrs: str = "") -> Callable[[Any]
                     args = (self.get_block(args[0]), *args[1:])
                 elif isinstance(kwargs.get(first), str):
                     kwargs[first] = self.get_block(kwargs[first])
+            # What an analyzer writes depends on what it has seen: each step starts with its own, so
+            # that a trace gives the same text wherever it is replayed.
+            self.state.forget_ranges()
             try:
                 result = fn(self, *args, **kwargs)
             except ScheduleError as error:

@@ -242,8 +242,13 @@ class Rebind(Substitute):
             values.append(new if new is old or isinstance(old, Var) else self.simplify(new))
         predicate = node.predicate
         if not isinstance(predicate, IntImm):
-            made = self.visit(predicate)
-            predicate = made if made is predicate else self.simplify(made)
+            parts = conjuncts(predicate)
+            made = [self.visit(part) for part in parts]
+            if any(a is not b for a, b in zip(made, parts, strict=True)):
+                # Part by part: a conjunction as a whole would be compared pair by pair.
+                predicate = conjunction(
+                    b if a is b else self.simplify(b) for a, b in zip(parts, made, strict=True)
+                )
         if self.predicate is not None:
             predicate = logical_and(predicate, self.predicate)
         self.inside = True

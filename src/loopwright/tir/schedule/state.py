@@ -258,9 +258,9 @@ class ScheduleState:
             bind_range(ana, var, low, extent)
         return ana
 
-    def forget_ranges(self, gvar: GlobalVar) -> None:
-        """Domains of axes were changed: learn them anew."""
-        self._analyzers.pop(gvar, None)
+    def forget_ranges(self) -> None:
+        """Start with fresh analyzers."""
+        self._analyzers.clear()
 
     def replace(
         self, src_sref: Ref, tgt_stmt: Any, block_sref_reuse: dict[Block, Block] | None = None
