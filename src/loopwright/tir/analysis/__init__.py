@@ -7,6 +7,13 @@ from .definitions import undefined_vars as undefined_vars
 from .definitions import verify_ssa as verify_ssa
 from .definitions import verify_well_formed as verify_well_formed
 from .definitions import well_formed_errors as well_formed_errors
+from .memory import host_access_errors as host_access_errors
+from .memory import verify_memory as verify_memory
+from .out_of_bounds import OOBChecker as OOBChecker
+from .out_of_bounds import out_of_bounds_errors as out_of_bounds_errors
+from .out_of_bounds import verify_in_bounds as verify_in_bounds
+from .parallel import race_errors as race_errors
+from .parallel import verify_parallel as verify_parallel
 from .query import assert_pure_function as assert_pure_function
 from .query import calculate_allocated_bytes as calculate_allocated_bytes
 from .query import detect_buffer_access_lca as detect_buffer_access_lca

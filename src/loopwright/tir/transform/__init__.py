@@ -9,6 +9,7 @@ from .filter import Filter
 from .flatten_buffer import FlattenBuffer
 from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
 from .hoist_if_then_else import HoistIfThenElse
+from .instrument_bound_checkers import InstrumentBoundCheckers
 from .loop_partition import LoopPartition
 from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin
@@ -25,3 +26,5 @@ from .simplify import Simplify
 from .skip_assert import SkipAssert
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
+from .verify_memory import VerifyMemory
+from .verify_parallel import VerifyParallel

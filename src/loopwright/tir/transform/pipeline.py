@@ -43,6 +43,7 @@ from .compact_buffer_allocation import CompactBufferAllocation
 from .convert_blocks_to_opaque import ConvertBlocksToOpaque
 from .flatten_buffer import FlattenBuffer
 from .hoist_if_then_else import HoistIfThenElse
+from .instrument_bound_checkers import BoundCheckersIfWanted
 from .loop_partition import LoopPartition
 from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin
@@ -55,6 +56,7 @@ from .remove_no_op import RemoveNoOp
 from .simplify import Simplify
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
+from .verify_parallel import VerifyParallel
 
 declare_pass_option(
     "tir.add_lower_pass",
@@ -96,10 +98,12 @@ def lower_to_loops() -> Sequential:
     return Sequential(
         [
             AddedPasses(0),
+            VerifyParallel(),
             LowerInitBlock(),
             PlanAndUpdateBufferAllocationLocation(),
             ConvertBlocksToOpaque(),
             LowerMatchBuffer(),
+            BoundCheckersIfWanted(),
             CompactBufferAllocation(),
             LowerOpaqueBlock(),
             FlattenBuffer(),

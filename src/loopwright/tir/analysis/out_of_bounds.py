@@ -1,0 +1,75 @@
+"""Accesses that leave their buffer, found without running anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...base.errors import explain
+from ...ir.module import IRModule
+from ...ir.transform import Pass, PassContext
+from ..function import PrimFunc
+from .places import Place, places_of
+from .value import iterations, lanes_at, value_at
+
+_FEW, _MOST = 2, 256
+
+
+def out_of_bounds_errors(func: PrimFunc) -> list[str]:
+    """A text for each access that an iteration of its loops makes outside of its buffer.
+
+    Each is a real one: the text says for which iteration. Accesses whose indices depend on data,
+    or on symbolic sizes, are not judged; `InstrumentBoundCheckers` checks those at run time.
+    """
+    return [text for place in places_of(func).found if (text := _leaves(place)) is not None]
+
+
+def _leaves(place: Place) -> str | None:
+    extents = place.buffer.shape
+    for at in iterations(place.loops, {}, _FEW, _MOST):
+        if not all(g is not None and value_at(g, at) for g in place.guards):
+            continue
+        for axis, (index, extent) in enumerate(zip(place.indices, extents, strict=True)):
+            values, size = lanes_at(index, at), value_at(extent, {})
+            for value in values or ():
+                if value < 0 or (size is not None and value >= size):
+                    return _text(place, axis, value, at)
+    return None
+
+
+def _text(place: Place, axis: int, value: int, at: dict[Any, int]) -> str:
+    does = "is written" if place.is_write else "is read"
+    where = ", ".join(f"{v.name} = {n}" for v, n in at.items())
+    what = f"buffer {place.buffer.name} {does} outside of its bounds"
+    got = f"index {value} on axis {axis}, which has {place.buffer.shape[axis]} elements"
+    got += f", where {where}" if where else ""
+    hint = "guard the access with a condition, or shorten the loop"
+    return explain(what, got=got, instead=hint, span=place.span)
+
+
+def verify_in_bounds(obj: Any, assert_mode: bool = True) -> bool:
+    """Whether no access of a PrimFunc (or of all those of a module) is known to leave its buffer.
+
+    Raises IndexError naming the first that does, unless `assert_mode` is false.
+    """
+    functions = [obj] if isinstance(obj, PrimFunc) else list(obj.functions.values())
+    for func in functions:
+        if isinstance(func, PrimFunc) and (errors := out_of_bounds_errors(func)):
+            if assert_mode:
+                raise IndexError(errors[0])
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class OOBChecker(Pass):
+    """A pass that changes nothing and raises IndexError for an access outside of its buffer."""
+
+    name = "tir.analysis.OOBChecker"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        verify_in_bounds(mod)
+        return mod
+
+
+__all__ = ["OOBChecker", "out_of_bounds_errors", "verify_in_bounds"]

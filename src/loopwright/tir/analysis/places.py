@@ -1,0 +1,196 @@
+"""Every access of a function with the loops and conditions it is under."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...ir.functor import Visitor
+from ...ir.prim_expr import EQ, Call, IntImm, IterVar, Let, Not, PrimExpr, Select, Var
+from ...ir.prim_op import add
+from ..buffer import Buffer, BufferRegion
+from ..expr import BufferLoad
+from ..op import is_call_to
+from ..stmt import (
+    Allocate,
+    AllocateConst,
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    IfThenElse,
+    LetStmt,
+    While,
+)
+from ..stmt_functor import substitute
+
+
+@dataclass(frozen=True)
+class Place:
+    """One load or store. Indices and guards speak of loop variables and parameters only; a guard
+    of None is one that nothing is known of."""
+
+    node: Any
+    buffer: Buffer
+    indices: tuple[PrimExpr, ...]
+    loops: tuple[For, ...]
+    guards: tuple[PrimExpr | None, ...]
+    block: Block | None
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it is a store."""
+        return isinstance(self.node, BufferStore)
+
+    @property
+    def span(self) -> Any:
+        """Where it stands: its own place, else that of its block or loop."""
+        for node in (self.node, self.block, *reversed(self.loops)):
+            if node is not None and node.span is not None:
+                return node.span
+        return None
+
+
+class Places(Visitor):
+    """Collects the accesses in program order.
+
+    `made`: pointer to the loops around its allocation; `by_block`: pointers that belong to a
+    block, which lie as far inside as they are used.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Place] = []
+        self.made: dict[Var, tuple[For, ...]] = {}
+        self.by_block: set[Var] = set()
+        self.loops: tuple[For, ...] = ()
+        self.guards: tuple[PrimExpr | None, ...] = ()
+        self.block: Block | None = None
+        self.values: dict[Var, PrimExpr] = {}
+        self.matched: dict[Buffer, BufferRegion | None] = {}
+
+    def known(self, expr: Any) -> Any:
+        """An expression with block axes and bound names replaced by what they stand for."""
+        return substitute(expr, self.values) if self.values else expr
+
+    def under(self, guard: PrimExpr | None, *nodes: Any) -> None:
+        """Visit nodes where a condition holds."""
+        outer = self.guards
+        if not (isinstance(guard, IntImm) and guard.value):
+            self.guards = (*outer, guard)
+        for node in nodes:
+            self.visit(node)
+        self.guards = outer
+
+    def note(self, node: Any) -> None:
+        buffer, indices = node.buffer, tuple(self.known(i) for i in node.indices)
+        guards = self.guards if node.predicate is None else (*self.guards, None)
+        while buffer in self.matched:
+            source = self.matched[buffer]
+            if source is None:
+                return
+            indices = tuple(add(r.min, i) for r, i in zip(source.region, indices, strict=True))
+            buffer = source.buffer
+        self.found.append(Place(node, buffer, indices, self.loops, guards, self.block))
+
+    def visit_Buffer(self, node: Buffer) -> None:
+        pass
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self.visit(node.indices)
+        self.note(node)
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        self.visit(node.indices)
+        self.visit(node.value)
+        self.note(node)
+
+    def visit_For(self, node: For) -> None:
+        self.visit(node.min)
+        self.visit(node.extent)
+        outer = self.loops
+        same = node.replace(min=self.known(node.min), extent=self.known(node.extent))
+        self.loops = (*outer, same)
+        self.visit(node.body)
+        self.loops = outer
+
+    def visit_While(self, node: While) -> None:
+        self.visit(node.condition)
+        self.under(None, node.body)
+
+    def visit_IfThenElse(self, node: IfThenElse) -> None:
+        self.visit(node.condition)
+        condition = self.known(node.condition)
+        self.under(condition, node.then_case)
+        if node.else_case is not None:
+            self.under(Not(condition), node.else_case)
+
+    def visit_Select(self, node: Select) -> None:
+        self.choice(node.condition, node.true_value, node.false_value)
+
+    def visit_Call(self, node: Call) -> None:
+        if is_call_to(node, "if_then_else"):
+            self.choice(*node.args)
+        else:
+            self.visit(node.args)
+
+    def choice(self, condition: Any, yes: Any, no: Any) -> None:
+        self.visit(condition)
+        condition = self.known(condition)
+        if condition.dtype.lanes > 1:
+            self.under(None, yes, no)
+            return
+        self.under(condition, yes)
+        self.under(Not(condition), no)
+
+    def visit_LetStmt(self, node: LetStmt | Let) -> None:
+        self.visit(node.value)
+        self.values[node.var] = self.known(node.value)
+        self.visit(node.body)
+        del self.values[node.var]
+
+    visit_Let = visit_LetStmt
+
+    def visit_Allocate(self, node: Allocate | AllocateConst) -> None:
+        self.made[node.buffer_var] = self.loops
+        self.visit(node.extents)
+        self.visit(node.body)
+
+    visit_AllocateConst = visit_Allocate
+
+    def visit_BlockRealize(self, node: BlockRealize) -> None:
+        block, outer_block, outer_values = node.block, self.block, dict(self.values)
+        self.visit(node.iter_values)
+        self.visit(node.predicate)
+        predicate = self.known(node.predicate)
+        first: list[PrimExpr] = []
+        for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
+            self.values[axis.var] = substitute(value, outer_values) if outer_values else value
+            if axis.iter_type == IterVar.CommReduce:
+                first.append(EQ(self.values[axis.var], self.known(axis.dom.min)))
+        self.block = block
+        for buffer in block.alloc_buffers:
+            self.made[buffer.data] = self.loops
+            self.by_block.add(buffer.data)
+        for match in block.match_buffers:
+            same_rank = len(match.buffer.shape) == len(match.source.region)
+            source = self.known(match.source.region) if same_rank else None
+            self.matched[match.buffer] = (
+                match.source.replace(region=source) if source is not None else None
+            )
+        if block.init is not None:
+            outer = self.guards
+            self.guards = (*outer, *first)
+            self.under(predicate, block.init)
+            self.guards = outer
+        self.under(predicate, block.body)
+        self.block, self.values = outer_block, outer_values
+
+
+def places_of(node: Any) -> Places:
+    """The accesses of a function or statement."""
+    walk = Places()
+    walk.visit(getattr(node, "body", node))
+    return walk
+
+
+__all__ = ["Place", "Places", "places_of"]

@@ -1,0 +1,156 @@
+"""Accesses out of bounds, racy parallel loops, host access: each caught with its line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright.ir.module import IRModule
+from loopwright.ir.transform import PassContext
+from loopwright.script import from_source
+from loopwright.tir import analysis as ta
+from loopwright.tir import transform as tt
+from loopwright.tir.interpreter import run
+
+CHECKED = {"tir.instrument_bound_checkers": True}
+SHIFTED = """
+@T.prim_func
+def main(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8, 16), "float32"), k: T.int32):
+    T.func_attr({"global_symbol": "main"})
+    for i in T.parallel(8):
+        for j in T.vectorized(16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi + k, vj] + T.float32(1)
+"""
+PADDED = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), P: T.Buffer((8,), "int32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.spatial(8, i)
+            T.reads(A[0:8], P[v])
+            T.writes(B[v])
+            B[v] = T.if_then_else(v < 7, A[v + 1], T.float32(0)) + A[P[v]]
+"""
+
+
+def lowered(text):
+    with PassContext(config=CHECKED):
+        return tt.lower_to_loops()(IRModule({"main": from_source(text)}))["main"]
+
+
+def test_compiled_access_outside_is_an_error():
+    with PassContext(config=CHECKED):
+        exe = lw.compile(from_source(SHIFTED))
+    a = np.random.default_rng(0).random((8, 16), "float32")
+    b = np.zeros_like(a)
+    exe["main"](a, b, 0)
+    np.testing.assert_array_equal(b, a + 1)
+    with pytest.raises(
+        ValueError, match=r"A: index i \+ k is outside of axis 0 \(8 elements\)"
+    ) as e:
+        exe["main"](a, b, 3)
+    assert "B[vi, vj] = A[vi + k, vj] + T.float32(1)" in str(e.value)
+    assert "^^^^^^^^^^^^^" in str(e.value)
+
+
+def test_guarded_and_gathered_accesses():
+    func = lowered(PADDED)
+    a = np.arange(8, dtype="float32")
+    index = np.array([3, 0, 7, 1, 2, 2, 5, 6], "int32")
+    b = np.zeros(8, "float32")
+    run(func, [a, index, b])
+    np.testing.assert_array_equal(b, np.append(a[1:], 0) + a[index])
+    index[4] = 8
+    with pytest.raises(AssertionError, match=r"A: index P\[i\] is outside of axis 0"):
+        run(func, [a, index, b])
+
+
+def test_nothing_is_checked_that_is_proven():
+    text = SHIFTED.replace("vi + k", "vi")
+    assert "assert" not in lowered(text).script()
+
+
+def test_static_out_of_bounds():
+    func = from_source(SHIFTED.replace("vi + k", "vi + 1"))
+    assert not ta.verify_in_bounds(func, assert_mode=False)
+    with pytest.raises(IndexError) as e:
+        ta.OOBChecker()(IRModule({"main": func}))
+    text = str(e.value)
+    assert "buffer A is read outside of its bounds" in text
+    assert "index 8 on axis 0, which has 8 elements, where i = 7, j = 0" in text
+    assert "A[vi + 1, vj]" in text
+    assert ta.verify_in_bounds(from_source(SHIFTED))
+    assert ta.verify_in_bounds(from_source(PADDED))
+
+
+RACES = {
+    "reduction": ("C[j] = C[j] + A[i, j]", "C[0], which i = 1 writes and i = 0 writes"),
+    "halved": ("C[i // 2] = A[i, j]", "C[0], which i = 1 writes and i = 0 writes"),
+    "neighbour": ("C[i] = C[i + 1] + A[i, j]", "C[1], which i = 0 reads and i = 1 writes"),
+    "wrapped": ("C[i % 4] = A[i, j]", "C[0], which i = 4 writes and i = 0 writes"),
+    "own": ("C[i] = C[i] + A[i, j]", None),
+    "scattered": ("C[P[i]] = A[i, j]", None),
+    "guarded": ("if i == 3:\n                C[0] = A[i, j]", None),
+}
+
+
+@pytest.mark.parametrize("case", RACES)
+def test_races(case):
+    statement, got = RACES[case]
+    func = from_source(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((5, 4), "float32"), C: T.Buffer((6,), "float32"), P: T.Buffer((5,), "int32")):
+    for i in T.parallel(5):
+        for j in range(4):
+            {statement}
+"""
+    )
+    assert ta.verify_parallel(func, assert_mode=False) is (got is None)
+    if got is not None:
+        with pytest.raises(ValueError) as e:
+            tt.lower_to_loops()(IRModule({"main": func}))
+        assert got in str(e.value)
+        assert "for i in T.parallel(5):" in str(e.value)
+        assert statement in str(e.value)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_memory_of_one_iteration(inside):
+    """A block's buffer that only the loop uses is each iteration's own."""
+    after = "" if inside else "    for j in range(4):\n            C[0, j] = acc[j]"
+    func = from_source(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((5, 4), "float32"), C: T.Buffer((5, 4), "float32")):
+    with T.block("root"):
+        acc = T.alloc_buffer((4,), "float32")
+        for i in T.parallel(5):
+            for j in range(4):
+                acc[j] = A[i, j]
+            for j in range(4):
+                C[i, j] = acc[3 - j]
+    {after}
+"""
+    )
+    assert ta.verify_parallel(func, assert_mode=False) is inside
+
+
+def test_host_access():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32")):
+    T.func_attr({{"target": T.target("{target}")}})
+    for i in {loop}:
+        A[i] = T.float32(0)
+"""
+    bound = 'T.thread_binding(8, thread="threadIdx.x")'
+    assert ta.verify_memory(from_source(text.format(target="cuda", loop=bound)))
+    assert ta.verify_memory(from_source(text.format(target="llvm", loop="range(8)")))
+    bad = from_source(text.format(target="cuda", loop="range(8)"))
+    assert not ta.verify_memory(bad)
+    with pytest.raises(RuntimeError, match="the host writes A, which is memory of the device"):
+        tt.VerifyMemory()(IRModule({"main": bad}))
