@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from loopwright.codegen.llvm import abi
-from loopwright.codegen.llvm.abi import ScalarArg, TensorArg, c_string, emit_entry
+from loopwright.codegen.llvm.abi import c_string
+from loopwright.codegen.llvm.entry import ScalarArg, TensorArg, emit_entry
 from loopwright.runtime import PackedFunc, ShapeTuple, Tensor, tensor
 from tests.codegen.native import function, load
 
@@ -121,7 +122,7 @@ define internal i32 @k(i64 %x, double %y, ptr %o, ptr %p) {
     for x, y in [(3, 2.5), (True, 4), (np.int32(7), np.float32(0.5))]:
         o, p = f(x, y)
         assert (o.shape, o.item(), p.shape, p.item()) == ((), int(x), (1, 1), float(y))
-    with pytest.raises(TypeError, match="argument 0 `x` must be a int, got a float"):
+    with pytest.raises(TypeError, match="argument 0 `x` must be an int, got a float"):
         f(2.5, 1)
     with pytest.raises(TypeError, match="argument 1 `y` must be a float, got None"):
         f(1, None)

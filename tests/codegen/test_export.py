@@ -10,7 +10,7 @@ import pytest
 
 from loopwright import runtime
 from loopwright.codegen.llvm import export, jit, support
-from loopwright.codegen.llvm.abi import TensorArg, emit_entry
+from loopwright.codegen.llvm.entry import TensorArg, emit_entry
 from tests.codegen.test_abi import ADD
 
 pytestmark = pytest.mark.skipif(not export._linkers(), reason="no linker on this machine")

@@ -24,8 +24,8 @@ from ...tir import stmt as st
 from ...tir.buffer import decl_buffer
 from ...tir.function import PrimFunc
 from . import jit, support
-from .abi import ScalarArg, TensorArg, emit_entry
 from .emit import add_function
+from .entry import ScalarArg, TensorArg, emit_entry
 from .module_text import ModuleText, text_of, without_comments
 from .program import ENTRY_PREFIX, GRAPH, LEVEL, NativeProgram, aligned, compile_options
 from .types import is_soft, llvm_type, memory_type, scalar_type, symbol
