@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from ...arith.int_set import Evaluator
-from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
+from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import const, logical_and
 from ..stmt import BlockRealize, For, ForKind, SeqStmt, Stmt, seq
 from .compute_inline import compute_inline
@@ -289,10 +290,20 @@ def check_runs_everywhere(sch: Any, ref: Ref) -> None:
         )
         whole = whole and ana.can_prove(low <= dom.min)
         whole = whole and ana.can_prove(high + 1 >= dom.min + dom.extent)
-    if not whole or own_tests(sch, ref):
+    if not whole or own_tests(sch, ref) or _fewer(ref):
         what = f"block {ref.stmt.name_hint!r} runs over a part of its axes' domains only"
         hint = "loops over the whole domain, no predicate of its own"
         raise ScheduleError(what, instead=hint, at=ref.node)
+
+
+def _fewer(ref: Ref) -> bool:
+    """Whether the loops that drive a block are known to have fewer iterations than its domain."""
+    used = set().union(*map(vars_in, ref.realize.iter_values))
+    loops = [r.stmt.extent for r in ref.loops() if r.stmt.loop_var in used]
+    domain = [axis.dom.extent for axis in ref.stmt.iter_vars]
+    if not all(isinstance(e, IntImm) for e in (*loops, *domain)):
+        return False
+    return prod(e.value for e in loops) < prod(e.value for e in domain)
 
 
 def kept_tests(sch: Any, ref: Ref, loops: list[AxisLoop]) -> list[PrimExpr]:

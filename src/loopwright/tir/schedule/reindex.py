@@ -20,7 +20,7 @@ from .error import ScheduleError
 from .primitive import primitive
 from .rewrite import BlockRewriter, substitute, vars_in
 from .rv import BlockRV
-from .scope import read_buffers, write_buffers
+from .scope import is_dominant, read_buffers, write_buffers
 from .state import Ref
 from .transform_layout import buffer_name, pick_buffer
 
@@ -280,6 +280,9 @@ def cached(
     _check_shared(ref, scope, buffer, position, write)
     if write and sch.enable_check:
         check_runs_everywhere(sch, ref)
+        if not is_dominant(ref):
+            what = f"another block writes {buffer.name}, too"
+            raise ScheduleError(what, instead="the only writer of a buffer", at=ref.node)
 
     def change(b: Block) -> Block:
         items = list(b.body.seq if isinstance(b.body, SeqStmt) else (b.body,))

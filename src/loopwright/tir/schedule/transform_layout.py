@@ -226,7 +226,7 @@ def fill_padding(
         value = pad_value
     if not isinstance(value, PrimExpr):
         value = const(value, new.dtype)
-    condition = IndexMap(inverse.initial_indices, [padded]).map_indices(points)[0]
+    condition = substitute(padded, dict(zip(inverse.initial_indices, points, strict=True)))
     body = IfThenElse(condition, BufferStore(new, value, points))
     block = Block(axes, [], [BufferRegion.from_point(new, points)], f"{new.name}_pad", body)
     nest: Stmt = BlockRealize([v for v, _ in loops], True, block)
