@@ -52,7 +52,6 @@ MERGED = frozenset(
         "arith",
         "ir",
         "relax.analysis",
-        "relax.dpl",
         "relax.op",
         "relax.op.builtin",
         "relax.op.image",
