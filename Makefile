@@ -23,8 +23,13 @@ test: $(SETUP)
 test-all: $(SETUP)
 	@$(PYTEST) $(ARGS)
 
+# Everything beside its peers, one after another, then the table of README.md.
 bench: $(SETUP)
 	@$(PY) -m benchmarks.run $(ARGS)
+	@$(PY) -m benchmarks.compile_time
+	@$(PY) -m benchmarks.call_overhead
+	@$(PY) -m benchmarks.import_time
+	@$(PY) -m benchmarks.report
 
 lint: $(LINT)
 	@$(VENV)/bin/ruff check .

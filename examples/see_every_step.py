@@ -28,7 +28,7 @@ def main() -> None:
     print("\n# the graph as imported, and which node of the file each line is from")
     graph = trace[0].before
     for binding in graph["main"].body.blocks[0].bindings:
-        print(f"{binding.var.name_hint:4} {binding.value.span}")
+        print(f"{binding.var.name_hint:4} {binding.span or binding.value.span}")
 
     print("\n# what one pass changed")
     record = trace["BlockedLayout"]

@@ -1,34 +1,70 @@
-"""The README tells the truth: its Python runs, its make targets and programs are there."""
+"""The README and the pages of docs/ tell the truth: their Python runs and prints what they show.
+
+The blocks ```python of a page run one after another, in the repository's folder. A block ```text
+right below one is what it prints, where "..." stands for anything.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import doctest
+import io
 import re
 import tomllib
 
 import pytest
 
+from benchmarks.report import replaced
+
 from .source import ROOT
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
+README = TEXTS["README.md"]
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 @pytest.mark.no_roundtrip  # the modules of whole models
-def test_python_runs(monkeypatch):
-    code = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    assert code, "the README shows no Python"
+@pytest.mark.parametrize("page", [page for page, text in TEXTS.items() if "```python" in text])
+def test_python_runs(page, monkeypatch):
     monkeypatch.chdir(ROOT)
-    exec(compile("\n".join(code), "README.md", "exec"), {"__name__": "readme"})
+    names: dict[str, object] = {"__name__": "page"}
+    for block in BLOCK.finditer(TEXTS[page]):
+        code, shown = block.groups()
+        # Blank lines in front, so that an error names the line of the page.
+        line = TEXTS[page].count("\n", 0, block.start(1))
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile("\n" * line + code, page, "exec"), names)
+        if shown is not None:
+            example = doctest.Example(code, shown)
+            checker = doctest.OutputChecker()
+            same = checker.check_output(shown, printed.getvalue(), FLAGS)
+            assert same, checker.output_difference(example, printed.getvalue(), FLAGS)
 
 
-def test_make_targets_exist():
+def test_the_readme_shows_python_and_what_it_prints():
+    assert sum(shown is not None for _, shown in BLOCK.findall(README)) >= 3
+
+
+def test_benchmarks_are_the_stored_ones():
+    assert replaced(README) == README, "run: python -m benchmarks.report"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_make_targets_exist(page):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))
     assert {"demo", "test", "test-all", "bench", "lint", "format"} <= targets
-    assert set(re.findall(r"\bmake ([\w-]+)", README)) <= targets
+    shown = re.findall(r"(?:^    |^\$ |`)make ([\w-]+)", TEXTS[page], re.MULTILINE)
+    assert set(shown) <= targets
 
 
-def test_paths_exist():
-    named = re.findall(r"`((?:docs|examples|tests|benchmarks|src|tools)/[\w./-]*)`", README)
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_exist(page):
+    text = TEXTS[page]
+    named = re.findall(r"`((?:docs|examples|tests|benchmarks|src|tools)/[\w./-]*)`", text)
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
