@@ -336,15 +336,14 @@ class CallEmitter(MemoryEmitter):
         index = flat_index(load.buffer, load.indices)
         pointer = self.address(load.buffer, index.base if isinstance(index, Ramp) else index)
         pointer = self.or_zeros(cond, pointer)
-        if self.mask is not None and load.dtype.lanes in (1, self.mask[1]):
-            mask = self.with_outer_mask(None, load.dtype.lanes)
-            if load.dtype.lanes > 1:
-                args = (f"ptr {pointer}", load.buffer.dtype, load.dtype.lanes, mask)
-                return self.from_memory(
-                    self.masked_load("load", *args), load.buffer.dtype, load.dtype
-                )
+        lanes = load.dtype.lanes
+        mask = None if self.mask is None else self.with_outer_mask(None, lanes)
+        if mask is not None and lanes > 1:
+            raw = self.masked_load("load", f"ptr {pointer}", load.buffer.dtype, lanes, mask)
+            return self.from_memory(raw, load.buffer.dtype, load.dtype)
+        if mask is not None:
             pointer = self.or_zeros(mask, pointer)
-        kind = vector_of(memory_type(load.buffer.dtype), load.dtype.lanes)
+        kind = vector_of(memory_type(load.buffer.dtype), lanes)
         raw = self.fresh(f"load {kind}, ptr {pointer}, align {load.buffer.dtype.itemsize}")
         found = self.from_memory(raw, load.buffer.dtype, load.dtype)
         return self.spread(found, value.dtype) if isinstance(value, Broadcast) else found

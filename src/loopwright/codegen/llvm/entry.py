@@ -140,7 +140,7 @@ def emit_entry(
     for i, param in enumerate(params):
         for j, dim in enumerate(getattr(param, "dims", ())):
             if _derived(dim):
-                got, want = f"i64 %s{known[given[i][j]]}", f"i64 %e{dim[1:]}"
+                got, want = f"i64 %s{known[str(given[i][j])]}", f"i64 %e{dim[1:]}"
                 where = f"ptr @{name}.d{i}, i64 {j}"
                 emit(f"%dc{i}.{j} = call i32 @lw_check_dim({where}, {got}, {want})")
                 emit(f"%db{i}.{j} = icmp ne i32 %dc{i}.{j}, 0")
