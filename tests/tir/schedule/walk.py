@@ -204,7 +204,7 @@ def random_schedule(
     """A schedule after some random steps, and which of them were done. Steps that make the
     program run for too long are taken back."""
     rng = random.Random(seed)
-    sch = tir.Schedule(func, error_render_level="none")
+    sch = tir.Schedule(func, error_render_level="none", debug_mask="all")
     done: list[str] = []
     for _ in range(steps * 3):
         if len(done) == steps:

@@ -14,6 +14,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..analysis import verify_well_formed
 from .error import ScheduleError
 
 
@@ -84,6 +85,8 @@ def primitive(kind: str, *, inputs: str = "", attrs: str = "") -> Callable[[Any]
                 raise error.located(
                     shown, self._func_of(args, kwargs), self.error_render_level
                 ) from None
+            if self.state.debug_mask:
+                verify_well_formed(self.state.mod)
             if self.trace is not None:
                 self._record(spec, args, kwargs, result)
             return result

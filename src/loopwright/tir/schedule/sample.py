@@ -44,7 +44,7 @@ def sample_perfect_tile(
 ) -> list[ExprRV]:
     """n factors whose product is the loop's extent, the last at most `max_innermost_factor`.
 
-    A symbolic extent is tiled as [None, 1, ...].
+    Raises ScheduleError for a loop of a symbolic extent.
     """
     extent = sch.loop(loop).stmt.extent
     if not isinstance(extent, IntImm):
