@@ -36,27 +36,26 @@ class _Dispatching:
         raise NotImplementedError
 
     def _handler(self, kind: type) -> Callable[..., Any]:
-        for base in kind.__mro__:
-            found = getattr(type(self), f"visit_{base.__name__}", None)
-            if found is not None:
-                break
-        else:
-            found = type(self).visit_default
+        found = self._of_plain(kind)
+        if issubclass(kind, Node):
+            names = (f"visit_{base.__name__}" for base in kind.__mro__)
+            methods = (getattr(type(self), name, None) for name in names)
+            found = next((m for m in methods if m is not None), type(self).visit_default)
         self._table[kind] = found
         return found
+
+    def _of_plain(self, kind: type) -> Callable[..., Any]:
+        """What visits a value of a type that is no node's."""
+        raise NotImplementedError
 
     def visit(self, node: Any) -> Any:
         """Dispatch on the type of `node`; lists, tuples and dicts are gone through."""
         kind = type(node)
-        handler = self._table.get(kind)
-        if handler is None:
-            if not isinstance(node, Node):
-                return self.visit_container(node)
-            handler = self._handler(kind)
-        return handler(self, node)
+        return (self._table.get(kind) or self._handler(kind))(self, node)
 
-    def visit_container(self, value: Any) -> Any:
-        raise NotImplementedError
+
+def _leaf(visitor: Any, value: Any) -> Any:
+    return value
 
 
 class Visitor(_Dispatching):
@@ -64,14 +63,21 @@ class Visitor(_Dispatching):
 
     _table = {}
 
-    def visit_container(self, value: Any) -> None:
-        if isinstance(value, (tuple, list)):
-            for item in value:
-                self.visit(item)
-        elif isinstance(value, dict):
-            for key, item in value.items():
-                self.visit(key)
-                self.visit(item)
+    def _of_plain(self, kind: type) -> Callable[..., Any]:
+        if issubclass(kind, (tuple, list)):
+            return Visitor._visit_items
+        return Visitor._visit_dict if issubclass(kind, dict) else _leaf
+
+    def _visit_items(self, value: Any) -> None:
+        table = self._table
+        for item in value:
+            kind = type(item)
+            (table.get(kind) or self._handler(kind))(self, item)
+
+    def _visit_dict(self, value: dict[Any, Any]) -> None:
+        for key, item in value.items():
+            self.visit(key)
+            self.visit(item)
 
     def visit_default(self, node: Node) -> None:
         visit_fields, _ = _WALKERS.get(type(node)) or _make_walkers(type(node))
@@ -104,18 +110,27 @@ class Rewriter(_Dispatching):
 
     _table = {}
 
-    def visit_container(self, value: Any) -> Any:
-        if isinstance(value, (tuple, list)):
-            made = [self.visit(item) for item in value]
-            changed = any(a is not b for a, b in zip(made, value, strict=True))
-            return type(value)(made) if changed else value
-        if isinstance(value, dict):
-            pairs = [(self.visit(k), self.visit(v)) for k, v in value.items()]
-            same = all(
-                k is k0 and v is v0 for (k, v), (k0, v0) in zip(pairs, value.items(), strict=True)
-            )
-            return value if same else dict(pairs)
-        return value
+    def _of_plain(self, kind: type) -> Callable[..., Any]:
+        if issubclass(kind, (tuple, list)):
+            return Rewriter._visit_items
+        return Rewriter._visit_dict if issubclass(kind, dict) else _leaf
+
+    def _visit_items(self, value: Any) -> Any:
+        table = self._table
+        made, changed = [], False
+        for item in value:
+            kind = type(item)
+            new = (table.get(kind) or self._handler(kind))(self, item)
+            changed = changed or new is not item
+            made.append(new)
+        return type(value)(made) if changed else value
+
+    def _visit_dict(self, value: dict[Any, Any]) -> Any:
+        pairs = [(self.visit(k), self.visit(v)) for k, v in value.items()]
+        same = all(
+            k is k0 and v is v0 for (k, v), (k0, v0) in zip(pairs, value.items(), strict=True)
+        )
+        return value if same else dict(pairs)
 
     def visit_default(self, node: Node) -> Any:
         _, rewrite_fields = _WALKERS.get(type(node)) or _make_walkers(type(node))

@@ -73,6 +73,9 @@ NODE_TYPES: dict[str, type[Node]] = {}
 _PLAIN = frozenset(("int", "str", "float", "bool", "DataType"))
 
 
+_new = object.__new__
+
+
 @dataclass_transform(eq_default=False, field_specifiers=(field, define, ignore))
 class NodeMeta(type):
     """Makes slots, constructor and field table of a node class from its annotations."""
@@ -101,7 +104,7 @@ class NodeMeta(type):
         extra = tuple(namespace.get("__slots__", ()))
         namespace["__slots__"] = (*extra, *(f.name for f in own if f.name not in known))
         namespace["__fields__"] = fields
-        namespace["_set"] = _make_setter(name, fields, namespace, bases)
+        namespace["_set"], namespace["_make"] = _make_setters(name, fields, namespace, bases)
         if fields and "__init__" not in namespace and not _inherits_init(bases):
             namespace["__init__"] = namespace["_set"]
         cls = super().__new__(mcls, name, bases, namespace)
@@ -125,10 +128,11 @@ def _inherits_init(bases: tuple[type, ...]) -> bool:
     return False
 
 
-def _make_setter(
+def _make_setters(
     name: str, fields: tuple[Field, ...], namespace: dict[str, Any], bases: tuple[type, ...]
-) -> Callable[..., None]:
-    params, body, scope = [], [], {"_MISSING": _MISSING}
+) -> tuple[Callable[..., None], Any]:
+    """`_set` and `_make` of a class, as straight-line code."""
+    params, body, scope = [], [], {"_MISSING": _MISSING, "_new": _new}
     must_default = False
     for f in fields:
         if not f.optional:
@@ -150,13 +154,13 @@ def _make_setter(
     if "_derive" in namespace or any(hasattr(base, "_derive") for base in bases):
         body.append(" self._derive()")
     args = "".join(f", {p}" for p in params)
-    exec(f"def _set(self{args}, span=None):\n" + "\n".join(body), scope)
-    setter = scope["_set"]
-    setter.__qualname__ = f"{name}._set"
-    return setter
-
-
-_new = object.__new__
+    lines = "\n".join(body)
+    setter = f"def _set(self{args}, span=None):\n{lines}\n"
+    maker = f"def _make(cls{args}, *, span=None):\n self = _new(cls)\n{lines}\n return self\n"
+    exec(setter + maker, scope)
+    for function in (scope["_set"], scope["_make"]):
+        function.__qualname__ = f"{name}.{function.__name__}"
+    return scope["_set"], classmethod(scope["_make"])
 
 
 class Node(metaclass=NodeMeta):
@@ -177,12 +181,8 @@ class Node(metaclass=NodeMeta):
 
     _set: ClassVar[Callable[..., None]]
 
-    @classmethod
-    def _make(cls, *fields: Any, span: Span | None = None) -> Any:
-        """Build from field values in order, without the constructor's conversions."""
-        node = _new(cls)
-        node._set(*fields, span=span)
-        return node
+    # Build from field values in order, without the constructor's conversions.
+    _make: ClassVar[Callable[..., Any]]
 
     def field_values(self) -> list[Any]:
         """The fields' values in declared order."""
