@@ -69,11 +69,7 @@ def latency(data: dict[str, Any]) -> str:
     head = ["model", "threads", "Loopwright", *PEERS, f"Loopwright / {REFERENCE}", "error"]
     said = ", ".join(f"{engine} {version}" for engine, version in versions.items())
     load = machine["load"]
-    busy = (
-        f" The machine was not quiet: other work kept {load:.1f} of its cores busy before the run."
-        if load > 0.3
-        else ""
-    )
+    busy = f" The machine was not quiet: its load was {load:.1f} before." if load > 0.3 else ""
     text = (
         f"Milliseconds, median of {data['rounds']} bursts in turn. {machine['processor']}, "
         f"{machine['cores']} cores; {said}; {data['date']}.{busy}\n\n{_table(head, rows)}"
@@ -88,7 +84,7 @@ def compile_time(data: dict[str, dict[str, list[float]]]) -> str:
     head = ["model", "Loopwright cold", "from its cache", REFERENCE]
     labels = ("loopwright cold", "loopwright cached", REFERENCE)
     rows = [
-        [model, *(f"{found[label][1]:.2f}" for label in labels)] for model, found in data.items()
+        [model, *(_digits(found[label][1]) for label in labels)] for model, found in data.items()
     ]
     text = "Seconds from the file to a callable model, in a new process, imports left out:"
     return f"{text}\n\n{_table(head, rows)}"
