@@ -84,9 +84,13 @@ def interval(evaluator: Evaluator, rng: Range, dim: PrimExpr) -> tuple[PrimExpr,
 
 
 def _built(ana: Analyzer, p: Any, dtype: Any, otherwise: PrimExpr) -> PrimExpr:
+    # A bound that comes from the type, or that the type does not hold, is none.
+    value = P.constant_value(p)
+    if value is not None and abs(value) >= 1 << 30:
+        return otherwise
     try:
         return ana.build(p, dtype)
-    except ValueError:  # a bound that the type does not hold is none
+    except ValueError:
         return otherwise
 
 
