@@ -106,7 +106,7 @@ def more(sch: tir.Schedule, rng: random.Random, block: Any, loop: Any) -> None:
         sch.pad_einsum(block, [rng.choice([1, 3, 4]) for _ in axes])
     elif kind == "loop_partition":
         sch.loop_partition(loop, rng.choice([[2, None], [None, 3], [1, None, 2]]))
-    elif kind == "transform_block_layout":
+    elif kind == "transform_block_layout" and axes:
         maps: list[Any] = [
             lambda *v: v[::-1],
             lambda *v: (v[0] // 2, v[0] % 2, *v[1:]),
