@@ -130,6 +130,7 @@ class Analyzer(Simplifier):
         last = P.shift(P.add(low, extent), -1)
         lowest, highest = self.poly_bound(low)[0], self.poly_bound(last)[1]
         self._known[number] = (lowest, max(highest, lowest))
+        self._products.pop((number,), None)
         self._ranges[number] = (low, last)
         self._claims.append(P.add(last, low, -1))
         if P.terms(low):
@@ -191,7 +192,7 @@ class Analyzer(Simplifier):
             dict(self._known),
             dict(self._modular),
             self._truths,
-            (self._polys, self._simple, self._bounds, self._proofs),
+            self._caches(),
             len(self._claims),
         )
         self._truths = set(self._truths)
@@ -207,7 +208,7 @@ class Analyzer(Simplifier):
         count, self._known, self._modular, self._truths, caches, claims = saved
         self._drop_facts(count)
         self._drop_claims(claims)
-        self._polys, self._simple, self._bounds, self._proofs = caches
+        self._use_caches(caches)
 
     def _collect(self, condition: Any, holds: bool, facts: list[Poly]) -> None:
         """The inequalities p >= 0 that follow from a condition."""

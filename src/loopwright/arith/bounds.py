@@ -110,6 +110,14 @@ class Bounds(Forms):
         return (max(a0, b0), max(a1, b1))
 
     def _monomial_bound(self, m: Any) -> Bound:
+        found = self._products.get(m)
+        if found is None:
+            found = self._products[m] = self._product_bound(m)
+        return found
+
+    def _product_bound(self, m: Any) -> Bound:
+        if len(m) == 1:
+            return self._atom_bound(self._atoms[m[0]])
         total: Bound = (1, 1)
         i = 0
         while i < len(m):

@@ -55,6 +55,29 @@ class Forms:
         self._simple: dict[int, tuple[Any, Any]] = {}
         self._bounds: dict[Any, tuple[float, float]] = {}
         self._proofs: dict[Any, bool] = {}
+        self._pairings: dict[Any, Pairing] = {}
+        self._products: dict[Any, tuple[float, float]] = {}
+
+    def _caches(self) -> tuple[Any, ...]:
+        return (
+            self._polys,
+            self._simple,
+            self._bounds,
+            self._proofs,
+            self._pairings,
+            self._products,
+        )
+
+    def _use_caches(self, caches: tuple[Any, ...]) -> None:
+        """Go back to what `_caches` gave."""
+        (
+            self._polys,
+            self._simple,
+            self._bounds,
+            self._proofs,
+            self._pairings,
+            self._products,
+        ) = caches
 
     # ------------------------------------------------------------------ atoms
 
@@ -355,6 +378,13 @@ class Forms:
         mods: list[Any] = []
         if not self.has_division(p):
             return Pairing(p, mods)
+        key = tuple(p.items())
+        found = self._pairings.get(key)
+        if found is None:
+            found = self._pairings[key] = self._paired(p, mods)
+        return found
+
+    def _paired(self, p: Poly, mods: list[Any]) -> Pairing:
         again = True
         while again:
             again = False
@@ -490,20 +520,21 @@ class Forms:
 
     def cost(self, expr: Any) -> int:
         """How much an expression takes to compute; what decides between equal forms."""
-        if type(expr) in _FREE:
+        kind = type(expr)
+        if kind in _FREE:
             return 0
         found = self._costs.get(id(expr))
         if found is None:
-            total, node = 0, expr
-            while type(node) in _CHAIN and id(node) not in self._costs:
-                total += 2 + self.cost(node.b)
-                node = node.a
-            if node is expr:
-                total = _COST.get(type(expr), 2)
-                for child in expr.children():
-                    total += self.cost(child)
-            else:
+            if kind in _CHAIN:
+                total, node = 0, expr
+                while type(node) in _CHAIN and id(node) not in self._costs:
+                    total += 2 + self.cost(node.b)
+                    node = node.a
                 total += self.cost(node)
+            elif isinstance(expr, pe.BinaryOpExpr):
+                total = _COST.get(kind, 2) + self.cost(expr.a) + self.cost(expr.b)
+            else:
+                total = _COST.get(kind, 2) + sum(map(self.cost, expr.children()))
             found = (expr, total)
             self._costs[id(expr)] = found
         return found[1]
@@ -530,8 +561,8 @@ def _repeatable(call: Any) -> bool:
 
 
 P_INF = float("inf")
-_CHAIN = (pe.Add, pe.Sub)
-_FREE = (Var, pe.SizeVar, IntImm, pe.FloatImm, pe.StringImm)
+_CHAIN = frozenset((pe.Add, pe.Sub))
+_FREE = frozenset((Var, pe.SizeVar, IntImm, pe.FloatImm, pe.StringImm))
 _COST = {pe.FloorDiv: 5, pe.FloorMod: 5, pe.Div: 5, pe.Mod: 5, pe.Cast: 1, pe.Broadcast: 1}
 _COST |= dict.fromkeys((pe.Add, pe.Sub, pe.Mul, pe.Min, pe.Max), 2)
 Forms._to_poly = {

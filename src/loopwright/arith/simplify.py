@@ -63,6 +63,8 @@ class Simplifier(Prover):
             if not isinstance(made, (IntImm, Var)):
                 made = made.with_span(expr.span)
         self._simple[id(expr)] = (expr, made)
+        if made is not expr:  # what has been simplified is simple
+            self._simple[id(made)] = (made, made)
         return made
 
     def _best_integer(self, expr: Any) -> Any:
@@ -445,6 +447,7 @@ class Simplifier(Prover):
         (key,) = self._var(var)
         p = self.poly(value)
         self._known[key[0]] = self.poly_bound(p)
+        self._products.pop(key, None)
         self._modular[key[0]] = self.modular(p)
         self._define(key[0], p)
 

@@ -222,9 +222,11 @@ _FOLD: dict[type, Callable[[Any, Any], Any]] = {
 
 def fold_binary(kind: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
     """The folded value of `kind(a, b)` for operands of one type, or None."""
-    x, y = _literal(a), _literal(b)
+    ta, tb = type(a), type(b)
+    x = a.value if ta is IntImm or ta is FloatImm else None
+    y = b.value if tb is IntImm or tb is FloatImm else None
     if x is None and y is None:
-        return a if kind in (pe.Min, pe.Max) and a is b else None
+        return a if a is b and kind in (pe.Min, pe.Max) else None
     if x is not None and y is not None:
         value = _FOLD[kind](x, y)
         if value is None:

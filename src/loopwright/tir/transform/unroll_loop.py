@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.config import declare_pass_option
-from ...ir.prim_expr import Add, IntImm
+from ...ir.functor import Visitor
+from ...ir.prim_expr import Add, ConstExpr, IntImm, PrimExpr, Var
 from ...ir.prim_op import const, fold_binary
 from ..expr import int_value
 from ..function import PrimFunc
@@ -109,13 +110,71 @@ class _Unroll(StmtRewriter):
         return _written_out(node, body, extent)
 
 
+class _Uses(Visitor):
+    """The nodes in which a variable occurs, by id."""
+
+    def __init__(self, var: Var) -> None:
+        self.var = var
+        self.dependent: set[int] = set()
+        self.seen: set[int] = set()
+        self.found = False
+
+    def visit_Node(self, node: Any) -> None:
+        if id(node) in self.seen:
+            self.found = self.found or id(node) in self.dependent
+            return
+        self.seen.add(id(node))
+        outer, self.found = self.found, False
+        self.visit_default(node)
+        if self.found:
+            self.dependent.add(id(node))
+        self.found = self.found or outer
+
+    def visit_Var(self, node: Var) -> None:
+        self.found = self.found or node is self.var
+
+    def visit_Buffer(self, node: Any) -> None:
+        pass
+
+    def visit_ConstExpr(self, node: Any) -> None:
+        pass
+
+
+class _At(Substitute):
+    """One iteration of a loop: what does not depend on its variable stays as it is, and what
+    occurs at several places is rewritten once."""
+
+    def __init__(self, var: Var, value: Any, dependent: set[int]) -> None:
+        super().__init__({var: value})
+        self.dependent = dependent
+        self.made: dict[int, Any] = {}
+
+    def _handler(self, kind: type) -> Any:
+        rewrite = super()._handler(kind)
+        if not issubclass(kind, (PrimExpr, Stmt)) or issubclass(kind, (Var, ConstExpr)):
+            return rewrite
+
+        def once(self: _At, node: Any) -> Any:
+            if id(node) not in self.dependent:
+                return node
+            made = self.made.get(id(node))
+            if made is None:
+                made = self.made[id(node)] = rewrite(self, node)
+            return made
+
+        self._table[kind] = once
+        return once
+
+
 def _written_out(node: For, body: Stmt, extent: int) -> Stmt:
     made = []
+    uses = _Uses(node.loop_var)
+    uses.visit(body)
     for i in range(extent):
         offset = const(i, node.loop_var.dtype)
         value = fold_binary(Add, node.min, offset)
         value = Add(node.min, offset) if value is None else value
-        made.append(Substitute({node.loop_var: value}).visit(body))
+        made.append(_At(node.loop_var, value, uses.dependent).visit(body))
     return seq(*made) if made else Evaluate(0)
 
 
