@@ -49,6 +49,7 @@ class Examples(Bounds):
     def __init__(self) -> None:
         super().__init__()
         self._claims: list[Poly] = []
+        self._refuting = False
         self._ranges: dict[int, tuple[Poly, Poly]] = {}
         self._defined: dict[int, Poly] = {}
         self._examples_from = _KINDS
@@ -78,6 +79,15 @@ class Examples(Bounds):
 
     def refuted(self, p: Poly) -> bool:
         """Whether an example shows that p is not always >= 0."""
+        if self._refuting:  # a bound that an example asks for may need proofs of its own
+            return False
+        self._refuting = True
+        try:
+            return self._refuted(p)
+        finally:
+            self._refuting = False
+
+    def _refuted(self, p: Poly) -> bool:
         claims = self._claims
         for example in self._examples:
             if example.bad >= 0:
