@@ -124,10 +124,11 @@ class _Definitions(Visitor):
                 self.variables.setdefault(part)
 
 
-def renew_defs(func: PrimFunc) -> PrimFunc:
-    """A copy of `func` in which every variable and buffer it defines is a fresh one."""
+def renew_defs(node: Any) -> Any:
+    """A copy of a function or statement in which every variable and buffer it defines is a fresh
+    one."""
     found = _Definitions()
-    found.visit(func)
+    found.visit(node)
     fresh = {old: old.copy_with_suffix("") for old in found.variables}
 
     def post(node: Any) -> Any:
@@ -137,7 +138,7 @@ def renew_defs(func: PrimFunc) -> PrimFunc:
             return Buffer._make(*node.field_values(), span=node.span)
         return None
 
-    return rewrite(func, post)
+    return rewrite(node, post)
 
 
 __all__ = [

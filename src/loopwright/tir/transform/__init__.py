@@ -2,6 +2,7 @@
 
 from .apply import Apply
 from .bind_target import BindTarget
+from .common_subexpr_elim import CommonSubexprElimTIR
 from .compact_buffer_allocation import CompactBufferAllocation
 from .convert_blocks_to_opaque import ConvertBlocksToOpaque
 from .convert_for_loops_to_serial import ConvertForLoopsToSerial
@@ -9,6 +10,8 @@ from .filter import Filter
 from .flatten_buffer import FlattenBuffer
 from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
 from .hoist_if_then_else import HoistIfThenElse
+from .inject_double_buffer import InjectDoubleBuffer
+from .inject_virtual_thread import InjectVirtualThread
 from .instrument_bound_checkers import InstrumentBoundCheckers
 from .loop_partition import LoopPartition
 from .lower_init_block import LowerInitBlock
@@ -21,9 +24,14 @@ from .narrow_data_type import NarrowDataType
 from .pipeline import default_tir_pipeline, finalize, lower_to_loops
 from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
 from .prim_func_pass import PrimFuncPass, prim_func_pass
+from .remove_assume import RemoveAssume
 from .remove_no_op import RemoveNoOp
+from .remove_store_undef import RemoveStoreUndef
+from .renormalize_split_pattern import RenormalizeSplitPattern
+from .rewrite_unsafe_select import RewriteUnsafeSelect
 from .simplify import Simplify
 from .skip_assert import SkipAssert
+from .storage_rewrite import StorageRewrite
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
 from .verify_memory import VerifyMemory

@@ -1,0 +1,170 @@
+"""Passes on values and memory: the numbers before and after are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwright.ir.functor import post_order_visit
+from loopwright.ir.module import IRModule
+from loopwright.script import from_source
+from loopwright.tir import analysis as ta
+from loopwright.tir import transform as tt
+from loopwright.tir.interpreter import run
+from loopwright.tir.stmt import Allocate, LetStmt
+
+
+def outputs(func, shapes, scalars=()):
+    rng = np.random.default_rng(7)
+    arrays = [rng.random(s).astype("float32") for s in shapes]
+    run(func, [*arrays, *scalars])
+    return arrays
+
+
+def same(text, made, shapes, scalars=()):
+    """The function before and after a pass gives the same arrays; the function after is well
+    formed."""
+    func = from_source(text)
+    after = made(IRModule({"main": func}))["main"]
+    ta.verify_well_formed(after)
+    pairs = zip(outputs(func, shapes, scalars), outputs(after, shapes, scalars), strict=True)
+    for a, b in pairs:
+        np.testing.assert_array_equal(a, b)
+    return after
+
+
+def count(func, kind):
+    found = []
+    post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, kind) else None)
+    return len(found)
+
+
+SHARED = """
+@T.prim_func
+def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), n: T.int32):
+    for i in range(4):
+        if n * 2 + i < 30:
+            A[n * 2 + i] = B[n * 2 + i] + T.Cast("float32", n * 2)
+        for j in range(3):
+            A[(n * 2 + i) // 3 + j] = B[(n * 2 + i) // 3 + j * i] + B[j * i + n // T.max(n, 1)]
+"""
+
+
+def test_common_subexpressions():
+    after = same(SHARED, tt.CommonSubexprElimTIR(), [(64,), (64,)], [5])
+    assert count(after, LetStmt) == 4
+    text = after.script()
+    assert text.count("n * 2") == 1 and text.count("// 3") == 1
+    assert ta.verify_ssa(after)
+    off = tt.CommonSubexprElimTIR(enable_cse_tir=False)
+    assert count(same(SHARED, off, [(64,), (64,)], [5]), LetStmt) == 0
+
+
+def test_equal_terms():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), n: T.int32):
+    for i in range(4):
+        A[(n + i) * 2] = B[n * 2 + i * 2]
+"""
+    plain = same(text, tt.CommonSubexprElimTIR(), [(64,), (64,)], [5])
+    equal = same(text, tt.CommonSubexprElimTIR(identify_equiv_terms=True), [(64,), (64,)], [5])
+    assert count(equal, LetStmt) > count(plain, LetStmt) == 0
+
+
+def test_split_pattern():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), n: T.int32):
+    for i in range(64):
+        B[(i - n) % 32 // 4 + (i - n) % 6 // 4] = A[i]
+"""
+    after = same(text, tt.RenormalizeSplitPattern(), [(64,), (64,)], [13])
+    assert "% 32" not in after.script() and "% 6" in after.script()
+
+
+CHAIN = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    a = T.allocate([8], "float32", "global")
+    b = T.allocate([8], "float32", "global")
+    c = T.allocate([8], "float32", "{scope}")
+    d = T.allocate([4], "float32", "global")
+    X = T.Buffer((8,), data=a)
+    Y = T.Buffer((8,), data=b)
+    Z = T.Buffer((8,), data=c, scope="{scope}")
+    W = T.Buffer((4,), data=d)
+    for i in range(8):
+        X[i] = A[i] * A[i]
+    for i in range(8):
+        Y[i] = X[7 - i] + T.float32(1)
+    for i in range(8):
+        Z[i] = Y[i] + {again}
+    for i in range(4):
+        W[i] = Z[i] - Z[i + 4]
+    for i in range(8):
+        B[i] = W[i % 4]
+"""
+
+
+@pytest.mark.parametrize(
+    ("scope", "again", "left"),
+    [("global", "Y[0]", 2), ("global", "X[i]", 3), ("local", "Y[0]", 3)],
+)
+def test_storage(scope, again, left):
+    text = CHAIN.format(scope=scope, again=again)
+    after = same(text, tt.StorageRewrite(), [(8,), (8,)])
+    assert count(after, Allocate) == left
+
+
+FETCHED = """
+@T.prim_func
+def main(A: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32"), n: T.int32):
+    for i in range(1, n):
+        b = T.allocate([4], "float32", "local")
+        B = T.Buffer((4,), data=b, scope="local")
+        with T.attr(b, "double_buffer_scope", 1):
+            for j in range(4):
+                B[j] = A[i * 4 + j]
+        for j in range(4):
+            {use}
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 8])
+def test_double_buffer(n):
+    text = FETCHED.format(use="C[i * 4 + j] = B[3 - j] + C[i * 4 - 4 + j]")
+    after = same(text, tt.InjectDoubleBuffer(), [(32,), (32,)], [n])
+    assert "% 2" in after.script()
+
+
+def test_double_buffer_refuses_a_dependence():
+    text = FETCHED.format(use="A[i * 4 + j] = B[3 - j]")
+    with pytest.raises(ValueError, match="the fetch into b depends on what the loop writes") as e:
+        tt.InjectDoubleBuffer()(IRModule({"main": from_source(text)}))
+    assert "for i in range(1, n):" in str(e.value)
+
+
+def test_virtual_threads():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((2, 8), "float32"), B: T.Buffer((2, 8), "float32")):
+    for v in T.thread_binding(2, thread="vthread.x"):
+        for i in range(8):
+            {barrier}
+            B[v, i] = A[1 - v, i]
+"""
+    same(text.format(barrier="T.evaluate(0)"), tt.InjectVirtualThread(), [(2, 8), (2, 8)])
+    barrier = from_source(text.format(barrier='T.evaluate(T.tvm_storage_sync("shared"))'))
+    with pytest.raises(ValueError, match="a barrier inside of virtual threads"):
+        tt.InjectVirtualThread()(IRModule({"main": barrier}))
+
+
+def test_undefined_values_are_not_computed_with():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "int32")):
+    A[0] = T.undef(dtype="int32") + 1
+"""
+    with pytest.raises(ValueError, match="no value to compute with"):
+        tt.RemoveStoreUndef()(IRModule({"main": from_source(text)}))
