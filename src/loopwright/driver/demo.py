@@ -143,6 +143,7 @@ def _run(path: Path, exe: Executable, feeds: dict[str, np.ndarray]) -> int:
     )
     worst = 0.0
     for got, want in zip(ours.values(), theirs, strict=True):
+        want = np.asarray(want)
         scale = float(np.abs(want).max()) or 1.0
         worst = max(worst, float(np.abs(got.numpy() - want).max()) / scale)
     right = worst <= 1e-4

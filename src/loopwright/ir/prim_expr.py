@@ -243,7 +243,7 @@ class IterVar(PrimExpr):
     Parallelized = 7
     Tensorized = 8
 
-    dom: Range | None
+    dom: Range  # None for a thread whose extent is not told yet
     var: Var = define()
     iter_type: int
     thread_tag: str = field("")

@@ -28,8 +28,8 @@ def where(condition: Tensor, x1: Tensor, x2: Tensor):
     dims = broadcast_shape(broadcast_shape(shape_of(condition), shape_of(x1)), shape_of(x2))
 
     def cell(*i):
-        chosen = [element(v, broadcast_index(v, i, dims)) for v in (condition, x1, x2)]
-        return tir.Select(*chosen)
+        cond, a, b = (element(v, broadcast_index(v, i, dims)) for v in (condition, x1, x2))
+        return tir.Select(cond, a, b)
 
     return compute(dims, cell, "T_where", tag="broadcast")
 

@@ -186,7 +186,7 @@ class Var(Expr):
 
     def _update_struct_info(self, info: StructInfo | None) -> None:
         self.struct_info = info  # type: ignore[misc]
-        self.struct_info_annotation = info
+        self.struct_info_annotation = info  # type: ignore[misc]
 
     @property
     def vid(self) -> Id:

@@ -21,11 +21,12 @@ def te_tensor(value: Expr, tir_var_map: dict[TirVar, PrimExpr], name: str = "rxp
     """A te placeholder of the shape and dtype of a tensor expression; its symbolic dimensions
     are replaced by `tir_var_map`."""
     info = value.struct_info
-    if not isinstance(info, TensorStructInfo) or info.get_shape() is None:
+    dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
+    if dims is None:
         what = "a te tensor needs a tensor of known shape"
         hint = "R.match_cast it to a shape first"
         raise ValueError(explain(what, got=f"{value} with {info}", instead=hint))
-    shape = [substitute(dim, tir_var_map) for dim in info.get_shape()]
+    shape = [substitute(dim, tir_var_map) for dim in dims]
     return te.placeholder(shape, info.dtype, name)
 
 

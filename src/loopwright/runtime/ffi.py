@@ -21,7 +21,8 @@ _KINDS: dict[str, type[Exception]] = {
         errors.InternalError,
         errors.LoopwrightError,
     )
-} | {"TVMError": errors.TVMError}
+}
+_KINDS["TVMError"] = errors.TVMError
 
 
 @cache

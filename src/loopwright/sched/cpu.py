@@ -53,7 +53,8 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
     found = split_stages(func, blocks) if blocks else None
     if found is None:
         return None
-    rows = {s.reduction.name: w for s in found if (w := _row_vectors(s.reduction, target))}
+    reductions = [s.reduction for s in found if s.reduction is not None]
+    rows = {r.name: w for r in reductions if (w := _row_vectors(r, target))}
     if rows:
         func = whole_rows(func, rows)
         found = split_stages(func, blocks_of(func) or []) or found

@@ -47,7 +47,7 @@ Callable = _proxies.CallableProxy
 # ------------------------------------------------------------------ the function
 
 
-def _dialect(name: str) -> Any:
+def _dialect(name: _str) -> Any:
     parser = active_parser()
     if parser is None or not parser.dialects or not hasattr(parser.dialects[-1], "func_attr"):
         what = f"{name} stands in no graph function"
@@ -55,7 +55,7 @@ def _dialect(name: str) -> Any:
     return parser.dialects[-1]
 
 
-def func_attr(attrs: dict[str, Any]) -> None:
+def func_attr(attrs: dict[_str, Any]) -> None:
     """Attributes of the function."""
     _dialect("R.func_attr").func_attr(attrs)
 

@@ -326,7 +326,7 @@ def launch_thread(thread: Var | str, extent: Any) -> Wrap:
     if found.dom is None:
         dom = Range._make(_const(0, size.dtype), size)
         axis_var = IterVar(dom, found.var, IterVar.ThreadIndex, found.thread_tag)
-        if not isinstance(thread, str):
+        if not isinstance(thread, str) and frame is not None:
             frame.env_threads[thread] = axis_var
     else:
         axis_var = found

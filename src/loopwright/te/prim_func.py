@@ -151,7 +151,8 @@ class _Builder:
 
         def post(node: Any) -> Any:
             if isinstance(node, ProducerLoad):
-                return BufferLoad._make(self.buffers[node.producer], node.indices, None)
+                producer: Any = node.producer  # a te.Tensor
+                return BufferLoad._make(self.buffers[producer], node.indices, None)
             return values.get(node) if isinstance(node, Var) else None
 
         return self.tidy(rewrite(expr, post))
@@ -179,7 +180,7 @@ class _Builder:
             IterVar(Range.from_min_extent(a.var, const(1, a.var.dtype)), _named(b), b.iter_type)
             for a, b in zip(axes, outer, strict=True)
         ]
-        where = {b.var: p.var for b, p in zip(outer, points, strict=True)}
+        where: dict[Var, PrimExpr] = {b.var: p.var for b, p in zip(outer, points, strict=True)}
         name = self.names.fresh(f"{op.name}_l1")
         inner_loops, made, _ = self.axes(inner, values)
         where.update({b.var: m.var for b, m in zip(inner, made, strict=True)})
@@ -239,7 +240,7 @@ class _Builder:
             if n:  # each result's block has axes of its own
                 renewed = [IterVar(a.dom, _copy(a.var), a.iter_type) for a in axes]
                 pairs = zip(axes, renewed, strict=True)
-                fresh = {a.var: r.var for a, r in pairs}
+                fresh: dict[PrimExpr, PrimExpr] = {a.var: r.var for a, r in pairs}
                 mine = {te: fresh.get(v, v) for te, v in values.items()}
             else:
                 renewed, mine = axes, values

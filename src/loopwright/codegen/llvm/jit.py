@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -344,18 +345,22 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.input: Any = self.process.stdin
+        self.output: Any = self.process.stdout
         self.lock = threading.Lock()
 
-    def compile(self, job: tuple) -> tuple[bool, bytes | str]:
+    def compile(self, job: tuple) -> tuple[bool, Any]:
+        """(True, the object) or (False, the error's text)."""
         with self.lock:
-            compiler.send(self.process.stdin, job)
-            return compiler.receive(self.process.stdout)
+            compiler.send(self.input, job)
+            return compiler.receive(self.output)
 
     def alive(self) -> bool:
         return self.process.poll() is None
 
     def close(self) -> None:
-        for stream in (self.process.stdin, self.process.stdout):
+        for stream in (self.input, self.output):
             with suppress(OSError):  # its pipe broke with the process
                 stream.close()
         self.process.kill()

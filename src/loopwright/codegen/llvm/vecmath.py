@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -278,7 +278,7 @@ class _Code:
         """a * b + c, fused where the target does that fast."""
         return self.intrinsic("fmuladd", a, self.value(b, a.kind), self.value(c, a.kind))
 
-    def poly(self, x: _Value, coefficients: tuple[float, ...]) -> _Value:
+    def poly(self, x: _Value, coefficients: Sequence[float]) -> _Value:
         """c0 + c1 x + c2 x^2 ...
 
         Up to five terms by Horner's rule; more by Estrin's, whose chain of dependent operations is

@@ -201,7 +201,12 @@ class _Blocker(GraphRewriter):
         """A check of a blocked tensor's extents is made on the blocks."""
         source = self.blocked.get(binding.value) if isinstance(binding.value, Var) else None
         channels = _channels(binding.struct_info)
-        if source is None or channels != source.channels or not _is_local(binding.var):
+        if (
+            source is None
+            or channels is None
+            or channels != source.channels
+            or not _is_local(binding.var)
+        ):
             return False
         n, _, rows, cols = binding.struct_info.get_shape()
         have = source.full(self).struct_info.get_shape()
@@ -263,7 +268,7 @@ class _Blocker(GraphRewriter):
         depthwise = attrs.groups > 1 and kernel[1] == 1 and kernel[0] == have == attrs.groups
         if attrs.groups > 1 and not depthwise:
             return None
-        changed = {"out_layout": self.layout}
+        changed: dict[str, Any] = {"out_layout": self.layout}
         flat: _Blocked | None = None
         if not depthwise and have < _FEW_CHANNELS and data not in self.blocked:
             source, layout = self.value(data), f"OIHW{size}o"

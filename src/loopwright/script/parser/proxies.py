@@ -242,6 +242,7 @@ class CallableProxy(StructInfoProxy):
             pure = False if self.purity is None else self.purity
             return FuncStructInfo.opaque_func(ret=ret, derive_func=self.derive_func, purity=pure)
         params = [_build(p, dims) for p in self.params]
+        assert ret is not None
         return FuncStructInfo(params, ret, True if self.purity is None else self.purity)
 
 

@@ -306,7 +306,7 @@ class RelaxDialect(Dialect):
         made = self.builder.normalize(made)
         if info is not None:
             self._check_annotation(info, made.struct_info)
-        kind = Var if flow is None else DataflowVar
+        kind: Any = Var if flow is None else DataflowVar
         chosen = name or self.builder.get_unique_name("gv" if flow is None else "lv")
         var = kind(chosen, made.struct_info if info is None else info, self.builder.span)
         self._add(VarBinding._make(var, made, span=made.span or self.builder.span))
@@ -393,7 +393,7 @@ class RelaxDialect(Dialect):
         self._check_annotation(info, value.struct_info)
         if annotation is not None:
             self._check_annotation(R.as_info(annotation), info)
-        kind = Var if flow is None else DataflowVar
+        kind: Any = Var if flow is None else DataflowVar
         var = kind(name, info if annotation is None else R.as_info(annotation), self.builder.span)
         self._add(MatchCast._make(var, value, info, span=self.builder.span))
         return var
@@ -552,7 +552,7 @@ class RelaxDialect(Dialect):
         parser = self.parser
         options = {**self.body.function.options, **options}
         flow = self._open_flow()
-        kind = Var if flow is None else DataflowVar
+        kind: Any = Var if flow is None else DataflowVar
         span = parser.source.span(node)
         var = kind(node.name, self.signature(node, options), span)
         parser.scope.define(node.name, var)
@@ -599,7 +599,8 @@ def _instance(value: Any) -> Any:
     if isinstance(value, type) and issubclass(value, R.StructInfoProxy):
         return value()
     if type(value) in (list, tuple):
-        return type(value)(_instance(v) for v in value)
+        kind, items = type(value), list(value)  # type: ignore[call-overload]
+        return kind(_instance(v) for v in items)
     return value
 
 

@@ -80,6 +80,7 @@ class TirDialect(Dialect):
 
     def _parameter(self, param: ast.arg) -> Any:
         parser = self.parser
+        assert param.annotation is not None
         value = parser.eval(annotation_tree(parser, param.annotation))
         if callable(value) and not isinstance(value, (Var, Buffer)):
             value = value()

@@ -29,7 +29,8 @@ def dimension(p: Printer, expr: Any) -> str:
     if isinstance(expr, IntImm):
         return text
     frame = next((f for f in p.frames if f.func_vars is not None), None)
-    return f'"{text}"' if frame is not None and _mentions(expr, frame.func_vars) else text
+    names = None if frame is None else frame.func_vars
+    return f'"{text}"' if names is not None and _mentions(expr, names) else text
 
 
 def _mentions(expr: Any, names: set[int]) -> bool:
@@ -83,7 +84,7 @@ def _tensor(p: Printer, info: TensorStructInfo) -> str:
 
 def device_name(p: Printer, device: VDevice) -> str:
     """`cuda:0`: kind, and number among the module's devices of that kind."""
-    kind = device.target.kind.name
+    kind = device.target.kind.name if device.target is not None else ""
     infos = p.module.global_infos.get("vdevice", []) if p.module is not None else []
     same_kind = [d for d in infos if d.target is not None and d.target.kind.name == kind]
     index = next((i for i, d in enumerate(same_kind) if d is device or _alike(d, device)), -1)

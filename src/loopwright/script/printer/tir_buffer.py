@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from ...ir import prim_expr as pe
 from ...ir.prim_op import add, multiply
@@ -70,7 +70,7 @@ class _Declaration:
         self.makers: list[str] = []
         self.count: dict[int, int] = {}
 
-    def is_new(self, expr: Any) -> bool:
+    def is_new(self, expr: Any) -> TypeGuard[pe.Var]:
         return isinstance(expr, pe.Var) and self.p.names.get(expr) is None
 
     def new_line(self, var: pe.Var) -> None:
@@ -142,8 +142,9 @@ def declaration(
     if node.strides:
         keywords["strides"] = _strides(p, node, made, name)
     offset = node.elem_offset
-    offset_is_own = made.is_new(offset)
-    if offset_is_own:
+    offset_is_own = False
+    if made.is_new(offset):
+        offset_is_own = True
         if not made.inline(offset, f"{name}.elem_offset"):
             keywords["elem_offset"] = p.expr(offset)
     elif offset is not None:

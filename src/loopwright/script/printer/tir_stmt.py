@@ -195,7 +195,7 @@ def _evaluate(p: Printer, node: ts.Evaluate, out: list) -> None:
 
 @stmt_of(ts.Allocate)
 def _allocate(p: Printer, node: ts.Allocate, out: list) -> None:
-    if p.sugar and _is_declared_once(node):
+    if p.sugar and _is_declared_once(node) and isinstance(node.body, ts.DeclBuffer):
         _declare(p, node.body, out, node, own_data=True)
         return
     plain = _plain_scope(p, node)

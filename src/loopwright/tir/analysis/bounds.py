@@ -200,11 +200,10 @@ def difference(a: PrimExpr, b: PrimExpr) -> int | PrimExpr | None:
         return constant
     if len(rest) > 4:
         return None
-    total: PrimExpr | None = None
-    for atom, factor in sorted(rest, key=lambda item: item[1] < 0):
-        if total is None:
-            total = multiply(atom, factor)
-        elif factor < 0:
+    (atom, factor), *more = sorted(rest, key=lambda item: item[1] < 0)
+    total = multiply(atom, factor)
+    for atom, factor in more:
+        if factor < 0:
             total = subtract(total, multiply(atom, -factor))
         else:
             total = add(total, multiply(atom, factor))

@@ -156,12 +156,12 @@ class _Scopes(Visitor):
     def visit_AttrStmt(self, node: AttrStmt) -> None:
         self.visit(node.value)
         thread = node.node if isinstance(node.node, IterVar) else None
-        new = thread is not None and thread.var not in self.live
-        if new:
-            self.define(thread.var, node)
+        if thread is None or thread.var in self.live:
+            self.visit(node.body)
+            return
+        self.define(thread.var, node)
         self.visit(node.body)
-        if new:
-            self.leave(thread.var)
+        self.leave(thread.var)
 
     def visit_Reduce(self, node: Reduce) -> None:
         for axis in node.axis:

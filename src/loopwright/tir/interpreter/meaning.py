@@ -18,7 +18,7 @@ from ...ir.dtype import DataType, numpy_dtype
 from ...ir.op import Op
 from ...runtime.tensor import Tensor
 
-_one_float = memoryview(np.zeros(1, "float32"))
+_one_float: Any = memoryview(np.zeros(1, "float32"))  # type: ignore[arg-type]
 
 
 def round32(x: float) -> float:
@@ -287,7 +287,9 @@ def scalar_view(array: np.ndarray) -> Any:
     """What scalar loads and stores go through: a memoryview where Python has one (it is fast and
     rounds to float32 itself), else the array."""
     kind = array.dtype  # ml_dtypes' types have letters too, but Python has no view of them
-    return memoryview(array) if kind.char in _VIEWED and kind.isbuiltin == 1 else array
+    if kind.char in _VIEWED and kind.isbuiltin == 1:
+        return memoryview(array)  # type: ignore[arg-type]
+    return array
 
 
 def allocate(dtype: str, size: int) -> np.ndarray:

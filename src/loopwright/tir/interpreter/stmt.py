@@ -242,6 +242,7 @@ class StmtTranslator(CallTranslator):
 
     def init(self, block: Block) -> None:
         """The init runs where all reduction axes are at their first value."""
+        assert block.init is not None
         tests = []
         for axis in block.iter_vars:
             if axis.iter_type == IterVar.CommReduce:

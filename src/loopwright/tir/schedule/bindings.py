@@ -83,7 +83,7 @@ def _plainly_injective(values: list[PrimExpr], domain: dict[Var, Range]) -> bool
         terms = linear_terms(value)
         if terms is None:
             return False
-        mine = [(abs(f), atom) for atom, f in terms if atom in domain]
+        mine = [(abs(f), a) for a, f in terms if isinstance(a, Var) and a in domain]
         if any(atom not in domain and vars_in(atom) & set(domain) for atom, _ in terms):
             return False
         reach = 1

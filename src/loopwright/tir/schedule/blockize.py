@@ -241,7 +241,7 @@ def _init_nest(
     kept: list[IterVar] = []
     used: set[Var] = set()
     for a, h in zip(node.iter_vars, halves, strict=True):
-        if h.inner is not None and a.iter_type == IterVar.DataPar:
+        if h.inner is not None and h.inner_value is not None and a.iter_type == IterVar.DataPar:
             kept.append(h.inner.replace(var=axes[h.inner.var]))
             values.append(h.inner_value)
             used |= vars_in(h.inner_value)

@@ -150,6 +150,6 @@ def _check_level(sch: Any, level: tuple[Ref, ...]) -> None:
         zero = isinstance(node.min, IntImm) and node.min.value == 0
         if not zero or not ana.can_prove_equal(node.extent, first.extent):
             what = "merged loops start at 0 and have one extent"
-            raise ScheduleError(what, got=node.extent, instead=first.extent, at=[first, node])
+            raise ScheduleError(what, got=f"{first.extent} and {node.extent}", at=[first, node])
         if node.kind != ForKind.SERIAL:
             raise ScheduleError("merged loops are serial", got=node.kind.name, at=node)

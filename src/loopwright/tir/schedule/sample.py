@@ -24,7 +24,7 @@ def sample_categorical(
         raise ScheduleError("each candidate needs a probability", got=got)
     weights = [float(p) for p in probs]
     if decision is None:
-        decision = sch._random.choices(range(len(candidates)), weights)[0]
+        decision = int(sch._random.choices(range(len(candidates)), weights)[0])
     decision = int(decision)
     if not 0 <= decision < len(candidates):
         raise ScheduleError(
@@ -101,7 +101,7 @@ def sample_compute_location(sch: Any, block: BlockRV, decision: int | None = Non
     loops = locations(sch, ref)
     if decision is None:
         choices = [-2, *range(len(loops))] if is_output(ref, None) else [-2, -1, *range(len(loops))]
-        decision = sch._random.choice(choices)
+        decision = int(sch._random.choice(choices))
     decision = int(decision)
     sch._decision = decision
     rv = LoopRV()

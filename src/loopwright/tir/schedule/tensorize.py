@@ -57,7 +57,7 @@ def tensorize(
                     Y = T.match_buffer(B[v_o * 8:v_o * 8 + 8], (8,), offset_factor=1)
                     Y[0:8] = X[0:8] * T.Broadcast(T.float32(2), 8)
     """
-    intrin = tensor_intrin
+    intrin: Any = tensor_intrin
     if isinstance(tensor_intrin, str):
         try:
             intrin = TensorIntrin.get(tensor_intrin)

@@ -39,6 +39,7 @@ def verify_trace_roundtrip(
     where the program comes out otherwise. Gives the last schedule made."""
     formats = [text_format] if isinstance(text_format, str) else list(text_format)
     made = Schedule(mod, debug_mask=debug_mask)
+    assert sch.trace is not None
     for name in formats:
         made = Schedule(mod, debug_mask=debug_mask)
         if name == "json":
