@@ -48,13 +48,13 @@ def ir_transform(
     """Rewrite `stmt`: `preorder(n)` before going down (a result replaces the node without going
     down), `postorder(n)` after; None keeps the node. `only_enable` names the node types asked
     ("tir.For")."""
-    kinds = None
+    kinds: tuple[type, ...] = ()
     if only_enable is not None:
         names = [name.removeprefix("tir.") for name in only_enable]
         kinds = tuple({t for t in NODE_TYPES.values() if t.__name__ in names})
 
     def chosen(fn: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-        if fn is None or kinds is None:
+        if fn is None or only_enable is None:
             return fn
         return lambda n: fn(n) if isinstance(n, kinds) else None
 
