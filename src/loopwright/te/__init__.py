@@ -63,6 +63,13 @@ from .operation import thread_axis as thread_axis
 from .operation import var as var
 from .prim_func import create_prim_func as create_prim_func
 from .prim_func import create_relax_prim_func as create_relax_prim_func
+from .scan import ScanOp as ScanOp
+from .scan import scan as scan
+from .schedule import Schedule as Schedule
+from .schedule import Stage as Stage
+from .schedule import build as build
+from .schedule import create_schedule as create_schedule
+from .schedule import lower as lower
 from .tag import TagScope as TagScope
 from .tag import tag_scope as tag_scope
 from .tensor import BaseComputeOp as BaseComputeOp

@@ -8,7 +8,7 @@ from typing import Any
 from ..base.errors import explain
 from ..ir.functor import rewrite
 from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Range, Var
-from ..ir.prim_op import const
+from ..ir.prim_op import const, subtract
 from ..tir.analysis.access import get_block_read_write_region
 from ..tir.analysis.bounds import mentions
 from ..tir.buffer import Buffer, decl_buffer
@@ -18,6 +18,7 @@ from ..tir.index_dtype import with_index_dtype
 from ..tir.op import if_then_else
 from ..tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, LetStmt, Stmt, seq
 from ..tir.stmt_functor import substitute, substitute_buffers
+from .scan import ScanOp
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
 from .tidy import Tidy
 
@@ -54,7 +55,9 @@ class _Names:
         return made
 
 
-class _Builder:
+class Builder:
+    """Makes the PrimFunc of arguments; `buffers` says which buffer each tensor became."""
+
     def __init__(self, args: list[Any]) -> None:
         self.args = args
         self.ops = in_order(a for a in args if isinstance(a, Tensor))
@@ -67,6 +70,7 @@ class _Builder:
         self.tidy = Tidy()
 
     def build(self, attrs: dict[str, Any]) -> PrimFunc:
+        """The function."""
         self.bind_buffers()
         stmts = [s for s in (self.stmt(op) for op in self.ops) if s is not None]
         if not stmts:
@@ -121,7 +125,9 @@ class _Builder:
             return self.compute(op)
         if isinstance(op, ExternOp):
             return self.extern(op)
-        what = "create_prim_func knows placeholder, compute and extern"
+        if isinstance(op, ScanOp):
+            return self.scan(op)
+        what = "create_prim_func knows placeholder, compute, scan and extern"
         raise TypeError(explain(what, got=type(op).__name__))
 
     def extern(self, op: ExternOp) -> Stmt:
@@ -141,6 +147,38 @@ class _Builder:
         block = Block((), (), (), self.names.fresh(op.name), body, annotations=notes)
         own = {b.data: b for b in (self.buffers[t] for t in self.buffers)}
         return BlockRealize((), const(True), _with_regions(block, own))
+
+    def scan(self, op: ScanOp) -> Stmt:
+        """The first rows are copied; then every operation of the chain computes a row."""
+        results = [self.buffers[op.output(n)] for n in range(op.num_outputs)]
+        rows = Var("t", op.state_placeholder[0].shape[0].dtype)
+        stmts = []
+        for first, result in zip(op.init, results, strict=True):
+            axes = [IterVar(Range(0, e), Var(f"i{n}", e.dtype)) for n, e in enumerate(first.shape)]
+            read = ProducerLoad(first, [a.var for a in axes])
+            copy = ComputeOp(f"{op.name}_init", "", {}, axes, [read])
+            self.buffers[copy.output(0)] = result
+            stmts.append(self.nest(copy, axes, {}, {}, copy.name))
+        for state, update, result in zip(op.state_placeholder, op.update, results, strict=True):
+            self.buffers[state] = self.buffers[update] = result
+        body = seq(*(self.row(step, rows) for step in op.chain))
+        start, end = op.init[0].shape[0], op.state_placeholder[0].shape[0]
+        loop = For(rows, start, subtract(end, start), ForKind.SERIAL, body)
+        return seq(*stmts, loop)
+
+    def row(self, op: ComputeOp, rows: Var) -> Stmt:
+        """One row of an operation that a scan runs step by step."""
+        for n in range(op.num_outputs):
+            tensor = op.output(n)
+            if tensor not in self.buffers:
+                self.buffers[tensor] = decl_buffer(tensor.shape, tensor.dtype, tensor.name)
+                self.allocated.append(self.buffers[tensor])
+        head, *rest = (*op.axis, *op.reduce_axis)
+        time = IterVar(self.dom(head, {}), _named(head), IterVar.Ordered)
+        loops, axes, values = self.axes(rest, {head.var: time.var})
+        bindings = [rows, *loops]
+        body = self.realize(op, [time, *axes], bindings, values, dict(op.attrs), op.name)
+        return self.loops(loops, rest, {}, body)
 
     def elements(self, expr: PrimExpr, values: dict[Var, PrimExpr]) -> PrimExpr:
         """Tensor reads as buffer reads, the operation's axes as the block's."""
@@ -315,7 +353,7 @@ def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimF
     `index_dtype_override` ("int64") the function counts in that type.
     """
     attrs = {"global_symbol": "main", "tir.noalias": True}
-    func = _Builder(_arguments(ops)).build(attrs)
+    func = Builder(_arguments(ops)).build(attrs)
     return func if index_dtype_override is None else with_index_dtype(func, index_dtype_override)
 
 
@@ -327,7 +365,7 @@ def create_relax_prim_func(
     """The private PrimFunc of a call from a graph: counts in int64, takes `tir_var_list` as
     parameters after the buffers."""
     args = [*_arguments(inputs_outputs), *(tir_var_list or ())]
-    func = _Builder(args).build({"tir.noalias": True})
+    func = Builder(args).build({"tir.noalias": True})
     return func if index_dtype_override is None else with_index_dtype(func, index_dtype_override)
 
 

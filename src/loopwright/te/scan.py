@@ -1,0 +1,126 @@
+"""`scan`: tensors whose rows are computed from the rows before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..base.errors import explain
+from .tag import current_tag
+from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor
+
+
+class ScanOp(Operation):
+    """Result n is `init[n]` in its first rows and `update[n]` in the others, where
+    `state_placeholder[n]` stands for the result itself.
+
+    `chain` are the operations that read the state, in order; they run row by row.
+    """
+
+    __slots__ = ("chain", "init", "inputs", "state_placeholder", "update")
+
+    def __init__(
+        self,
+        name: str,
+        tag: str,
+        attrs: Any,
+        init: Sequence[Tensor],
+        update: Sequence[Tensor],
+        state_placeholder: Sequence[Tensor],
+        inputs: Sequence[Tensor] = (),
+    ) -> None:
+        super().__init__(name, tag, attrs)
+        self.init = tuple(init)
+        self.update = tuple(update)
+        self.state_placeholder = tuple(state_placeholder)
+        self.inputs = tuple(inputs)
+        _check(name, self.init, self.update, self.state_placeholder)
+        self.chain = _chain(name, self.update, self.state_placeholder)
+        states = self.state_placeholder
+        self._outputs = tuple(Tensor(s.shape, s.dtype, self, n) for n, s in enumerate(states))
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """What is computed before the scan: its first rows, and what the chain reads."""
+        found = dict.fromkeys(self.init)
+        for op in self.chain:
+            for tensor in op.input_tensors:
+                if tensor not in self.state_placeholder and tensor.op not in self.chain:
+                    found.setdefault(tensor)
+        return tuple(found)
+
+
+def _check(name: str, init: Any, update: Any, state: Any) -> None:
+    if not len(init) == len(update) == len(state) or not init:
+        what = f"scan {name} needs an init, an update and a state for each result"
+        raise ValueError(explain(what, got=f"{len(init)}, {len(update)} and {len(state)}"))
+    for first, then, held in zip(init, update, state, strict=True):
+        if not isinstance(held.op, PlaceholderOp):
+            what = f"scan {name}: the state is a placeholder"
+            raise ValueError(explain(what, got=str(held.op)))
+        if not isinstance(then.op, ComputeOp):
+            what = f"scan {name}: the update is a compute"
+            raise ValueError(explain(what, got=str(then.op)))
+        for other in (first, then):
+            if other.dtype != held.dtype or other.ndim != held.ndim or not held.ndim:
+                what = f"scan {name}: the state is {held.dtype} with {held.ndim} dimensions"
+                got = f"{other.op.name}, {other.dtype} with {other.ndim}"
+                raise ValueError(explain(what, got=got))
+
+
+def _chain(name: str, update: Any, state: Any) -> tuple[ComputeOp, ...]:
+    """The operations from the state to the update, each after those it reads."""
+    depends: dict[Operation, bool] = {}
+    order: list[ComputeOp] = []
+
+    def visit(op: Operation) -> bool:
+        if op in depends:
+            return depends[op]
+        depends[op] = False
+        found = [visit(t.op) for t in op.input_tensors]
+        depends[op] = any(found) or any(t in state for t in op.input_tensors)
+        if depends[op]:
+            if not isinstance(op, ComputeOp):
+                what = f"scan {name}: what reads the state is a compute"
+                raise ValueError(explain(what, got=str(op)))
+            order.append(op)
+        return depends[op]
+
+    for tensor in update:
+        if not visit(tensor.op) and tensor.op not in order:
+            order.append(tensor.op)  # it does not look back
+    return tuple(order)
+
+
+def scan(
+    init: Any,
+    update: Any,
+    state_placeholder: Any,
+    inputs: Any = None,
+    name: str = "scan",
+    tag: str = "",
+    attrs: dict[str, Any] | None = None,
+) -> Any:
+    """Tensors computed row by row along their first axis.
+
+    `init` gives the first rows, `update` row t from `state_placeholder[t - 1, ...]`, which stands
+    for the result. Lists make several results at once. The running sum of the rows of X:
+
+        state = te.placeholder((m, n))
+        first = te.compute((1, n), lambda _, i: X[0, i])
+        step = te.compute((m, n), lambda t, i: state[t - 1, i] + X[t, i])
+        total = te.scan(first, step, state, inputs=[X])
+
+    Raises ValueError when an init, update or state does not fit the others.
+    """
+    single = isinstance(init, Tensor)
+    lists = [
+        [v] if isinstance(v, Tensor) else list(v or ())
+        for v in (init, update, state_placeholder, inputs)
+    ]
+    op = ScanOp(name, current_tag(tag), attrs, *lists)
+    made = [op.output(n) for n in range(op.num_outputs)]
+    return made[0] if single else made
+
+
+__all__ = ["ScanOp", "scan"]
