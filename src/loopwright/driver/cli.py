@@ -1,0 +1,156 @@
+"""The command line: `loopwright show | run | bench | check MODEL`.
+
+MODEL is an ONNX file. Inputs come from `--feeds FILE.npz` (arrays by input name); without it they
+are random, symbolic sizes being `--size`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from ..base.errors import LoopwrightError
+from ..ir import trace as tracing
+from ..ir.dtype import numpy_dtype
+from ..relax.interpreter import Interpreter
+from .build import as_module, compile_steps, lower
+from .executable import Executable
+from .front import DEFAULT_TARGET, compile
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
+
+Model = Annotated[Path, typer.Argument(help="An ONNX file.")]
+TargetText = Annotated[str, typer.Option("--target", help="A target, as in TVM.")]
+Feeds = Annotated[Path | None, typer.Option("--feeds", help="Arrays by input name (.npz).")]
+Size = Annotated[int, typer.Option("--size", help="What symbolic sizes are taken for.")]
+
+
+def make_feeds(exe: Executable, path: Path | None, size: int) -> dict[str, np.ndarray]:
+    """The inputs' arrays in a file, or random ones of the inputs' shapes."""
+    if path is not None:
+        with np.load(path) as arrays:
+            return {name: arrays[name] for name in exe.input_names() if name in arrays}
+    rng, feeds = np.random.default_rng(0), {}
+    for (_, dtype, shape), name in zip(exe.inputs(), exe.input_names(), strict=True):
+        dims = [d if isinstance(d, int) else size for d in shape]
+        feeds[name] = rng.standard_normal(dims).astype(numpy_dtype(dtype))
+    return feeds
+
+
+@app.command()
+def show(
+    model: Model,
+    target: TargetText = DEFAULT_TARGET,
+    step: Annotated[str, typer.Option("--pass", help="Print what this pass changed.")] = "",
+    kernel: Annotated[str, typer.Option(help="Print this kernel at every level.")] = "",
+    explain: Annotated[str, typer.Option(help="Print the decisions about this name.")] = "",
+) -> None:
+    """Print the steps of the lowering, what one of them did, or one kernel at every level."""
+    if kernel:
+        with tracing.trace() as trace:
+            exe, _ = compile_steps(as_module(str(model)), target)
+        if kernel not in exe.program.texts:
+            known = ", ".join(sorted(exe.program.texts))
+            raise typer.BadParameter(f"no kernel {kernel!r}; there are: {known}")
+        typer.echo(trace.last("NameDimensions").after[kernel].script())
+        typer.echo(exe.lowered[kernel].script())
+        typer.echo(exe.program.text(kernel))
+        typer.echo(exe.program.assembly(kernel))
+        return
+    trace = lower(str(model), target)
+    if step:
+        typer.echo(trace[step].diff())
+    elif explain:
+        for note in trace.explain(explain):
+            typer.echo(str(note))
+    else:
+        trace.show()
+
+
+@app.command()
+def run(
+    model: Model,
+    target: TargetText = DEFAULT_TARGET,
+    feeds: Feeds = None,
+    size: Size = 1,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write outputs (.npz).")] = None,
+) -> None:
+    """Run a model once and print or keep its outputs."""
+    exe = compile(str(model), target)
+    results = {k: v.numpy() for k, v in exe.run(make_feeds(exe, feeds, size)).items()}
+    if out is not None:
+        np.savez(out, **results)
+    for name, array in results.items():
+        typer.echo(f"{name}: {array.dtype} {array.shape}")
+        if out is None:
+            typer.echo(np.array2string(array, threshold=64, precision=6))
+
+
+@app.command()
+def bench(
+    model: Model,
+    target: TargetText = DEFAULT_TARGET,
+    feeds: Feeds = None,
+    size: Size = 1,
+    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 2.0,
+) -> None:
+    """Print the median time of a call and the kernels that take most of it."""
+    exe = compile(str(model), target)
+    given = make_feeds(exe, feeds, size)
+    exe.run(given)
+    took, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end or len(took) < 3:
+        start = time.perf_counter()
+        exe.run(given)
+        took.append((time.perf_counter() - start) * 1e3)
+    typer.echo(f"median of {len(took)} calls: {statistics.median(took):.4f} ms")
+    args = [given[name] for name in exe.input_names()]
+    typer.echo(exe.profile(*args, number=10).table(limit=12))
+
+
+@app.command()
+def check(
+    model: Model,
+    target: TargetText = DEFAULT_TARGET,
+    feeds: Feeds = None,
+    size: Size = 1,
+    tolerance: Annotated[float, typer.Option(help="Greatest relative difference.")] = 1e-4,
+) -> None:
+    """Compare compiled results with what the model's operators mean, said by numpy."""
+    mod = as_module(str(model))
+    exe = compile(mod, target)
+    given = make_feeds(exe, feeds, size)
+    args = [given[name] for name in exe.input_names()]
+    worst = 0.0
+    pairs = zip(_flat(exe["main"](*args)), _flat(Interpreter(mod)["main"](*args)), strict=True)
+    for name, (got, want) in zip(exe.output_names(), pairs, strict=True):
+        scale = float(np.abs(want).max()) if want.size else 1.0
+        error = (
+            float(np.abs(got.astype(np.float64) - want).max()) / (scale or 1.0)
+            if want.size
+            else 0.0
+        )
+        worst = max(worst, error)
+        typer.echo(f"{name}: greatest relative difference {error:.1e}")
+    if worst > tolerance:
+        raise typer.Exit(1)
+
+
+def _flat(value: Any) -> list[np.ndarray]:
+    if isinstance(value, (list, tuple)):
+        return [leaf for v in value for leaf in _flat(v)]
+    return [np.asarray(value)]
+
+
+def main() -> None:
+    """Run the command line; an error of ours is printed without Python's frames."""
+    try:
+        app()
+    except (LoopwrightError, ValueError, TypeError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise SystemExit(1) from None
