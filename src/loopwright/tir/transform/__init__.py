@@ -1,6 +1,8 @@
 """Passes on TensorIR: one file each, whose docstring shows a function before and after."""
 
 from .apply import Apply
+from .bf16_compute_legalize import BF16ComputeLegalize
+from .bf16_storage_legalize import BF16StorageLegalize
 from .bind_target import BindTarget
 from .common_subexpr_elim import CommonSubexprElimTIR
 from .compact_buffer_allocation import CompactBufferAllocation
@@ -9,6 +11,7 @@ from .convert_for_loops_to_serial import ConvertForLoopsToSerial
 from .filter import Filter
 from .flatten_buffer import FlattenBuffer
 from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
+from .fp8_compute_legalize import FP8ComputeLegalize
 from .hoist_if_then_else import HoistIfThenElse
 from .inject_double_buffer import InjectDoubleBuffer
 from .inject_virtual_thread import InjectVirtualThread
