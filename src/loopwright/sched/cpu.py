@@ -300,8 +300,10 @@ def _schedule_tile(
 
 def _parallel_tiles(sch: Schedule, order: list[Any], work: int) -> None:
     """Run tiles in parallel: the loops outside the last one where they are enough, so that the
-    last one's indices stay cheap, else all."""
+    last one's indices stay cheap, else all. (Loops of one iteration are no last ones.)"""
     extents = [constant(sch.get(loop).extent) for loop in order]
+    while len(order) > 1 and extents[-1] == 1:
+        order, extents = order[:-1], extents[:-1]
     count = 1
     for k, extent in enumerate(extents[:-1]):
         count *= extent if extent is not None else 1 if k == 0 else SYMBOLIC_EXTENT
