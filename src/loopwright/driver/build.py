@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..backend import cpu
 from ..base.errors import LoopwrightError, explain
 from ..codegen.llvm.build import build_program
+from ..codegen.llvm.jit import gc_paused
 from ..frontend.onnx import from_path_or_proto
 from ..ir import trace as tracing
 from ..ir.module import IRModule
@@ -44,7 +43,7 @@ def compile_steps(
     if target.kind.name != "llvm":
         what = f"target {target.kind.name} has no code generator yet"
         raise LoopwrightError(explain(what, instead='use target="llvm"'))
-    with _collector_off(), target:
+    with gc_paused(), target:
         start = time.perf_counter()
         graph = _lower_graph(mod, target, params, relax_pipeline)
         passes = as_passes(tir_pipeline, cpu.loop_pipeline, target)
@@ -71,22 +70,10 @@ def lower(
         mod = as_module(model)
         trace.note("import", "module", ms=(time.perf_counter() - started) * 1e3)
         target = as_target(target)
-        with _collector_off(), target:
+        with gc_paused(), target:
             graph = _lower_graph(mod, target, params, relax_pipeline)
             as_passes(tir_pipeline, cpu.loop_pipeline, target)(graph)
     return trace
-
-
-@contextmanager
-def _collector_off() -> Iterator[None]:
-    """Python's garbage collector finds nothing to do while a module is compiled."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def as_target(target: Any) -> Target:

@@ -20,7 +20,7 @@ from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, floordiv, floormod, multiply
 from ..relax.struct_info import TensorStructInfo
 from .core import DType, Ints, Operator, Tensor, case, op
-from .family import simplify, void_or
+from .family import listed, simplify, void_or
 from .nn import padded
 
 
@@ -145,10 +145,10 @@ def _make(rank: int) -> Operator:
 
     @made.build
     def _(**values):
-        values["strides"] = expand_per_axis(_listed(values["strides"]), rank, "strides")
-        before, after = expand_padding(_listed(values["padding"]), rank)
+        values["strides"] = expand_per_axis(listed(values["strides"]), rank, "strides")
+        before, after = expand_padding(listed(values["padding"]), rank)
         values["padding"] = [*before, *after]
-        values["dilation"] = expand_per_axis(_listed(values["dilation"]), rank, "dilation")
+        values["dilation"] = expand_per_axis(listed(values["dilation"]), rank, "dilation")
         values["out_layout"] = values["out_layout"] or values["data_layout"]
         return values
 
@@ -183,10 +183,6 @@ def _make(rank: int) -> Operator:
         case(("n", 4, *spatial), (8, 2, *window), groups=2),
     )
     return made
-
-
-def _listed(value):
-    return value if isinstance(value, (list, tuple)) else [value]
 
 
 class ConvPlan:
@@ -487,13 +483,13 @@ def _transposed_extents(shape, kernel, strides, padding, output_padding, dilatio
 
 @conv2d_transpose.build
 def _(**values):
-    values["strides"] = expand_per_axis(_listed(values["strides"]), 2, "strides")
-    before, after = expand_padding(_listed(values["padding"]), 2)
+    values["strides"] = expand_per_axis(listed(values["strides"]), 2, "strides")
+    before, after = expand_padding(listed(values["padding"]), 2)
     values["padding"] = [*before, *after]
     values["output_padding"] = expand_per_axis(
-        _listed(values["output_padding"]), 2, "output_padding"
+        listed(values["output_padding"]), 2, "output_padding"
     )
-    values["dilation"] = expand_per_axis(_listed(values["dilation"]), 2, "dilation")
+    values["dilation"] = expand_per_axis(listed(values["dilation"]), 2, "dilation")
     values["out_layout"] = values["out_layout"] or values["data_layout"]
     layouts = (values["data_layout"], values["kernel_layout"], values["out_layout"])
     blocked = Layout.parse(layouts[0]).block("C") and layouts[0] == layouts[2]

@@ -43,6 +43,11 @@ def element(value: Any, indices: list[Any]) -> PrimExpr:
     return value(*indices) if isinstance(value, te.Tensor) else value
 
 
+def listed(value: Any) -> Any:
+    """A list or tuple as it is; one value as a list of it."""
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
 def is_one(dim: Any) -> bool:
     """Whether a dimension is the literal 1."""
     return isinstance(dim, IntImm) and dim.value == 1

@@ -10,12 +10,8 @@ from ..ir.prim_op import cast, ceildiv, const, div, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
 from .conv import Layout, conv_extent, expand_padding, expand_per_axis, from_plain, to_plain
 from .core import Ints, Tensor, case, op
-from .family import simplify
+from .family import listed, simplify
 from .nn import padded
-
-
-def _listed(value):
-    return value if isinstance(value, (list, tuple)) else [value]
 
 
 def _windows(shape, layout, pool_size, strides, padding, dilation, ceil_mode):
@@ -87,8 +83,8 @@ def _pool(rank: int, average: bool) -> None:
     @made.build
     def _(**values):
         for key in ("pool_size", "strides", "dilation"):
-            values[key] = expand_per_axis(_listed(values[key]), rank, key)
-        before, after = expand_padding(_listed(values["padding"]), rank)
+            values[key] = expand_per_axis(listed(values[key]), rank, key)
+        before, after = expand_padding(listed(values["padding"]), rank)
         values["padding"] = [*before, *after]
         values["out_layout"] = values["out_layout"] or values["layout"]
         return values
@@ -285,7 +281,7 @@ def _wanted(output_size, sizes):
 @adaptive_avg_pool2d.build
 def _(**values):
     if values["output_size"] is not None:
-        values["output_size"] = expand_per_axis(_listed(values["output_size"]), 2, "output_size")
+        values["output_size"] = expand_per_axis(listed(values["output_size"]), 2, "output_size")
     values["out_layout"] = values["out_layout"] or values["layout"]
     return values
 

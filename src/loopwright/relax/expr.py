@@ -17,6 +17,7 @@ from ..ir.expr import BaseExpr, DictAttrs, GlobalVar, RelaxExpr
 from ..ir.function import BaseFunc, as_attrs
 from ..ir.node import Node, define, field, ignore
 from ..ir.op import Builders, Op
+from ..ir.operators import TensorOperators
 from ..ir.prim_expr import Call as PrimCall
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import convert
@@ -34,7 +35,7 @@ from .struct_info import (
 )
 
 
-class Expr(RelaxExpr):
+class Expr(TensorOperators, RelaxExpr):
     """Root of Relax expressions. Python operators build Relax operators."""
 
     __slots__ = ()
@@ -56,60 +57,6 @@ class Expr(RelaxExpr):
         if self.struct_info is None:
             self._update_struct_info(info)
         return self
-
-    def __add__(self, other: Any) -> Any:
-        return self._binary("add", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._binary("add", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._binary("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._binary("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._binary("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._binary("multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._binary("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._binary("divide", other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._binary("floor_divide", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self._binary("floor_divide", other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return self._binary("mod", self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return self._binary("mod", other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return self._binary("power", self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return self._binary("power", other, self)
-
-    def __lt__(self, other: Any) -> Any:
-        return self._binary("less", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._binary("less_equal", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._binary("greater", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._binary("greater_equal", self, other)
 
     def __neg__(self) -> Any:
         return self._build["negative"](self)

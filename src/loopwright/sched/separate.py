@@ -8,9 +8,8 @@ from ..ir.functor import Rewriter, rewrite
 from ..ir.prim_expr import IterVar, PrimExpr, Var
 from ..tir import stmt as st
 from ..tir.analysis.access import get_block_read_write_region
-from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
-from ..tir.stmt_functor import renew_defs
+from ..tir.stmt_functor import keep_buffers, renew_defs
 from .analysis import loads_in
 
 
@@ -71,16 +70,12 @@ def _parts(block: st.Block) -> list[tuple[str, st.BufferStore, st.BufferStore]] 
     for store, start in zip(body.seq, starts, strict=True):
         if not isinstance(store, st.BufferStore) or not isinstance(start, st.BufferStore):
             return None
-        full = rewrite(store, lambda n: values.get(n) if isinstance(n, Var) else None, _keep)
+        full = rewrite(store, lambda n: values.get(n) if isinstance(n, Var) else None, keep_buffers)
         others = results - {store.buffer}
         if start.buffer is not store.buffer or any(x.buffer in others for x in loads_in(full)):
             return None
         made.append((store.buffer.name, full, start))
     return made if len(made) > 1 else None
-
-
-def _keep(node: Any) -> Any:
-    return node if isinstance(node, Buffer) else None
 
 
 class _Single(Rewriter):

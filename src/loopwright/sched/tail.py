@@ -10,10 +10,10 @@ from ..ir.prim_expr import And, CmpExpr, IntImm, IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import add, const, floordiv, less, logical_and, multiply
 from ..ir.structural import structural_equal
 from ..tir import stmt as st
-from ..tir.buffer import Buffer
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.op import if_then_else, is_call_to
+from ..tir.stmt_functor import keep_buffers
 
 
 def compute_whole_tiles(func: PrimFunc, blocks: set[str]) -> PrimFunc:
@@ -77,12 +77,8 @@ def _without_predicate(node: st.BlockRealize) -> st.BlockRealize | None:
             condition = And(condition, other)
         return if_then_else(condition, load, const(0, load.dtype))
 
-    body = rewrite(block.body, guard, _keep_buffer)
+    body = rewrite(block.body, guard, keep_buffers)
     return node.replace(predicate=const(True, "bool"), block=block.replace(body=body))
-
-
-def _keep_buffer(node: Any) -> Any:
-    return node if isinstance(node, Buffer) else None
 
 
 def _conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
@@ -192,7 +188,7 @@ class _SkipPadding(_Whole):
                 condition = And(condition, other)
             return if_then_else(condition, call.args[1], call.args[2])
 
-        body = rewrite(node.block.body, lift, _keep_buffer)
+        body = rewrite(node.block.body, lift, keep_buffers)
         if not moved:
             return node
         predicate = node.predicate

@@ -15,6 +15,7 @@ from ..ir.dtype import DataType
 from ..ir.functor import pre_order_visit
 from ..ir.node import Node
 from ..ir.op import Builders
+from ..ir.operators import TensorOperators
 from ..ir.prim_expr import IterVar, PrimExpr
 from ..ir.prim_op import convert
 from ..tir.buffer import Buffer, DataProducer
@@ -22,7 +23,7 @@ from ..tir.expr import ProducerLoad, Reduce
 from ..tir.stmt import Stmt
 
 
-class Operators:
+class Operators(TensorOperators):
     """Python operators on tensors and partial slices; `ops/` fills the table `_build`
     (add, subtract, multiply, divide, floor_divide, mod, power, negative, equal, ...)."""
 
@@ -35,48 +36,6 @@ class Operators:
             what = f"whole tensors have no operator {name} here"
             raise TypeError(explain(what, instead="use te.compute on elements, or import topi"))
         return build(a, b)
-
-    def __add__(self, other: Any) -> Any:
-        return self._binary("add", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._binary("add", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._binary("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._binary("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._binary("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._binary("multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._binary("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._binary("divide", other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._binary("floor_divide", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self._binary("floor_divide", other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return self._binary("mod", self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return self._binary("mod", other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return self._binary("power", self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return self._binary("power", other, self)
 
     def __neg__(self) -> Any:
         return self._binary("multiply", self, -1)
@@ -95,18 +54,6 @@ class Operators:
 
     def __xor__(self, other: Any) -> Any:
         return self._binary("bitwise_xor", self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return self._binary("less", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._binary("less_equal", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._binary("greater", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._binary("greater_equal", self, other)
 
 
 class TensorSlice:

@@ -10,6 +10,7 @@ from ..ir.functor import pre_order_visit, rewrite
 from ..ir.prim_expr import GE, GT, LE, LT, Add, BinaryOpExpr, IntImm, PrimExpr, Sub
 from ..ir.prim_op import add, const, subtract
 from ..tir.buffer import Buffer
+from ..tir.stmt_functor import keep_buffers
 
 
 class Tidy:
@@ -24,12 +25,7 @@ class Tidy:
             if self.analyzer is None:
                 self.analyzer = Analyzer()
             expr = self.analyzer.simplify(expr)
-        return rewrite(expr, _RULES, _keep_buffers) if counts or compares else expr
-
-
-def _keep_buffers(node: Any) -> Any:
-    """Buffers stay the objects they are, whatever their shapes look like."""
-    return node if isinstance(node, Buffer) else None
+        return rewrite(expr, _RULES, keep_buffers) if counts or compares else expr
 
 
 def _kinds(expr: PrimExpr) -> tuple[bool, bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..ir.functor import Visitor, post_order_visit, pre_order_visit, rewrite
+from ..ir.functor import Rewriter, Visitor, post_order_visit, pre_order_visit, rewrite
 from ..ir.node import NODE_TYPES
 from ..ir.prim_expr import IterVar, Let, Var
 from ..ir.prim_op import convert
@@ -37,6 +37,31 @@ def substitute_buffers(node: Any, bmap: dict[Buffer, Buffer], vmap: Any = None) 
         return pointers.get(n) if isinstance(n, Var) else None
 
     return rewrite(node, None, pre=replaced)
+
+
+class LeafKeeper(Rewriter):
+    """Rebuilds statements and their expressions; buffers, variables and literals stay."""
+
+    def visit_Buffer(self, node: Any) -> Any:
+        return node
+
+    def visit_Var(self, node: Any) -> Any:
+        return node
+
+    def visit_ConstExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_Op(self, node: Any) -> Any:
+        return node
+
+    def visit_GlobalVar(self, node: Any) -> Any:
+        return node
+
+
+def keep_buffers(node: Any) -> Any:
+    """For `rewrite(..., pre=keep_buffers)`: buffers stay the objects they are, whatever variables
+    their shapes have."""
+    return node if isinstance(node, Buffer) else None
 
 
 def ir_transform(

@@ -12,7 +12,7 @@ from ..buffer import Buffer, BufferRegion, decl_buffer
 from ..expr import BufferLoad
 from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from .accesses import ReplaceBuffer, check_no_pointer
-from .compute_at import own_tests
+from .compute_at import body_items, own_tests
 from .error import ScheduleError
 from .primitive import primitive
 from .region import Box, relaxed_region, union_box, whole
@@ -227,12 +227,6 @@ def copy_nest(
     return nest, block
 
 
-def scope_items(at: Ref) -> tuple[Stmt, ...]:
-    """The statements of the body of a loop or block."""
-    body = at.stmt.body
-    return body.seq if isinstance(body, SeqStmt) else (body,)
-
-
 def item_index(at: Ref, ref: Ref) -> int:
     """Which statement of the body of `at` holds `ref`; -1 where it is not directly in it."""
     inner = ref.node
@@ -240,7 +234,7 @@ def item_index(at: Ref, ref: Ref) -> int:
         if above is at:
             break
         inner = above.node
-    for n, item in enumerate(scope_items(at)):
+    for n, item in enumerate(body_items(at)):
         if item is inner:
             return n
     return -1

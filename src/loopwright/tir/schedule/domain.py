@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...arith import Analyzer
 from ...ir.prim_expr import FloorDiv, IntImm, IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import add, cast, const, floordiv, maximum, minimum, multiply, subtract
 from ..buffer import BufferRegion
+from ..expr import int_value
 from .bindings import linear_terms
 from .region import Box
 from .rewrite import vars_in
@@ -114,7 +113,7 @@ def axis_loop(
         var, value = None, low
     else:
         var = Var(name, dtype)
-        value = ana.simplify(add(low, var)) if not _is_zero(low) else var
+        value = ana.simplify(add(low, var)) if int_value(low) != 0 else var
     tests: list[PrimExpr] = []
     if not clipped:
         end = add(dom.min, dom.extent)
@@ -123,10 +122,6 @@ def axis_loop(
         if not ana.can_prove(add(low, extent) <= end):
             tests.append(value < end)
     return AxisLoop(var, extent, value, tests)
-
-
-def _is_zero(e: Any) -> bool:
-    return isinstance(e, IntImm) and e.value == 0
 
 
 def _tidy_extent(ana: Analyzer, size: PrimExpr, whole: PrimExpr) -> PrimExpr | None:

@@ -7,7 +7,7 @@ from typing import Any
 from ...ir.prim_expr import Add, Cast, IntImm, IterVar, Mul, PrimExpr, Range, Var
 from ...ir.prim_op import ceildiv, const, logical_and, multiply
 from ..buffer import Buffer, decl_buffer
-from ..expr import BufferLoad
+from ..expr import BufferLoad, int_value
 from ..op import if_then_else
 from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from .accesses import ReplaceBuffer, with_found_regions
@@ -143,15 +143,11 @@ def check_indices(ref: Ref, load: BufferLoad) -> None:
     doms = {a.var: a.dom for a in ref.stmt.iter_vars}
     for index, extent in zip(load.indices, load.buffer.shape, strict=True):
         dom = doms.get(index) if isinstance(index, Var) else None
-        same = dom is not None and _zero(dom.min) and _equal(dom.extent, extent)
+        same = dom is not None and int_value(dom.min) == 0 and _equal(dom.extent, extent)
         if not same:
             what = f"{load.buffer.name} is not indexed by whole axes"
             hint = "one axis for each dimension, as in an einsum"
             raise ScheduleError(what, got=load, instead=hint, at=ref.node)
-
-
-def _zero(e: Any) -> bool:
-    return isinstance(e, IntImm) and e.value == 0
 
 
 def _equal(a: Any, b: Any) -> bool:

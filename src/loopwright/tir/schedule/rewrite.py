@@ -10,28 +10,14 @@ from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.prim_op import const, fold_binary, logical_and, logical_not, logical_or, match_types
 from ..buffer import Buffer, BufferRegion
 from ..stmt import Block, BlockRealize, For, IfThenElse, SeqStmt, seq
+from ..stmt_functor import LeafKeeper
 
 
-class BlockRewriter(Rewriter):
+class BlockRewriter(LeafKeeper):
     """Rebuilds statements; `renamed` collects the blocks that changed. Buffers stay."""
 
     def __init__(self, renamed: dict[Block, Block] | None = None) -> None:
         self.renamed = {} if renamed is None else renamed
-
-    def visit_Buffer(self, node: Any) -> Any:
-        return node
-
-    def visit_Var(self, node: Any) -> Any:
-        return node
-
-    def visit_ConstExpr(self, node: Any) -> Any:
-        return node
-
-    def visit_Op(self, node: Any) -> Any:
-        return node
-
-    def visit_GlobalVar(self, node: Any) -> Any:
-        return node
 
     def visit_SeqStmt(self, node: SeqStmt) -> Any:
         made = [self.visit(s) for s in node.seq]

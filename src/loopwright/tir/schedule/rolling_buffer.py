@@ -7,7 +7,7 @@ from typing import Any
 from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import const, floormod, logical_or
 from ..buffer import Buffer, BufferRegion
-from ..expr import BufferLoad
+from ..expr import BufferLoad, int_value
 from ..stmt import Block, BufferStore, ForKind
 from .accesses import with_found_regions
 from .bindings import linear_terms
@@ -104,7 +104,11 @@ def _rolling_axis(ref: Ref, around: Ref, chain: list[Ref]) -> tuple[IterVar, int
         if len(steps) == 1 and len(inner) == 1 and inner[0][1] == 1 and len(terms) == 2:
             loop = own[inner[0][0]]
             extent = loop.extent
-            if isinstance(extent, IntImm) and 0 < steps[0] < extent.value and _zero(loop.min):
+            if (
+                isinstance(extent, IntImm)
+                and 0 < steps[0] < extent.value
+                and int_value(loop.min) == 0
+            ):
                 alone = all(
                     var not in vars_in(v)
                     for a, v in zip(ref.stmt.iter_vars, ref.realize.iter_values, strict=True)
@@ -115,10 +119,6 @@ def _rolling_axis(ref: Ref, around: Ref, chain: list[Ref]) -> tuple[IterVar, int
     what = f"no axis of block {ref.stmt.name_hint!r} overlaps between iterations of the loop"
     hint = "a serial loop i around it and a binding i * step + j, with j reaching beyond step"
     raise ScheduleError(what, instead=hint, at=[around.stmt, ref.node])
-
-
-def _zero(e: Any) -> bool:
-    return isinstance(e, IntImm) and e.value == 0
 
 
 def _dimension(ref: Ref, buffer: Buffer, axis: IterVar) -> int:

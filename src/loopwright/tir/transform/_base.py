@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...arith import Analyzer
-from ...ir.functor import Rewriter, Visitor
+from ...ir.functor import Visitor
 from ...ir.prim_expr import Add, And, BinaryOpExpr, IntImm, LogicalExpr, Not, PrimExpr, Range, Var
 from ...ir.prim_op import add, fold_binary, logical_not
 from ...ir.transform import FunctionPass
@@ -20,6 +20,7 @@ from ..stmt import (
     Stmt,
     seq,
 )
+from ..stmt_functor import LeafKeeper
 
 
 class PrimFuncPass(FunctionPass):
@@ -28,23 +29,8 @@ class PrimFuncPass(FunctionPass):
     function_type = PrimFunc
 
 
-class StmtRewriter(Rewriter):
+class StmtRewriter(LeafKeeper):
     """Rebuilds statements and their expressions; buffers, variables and literals stay."""
-
-    def visit_Buffer(self, node: Any) -> Any:
-        return node
-
-    def visit_Var(self, node: Any) -> Any:
-        return node
-
-    def visit_ConstExpr(self, node: Any) -> Any:
-        return node
-
-    def visit_Op(self, node: Any) -> Any:
-        return node
-
-    def visit_GlobalVar(self, node: Any) -> Any:
-        return node
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
         made = [self.visit(s) for s in node.seq]

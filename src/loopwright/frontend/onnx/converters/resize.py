@@ -53,12 +53,8 @@ def upsample_attribute(cx: Context, node: Node, x: Value) -> Any:
 
 
 @converter("Upsample", 9)
-def upsample(cx: Context, node: Node, x: Value, scales: Value) -> Any:
-    return _upsample(cx, node, x, _numbers(scales, "scales"))
-
-
 @converter("Resize", 10)
-def resize_10(cx: Context, node: Node, x: Value, scales: Value) -> Any:
+def upsample(cx: Context, node: Node, x: Value, scales: Value) -> Any:
     return _upsample(cx, node, x, _numbers(scales, "scales"))
 
 
