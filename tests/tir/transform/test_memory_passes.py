@@ -154,7 +154,8 @@ def main(A: T.Buffer((2, 8), "float32"), B: T.Buffer((2, 8), "float32")):
             {barrier}
             B[v, i] = A[1 - v, i]
 """
-    same(text.format(barrier="T.evaluate(0)"), tt.InjectVirtualThread(), [(2, 8), (2, 8)])
+    for made in (tt.InjectVirtualThread(), tt.lower_to_loops()):
+        same(text.format(barrier="T.evaluate(0)"), made, [(2, 8), (2, 8)])
     barrier = from_source(text.format(barrier='T.evaluate(T.tvm_storage_sync("shared"))'))
     with pytest.raises(ValueError, match="a barrier inside of virtual threads"):
         tt.InjectVirtualThread()(IRModule({"main": barrier}))

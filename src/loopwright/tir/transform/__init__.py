@@ -14,6 +14,7 @@ from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
 from .fp8_compute_legalize import FP8ComputeLegalize
 from .hoist_if_then_else import HoistIfThenElse
 from .inject_double_buffer import InjectDoubleBuffer
+from .inject_software_pipeline import InjectSoftwarePipeline
 from .inject_virtual_thread import InjectVirtualThread
 from .instrument_bound_checkers import InstrumentBoundCheckers
 from .loop_partition import LoopPartition

@@ -12,7 +12,7 @@ After::
 
     @T.prim_func
     def main(A: T.Buffer((2, 8), "float32"), B: T.Buffer((2, 8), "float32")):
-        for v in T.unroll(2):
+        for v in range(2):
             for i in range(8):
                 B[v, i] = A[v, i] + T.float32(1)
 
@@ -27,7 +27,7 @@ from typing import Any
 
 from ...base.errors import explain
 from ...ir.functor import pre_order_visit
-from ...ir.prim_expr import IntImm, IterVar
+from ...ir.prim_expr import IterVar
 from ...ir.prim_op import const
 from ..function import PrimFunc
 from ..op import is_call_to
@@ -35,7 +35,6 @@ from ..stmt import AttrStmt, For, ForKind, Stmt
 from ._base import PrimFuncPass, StmtRewriter
 
 _TAGS = ("vthread", "cthread")
-_UNROLLED = 16
 
 
 def _check_no_barrier(body: Stmt) -> None:
@@ -58,7 +57,7 @@ class _Inject(StmtRewriter):
         if bound is None or not bound.thread_tag.startswith(_TAGS):
             return node.replace(body=body)
         _check_no_barrier(body)
-        return node.replace(body=body, kind=_kind(node.extent), thread_binding=None)
+        return node.replace(body=body, kind=ForKind.SERIAL, thread_binding=None)
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         body = self.visit(node.body)
@@ -67,12 +66,7 @@ class _Inject(StmtRewriter):
         _check_no_barrier(body)
         var = node.node.var
         low = const(0, var.dtype)
-        return For(var, low, node.value, _kind(node.value), body, span=node.span)
-
-
-def _kind(extent: Any) -> ForKind:
-    small = isinstance(extent, IntImm) and extent.value <= _UNROLLED
-    return ForKind.UNROLLED if small else ForKind.SERIAL
+        return For(var, low, node.value, ForKind.SERIAL, body, span=node.span)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,9 @@ from .compact_buffer_allocation import CompactBufferAllocation
 from .convert_blocks_to_opaque import ConvertBlocksToOpaque
 from .flatten_buffer import FlattenBuffer
 from .hoist_if_then_else import HoistIfThenElse
+from .inject_double_buffer import InjectDoubleBuffer
+from .inject_software_pipeline import InjectSoftwarePipeline
+from .inject_virtual_thread import InjectVirtualThread
 from .instrument_bound_checkers import BoundCheckersIfWanted
 from .loop_partition import LoopPartition
 from .lower_init_block import LowerInitBlock
@@ -105,8 +108,11 @@ def lower_to_loops() -> Sequential:
             LowerMatchBuffer(),
             BoundCheckersIfWanted(),
             CompactBufferAllocation(),
+            InjectSoftwarePipeline(),
             LowerOpaqueBlock(),
             FlattenBuffer(),
+            InjectVirtualThread(),
+            InjectDoubleBuffer(),
             Simplify(),
             AddedPasses(1),
             HoistIfThenElse(),

@@ -1,0 +1,81 @@
+"""Software pipelines compute what their loops compute, or are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwright.ir.module import IRModule
+from loopwright.script import from_source
+from loopwright.tir import analysis as ta
+from loopwright.tir import transform as tt
+from loopwright.tir.interpreter import run
+
+TEXT = """
+@T.prim_func
+def main(A: T.Buffer((9, 4), "float32"), C: T.Buffer((9, 4), "float32"), D: T.Buffer((4,), "float32")):
+    for i in T.serial({low}, {high}, annotations={{"software_pipeline_stage": {stage}, "software_pipeline_order": {order}}}):
+        with T.block():
+            T.reads()
+            T.writes()
+            X = T.alloc_buffer((4,))
+            Y = T.alloc_buffer((4,))
+            for j in range(4):
+                X[j] = A[i, j]
+            for j in range(4):
+                Y[j] = X[3 - j] * T.float32(2)
+            for j in range(4):
+                C[i, j] = Y[j] + X[j]
+            for j in range(4):
+                D[j] = D[j] + {last}
+"""
+
+
+def program(stage, order=(0, 1, 2, 3), low=0, high=9, last="Y[j]"):
+    values = {"stage": list(stage), "order": list(order), "low": low, "high": high, "last": last}
+    return from_source(TEXT.format(**values))
+
+
+@pytest.mark.parametrize(
+    ("stage", "order", "low", "high"),
+    [
+        ((0, 0, 0, 0), (0, 1, 2, 3), 0, 9),
+        ((0, 1, 1, 1), (0, 1, 2, 3), 0, 9),
+        ((0, 1, 2, 2), (0, 1, 2, 3), 0, 9),
+        ((0, 1, 2, 3), (3, 2, 1, 0), 0, 9),
+        ((0, 0, 3, 1), (1, 2, 0, 3), 2, 9),
+        ((0, 1, 2, 3), (2, 0, 3, 1), 1, 4),
+    ],
+)
+def test_same_numbers(stage, order, low, high):
+    func = program(stage, order, low, high)
+    after = tt.InjectSoftwarePipeline()(IRModule({"main": func}))["main"]
+    ta.verify_well_formed(after)
+    loops = tt.lower_to_loops()(IRModule({"main": func}))["main"]
+    rng = np.random.default_rng(1)
+    given = [rng.random((9, 4)).astype("f4"), np.zeros((9, 4), "f4"), np.zeros(4, "f4")]
+    wanted = [a.copy() for a in given]
+    run(func, wanted)
+    for made in (after, loops):
+        got = [a.copy() for a in given]
+        run(made, got)
+        for a, b in zip(got, wanted, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"stage": (1, 0, 1, 1)}, "X is used before it is made"),
+        ({"stage": (0, 0, 0, 0), "order": (1, 0, 2, 3)}, "X is used before it is made"),
+        ({"stage": (0, 1, 1)}, "a number for each statement"),
+        ({"stage": (0, 1, 1, 1), "order": (0, 1, 1, 2)}, "each number once"),
+        ({"stage": (0, 1, 2, 3), "high": 2}, "2 iterations for 4 stages"),
+        ({"stage": (0, 0, 0, 1), "last": "C[i - 1, j]"}, "C is shared between stages"),
+    ],
+)
+def test_refused(options, text):
+    with pytest.raises(ValueError, match="cannot be a software pipeline") as e:
+        tt.InjectSoftwarePipeline()(IRModule({"main": program(**options)}))
+    assert text in str(e.value)
+    assert "for i in T.serial(" in str(e.value)
