@@ -7,6 +7,7 @@ import pytest
 
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.module import IRModule
+from loopwright.ir.transform import PassContext
 from loopwright.script import from_source
 from loopwright.tir import analysis as ta
 from loopwright.tir import transform as tt
@@ -169,3 +170,51 @@ def main(A: T.Buffer((8,), "int32")):
 """
     with pytest.raises(ValueError, match="no value to compute with"):
         tt.RemoveStoreUndef()(IRModule({"main": from_source(text)}))
+
+
+NESTED = """
+@T.prim_func
+def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32"), n: T.int32):
+    for i, j in T.grid(4, 8):
+        x: T.int32 = i * n + 1
+        if i < n and j % 3 < n and B[i, j] > T.float32(0.25):
+            A[i, j] = T.Cast("float32", x)
+        else:
+            A[i, j] = B[i, j]
+    for i, j in T.grid(4, 8):
+        y: T.int32 = i // 2
+        if n < 3 and j < y + 2:
+            A[i, j] = A[i, j] + B[i, 7 - j]
+"""
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_hoisting(n):
+    after = same(NESTED, tt.HoistExpression(), [(4, 8), (4, 8)], [n])
+    text = after.script()
+    assert text.index("x: T.int32") < text.index("for j in range(8)")  # out of the loop over j
+    assert text.index("if n < 3:") < text.rindex("for j in range(8)")
+    with PassContext(config={"tir.HoistExpression": {"hoisted_conditionals": False}}):
+        text = same(NESTED, tt.HoistExpression(), [(4, 8), (4, 8)], [n]).script()
+    assert "if n < 3:" not in text
+
+
+THREADS = """
+@T.prim_func
+def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+    for b in T.thread_binding(4, thread="blockIdx.x"):
+        for i in T.thread_binding(8, thread="threadIdx.x"):
+            A[b, i] = B[3 - b, i] + T.float32(1)
+        for j in T.thread_binding({extent}, thread="threadIdx.x"):
+            B[b, j] = B[b, j] * T.float32(2)
+"""
+
+
+def test_thread_axes():
+    text = "for b in T.thread_binding(4"
+    whole = THREADS.format(extent=8).replace("B[3 - b, i]", "T.float32(3)")
+    after = same(whole, tt.UnifyThreadBinding(), [(4, 8), (4, 8)])
+    assert after.script().count("launch_thread") == 2 and text not in after.script()
+    with pytest.raises(ValueError, match=r"loops on threadIdx\.x have different extents") as e:
+        tt.UnifyThreadBinding()(IRModule({"main": from_source(THREADS.format(extent=4))}))
+    assert "8 and 4" in str(e.value) and "for j in T.thread_binding(4" in str(e.value)

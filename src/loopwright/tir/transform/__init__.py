@@ -8,10 +8,12 @@ from .common_subexpr_elim import CommonSubexprElimTIR
 from .compact_buffer_allocation import CompactBufferAllocation
 from .convert_blocks_to_opaque import ConvertBlocksToOpaque
 from .convert_for_loops_to_serial import ConvertForLoopsToSerial
+from .decorate_device_scope import DecorateDeviceScope
 from .filter import Filter
 from .flatten_buffer import FlattenBuffer
 from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
 from .fp8_compute_legalize import FP8ComputeLegalize
+from .hoist_expression import HoistedConditionals, HoistedLetBindings, HoistExpression
 from .hoist_if_then_else import HoistIfThenElse
 from .inject_double_buffer import InjectDoubleBuffer
 from .inject_software_pipeline import InjectSoftwarePipeline
@@ -36,6 +38,7 @@ from .rewrite_unsafe_select import RewriteUnsafeSelect
 from .simplify import Simplify
 from .skip_assert import SkipAssert
 from .storage_rewrite import StorageRewrite
+from .unify_thread_binding import UnifyThreadBinding
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
 from .verify_memory import VerifyMemory
