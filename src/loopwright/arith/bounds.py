@@ -40,12 +40,13 @@ def _floor(a: float, b: float) -> float:
 
 def div_bounds(n: Bound, d: Bound) -> Bound:
     """Bounds of n // d."""
-    if d[0] >= 1:
-        corners = [_floor(x, y) for x in n for y in d]
+    # The divisor 0 never runs.
+    if d[0] >= 0:
+        corners = [_floor(x, y) for x in n for y in (max(d[0], 1), max(d[1], 1))]
         return (min(corners), max(corners))
-    if d[1] <= -1:
+    if d[1] <= 0:
         return div_bounds((-n[1], -n[0]), (-d[1], -d[0]))
-    # |n // d| <= |n| for whole numbers; the divisor 0 never runs.
+    # |n // d| <= |n| for whole numbers.
     size = max(abs(n[0]), abs(n[1]))
     return (-size, size)
 

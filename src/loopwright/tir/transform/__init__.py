@@ -13,6 +13,7 @@ from .filter import Filter
 from .flatten_buffer import FlattenBuffer
 from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
 from .fp8_compute_legalize import FP8ComputeLegalize
+from .hoist_divisions import HoistDivisions
 from .hoist_expression import HoistedConditionals, HoistedLetBindings, HoistExpression
 from .hoist_if_then_else import HoistIfThenElse
 from .inject_double_buffer import InjectDoubleBuffer

@@ -32,7 +32,8 @@ class _Lower(Simplifying):
             return True
         if node.dtype.lanes > 1:
             return False
-        return self.ana.any_bound(node.a)[0] >= 0 and self.ana.any_bound(node.b)[0] > 0
+        # A divisor of 0 gives 0 either way.
+        return self.ana.any_bound(node.a)[0] >= 0 and self.ana.any_bound(node.b)[0] >= 0
 
     def visit_FloorDiv(self, node: FloorDiv) -> Any:
         made = self.visit_default(node)

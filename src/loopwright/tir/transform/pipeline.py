@@ -42,6 +42,7 @@ from ...ir.transform import Pass, PassContext, Sequential
 from .compact_buffer_allocation import CompactBufferAllocation
 from .convert_blocks_to_opaque import ConvertBlocksToOpaque
 from .flatten_buffer import FlattenBuffer
+from .hoist_divisions import HoistDivisions
 from .hoist_if_then_else import HoistIfThenElse
 from .inject_double_buffer import InjectDoubleBuffer
 from .inject_software_pipeline import InjectSoftwarePipeline
@@ -119,6 +120,7 @@ def lower_to_loops() -> Sequential:
             LoopPartition(),
             VectorizeLoop(),
             LowerIntrin(),  # before the code is written out: there is less of it
+            HoistDivisions(),
             UnrollLoop(),
             AddedPasses(2),
             RemoveNoOp(),
