@@ -1,5 +1,6 @@
 """Passes on TensorIR: one file each, whose docstring shows a function before and after."""
 
+from .annotate_device_regions import AnnotateDeviceRegions
 from .apply import Apply
 from .bf16_compute_legalize import BF16ComputeLegalize
 from .bf16_storage_legalize import BF16StorageLegalize
@@ -38,7 +39,9 @@ from .renormalize_split_pattern import RenormalizeSplitPattern
 from .rewrite_unsafe_select import RewriteUnsafeSelect
 from .simplify import Simplify
 from .skip_assert import SkipAssert
+from .split_host_device import SplitHostDevice
 from .storage_rewrite import StorageRewrite
+from .thread_sync import ThreadSync
 from .unify_thread_binding import UnifyThreadBinding
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
