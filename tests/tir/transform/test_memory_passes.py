@@ -218,3 +218,26 @@ def test_thread_axes():
     with pytest.raises(ValueError, match=r"loops on threadIdx\.x have different extents") as e:
         tt.UnifyThreadBinding()(IRModule({"main": from_source(THREADS.format(extent=4))}))
     assert "8 and 4" in str(e.value) and "for j in T.thread_binding(4" in str(e.value)
+
+
+def test_single_definitions():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for u in T.unroll(3):
+        m = T.allocate([4], "float32", "global")
+        M = T.Buffer((4,), data=m)
+        for i in range(4):
+            x: T.int32 = (i + u) % 4
+            M[x] = A[i + u]
+        for i in range(4):
+            B[i + u] = M[i] + B[i]
+"""
+    func = from_source(text)
+    # Not as modules: a function in which a variable is defined twice cannot be printed.
+    twice = tt.UnrollLoop().run_function(func, None, PassContext())
+    once = IRModule({"main": tt.ConvertSSA().run_function(twice, None, PassContext())})["main"]
+    assert not ta.verify_ssa(twice) and ta.verify_ssa(once)
+    ta.verify_well_formed(once)
+    for a, b in zip(outputs(func, [(8,), (8,)]), outputs(once, [(8,), (8,)]), strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -9,6 +9,7 @@ from .common_subexpr_elim import CommonSubexprElimTIR
 from .compact_buffer_allocation import CompactBufferAllocation
 from .convert_blocks_to_opaque import ConvertBlocksToOpaque
 from .convert_for_loops_to_serial import ConvertForLoopsToSerial
+from .convert_ssa import ConvertSSA
 from .decorate_device_scope import DecorateDeviceScope
 from .filter import Filter
 from .flatten_buffer import FlattenBuffer
