@@ -154,3 +154,34 @@ def main(A: T.Buffer((8,), "float32")):
     assert not ta.verify_memory(bad)
     with pytest.raises(RuntimeError, match="the host writes A, which is memory of the device"):
         tt.VerifyMemory()(IRModule({"main": bad}))
+
+
+def test_limits_of_a_gpu():
+    func = from_source(
+        """
+@T.prim_func
+def main(A: T.Buffer((64, 32), "float32")):
+    bx = T.launch_thread("blockIdx.x", 64)
+    tx = T.launch_thread("threadIdx.x", 8)
+    ty = T.launch_thread("threadIdx.y", 4)
+    s = T.allocate([256], "float32", "shared")
+    S = T.Buffer((256,), data=s, scope="shared")
+    S[tx * 4:tx * 4 + 4] = T.Broadcast(T.float32(1), 4)
+    A[bx, tx * 4 + ty] = S[tx * 4 + ty]
+"""
+    )
+    used = {
+        "max_threads_per_block": 32,
+        "max_thread_x": 8,
+        "max_thread_y": 4,
+        "max_shared_memory_per_block": 1024,
+        "max_vector_bytes": 16,
+        "max_kernels": 1,
+    }
+    assert ta.verify_gpu_code(func, used)
+    for name, most in used.items():
+        assert not ta.verify_gpu_code(func, {**used, name: most - 1})
+    (text,) = ta.gpu_code_errors(func, {"max_threads_per_block": 16})
+    assert text == "at most 16 threads in a block\n  got: 32"
+    with pytest.raises(ValueError, match="unknown limits of GPU code"):
+        ta.verify_gpu_code(func, {"max_warps": 1})

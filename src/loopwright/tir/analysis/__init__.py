@@ -7,6 +7,8 @@ from .definitions import undefined_vars as undefined_vars
 from .definitions import verify_ssa as verify_ssa
 from .definitions import verify_well_formed as verify_well_formed
 from .definitions import well_formed_errors as well_formed_errors
+from .gpu import gpu_code_errors as gpu_code_errors
+from .gpu import verify_gpu_code as verify_gpu_code
 from .memory import host_access_errors as host_access_errors
 from .memory import verify_memory as verify_memory
 from .out_of_bounds import OOBChecker as OOBChecker
