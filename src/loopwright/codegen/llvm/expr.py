@@ -18,6 +18,7 @@ from ...ir import prim_expr as pe
 from ...ir.dtype import DataType
 from ...ir.prim_expr import Broadcast, Call, FloatImm, IntImm, PrimExpr, Ramp, Var
 from ...tir.expr import BufferLoad
+from ...tir.op import is_call_to
 from .calls import CallEmitter
 from .types import flag_type, is_soft, literal, llvm_type, scalar_type, wrap
 
@@ -282,9 +283,13 @@ class ExprEmitter(CallEmitter):
         """`yes` where `cond` holds, else `no`; the other side has no effect."""
         if cond.dtype.lanes > 1:
             return self.masked_choice(cond, yes, no, dtype)
-        load = yes.value if isinstance(yes, Broadcast) else yes
+        conditions, inner = _guards(cond, yes, no)
+        load = inner.value if isinstance(inner, Broadcast) else inner
         if isinstance(load, BufferLoad) and _is_zero(no) and self.can_redirect(load):
-            return self.guarded_load(self.expr(cond), load, yes)
+            flag, *others = map(self.expr, conditions)
+            for other in others:
+                flag = self.op("and", cond.dtype, flag, other)
+            return self.guarded_load(flag, load, inner)
         return self.branching_choice(cond, yes, no, dtype)
 
     def branching_choice(self, cond: PrimExpr, yes: PrimExpr, no: PrimExpr, dtype: DataType) -> str:
@@ -340,6 +345,23 @@ def _is_number(expr: PrimExpr) -> bool:
     if isinstance(expr, Broadcast):
         expr = expr.value
     return isinstance(expr, FloatImm) and expr.value == expr.value
+
+
+def _is_plain(expr: PrimExpr) -> bool:
+    """Whether an expression neither loads nor calls, so that it can be evaluated anywhere."""
+    return not isinstance(expr, (BufferLoad, Call)) and all(map(_is_plain, _parts(expr)))
+
+
+def _guards(cond: PrimExpr, yes: PrimExpr, no: PrimExpr) -> tuple[list[PrimExpr], PrimExpr]:
+    """The conditions of nested choices that are all 0 where they fail, and what they guard."""
+    found = [cond]
+    while _is_zero(no) and is_call_to(yes, "if_then_else"):
+        cond, inner, no = yes.args
+        if cond.dtype.lanes > 1 or not _is_zero(no) or not _is_plain(cond):
+            break
+        found.append(cond)
+        yes = inner
+    return found, yes
 
 
 def _is_zero(expr: PrimExpr) -> bool:
