@@ -110,16 +110,17 @@ class _Count(StmtVisitor):
         known = self.info(node)
         if known is not None and not known.divides:
             return
-        shared = known is not None and known.safe and type(node) in _DIVISIONS
-        if shared:
-            before = self.counts.get(known.key, 0)
-            self.counts[known.key] = before + self.times
-            if before:
-                return  # what is inside is done once, too
+        if known is None or not known.safe or type(node) not in _DIVISIONS:
+            self.visit(node.a)
+            self.visit(node.b)
+            return
+        before = self.counts.get(known.key, 0)
+        self.counts[known.key] = before + self.times
+        if before:
+            return  # what is inside is done once, too
         self.visit(node.a)
         self.visit(node.b)
-        if shared:
-            self.order.append((known.key, node))
+        self.order.append((known.key, node))
 
     # ------------------------------------------------------------------ statements
 
