@@ -1,0 +1,57 @@
+"""Loads under conditions: one pointer chosen among the data and zeros, no branches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright.script import ir as I
+from loopwright.script import tir as T
+
+
+@I.ir_module
+class Padded:
+    @T.prim_func
+    def main(A: T.Buffer((4, 4), "float32"), B: T.Buffer((6, 6), "float32")):
+        T.func_attr({"tir.is_scheduled": True})
+        for i, j in T.grid(6, 6):
+            with T.block("B"):
+                v, w = T.axis.remap("SS", [i, j])
+                B[v, w] = T.if_then_else(
+                    v >= 1 and v < 5,
+                    T.if_then_else(w >= 1 and w < 5, A[v - 1, w - 1], T.float32(0)),
+                    T.float32(0),
+                )
+
+
+@I.ir_module
+class OtherValue:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32"), B: T.Buffer((6,), "float32")):
+        T.func_attr({"tir.is_scheduled": True})
+        for i in range(6):
+            with T.block("B"):
+                v = T.axis.spatial(6, i)
+                B[v] = T.if_then_else(
+                    v >= 1, T.if_then_else(v < 5, A[v - 1], T.float32(7)), T.float32(0)
+                )
+
+
+def test_nested_conditions_that_give_zero_are_one():
+    exe = lw.compile(Padded)
+    x = np.random.default_rng(0).random((4, 4), "float32")
+    out = np.full((6, 6), 9, "float32")
+    exe["main"](x, out)
+    np.testing.assert_array_equal(out, np.pad(x, 1))
+    text = exe.program.text("main")
+    assert "@lw.zeros" in text and " phi float" not in text
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_another_value_is_given_where_it_is_asked_for(seed):
+    exe = lw.compile(OtherValue)
+    x = np.random.default_rng(seed).random(4, "float32")
+    out = np.full(6, 9, "float32")
+    exe["main"](x, out)
+    np.testing.assert_array_equal(out, [0, *x, 7])
