@@ -32,7 +32,7 @@ ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 REFERENCE = "onnxruntime"
 # An interpreter with apache-tvm, which does not live in this environment.
-TVM_PYTHON = Path(os.environ.get("TVM_PYTHON", "/opt/lw/peers/bin/python"))
+TVM_PYTHON = Path(os.environ.get("TVM_PYTHON", ROOT / ".peers" / "bin" / "python"))
 
 
 class Worker:

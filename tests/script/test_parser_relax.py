@@ -30,7 +30,7 @@ from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
 
-SEED = Path("/work/shared/seeds/2-relax-transformation-tutorial.rst")
+SEED = Path(__file__).parents[2] / "docs" / "seeds" / "2-relax-transformation-tutorial.rst"
 
 
 def read(text: str, **names):
@@ -38,8 +38,7 @@ def read(text: str, **names):
 
 
 def seed_modules() -> list[str]:
-    found = [p for p in (SEED, *Path(__file__).parents[2].glob("seeds/2-*.rst")) if p.exists()]
-    text = found[0].read_text()
+    text = SEED.read_text()
     parts = re.finditer(r"(?m)^    @I\.ir_module\n(?:    .*\n|\n)+", text)
     return [textwrap.dedent(part.group(0)).strip() for part in parts]
 
