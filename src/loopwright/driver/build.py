@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from ..backend import cpu
@@ -234,11 +233,6 @@ def kernel_entry(func: PrimFunc) -> EntrySpec:
         else:
             params.append(TensorSpec(buffer.name, str(buffer.dtype), tuple(buffer.shape)))
     return EntrySpec(tuple(params), (), tuple(symbolic_dims(func)))
-
-
-def model_path(model: Any) -> Path | None:
-    """The path of a model given as text or a path, else None."""
-    return Path(model) if isinstance(model, (str, os.PathLike)) else None
 
 
 __all__ = ["compile", "link", "lower", "relax_build"]

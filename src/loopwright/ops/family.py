@@ -17,8 +17,6 @@ from ..relax.expr import ShapeExpr
 from ..relax.struct_info import TensorStructInfo
 from .core import Axes, Operator, Tensor, case, op
 
-FLOATS = ("float16", "float32", "float64", "bfloat16")
-
 
 def named(prefix: str, ndim: int) -> list[str]:
     """Axis names: ax0, ax1, ..."""
@@ -68,11 +66,6 @@ def simplify(expr: Any) -> Any:
 def shape_text(dims: Any) -> str:
     """A shape in a message: "(n, 3)"."""
     return f"({', '.join(str(getattr(d, 'value', d)) for d in dims)})"
-
-
-def as_shape(dims: Any) -> list[PrimExpr]:
-    """Dimensions as int64 expressions; literals stay literals of the same type as given."""
-    return [d if isinstance(d, PrimExpr) else const(d, "int64") for d in dims]
 
 
 def broadcast_shape(a: list[Any], b: list[Any]) -> list[Any]:
