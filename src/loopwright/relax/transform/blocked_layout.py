@@ -68,6 +68,7 @@ from ..expr import (
 )
 from ..functor import GraphRewriter
 from ..struct_info import TensorStructInfo
+from .legalize_ops.common import has_own_rule
 
 _UNARY = {
     "relax.nn.relu",
@@ -157,6 +158,7 @@ class _Blocker(GraphRewriter):
         super().__init__(mod)
         self.size = block
         self.layout = f"NCHW{block}c"
+        self.target = Target.current(allow_none=True)
         self.analyzer = Analyzer()
         self.blocked: dict[Var, _Blocked] = {}  # by the old variable
         self.plain: dict[Var, Any] = {}
@@ -179,7 +181,7 @@ class _Blocker(GraphRewriter):
             return
         if isinstance(binding, VarBinding) and isinstance(binding.value, Call):
             call = binding.value
-            rule = _RULES.get(call.op.name) if isinstance(call.op, Op) else None
+            rule = self.rule_of(call.op)
             made = rule(self, call) if rule is not None and _is_float_image(call) else None
             if made is not None:
                 value, channels, flat = made
@@ -196,6 +198,12 @@ class _Blocker(GraphRewriter):
                     self.plain[binding.var] = self.var_map.get(binding.var, binding.var)
                 return
         super().binding(binding)
+
+    def rule_of(self, op: Any) -> Any:
+        """How an operator is blocked; None for one that somebody lowers otherwise."""
+        if not isinstance(op, Op) or op.name not in _RULES:
+            return None
+        return None if has_own_rule(op, self.target) else _RULES[op.name]
 
     def match_cast(self, binding: MatchCast) -> bool:
         """A check of a blocked tensor's extents is made on the blocks."""

@@ -68,7 +68,7 @@ _log = logging.getLogger(__name__)
 class LegalizeOps(ModulePass):
     """Lower operators to calls of loops.
 
-    customize_legalize_map: operator name -> rule f(bb, call), asked first.
+    customize_legalize_map: operator name -> rule f(bb, call), or a PrimFunc; asked first.
     enable_warning: log the operators that have no rule.
     """
 
@@ -89,6 +89,7 @@ class _Legalizer(GraphRewriter):
         self.warn = warn
         self.target = Target.current(allow_none=True)
         self.rules: dict[tuple[str, int], list[Candidate]] = {}
+        self.rivals: set[tuple[str, Candidate]] = set()
         self.depth = 0
         self.retargeted = False
 
@@ -107,7 +108,7 @@ class _Legalizer(GraphRewriter):
         if not rules:
             return call
         if not all(shape_known(a.struct_info) for a in call.args):
-            self.note(op, target, rules, None, "an argument's shape is not known")
+            self.note(op, target, [], None, "an argument's shape is not known")
             return call
         if call.struct_info is None:
             call = self.builder.normalize(call)
@@ -118,19 +119,26 @@ class _Legalizer(GraphRewriter):
         builder._begin(builder.current_block_is_dataflow())
         made: Any = None
         winner = None
+        refused: list[str] = []
         for candidate in rules:
-            made = candidate.rule(builder, call)
-            if made is not None:
-                winner = candidate
-                break
+            why = candidate.refusal(call)
+            if why is None:
+                made = candidate.rule(builder, call)
+                if made is not None:
+                    winner = candidate
+                    break
+                why = "answered None"
+            refused.append(f"{candidate} ({why})")
         if made is None or made is call:
             builder._end_block()
             why = "no rule took it" if made is None else "left as it is"
-            self.note(call.op, target, rules, winner, why)
+            self.note(call.op, target, refused, winner, why)
             return call
+        if winner is not None:
+            self.report_rivals(call, rules, winner)
         made = builder.normalize(made)
         extra = builder._end_block()
-        self.note(call.op, target, rules, winner, "")
+        self.note(call.op, target, refused, winner, "")
         if device is not None and device.target is not None:
             made = self.with_target(made, device.target)
         return self.again(call, made, extra)
@@ -164,24 +172,37 @@ class _Legalizer(GraphRewriter):
         made._update_struct_info(info)
         return made
 
+    def report_rivals(self, call: Call, rules: list[Candidate], winner: Candidate) -> None:
+        """Say that another kernel of the winner's priority fits the call, too."""
+        if not winner.is_checked or (call.op.name, winner) in self.rivals:
+            return
+        for other in rules[rules.index(winner) + 1 :]:
+            same = (other.origin, other.priority) == (winner.origin, winner.priority)
+            if same and other.is_checked and other.refusal(call) is None:
+                self.rivals.add((call.op.name, winner))
+                hint = "the later registered one is taken; give one a higher priority, or when="
+                _log.warning("%s: %s and %s both fit; %s", call.op.name, winner, other, hint)
+                trace.note(
+                    "legalize conflict", call.op.name, taken=str(winner), also=str(other), why=hint
+                )
+
     def note(
         self,
         op: Op,
         target: Target | None,
-        rules: list[Candidate],
+        refused: list[str],
         winner: Candidate | None,
         reason: str,
     ) -> None:
         if trace.active() is None:
             return
-        asked = rules[: rules.index(winner)] if winner is not None else rules
         trace.note(
             "legalize",
             op.name,
             winner=None if winner is None else str(winner),
-            losers=[str(c) for c in asked],
+            losers=refused,
             target=None if target is None else str(target),
-            reason=reason or ("first that took it" if asked else "first asked"),
+            reason=reason or ("first that took it" if refused else "first asked"),
         )
 
 
