@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arith import Analyzer
+from ..arith import Analyzer, eval_set
+from ..arith.int_set import is_infinite
 from ..ir.functor import Rewriter, post_order_visit, rewrite
 from ..ir.prim_expr import And, CmpExpr, IntImm, IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import add, const, floordiv, less, logical_and, multiply
 from ..ir.structural import structural_equal
 from ..tir import stmt as st
+from ..tir.buffer import Buffer
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.op import if_then_else, is_call_to
@@ -21,15 +23,24 @@ def compute_whole_tiles(func: PrimFunc, blocks: set[str]) -> PrimFunc:
 
     Their loads outside the bounds give 0 instead, so a tile is computed whole, without branches;
     the block that stores its result keeps its predicate, so what was computed too much is not
-    seen. `blocks` are names of blocks that write only to buffers of scope "local" which nothing
-    but such a guarded block reads.
+    seen. The accumulators, and the axes that run over them, are as large as all the tiles.
+    `blocks` are names of blocks that write only to buffers of scope "local" which nothing but such
+    a guarded block reads.
     """
-    return func.replace(body=_Whole(blocks).visit(func.body))
+    whole = _Whole(blocks)
+    body = whole.visit(func.body)
+    grown = {b: b.replace(shape=shape) for b, shape in whole.shapes.items()}
+    if grown:
+        body = rewrite(body, None, pre=lambda n: grown.get(n, n) if isinstance(n, Buffer) else None)
+    return func.replace(body=body)
 
 
 class _Whole(Rewriter):
     def __init__(self, blocks: set[str]) -> None:
         self.blocks = blocks
+        self.ana = Analyzer()
+        self.loops: dict[Var, Range] = {}
+        self.shapes: dict[Buffer, tuple[PrimExpr, ...]] = {}  # of accumulators that must grow
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
@@ -37,11 +48,45 @@ class _Whole(Rewriter):
     def visit_Buffer(self, node: Any) -> Any:
         return node
 
+    def visit_For(self, node: st.For) -> Any:
+        self.loops[node.loop_var] = Range.from_min_extent(node.min, node.extent)
+        made = self.visit_default(node)
+        del self.loops[node.loop_var]
+        return made
+
     def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
         if node.block.name_hint not in self.blocks:
             return self.visit_default(node)
         made = _without_predicate(node)
-        return node if made is None else made
+        return node if made is None else self.grown(made)
+
+    def grown(self, node: st.BlockRealize) -> st.BlockRealize:
+        """The block with axes that reach as far as what they are bound to; notes which dimensions
+        of what it writes they index."""
+        axes, reach = [], {}
+        for axis, value in zip(node.block.iter_vars, node.iter_values, strict=True):
+            top = eval_set(value, self.loops, self.ana).max_value
+            extent = axis.dom.extent
+            if not is_infinite(top):
+                wanted = self.ana.simplify(add(top, const(1, top.dtype)))
+                if self.ana.can_prove(wanted > extent) or not (
+                    self.ana.can_prove(wanted <= extent) or isinstance(wanted, IntImm)
+                ):
+                    extent = reach[axis.var] = wanted
+            dom = Range.from_min_extent(axis.dom.min, extent)
+            axes.append(IterVar(dom, axis.var, axis.iter_type, axis.thread_tag))
+        if not reach:
+            return node
+        for region in node.block.writes:
+            known = self.shapes.get(region.buffer, region.buffer.shape)
+            ends = [reach.get(r.min) if isinstance(r.min, Var) else None for r in region.region]
+            shape = tuple(
+                e if w is None or self.ana.can_prove(w <= e) else w
+                for e, w in zip(known, ends, strict=True)
+            )
+            if shape != region.buffer.shape:
+                self.shapes[region.buffer] = shape
+        return node.replace(block=node.block.replace(iter_vars=tuple(axes)))
 
 
 def _without_predicate(node: st.BlockRealize) -> st.BlockRealize | None:

@@ -286,7 +286,8 @@ def bind(value: Any, type_annotation: Any = None, *, var: Var | None = None) -> 
 def attr(node: Any, attr_key: str, value: Any) -> Wrap:
     """A note about `node` that holds for the rest of the scope."""
     made = _convert(value)
-    return Wrap(lambda body: _stmt.AttrStmt(node, attr_key, made, body), title="T.attr")
+    about = _convert(node) if isinstance(node, int) else node
+    return Wrap(lambda body: _stmt.AttrStmt(about, attr_key, made, body), title="T.attr")
 
 
 def realize(buffer_slice: Any, storage_scope: str, condition: Any = True) -> Wrap:

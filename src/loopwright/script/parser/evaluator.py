@@ -179,6 +179,8 @@ class Evaluator:
                 kwargs.update(self.eval(word.value))
             else:
                 kwargs[word.arg] = self.eval(word.value)
+        if isinstance(fn, type) and issubclass(fn, PrimExpr):  # T.Cast("float32x4", A[0:4])
+            args = [as_operand(arg) for arg in args]
         return self.mark(self.call_value(fn, args, kwargs), node)
 
     def _subscript(self, node: ast.Subscript) -> Any:

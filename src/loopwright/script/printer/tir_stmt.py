@@ -96,8 +96,11 @@ def _let(p: Printer, node: ts.LetStmt, out: list) -> None:
 def _attr(p: Printer, node: ts.AttrStmt, out: list) -> None:
     plain = _plain_scope(p, node)
     name = None
+    launch = node.attr_key in _THREADS and isinstance(node.node, pe.IterVar)
+    if not launch:  # what its line names is defined before it
+        args = [p.value(node.node), quote(node.attr_key), p.expr(node.value)]
     with p.frame(node) as frame:
-        if node.attr_key in _THREADS and isinstance(node.node, pe.IterVar):
+        if launch:
             var = node.node.var
             extent = p.expr(node.value)
             if p.names.get(var) is not None:
@@ -109,8 +112,6 @@ def _attr(p: Printer, node: ts.AttrStmt, out: list) -> None:
                 thread = _env_thread(p, node.node)
             line = call_text(p.tir("launch_thread"), [thread, extent])
         else:
-            subject = p.value(node.node)
-            args = [subject, quote(node.attr_key), p.expr(node.value)]
             line = call_text(p.tir("attr"), args)
         p.body(node.body, frame)
     _emit_scope(out, plain, line, name, frame.stmts)

@@ -15,6 +15,7 @@ source (`compile_func(func).source` shows it). Its meaning of numbers:
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,6 +26,7 @@ from ...base.errors import explain
 from ...ir.expr import GlobalVar
 from ...runtime.packed_func import get_global_func
 from ..function import PrimFunc
+from ..transform.make_unpacked_api import unpacked_params
 from . import meaning
 from .stmt import translate
 
@@ -82,6 +84,25 @@ class _Caller:
         external = get_global_func(name, allow_missing=True)
         return meaning.no_meaning(name) if external is None else external(*args)
 
+    def kernel(self, name: str, *args: Any) -> Any:
+        """A function of the module, called with pointers for its buffers: in the order of its
+        parameters, or as `MakeUnpackedAPI` orders them, with the symbolic dimensions."""
+        func = self.find(name)
+        if not isinstance(func, PrimFunc) or not func.buffer_map:
+            return self(name, *args)
+        lowered = unpacked(func)
+        ordered = len(args) == len(func.params) and all(
+            isinstance(a, np.ndarray) == p.dtype.is_handle
+            for a, p in zip(args, func.params, strict=True)
+        )
+        if ordered and len(lowered.params) == len(args):
+            data = [func.buffer_map[p].data if p in func.buffer_map else p for p in func.params]
+            given = dict(zip(data, args, strict=True))
+            args = tuple(given[p] for p in lowered.params)
+        elif len(lowered.params) != len(args):
+            return self(name, *args)
+        return compile_func(lowered)(*args, mod=self.mod)
+
     def find(self, name: str) -> Any:
         if self.mod is None:
             return None
@@ -90,6 +111,12 @@ class _Caller:
             if (key.name_hint if isinstance(key, GlobalVar) else key) == name:
                 return func
         return None
+
+
+@functools.lru_cache(maxsize=64)
+def unpacked(func: PrimFunc) -> PrimFunc:
+    """The function as `MakeUnpackedAPI` makes it: of pointers and sizes."""
+    return func.replace(params=unpacked_params(func), buffer_map={})
 
 
 _CACHE: OrderedDict[int, Compiled] = OrderedDict()

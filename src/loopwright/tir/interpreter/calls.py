@@ -182,7 +182,7 @@ class CallTranslator(VectorTranslator):
         return f"_call({', '.join(self.value(a) for a in node.args)})"
 
     def call_function(self, name: str, args: Any) -> str:
-        return f"_call({', '.join([repr(name), *(self.value(a) for a in args)])})"
+        return f"_call.kernel({', '.join([repr(name), *(self.value(a) for a in args)])})"
 
     def call_address(self, node: Call) -> tuple[str, bool]:
         (load,) = node.args
@@ -204,7 +204,7 @@ class CallTranslator(VectorTranslator):
 
     def call_byte_offset(self, node: Call) -> tuple[str, bool]:
         base, offset = (self.scalar(a) for a in node.args)
-        return f"{self.helper(meaning.view_bytes)}({base}, 'uint8')[{offset}:]", False
+        return f"{self.helper(meaning.byte_offset)}({base}, {offset})", False
 
     def call_tuple(self, node: Call) -> tuple[str, bool]:
         return f"({''.join(self.value(a) + ', ' for a in node.args)})", False
@@ -214,6 +214,27 @@ class CallTranslator(VectorTranslator):
         steps = "None" if isinstance(strides, IntImm) else self.value(strides)
         args = f"{self.value(data)}, {self.value(shape)}, {steps}, {str(kind.dtype)!r}"
         return f"{self.helper(meaning.tensor_view)}({args}, {self.scalar(offset)})", False
+
+    def call_struct_get(self, node: Call) -> tuple[str, bool]:
+        base, index, code = (self.scalar(a) for a in node.args[:3])
+        return f"{self.helper(meaning.struct_get)}({base}, {index}, {code})", False
+
+    def call_struct_set(self, node: Call) -> tuple[str, bool]:
+        base, index, code = (self.scalar(a) for a in node.args[:3])
+        value = self.value(node.args[3])
+        return f"{self.helper(meaning.struct_set)}({base}, {index}, {code}, {value})", False
+
+    def call_alloca(self, node: Call) -> tuple[str, bool]:
+        kind, count = (self.value(a) for a in node.args)
+        return f"{self.helper(meaning.stack_alloca)}({kind}, {count})", False
+
+    def call_packed_lowered(self, node: Call) -> tuple[str, bool]:
+        """The arguments lie from `begin` to `end` in an array of structs; the result after them."""
+        name, stack, begin, end = (self.value(a) for a in node.args[:4])
+        return (
+            f"{self.helper(meaning.call_on_stack)}(_call, {name}, {stack}, {begin}, {end})",
+            False,
+        )
 
     def call_null(self, node: Call) -> tuple[str, bool]:
         return f"({self.value(node.args[0])} is None)", False
@@ -260,6 +281,11 @@ _CALLS: dict[str, Callable[[CallTranslator, Call], tuple[str, bool]]] = {
     "tir.tvm_tuple": _T.call_tuple,
     "tir.tvm_stack_make_shape": _T.call_tuple,
     "tir.tvm_stack_make_array": _T.call_array,
+    "tir.tvm_struct_get": _T.call_struct_get,
+    "tir.tvm_struct_set": _T.call_struct_set,
+    "tir.tvm_stack_alloca": _T.call_alloca,
+    "tir.call_packed_lowered": _T.call_packed_lowered,
+    "tir.call_cpacked_lowered": _T.call_packed_lowered,
     "tir.isnullptr": _T.call_null,
     "tir.undef": _T.call_undef,
     "tir.atomic_add": _T.call_atomic,

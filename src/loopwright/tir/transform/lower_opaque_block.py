@@ -32,7 +32,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...ir.prim_expr import IntImm, PrimExpr, Var
+from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_op import const
 from ..buffer import Buffer
 from ..function import PrimFunc
@@ -98,7 +98,7 @@ def _pragma(key: str, value: Any, body: Stmt) -> Stmt:
         if not isinstance(value, str)
         else value
     )
-    return AttrStmt(Var("pragma", "handle"), key, made, body)
+    return AttrStmt(const(0, "int32"), key, made, body)
 
 
 @dataclass(frozen=True)
