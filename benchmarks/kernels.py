@@ -60,18 +60,25 @@ def seconds(call: Callable[[], Any], least: int = 5, length: float = 0.05) -> fl
     return best
 
 
-def peak_flops(target: lw.Target) -> float:
-    """Multiply-adds of vectors that stay in registers, two operations each, per second."""
+def peak_kernel(target: lw.Target, turns: int = TURNS) -> tuple[Callable[[], None], int]:
+    """A call of multiply-adds on vectors that stay in registers, on each thread, and how many
+    operations (two each) it does."""
     lanes, tasks = target.vector_lanes(lw.DataType("float32")), threads.num_threads()
     size = VECTORS * lanes
-    text = PEAK.format(lanes=lanes, tasks=tasks, vectors=VECTORS, turns=TURNS, all=size)
+    text = PEAK.format(lanes=lanes, tasks=tasks, vectors=VECTORS, turns=turns, all=size)
     run = lw.compile(from_source(text), target)["peak"]
     a = np.full(lanes, 0.5, np.float32)
     # Of chains that began with equal values the compiler would keep one.
     out = np.random.default_rng(0).random((tasks, size), np.float32)
-    took = seconds(lambda: run(a, out))
+    run(a, out)
     assert np.allclose(out, 1), "the recurrence x = x / 2 + 1 / 2 comes to 1"
-    return 2 * TURNS * size * tasks / took
+    return lambda: run(a, out), 2 * turns * size * tasks
+
+
+def peak_flops(target: lw.Target) -> float:
+    """Operations of `peak_kernel` per second."""
+    call, operations = peak_kernel(target)
+    return operations / seconds(call)
 
 
 def bandwidth(target: lw.Target) -> float:
