@@ -1,0 +1,92 @@
+"""Small intrinsics for `tensorize`: copies, fills, elementwise operations and dot products."""
+
+from __future__ import annotations
+
+from loopwright import tir
+from loopwright.script import from_source
+
+LENGTHS = (2, 3, 4, 8)
+DTYPES = ("float32", "float16", "int32", "int64")
+
+
+def _buffers(dtype: str, **shapes: str) -> str:
+    return ", ".join(
+        f'{name}: T.Buffer({shape}, "{dtype}", offset_factor=1)' for name, shape in shapes.items()
+    )
+
+
+def _spatial(name: str, n: int, dtype: str, value: str, vector: str, **shapes: str) -> None:
+    """`Y[v] = value` over n elements; `vector` computes them at once."""
+    head = _buffers(dtype, **shapes, Y=f"({n},)")
+    desc = f"""@T.prim_func
+def desc({head}):
+    for i in range({n}):
+        with T.block("x"):
+            v = T.axis.spatial({n}, i)
+            Y[v] = {value}
+"""
+    impl = f"""@T.prim_func
+def impl({head}):
+    with T.block("root"):
+        Y[0:{n}] = {vector}
+"""
+    _register(name, n, dtype, desc, impl)
+
+
+def _dot(name: str, n: int, dtype: str, a: str, b: str, **shapes: str) -> None:
+    """`C[0] = C[0] + a * b` over n products."""
+    head = _buffers(dtype, **shapes, C="(1,)")
+    terms = " + ".join(f"{a} * {b}".replace("@", str(k)) for k in range(n))
+    desc = f"""@T.prim_func
+def desc({head}):
+    for k in range({n}):
+        with T.block("dot"):
+            vk = T.axis.reduce({n}, k)
+            C[0] = C[0] + {a.replace("@", "vk")} * {b.replace("@", "vk")}
+"""
+    impl = f"""@T.prim_func
+def impl({head}):
+    with T.block("root"):
+        C[0] = C[0] + ({terms})
+"""
+    _register(name, n, dtype, desc, impl)
+
+
+_KNOWN: dict[tuple[str, int], list[str]] = {}
+
+
+def _register(name: str, n: int, dtype: str, desc: str, impl: str) -> None:
+    full = f"test.{name}.{dtype}.{n}"
+    tir.TensorIntrin.register(full, from_source(desc), from_source(impl), override=True)
+    _KNOWN.setdefault((dtype, n), []).append(full)
+
+
+def _register_all(dtype: str, n: int) -> None:
+    x = f"({n},)"
+    _spatial("copy", n, dtype, "X[v]", f"X[0:{n}]", X=x)
+    for c in (1, 2, 3):
+        number = f"T.{dtype}({c})"
+        wide = f"T.Broadcast({number}, {n})"
+        _spatial(f"add{c}", n, dtype, f"X[v] + {number}", f"X[0:{n}] + {wide}", X=x)
+        _spatial(f"mul{c}", n, dtype, f"X[v] * {number}", f"X[0:{n}] * {wide}", X=x)
+    for sign, word in (("+", "sum"), ("-", "diff"), ("*", "product")):
+        vector = f"X[0:{n}] {sign} Z[0:{n}]"
+        _spatial(word, n, dtype, f"X[v] {sign} Z[v]", vector, X=x, Z=x)
+    _spatial("zero", n, dtype, f"T.{dtype}(0)", f"T.Broadcast(T.{dtype}(0), {n})")
+    column = f"({n}, 1)"
+    _dot("dot", n, dtype, "A[@]", "B[@]", A=x, B=x)
+    _dot("dot_column", n, dtype, "A[@]", "B[@, 0]", A=x, B=column)
+    _dot("column_dot", n, dtype, "A[@, 0]", "B[@]", A=column, B=x)
+
+
+def matching(block: tir.Block, extent: int | None) -> list[str]:
+    """The intrinsics of the type and length of a block."""
+    if extent not in LENGTHS or len(block.writes) != 1:
+        return []
+    dtype = str(block.writes[0].buffer.dtype)
+    if dtype not in DTYPES:
+        return []
+    if (dtype, extent) not in _KNOWN:
+        _register_all(dtype, extent)
+    reduces = any(axis.iter_type != tir.IterVar.DataPar for axis in block.iter_vars)
+    return [name for name in _KNOWN[dtype, extent] if ("dot" in name) == reduces]

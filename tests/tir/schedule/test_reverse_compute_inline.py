@@ -1,0 +1,195 @@
+"""`reverse_compute_inline` where the element read is a map of the axes, or a part is read."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopwright import tir
+from loopwright.script import from_source
+from loopwright.tir.schedule import ScheduleError
+
+from .util import check
+
+_PROGRAM = """
+@T.prim_func
+def main(A: T.Buffer(({n},), "float32"), C: T.Buffer({shape}, "float32")):
+    B = T.alloc_buffer({made})
+    for {loops}:
+        with T.block("B"):
+            {axes}
+            B[{store}] = A[{flat}] * T.float32(2)
+    for {reads}:
+        with T.block("C"):
+            {by}
+            C[{to}] = B[{load}] + T.float32(1)
+"""
+
+_FLAT = {"loops": "i in range(24)", "axes": "v = T.axis.spatial(24, i)", "store": "v", "flat": "v"}
+_GRID = {
+    "loops": "i, j in T.grid(6, 4)",
+    "axes": 'v, w = T.axis.remap("SS", [i, j])',
+    "store": "v, w",
+    "flat": "v * 4 + w",
+}
+_TO_FLAT = {"shape": "(24,)", "to": "v", "reads": "i in range(24)"}
+_BY_FLAT = "v = T.axis.spatial(24, i)"
+_TO_GRID = {"shape": "(6, 4)", "to": "v, w", "reads": "i, j in T.grid(6, 4)"}
+_BY_GRID = 'v, w = T.axis.remap("SS", [i, j])'
+
+CASES = {
+    "split": (
+        {"n": 24, "made": "(24,)", **_FLAT, **_TO_GRID, "by": _BY_GRID, "load": "v * 4 + w"},
+        "C[v // 4, v % 4] = A[v] * T.float32(2.0) + T.float32(1.0)",
+    ),
+    "fuse": (
+        {"n": 24, "made": "(6, 4)", **_GRID, **_TO_FLAT, "by": _BY_FLAT, "load": "v // 4, v % 4"},
+        "C[v * 4 + w] = A[v * 4 + w] * T.float32(2.0) + T.float32(1.0)",
+    ),
+    "transpose of blocks": (
+        {
+            "n": 24,
+            "made": "(24,)",
+            **_FLAT,
+            **_TO_GRID,
+            "by": _BY_GRID,
+            "load": "(v % 2) * 12 + v // 2 * 4 + w",
+        },
+        "C[v // 4 * 2 - v // 12 * 5, v % 4] = A[v] * T.float32(2.0) + T.float32(1.0)",
+    ),
+    "shift": (
+        {
+            "n": 24,
+            "made": "(24,)",
+            **_FLAT,
+            "shape": "(20,)",
+            "to": "v",
+            "reads": "i in range(20)",
+            "by": "v = T.axis.spatial(20, i)",
+            "load": "v + 3",
+        },
+        "T.where(0 <= i - 3 and i - 3 < 20)",
+    ),
+    "every other": (
+        {
+            "n": 24,
+            "made": "(24,)",
+            **_FLAT,
+            "shape": "(12,)",
+            "to": "v",
+            "reads": "i in range(12)",
+            "by": "v = T.axis.spatial(12, i)",
+            "load": "v * 2",
+        },
+        "T.where(i == i // 2 * 2)",
+    ),
+    "a part by its loops": (
+        {
+            "n": 24,
+            "made": "(24,)",
+            **_FLAT,
+            "shape": "(24,)",
+            "to": "v",
+            "reads": "i in range(9)",
+            "by": "v = T.axis.spatial(24, i + 5)",
+            "load": "v",
+        },
+        "T.where(",
+    ),
+    "a part by its predicate": (
+        {
+            "n": 24,
+            "made": "(24,)",
+            **_FLAT,
+            **_TO_GRID,
+            "by": f"{_BY_GRID}\n            T.where(i < 4 or j < 2)",
+            "load": "v * 4 + w",
+        },
+        "T.where(i // 4 < 4 or i % 4 < 2)",
+    ),
+}
+
+
+def program(fields: dict[str, object]) -> tir.PrimFunc:
+    return from_source(_PROGRAM.format(**fields))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_inverse(name: str) -> None:
+    fields, expected = CASES[name]
+    func = program(fields)
+    sch = tir.Schedule(func, debug_mask="all")
+    sch.reverse_compute_inline("C")
+    text = sch.mod["main"].script()
+    assert expected in text, text
+    assert "alloc_buffer" not in text
+    check(sch, func)
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_inverse_of_random_maps(data: st.DataObject) -> None:
+    """Digits of the axes in any order, in one index: the element goes where it was read from."""
+    sizes = data.draw(st.lists(st.sampled_from([2, 3, 4, 6]), min_size=1, max_size=3))
+    digits = []
+    for n, size in enumerate(sizes):
+        cut = data.draw(st.sampled_from([c for c in (1, 2, 3) if size % c == 0]))
+        digits.append((f"a{n} // {cut}", size // cut))
+        if cut > 1:
+            digits.append((f"a{n} % {cut}", cut))
+    order = data.draw(st.permutations(digits))
+    index, scale = [], 1
+    for text, extent in order:
+        index.append(f"{text} * {scale}")
+        scale *= extent
+    total = prod(sizes)
+    grid = ", ".join(f"i{n}" for n in range(len(sizes)))
+    axes = [f"a{n} = T.axis.spatial({size}, i{n})" for n, size in enumerate(sizes)]
+    func = program(
+        {
+            **_FLAT,
+            "n": total,
+            "made": f"({total},)",
+            "loops": f"i in range({total})",
+            "axes": f"v = T.axis.spatial({total}, i)",
+            "shape": f"({''.join(f'{s}, ' for s in sizes)})",
+            "reads": f"{grid} in T.grid({', '.join(map(str, sizes))})",
+            "by": "\n            ".join(axes),
+            "to": ", ".join(f"a{n}" for n in range(len(sizes))),
+            "load": " + ".join(index),
+        }
+    )
+    sch = tir.Schedule(func)
+    sch.reverse_compute_inline("C")
+    check(sch, func, replay=False)
+
+
+def test_after_splits_of_both() -> None:
+    func = program(CASES["fuse"][0])
+    sch = tir.Schedule(func, debug_mask="all")
+    sch.split(sch.get_loops("B")[0], [None, 4])
+    sch.split(sch.get_loops("C")[0], [None, 5])
+    sch.reverse_compute_inline("C")
+    check(sch, func)
+
+
+@pytest.mark.parametrize("load", ["v // 2 * 2", "v * v", "v % 12", "0"])
+def test_refused(load: str) -> None:
+    fields = {
+        "n": 24,
+        "made": "(24,)",
+        **_FLAT,
+        "shape": "(24,)",
+        "to": "v",
+        "reads": "i in range(24)",
+        "by": _BY_FLAT,
+        "load": load,
+    }
+    sch = tir.Schedule(program(fields))
+    before = sch.func
+    with pytest.raises(ScheduleError, match="do not follow from its load of B"):
+        sch.reverse_compute_inline("C")
+    assert sch.func is before
