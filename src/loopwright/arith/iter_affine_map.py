@@ -212,7 +212,46 @@ class _Detector:
                 base = P.add(base, P.multiply(kept, scale))
                 continue
             splits.append(self.remainder(value, divisor).scaled(scale))
-        return splits, base
+        return self.disjoint(splits), base
+
+    def disjoint(self, splits: list[_Split]) -> list[_Split]:
+        """The splits of a sum with no digit in two of them: a polynomial writes
+        v % 2 * 12 + v // 2 * 4 as v % 2 * 10 + v * 2, whose v is cut at 2 again."""
+        marks = [s.mark for s in splits]
+        if len(set(map(id, marks))) == len(marks):
+            return splits
+        total: list[_Split] = []
+        for s in splits:
+            ends = [e for t in splits if t.mark is s.mark for e in (t.lower, self.end(t))]
+            first, last = s.lower, self.end(s)
+            scale = s.scale
+            while not self.equal(first, last):
+                inside = [e for e in ends if self.less(first, e) and self.less(e, last)]
+                after = last
+                for e in inside:
+                    after = e if self.less(e, after) else after
+                size = self.ana.poly_div(after, first, self.dtype)
+                if size is None or not self.equal(P.multiply(size, first), after):
+                    return splits
+                for n, t in enumerate(total):
+                    if (
+                        t.mark is s.mark
+                        and self.equal(t.lower, first)
+                        and self.equal(t.extent, size)
+                    ):
+                        total[n] = _Split(t.mark, t.lower, t.extent, P.add(t.scale, scale))
+                        break
+                else:
+                    total.append(_Split(s.mark, first, size, scale))
+                first, scale = after, P.multiply(scale, size)
+        return [s for s in total if not self.equal(s.scale, {})]
+
+    def end(self, s: _Split) -> Poly:
+        """The place of the digit after a split."""
+        return P.multiply(s.lower, s.extent)
+
+    def less(self, a: Poly, b: Poly) -> bool:
+        return self.ana.nonneg(P.shift(P.add(b, a, -1), -1))
 
     def of_atom(self, number: int) -> tuple[_Split, Poly]:
         found = self.marks.get(number)

@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from ...arith import Analyzer, eval_ranges
-from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
+from ...ir.prim_expr import LT, IntImm, IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import add, const, floordiv, multiply, subtract
-from ..buffer import BufferRegion
-from ..stmt import Block, BlockRealize, For, Stmt
+from ..buffer import Buffer, BufferRegion
+from ..stmt import Block, BlockRealize, For, Stmt, seq
 from .error import ScheduleError
 from .primitive import primitive
-from .region import loop_domain, relax, whole
+from .region import Box, loop_domain, region_covers, relax, union_box, whole
 from .rewrite import conjunction, conjuncts, substitute, vars_in
 from .rfactor import single_path
 from .rv import BlockRV, LoopRV
+from .scope import is_unit
 from .state import Ref
 
 
-@primitive("Blockize", inputs="target", attrs="preserve_unit_iters")
-def blockize(sch: Any, target: LoopRV | BlockRV, preserve_unit_iters: bool = True) -> BlockRV:
+@primitive("Blockize", inputs="target", attrs="preserve_unit_iters", name="blockize")
+def _blockize_loop(sch: Any, target: LoopRV | BlockRV, preserve_unit_iters: bool = True) -> BlockRV:
     """Make one block of a loop and all that is inside it, one block. Gives the outer block.
 
     The axes split into an outer and an inner part; the init of a reduction that goes on outside
@@ -54,6 +55,79 @@ def blockize(sch: Any, target: LoopRV | BlockRV, preserve_unit_iters: bool = Tru
     realize, renamed = outer_block(sch, at, preserve_unit_iters)
     sch.state.update(at.func, {at: realize}, renamed)
     return sch.new_block(at.func, realize.block)
+
+
+@primitive("Blockize2", inputs="*target", attrs="preserve_unit_iters", name="blockize")
+def _blockize_blocks(sch: Any, target: list[BlockRV], preserve_unit_iters: bool = True) -> BlockRV:
+    """Make one block of several that follow each other below the same loops. Gives the outer block.
+
+    The parts of the axes that the shared loops drive become axes of the outer block. What an inner
+    block makes for a later one is not among the outer block's reads.
+
+    Raises ScheduleError when other blocks stand between them, or a reduction goes on in a shared
+    loop.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+            B = T.alloc_buffer((8, 8))
+            for i in range(8):
+                for j in range(8):
+                    with T.block("B"):
+                        v_i, v_j = T.axis.remap("SS", [i, j])
+                        B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+                for j in range(8):
+                    with T.block("C"):
+                        v_i, v_j = T.axis.remap("SS", [i, j])
+                        C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
+
+    After ``sch.blockize([sch.get_block("B"), sch.get_block("C")], preserve_unit_iters=False)``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+            B = T.alloc_buffer((8, 8))
+            for i in range(8):
+                with T.block("outer_B_C_"):
+                    v_i_o = T.axis.spatial(8, i)
+                    T.reads(A[v_i_o, 0:8])
+                    T.writes(B[v_i_o, 0:8], C[v_i_o, 0:8])
+                    for j in range(8):
+                        with T.block("B"):
+                            v_j_i = T.axis.spatial(8, j)
+                            B[v_i_o, v_j_i] = A[v_i_o, v_j_i] * T.float32(2)
+                    for j in range(8):
+                        with T.block("C"):
+                            v_j_i = T.axis.spatial(8, j)
+                            C[v_i_o, v_j_i] = B[v_i_o, v_j_i] + T.float32(1)
+    """
+    refs = [sch.block(block) for block in target]
+    tops = _tops(refs)
+    order = sorted(range(len(refs)), key=lambda n: tops[n].parent.children.index(tops[n]))
+    refs, tops = [refs[n] for n in order], [tops[n] for n in order]
+    children = tops[0].parent.children
+    first = children.index(tops[0])
+    if any(top is not child for top, child in zip(tops, children[first:], strict=False)):
+        what = "the blocks do not follow each other directly"
+        hint = "blocks with nothing else between them"
+        raise ScheduleError(what, instead=hint, at=[r.node for r in refs])
+    realize, renamed = _outer_of_several(sch, refs, tops, preserve_unit_iters)
+    changes: dict[Ref, Any] = dict.fromkeys(tops[1:])
+    changes[tops[0]] = realize
+    sch.state.update(refs[0].func, changes, renamed)
+    return sch.new_block(refs[0].func, realize.block)
+
+
+def blockize(sch: Any, target: LoopRV | list[BlockRV], preserve_unit_iters: bool = True) -> BlockRV:
+    """Make one block of a loop and all that is inside it, or of several blocks below the same
+    loops. Gives the outer block.
+
+    Raises ScheduleError when more than one block is below the loop, an axis does not split, or the
+    blocks do not follow each other.
+    """
+    if isinstance(target, (list, tuple)):
+        return _blockize_blocks(sch, target, preserve_unit_iters)
+    return _blockize_loop(sch, target, preserve_unit_iters)
 
 
 class Halves:
@@ -98,10 +172,7 @@ def outer_block(sch: Any, at: Ref, keep_unit: bool) -> tuple[BlockRealize, dict[
     body = substitute(node.body, whole_axes)
     reads = tuple(substitute(r, whole_axes) for r in node.reads)
     writes = tuple(substitute(r, whole_axes) for r in node.writes)
-    goes_on = any(
-        h.outer is not None and a.iter_type != IterVar.DataPar and not _unit(h.outer.dom.extent)
-        for a, h in zip(node.iter_vars, halves, strict=True)
-    )
+    goes_on = _goes_on(node, halves)
     init = None if node.init is None else substitute(node.init, whole_axes)
     inner = node.replace(
         iter_vars=tuple(h.inner for h in halves if h.inner is not None),
@@ -109,6 +180,7 @@ def outer_block(sch: Any, at: Ref, keep_unit: bool) -> tuple[BlockRealize, dict[
         writes=writes,
         body=body,
         init=None if goes_on else init,
+        match_buffers=substitute(node.match_buffers, whole_axes),
     )
     if goes_on and init is not None:
         read = {r.buffer for r in reads}
@@ -136,8 +208,119 @@ def outer_block(sch: Any, at: Ref, keep_unit: bool) -> tuple[BlockRealize, dict[
     return realize, {node: inner}
 
 
-def _unit(e: Any) -> bool:
-    return isinstance(e, IntImm) and e.value == 1
+def _tops(refs: list[Ref]) -> list[Ref]:
+    """For each block, the loop (or itself) directly below what is around all of them."""
+    if len(set(refs)) != len(refs) or not refs:
+        what = "blockize of blocks is for different blocks"
+        raise ScheduleError(what, got=f"{len(refs)} blocks", at=[r.node for r in refs])
+    around = [ref.parent for ref in refs]
+    shared = around[0]
+    while shared is not None and not all(r.is_under(shared) for r in refs):
+        shared = shared.parent
+    while shared is not None and not shared.is_block and len(refs) == 1:
+        shared = shared.parent  # of one block, all of its loops
+    if shared is None or any(ref.scope() is not refs[0].scope() for ref in refs):
+        raise ScheduleError("the blocks are not in one scope", at=[r.node for r in refs])
+    found = []
+    for ref in refs:
+        top = ref
+        while top.parent is not shared:
+            top = top.parent  # type: ignore[assignment]
+        if top.node is not ref.node and top not in single_path(ref):
+            what = f"loop {top.stmt.loop_var.name!r} holds more than block {ref.stmt.name_hint!r}"
+            hint = "blocks that share all of the loops or none of those that are inside"
+            raise ScheduleError(what, instead=hint, at=[top.stmt, ref.node])
+        found.append(top)
+    return found
+
+
+def _outer_of_several(
+    sch: Any, refs: list[Ref], tops: list[Ref], keep_unit: bool
+) -> tuple[BlockRealize, dict[Block, Block]]:
+    """The block that holds several, and which blocks became which."""
+    ana = sch.state.analyzer(refs[0])
+    axes: list[IterVar] = []
+    values: list[PrimExpr] = []
+    shared: dict[Any, Var] = {}
+    tests: dict[Any, PrimExpr] | None = None
+    nests: list[Stmt] = []
+    renamed: dict[Block, Block] = {}
+    reads: dict[Buffer, Box] = {}
+    writes: dict[Buffer, Box] = {}
+    for ref, top in zip(refs, tops, strict=True):
+        node: Block = ref.stmt
+        ana = sch.state.analyzer(ref)
+        inside = [r for r in ref.loops() if r.is_under(top)]
+        moving = {r.stmt.loop_var for r in inside}
+        halves = [
+            _divide(ana, axis, value, inside, moving, keep_unit, ref)
+            for axis, value in zip(node.iter_vars, ref.realize.iter_values, strict=True)
+        ]
+        if node.init is not None and _goes_on(node, halves):
+            what = f"the reduction of block {node.name_hint!r} goes on in a shared loop"
+            raise ScheduleError(what, instead="decompose_reduction before", at=ref.node)
+        outer_tests, inner_tests = _divide_tests(ref, moving)
+        mine = {ana.key(t): t for t in outer_tests}
+        if tests is not None and tests.keys() != mine.keys():
+            what = "the blocks run under different predicates of the shared loops"
+            raise ScheduleError(what, at=[r.node for r in refs])
+        tests = mine
+        # An axis of the outer block that another block has, too, is the same one.
+        same: dict[Var, Var] = {}
+        counts: dict[Any, int] = {}
+        for h in halves:
+            if h.outer is None:
+                continue
+            dom = h.outer.dom
+            key = ana.key((h.outer_value, dom.min, dom.extent)), h.outer.iter_type
+            counts[key] = counts.get(key, 0) + 1
+            known = shared.setdefault((key, counts[key]), h.outer.var)
+            if known is h.outer.var:
+                axes.append(h.outer)
+                values.append(h.outer_value)  # type: ignore[arg-type]
+                ana.bind(known, dom)
+            else:
+                same[h.outer.var] = known
+        whole_axes = {
+            a.var: substitute(h.total, same) for a, h in zip(node.iter_vars, halves, strict=True)
+        }
+        inner_axes = tuple(h.inner for h in halves if h.inner is not None)
+        inner = substitute(node.replace(iter_vars=()), whole_axes).replace(iter_vars=inner_axes)
+        renamed[node] = inner
+        domain = {axis.var: axis.dom for axis in inner_axes}
+        for region in inner.reads:
+            box = relax(ana, region.region, domain, region.buffer)
+            if not region_covers(ana, writes.get(region.buffer), box, region.buffer.shape):
+                reads[region.buffer] = union_box(ana, reads.get(region.buffer), box)  # type: ignore
+        for region in inner.writes:
+            box = relax(ana, region.region, domain, region.buffer)
+            writes[region.buffer] = union_box(ana, writes.get(region.buffer), box)  # type: ignore
+        inner_values = tuple(h.inner_value for h in halves if h.inner is not None)
+        nest: Stmt = BlockRealize._make(
+            inner_values, conjunction(inner_tests), inner, span=ref.realize.span
+        )
+        for r in reversed(inside):
+            nest = r.stmt.replace(body=nest)
+        nests.append(nest)
+    name = f"outer_{''.join(f'{r.stmt.name_hint}_' for r in refs)}"
+    outer = Block(axes, _regions(ana, reads), _regions(ana, writes), name, seq(*nests))
+    predicate = conjunction((tests or {}).values())
+    return BlockRealize._make(tuple(values), predicate, outer), renamed
+
+
+def _regions(ana: Analyzer, boxes: dict[Buffer, Box]) -> list[BufferRegion]:
+    return [
+        BufferRegion(b, tuple(Range.from_min_extent(*pair) for pair in whole(box, ana)))
+        for b, box in boxes.items()
+    ]
+
+
+def _goes_on(node: Block, halves: list[Halves]) -> bool:
+    """Whether a reduction has more than one iteration of its outer part."""
+    return any(
+        h.outer is not None and a.iter_type != IterVar.DataPar and not is_unit(h.outer.dom.extent)
+        for a, h in zip(node.iter_vars, halves, strict=True)
+    )
 
 
 def _divide(
@@ -166,6 +349,9 @@ def _divide(
     low = ana.simplify(low)
     high = eval_ranges([Range.from_min_extent(rest, one)], loop_domain(inside), ana)[0].max_value
     size = ana.simplify(add(high, 1))
+    for part in conjuncts(ref.realize.predicate):  # a tail inside: fewer than the loops have
+        if isinstance(part, LT) and ana.key(part.a) == ana.key(rest):
+            size = part.b
     if vars_in(rest) - moving or vars_in(size) & moving:
         return _refuse(axis, value, ref)
     extent = axis.dom.extent

@@ -69,10 +69,11 @@ def pad_einsum(sch: Any, block: BlockRV, padding: list[int]) -> None:
         what = f"block {node.name_hint!r} has {len(node.iter_vars)} axes"
         raise ScheduleError(what, got=padding, instead="a number from 1 for each", at=ref.node)
     reducer = find_reducer(sch, ref)
-    operands = factors(reducer.value) if reducer.kind is Add else None
+    single = len(reducer.stores) == 1 and isinstance(reducer.results[0], Add)
+    operands = factors(reducer.values[0]) if single else None
     if operands is None:
         what = f"block {node.name_hint!r} is no sum of products"
-        raise ScheduleError(what, got=reducer.value, instead="C + A * B", at=ref.node)
+        raise ScheduleError(what, got=reducer.values[0], instead="C + A * B", at=ref.node)
     ana = sch.state.analyzer(ref)
     larger: dict[Var, PrimExpr] = {}
     for axis, unit in zip(node.iter_vars, padding, strict=True):
@@ -81,7 +82,7 @@ def pad_einsum(sch: Any, block: BlockRV, padding: list[int]) -> None:
             larger[axis.var] = size
     if not larger:
         return
-    stores = [BufferLoad(reducer.store.buffer, reducer.store.indices)]
+    stores = [BufferLoad(s.buffer, s.indices) for s in reducer.stores]
     for load in (*stores, *operands):
         check_indices(ref, load)
     chain = check_loops(ref)

@@ -28,7 +28,9 @@ class InstructionKind:
         self.fn = fn
         self.inputs = inputs
         self.attrs = attrs
-        params = list(inspect.signature(fn).parameters.values())[1:]
+        signature = inspect.signature(fn)
+        params = list(signature.parameters.values())[1:]
+        self.gives_list = str(signature.return_annotation).startswith("list[")
         self.params = [p.name for p in params]
         self.varargs = next((p.name for p in params if p.kind is p.VAR_POSITIONAL), None)
         self.defaults = {p.name: p.default for p in params if p.default is not p.empty}
@@ -57,10 +59,14 @@ KINDS: dict[str, InstructionKind] = {}
 PURE = {"GetBlock", "GetLoops", "GetChildBlocks", "GetProducers", "GetConsumers"}
 
 
-def primitive(kind: str, *, inputs: str = "", attrs: str = "") -> Callable[[Any], Any]:
-    """Register a primitive; see above."""
+def primitive(
+    kind: str, *, inputs: str = "", attrs: str = "", name: str = ""
+) -> Callable[[Any], Any]:
+    """Register a primitive; see above. `name` is the method's where it is not the function's."""
 
     def wrap(fn: Callable[..., Any]) -> Callable[..., Any]:
+        if name:
+            fn.__name__ = name
         spec = InstructionKind(kind, fn, tuple(inputs.split()), tuple(attrs.split()))
         KINDS[kind] = spec
         shown = fn.__name__.replace("_", "-")

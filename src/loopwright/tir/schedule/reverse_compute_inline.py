@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.prim_expr import IntImm, PrimExpr, Var
+from ...arith import IterMapLevel, detect_iter_map, inverse_affine_iter_map
+from ...ir.prim_expr import PrimExpr, Range, Var
 from ...ir.prim_op import add, less, logical_and
 from ..stmt import Block, BufferStore
 from .accesses import (
     MapLoads,
     check_no_pointer,
-    index_axes,
     loads_of,
     single_store,
     with_found_regions,
@@ -19,10 +19,10 @@ from .compute_at import check_runs_everywhere
 from .compute_inline import check_allocated, drop_buffer
 from .error import ScheduleError
 from .primitive import primitive
-from .region import axis_values
-from .rewrite import substitute, vars_in
+from .region import axis_values, loop_domain
+from .rewrite import conjuncts, substitute, vars_in
 from .rv import BlockRV
-from .scope import check_complete, read_buffers, siblings, write_buffers
+from .scope import check_complete, is_unit, read_buffers, siblings, write_buffers
 from .state import Ref
 
 
@@ -30,9 +30,11 @@ from .state import Ref
 def reverse_compute_inline(sch: Any, block: BlockRV) -> None:
     """Do a block's work where the element it reads is made, and take the block away.
 
+    The element read may be any one-to-one affine map of the block's axes (`B[v // 4, v % 4]`); where
+    the block reads a part of what the producer makes, the producer then makes that part only.
+
     Raises ScheduleError unless the block is complete, one store that reads one producer's buffer
-    at an index of distinct axes, the producer is complete and one store, and nothing else reads
-    that buffer.
+    at such an index, the producer is complete and one store, and nothing else reads that buffer.
 
     Before::
 
@@ -61,8 +63,7 @@ def reverse_compute_inline(sch: Any, block: BlockRV) -> None:
     scope = ref.scope()
     store = single_store(ref)
     check_complete(ref)
-    if sch.enable_check:
-        check_runs_everywhere(sch, ref)
+    limits = where_it_runs(sch, ref) if sch.enable_check else []
     producer = sole_producer(ref, scope)
     made_by = single_store(producer)
     buffer = made_by.buffer
@@ -79,7 +80,7 @@ def reverse_compute_inline(sch: Any, block: BlockRV) -> None:
     made: Block = with_found_regions(producer.stmt.replace(body=body))
     predicate = producer.realize.predicate
     bound = axis_values(producer)
-    for test in tests:
+    for test in (*tests, *(substitute(limit, values) for limit in limits)):
         predicate = logical_and(predicate, substitute(test, bound))
     realize = producer.realize.replace(block=made, predicate=predicate)
     sch.state.update(
@@ -131,35 +132,90 @@ def check_others(ref: Ref, producer: Ref, buffer: Any) -> None:
 def solve(
     sch: Any, ref: Ref, producer: Ref, made_by: BufferStore
 ) -> tuple[dict[Var, PrimExpr], list[PrimExpr]]:
-    """The consumer's axes in terms of the producer's, and where they are in their domains."""
+    """The consumer's axes in terms of the producer's, and which of its elements are read at all."""
     block, buffer = ref.stmt, made_by.buffer
     loads = loads_of(block.body, buffer)
-    dims = index_axes(loads[0].indices, block, buffer.shape) if loads else None
     key = sch.state.analyzer(ref).key
-    alike = all(key(load.indices) == key(loads[0].indices) for load in loads)
-    fixed = {
-        a.var: a.dom.min
-        for a in block.iter_vars
-        if isinstance(a.dom.extent, IntImm) and a.dom.extent.value == 1
-    }
-    needed = vars_in(block.body) & {a.var for a in block.iter_vars}
-    if dims is None or not alike or not needed <= set(dims) | set(fixed):
-        what = f"the axes of {block.name_hint!r} do not follow from its load of {buffer.name}"
-        hint = "one load, each dimension indexed by an axis of its own"
-        raise ScheduleError(what, instead=hint, at=ref.node)
+    what = f"the axes of {block.name_hint!r} do not follow from its load of {buffer.name}"
+    hint = (
+        "one load, at a one-to-one affine map of the axes such as [v0 * 4 + v1] or [v // 4, v % 4]"
+    )
+    if not loads or any(key(load.indices) != key(loads[0].indices) for load in loads):
+        got = ", ".join(dict.fromkeys(str(load) for load in loads)) or f"no load of {buffer.name}"
+        raise ScheduleError(what, got=got, instead=hint, at=ref.node)
+    fixed = {a.var: a.dom.min for a in block.iter_vars if is_unit(a.dom.extent)}
+    needed = vars_in(block.body)
+    axes = [a for a in block.iter_vars if a.var in needed and a.var not in fixed]
+    read = [substitute(i, fixed) for i in loads[0].indices]
     ana = sch.state.analyzer(producer)
-    values: dict[Var, PrimExpr] = dict(fixed)
+    inverse = left_inverse(ana, read, {a.var: a.dom for a in axes})
+    if inverse is None:
+        raise ScheduleError(what, got=loads[0], instead=hint, at=ref.node)
+    values = {**fixed, **inverse(made_by.indices)}
     tests: list[PrimExpr] = []
-    for axis in block.iter_vars:
-        if axis.var not in dims:
-            continue
-        index = values[axis.var] = made_by.indices[dims[axis.var]]
-        low, end = axis.dom.min, add(axis.dom.min, axis.dom.extent)
-        if not ana.can_prove(index >= low):
-            tests.append(low <= index)
-        if not ana.can_prove(index < end):
-            tests.append(less(index, end))
-    for n, index in enumerate(loads[0].indices):
-        if isinstance(index, IntImm) and not ana.can_prove_equal(made_by.indices[n], index):
-            tests.append(made_by.indices[n] == index)
+    for axis in axes:
+        tests += outside(ana, values[axis.var], axis.dom)
+    for index, made in zip(read, made_by.indices, strict=True):
+        back = substitute(index, values)
+        if not ana.can_prove_equal(back, made):
+            tests.append(made == ana.simplify(back))
     return values, tests
+
+
+def outside(ana: Any, value: PrimExpr, dom: Range) -> list[PrimExpr]:
+    """What is to be tested for `value` to be in `dom`."""
+    tests: list[PrimExpr] = []
+    end = add(dom.min, dom.extent)
+    if not ana.can_prove(value >= dom.min):
+        tests.append(dom.min <= value)
+    if not ana.can_prove(value < end):
+        tests.append(less(value, end))
+    return tests
+
+
+def left_inverse(ana: Any, exprs: list[PrimExpr], domain: dict[Var, Range]) -> Any:
+    """A function that gives the variables of `domain` from the values of `exprs`, wherever the
+    variables are in their ranges; None where they do not follow."""
+    if all(e in domain or not vars_in(e) & set(domain) for e in exprs):  # nothing to solve
+        place = {e: n for n, e in reversed(list(enumerate(exprs))) if e in domain}
+        if len(place) < len(domain):
+            return None
+        return lambda given: {v: given[n] for v, n in place.items()}
+    found = detect_iter_map(exprs, domain, True, IterMapLevel.Bijective)
+    if not found.indices:
+        return None
+    targets = [Var(f"t{n}", e.dtype) for n, e in enumerate(exprs)]
+    inverse = inverse_affine_iter_map(found.indices, targets)
+    if not set(domain) <= set(inverse):
+        return None
+
+    def values(given: Any) -> dict[Var, PrimExpr]:
+        table = dict(zip(targets, given, strict=True))
+        return {v: ana.simplify(substitute(inverse[v], table)) for v in domain}
+
+    return values
+
+
+def where_it_runs(sch: Any, ref: Ref) -> list[PrimExpr]:
+    """What the axes of a block fulfil where it runs, beyond their domains: nothing, mostly."""
+    try:
+        check_runs_everywhere(sch, ref)
+        return []
+    except ScheduleError:
+        loops = loop_domain(ref.loops())
+        values = list(ref.realize.iter_values)
+        used = set().union(*map(vars_in, values)) & set(loops)
+        ana = sch.state.analyzer(ref)
+        inverse = left_inverse(ana, values, {v: loops[v] for v in loops if v in used})
+        predicate = conjuncts(ref.realize.predicate)
+        if inverse is None or any(vars_in(p) & set(loops) - used for p in predicate):
+            raise
+    table = inverse([a.var for a in ref.stmt.iter_vars])
+    tests = [substitute(p, table) for p in predicate]
+    for var, value in table.items():
+        tests += outside(ana, value, loops[var])
+    for axis, value in zip(ref.stmt.iter_vars, values, strict=True):
+        back = substitute(value, table)
+        if not ana.can_prove_equal(back, axis.var):
+            tests.append(axis.var == ana.simplify(back))
+    return tests

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
-from ..buffer import BufferRegion, decl_buffer
+from ..buffer import Buffer, BufferRegion, decl_buffer
 from ..expr import BufferLoad
-from ..stmt import Block, BlockRealize, BufferStore, For, Stmt, seq
+from ..stmt import Block, BlockRealize, For, Stmt, seq
 from .accesses import with_found_regions
 from .bindings import driven
 from .error import ScheduleError
 from .primitive import primitive
-from .reducer import find_reducer
+from .reducer import Reducer, find_reducer
 from .region import axis_values
 from .rewrite import conjunction, conjuncts, substitute, vars_in
 from .rv import BlockRV, LoopRV
@@ -25,8 +25,11 @@ def rfactor(sch: Any, loop: LoopRV, factor_axis: int) -> BlockRV:
     """Reduce each iteration of `loop` by itself into a buffer with one more dimension, at
     `factor_axis`; then reduce that. Gives the block of the first step; the old block is the second.
 
+    Several buffers that are reduced together (argmax) get one buffer each. Where elements are
+    equal, which of them an argmax finds follows the new order of the loops.
+
     Raises ScheduleError when the loop drives a spatial axis, several blocks are below it, or the
-    combiner is not a sum, product, minimum or maximum.
+    combiner is not a sum, product, minimum, maximum, or a selection by comparisons.
 
     Before::
 
@@ -73,16 +76,18 @@ def rfactor(sch: Any, loop: LoopRV, factor_axis: int) -> BlockRV:
     chain = single_path(ref)
     spatial_loops, reduce_loops = driven(ref)
     check(sch, ref, at, chain, spatial_loops, reduce_loops)
-    store = reducer.store
-    old = store.buffer
+    old = reducer.stores[0].buffer
     axis = factor_axis + len(old.shape) + 1 if factor_axis < 0 else factor_axis
     if not 0 <= axis <= len(old.shape):
         what = f"{old.name} has {len(old.shape)} dimensions"
         hint = f"a factor_axis of 0 to {len(old.shape)}, or negative"
         raise ScheduleError(what, got=factor_axis, instead=hint, at=at.stmt)
-    shape = list(old.shape)
-    shape.insert(axis, at.stmt.extent)
-    made = decl_buffer(shape, old.dtype, f"{old.name}_rf", scope=old.scope())
+    made = []
+    for store in reducer.stores:
+        buffer = store.buffer
+        shape = list(buffer.shape)
+        shape.insert(axis, at.stmt.extent)
+        made.append(decl_buffer(shape, buffer.dtype, f"{buffer.name}_rf", scope=buffer.scope()))
 
     first, first_values = _first_block(ref, at, reducer, made, axis)
     fresh = {r.stmt.loop_var: r.stmt.loop_var.copy_with_suffix("") for r in chain}
@@ -106,7 +111,7 @@ def rfactor(sch: Any, loop: LoopRV, factor_axis: int) -> BlockRV:
             back = r.stmt.replace(body=back)
 
     def allocate(block: Block) -> Block:
-        return block.replace(alloc_buffers=(*block.alloc_buffers, made))
+        return block.replace(alloc_buffers=(*block.alloc_buffers, *made))
 
     sch.state.update(ref.func, {chain[0]: seq(nest, back)}, {node: second}, {ref.scope(): allocate})
     return sch.new_block(ref.func, first)
@@ -166,7 +171,7 @@ def _axis(node: For, kind: int) -> IterVar:
 
 
 def _first_block(
-    ref: Ref, at: Ref, reducer: Any, made: Any, axis: int
+    ref: Ref, at: Ref, reducer: Reducer, made: list[Buffer], axis: int
 ) -> tuple[Block, tuple[PrimExpr, ...]]:
     """The block that reduces within one iteration of the loop."""
     node: Block = ref.stmt
@@ -192,12 +197,10 @@ def _first_block(
                 values.append(var)
                 stand_in[var] = inner.var
         replaced[old.var] = substitute(value, stand_in)
-    indices = [substitute(i, replaced) for i in reducer.store.indices]
+    indices = [substitute(i, replaced) for i in reducer.stores[0].indices]
     indices.insert(axis, kept.var)
-    load = BufferLoad(made, indices)
-    value = reducer.combine(load, substitute(reducer.value, replaced))
-    body = BufferStore(made, value, indices)
-    init = BufferStore(made, substitute(reducer.init, replaced), indices)
+    body = reducer.update(made, indices, [substitute(v, replaced) for v in reducer.values])
+    init = substitute(reducer.start(made, indices), replaced)
     block = Block(
         axes,
         (),
@@ -212,23 +215,20 @@ def _first_block(
 
 
 def _second_block(
-    ref: Ref, at: Ref, reducer: Any, made: Any, axis: int
+    ref: Ref, at: Ref, reducer: Reducer, made: list[Buffer], axis: int
 ) -> tuple[Block, tuple[PrimExpr, ...]]:
     """The block that reduces what the iterations of the loop gave."""
     node: Block = ref.stmt
     bound = axis_values(ref)
     kept = _axis(at.stmt, IterVar.CommReduce)
     spatial = [a for a in node.iter_vars if a.iter_type == IterVar.DataPar]
-    store = reducer.store
-    indices = list(store.indices)
+    own = reducer.stores[0].indices
+    indices = list(own)
     indices.insert(axis, kept.var)
-    itself = BufferLoad(store.buffer, store.indices)
-    body = BufferStore(
-        store.buffer, reducer.combine(itself, BufferLoad(made, indices)), store.indices
-    )
+    parts = [BufferLoad(buffer, indices) for buffer in made]
     block = node.replace(
         iter_vars=(kept, *spatial),
-        body=body,
-        reads=(BufferRegion.from_point(made, indices),),
+        body=reducer.update([s.buffer for s in reducer.stores], own, parts),
+        reads=tuple(BufferRegion.from_point(buffer, indices) for buffer in made),
     )
     return block, (at.stmt.loop_var, *(bound[a.var] for a in spatial))

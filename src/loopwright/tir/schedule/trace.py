@@ -152,8 +152,10 @@ class Trace:
 
     def __str__(self) -> str:
         lines = [f"  {line}" for line in self.as_python()] or ["  pass"]
-        head = "# from loopwright import tir\ndef apply_trace(sch: tir.Schedule) -> None:"
-        return "\n".join([head, *lines])
+        head = ["# from loopwright import tir", "def apply_trace(sch: tir.Schedule) -> None:"]
+        if any("T." in line for line in lines):  # in the text of an index map
+            head.insert(1, "# from loopwright.script import tir as T")
+        return "\n".join([*head, *lines])
 
     __repr__ = __str__
 
@@ -228,6 +230,8 @@ class _Names:
     def json(self, value: Any) -> Any:
         if _is_rv(value):
             return self.known[id(value)]
+        if isinstance(value, (str, StringImm)):  # in quotes: no name of a random variable
+            return json.dumps(value if isinstance(value, str) else value.value)
         return "None" if value is None else _to_json(value)
 
 
@@ -264,6 +268,8 @@ def _python(inst: Instruction, names: _Names, decision: Any) -> str:
         args.append(f"decision={_literal(decision)}")
     outputs = [names.new(v) for v in inst.outputs]
     left = f"{', '.join(outputs)} = " if outputs else ""
+    if len(outputs) == 1 and kind.gives_list:
+        left = f"{outputs[0]}, = "
     return f"{left}sch.{kind.fn.__name__}({', '.join(args)})"
 
 
@@ -291,6 +297,8 @@ def _from_json(value: Any) -> Any:
 
 def _json_input(value: Any, table: dict[str, Any]) -> Any:
     if isinstance(value, str):
+        if value.startswith('"'):
+            return json.loads(value)
         return None if value == "None" else table[value]
     return _from_json(value)
 

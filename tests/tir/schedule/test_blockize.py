@@ -1,0 +1,78 @@
+"""`blockize` of a list of blocks."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopwright import tir
+from loopwright.tir.schedule import ScheduleError
+
+from . import programs as p
+from .util import check
+
+
+def tiled(names: tuple[str, str] = ("D", "E")) -> tuple[tir.Schedule, list[object]]:
+    sch = tir.Schedule(p.matmul_bias_relu, debug_mask="all")
+    d, e = (sch.get_block(name) for name in names)
+    i, j = sch.get_loops(e)
+    i0, i1 = sch.split(i, [None, 4])
+    j0, j1 = sch.split(j, [None, 5])
+    sch.reorder(i0, j0, i1, j1)
+    sch.compute_at(d, j0)
+    return sch, [d, e]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("unit", [False, True])
+def test_two_tiles(turned: bool, unit: bool) -> None:
+    sch, blocks = tiled()
+    outer = sch.blockize(blocks[::-1] if turned else blocks, preserve_unit_iters=unit)
+    block = sch.get(outer)
+    assert block.name_hint == "outer_D_E_"
+    assert [a.dom.extent.value for a in block.iter_vars] == [4, 4]
+    assert {r.buffer.name for r in block.reads} == {"C", "bias"}
+    assert {r.buffer.name for r in block.writes} == {"D", "E"}
+    assert len(sch.get_loops(outer)) == 2
+    assert [len(sch.get_loops(b)) for b in blocks] == [2, 2]
+    sch.parallel(sch.get_loops(outer)[0])
+    check(sch, p.matmul_bias_relu)
+    assert "sch.blockize(target=[b" in str(sch.trace)
+
+
+def test_whole_blocks() -> None:
+    sch = tir.Schedule(p.matmul_bias_relu, debug_mask="all")
+    outer = sch.blockize([sch.get_block("C"), sch.get_block("D")], preserve_unit_iters=False)
+    assert not sch.get(outer).iter_vars
+    check(sch, p.matmul_bias_relu)
+
+
+def test_init_and_update() -> None:
+    sch = tir.Schedule(p.matmul, debug_mask="all")
+    update = sch.get_block("C")
+    k0, _ = sch.split(sch.get_loops(update)[2], [None, 4])
+    init = sch.decompose_reduction(update, k0)
+    outer = sch.blockize([init, update])
+    assert [a.dom.extent.value for a in sch.get(outer).iter_vars][:2] == [16, 20]
+    assert {r.buffer.name for r in sch.get(outer).reads} == {"A", "B"}
+    check(sch, p.matmul)
+
+
+def test_split_with_a_tail() -> None:
+    sch, blocks = tiled()
+    _, _, i1, _ = sch.get_loops(blocks[1])
+    sch.split(i1, [None, 3])
+    sch.blockize(blocks)
+    check(sch, p.matmul_bias_relu)
+
+
+def test_refused() -> None:
+    sch = tir.Schedule(p.matmul_bias_relu)
+    c, d, e = (sch.get_block(n) for n in "CDE")
+    with pytest.raises(ScheduleError, match="do not follow each other"):
+        sch.blockize([c, e])
+    with pytest.raises(ScheduleError, match="for different blocks"):
+        sch.blockize([d, d])
+    sch.reverse_compute_at(d, sch.get_loops(c)[0])
+    sch.reverse_compute_at(e, sch.get_loops(c)[0])
+    sch.blockize([d, e])
+    check(sch, p.matmul_bias_relu)

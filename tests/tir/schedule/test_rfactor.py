@@ -1,0 +1,159 @@
+"""`rfactor` of several buffers reduced together: argmax and its like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loopwright import te, tir
+from loopwright.script import from_source
+from loopwright.tir.interpreter import run
+from loopwright.tir.schedule import ScheduleError
+
+from .util import check
+
+
+def reduced(fcombine: Callable[[Any, Any], Any], identity: tuple[float, float]) -> tir.PrimFunc:
+    """(idx, val) reduced along rows by a combiner of pairs."""
+    idx = te.placeholder((6, 16), "int32", "idx")
+    val = te.placeholder((6, 16), "float32", "val")
+    k = te.reduce_axis((0, 16), "k")
+    reducer = te.comm_reducer(
+        fcombine,
+        lambda a, b: (tir.const(int(identity[0]), a), tir.const(identity[1], b)),
+        name="pair",
+    )
+    out = te.compute((6,), lambda i: reducer((idx[i, k], val[i, k]), axis=k), name="R")
+    return te.create_prim_func([idx, val, *out])
+
+
+def argmax(x: Any, y: Any) -> Any:
+    return tir.Select(x[1] >= y[1], x[0], y[0]), tir.Select(x[1] >= y[1], x[1], y[1])
+
+
+def argmin(x: Any, y: Any) -> Any:
+    return tir.Select(x[1] < y[1], x[0], y[0]), tir.Select(x[1] < y[1], x[1], y[1])
+
+
+def first_argmax(x: Any, y: Any) -> Any:
+    """The least index of equal ones."""
+    keep = tir.any(x[1] > y[1], tir.all(x[1] == y[1], x[0] < y[0]))
+    return tir.Select(keep, x[0], y[0]), tir.Select(keep, x[1], y[1])
+
+
+def by_maximum(x: Any, y: Any) -> Any:
+    return tir.Select(x[1] > y[1], x[0], y[0]), tir.max(x[1], y[1])
+
+
+def sums(x: Any, y: Any) -> Any:
+    return x[0] + y[0], x[1] + y[1]
+
+
+COMBINERS = {
+    "argmax": (argmax, (-1, -3e38)),
+    "argmin": (argmin, (-1, 3e38)),
+    "first argmax": (first_argmax, (1 << 20, -3e38)),
+    "by maximum": (by_maximum, (-1, -3e38)),
+    "sums": (sums, (0, 0.0)),
+}
+
+
+def arguments() -> list[np.ndarray]:
+    rng = np.random.default_rng(3)
+    idx = rng.integers(0, 1000, (6, 16)).astype("int32")
+    val = rng.permutation(96).reshape(6, 16).astype("float32")
+    return [idx, val, np.zeros(6, "int32"), np.zeros(6, "float32")]
+
+
+@pytest.mark.parametrize("name", COMBINERS)
+@pytest.mark.parametrize(("which", "axis"), [(0, 0), (1, 1), (1, -1)])
+def test_pairs(name: str, which: int, axis: int) -> None:
+    func = reduced(*COMBINERS[name])
+    sch = tir.Schedule(func, debug_mask="all")
+    loops = sch.split(sch.get_loops("R")[1], [None, 4])
+    rf = sch.rfactor(loops[which], axis)
+    assert [w.buffer.name for w in sch.get(rf).writes] == ["R_v0_rf", "R_v1_rf"]
+    before, after = arguments(), arguments()
+    run(func, before)
+    run(sch.mod["main"], after)
+    for want, got in zip(before, after, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+    sch.decompose_reduction("R", sch.get_loops("R")[1])
+    sch.parallel(sch.get_loops(rf)[0])
+    again = arguments()
+    run(sch.mod["main"], again)
+    np.testing.assert_array_equal(again[2], before[2])
+
+
+def test_equal_ones_with_a_rule() -> None:
+    """A combiner that says which of equal ones counts gives that one in any order."""
+    func = reduced(*COMBINERS["first argmax"])
+    sch = tir.Schedule(func)
+    sch.rfactor(sch.split(sch.get_loops("R")[1], [None, 4])[1], 0)
+    before, after = arguments(), arguments()
+    for args in (before, after):
+        args[1][:] = np.round(args[1] / 40)
+    run(func, before)
+    run(sch.mod["main"], after)
+    np.testing.assert_array_equal(after[2], before[2])
+
+
+def test_stores_without_lets() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((6, 16), "float32"), I: T.Buffer((6,), "int32"), V: T.Buffer((6,), "float32")):
+    for i, k in T.grid(6, 16):
+        with T.block("R"):
+            v, w = T.axis.remap("SR", [i, k])
+            with T.init():
+                I[v] = -1
+                V[v] = T.float32(-3e38)
+            I[v] = T.Select(V[v] >= A[v, w], I[v], w)
+            V[v] = T.max(V[v], A[v, w])
+""")
+    sch = tir.Schedule(func, debug_mask="all")
+    sch.rfactor(sch.split(sch.get_loops("R")[1], [4, None])[0], 0)
+    check(sch, func)
+
+
+def pick_first(x: Any, y: Any) -> Any:
+    return x
+
+
+def not_associative(x: Any, y: Any) -> Any:
+    keep = tir.any(x[0] < y[0], x[1] < y[1])
+    return tir.Select(keep, x[0], y[0]), tir.Select(keep, x[1], y[1])
+
+
+def other_values(x: Any, y: Any) -> Any:
+    keep = x[1] >= y[1] + 1.0
+    return tir.Select(keep, x[0], y[0]), tir.Select(keep, x[1], y[1])
+
+
+@pytest.mark.parametrize("fcombine", [pick_first, not_associative, other_values])
+def test_refused(fcombine: Any) -> None:
+    sch = tir.Schedule(reduced(fcombine, (0, 0.0)))
+    k = sch.get_loops("R")[1]
+    with pytest.raises(ScheduleError, match="the reduction of block 'R' is not one that is known"):
+        sch.rfactor(k, 0)
+
+
+def test_a_store_that_reads_what_was_stored() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((6, 16), "float32"), I: T.Buffer((6,), "int32"), V: T.Buffer((6,), "float32")):
+    for i, k in T.grid(6, 16):
+        with T.block("R"):
+            v, w = T.axis.remap("SR", [i, k])
+            with T.init():
+                I[v] = -1
+                V[v] = T.float32(-3e38)
+            V[v] = T.max(V[v], A[v, w])
+            I[v] = T.Select(V[v] >= A[v, w], I[v], w)
+""")
+    sch = tir.Schedule(func)
+    with pytest.raises(ScheduleError, match="not one that is known"):
+        sch.rfactor(sch.get_loops("R")[1], 0)
