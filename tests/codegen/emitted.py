@@ -10,6 +10,8 @@ from loopwright.driver.build import kernel_entry
 from loopwright.ir.dtype import DataType, numpy_dtype
 from loopwright.ir.module import IRModule
 from loopwright.ir.target import Target
+from loopwright.runtime import tensor
+from loopwright.runtime.dtype import elements_per_byte
 from loopwright.tir.interpreter import run
 from loopwright.tir.transform import default_tir_pipeline
 
@@ -38,8 +40,25 @@ def both(func, arrays, mod=None):
     native = compiled({name: func} if mod is None else mod)[name]
     interpreted, made = copies(arrays), copies(arrays)
     run(func, interpreted, mod)
-    native(*made)
+    call(native, func, made)
     return interpreted, made
+
+
+def call(native, func, args):
+    """Call compiled code; int8 arrays of int4 buffers are packed for it and unpacked after."""
+    buffers = [func.buffer_map.get(p) for p in func.params]
+    given = [as_stored(a, b) for a, b in zip(args, buffers, strict=True)]
+    result = native(*given)
+    for array, passed in zip(args, given, strict=True):
+        if passed is not array:
+            array[...] = passed.numpy().astype(array.dtype)
+    return result
+
+
+def as_stored(array, buffer):
+    """What compiled code takes for a buffer: a packed tensor for int4."""
+    dtype = None if buffer is None else str(buffer.dtype)
+    return array if dtype is None or elements_per_byte(dtype) == 1 else tensor(array, dtype=dtype)
 
 
 def agree(func, *arrays, mod=None, rtol=0.0, atol=0.0):
@@ -105,7 +124,7 @@ def apply(fns, *arrays, dtypes=None, rtol=0.0, atol=0.0, lanes=(1, LANES)):
         kind = numpy_dtype(func.buffers[-1].dtype)
         want, got = np.zeros(arrays[0].size, kind), np.zeros(arrays[0].size, kind)
         run(func, [*arrays, want])
-        entries[name](*arrays, got)
+        call(entries[name], func, [*arrays, got])
         try:
             same(got, want, rtol, atol)
         except AssertionError as error:

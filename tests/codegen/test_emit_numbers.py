@@ -126,7 +126,7 @@ def test_bits_and_shifts(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "uint1"])
-def test_integers_below_a_byte_are_stored_one_per_byte(dtype):
+def test_integers_below_a_byte_are_packed(dtype):
     kind = DataType(dtype)
     low = -(1 << kind.bits - 1) if kind.is_int else 0
     values = np.arange(low, low + (1 << kind.bits))

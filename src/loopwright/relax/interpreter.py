@@ -23,6 +23,7 @@ from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..ir.op import Op
 from ..ir.prim_op import trunc_div
+from ..runtime.dtype import elements_per_byte
 from ..runtime.packed_func import get_global_func
 from ..runtime.tensor import ShapeTuple, Tensor
 from ..tir import interpreter as tir_interpreter
@@ -485,7 +486,7 @@ def _tuple_get_item(self: Interpreter, node: TupleGetItem, frame: _Frame) -> Any
 
 
 _HANDLERS: dict[type, Callable[[Interpreter, Any, _Frame], Any]] = {
-    Constant: lambda self, node, frame: node.data.view(),
+    Constant: lambda self, node, frame: to_numpy(node.data),
     Tuple: lambda self, node, frame: tuple(self.value(f, frame) for f in node.fields),
     TupleGetItem: _tuple_get_item,
     ShapeExpr: lambda self, node, frame: frame.dims(node.values),
@@ -511,10 +512,13 @@ def _is_callee(value: Any) -> bool:
 def to_numpy(value: Any) -> Any:
     """A runtime value as the interpreter keeps it: Tensors and DLPack objects as arrays on the
     same memory, lists as tuples."""
-    if isinstance(value, (np.ndarray, DataType, str)) or value is None:
-        return value
     if isinstance(value, Tensor):
-        return value.view()
+        value = value.view()
+    if isinstance(value, np.ndarray):  # of int4 too: an element per byte
+        below_a_byte = elements_per_byte(value.dtype.name) > 1
+        return value.astype(numpy_dtype(value.dtype.name)) if below_a_byte else value
+    if isinstance(value, (DataType, str)) or value is None:
+        return value
     if isinstance(value, np.generic):
         return np.asarray(value)
     if isinstance(value, (list, tuple)):

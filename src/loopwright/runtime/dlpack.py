@@ -49,10 +49,15 @@ _new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 
 def capsule(array: np.ndarray) -> Any:
     """A DLPack capsule on the array's memory. It must be consumed, exactly once."""
-    ndim = array.ndim
-    shape = (ctypes.c_int64 * ndim)(*array.shape)
-    strides = (ctypes.c_int64 * ndim)(*(s // array.itemsize for s in array.strides))
-    code, bits, lanes = dl_dtype(array.dtype.name)
+    steps = tuple(s // array.itemsize for s in array.strides)
+    return capsule_of(array, array.dtype.name, array.shape, steps)
+
+
+def capsule_of(array: np.ndarray, dtype: str, dims: tuple[int, ...], steps: tuple[int, ...]) -> Any:
+    """A capsule that says what lies in the array's memory: dtype, shape, strides in elements."""
+    ndim = len(dims)
+    shape, strides = (ctypes.c_int64 * ndim)(*dims), (ctypes.c_int64 * ndim)(*steps)
+    code, bits, lanes = dl_dtype(dtype)
     managed = _DLManagedTensor(
         _DLTensor(array.ctypes.data, 1, 0, ndim, code, bits, lanes, shape, strides, 0),
         None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from math import prod
 
 import ml_dtypes
 import numpy as np
@@ -69,3 +70,36 @@ def numpy_dtype(dtype: str) -> np.dtype:
 def is_native(dtype: np.dtype) -> bool:
     """Whether numpy itself (not ml_dtypes) defines the type, so that its DLPack export knows it."""
     return dtype.kind in "biufc" and dtype.type.__module__ == "numpy"
+
+
+@cache
+def elements_per_byte(dtype: str) -> int:
+    """How many elements share a byte of memory: 2 for int4 and uint4, 1 for most types.
+
+    The first element lies in the lowest bits, as in DLPack. Floats below 8 bits take a byte each.
+    """
+    match = _PATTERN.match(dtype)
+    if match is None or match[1] not in ("int", "uint"):
+        return 1
+    return max(1, 8 // int(match[2]))
+
+
+def pack_bits(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The bytes of integers below 8 bits, in row-major order; what does not fit wraps around."""
+    per = elements_per_byte(dtype)
+    bits = 8 // per
+    flat = np.ascontiguousarray(array).astype(np.int8, copy=False).view(np.uint8).reshape(-1)
+    room = np.zeros(-(-flat.size // per) * per, np.uint8)
+    room[: flat.size] = flat & (1 << bits) - 1
+    lanes = room.reshape(-1, per) << np.arange(0, 8, bits, dtype=np.uint8)
+    return np.bitwise_or.reduce(lanes, axis=1, dtype=np.uint8)
+
+
+def unpack_bits(data: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """`pack_bits` back: int8 or uint8 values of that shape."""
+    per, count = elements_per_byte(dtype), prod(shape)
+    bits = 8 // per
+    lanes = data[: -(-count // per), None] >> np.arange(0, 8, bits, dtype=np.uint8)
+    flat = (lanes << np.uint8(8 - bits)).reshape(-1)[:count]  # the sign bit on top
+    made = flat.view(np.int8) if dtype.startswith("int") else flat
+    return (made >> (8 - bits)).reshape(shape)

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from loopwright.runtime.dtype import elements_per_byte
 from loopwright.runtime.ffi import ffi
-from loopwright.runtime.tensor import ShapeTuple, Tensor, from_dlpack
+from loopwright.runtime.tensor import PackedTensor, ShapeTuple, Tensor, from_dlpack
 
 
 class NativeFunction:
@@ -34,14 +35,26 @@ class NativeFunction:
     def __call__(self, *args: Any) -> Any:
         try:
             result = self._function(*args)
-        except BufferError:  # an array numpy does not export: bfloat16, read-only
-            result = self._function(*map(to_ffi, args))
-        if type(result) is self._tensor_type:
+        except BufferError:  # an array numpy does not export: bfloat16, int4, read-only
+            result = self._call_packing(args)
+        if type(result) is self._tensor_type and elements_per_byte(str(result.dtype)) == 1:
             tensor = Tensor.__new__(Tensor)
             tensor._array = None
             tensor._ffi = result
             return tensor
         return from_ffi(result)
+
+    def _call_packing(self, args: tuple[Any, ...]) -> Any:
+        """The call with arrays that numpy does not export. Those of int4 and the like are packed
+        for it, and what it wrote there comes back into them."""
+        packed = [(a, from_dlpack(a)) for a in args if _is_packed(a)]
+        known = {id(array): made for array, made in packed}
+        before = [made.bytes().copy() for _, made in packed]
+        result = self._function(*(to_ffi(known.get(id(a), a)) for a in args))
+        for (array, made), old in zip(packed, before, strict=True):
+            if not np.array_equal(made.bytes(), old):
+                array[...] = made.numpy()
+        return result
 
     def __tvm_ffi_object__(self) -> Any:
         return self._function
@@ -54,10 +67,16 @@ class NativeFunction:
         return f"<NativeFunction {self.name}>"
 
 
+def _is_packed(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and elements_per_byte(value.dtype.name) > 1
+
+
 def to_ffi(value: Any) -> Any:
     """A value tvm-ffi can pass; arrays share memory."""
     if isinstance(value, np.ndarray):
-        return Tensor(value).__tvm_ffi_object__()
+        return from_dlpack(value).__tvm_ffi_object__()
+    if isinstance(value, PackedTensor):
+        return value.__tvm_ffi_object__()
     if isinstance(value, (list, tuple)) and not isinstance(value, ShapeTuple):
         return [to_ffi(v) for v in value]
     return value

@@ -2,6 +2,9 @@
 
 A tensor stands on a numpy array, on a tvm-ffi tensor (what native code returns), or on both over
 the same memory; the second is made when first needed. Making one from the other copies nothing.
+
+Integers below 8 bits (int4, uint4, ...) are packed as in DLPack, the first element in the lowest
+bits: a `PackedTensor`. Its numpy side is a copy with an element per byte (ml_dtypes.int4).
 """
 
 from __future__ import annotations
@@ -15,8 +18,14 @@ import numpy as np
 
 from loopwright.runtime.device import Device, cpu
 from loopwright.runtime.device import device as make_device
-from loopwright.runtime.dlpack import array_at, capsule
-from loopwright.runtime.dtype import is_native, numpy_dtype
+from loopwright.runtime.dlpack import array_at, capsule, capsule_of
+from loopwright.runtime.dtype import (
+    elements_per_byte,
+    is_native,
+    numpy_dtype,
+    pack_bits,
+    unpack_bits,
+)
 from loopwright.runtime.ffi import ffi
 
 _CPU = cpu()
@@ -34,6 +43,8 @@ class Tensor:
     @classmethod
     def from_ffi(cls, value: Any) -> Tensor:
         """A tensor on a tvm-ffi tensor's memory."""
+        if elements_per_byte(str(value.dtype)) > 1:
+            return PackedTensor.on(value)
         self = cls.__new__(cls)
         self._array = None
         self._ffi = value
@@ -179,6 +190,122 @@ class Tensor:
         return Tensor, (self.numpy(),)
 
 
+class PackedTensor(Tensor):
+    """A tensor of integers below 8 bits: `ceil(size / elements per byte)` bytes, row-major.
+
+    `numpy()`, `numpy.asarray` and indexing give copies; assignment and `copyfrom` write.
+    """
+
+    __slots__ = ("_bytes", "_dtype", "_shape")
+
+    def __init__(self, data: np.ndarray, dtype: str, shape: tuple[int, ...]) -> None:
+        super().__init__(data)
+        self._bytes, self._dtype, self._shape = data, dtype, shape
+
+    @classmethod
+    def of(cls, array: np.ndarray, dtype: str) -> PackedTensor:
+        """A new tensor with these values; what does not fit the type wraps around."""
+        made = _empty_packed(array.shape, dtype)
+        made.bytes()[...] = pack_bits(array, dtype)
+        return made
+
+    @classmethod
+    def on(cls, value: Any) -> PackedTensor:
+        """A tensor on a tvm-ffi tensor's memory."""
+        dtype, shape = str(value.dtype), tuple(value.shape)
+        if tuple(value.strides or ()) not in ((), _row_major(shape)):
+            what = f"a tensor of {dtype} with strides {tuple(value.strides)}"
+            raise ValueError(f"{what} cannot be read; pass one that is contiguous")
+        size = -(-prod(shape) // elements_per_byte(dtype))
+        self = cls(array_at(value.data_ptr(), (size,), None, "uint8", value), dtype, shape)
+        self._ffi = value
+        return self
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Strides in elements."""
+        return _row_major(self._shape)
+
+    @property
+    def dtype(self) -> str:
+        return self._dtype
+
+    @property
+    def nbytes(self) -> int:
+        return self._bytes.size
+
+    def bytes(self) -> np.ndarray:
+        """The packed bytes, flat, on the same memory."""
+        return self._bytes
+
+    def view(self) -> np.ndarray:
+        """The values with one element per byte; a copy, which is not written back."""
+        values = unpack_bits(self._bytes, self._dtype, self._shape)
+        try:
+            return values.astype(numpy_dtype(self._dtype))
+        except ValueError:  # int1, uint1: nothing but int8 holds them
+            return values
+
+    def numpy(self) -> np.ndarray:
+        """The values with one element per byte."""
+        return self.view()
+
+    def __tvm_ffi_object__(self) -> Any:
+        """The tvm-ffi tensor on the same memory."""
+        if self._ffi is None:
+            packed = capsule_of(self._bytes, self._dtype, self._shape, self.strides)
+            self._ffi = ffi().from_dlpack(packed)
+        return self._ffi
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if options.get("copy"):
+            return PackedTensor.of(self.view(), self._dtype).__dlpack__()
+        return super().__dlpack__(max_version=options.get("max_version"))
+
+    def copyfrom(self, source: Any) -> Tensor:
+        """Copy values from an array of the same shape, cut to this dtype; returns self."""
+        array = _as_array(source)
+        if array.shape != self.shape:
+            raise ValueError(
+                f"copyfrom: array shape {array.shape} does not match tensor shape {self.shape}"
+            )
+        self._bytes[...] = pack_bits(array, self._dtype)
+        return self
+
+    def copyto(self, target: Tensor | Device) -> Tensor:
+        """Copy the values into a tensor, or into a new one on a device; returns the target."""
+        if isinstance(target, Device):
+            _check_device(target)
+            return PackedTensor.of(self.view(), self._dtype)
+        return target.copyfrom(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        """The value of one element, or a new tensor with the values of a slice."""
+        value = self.view()[index]
+        return PackedTensor.of(value, self._dtype) if isinstance(value, np.ndarray) else value
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        values = unpack_bits(self._bytes, self._dtype, self._shape)
+        values[index] = _as_array(value)
+        self._bytes[...] = pack_bits(values, self._dtype)
+
+    def __reduce__(self) -> Any:
+        return PackedTensor, (self._bytes.copy(), self._dtype, self._shape)
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def _empty_packed(shape: tuple[int, ...], dtype: str) -> PackedTensor:
+    count = -(-prod(shape) // elements_per_byte(dtype))
+    return PackedTensor(empty((count,), "uint8").view(), dtype, tuple(shape))
+
+
 class ShapeTuple(tuple):
     """A shape as a value: a tuple of integers that native code receives as one object."""
 
@@ -211,6 +338,9 @@ def tensor(data: Any, device: Device | str | None = None, dtype: str | None = No
     """A tensor with a copy of `data`: a Tensor, numpy array, torch tensor, scalar or nested list."""
     _check_device(make_device(device if device is not None else _CPU))
     array = _as_array(data)
+    name = array.dtype.name if dtype is None else str(dtype)
+    if elements_per_byte(name) > 1 and array.dtype.kind not in "OSUM":
+        return PackedTensor.of(array, name)
     wanted = array.dtype if dtype is None else numpy_dtype(dtype)
     if wanted.kind in "OSUM":
         raise TypeError(f"cannot make a tensor from values of numpy dtype {array.dtype}")
@@ -223,6 +353,8 @@ def empty(
     """A tensor whose values are not set, 64-byte aligned."""
     _check_device(make_device(device if device is not None else _CPU))
     dims = (shape,) if isinstance(shape, int) else tuple(int(s) for s in shape)
+    if elements_per_byte(str(dtype)) > 1:
+        return _empty_packed(dims, str(dtype))
     kind = numpy_dtype(str(dtype))
     count = prod(dims) * kind.itemsize
     block = np.empty(count + 63, np.uint8)
@@ -235,7 +367,8 @@ def from_dlpack(value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value
     if isinstance(value, np.ndarray):
-        return Tensor(value)
+        packed = elements_per_byte(value.dtype.name) > 1
+        return PackedTensor.of(value, value.dtype.name) if packed else Tensor(value)
     if type(value).__module__.partition(".")[0] == "tvm_ffi":
         made = value
     else:

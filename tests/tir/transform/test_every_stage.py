@@ -389,8 +389,10 @@ def test_every_stage(name, scheduled):
             if after is not mod:
                 mod = after
                 check(mod, as_written, want, item.info.name)
+        final = mod
         for item in flat(tt.finalize()):
-            check(item(mod), unpacked, want, item.info.name)
+            final = item(final)
+            check(final, unpacked, want, item.info.name)
         entry = tt.MakePackedAPI()(mod)
         check(entry, packed, want, "MakePackedAPI")
         for item in (tt.MakeUnpackedAPI(),):

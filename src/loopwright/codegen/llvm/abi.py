@@ -624,10 +624,16 @@ sized:
   %l0 = lshr i32 %dtype, 16
   %bits = mul i32 %b1, %l0
   %bits64 = zext i32 %bits to i64
-  ; Whole bytes per element: types below 8 bits are not packed in tensors.
+  ; Integers below 8 bits share bytes; other types take whole bytes per element.
   %by0 = add i64 %bits64, 7
   %by1 = lshr i64 %by0, 3
-  %bytes = mul i64 %elements, %by1
+  %apart = mul i64 %elements, %by1
+  %sum0 = mul i64 %elements, %bits64
+  %sum1 = add i64 %sum0, 7
+  %together = lshr i64 %sum1, 3
+  %code = and i32 %dtype, 255
+  %integer = icmp ule i32 %code, 1
+  %bytes = select i1 %integer, i64 %together, i64 %apart
   ; One block: DLManagedTensor (64 bytes), shape, strides, then the data on the next line.
   %meta0 = shl i64 %wide, 4
   %meta1 = add i64 %meta0, 127

@@ -110,14 +110,6 @@ def _missing(declarations: str, module: ModuleText) -> str:
     return "\n".join(line for line in lines if name(line) not in module.declared)
 
 
-def stored(dtype: str) -> str:
-    """The type of arrays that hold a type: int4 and the like come one per byte, as int8."""
-    kind = DataType(dtype)
-    if (kind.is_int or kind.is_uint) and kind.bits < 8:
-        return "int8" if kind.is_int else "uint8"
-    return dtype
-
-
 def emit_entry_of(module: ModuleText, name: str, spec: Any) -> str:
     """The text of the entry `__tvm_ffi_<name>` of a native function."""
     names = {id(v): f"n{k}" for k, v in enumerate(spec.symbols)}
@@ -137,12 +129,10 @@ def emit_entry_of(module: ModuleText, name: str, spec: Any) -> str:
             what = f"{name}: no scalar parameter has the type of {p.name}"
             raise LoopwrightError(explain(what, got=p.dtype, instead="take a float32 and cast it"))
         if hasattr(p, "dims"):
-            params.append(TensorArg(p.name, stored(p.dtype), tuple(dim(d) for d in p.dims)))
+            params.append(TensorArg(p.name, p.dtype, tuple(dim(d) for d in p.dims)))
         else:
             params.append(ScalarArg(p.name, p.dtype))
-    results = [
-        TensorArg(r.name, stored(r.dtype), tuple(dim(d) for d in r.dims)) for r in spec.results
-    ]
+    results = [TensorArg(r.name, r.dtype, tuple(dim(d) for d in r.dims)) for r in spec.results]
     helper, sizes = None, []
     if derived:
         helper = f"{name}.dims"

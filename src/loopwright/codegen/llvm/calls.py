@@ -15,6 +15,7 @@ from .convert import F32, F64, I32, I64
 from .memory import ZEROS_BYTES, MemoryEmitter, flat_index, is_dense
 from .types import (
     flag_type,
+    is_packed,
     is_soft,
     literal,
     llvm_type,
@@ -556,7 +557,10 @@ class CallEmitter(MemoryEmitter):
         code, bits, lanes = dl_dtype(str(kind.dtype))
         steps = "null" if isinstance(strides, IntImm) else self.expr(strides)
         begin = self.to_i64(self.index(offset), offset.dtype)
-        begin = self.op("mul", I64, begin, str(kind.dtype.itemsize * kind.dtype.lanes))
+        if is_packed(kind.dtype):  # whole bytes: Int4StorageLegalize saw to it
+            begin = self.op("lshr", I64, begin, str((8 // kind.dtype.bits).bit_length() - 1))
+        else:
+            begin = self.op("mul", I64, begin, str(kind.dtype.itemsize * kind.dtype.lanes))
         fields = (
             (0, "ptr", self.expr(data)),
             (8, "i64", "1"),  # the CPU, number 0

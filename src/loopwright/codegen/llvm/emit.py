@@ -117,7 +117,8 @@ class FunctionEmitter(ExprEmitter):
         self.place(self.label("unreachable"))
 
     def let(self, node: st.LetStmt) -> None:
-        plain = node.value.dtype.is_int and not reads_memory(node.value)
+        dtype = node.value.dtype
+        plain = dtype.is_int and dtype.bits >= 32 and not reads_memory(node.value)
         self.env[node.var] = (self.index if plain else self.expr)(node.value)
         self.stmt(node.body)
 

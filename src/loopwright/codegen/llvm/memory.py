@@ -13,7 +13,7 @@ from ...ir.prim_expr import Broadcast, IntImm, PrimExpr, Ramp
 from ...tir.buffer import Buffer
 from ...tir.expr import BufferLoad
 from .convert import ConversionEmitter
-from .types import llvm_type, memory_type, scalar_type, tag, vector_of
+from .types import is_packed, llvm_type, memory_type, scalar_type, tag, vector_of
 
 ZEROS = "lw.zeros"  # what a guarded load reads where it must not read
 ZEROS_BYTES = 128
@@ -28,6 +28,9 @@ def is_dense(index: PrimExpr) -> bool:
 
 def flat_index(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
     """The one index of an access."""
+    if is_packed(buffer.dtype):
+        what = f"buffer {buffer.name} of {buffer.dtype} is not yet made of bytes"
+        raise LoopwrightError(explain(what, instead="run Int4StorageLegalize first"))
     if len(indices) > 1:
         what = f"buffer {buffer.name} is not flat"
         raise LoopwrightError(explain(what, instead="run FlattenBuffer first"))

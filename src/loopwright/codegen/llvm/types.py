@@ -1,8 +1,8 @@
 """LLVM spellings of types and literals.
 
 Registers hold bool as i1, int4 as i4, and the floats that LLVM's targets do not all compute with
-(bfloat16, float8, float6, float4: "soft" floats) as the integer with their bits. In memory, types
-below 8 bits take a byte.
+(bfloat16, float8, float6, float4: "soft" floats) as the integer with their bits. In memory, a bool
+and the floats below 8 bits take a byte; buffers of int4 are bytes since `Int4StorageLegalize`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.$-]+")
 def is_soft(dtype: DataType) -> bool:
     """Whether a float is computed with as float32."""
     return dtype.is_float and dtype.base not in _FLOATS
+
+
+def is_packed(dtype: DataType) -> bool:
+    """Whether elements of this type share bytes of memory."""
+    return (dtype.is_int or dtype.is_uint) and dtype.bits < 8
 
 
 def scalar_type(dtype: DataType) -> str:
@@ -55,7 +60,7 @@ def llvm_type(dtype: DataType) -> str:
 
 
 def memory_type(dtype: DataType) -> str:
-    """LLVM's type of one element in memory."""
+    """LLVM's type of one value in memory (int4 alone takes a byte; in buffers they share it)."""
     found = _MEMORY.get(dtype.base)
     if found is None:
         small = dtype.is_bool or (dtype.is_integer and dtype.bits < 8)

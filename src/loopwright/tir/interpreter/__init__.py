@@ -82,7 +82,13 @@ class _Caller:
         if func is not None:
             return func(*args)
         external = get_global_func(name, allow_missing=True)
-        return meaning.no_meaning(name) if external is None else external(*args)
+        if external is None:
+            return meaning.no_meaning(name)
+        result = external(*args)
+        for arg in args:
+            if isinstance(arg, meaning.Borrowed):
+                arg.give_back()
+        return result
 
     def kernel(self, name: str, *args: Any) -> Any:
         """A function of the module, called with pointers for its buffers: in the order of its

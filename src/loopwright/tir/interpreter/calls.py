@@ -213,7 +213,10 @@ class CallTranslator(VectorTranslator):
         data, shape, strides, _, kind, offset = node.args
         steps = "None" if isinstance(strides, IntImm) else self.value(strides)
         args = f"{self.value(data)}, {self.value(shape)}, {steps}, {str(kind.dtype)!r}"
-        return f"{self.helper(meaning.tensor_view)}({args}, {self.scalar(offset)})", False
+        pointed = data.type_annotation if isinstance(data, pe.Var) else None
+        apart = pointed is not None and meaning.elements_per_byte(str(pointed[0])) > 1
+        made = self.helper(meaning.borrowed if apart else meaning.tensor_view)
+        return f"{made}({args}, {self.scalar(offset)})", False
 
     def call_struct_get(self, node: Call) -> tuple[str, bool]:
         base, index, code = (self.scalar(a) for a in node.args[:3])

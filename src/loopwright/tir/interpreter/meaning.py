@@ -16,8 +16,8 @@ import numpy as np
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType, numpy_dtype
 from ...ir.op import Op
-from ...runtime.dtype import dl_dtype, dtype_name
-from ...runtime.tensor import Tensor
+from ...runtime.dtype import dl_dtype, dtype_name, elements_per_byte, pack_bits
+from ...runtime.tensor import PackedTensor, Tensor
 
 _one_float: Any = memoryview(np.zeros(1, "float32"))  # type: ignore[arg-type]
 
@@ -334,6 +334,10 @@ def tensor_view(
     data: np.ndarray, shape: tuple[int, ...], strides: Any, dtype: str, offset: int
 ) -> Tensor:
     """A runtime tensor over flat memory, for a packed call."""
+    per = elements_per_byte(dtype)
+    if per > 1:
+        size = -(-math.prod(shape) // per)
+        return PackedTensor(view_bytes(data, "uint8")[offset // per :][:size], dtype, shape)
     flat = view_bytes(data, dtype)[offset:]
     if strides:
         steps = [s * flat.itemsize for s in strides]
@@ -426,7 +430,8 @@ def _from_stack(stack: Stack, index: int) -> Any:
     strides = fields.get(_STRIDES)
     steps = None if strides is None else [int(s) for s in strides[: fields[_RANK]]]
     dtype = dtype_name(code, bits, lanes)
-    offset = int(fields.get(_OFFSET, 0)) // numpy_dtype(dtype).itemsize
+    start = int(fields.get(_OFFSET, 0))
+    offset = start // numpy_dtype(dtype).itemsize * elements_per_byte(dtype)
     return tensor_view(fields[_DATA], shape, steps, dtype, offset)
 
 
@@ -436,6 +441,29 @@ def call_on_stack(call: Any, name: str, stack: Stack, begin: int, end: int) -> A
     if stack.at + end < len(stack.structs):
         struct_set(stack, end, _VALUE, result)
     return result
+
+
+class Borrowed(PackedTensor):
+    """A packed copy of memory with an element per byte; what is written goes back."""
+
+    __slots__ = ("origin",)
+
+    def give_back(self) -> None:
+        """Write the values to where they are from."""
+        self.origin[...] = self.view().reshape(-1).astype(self.origin.dtype)
+
+
+def borrowed(
+    data: np.ndarray, shape: tuple[int, ...], strides: Any, dtype: str, offset: int
+) -> Any:
+    """`tensor_view` of int4 and the like before their memory is made of bytes."""
+    if strides:
+        what = f"a packed function takes no strided tensor of {dtype}"
+        raise LoopwrightError(explain(what, instead="pass a contiguous one"))
+    origin = data[offset : offset + math.prod(shape)]
+    made = Borrowed(pack_bits(origin, dtype), dtype, shape)
+    made.origin = origin
+    return made
 
 
 def masked_store(array: np.ndarray, index: Any, value: Any, mask: Any) -> None:
@@ -478,8 +506,29 @@ def as_array(arg: Any, name: str) -> np.ndarray:
     raise ValueError(explain(what, got=type(arg).__name__, instead="pass a numpy array"))
 
 
-def open_pointer(arg: Any, name: str) -> Any:
+def unpacked(arg: Any, dtype: str, later: list[Any]) -> np.ndarray | None:
+    """int4 and the like with an element per byte, as programs see them before their memory is
+    made of bytes; what is written there goes back through `later`. None for other values."""
+    if elements_per_byte(dtype) == 1:
+        return None
+    if isinstance(arg, PackedTensor):
+        same = arg.dtype == dtype
+    else:
+        same = isinstance(arg, np.ndarray) and arg.dtype.name == dtype
+    if not same:
+        return None
+    copy = np.asarray(arg).astype(numpy_dtype(dtype))
+    later.append((arg, copy))
+    return copy
+
+
+def open_pointer(arg: Any, name: str, dtype: str, later: list[Any]) -> Any:
     """A data pointer: the flat memory of an array; anything else is passed on."""
+    values = unpacked(arg, dtype, later)
+    if values is not None:
+        return values.reshape(-1)
+    if isinstance(arg, PackedTensor):
+        return arg.bytes()
     if isinstance(arg, (np.ndarray, Tensor)):
         return as_array(arg, name).reshape(-1)
     return arg
@@ -493,7 +542,9 @@ def open_array(
     An array that is not compact is copied, and copied back through `later`, unless the buffer has
     strides of its own. Raises ValueError for another rank or dtype than declared.
     """
-    array = as_array(arg, name)
+    array = unpacked(arg, dtype, later)
+    if array is None:
+        array = arg.bytes() if isinstance(arg, PackedTensor) else as_array(arg, name)
     element = DataType(dtype)
     if array.dtype != numpy_dtype(element.element):
         what = f"buffer {name} is declared {dtype}"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
+from ...ir.dtype import numpy_dtype
 from ...ir.functor import post_order_visit
 from ...ir.op import Op
 from ...ir.prim_expr import Call, IntImm, IterVar, PrimExpr, Range, Var
@@ -173,7 +174,8 @@ class StmtTranslator(CallTranslator):
         self.stmt(node.body)
 
     def allocate_const(self, node: AllocateConst) -> None:
-        data = meaning.np.ascontiguousarray(node.data.numpy()).reshape(-1)
+        values = node.data.numpy().astype(numpy_dtype(node.dtype), copy=False)
+        data = meaning.np.ascontiguousarray(values).reshape(-1)
         self.names[key := self.fresh("_data")] = data
         self.define_pointer(node.buffer_var, key)
         self.stmt(node.body)
@@ -363,7 +365,9 @@ class StmtTranslator(CallTranslator):
                 shapes.append((buffer, self.array_param(param, buffer, number)))
             elif param.dtype.is_handle:
                 opened = self.helper(meaning.open_pointer)
-                self.define_pointer(param, f"{opened}(_args[{number}], {param.name!r})")
+                pointed = param.type_annotation[0] if param.type_annotation else "void"
+                args = f"_args[{number}], {param.name!r}, {str(pointed)!r}, _later"
+                self.define_pointer(param, f"{opened}({args})")
             else:
                 name = self.fresh(param.name)
                 convert = "float" if param.dtype.is_float else "int"

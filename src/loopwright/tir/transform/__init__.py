@@ -22,6 +22,7 @@ from .inject_double_buffer import InjectDoubleBuffer
 from .inject_software_pipeline import InjectSoftwarePipeline
 from .inject_virtual_thread import InjectVirtualThread
 from .instrument_bound_checkers import InstrumentBoundCheckers
+from .int4_storage_legalize import Int4StorageLegalize
 from .loop_partition import LoopPartition
 from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin

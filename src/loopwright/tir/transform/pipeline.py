@@ -48,6 +48,7 @@ from .inject_double_buffer import InjectDoubleBuffer
 from .inject_software_pipeline import InjectSoftwarePipeline
 from .inject_virtual_thread import InjectVirtualThread
 from .instrument_bound_checkers import BoundCheckersIfWanted
+from .int4_storage_legalize import Int4StorageLegalize
 from .loop_partition import LoopPartition
 from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin
@@ -131,8 +132,8 @@ def lower_to_loops() -> Sequential:
 
 
 def finalize() -> Sequential:
-    """Kernels take pointers and sizes."""
-    return Sequential([MakeUnpackedAPI()], name="tir.finalize")
+    """Kernels take pointers and sizes; memory is made of bytes."""
+    return Sequential([MakeUnpackedAPI(), Int4StorageLegalize()], name="tir.finalize")
 
 
 def default_tir_pipeline() -> Sequential:
