@@ -89,9 +89,7 @@ class Writer:
         self.bufs.append(buf)
         self.families.append(family)
 
-    def input(
-        self, shape: tuple[Dim, ...], dtype: str, span: tuple[int, int] | None = None
-    ) -> Buf:
+    def input(self, shape: tuple[Dim, ...], dtype: str, span: tuple[int, int] | None = None) -> Buf:
         """A new parameter."""
         low, high = span or ((0, 1) if dtype == "bool" else (-SMALL, SMALL))
         buf = Buf(f"A{len(self.inputs)}", shape, dtype, max(-low, high))
@@ -168,14 +166,13 @@ class Writer:
             if dim % factor:
                 where = f"{values[split]} < {dim}"
         pad = "    "
+        ranges = ranges or [("once", 1)]  # a block alone would be the root
         if len(ranges) == 1:
             self.lines.append(f"for {ranges[0][0]} in range({self.extent(ranges[0][1])}):")
-        elif ranges:
+        else:
             heads = ", ".join(r[0] for r in ranges)
             grid = ", ".join(self.extent(r[1]) for r in ranges)
             self.lines.append(f"for {heads} in T.grid({grid}):")
-        else:
-            pad = ""
         self.lines.append(f'{pad}with T.block("{name}"):')
         pad += "    "
         for var, value, (kind, dim) in zip(names, values, axes, strict=True):
@@ -619,9 +616,7 @@ def update(w: Writer) -> None:
     out = w.new(a.shape, a.dtype, a.most + 1)
     w.spatial(out, lambda v: a.at(*v))
     axes: list[tuple[str, Dim]] = [("spatial", d) for d in a.shape]
-    w.block(
-        f"{out.name}_u", axes, lambda v: [f"{out.at(*v)} = {out.at(*v)} + {lit(a.dtype, 1)}"]
-    )
+    w.block(f"{out.name}_u", axes, lambda v: [f"{out.at(*v)} = {out.at(*v)} + {lit(a.dtype, 1)}"])
     w.add(out, "update")
 
 

@@ -102,7 +102,9 @@ def check_texts(program: Program, sch: tir.Schedule) -> None:
     assert_structural_equal(from_source(text), sch.mod)
     replays: dict[str, Callable[[tir.Schedule], None]] = {
         "trace": sch.trace.apply_to_schedule,
-        "JSON": lambda s: type(sch.trace).apply_json_to_schedule(json.dumps(sch.trace.as_json()), s),
+        "JSON": lambda s: type(sch.trace).apply_json_to_schedule(
+            json.dumps(sch.trace.as_json()), s
+        ),
         "Python": lambda s: _python(str(sch.trace))(s),
     }
     for name, replay in replays.items():
@@ -269,7 +271,7 @@ def shrink(program: Program, walk: Walk, error: Exception) -> Any:
         try:
             full_check(program, sch, native=native)
         except Exception as found:
-            return type(found) is type(error)
+            return _kind(found) == _kind(error)
         return False
 
     insts = list(trace.insts)
@@ -289,6 +291,10 @@ def shrink(program: Program, walk: Walk, error: Exception) -> Any:
     except Exception:
         pass  # the trace as it is will do
     return type(trace)(insts, trace.decisions).simplified(False)
+
+
+def _kind(error: Exception) -> tuple[type, str]:
+    return type(error), str(error).split(":")[0] if isinstance(error, Wrong) else ""
 
 
 def _flat(values: Any) -> list[Any]:

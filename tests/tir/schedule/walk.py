@@ -60,6 +60,13 @@ class Walk:
             raise Skip
         return self.rng.choice(loops)
 
+    def near(self, blocks: list[Any]) -> Any:
+        """A loop of one of the blocks, mostly, else of any."""
+        if not blocks or self.rng.random() < 0.2:
+            return self.other
+        loops = self.sch.get_loops(self.rng.choice(blocks))
+        return self.rng.choice(loops) if loops else self.other
+
     @property
     def node(self) -> tir.Block:
         return self.sch.get(self.block)
@@ -194,11 +201,13 @@ def bind(w: Walk) -> None:
 
 
 def compute_at(w: Walk) -> None:
-    w.sch.compute_at(w.block, w.other, w.rng.random() < 0.3, w.rng.choice([-1, -1, -2]))
+    at = w.near(w.sch.get_consumers(w.block))
+    w.sch.compute_at(w.block, at, w.rng.random() < 0.3, w.rng.choice([-1, -1, -2]))
 
 
 def reverse_compute_at(w: Walk) -> None:
-    w.sch.reverse_compute_at(w.block, w.other, w.rng.random() < 0.3, w.rng.choice([-1, -1, -2]))
+    at = w.near(w.sch.get_producers(w.block))
+    w.sch.reverse_compute_at(w.block, at, w.rng.random() < 0.3, w.rng.choice([-1, -1, -2]))
 
 
 def cache_read(w: Walk) -> None:
@@ -212,7 +221,11 @@ def cache_write(w: Walk) -> None:
 
 
 def cache_inplace(w: Walk) -> None:
-    w.sch.cache_inplace(w.block, w.one_of(w.node.reads), "local")
+    written = {r.buffer for r in w.node.writes}
+    places = [n for n, r in enumerate(w.node.reads) if r.buffer in written]
+    if not places and w.rng.random() < 0.8:
+        raise Skip
+    w.sch.cache_inplace(w.block, w.rng.choice(places or [0]), "local")
 
 
 def cache_index(w: Walk) -> None:
@@ -284,11 +297,11 @@ def annotate(w: Walk) -> None:
 
 
 def unannotate(w: Walk) -> None:
-    target = w.rng.choice([w.block, *w.loops])
-    keys = list(w.sch.get(target).annotations)
-    if not keys:
+    noted = [rv for rv in (w.block, *w.loops) if w.sch.get(rv).annotations]
+    if not noted:
         raise Skip
-    w.sch.unannotate(target, keys[0])
+    target = w.rng.choice(noted)
+    w.sch.unannotate(target, w.rng.choice(list(w.sch.get(target).annotations)))
 
 
 def annotate_buffer_access(w: Walk) -> None:
@@ -418,7 +431,15 @@ def loop_partition(w: Walk) -> None:
 
 
 def merge(w: Walk) -> None:
-    w.sch.merge(w.loop, w.other)
+    """Loops at one depth of two nests."""
+    if w.rng.random() < 0.2:
+        return w.sch.merge(w.loop, w.other)
+    others = w.sch.get_loops(w.rng.choice(w.blocks))
+    depth = min(len(w.loops), len(others))
+    if depth == 0 or w.loops[0] is others[0]:
+        raise Skip
+    at = w.rng.randrange(depth)
+    w.sch.merge(w.loops[at], others[at])
 
 
 def sample_perfect_tile(w: Walk) -> None:

@@ -110,6 +110,12 @@ def samples(loop: For, at: dict[Var, int], few: int) -> list[int]:
     return sorted({*range(low, low + min(few, size)), *([low + size - 1] if size > 0 else [])})
 
 
+def _uses(expr: Any, variables: set[Var]) -> bool:
+    if isinstance(expr, Var):
+        return expr in variables
+    return any(_uses(child, variables) for child in expr.children())
+
+
 def iterations(
     loops: tuple[For, ...], at: dict[Var, int], few: int, most: int
 ) -> Iterator[dict[Var, int]]:
@@ -117,8 +123,10 @@ def iterations(
     if not loops:
         yield at
         return
-    plain = [samples(loop, at, few) for loop in loops]
-    if all(plain):
+    own = {loop.loop_var for loop in loops}
+    nested = any(_uses(loop.min, own) or _uses(loop.extent, own) for loop in loops)
+    plain = [samples(loop, at, few) for loop in loops[: 1 if nested else None]]
+    if not nested and all(plain):
         for values in islice(product(*plain), most):
             yield {**at, **{p.loop_var: v for p, v in zip(loops, values, strict=True)}}
         return

@@ -89,6 +89,12 @@ class _Retype(BlockRewriter):
         made = self.visit_default(node)
         return cast(self.old.dtype, made) if made.buffer is self.new else made
 
+    def visit_Block(self, node: Block) -> Any:
+        if any(m.source.buffer is self.old for m in node.match_buffers):
+            what = f"block {node.name_hint!r} matches a region of {self.old.name}"
+            raise ScheduleError(what, instead="change the type before tensorize", at=node)
+        return super().visit_Block(node)
+
     def visit_BufferStore(self, node: BufferStore) -> Any:
         made = self.visit_default(node)
         if made.buffer is not self.new:

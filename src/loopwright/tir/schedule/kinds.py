@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.prim_expr import IterVar, Var
+from ...ir.prim_expr import IntImm, IterVar, Var
 from ..stmt import Block, For, ForKind
 from .bindings import one_to_one
 from .error import ScheduleError
@@ -94,7 +94,7 @@ def unroll(sch: Any, loop: LoopRV) -> None:
                     B[v] = A[v] * T.float32(2)
     """
     ref = sch.loop(loop)
-    sch.state.update(ref.func, {ref: ref.stmt.replace(kind=ForKind.UNROLLED)})
+    sch.state.update(ref.func, {ref: ref.stmt.replace(kind=ForKind.UNROLLED, thread_binding=None)})
 
 
 @primitive("Bind", inputs="loop", attrs="thread_axis")
@@ -132,6 +132,10 @@ def set_kind(sch: Any, loop: LoopRV, kind: ForKind, tag: str = "") -> None:
     """Change how a loop runs, where that is safe."""
     ref = sch.loop(loop)
     node: For = ref.stmt
+    if kind == ForKind.VECTORIZED and not isinstance(node.extent, IntImm):
+        what = f"loop {node.loop_var.name!r} has no constant number of iterations"
+        hint = "split it by the length of a vector"
+        raise ScheduleError(what, got=node.extent, instead=hint, at=node)
     if sch.enable_check:
         check_parallel(sch, ref, kind, across_threads=tag.startswith("threadIdx"))
     binding = None

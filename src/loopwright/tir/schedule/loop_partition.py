@@ -6,11 +6,11 @@ from typing import Any
 
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.prim_op import add, cast, const, subtract
-from ..stmt import Block, BlockRealize, For, seq
-from .accesses import ReplaceBuffer
+from ..stmt import Block, For, seq
+from ..stmt_functor import renew_defs
 from .error import ScheduleError
 from .primitive import primitive
-from .rewrite import BlockRewriter, Rebind, renew_axes
+from .rewrite import BlockRewriter, Rebind
 from .rv import LoopRV
 from .split import check_plain
 from .state import bind_range
@@ -61,7 +61,7 @@ def loop_partition(
         name = f"{node.loop_var.name}_{n}"
         var = Var(name, node.loop_var.dtype)
         bind_range(ana, var, const(0, var.dtype), length)
-        body = node.body if n == 0 else _Copies().visit(node.body)
+        body = node.body if n == 0 else renew_defs(node.body)
         body = _Renamed(name).visit(body)
         body = Rebind({node.loop_var: add(var, start)}, ana.simplify).visit(body)
         parts.append(For._make(var, const(0, var.dtype), length, node.kind, body, None, {}))
@@ -97,28 +97,6 @@ def _lengths(sch: Any, ref: Any, factors: list[Any]) -> list[PrimExpr]:
         got = f"{' + '.join(map(str, factors))} against {node.extent}"
         raise ScheduleError(what, got=got, instead="lengths of that sum, or None for one", at=node)
     return made
-
-
-class _Copies(BlockRewriter):
-    """Fresh loops and axes."""
-
-    def visit_For(self, node: For) -> Any:
-        var = node.loop_var.copy_with_suffix("")
-        body = Rebind({node.loop_var: var}, lambda e: e).visit(node.body)
-        return node.replace(loop_var=var, body=self.visit(body))
-
-    def visit_BlockRealize(self, node: BlockRealize) -> Any:
-        block = node.block
-        fresh = {a.var: a.var.copy_with_suffix("") for a in block.iter_vars}
-        made = renew_axes(block, fresh)
-        if made.alloc_buffers:  # each copy has its own
-            table = {b: b.replace(data=b.data.copy_with_suffix("")) for b in made.alloc_buffers}
-            made = ReplaceBuffer(table).visit(made)
-        init = None if made.init is None else self.visit(made.init)
-        return node.replace(block=made.replace(body=self.visit(made.body), init=init))
-
-    def visit_PrimExpr(self, node: Any) -> Any:
-        return node
 
 
 class _Renamed(BlockRewriter):

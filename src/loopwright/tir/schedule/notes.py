@@ -114,14 +114,15 @@ def annotate_buffer_access(
         raise ScheduleError('buf_type is "read" or "write"', got=buf_type, at=ref.node)
     buffer = buffer_at(ref, buffer_index, write=buf_type == "write")
     axes = [a.var for a in ref.stmt.iter_vars]
+    dtype = axes[0].dtype if axes else "int32"
     if isinstance(gen_new_ranges, IndexMap):
-        flat = gen_new_ranges.map_indices(axes)
+        flat = gen_new_ranges.with_dtype(dtype).map_indices(axes)
     else:
         flat = []
         for item in gen_new_ranges(*axes):
             pair = item if isinstance(item, (tuple, list)) else (item, item + 1)
             flat += pair
-    ends = [const(e, "int32") if isinstance(e, int) else e for e in flat]
+    ends = [const(e, dtype) if isinstance(e, int) else e for e in flat]
     if len(ends) != 2 * len(buffer.shape):
         what = f"{buffer.name} has {len(buffer.shape)} dimensions"
         raise ScheduleError(what, got=f"{len(ends) // 2} ranges", at=ref.node)

@@ -153,9 +153,10 @@ def _by_map(
     sch: Any, ref: Ref, buffer: Buffer, write: bool, storage_scope: str, index_map: Any
 ) -> BlockRV:
     axes = [a.var for a in ref.stmt.iter_vars]
+    dtype = str(axes[0].dtype) if axes else "int32"
     if not isinstance(index_map, IndexMap):
-        dtype = str(axes[0].dtype) if axes else "int32"
         index_map = IndexMap.from_func(index_map, ndim=len(axes), index_dtype=dtype)
+    index_map = index_map.with_dtype(dtype)
     sch._override = {"index_map": index_map}
     given = dict(zip(index_map.initial_indices, axes, strict=True))
     indices = [substitute(convert(e), given) for e in index_map.final_indices]

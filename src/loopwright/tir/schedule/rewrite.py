@@ -112,6 +112,12 @@ class _Renew(Rewriter):
             fresh = var.copy_with_suffix("")
             node = node.replace(loop_var=fresh, body=substitute(node.body, {var: fresh}))
         self.seen.add(node.loop_var)
+        thread = node.thread_binding
+        if thread is not None:
+            if thread.var in self.seen:
+                fresh = thread.replace(var=thread.var.copy_with_suffix(""))
+                node = node.replace(thread_binding=fresh)
+            self.seen.add(node.thread_binding.var)
         return node.replace(body=self.visit(node.body))
 
     def visit_BlockRealize(self, node: BlockRealize) -> Any:

@@ -112,6 +112,10 @@ class Index:
             ref = Ref(stmt, parent, None, self.gvar)
             self.repeated = self.repeated or stmt.loop_var in self.loops
             self.loops[stmt.loop_var] = ref
+            if stmt.thread_binding is not None:
+                thread = stmt.thread_binding.var
+                self.repeated = self.repeated or thread in self.axes
+                self.axes.add(thread)
             if parent is not None:
                 parent.children.append(ref)
             self.walk(stmt.body, ref)

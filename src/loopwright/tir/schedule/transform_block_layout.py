@@ -51,9 +51,10 @@ def transform_block_layout(
         what = f"block {node.name_hint!r} has axes that run in a fixed order"
         raise ScheduleError(what, at=ref.node)
     axes = [a.var for a in node.iter_vars]
+    dtype = str(axes[0].dtype) if axes else "int32"
     if not isinstance(index_map, IndexMap):
-        dtype = str(axes[0].dtype) if axes else "int32"
         index_map = IndexMap.from_func(index_map, ndim=len(axes), index_dtype=dtype)
+    index_map = index_map.with_dtype(dtype)
     sch._override = {"index_map": index_map}
     chain = check_loops(ref)
     extents = [a.dom.extent for a in node.iter_vars]

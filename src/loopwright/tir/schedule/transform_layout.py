@@ -80,6 +80,7 @@ def transform_layout(
             index_map, ndim=len(old.shape), index_dtype=str(dtype)
         )
         index_map, separators = made, tuple(found)
+    index_map = index_map.with_dtype(dtype)
     sch._override = {"index_map": index_map, "buffer": buffer_name(ref, old)}
     ana = sch.state.analyzer(ref)
     try:

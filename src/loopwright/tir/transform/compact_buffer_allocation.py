@@ -49,6 +49,7 @@ from ..stmt import Block, BufferStore, For, LetStmt
 from ._base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function, loop_range
 
 Box = list[IntervalSet]
+_UNKNOWN = 1 << 24  # so many elements along a dimension come from the limits of a type
 
 
 class _Regions(StmtVisitor):
@@ -208,7 +209,10 @@ def _dimension(ana: Analyzer, extent: Any, dim: IntervalSet) -> tuple[Any, Any]:
     if is_infinite(low) or is_infinite(high) or _reads_memory(low) or _reads_memory(high):
         return None, extent
     size = ana.simplify(high - low + 1)
-    if not isinstance(size, IntImm) and not ana.can_prove(size <= extent):
+    if isinstance(size, IntImm):  # an access under a condition may seem to reach further
+        if size.value > (extent.value if isinstance(extent, IntImm) else _UNKNOWN):
+            return None, extent
+    elif not ana.can_prove(size <= extent):
         return None, extent
     if ana.can_prove_equal(size, extent):
         size = extent
