@@ -2,6 +2,7 @@
 
 from ..ir.prim_op import max_value as max_value
 from ..ir.prim_op import min_value as min_value
+from ..tir.index_map import IndexMap
 from ..tir.op import abs as abs
 from ..tir.op import acos as acos
 from ..tir.op import acosh as acosh
@@ -66,10 +67,10 @@ from .prim_func import create_relax_prim_func as create_relax_prim_func
 from .scan import ScanOp as ScanOp
 from .scan import scan as scan
 from .schedule import Schedule as Schedule
-from .schedule import Stage as Stage
 from .schedule import build as build
 from .schedule import create_schedule as create_schedule
 from .schedule import lower as lower
+from .stage import Stage as Stage
 from .tag import TagScope as TagScope
 from .tag import tag_scope as tag_scope
 from .tensor import BaseComputeOp as BaseComputeOp
@@ -79,3 +80,7 @@ from .tensor import Operation as Operation
 from .tensor import PlaceholderOp as PlaceholderOp
 from .tensor import Tensor as Tensor
 from .tensor import TensorSlice as TensorSlice
+from .tensor_intrin import TensorIntrin as TensorIntrin
+from .tensor_intrin import decl_tensor_intrin as decl_tensor_intrin
+
+AXIS_SEPARATOR = IndexMap.AXIS_SEPARATOR

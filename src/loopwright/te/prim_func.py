@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..base.errors import explain
-from ..ir.functor import rewrite
+from ..ir.functor import post_order_visit, pre_order_visit, rewrite
 from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import const, subtract
 from ..tir.analysis.access import get_block_read_write_region
 from ..tir.analysis.bounds import mentions
-from ..tir.buffer import Buffer, decl_buffer
+from ..tir.buffer import Buffer, BufferRegion, decl_buffer
 from ..tir.expr import BufferLoad, ProducerLoad, Reduce
 from ..tir.function import PrimFunc
 from ..tir.index_dtype import with_index_dtype
 from ..tir.op import if_then_else
-from ..tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, LetStmt, Stmt, seq
+from ..tir.stmt import (
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    ForKind,
+    LetStmt,
+    MatchBufferRegion,
+    Stmt,
+    seq,
+)
 from ..tir.stmt_functor import substitute, substitute_buffers
 from .scan import ScanOp
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
@@ -26,6 +36,7 @@ from .tidy import Tidy
 def in_order(tensors: Iterable[Tensor]) -> list[Operation]:
     """The operations behind `tensors`, each after those it reads."""
     done: dict[Operation, None] = {}
+    begun: set[Operation] = set()
     stack: list[tuple[Operation, bool]] = [(t.op, False) for t in reversed(list(tensors))]
     while stack:
         op, inputs_done = stack.pop()
@@ -34,6 +45,10 @@ def in_order(tensors: Iterable[Tensor]) -> list[Operation]:
         if inputs_done:
             done[op] = None
             continue
+        if op in begun:
+            what = f"{op.name} is computed from itself"
+            raise ValueError(explain(what, got="a cycle of operations", instead="te.scan"))
+        begun.add(op)
         stack.append((op, True))
         inputs = op.input_tensors
         stack.extend((t.op, False) for t in reversed(inputs) if t.op not in done)
@@ -56,10 +71,25 @@ class _Names:
 
 
 class Builder:
-    """Makes the PrimFunc of arguments; `buffers` says which buffer each tensor became."""
+    """Makes the PrimFunc of arguments; `buffers` says which buffer each tensor became.
 
-    def __init__(self, args: list[Any]) -> None:
+    `parts`: for an operation, what is computed in its place, as pairs (part, the operation whose
+    results it writes); `scopes`: memories of tensors that are no arguments; `joint`: whether
+    one block writes the several results of a compute.
+    """
+
+    def __init__(
+        self,
+        args: list[Any],
+        parts: Mapping[Operation, Sequence[tuple[Operation, Operation]]] | None = None,
+        scopes: Mapping[Tensor, str] | None = None,
+        joint: Callable[[Operation], bool] = lambda op: False,
+    ) -> None:
         self.args = args
+        self.parts = parts or {}
+        self.scopes = scopes or {}
+        self.joint = joint
+        self.rows: dict[Tensor, Var] = {}
         self.ops = in_order(a for a in args if isinstance(a, Tensor))
         self.given = {a for a in args if isinstance(a, Tensor)}
         self.buffers: dict[Tensor, Buffer] = {}
@@ -72,7 +102,7 @@ class Builder:
     def build(self, attrs: dict[str, Any]) -> PrimFunc:
         """The function."""
         self.bind_buffers()
-        stmts = [s for s in (self.stmt(op) for op in self.ops) if s is not None]
+        stmts = [s for op in self.ops for s in self.stmts(op)]
         if not stmts:
             raise ValueError(explain("create_prim_func got no tensor to compute", got=self.args))
         params, buffer_map = [], {}
@@ -109,7 +139,7 @@ class Builder:
             for n in range(op.num_outputs):
                 tensor = op.output(n)
                 if tensor not in self.buffers:
-                    self.buffers[tensor] = decl_buffer(tensor.shape, tensor.dtype, tensor.name)
+                    self.buffers[tensor] = self.declare(tensor)
                 if tensor in self.given:
                     continue
                 if isinstance(op, PlaceholderOp):
@@ -118,17 +148,37 @@ class Builder:
                     raise ValueError(explain(what, got=self.args, instead=hint))
                 self.allocated.append(self.buffers[tensor])
 
-    def stmt(self, op: Operation) -> Stmt | None:
+    def declare(self, tensor: Tensor) -> Buffer:
+        name = tensor.name.replace(".", "_")
+        scope = "global" if tensor in self.given else self.scopes.get(tensor, "global")
+        return decl_buffer(tensor.shape, tensor.dtype, name, scope=scope)
+
+    def stmts(self, op: Operation) -> list[Stmt]:
         if isinstance(op, PlaceholderOp):
-            return None
+            return []
         if isinstance(op, ComputeOp):
-            return self.compute(op)
+            return [self.compute(part) for part in self.parts_of(op, self.allocated)]
         if isinstance(op, ExternOp):
-            return self.extern(op)
+            return [self.extern(op)]
         if isinstance(op, ScanOp):
-            return self.scan(op)
+            return [self.scan(op)]
         what = "create_prim_func knows placeholder, compute, scan and extern"
         raise TypeError(explain(what, got=type(op).__name__))
+
+    def parts_of(self, op: ComputeOp, allocated: list[Buffer]) -> list[ComputeOp]:
+        """What is computed in the place of an operation; its results have buffers then."""
+        found: list[Any] = []
+        for part, origin in self.parts.get(op, [(op, op)]):
+            for n in range(part.num_outputs):
+                tensor = origin.output(n)
+                if tensor not in self.buffers:
+                    self.buffers[tensor] = self.declare(tensor)
+                    allocated.append(self.buffers[tensor])
+                self.buffers[part.output(n)] = self.buffers[tensor]
+                if tensor in self.rows:
+                    self.rows[part.output(n)] = self.rows[tensor]
+            found.append(part)
+        return found
 
     def extern(self, op: ExternOp) -> Stmt:
         views = zip(op.input_placeholders, op.inputs, strict=True)
@@ -149,36 +199,51 @@ class Builder:
         return BlockRealize((), const(True), _with_regions(block, own))
 
     def scan(self, op: ScanOp) -> Stmt:
-        """The first rows are copied; then every operation of the chain computes a row."""
+        """The first rows are copied; then a block computes each row by the operations of the
+        chain. The rows before and the row itself are windows of their own in it, so that each of
+        its blocks can be scheduled like those of any program."""
         results = [self.buffers[op.output(n)] for n in range(op.num_outputs)]
-        rows = Var("t", op.state_placeholder[0].shape[0].dtype)
-        stmts = []
-        for first, result in zip(op.init, results, strict=True):
-            axes = [IterVar(Range(0, e), Var(f"i{n}", e.dtype)) for n, e in enumerate(first.shape)]
-            read = ProducerLoad(first, [a.var for a in axes])
-            copy = ComputeOp(f"{op.name}_init", "", {}, axes, [read])
-            self.buffers[copy.output(0)] = result
-            stmts.append(self.nest(copy, axes, {}, {}, copy.name))
-        for state, update, result in zip(op.state_placeholder, op.update, results, strict=True):
-            self.buffers[state] = self.buffers[update] = result
-        body = seq(*(self.row(step, rows) for step in op.chain))
+        stmts = [self.first_rows(op, *pair) for pair in zip(op.init, results, strict=True)]
         start, end = op.init[0].shape[0], op.state_placeholder[0].shape[0]
-        loop = For(rows, start, subtract(end, start), ForKind.SERIAL, body)
-        return seq(*stmts, loop)
+        rows = Var("t", end.dtype)
+        time = IterVar(Range(0, end), Var("v_t", end.dtype), IterVar.Ordered)
+        windows = []
+        for state, update, result in zip(op.state_placeholder, op.update, results, strict=True):
+            inner = [Range.from_min_extent(const(0, e.dtype), e) for e in result.shape[1:]]
+            before = Range.from_min_extent(const(0, time.var.dtype), time.var)
+            now = Range.from_min_extent(time.var, const(1, time.var.dtype))
+            for tensor, rng, what in ((state, before, "past"), (update, now, "row")):
+                dims = [rng.extent, *result.shape[1:]]
+                view = _window(dims, result, what)
+                self.buffers[tensor] = view
+                windows.append(MatchBufferRegion(view, BufferRegion(result, (rng, *inner))))
+            self.rows[update] = time.var
+        local: list[Buffer] = []
+        body = seq(*(s for step in op.chain for s in self.row(op, step, time.var, local)))
+        used = _used_buffers(body)
+        block = Block(
+            (time,), (), (), self.names.fresh(f"{op.name}_step"), body,
+            alloc_buffers=tuple(local),
+            match_buffers=tuple(w for w in windows if w.buffer in used),
+        )  # fmt: skip
+        step = BlockRealize((rows,), const(True), _with_regions(block, {}))
+        return seq(*stmts, For(rows, start, self.tidy(subtract(end, start)), ForKind.SERIAL, step))
 
-    def row(self, op: ComputeOp, rows: Var) -> Stmt:
+    def first_rows(self, op: ScanOp, first: Tensor, result: Buffer) -> Stmt:
+        axes = [IterVar(Range(0, e), Var(f"i{n}", e.dtype)) for n, e in enumerate(first.shape)]
+        read = ProducerLoad(first, [a.var for a in axes])
+        copy = ComputeOp(f"{op.name}_init", "", {}, axes, [read])
+        self.buffers[copy.output(0)] = result
+        return self.nest(copy, axes, {}, {}, copy.name)
+
+    def row(self, scan: ScanOp, op: ComputeOp, time: Var, local: list[Buffer]) -> list[Stmt]:
         """One row of an operation that a scan runs step by step."""
-        for n in range(op.num_outputs):
-            tensor = op.output(n)
-            if tensor not in self.buffers:
-                self.buffers[tensor] = decl_buffer(tensor.shape, tensor.dtype, tensor.name)
-                self.allocated.append(self.buffers[tensor])
-        head, *rest = (*op.axis, *op.reduce_axis)
-        time = IterVar(self.dom(head, {}), _named(head), IterVar.Ordered)
-        loops, axes, values = self.axes(rest, {head.var: time.var})
-        bindings = [rows, *loops]
-        body = self.realize(op, [time, *axes], bindings, values, dict(op.attrs), op.name)
-        return self.loops(loops, rest, {}, body)
+        kept = self.allocated if _looks_back(scan, op) else local
+        made = []
+        for part in self.parts_of(op, kept):
+            head, *rest = (*part.axis, *part.reduce_axis)
+            made.append(self.nest(part, rest, {head.var: time}, dict(part.attrs), part.name))
+        return made
 
     def elements(self, expr: PrimExpr, values: dict[Var, PrimExpr]) -> PrimExpr:
         """Tensor reads as buffer reads, the operation's axes as the block's."""
@@ -190,10 +255,22 @@ class Builder:
         def post(node: Any) -> Any:
             if isinstance(node, ProducerLoad):
                 producer: Any = node.producer  # a te.Tensor
-                return BufferLoad._make(self.buffers[producer], node.indices, None)
+                at = self.place(producer, node.indices)
+                return BufferLoad._make(self.buffers[producer], at, None)
             return values.get(node) if isinstance(node, Var) else None
 
         return self.tidy(rewrite(expr, post))
+
+    def place(self, tensor: Tensor, indices: Any) -> tuple[PrimExpr, ...]:
+        """Where an element lies; of the row that a scan computes, the window begins at 0."""
+        time = self.rows.get(tensor)
+        if time is None:
+            return tuple(indices)
+        if indices[0] is not time:
+            what = f"a scan reads another row of its update {tensor.op.name}"
+            hint = "read rows before from the state"
+            raise ValueError(explain(what, got=f"row {indices[0]}", instead=hint))
+        return (const(0, time.dtype), *indices[1:])
 
     def compute(self, op: ComputeOp) -> Stmt:
         notes = dict(op.attrs)
@@ -234,10 +311,10 @@ class Builder:
     ) -> Stmt:
         if not axes:  # a 0-d result still has an axis, bound to 0
             axis = IterVar(Range(0, 1), Var("vi", "int32"), IterVar.DataPar)
-            return self.realize(op, [axis], [const(0, "int32")], {}, notes, name)
-        loops, made, values = self.axes(axes, {})
-        body = self.realize(op, made, loops, values, notes, name)
-        return self.loops(loops, axes, {}, body)
+            return self.realize(op, [axis], [const(0, "int32")], values, notes, name)
+        loops, made, inside = self.axes(axes, values)
+        body = self.realize(op, made, loops, inside, notes, name)
+        return self.loops(loops, axes, values, body)
 
     def axes(
         self, axes: list[IterVar], values: dict[Var, Any]
@@ -267,10 +344,20 @@ class Builder:
         notes: dict[str, Any],
         name: str,
     ) -> Stmt:
-        at = [values[a.var] for a in op.axis]
+        name = name.replace(".", "_")
+        at = self.place(op.output(0), [values[a.var] for a in op.axis])
         if isinstance(op.body[0], Reduce):
             init, body = self.reduction(op, op.body[0], at, values)
             block = Block(axes, (), (), self.names.fresh(name), body, init, annotations=notes)
+            return BlockRealize(bindings, const(True), _with_regions(block, {}))
+        if len(op.body) > 1 and self.joint(op):
+            body = seq(
+                *(
+                    BufferStore(self.buffers[op.output(n)], self.elements(e, values), at)
+                    for n, e in enumerate(op.body)
+                )
+            )
+            block = Block(axes, (), (), self.names.fresh(name), body, annotations=notes)
             return BlockRealize(bindings, const(True), _with_regions(block, {}))
         made = []
         for n, expr in enumerate(op.body):
@@ -282,7 +369,7 @@ class Builder:
                 mine = {te: fresh.get(v, v) for te, v in values.items()}
             else:
                 renewed, mine = axes, values
-            at = [mine[a.var] for a in op.axis]
+            at = self.place(tensor, [mine[a.var] for a in op.axis])
             store = BufferStore(self.buffers[tensor], self.elements(expr, mine), at)
             label = self.names.fresh(name if len(op.body) == 1 else tensor.name)
             block = Block(renewed, (), (), label, store, annotations=notes)
@@ -290,7 +377,7 @@ class Builder:
         return seq(*made)
 
     def reduction(
-        self, op: ComputeOp, first: Reduce, at: list[PrimExpr], values: dict[Var, PrimExpr]
+        self, op: ComputeOp, first: Reduce, at: tuple[PrimExpr, ...], values: dict[Var, PrimExpr]
     ) -> tuple[Stmt, Stmt]:
         """(init, update) of a reduction block."""
         combiner = first.combiner
@@ -318,6 +405,39 @@ class Builder:
         for var, value in zip(reversed(held), reversed(results), strict=True):
             body = LetStmt(var, value, body)
         return init, body
+
+
+def _window(shape: Any, of: Buffer, what: str) -> Buffer:
+    offset = Var("elem_offset", shape[0].dtype)
+    name = f"{of.name}_{what}"
+    return decl_buffer(shape, of.dtype, name, elem_offset=offset, offset_factor=1, scope=of.scope())
+
+
+def _used_buffers(body: Stmt) -> set[Buffer]:
+    found: set[Buffer] = set()
+
+    def visit(node: Any) -> None:
+        if isinstance(node, (BufferLoad, BufferStore)):
+            found.add(node.buffer)
+
+    post_order_visit(body, visit)
+    return found
+
+
+def _looks_back(scan: ScanOp, op: ComputeOp) -> bool:
+    """Whether the chain reads rows of `op` other than the one that it computes now."""
+    own = {op.output(n) for n in range(op.num_outputs)}
+    found = False
+    for reader in scan.chain:
+
+        def visit(node: Any, now: Var = reader.axis[0].var) -> None:
+            nonlocal found
+            if isinstance(node, ProducerLoad) and node.producer in own:
+                found = found or node.indices[0] is not now
+
+        for expr in reader.body:
+            pre_order_visit(expr, visit)
+    return found
 
 
 def _depends(axis: IterVar, own: set[Var]) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import explain
+from ..ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
+from ..ir.prim_op import subtract
 from .tag import current_tag
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 
@@ -14,10 +16,10 @@ class ScanOp(Operation):
     """Result n is `init[n]` in its first rows and `update[n]` in the others, where
     `state_placeholder[n]` stands for the result itself.
 
-    `chain` are the operations that read the state, in order; they run row by row.
+    `scan_axis` goes over the rows after the first; `chain` are the operations that read the state, in order; they run row by row.
     """
 
-    __slots__ = ("chain", "init", "inputs", "state_placeholder", "update")
+    __slots__ = ("chain", "init", "inputs", "scan_axis", "state_placeholder", "update")
 
     def __init__(
         self,
@@ -37,6 +39,9 @@ class ScanOp(Operation):
         _check(name, self.init, self.update, self.state_placeholder)
         self.chain = _chain(name, self.update, self.state_placeholder)
         states = self.state_placeholder
+        start, rows = self.init[0].shape[0], states[0].shape[0]
+        domain = Range.from_min_extent(start, subtract(rows, start))
+        self.scan_axis = IterVar(domain, Var(f"{name}.idx", rows.dtype), IterVar.Ordered)
         self._outputs = tuple(Tensor(s.shape, s.dtype, self, n) for n, s in enumerate(states))
 
     @property
@@ -51,6 +56,9 @@ class ScanOp(Operation):
 
 
 def _check(name: str, init: Any, update: Any, state: Any) -> None:
+    if len(set(update)) != len(update):
+        what = f"scan {name} updates each state by a tensor of its own"
+        raise ValueError(explain(what, got=", ".join(t.op.name for t in update)))
     if not len(init) == len(update) == len(state) or not init:
         what = f"scan {name} needs an init, an update and a state for each result"
         raise ValueError(explain(what, got=f"{len(init)}, {len(update)} and {len(state)}"))
@@ -66,6 +74,16 @@ def _check(name: str, init: Any, update: Any, state: Any) -> None:
                 what = f"scan {name}: the state is {held.dtype} with {held.ndim} dimensions"
                 got = f"{other.op.name}, {other.dtype} with {other.ndim}"
                 raise ValueError(explain(what, got=got))
+            for n, (theirs, ours) in enumerate(zip(other.shape, held.shape, strict=True)):
+                if n == 0 and other is first:
+                    continue  # how many rows are given
+                if _differ(theirs, ours):
+                    what = f"scan {name}: the state has {ours} elements in dimension {n}"
+                    raise ValueError(explain(what, got=f"{theirs} of {other.op.name}"))
+
+
+def _differ(a: PrimExpr, b: PrimExpr) -> bool:
+    return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value
 
 
 def _chain(name: str, update: Any, state: Any) -> tuple[ComputeOp, ...]:
