@@ -38,6 +38,7 @@ PATHS: dict[str, str] = {
     "script.parser.tir": "script.tir",
     "script.printer.doc_printer": "script.printer.doc",
     "target": "ir.target",
+    "target.datatype": "ir.datatype",
     "target.target": "ir.target",
     "target.tag": "ir.target",
     "tir.generic": "tir.op",

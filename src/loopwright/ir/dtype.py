@@ -43,6 +43,9 @@ _BASIC = {
 }
 _ALIASES = {"int": "int32", "uint": "uint32", "float": "float32", "bfloat": "bfloat16"}
 _ML_DTYPES = {"bfloat16", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", *_FLOAT8}
+# Types that `datatype.register` made: `custom[name]32`. name -> code
+CUSTOM_TYPES: dict[str, int] = {}
+_CUSTOM = re.compile(r"^custom\[(\w+)\](\d+)$")
 _LANES = re.compile(r"^(.+?)x(\d+)$")
 _CACHE: dict[str, DataType] = {}
 
@@ -52,7 +55,7 @@ class DataType(str):
 
     `bits` is the width of one lane (bool counts 8, as it is stored in a byte; int4 counts 4),
     `lanes` the vector length, `code` one of int, uint, float, bfloat, float8, float6, float4,
-    bool, handle. `void` is handle with 0 bits.
+    bool, handle, custom. `void` is handle with 0 bits.
     """
 
     __slots__ = ("base", "bits", "code", "is_bool", "is_float", "is_int", "is_uint", "lanes")
@@ -110,7 +113,11 @@ def _make(text: Any) -> DataType:
     match = None if name in _BASIC else _LANES.match(name)
     base, lanes = (match[1], int(match[2])) if match else (name, 1)
     base = _ALIASES.get(base, base)
-    if base not in _BASIC or lanes < 1:
+    own = _CUSTOM.match(base)
+    if own is not None and own[1] not in CUSTOM_TYPES:
+        hint = f'datatype.register("{own[1]}", code) makes it one'
+        raise ValueError(explain("this custom type is not registered", got=base, instead=hint))
+    if (base not in _BASIC and own is None) or lanes < 1:
         what = "unknown data type"
         hint = "int8..int64, uint8..uint64, float16/32/64, bfloat16, float8_*, bool, handle"
         raise ValueError(explain(what, got=repr(text), instead=f"use one of {hint}, with xN lanes"))
@@ -118,7 +125,7 @@ def _make(text: Any) -> DataType:
     made = _CACHE.get(full)
     if made is None:
         made = str.__new__(DataType, full)
-        code, bits = _BASIC[base]
+        code, bits = _BASIC[base] if own is None else ("custom", int(own[2]))
         made.base, made.code, made.bits, made.lanes = base, code, bits, lanes
         made.is_int, made.is_uint, made.is_bool = code == "int", code == "uint", code == "bool"
         made.is_float = code in ("float", "bfloat", "float8", "float6", "float4")
@@ -158,6 +165,8 @@ def numpy_dtype(dtype: str) -> np.dtype:
         return np.dtype(getattr(ml_dtypes, base))
     if base == "handle" or base == "void":
         raise ValueError(explain("no numpy dtype holds this type", got=str(dtype)))
+    if dtype.code == "custom":
+        return np.dtype(f"uint{dtype.bits}")
     if dtype.is_integer and dtype.bits < 8:
         return np.dtype("int8" if dtype.is_int else "uint8")
     return np.dtype(base)

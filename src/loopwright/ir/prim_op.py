@@ -15,6 +15,7 @@ import numpy as np
 
 from ..base.errors import explain
 from . import prim_expr as pe
+from .datatype import least
 from .dtype import DataType, numpy_dtype
 from .node import Node
 from .op import Op
@@ -57,6 +58,8 @@ def const(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
         return FloatImm(dtype, _round_float(float(value), dtype), span)
     if dtype.is_handle:
         return pe.Cast(dtype, IntImm("int64", int(value)), span)
+    if dtype.code == "custom":
+        return FloatImm(dtype, float(value), span)
     return IntImm(dtype, _wrap(int(value), dtype), span)
 
 
@@ -176,6 +179,8 @@ def cast(dtype: Any, value: Any, span: Any = None) -> PrimExpr:
         raise TypeError(explain("cannot cast between lengths", got=f"{value.dtype} to {dtype}"))
     if isinstance(value, pe.Broadcast):
         return pe.Broadcast(cast(dtype.element, value.value), value.lanes)
+    if dtype.code == "custom" or value.dtype.code == "custom":
+        return pe.Cast(dtype, value, span)
     if isinstance(value, IntImm) and not dtype.is_handle:
         return const(value.value, dtype)
     if isinstance(value, FloatImm) and dtype.is_float:
@@ -222,6 +227,8 @@ _FOLD: dict[type, Callable[[Any, Any], Any]] = {
 
 def fold_binary(kind: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
     """The folded value of `kind(a, b)` for operands of one type, or None."""
+    if a.dtype.code == "custom":  # only its owner knows what it means
+        return None
     ta, tb = type(a), type(b)
     x = a.value if ta is IntImm or ta is FloatImm else None
     y = b.value if tb is IntImm or tb is FloatImm else None
@@ -486,6 +493,8 @@ def bitwise_not(a: Any, span: Any = None) -> PrimExpr:
 def min_value(dtype: Any) -> PrimExpr:
     """The least value of a type (for floats the least finite one)."""
     dtype = DataType(dtype)
+    if dtype.code == "custom":
+        return least(dtype)
     if dtype.is_float:
         return FloatImm(dtype, -_float_max(dtype))
     return IntImm(dtype, pe.int_min(dtype))

@@ -21,6 +21,7 @@ from typing import Any
 from ..base import customised
 from ..base.errors import explain, suggest
 from . import cpu_info
+from . import datatype as datatype  # tvm.target.datatype
 from .node import Node, field
 
 

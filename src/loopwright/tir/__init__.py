@@ -1,6 +1,6 @@
 """TensorIR: scalar expressions, loops, blocks and buffers, under TVM's names.
 
-Passes and schedules are subpackages of their own (`loopwright.tir.transform`, `.schedule`).
+Passes and schedules are subpackages (`loopwright.tir.transform`, `.schedule`).
 """
 
 from ..ir.op import Op as Op
@@ -252,3 +252,4 @@ from .schedule import LoopRV as LoopRV  # isort: skip
 from .schedule import Schedule as Schedule  # isort: skip
 from .schedule import ScheduleError as ScheduleError  # isort: skip
 from .schedule import ScheduleState as ScheduleState  # isort: skip
+from . import transform as transform  # isort: skip

@@ -149,11 +149,17 @@ class _Definitions(Visitor):
                 self.variables.setdefault(part)
 
 
+def definitions(node: Any) -> _Definitions:
+    """What a function or statement defines: `.variables` and `.buffers`, in order."""
+    found = _Definitions()
+    found.visit(node)
+    return found
+
+
 def renew_defs(node: Any) -> Any:
     """A copy of a function or statement in which every variable and buffer it defines is a fresh
     one."""
-    found = _Definitions()
-    found.visit(node)
+    found = definitions(node)
     fresh = {old: old.copy_with_suffix("") for old in found.variables}
 
     def post(node: Any) -> Any:

@@ -85,3 +85,47 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "bfloat16")):
     b = np.zeros(8, "uint16")
     run(func, [a, b])
     np.testing.assert_array_equal(b, a.astype(ml_dtypes.bfloat16).view("uint16"))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn"),
+        *("float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
+    ],
+)
+def test_float8_as_bits(kind):
+    """Every code is decoded to its value, and floats are rounded as ml_dtypes rounds them."""
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((256,), "{kind}"), F: T.Buffer((256,), "float32"), X: T.Buffer((2048,), "float32"), Y: T.Buffer((2048,), "{kind}")):
+    for i in range(256):
+        F[i] = T.Cast("float32", A[i])
+    for i in range(2048):
+        Y[i] = T.Cast("{kind}", X[i])
+"""
+    dtype = getattr(ml_dtypes, kind)
+    after = tt.FP8StorageLegalize()(IRModule({"main": from_source(text)}))["main"]
+    assert "float8" not in after.script()
+    codes, values = np.arange(256, dtype="uint8"), np.zeros(256, "float32")
+    every = codes.view(dtype).astype("float32")
+    finite = np.sort(every[np.isfinite(every)])
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal(2048) * 10.0 ** rng.integers(-5, 4, 2048)).astype("float32")
+    x[: len(finite) - 1] = (finite[1:] + finite[:-1]) / 2  # ties
+    x[300:307] = [np.inf, -np.inf, np.nan, 0.0, -0.0, 1e30, -1e-30]
+    made = np.zeros(2048, "uint8")
+    run(after, [codes, values, x, made])
+    np.testing.assert_array_equal(values, every)
+    wanted = x.astype(dtype)
+    number = ~np.isnan(wanted.astype("float32"))
+    np.testing.assert_array_equal(made[number], wanted.view("uint8")[number])
+    assert np.isnan(made.view(dtype).astype("float32")[~number]).all()
+
+
+def test_float8_without_mantissa_has_no_bits():
+    text = TEXT.format(kind="float8_e8m0fnu", kind_call="T.float32", kind_var="float8_e8m0fnu")
+    text = text.replace("T.max(A[i] * A[i], T.float32(0.5)) -", "").replace("T.exp(x)", "x")
+    text = text.replace("A[i] < T.float32(0.25)", "i < 3")
+    with pytest.raises(ValueError, match="no storage of this type as bits"):
+        tt.FP8StorageLegalize()(IRModule({"main": from_source(text)}))

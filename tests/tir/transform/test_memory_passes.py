@@ -12,7 +12,7 @@ from loopwright.script import from_source
 from loopwright.tir import analysis as ta
 from loopwright.tir import transform as tt
 from loopwright.tir.interpreter import run
-from loopwright.tir.stmt import Allocate, LetStmt
+from loopwright.tir.stmt import Allocate, LetStmt, seq
 
 
 def outputs(func, shapes, scalars=()):
@@ -235,9 +235,12 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
 """
     func = from_source(text)
     # Not as modules: a function in which a variable is defined twice cannot be printed.
-    twice = tt.UnrollLoop().run_function(func, None, PassContext())
+    unrolled = tt.UnrollLoop().run_function(func, None, PassContext())
+    assert ta.verify_ssa(unrolled) and ta.verify_well_formed(unrolled)
+    twice = func.replace(body=seq(func.body, func.body))
     once = IRModule({"main": tt.ConvertSSA().run_function(twice, None, PassContext())})["main"]
     assert not ta.verify_ssa(twice) and ta.verify_ssa(once)
     ta.verify_well_formed(once)
-    for a, b in zip(outputs(func, [(8,), (8,)]), outputs(once, [(8,), (8,)]), strict=True):
+    same(text, tt.UnrollLoop(), [(8,), (8,)])
+    for a, b in zip(outputs(twice, [(8,), (8,)]), outputs(once, [(8,), (8,)]), strict=True):
         np.testing.assert_array_equal(a, b)

@@ -15,6 +15,7 @@ from .filter import Filter
 from .flatten_buffer import FlattenBuffer
 from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
 from .fp8_compute_legalize import FP8ComputeLegalize
+from .fp8_storage_legalize import FP8StorageLegalize
 from .hoist_divisions import HoistDivisions
 from .hoist_expression import HoistedConditionals, HoistedLetBindings, HoistExpression
 from .hoist_if_then_else import HoistIfThenElse
@@ -24,6 +25,7 @@ from .inject_virtual_thread import InjectVirtualThread
 from .instrument_bound_checkers import InstrumentBoundCheckers
 from .int4_storage_legalize import Int4StorageLegalize
 from .loop_partition import LoopPartition
+from .lower_custom_datatypes import LowerCustomDatatypes
 from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin
 from .lower_match_buffer import LowerMatchBuffer

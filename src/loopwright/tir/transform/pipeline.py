@@ -50,6 +50,7 @@ from .inject_virtual_thread import InjectVirtualThread
 from .instrument_bound_checkers import BoundCheckersIfWanted
 from .int4_storage_legalize import Int4StorageLegalize
 from .loop_partition import LoopPartition
+from .lower_custom_datatypes import LowerCustomDatatypes
 from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin
 from .lower_match_buffer import LowerMatchBuffer
@@ -117,6 +118,7 @@ def lower_to_loops() -> Sequential:
             InjectDoubleBuffer(),
             Simplify(),
             AddedPasses(1),
+            LowerCustomDatatypes(),
             HoistIfThenElse(),
             LoopPartition(),
             VectorizeLoop(),

@@ -18,7 +18,7 @@ After::
 
 Serial loops are unrolled too where the option `tir.UnrollLoop` ({"auto_max_step": ...}) or a
 pragma `auto_unroll_max_step` allows as many statements. With `explicit_unroll` False, unrolled
-loops become serial and the rest is left to the code generator.
+loops become serial and the rest is left to the code generator. Each copy has loop variables of its own.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.config import declare_pass_option
-from ...ir.functor import Visitor
+from ...ir.functor import Visitor, post_order_visit
 from ...ir.prim_expr import Add, ConstExpr, IntImm, PrimExpr, Var
 from ...ir.prim_op import const, fold_binary
+from ..buffer import Buffer
 from ..expr import int_value
 from ..function import PrimFunc
 from ..stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, seq
+from ..stmt_functor import definitions
 from ._base import PrimFuncPass, StmtRewriter, Substitute
 
 declare_pass_option(
@@ -111,10 +113,10 @@ class _Unroll(StmtRewriter):
 
 
 class _Uses(Visitor):
-    """The nodes in which a variable occurs, by id."""
+    """The nodes in which one of some variables and buffers occurs, by id."""
 
-    def __init__(self, var: Var) -> None:
-        self.var = var
+    def __init__(self, wanted: set[Any]) -> None:
+        self.wanted = wanted
         self.dependent: set[int] = set()
         self.seen: set[int] = set()
         self.found = False
@@ -131,21 +133,23 @@ class _Uses(Visitor):
         self.found = self.found or outer
 
     def visit_Var(self, node: Var) -> None:
-        self.found = self.found or node is self.var
+        self.found = self.found or node in self.wanted
 
     def visit_Buffer(self, node: Any) -> None:
-        pass
+        self.found = self.found or node in self.wanted
 
     def visit_ConstExpr(self, node: Any) -> None:
         pass
 
 
 class _At(Substitute):
-    """One iteration of a loop: what does not depend on its variable stays as it is, and what
-    occurs at several places is rewritten once."""
+    """One iteration of a loop: what does not depend on its variable, or on what its body defines,
+    stays as it is, and what occurs at several places is rewritten once."""
 
-    def __init__(self, var: Var, value: Any, dependent: set[int]) -> None:
-        super().__init__({var: value})
+    def __init__(
+        self, values: dict[Var, Any], buffers: dict[Buffer, Buffer], dependent: set[int]
+    ) -> None:
+        super().__init__(values, buffers)
         self.dependent = dependent
         self.made: dict[int, Any] = {}
 
@@ -167,15 +171,36 @@ class _At(Substitute):
 
 
 def _written_out(node: For, body: Stmt, extent: int) -> Stmt:
+    """The iterations one after another; each defines loop variables, memory... of its own."""
     made = []
-    uses = _Uses(node.loop_var)
+    inner = definitions(body)
+    buffers = _on_memory(body, set(inner.variables)) | set(inner.buffers)
+    uses = _Uses({node.loop_var, *inner.variables, *buffers})
     uses.visit(body)
     for i in range(extent):
         offset = const(i, node.loop_var.dtype)
         value = fold_binary(Add, node.min, offset)
         value = Add(node.min, offset) if value is None else value
-        made.append(_At(node.loop_var, value, uses.dependent).visit(body))
+        if not inner.variables or i == 0:
+            made.append(_At({node.loop_var: value}, {}, uses.dependent).visit(body))
+            continue
+        fresh = {v: v.copy_with_suffix("") for v in inner.variables}
+        views = {b: b.replace(data=fresh.get(b.data, b.data)) for b in buffers}
+        made.append(_At({node.loop_var: value, **fresh}, views, uses.dependent).visit(body))
     return seq(*made) if made else Evaluate(0)
+
+
+def _on_memory(body: Stmt, pointers: set[Var]) -> set[Buffer]:
+    """The buffers that lie in memory allocated within."""
+    found: set[Buffer] = set()
+    if pointers:
+
+        def visit(node: Any) -> None:
+            if isinstance(node, Buffer) and node.data in pointers:
+                found.add(node)
+
+        post_order_visit(body, visit)
+    return found
 
 
 @dataclass(frozen=True)

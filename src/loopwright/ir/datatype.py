@@ -1,0 +1,186 @@
+"""Types of one's own: `custom[name]32` is a number stored as 32 bits, with operations that its
+owner gives.
+
+    datatype.register("myfloat", 150)
+    datatype.register_op(datatype.create_lower_func({(32, 32): "FloatToMine"}),
+                         "Cast", "llvm", "float", "myfloat")
+    datatype.register_op(datatype.create_lower_func({32: "MineAdd"}), "Add", "llvm", "myfloat")
+
+`tir.transform.LowerCustomDatatypes` replaces every operation on such values by what the function
+registered for it makes: a call of a C function (`create_lower_func`), or any expression on the bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..base.errors import explain
+from .dtype import CUSTOM_TYPES, DataType
+from .prim_expr import BinaryOpExpr, Call, Cast, FloatImm, PrimExpr, StringImm
+
+Lower = Callable[[Any], PrimExpr]
+FIRST_CODE = 129  # smaller ones are those of the types that everybody has
+
+# (target kind, operation, type, other type or intrinsic; "" for none) -> the function
+_LOWER: dict[tuple[str, str, str, str], Lower] = {}
+_MIN: dict[str, Callable[[int], PrimExpr]] = {}
+
+
+def register(type_name: str, type_code: int) -> None:
+    """Make `custom[type_name]bits` a type. Raises ValueError for a name or code that is taken."""
+    if type_code < FIRST_CODE:
+        hint = f"use {FIRST_CODE} or more"
+        raise ValueError(
+            explain("the codes below are those of known types", got=type_code, instead=hint)
+        )
+    known = CUSTOM_TYPES.get(type_name)
+    taken = [name for name, code in CUSTOM_TYPES.items() if code == type_code]
+    if known not in (None, type_code) or (taken and taken != [type_name]):
+        what = "a custom type's name and code belong together"
+        got = f"{type_name} with {type_code}"
+        has = taken[0] if taken else type_name
+        raise ValueError(explain(what, got=got, instead=f"{CUSTOM_TYPES[has]} is {has}"))
+    CUSTOM_TYPES[type_name] = type_code
+
+
+def get_type_name(type_code: int) -> str:
+    """The name of a registered code."""
+    for name, code in CUSTOM_TYPES.items():
+        if code == type_code:
+            return name
+    raise ValueError(explain("no custom type has this code", got=type_code))
+
+
+def get_type_code(type_name: str) -> int:
+    """The code of a registered name."""
+    if type_name not in CUSTOM_TYPES:
+        raise ValueError(explain("no custom type has this name", got=type_name, instead=_known()))
+    return CUSTOM_TYPES[type_name]
+
+
+def get_type_registered(type_code: int) -> bool:
+    """Whether a code is a custom type's."""
+    return type_code in CUSTOM_TYPES.values()
+
+
+def _known() -> str:
+    return "one of " + ", ".join(CUSTOM_TYPES) if CUSTOM_TYPES else "register it first"
+
+
+def register_op(
+    lower_func: Lower,
+    op_name: str,
+    target: str,
+    src_type_name: str,
+    dest_type_name: str | None = None,
+    intrinsic_name: str | None = None,
+) -> None:
+    """Say what an operation on a custom type becomes.
+
+    `op_name` is the class of the expression: "Add", "LT", "FloatImm", "Cast" (which takes
+    `dest_type_name`; an ordinary side is named "float", "int", "uint"), or "Call" (which takes
+    `intrinsic_name`, "tir.exp"). `lower_func` gets the expression, its operands lowered to unsigned
+    integers already, and gives the expression that replaces it.
+    """
+    other = dest_type_name if op_name == "Cast" else intrinsic_name if op_name == "Call" else ""
+    if other is None:
+        what = "dest_type_name" if op_name == "Cast" else "intrinsic_name"
+        raise ValueError(explain(f"{op_name} of a custom type needs {what}", got="none"))
+    _LOWER[target, op_name, src_type_name, other] = lower_func
+
+
+def register_min_func(func: Callable[[int], PrimExpr], type_name: str) -> None:
+    """Say what the least value of a type is: `func(bits)` gives the expression."""
+    _MIN[type_name] = func
+
+
+def lowering(target: str, op_name: str, type_name: str, other: str = "") -> Lower | None:
+    """The function registered for an operation."""
+    return _LOWER.get((target, op_name, type_name, other))
+
+
+def least(dtype: DataType) -> PrimExpr:
+    """The least value of a custom type. Raises ValueError where nobody said it."""
+    name = type_name(dtype)
+    if name not in _MIN:
+        hint = "give it with datatype.register_min_func"
+        raise ValueError(
+            explain("the least value of this type is not known", got=str(dtype), instead=hint)
+        )
+    return _MIN[name](dtype.bits)
+
+
+def type_name(dtype: DataType) -> str:
+    """The name by which operations are registered: "myfloat", or "float", "int"..."""
+    return dtype.base.partition("[")[2].partition("]")[0] if dtype.code == "custom" else dtype.code
+
+
+def create_lower_func(extern_func_map: dict[Any, str]) -> Lower:
+    """Lower to calls of C functions, by width: `{32: "MineAdd"}`, for casts `{(from, to): name}`."""
+
+    def lower(op: Any) -> PrimExpr:
+        dtype = op.dtype
+        if dtype.code == "custom":
+            dtype = bits_type(dtype)
+        if isinstance(op, Cast):
+            return _extern(dtype, extern_func_map[op.value.dtype.bits, op.dtype.bits], op.value)
+        if isinstance(op, FloatImm):
+            return _extern(dtype, extern_func_map[op.dtype.bits], FloatImm("float32", op.value))
+        if isinstance(op, Call):
+            return _extern(dtype, extern_func_map[op.dtype.bits], *op.args)
+        assert isinstance(op, BinaryOpExpr)
+        return _extern(dtype, extern_func_map[op.a.dtype.bits], op.a, op.b)
+
+    return lower
+
+
+def create_min_lower_func(
+    extern_func_map: dict[int, str], type_name: str
+) -> Callable[[int], PrimExpr]:
+    """The least value as a call of a C function, by width."""
+
+    def lower(num_bits: int) -> PrimExpr:
+        if num_bits not in extern_func_map:
+            what = f"no function gives the least value of {type_name} of this width"
+            raise RuntimeError(explain(what, got=num_bits))
+        return Call(
+            f"custom[{type_name}]{num_bits}",
+            "tir.call_pure_extern",
+            [StringImm(extern_func_map[num_bits])],
+        )
+
+    return lower
+
+
+def _extern(dtype: DataType, name: str, *args: Any) -> PrimExpr:
+    return Call(dtype, "tir.call_pure_extern", [StringImm(name), *args])
+
+
+def bits_type(dtype: DataType) -> DataType:
+    """The unsigned integer that stores a type."""
+    return DataType(f"uint{dtype.bits}").with_lanes(dtype.lanes)
+
+
+def lower_ite(ite_op: Call) -> PrimExpr:
+    """Lower `if_then_else` of a custom type: a choice of bits."""
+    return ite_op.replace(dtype=bits_type(ite_op.dtype))
+
+
+def lower_call_pure_extern(op: Call) -> PrimExpr:
+    """Lower a call of a C function that gives a custom type: it gives the bits."""
+    return op.replace(dtype=bits_type(op.dtype))
+
+
+__all__ = [
+    "create_lower_func",
+    "create_min_lower_func",
+    "get_type_code",
+    "get_type_name",
+    "get_type_registered",
+    "lower_call_pure_extern",
+    "lower_ite",
+    "register",
+    "register_min_func",
+    "register_op",
+]
