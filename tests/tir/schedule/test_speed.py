@@ -1,0 +1,49 @@
+"""What a step costs does not depend on the blocks that it has nothing to do with, beyond looking
+over them once. Calls of Python functions are counted: they are the same on every machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from benchmarks.schedule_speed import hundred_steps, kernel, many_blocks, steps
+from loopwright import tir
+
+pytestmark = pytest.mark.no_roundtrip
+STEPS = steps()
+FUNCS = {count: many_blocks(count) for count in (32, 64, 128)}
+
+
+def calls(fn: Callable[[], Any]) -> int:
+    """How many Python functions are called."""
+    count = 0
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        fn()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_unrelated_blocks(name: str) -> None:
+    step = STEPS[name]
+    few, some, many = (calls(step(tir.Schedule(func))) for func in FUNCS.values())
+    assert some < 20_000
+    assert (many - some) / 64 < 250, "calls for each block more"
+    # Twice the blocks, twice the work at most.
+    assert many - some <= 2.2 * max(some - few, 0) + 1500
+
+
+def test_chains() -> None:
+    """The steps of a chain cost the same at its end as at its start."""
+    assert calls(hundred_steps) < 60_000
+    assert calls(kernel) < 30_000
