@@ -45,6 +45,7 @@ _NAMES: dict[str, tuple[str, str]] = {
     "DataType": ("ir.dtype", "DataType"),
     "Device": ("runtime", "Device"),
     "DiagnosticError": ("base.errors", "DiagnosticError"),
+    "ExternLibrary": ("runtime", "ExternLibrary"),
     "GlobalVar": ("ir.expr", "GlobalVar"),
     "IRModule": ("ir.module", "IRModule"),
     "LoopwrightError": ("base.errors", "LoopwrightError"),

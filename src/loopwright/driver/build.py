@@ -19,8 +19,10 @@ from ..ir.transform import Pass, Sequential, unwatched
 from ..relax import transform as rt
 from ..relax.expr import Function
 from ..relax.transform.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec, entry_of
+from ..runtime.extern import ExternLibrary
 from ..tir.function import PrimFunc
 from ..tir.transform.make_unpacked_api import symbolic_dims
+from ..tir.transform.verify_externs import EXTERNAL_MODS
 from .executable import Executable
 from .front import DEFAULT_TARGET, compile
 from .vm import GraphMachine
@@ -192,12 +194,39 @@ def link(graph: IRModule, lowered: IRModule | _OneByOne, target: Target) -> Exec
     for name in kernels:
         if machine or not graphs or not _is_private(graph, name):
             entries[name] = kernel_entry(graph[name])
-    program = build_program(_Part(functions, kernels), _Part(functions, graphs), entries, target)
+    libraries, imports = externals(graph)
+    program = build_program(
+        _Part(functions, kernels),
+        _Part(functions, graphs),
+        entries,
+        target,
+        libraries=libraries,
+        imports=imports,
+    )
     whole = lowered.module() if isinstance(lowered, _OneByOne) else lowered
     exe = Executable(program, entries, graph, whole, machine)
     if machine:
         exe.add_machine(GraphMachine(exe))
     return exe
+
+
+def externals(mod: IRModule) -> tuple[list[ExternLibrary], dict[str, Callable[..., Any]]]:
+    """The C libraries and the packed functions that external code generators left with a module.
+
+    Raises LoopwrightError where two of them bring a function of one name.
+    """
+    libraries: list[ExternLibrary] = []
+    imports: dict[str, Callable[..., Any]] = {}
+    for made in (mod.attrs or {}).get(EXTERNAL_MODS) or ():
+        if isinstance(made, ExternLibrary):
+            libraries.append(made)
+            continue
+        for name in made.function_names():
+            if name in imports:
+                what = f"two external modules bring a function {name}"
+                raise LoopwrightError(explain(what, instead="give one of them another name"))
+            imports[name] = made.get_function(name)
+    return libraries, imports
 
 
 def relax_build(

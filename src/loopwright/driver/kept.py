@@ -190,9 +190,9 @@ class Entry:
 def packed(exe: Executable) -> bytes | None:
     """An executable as bytes: a length, JSON, then its objects and constants. None for one that
     is more than native code."""
-    if exe.machine:
-        return None
     program = exe.program
+    if exe.machine or program.libraries or program.imports:
+        return None
     blobs: list[Any] = []
     end = 0
 
@@ -279,6 +279,7 @@ class RestoredProgram(NativeProgram):
         self.entries = entries
         self.library = None
         self.functions = {}
+        self.imports = {}
 
     @property
     def texts(self) -> Mapping[str, str]:  # type: ignore[override]

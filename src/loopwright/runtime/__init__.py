@@ -13,6 +13,7 @@ from loopwright.runtime.device import (
     rocm,
     vulkan,
 )
+from loopwright.runtime.extern import ExternLibrary
 from loopwright.runtime.module import (
     BenchmarkResult,
     Module,
@@ -46,6 +47,7 @@ array = tensor  # TVM's name
 __all__ = [
     "BenchmarkResult",
     "Device",
+    "ExternLibrary",
     "Module",
     "NativeFunction",
     "PackedFunc",

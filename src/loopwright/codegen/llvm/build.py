@@ -8,7 +8,8 @@ objects, for those who want to look or to export.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ...ir.functor import post_order_visit
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.prim_op import cast
 from ...ir.target import Target
+from ...runtime.extern import ExternLibrary
 from ...runtime.tensor import Tensor
 from ...tir import stmt as st
 from ...tir.buffer import decl_buffer
@@ -39,6 +41,8 @@ def build_program(
     *,
     jobs: int | None = None,
     compiled: NativeProgram | None = None,
+    libraries: Sequence[ExternLibrary] = (),
+    imports: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
 ) -> NativeProgram:
     """Compile lowered kernels and graph functions.
 
@@ -46,6 +50,7 @@ def build_program(
     those before are compiled at the same time. entries: for each name to be callable from outside
     its signature (`params`, `results`, `symbols` as in `relax.transform.graph_to_tir.EntrySpec`).
     compiled: a program whose kernels are called too, as they are.
+    libraries: the C functions that they may call; imports: packed functions for them alone.
     """
     functions: Mapping[str, PrimFunc] = ChainMap(kernels, graphs)  # type: ignore[arg-type]
     triple, cpu, features = compile_options(target)
@@ -54,13 +59,13 @@ def build_program(
     keys: dict[str, str] = {}
     with jit.ObjectStream(triple=triple, cpu=cpu, features=features, jobs=jobs) as stream:
         for name, func in kernels.items():
-            module = ModuleText(name, functions)
+            module = ModuleText(name, functions, imports)
             add_function(module, name, func)
             modules[name] = module.code()
             keys[name] = stream.add(text_of(without_comments(modules[name])), LEVEL)
             constants.update(module.constants)
         if graphs or entries:
-            modules[GRAPH] = _graph_module(functions, graphs, entries, constants)
+            modules[GRAPH] = _graph_module(functions, graphs, entries, constants, imports)
             keys[GRAPH] = stream.add(text_of(without_comments(modules[GRAPH])), LEVEL)
         made = stream.finish()
     data = {n: aligned(_array(c)) for n, c in constants.items()}
@@ -69,7 +74,9 @@ def build_program(
     if compiled is not None:
         objects = {n: o for n, o in compiled.objects.items() if n != GRAPH} | objects
         data = {n: d for n, d in compiled.constants.items() if _of_kernel(n)} | data
-    return NativeProgram(texts, objects, data, list(entries), target)
+    return NativeProgram(
+        texts, objects, data, list(entries), target, tuple(libraries), dict(imports)
+    )
 
 
 def _array(constant: Any) -> np.ndarray:
@@ -88,9 +95,10 @@ def _graph_module(
     graphs: Mapping[str, PrimFunc],
     entries: Mapping[str, Any],
     constants: dict[str, Any],
+    imports: Container[str],
 ) -> list[str]:
     """The lines of the module of graph functions and entries."""
-    main = ModuleText("graph", functions)
+    main = ModuleText("graph", functions, imports)
     for name, func in graphs.items():
         add_function(main, name, func)
     for name, spec in entries.items():

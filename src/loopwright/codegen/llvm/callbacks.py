@@ -19,6 +19,7 @@ process with Python registers, else in tvm-ffi's own table.
 from __future__ import annotations
 
 DISPATCHER = "loopwright.call_packed"
+IMPORT_PREFIX = "lw.import."  # of the symbols that hold the names of imported functions
 
 DECLARATIONS = {
     "lw_call_packed": "declare i32 @lw_call_packed(ptr, ptr, i32, ptr)",

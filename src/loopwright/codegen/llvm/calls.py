@@ -499,15 +499,16 @@ class CallEmitter(MemoryEmitter):
             raise LoopwrightError(explain(what, got=str(name), span=node.span))
         count = len(node.args)
         values, result = self.slot(f"[{count} x {{ i64, i64 }}]"), self.slot("{ i64, i64 }")
+        looked_up = f"@{self.module.packed_name(name.value)}"
         for k, arg in enumerate(node.args):
-            code, kind, value = self.packed_value(arg)
+            code, kind, value = self.packed_value(arg) if k else (_STRING, "ptr", looked_up)
             at = self.fresh(f"getelementptr {{ i64, i64 }}, ptr {values}, i64 {k}")
             self.emit(f"store i64 {code}, ptr {at}, align 8")
             payload = self.fresh(f"getelementptr i8, ptr {at}, i64 8")
             self.emit(f"store {kind} {value}, ptr {payload}, align 8")
         line = "declare i32 @lw_call_packed(ptr, ptr, i32, ptr)"
         self.module.declare("lw_call_packed", line)
-        text = f"@{self.module.string(name.value)}, ptr {values}, i32 {count}, ptr {result}"
+        text = f"{looked_up}, ptr {values}, i32 {count}, ptr {result}"
         self.check(self.fresh(f"call i32 @lw_call_packed(ptr {text})"))
         return self.packed_result(node.dtype, result)
 

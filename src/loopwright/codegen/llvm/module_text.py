@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from ...ir.dtype import DataType
@@ -11,6 +11,7 @@ from ...ir.prim_expr import Call, IntImm
 from ...tir import stmt as st
 from ...tir.function import PrimFunc
 from .abi import c_string
+from .callbacks import IMPORT_PREFIX
 from .convert import narrowing_name, narrowing_text, table_text
 from .memory import ZEROS, ZEROS_BYTES
 from .types import global_name, llvm_type
@@ -40,9 +41,15 @@ done:
 
 class ModuleText:
     """Collects a module. `owner` makes the names of constants unique in the program; `functions`
-    are the program's other functions by name."""
+    are the program's other functions by name, `imports` the packed ones that it brings along."""
 
-    def __init__(self, owner: str = "", functions: Mapping[str, PrimFunc] | None = None) -> None:
+    def __init__(
+        self,
+        owner: str = "",
+        functions: Mapping[str, PrimFunc] | None = None,
+        imports: Container[str] = (),
+    ) -> None:
+        self.imports = imports
         self.owner = owner.replace(" ", "_")
         self.functions = functions or {}
         self.definitions: list[list[str]] = []
@@ -71,6 +78,15 @@ class ModuleText:
             found = self._strings[value] = self.unique("str")
             self.globals.append(c_string(found, value).rstrip("\n"))
         return found
+
+    def packed_name(self, name: str) -> str:
+        """Where the C string is by which a packed function is looked up: one that the program
+        brings along is registered under a name of its own when the program is loaded."""
+        if name not in self.imports:
+            return self.string(name)
+        made = global_name(f"{IMPORT_PREFIX}{name}")
+        self.declare(made, f"@{made} = external constant i8")
+        return made
 
     def constant(self, data: Any) -> str:
         """The name of a constant whose memory the program brings."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ctypes
+import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...runtime.extern import ExternLibrary
 from ...runtime.native import NativeFunction
+from ...runtime.packed_func import register_func, remove_global_func
 from . import jit, support
+from .callbacks import IMPORT_PREFIX
 
 if TYPE_CHECKING:
     from ...ir.target import Target
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
 ENTRY_PREFIX = "__tvm_ffi_"
 GRAPH = "graph functions"  # the name of the module of graph functions and entries
 LEVEL = "short"
+_numbers = itertools.count()
 
 
 @dataclass
@@ -28,6 +34,8 @@ class NativeProgram:
     constants: dict[str, Any]
     entries: list[str]
     target: Target
+    libraries: tuple[ExternLibrary, ...] = ()
+    imports: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     library: Any = None
     functions: dict[str, NativeFunction] = field(default_factory=dict)
 
@@ -45,13 +53,30 @@ class NativeProgram:
             symbols = dict(support.symbols())
             for name, data in self.constants.items():
                 symbols[name] = data.ctypes.data
+            for extern in self.libraries:
+                symbols.update(extern.symbols())
+            kept = [_Import(name, f, symbols) for name, f in self.imports.items()]
             names = [f"{ENTRY_PREFIX}{e}" for e in self.entries]
             self.library = jit.load_objects(list(self.objects.values()), symbols, exports=names)
-            keep = (self.library, self.constants)
+            keep = (self.library, self.constants, kept)
             for e in self.entries:
                 address = self.library[f"{ENTRY_PREFIX}{e}"]
                 self.functions[e] = NativeFunction(address, e, keep_alive=keep)
         return self.functions
+
+
+class _Import:
+    """A packed function under a name that no other program uses, as long as this object lives.
+    `symbols` gets the address of the name under the symbol that native code reads."""
+
+    def __init__(self, name: str, function: Callable[..., Any], symbols: dict[str, int]) -> None:
+        self.name = f"{name}@{next(_numbers)}"
+        self.text = ctypes.create_string_buffer(self.name.encode())
+        symbols[f"{IMPORT_PREFIX}{name}"] = ctypes.addressof(self.text)
+        register_func(self.name, function)
+
+    def __del__(self) -> None:
+        remove_global_func(self.name)
 
 
 def compile_options(target: Target) -> tuple[str | None, str | None, str | None]:

@@ -200,6 +200,13 @@ class _Storage:
 
 
 @dataclass
+class _Nothing:
+    """What a packed call that fills its last arguments gives back."""
+
+    symbol: str
+
+
+@dataclass
 class _State:
     """Statements in order; each is a function from the rest to a statement."""
 
@@ -410,7 +417,12 @@ class _Converter:
 
     def value(self, value: Any, var: rx.Var | None = None) -> Any:
         if isinstance(value, rx.Var):
-            return self.env[value]
+            found = self.env[value]
+            if isinstance(found, _Nothing):
+                raise NotNative(f"it uses what the packed call {found.symbol} returned")
+            return found
+        if isinstance(value, rx.StringImm):
+            return StringImm(value.value)
         if isinstance(value, rx.Constant):
             return self.constant(value)
         if isinstance(value, rx.Tuple):
@@ -437,10 +449,31 @@ class _Converter:
             gvar, args = call.args
             self.kernel(gvar, list(args.fields), call.span)
             return []
+        if isinstance(call.op, rx.ExternFunc) and not call.sinfo_args:
+            return self.packed(call.op.global_symbol, list(call.args), call.span)
         handler = _HANDLERS.get(name)
         if handler is None:
             raise NotNative(f"call of {name or call.op}")
         return handler(self, call, var)
+
+    def packed(self, symbol: str, args: list[Any], span: Any) -> _Nothing:
+        """Call a registered function, or an external code generator's, with the tensors."""
+        given = [self.packed_argument(self.value(a)) for a in args]
+        called = PrimCall("int32", "tir.call_packed", [StringImm(symbol), *given], span)
+        self.state.do(st.Evaluate(called, span=span))
+        return _Nothing(symbol)
+
+    def packed_argument(self, value: Any) -> PrimExpr:
+        """What a packed call gets for a value of the graph."""
+        if isinstance(value, PrimExpr):
+            return value
+        if not isinstance(value, _Tensor):
+            raise NotNative(f"a packed call with {type(value).__name__.strip('_').lower()}")
+        dtype = DataType(value.dtype)
+        shape = PrimCall("handle", "tir.tvm_stack_make_shape", list(value.dims))
+        parts = [value.pointer, shape, const(0, "int32"), const(len(value.dims), "int32")]
+        zero = [const(0, dtype), const(0, "int64")]
+        return PrimCall("handle", "tir.tvm_stack_make_array", [*parts, *zero])
 
     def kernel(self, gvar: GlobalVar, args: list[Any], span: Any) -> None:
         func = self.mod.functions.get(gvar)

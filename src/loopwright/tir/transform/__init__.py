@@ -50,4 +50,5 @@ from .unify_thread_binding import UnifyThreadBinding
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
 from .verify_memory import VerifyMemory
+from .verify_externs import VerifyExterns
 from .verify_parallel import VerifyParallel

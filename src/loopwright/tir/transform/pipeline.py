@@ -62,6 +62,7 @@ from .remove_no_op import RemoveNoOp
 from .simplify import Simplify
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
+from .verify_externs import VerifyExterns
 from .verify_parallel import VerifyParallel
 
 declare_pass_option(
@@ -105,6 +106,7 @@ def lower_to_loops() -> Sequential:
         [
             AddedPasses(0),
             VerifyParallel(),
+            VerifyExterns(),
             LowerInitBlock(),
             PlanAndUpdateBufferAllocationLocation(),
             ConvertBlocksToOpaque(),

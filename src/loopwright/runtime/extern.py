@@ -1,0 +1,212 @@
+"""C functions from outside: what they are called, how they are declared, where they are.
+
+    lib = ExternLibrary("toy", ["int dense(const float* x, const float* w, float* out, int64_t n)"],
+                        sources=["toy.c"])
+
+Kernels call them by bare pointers (`T.call_extern("int32", "dense", X.data, W.data, Y.data, n)`); a
+module that lists the library in its attribute "external_mods" is compiled against it: the
+declarations are checked, LLVM code is bound to the functions, C code is written with the prototypes
+and the sources beside it, an exported library is linked with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loopwright.base.errors import LoopwrightError, explain
+
+# C's types, as the dtypes of values that are passed for them.
+_SCALARS = {
+    "void": "void",
+    "bool": "bool",
+    "_Bool": "bool",
+    "char": "int8",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+    "long long": "int64",
+    "unsigned": "uint32",
+    "unsigned int": "uint32",
+    "unsigned char": "uint8",
+    "unsigned short": "uint16",
+    "unsigned long": "uint64",
+    "unsigned long long": "uint64",
+    "size_t": "uint64",
+    "ssize_t": "int64",
+    "ptrdiff_t": "int64",
+    "float": "float32",
+    "double": "float64",
+    **{f"{u}int{b}_t": f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64)},
+}
+_PROTOTYPE = re.compile(
+    r"^\s*(?P<result>.+?)\s*(?P<name>[A-Za-z_]\w*)\s*\((?P<params>.*)\)\s*;?\s*$", re.S
+)
+
+
+@dataclass(frozen=True)
+class CType:
+    """A parameter's type: a dtype, or a pointer to one ("void": to anything)."""
+
+    dtype: str
+    pointer: bool = False
+    const: bool = False
+
+    def __str__(self) -> str:
+        return f"{'const ' if self.const else ''}{self.dtype}{'*' if self.pointer else ''}"
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """A C function's name and types. `text` is its declaration without the semicolon."""
+
+    name: str
+    result: CType
+    params: tuple[CType, ...]
+    text: str
+
+    @staticmethod
+    def parse(text: str) -> Prototype:
+        """Read a declaration such as "int f(const float* x, int64_t n)". Raises ValueError."""
+        found = _PROTOTYPE.match(text)
+        if found is None:
+            what = "this is no C declaration of a function"
+            raise ValueError(explain(what, got=text, instead='"int f(const float* x, int n)"'))
+        listed = found["params"].strip()
+        parts = [] if listed in ("", "void") else listed.split(",")
+        params = tuple(_read_type(part, text, named=True) for part in parts)
+        result = _read_type(found["result"], text, named=False)
+        return Prototype(found["name"], result, params, " ".join(text.split()).rstrip("; "))
+
+
+def _read_type(text: str, whole: str, named: bool) -> CType:
+    stars = text.count("*") + ("[" in text)
+    words = re.sub(r"\[[^]]*\]|[*]|\brestrict\b|\b__restrict__\b|\bextern\b", " ", text).split()
+    const = "const" in words
+    words = [w for w in words if w not in ("const", "signed", "struct", "enum")]
+    for count in (len(words), len(words) - 1) if named else (len(words),):
+        dtype = _SCALARS.get(" ".join(words[:count])) if count > 0 else None
+        if dtype is not None and stars < 2:
+            return CType(dtype, bool(stars), const)
+    if stars:  # a pointer to something of the library's own
+        return CType("void", True, const)
+    hint = f"one of {', '.join(sorted(_SCALARS))}, or a pointer"
+    what = f"a type in {whole!r} is not understood"
+    raise ValueError(explain(what, got=text.strip(), instead=hint))
+
+
+class ExternLibrary:
+    """C functions that kernels call.
+
+    name: what messages call it.
+    prototypes: C declarations of the functions.
+    library: the shared library that has them (a path, or a name for the system's loader).
+    sources: C files that define them; compiled by the system's C compiler where they are needed.
+    headers: lines such as '#include "toy.h"' for C code that calls them, instead of prototypes.
+    include_dirs: where the headers and the sources' includes are.
+    link: flags for the linker.
+    addresses: functions of this process, by name; such a library cannot be exported.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        prototypes: Iterable[str],
+        *,
+        library: str | Path | None = None,
+        sources: Iterable[str | Path] = (),
+        headers: Iterable[str] = (),
+        include_dirs: Iterable[str | Path] = (),
+        link: Iterable[str] = (),
+        addresses: Mapping[str, int] | None = None,
+    ) -> None:
+        self.name = name
+        parsed = [Prototype.parse(text) for text in prototypes]
+        self.prototypes = {p.name: p for p in parsed}
+        self.library = library
+        self.sources = tuple(Path(s) for s in sources)
+        self.headers = tuple(headers)
+        self.include_dirs = tuple(Path(d) for d in include_dirs)
+        self.link = tuple(link)
+        self.addresses = dict(addresses or {})
+        self._loaded: Any = None
+
+    def __repr__(self) -> str:
+        return f"ExternLibrary({self.name!r}: {', '.join(self.prototypes)})"
+
+    def symbols(self) -> dict[str, int]:
+        """The address of each function in this process; loads the library, or compiles the sources.
+
+        Raises LoopwrightError for a function that is not there, a library that cannot be loaded.
+        """
+        found = dict(self.addresses)
+        missing = [name for name in self.prototypes if name not in found]
+        if not missing:
+            return found
+        handle = self._open()
+        for name in missing:
+            try:
+                found[name] = ctypes.cast(getattr(handle, name), ctypes.c_void_p).value or 0
+            except AttributeError:
+                where = self.library or ", ".join(map(str, self.sources)) or "this process"
+                what = f"external library {self.name} has no function {name}"
+                hint = "give its library= or the sources= that define it"
+                raise LoopwrightError(explain(what, got=str(where), instead=hint)) from None
+        return found
+
+    def _open(self) -> Any:
+        if self._loaded is not None:
+            return self._loaded
+        path: str | None = None
+        if self.library is not None:
+            path = str(self.library)
+        elif self.sources:
+            path = str(self._compile())
+        try:
+            self._loaded = ctypes.CDLL(path)
+        except OSError as err:
+            what = f"external library {self.name} cannot be loaded"
+            raise LoopwrightError(explain(what, got=str(err))) from None
+        return self._loaded
+
+    def _compile(self) -> Path:
+        """The sources as a shared library in a folder of temporary files."""
+        compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
+        if compiler is None:
+            what = f"external library {self.name} comes as C sources, and there is no C compiler"
+            raise LoopwrightError(explain(what, instead="install gcc or clang, or give library="))
+        missing = [str(s) for s in self.sources if not s.is_file()]
+        if missing:
+            what = f"external library {self.name}: no such source file"
+            raise LoopwrightError(explain(what, got=", ".join(missing)))
+        folder = Path(tempfile.mkdtemp(prefix="loopwright-extern-"))
+        out = folder / f"{self.name}-{self.digest()[:8]}.so"
+        includes = [f"-I{d}" for d in self.include_dirs]
+        command = [compiler, "-O2", "-fPIC", "-shared", *includes, "-o", str(out)]
+        command += [*map(str, self.sources), *self.link]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            what = f"{compiler} could not compile the sources of external library {self.name}"
+            raise LoopwrightError(explain(what, got=done.stderr.strip()))
+        return out
+
+    def digest(self) -> str:
+        """A hash of what the library is made of."""
+        made = hashlib.sha256()
+        for p in self.prototypes.values():
+            made.update(p.text.encode())
+        for source in self.sources:
+            made.update(source.read_bytes())
+        made.update(str(self.library).encode())
+        return made.hexdigest()
+
+
+__all__ = ["CType", "ExternLibrary", "Prototype"]
