@@ -37,6 +37,8 @@ def test_buffer_indexing():
     assert vector.dtype == "float32x4" and isinstance(vector.indices[1], tir.Ramp)
     with pytest.raises(ValueError, match="buffer A has 2 dimensions"):
         a[0]
+    with pytest.raises(ValueError, match="only the last index of buffer A may be a vector"):
+        a[tir.Ramp(0, 1, 4), 0]
     with pytest.raises(TypeError, match="buffer A holds float32"):
         tir.BufferStore(a, tir.const(1, "int32"), [0, 0])
     assert tir.BufferStore(a, 1, [0, 0]).value.dtype == "float32"

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..base.errors import explain
 from ..codegen.llvm.program import NativeProgram
+from ..runtime.module import Timed
 from ..runtime.native import NativeFunction
 from ..runtime.profiler import Profile
 from ..runtime.tensor import Tensor
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from .profiling import TimedFunction
 
 
-class Executable:
+class Executable(Timed):
     """A compiled model.
 
     `exe["main"](x)` calls a function, as in TVM; `exe.run({"x": x})` feeds by name and returns

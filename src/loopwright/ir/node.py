@@ -19,6 +19,7 @@ Nodes are immutable by convention; equality is identity unless a class says othe
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, ClassVar, dataclass_transform
@@ -266,17 +267,30 @@ def _plain_repr(node: Node) -> str:
     return f"{type(node).__name__}({inner})"
 
 
-def _no_printer(node: Node, **_: Any) -> str:
-    return _plain_repr(node)
+def _first_script(node: Node, **options: Any) -> str:
+    return _script_hook(node, **options) if _printer_loaded() else _plain_repr(node)
 
 
-def _plain_show(node: Node, style: str | None = None, **options: Any) -> None:
-    print(node.script(**options))
+def _first_show(node: Node, style: str | None = None, **options: Any) -> None:
+    if _printer_loaded():
+        _show_hook(node, style=style, **options)
+    else:
+        print(_plain_repr(node))
 
 
-_script_hook: Callable[..., str] = _no_printer
-_show_hook: Callable[..., None] = _plain_show
-_repr_hook: Callable[[Node], str] = _plain_repr
+def _first_repr(node: Node) -> str:
+    return _repr_hook(node) if _printer_loaded() else _plain_repr(node)
+
+
+def _printer_loaded() -> bool:
+    """Load the printer, which lies above this layer; False in the middle of its own import."""
+    importlib.import_module("loopwright.script")
+    return _repr_hook is not _first_repr
+
+
+_script_hook: Callable[..., str] = _first_script
+_show_hook: Callable[..., None] = _first_show
+_repr_hook: Callable[[Node], str] = _first_repr
 
 
 def set_printer(

@@ -88,7 +88,51 @@ def measure(
     return BenchmarkResult(results)
 
 
-class Module:
+class Timed:
+    """What has functions by name: they can be timed."""
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        raise NotImplementedError
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Device | str | None = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
+        f_preproc: str | Callable[..., Any] = "",
+    ) -> Callable[..., BenchmarkResult]:
+        """A function that times `func_name` on the arguments it is given; see `measure`.
+
+        `limit_zero_time_iterations` is accepted for compatibility: a CPU's clock always moves.
+        """
+        function = self[func_name]
+        where = make_device("cpu" if dev is None else dev)
+        if not where.exist:
+            raise ValueError(f"cannot measure on {where}: only the cpu runs code here")
+        prepare = self[f_preproc] if isinstance(f_preproc, str) and f_preproc else f_preproc
+
+        def evaluate(*args: Any) -> BenchmarkResult:
+            return measure(
+                lambda: function(*args),
+                number,
+                repeat,
+                min_repeat_ms,
+                cooldown_interval_ms,
+                repeats_to_cooldown,
+                cache_flush_bytes,
+                (lambda: prepare(*args)) if callable(prepare) else None,
+            )
+
+        return evaluate
+
+
+class Module(Timed):
     """Functions by name: `mod["main"](x)`. What they stand on lives as long as the module."""
 
     entry_name = "main"
@@ -173,43 +217,6 @@ class Module:
         return self._sources[fmt]
 
     inspect_source = get_source
-
-    def time_evaluator(
-        self,
-        func_name: str,
-        dev: Device | str | None = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float = 0,
-        limit_zero_time_iterations: int = 100,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
-        cache_flush_bytes: int = 0,
-        f_preproc: str | Callable[..., Any] = "",
-    ) -> Callable[..., BenchmarkResult]:
-        """A function that times `func_name` on the arguments it is given; see `measure`.
-
-        `limit_zero_time_iterations` is accepted for compatibility: a CPU's clock always moves.
-        """
-        function = self[func_name]
-        where = make_device("cpu" if dev is None else dev)
-        if not where.exist:
-            raise ValueError(f"cannot measure on {where}: only the cpu runs code here")
-        prepare = self[f_preproc] if isinstance(f_preproc, str) and f_preproc else f_preproc
-
-        def evaluate(*args: Any) -> BenchmarkResult:
-            return measure(
-                lambda: function(*args),
-                number,
-                repeat,
-                min_repeat_ms,
-                cooldown_interval_ms,
-                repeats_to_cooldown,
-                cache_flush_bytes,
-                (lambda: prepare(*args)) if callable(prepare) else None,
-            )
-
-        return evaluate
 
     def __repr__(self) -> str:
         return f"<Module {self.kind}: {', '.join(self._functions)}>"

@@ -169,13 +169,23 @@ def split_stages(func: PrimFunc, blocks: list[BlockInfo]) -> list[Stage] | None:
             found.append(Stage([*waiting, *after[:-1]], b, group[-1]))
             waiting, k = [], k + len(group)
             continue
-        if b.writes[0] in outputs or b.store is None:
+        if b.writes[0] in outputs or not _can_be_inlined(b, blocks):
             found.append(Stage(waiting, None, b))
             waiting = []
         else:
             waiting.append(b)
         k += 1
     return None if waiting else found
+
+
+def _can_be_inlined(info: BlockInfo, blocks: list[BlockInfo]) -> bool:
+    """Whether it alone writes its buffer, in each dimension by an axis of its own. (What a schedule
+    packed, `B[j // 16, k, j % 16]`, stays as it is.)"""
+    store = info.store
+    if store is None or sum(b.writes[0] is info.writes[0] for b in blocks) > 1:
+        return False
+    places = [index for index in store.indices if constant(index) != 0]
+    return all(isinstance(i, Var) for i in places) and len(set(places)) == len(places)
 
 
 def _epilogue(

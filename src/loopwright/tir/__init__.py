@@ -3,6 +3,9 @@
 Passes and schedules are subpackages (`loopwright.tir.transform`, `.schedule`).
 """
 
+import importlib as _importlib
+from typing import Any as _Any
+
 from ..ir.op import Op as Op
 from ..ir.prim_expr import EQ as EQ
 from ..ir.prim_expr import GE as GE
@@ -253,3 +256,9 @@ from .schedule import Schedule as Schedule  # isort: skip
 from .schedule import ScheduleError as ScheduleError  # isort: skip
 from .schedule import ScheduleState as ScheduleState  # isort: skip
 from . import transform as transform  # isort: skip
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "build":  # TVM's name in this module for what lies above this layer
+        return _importlib.import_module("loopwright.driver").compile
+    raise AttributeError(f"module 'tir' has no attribute {name!r}")

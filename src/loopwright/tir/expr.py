@@ -22,7 +22,7 @@ class BufferLoad(PrimExpr):
         self, buffer: Buffer, indices: Any, predicate: Any = None, span: Any = None
     ) -> None:
         points = tuple(convert(i) for i in indices)
-        check_rank(buffer, points)
+        check_indices(buffer, points)
         self._set(buffer, points, predicate, span)
 
     def _derive(self) -> None:
@@ -34,6 +34,16 @@ def check_rank(buffer: Buffer, indices: tuple[Any, ...]) -> None:
     if len(indices) != len(buffer.shape):
         what = f"buffer {buffer.name} has {len(buffer.shape)} dimensions"
         raise ValueError(explain(what, got=f"{len(indices)} indices", instead="index every axis"))
+
+
+def check_indices(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
+    """Raise ValueError when there are not as many as dimensions, or a vector before the last."""
+    check_rank(buffer, indices)
+    for axis, index in enumerate(indices[:-1]):
+        if index.dtype.lanes != 1:
+            what = f"only the last index of buffer {buffer.name} may be a vector"
+            hint = "a layout whose last axis runs along the vector"
+            raise ValueError(explain(what, got=f"index {axis}: {index}", instead=hint))
 
 
 def access_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> Any:
@@ -105,6 +115,7 @@ __all__ = [
     "ProducerLoad",
     "Reduce",
     "access_dtype",
+    "check_indices",
     "check_rank",
     "int_value",
 ]

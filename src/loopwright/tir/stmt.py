@@ -15,7 +15,7 @@ from ..ir.serialize import register_codec
 from ..runtime.tensor import Tensor, tensor
 from . import buffer as _buffer
 from .buffer import Buffer, BufferRegion
-from .expr import BufferLoad, check_rank
+from .expr import BufferLoad, check_indices, check_rank
 
 
 class Stmt(Node):
@@ -75,7 +75,7 @@ class BufferStore(Stmt):
         span: Any = None,
     ) -> None:
         points = tuple(convert(i) for i in indices)
-        check_rank(buffer, points)
+        check_indices(buffer, points)
         value = convert(value) if isinstance(value, PrimExpr) else const(value, buffer.dtype)
         if value.dtype.element != buffer.dtype.element:
             what = f"buffer {buffer.name} holds {buffer.dtype}"
