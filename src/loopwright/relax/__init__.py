@@ -4,6 +4,7 @@ import importlib as _importlib
 from typing import Any as _Any
 
 from . import analysis as analysis
+from . import dpl as dpl
 from . import expr_functor as expr_functor
 from . import interpreter as interpreter
 from . import op as op

@@ -11,8 +11,10 @@ from typing import Any
 
 from ..base.errors import explain
 from ..ir.expr import GlobalVar  # noqa: F401  (reached as R.GlobalVar)
+from ..ir.module import IRModule
 from ..ir.op import load_definitions
 from ..relax import op as _op
+from ..relax.dpl import PatternMatchingRewriter
 from ..relax.expr import (
     DataTypeImm,
     ExternFunc,
@@ -27,11 +29,21 @@ from ..relax.op.base import call_packed, relax_print
 from ..relax.utils import convert_to_expr  # noqa: F401
 from .parser import proxies as _proxies
 from .parser.core import active_parser
-from .parser.entry import RelaxFunctionDecorator
+from .parser.entry import ModuleDecorator, RelaxFunctionDecorator
 from .parser.macro import MacroDecorator
 from .parser.proxies import MatchCastPair, PackedFunc, StructInfoProxy, as_info, match_cast
 
+
+class RewriterDecorator(ModuleDecorator):
+    """`@R.rewriter`: a class (or a module) with the functions `pattern` and `replacement`."""
+
+    def _apply(self, func: Any, frame: Any) -> PatternMatchingRewriter:
+        mod = func if isinstance(func, IRModule) else super()._apply(func, frame)
+        return PatternMatchingRewriter.from_module(mod)
+
+
 function = RelaxFunctionDecorator()
+rewriter = RewriterDecorator()
 macro = MacroDecorator()
 print = relax_print
 _str = str
@@ -171,6 +183,7 @@ __all__ = [
     "prim_value",
     "print",
     "register_view",
+    "rewriter",
     "shape",
     "str",
     "to_vdevice",

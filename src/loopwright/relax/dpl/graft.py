@@ -1,0 +1,166 @@
+"""What a rewriter's callback returns, put into a function: checked, shared, in normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...base.errors import explain
+from ...ir.expr import RelaxExpr
+from ...ir.functor import Visitor
+from ...ir.op import Op
+from ...ir.transform import code_span
+from ..block_builder import BlockBuilder
+from ..expr import Call, Function, If, SeqExpr, Tuple, TupleGetItem, Var
+from ..normalize import is_leaf
+from ..relations import BaseCheckResult, struct_info_base_check
+
+
+class Graft:
+    """Takes expressions over into the block that `builder` has open.
+
+    A part that is a value of the function becomes the variable it is bound to, so that callbacks
+    may build on what they were given. `improve(value)` may change what is about to be bound.
+    """
+
+    def __init__(self, builder: BlockBuilder, improve: Callable[[Any], Any] | None = None) -> None:
+        self.builder = builder
+        self.improve = improve
+        self.scope: dict[Var, None] = {}
+        self.names: dict[int, tuple[Any, Var]] = {}  # id of a value -> (it, its variable)
+
+    def define(self, var: Var, value: Any = None) -> None:
+        """A variable that may be used from here on, and its value."""
+        self.scope[var] = None
+        if value is not None and not is_leaf(value):
+            self.names[id(value)] = (value, var)
+
+    def forget(self, count: int) -> list[Var]:
+        """Leave a scope: the variables defined since there were `count` are gone."""
+        gone = list(self.scope)[count:]
+        for var in gone:
+            del self.scope[var]
+        return gone
+
+    def variable_of(self, expr: Any) -> Var | None:
+        """The variable in scope that is bound to this very expression."""
+        known = self.names.get(id(expr))
+        return known[1] if known is not None and known[1] in self.scope else None
+
+    def root(self, expr: Any) -> Any:
+        """`expr` in normal form, its inner calls bound: a value to bind, or a variable."""
+        var = self.variable_of(expr)
+        if var is not None:
+            return var
+        if isinstance(expr, Var):
+            return self._checked(expr)
+        if isinstance(expr, Call):
+            op = expr.op if isinstance(expr.op, Op) else self.argument(expr.op)
+            args = tuple(self.argument(a) for a in expr.args)
+            if op is not expr.op or any(a is not b for a, b in zip(args, expr.args, strict=True)):
+                expr = expr.replace(op=op, args=args)
+        elif isinstance(expr, Tuple):
+            expr = self._tuple(expr)
+        elif isinstance(expr, TupleGetItem):
+            value = self.argument(expr.tuple_value)
+            if isinstance(value, Tuple):
+                return value.fields[expr.index]
+            if value is not expr.tuple_value:
+                expr = TupleGetItem(value, expr.index, expr.span)
+        elif isinstance(expr, (Function, If, SeqExpr)):
+            for used in _free(expr):
+                self._checked(used)
+        return self.builder.normalize(expr)
+
+    def argument(self, expr: Any) -> Any:
+        """`expr` as an argument: a variable or literal."""
+        var = self.variable_of(expr)
+        if var is not None:
+            return var
+        if isinstance(expr, (Var, Tuple)) or is_leaf(expr):
+            return self.root(expr)
+        value = self.root(expr)
+        if self.improve is not None:
+            value = self.improve(value)
+        if not is_leaf(value):
+            bound = self.variable_of(value)
+            if bound is None:
+                bound = self.builder.bind(value)
+                self.define(bound, value)
+            value = bound
+        if isinstance(value, Var):
+            self.names[id(expr)] = (expr, value)
+        return value
+
+    def _tuple(self, expr: Tuple) -> Tuple:
+        fields = tuple(self.argument(f) for f in expr.fields)
+        same = all(a is b for a, b in zip(fields, expr.fields, strict=True))
+        return expr if same else Tuple(fields, expr.span)
+
+    def _checked(self, var: Var) -> Var:
+        if var not in self.scope:
+            what = f"a replacement uses the variable {var.name_hint}, which is not defined there"
+            hint = "use variables and values that the pattern matched, or parameters"
+            raise ValueError(explain(what, got=repr(var.name_hint), instead=hint, span=var.span))
+        return var
+
+
+class _Free(Visitor):
+    def __init__(self) -> None:
+        self.used: dict[Var, None] = {}
+        self.bound: set[Var] = set()
+
+    def visit_Var(self, var: Any) -> None:
+        if isinstance(var, Var):
+            self.used[var] = None
+
+    def visit_Function(self, func: Function) -> None:
+        self.bound.update(func.params)
+        self.visit(func.body)
+
+    def visit_VarBinding(self, binding: Any) -> None:
+        self.bound.add(binding.var)
+        self.visit(binding.value)
+
+    def visit_MatchCast(self, binding: Any) -> None:
+        self.bound.add(binding.var)
+        self.visit(binding.value)
+
+    def visit_PrimExpr(self, expr: Any) -> None:
+        """No graph variables inside."""
+
+
+def _free(expr: Any) -> list[Var]:
+    found = _Free()
+    found.visit(expr)
+    return [v for v in found.used if v not in found.bound]
+
+
+def checked_result(made: Any, callback: Any, at: Any) -> Any:
+    """What a callback returned, if it is an expression.
+
+    Raises TypeError otherwise; `at` is the expression that was to be replaced.
+    """
+    if isinstance(made, RelaxExpr):
+        return made
+    name = getattr(callback, "__name__", type(callback).__name__)
+    what = f"the rewriter {name} must return a Relax expression"
+    hint = "return the replacement, or the original expression where nothing shall change"
+    got = f"{type(made).__name__}: {made!r}"
+    span = code_span(callback) or at.span
+    raise TypeError(explain(what, got=got, instead=hint, span=span))
+
+
+def check_struct_info(new: Any, old: Any, name: str, callback: Any, at: Any) -> None:
+    """Raises ValueError when a replacement's struct info contradicts that of what it replaces."""
+    worst = min(struct_info_base_check(old, new), struct_info_base_check(new, old))
+    if worst is not BaseCheckResult.FAIL_L0:
+        return
+    what = f"the replacement of {name} has another struct info"
+    hint = "make it fit (astype, reshape), or pass new_struct_info=True if its users can take it"
+    got = f"{new} for {old}"
+    span = at.span or code_span(callback)
+    raise ValueError(explain(what, got=got, instead=hint, span=span))
+
+
+__all__ = ["Graft", "check_struct_info", "checked_result"]

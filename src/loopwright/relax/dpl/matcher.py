@@ -1,0 +1,493 @@
+"""The matcher: a search with backtracking over goals, on a stack of its own.
+
+A goal is (rule, what, value, the goals behind it); a rule returns the goals that are left, or FAIL.
+Where a rule has several ways it pushes the others as choices. Depth of the pattern takes no
+Python stack.
+
+A part of the pattern whose inner patterns occur nowhere else ("closed") is decided by its value
+alone: its first solution is as good as any, so its choices are dropped once it has matched, and
+its solutions and failures are remembered by value. That is what keeps alternatives inside
+alternatives from multiplying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ...base.errors import explain
+from ...ir.expr import BaseExpr, GlobalVar
+from ...ir.op import Op
+from ...ir.structural import structural_equal
+from ..analysis.variables import get_var2val
+from ..expr import (
+    Call,
+    Constant,
+    DataflowVar,
+    ExternFunc,
+    Function,
+    SeqExpr,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ..relations import (
+    BaseCheckResult,
+    can_prove_equal,
+    match_struct_info,
+    struct_info_base_check,
+)
+from ..struct_info import TensorStructInfo
+from .pattern import (
+    AndPattern,
+    AttrPattern,
+    CallPattern,
+    ConstantPattern,
+    DataflowVarPattern,
+    DataTypePattern,
+    DFPattern,
+    ExprPattern,
+    ExternFuncPattern,
+    FunctionPattern,
+    GlobalVarPattern,
+    NotPattern,
+    OrPattern,
+    PrimArrPattern,
+    ShapePattern,
+    StructInfoPattern,
+    TargetPattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    UnorderedTuplePattern,
+    VarPattern,
+    WildcardPattern,
+    topological,
+)
+
+Rule = Callable[["Matcher", Any, Any, Any], Any]
+FAIL: Any = object()
+
+# Operators whose two operands may stand in either order.
+COMMUTATIVE = frozenset(("relax.add", "relax.multiply"))
+
+
+# ---------------------------------------------------------------------- what is closed
+
+
+class Plan:
+    """Which parts of a pattern (of several, matched together) are closed."""
+
+    def __init__(self, roots: Sequence[DFPattern]) -> None:
+        order = topological(roots)
+        self.closed = _closed_patterns(order, roots)
+
+
+def plan_of(pattern: DFPattern) -> Plan:
+    """The plan of a pattern, made once."""
+    plan = getattr(pattern, "_plan", None)
+    if plan is None:
+        plan = pattern._plan = Plan([pattern])
+    return plan
+
+
+def _closed_patterns(order: list[DFPattern], roots: Sequence[DFPattern]) -> frozenset[DFPattern]:
+    """Those with parts, all of which are reached through them only (which they dominate)."""
+    # Immediate dominators, found in topological order; None is the root of all roots.
+    above: dict[Any, Any] = dict.fromkeys(roots)
+    depth: dict[Any, int] = {None: 0}
+    for pattern in order:
+        depth[pattern] = depth[above[pattern]] + 1
+        for part in pattern.parts():
+            known = above.get(part, part)
+            above[part] = pattern if known is part else _meet(known, pattern, above, depth)
+    closed = []
+    highest: dict[Any, int] = {}  # the least depth of a dominator of a part, however deep
+    for pattern in reversed(order):
+        parts = pattern.parts()
+        least = min((min(depth[above[p]], highest[p]) for p in parts), default=len(order) + 1)
+        if isinstance(pattern, StructInfoPattern) and pattern.binds:
+            least = 0  # it binds symbolic variables that others see
+        highest[pattern] = least
+        if parts and least >= depth[pattern]:
+            closed.append(pattern)
+    return frozenset(closed)
+
+
+def _meet(a: Any, b: Any, above: dict[Any, Any], depth: dict[Any, int]) -> Any:
+    while a is not b:
+        if depth[a] >= depth[b]:
+            a = above[a]
+        else:
+            b = above[b]
+    return a
+
+
+# ---------------------------------------------------------------------- the search
+
+
+class Matcher:
+    """Matches the patterns of one plan against expressions with known bindings.
+
+    bindings: the values of variables; it may grow between searches, never change.
+    env: what each pattern matched: (its value, the expression that was there).
+    """
+
+    def __init__(self, plan: Plan, bindings: Mapping[Any, Any]) -> None:
+        self.plan = plan
+        self.bindings = bindings
+        self.inner: dict[Var, Any] = {}  # the bindings of local functions that were entered
+        self.env: dict[Any, Any] = {}
+        self.trail: list[Any] = []
+        self.choices: list[tuple[Any, int, Any]] = []
+        # By (pattern, id of value): None where it fails, else what it binds. `kept` holds the
+        # values, so that no id is used twice.
+        self.known: dict[tuple[DFPattern, int], list[tuple[Any, Any]] | None] = {}
+        self.kept: dict[int, Any] = {}
+
+    def solve(self, goals: Any) -> bool:
+        """Search for a first solution of `goals`; it is in `env` then."""
+        return self._run(goals, len(self.choices))
+
+    def solutions(self, goals: Any) -> Iterator[dict[Any, Any]]:
+        """All solutions of `goals`, one after the other."""
+        base = len(self.choices)
+        found = self._run(goals, base)
+        while found:
+            yield self.env
+            goals = self._back(base)
+            found = goals is not FAIL and self._run(goals, base)
+
+    def reset(self) -> None:
+        """Forget what was matched, but not what was learnt."""
+        self.env.clear()
+        self.trail.clear()
+        self.choices.clear()
+
+    def _run(self, goals: Any, base: int) -> bool:
+        while goals is not None:
+            rule, what, value, rest = goals
+            goals = rule(self, what, value, rest)
+            if goals is FAIL:
+                goals = self._back(base)
+                if goals is FAIL:
+                    return False
+        return True
+
+    def _back(self, base: int) -> Any:
+        while len(self.choices) > base:
+            goals, mark, failed = self.choices.pop()
+            self.undo(mark)
+            if failed is None:
+                return goals
+            self.known[failed] = None
+        return FAIL
+
+    def undo(self, mark: int) -> None:
+        """Take back what was bound since the trail had this length."""
+        while len(self.trail) > mark:
+            del self.env[self.trail.pop()]
+
+    def bind(self, key: Any, value: Any) -> None:
+        """Bind something for the rest of this way of the search."""
+        self.env[key] = value
+        self.trail.append(key)
+
+    def choose(self, goals: Any) -> None:
+        """Another way to go on, tried when the present one fails."""
+        self.choices.append((goals, len(self.trail), None))
+
+    def unwrap(self, expr: Any) -> Any:
+        """The value behind variables, as far as it is known."""
+        while True:
+            if isinstance(expr, Var):
+                value = self.bindings.get(expr)
+                if value is None:
+                    value = self.inner.get(expr)
+                if value is None:
+                    return expr
+                expr = value
+            elif isinstance(expr, SeqExpr) and not expr.blocks:
+                expr = expr.body
+            else:
+                return expr
+
+
+def match_goal(m: Matcher, pattern: DFPattern, expr: Any, rest: Any) -> Any:
+    """The rule of the goal "`pattern` matches `expr`"."""
+    value = m.unwrap(expr)
+    bound = m.env.get(pattern)
+    if bound is not None:
+        return rest if bound[0] is value else FAIL
+    m.bind(pattern, (value, expr))
+    if pattern not in m.plan.closed:
+        return _RULES[type(pattern)](m, pattern, value, rest)
+    key = (pattern, id(value))
+    if key in m.known:
+        known = m.known[key]
+        if known is None:
+            return FAIL
+        for other, found in known:
+            m.bind(other, found)
+        return rest
+    m.kept[id(value)] = value
+    # The first is found again by `_commit` only if this pattern matches; else it says failed.
+    m.choices.append((None, len(m.trail), key))
+    marks = (key, len(m.choices) - 1, len(m.trail))
+    return _RULES[type(pattern)](m, pattern, value, (_commit, marks, None, rest))
+
+
+def _commit(m: Matcher, marks: tuple[Any, int, int], _: Any, rest: Any) -> Any:
+    key, height, mark = marks
+    del m.choices[height:]
+    m.known[key] = [(other, m.env[other]) for other in m.trail[mark:]]
+    return rest
+
+
+# ---------------------------------------------------------------------- a rule per pattern
+
+
+def _goals(pairs: Any, rest: Any) -> Any:
+    for pattern, expr in reversed(list(pairs)):
+        rest = (match_goal, pattern, expr, rest)
+    return rest
+
+
+def _expr(m: Matcher, p: ExprPattern, value: Any, rest: Any) -> Any:
+    if p.expr is value:
+        return rest
+    if isinstance(p.expr, Op) or type(p.expr) is not type(value):
+        return FAIL
+    return rest if structural_equal(p.expr, value) else FAIL
+
+
+def _var(m: Matcher, p: VarPattern, value: Any, rest: Any) -> Any:
+    kind = DataflowVar if isinstance(p, DataflowVarPattern) else Var
+    return rest if isinstance(value, kind) and p.name_hint in ("", value.name_hint) else FAIL
+
+
+def _global_var(m: Matcher, p: GlobalVarPattern, value: Any, rest: Any) -> Any:
+    return rest if isinstance(value, GlobalVar) and p.name_hint in ("", value.name_hint) else FAIL
+
+
+def _extern(m: Matcher, p: ExternFuncPattern, value: Any, rest: Any) -> Any:
+    known = isinstance(value, ExternFunc) and p.global_symbol in ("", value.global_symbol)
+    return rest if known else FAIL
+
+
+def _constant(m: Matcher, p: ConstantPattern, value: Any, rest: Any) -> Any:
+    return rest if isinstance(value, Constant) else FAIL
+
+
+def _wildcard(m: Matcher, p: WildcardPattern, value: Any, rest: Any) -> Any:
+    return rest
+
+
+def _shape_literal(m: Matcher, p: PrimArrPattern, value: Any, rest: Any) -> Any:
+    return rest if isinstance(value, ShapeExpr) and _same_dims(p.fields, value.values) else FAIL
+
+
+def _same_dims(wanted: tuple[Any, ...], dims: Any) -> bool:
+    if dims is None or len(wanted) != len(dims):
+        return False
+    return all(w is None or can_prove_equal(w, d) for w, d in zip(wanted, dims, strict=True))
+
+
+def _call(m: Matcher, p: CallPattern, value: Any, rest: Any) -> Any:
+    if not isinstance(value, Call):
+        return FAIL
+    if type(p.op) is ExprPattern and p.op.expr is not value.op and isinstance(p.op.expr, Op):
+        return FAIL
+    if p.args is None:
+        return (match_goal, p.op, value.op, rest)
+    args = value.args
+    wanted = len(p.args)
+    if len(args) != wanted and not (p.varg_default_wildcard and len(args) > wanted):
+        return FAIL
+    if wanted == len(args) == 2 and getattr(value.op, "name", "") in COMMUTATIVE:
+        swapped = zip((p.op, *p.args), (value.op, args[1], args[0]), strict=True)
+        m.choose(_goals(swapped, rest))
+    return _goals(zip((p.op, *p.args), (value.op, *args[:wanted]), strict=True), rest)
+
+
+def _function(m: Matcher, p: FunctionPattern, value: Any, rest: Any) -> Any:
+    if not isinstance(value, Function):
+        return FAIL
+    params = () if p.params is None else p.params
+    if p.params is not None and len(params) != len(value.params):
+        return FAIL
+    m.inner.update(get_var2val(value))
+    pairs = [*zip(params, value.params if params else (), strict=True), (p.body, value.body.body)]
+    return _goals(pairs, rest)
+
+
+def _tuple(m: Matcher, p: TuplePattern, value: Any, rest: Any) -> Any:
+    if not isinstance(value, Tuple) or len(p.fields) != len(value.fields):
+        return FAIL
+    return _goals(zip(p.fields, value.fields, strict=True), rest)
+
+
+def _unordered(m: Matcher, p: UnorderedTuplePattern, value: Any, rest: Any) -> Any:
+    if not isinstance(value, Tuple) or len(p.fields) != len(value.fields):
+        return FAIL
+    return (_assign, p.fields, value.fields, rest)
+
+
+def _assign(m: Matcher, patterns: tuple[DFPattern, ...], fields: tuple[Any, ...], rest: Any) -> Any:
+    """The first pattern takes one of the fields, the others what is left."""
+    if not patterns:
+        return rest
+    ways = []
+    for i, expr in enumerate(fields):
+        left = fields[:i] + fields[i + 1 :]
+        ways.append((match_goal, patterns[0], expr, (_assign, patterns[1:], left, rest)))
+    for way in reversed(ways[1:]):
+        m.choose(way)
+    return ways[0]
+
+
+def _tuple_get_item(m: Matcher, p: TupleGetItemPattern, value: Any, rest: Any) -> Any:
+    if not isinstance(value, TupleGetItem) or p.index not in (None, value.index):
+        return FAIL
+    return (match_goal, p.tuple, value.tuple_value, rest)
+
+
+def _or(m: Matcher, p: OrPattern, value: Any, rest: Any) -> Any:
+    m.choose((match_goal, p.right, value, rest))
+    return (match_goal, p.left, value, rest)
+
+
+def _and(m: Matcher, p: AndPattern, value: Any, rest: Any) -> Any:
+    return (match_goal, p.left, value, (match_goal, p.right, value, rest))
+
+
+def _not(m: Matcher, p: NotPattern, value: Any, rest: Any) -> Any:
+    mark, height = len(m.trail), len(m.choices)
+    found = m._run((match_goal, p.reject, value, None), height)
+    del m.choices[height:]
+    m.undo(mark)
+    return FAIL if found else rest
+
+
+def _attrs(m: Matcher, p: AttrPattern, value: Any, rest: Any) -> Any:
+    known = value if isinstance(value, Op) else getattr(value, "attrs", None)
+    if known is None:
+        return FAIL
+    for name, wanted in p.attrs.items():
+        present = known.has_attr(name) if isinstance(known, Op) else name in known
+        if not present:
+            return FAIL
+        found = known.get_attr(name) if isinstance(known, Op) else known.get(name)
+        if not _same_attr(wanted, found):
+            return FAIL
+    return (match_goal, p.pattern, value, rest)
+
+
+def _same_attr(a: Any, b: Any) -> bool:
+    a, b = getattr(a, "attr_literal", a), getattr(b, "attr_literal", b)
+    a, b = getattr(a, "value", a), getattr(b, "value", b)  # literals are the numbers they hold
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(_same_attr, a, b))
+    if isinstance(a, BaseExpr) or isinstance(b, BaseExpr):
+        return structural_equal(a, b)
+    return bool(a == b)
+
+
+def _struct_info(m: Matcher, p: StructInfoPattern, value: Any, rest: Any) -> Any:
+    info = getattr(value, "struct_info", None)
+    if info is None:
+        return FAIL
+    if not p.binds:
+        if struct_info_base_check(p.struct_info, info) is not BaseCheckResult.PASS:
+            return FAIL
+        return (match_goal, p.pattern, value, rest)
+    table = {k: v for k, v in m.env.items() if not isinstance(k, DFPattern)}
+    known = set(table)
+    if match_struct_info(p.struct_info, info, table) is not BaseCheckResult.PASS:
+        return FAIL
+    for symbol in table.keys() - known:
+        m.bind(symbol, table[symbol])
+    return (match_goal, p.pattern, value, rest)
+
+
+def _dtype(m: Matcher, p: DataTypePattern, value: Any, rest: Any) -> Any:
+    found = getattr(getattr(value, "struct_info", None), "dtype", None)
+    return (match_goal, p.pattern, value, rest) if found == p.dtype else FAIL
+
+
+def _shape(m: Matcher, p: ShapePattern, value: Any, rest: Any) -> Any:
+    info = getattr(value, "struct_info", None)
+    dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
+    return (match_goal, p.pattern, value, rest) if _same_dims(p.shape, dims) else FAIL
+
+
+def _target(m: Matcher, p: TargetPattern, value: Any, rest: Any) -> Any:
+    device = getattr(getattr(value, "struct_info", None), "vdevice", None)
+    target = getattr(device, "target", None)
+    if target is None:
+        return FAIL
+    found = target.kind_name if isinstance(p.target, str) else target
+    return (match_goal, p.pattern, value, rest) if found == p.target else FAIL
+
+
+_RULES: dict[type, Rule] = {
+    AndPattern: _and,
+    AttrPattern: _attrs,
+    CallPattern: _call,
+    ConstantPattern: _constant,
+    DataTypePattern: _dtype,
+    DataflowVarPattern: _var,
+    ExprPattern: _expr,
+    ExternFuncPattern: _extern,
+    FunctionPattern: _function,
+    GlobalVarPattern: _global_var,
+    NotPattern: _not,
+    OrPattern: _or,
+    PrimArrPattern: _shape_literal,
+    ShapePattern: _shape,
+    StructInfoPattern: _struct_info,
+    TargetPattern: _target,
+    TupleGetItemPattern: _tuple_get_item,
+    TuplePattern: _tuple,
+    UnorderedTuplePattern: _unordered,
+    VarPattern: _var,
+    WildcardPattern: _wildcard,
+}
+
+
+# ---------------------------------------------------------------------- for others
+
+
+def match(
+    pattern: DFPattern, expr: Any, bindings: Mapping[Any, Any] | None = None
+) -> dict[DFPattern, Any] | None:
+    """What each pattern inside `pattern` matches when it matches `expr`; None when it does not.
+
+    bindings: the values of variables (`analysis.get_var2val(func)`); the matcher sees through
+    them, and what it returns are values, not the variables they are bound to.
+    """
+    if not isinstance(pattern, DFPattern):
+        what = "match takes a pattern first"
+        raise TypeError(explain(what, got=f"{type(pattern).__name__}: {pattern!r}"))
+    return matcher_of(pattern, bindings)(expr)
+
+
+def matcher_of(
+    pattern: DFPattern, bindings: Mapping[Any, Any] | None = None
+) -> Callable[[Any], dict[DFPattern, Any] | None]:
+    """`match` for many expressions with the same (or growing) bindings; what one search learns,
+    the next ones know."""
+    matcher = Matcher(plan_of(pattern), {} if bindings is None else bindings)
+
+    def run(expr: Any) -> dict[DFPattern, Any] | None:
+        matcher.reset()
+        if not matcher.solve((match_goal, pattern, expr, None)):
+            return None
+        return {k: v[0] for k, v in matcher.env.items() if isinstance(k, DFPattern)}
+
+    return run
+
+
+DFPattern._match = match
+
+__all__ = ["COMMUTATIVE", "FAIL", "Matcher", "Plan", "match", "match_goal", "matcher_of", "plan_of"]

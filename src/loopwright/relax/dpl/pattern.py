@@ -1,0 +1,672 @@
+"""Patterns of graph expressions: the nodes, and the operators that combine them.
+
+    x, w = wildcard(), wildcard()
+    conv = is_op("relax.nn.conv2d")(x, w)
+    pattern = is_op("relax.nn.relu")(conv) | conv
+    pattern.match(expr)
+
+One pattern object stands for one value: where it occurs twice, both places must hold the same
+expression. Matching is in matcher.py; `used_by` and `only_used_by` speak to the PatternContext
+that is open (context.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from ...base.errors import explain
+from ...ir.dtype import DataType
+from ...ir.node import Node, field
+from ...ir.op import Op
+from ...ir.operators import TensorOperators
+from ...ir.target import Target
+from ..expr import Expr, as_struct_info
+from ..struct_info import StructInfo, shape_dim
+from .constraints import Edge, current_graph
+
+
+class DFPattern(TensorOperators, Node):
+    """Root of patterns. Compared by identity."""
+
+    __slots__ = ("_owner", "_plan")
+
+    # `text.py` and `matcher.py`, which know all patterns, install these.
+    _render: ClassVar[Any] = None
+    _match: ClassVar[Any] = None
+
+    def __repr__(self) -> str:
+        return DFPattern._render(self)
+
+    __str__ = __repr__
+    __iter__ = None  # an index that is out of range must not go on for ever
+
+    def parts(self) -> tuple[DFPattern, ...]:
+        """The patterns directly inside this one."""
+        return tuple(c for c in self.children() if isinstance(c, DFPattern))
+
+    # ------------------------------------------------------------------ combining
+
+    def __call__(
+        self, *args: Any, varg_default_wildcard: bool = False, add_constraint: bool = True
+    ) -> CallPattern:
+        """A call of what matches this pattern. `varg_default_wildcard`: more arguments may come."""
+        return CallPattern(self, args, varg_default_wildcard, add_constraint)
+
+    def __or__(self, other: DFPattern) -> OrPattern:
+        """This pattern or the other, tried in this order."""
+        return OrPattern(self, other)
+
+    def __and__(self, other: DFPattern) -> AndPattern:
+        """Both patterns match."""
+        return AndPattern(self, other)
+
+    def __invert__(self) -> NotPattern:
+        """What this pattern does not match."""
+        return NotPattern(self)
+
+    def __getitem__(self, index: int | None) -> Any:
+        """A field of the tuple that this pattern matches; None: any of them."""
+        return TupleGetItemPattern(self, index)
+
+    def _binary(self, name: str, a: Any, b: Any) -> CallPattern:
+        return is_op(f"relax.{name}")(a, b)
+
+    def __matmul__(self, other: Any) -> CallPattern:
+        return is_op("relax.matmul")(self, other)
+
+    def __neg__(self) -> CallPattern:
+        return is_op("relax.negative")(self)
+
+    def optional(self, option: Any) -> OrPattern:
+        """`option(self)` where that matches, else this pattern: `conv.optional(is_op(RELU))`."""
+        return OrPattern(option(self), self)
+
+    # ------------------------------------------------------------------ narrowing
+
+    def has_attr(self, attrs: dict[str, Any]) -> AttrPattern:
+        """With these attributes (of a call, a function or an operator)."""
+        return AttrPattern(self, attrs)
+
+    def has_struct_info(self, struct_info: Any) -> StructInfoPattern:
+        """With a struct info that `struct_info` covers."""
+        return StructInfoPattern(self, struct_info)
+
+    has_type = has_struct_info
+
+    def has_dtype(self, dtype: str) -> DataTypePattern:
+        """Of this dtype."""
+        return DataTypePattern(self, dtype)
+
+    def has_shape(self, shape: Any) -> ShapePattern:
+        """Of this shape; a dimension None may be anything."""
+        return ShapePattern(self, shape)
+
+    def has_target(self, target: Any) -> TargetPattern:
+        """Placed on a virtual device of this target: a kind ("cuda") or a whole target."""
+        return TargetPattern(self, target)
+
+    # ------------------------------------------------------------------ matching
+
+    def match(self, expr: Any, var2val: dict[Any, Any] | None = None) -> bool:
+        """Whether `expr` matches; `var2val` are the values of the variables in it."""
+        return DFPattern._match(self, expr, var2val) is not None
+
+    def extract_matched_expr(
+        self, expr: Any, var2val: dict[Any, Any] | None = None
+    ) -> dict[DFPattern, Any] | None:
+        """What each pattern inside this one matched, or None."""
+        return DFPattern._match(self, expr, var2val)
+
+    # ------------------------------------------------------------------ graphs
+
+    def used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
+        """In the open PatternContext: the value is used by `other`, as its operand `index`."""
+        return PatternSeq([self]).used_by(other, index)
+
+    def only_used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
+        """In the open PatternContext: the value is used by `other` and by nobody else."""
+        return PatternSeq([self]).only_used_by(other, index)
+
+    def __xor__(self, other: DFPattern | PatternSeq) -> PatternSeq:
+        return self.used_by(other)
+
+    def __rshift__(self, other: DFPattern | PatternSeq) -> PatternSeq:
+        return self.only_used_by(other)
+
+    def fork_to(self, *args: DFPattern | PatternSeq) -> None:
+        """In the open PatternContext: the value is used by each of `args`."""
+        for other in args:
+            self.used_by(other)
+
+    def same_shape_as(self, *args: DFPattern) -> SameShapeConstraint:
+        """In the open PatternContext: all these values have one shape."""
+        return SameShapeConstraint(self, *args)
+
+    def dup(self) -> Any:
+        """A pattern with the same parts that stands for another value."""
+        return self._make(*self.field_values(), span=self.span)
+
+
+def _pattern(value: Any) -> DFPattern:
+    if isinstance(value, PatternSeq) and len(value) == 1:
+        return value[0]
+    if not isinstance(value, DFPattern):
+        what = "a pattern is made of patterns"
+        hint = "wrap an expression in is_expr(...), an operator's name in is_op(...)"
+        raise TypeError(explain(what, got=f"{type(value).__name__}: {value!r}", instead=hint))
+    return value
+
+
+def _patterns(values: Any) -> tuple[DFPattern, ...]:
+    return tuple(_pattern(v) for v in values)
+
+
+def topological(roots: Iterable[DFPattern]) -> list[DFPattern]:
+    """All patterns below `roots`, each before its parts."""
+    # On a stack of its own: patterns may be deep.
+    done: dict[DFPattern, None] = {}
+    work: list[tuple[DFPattern, bool]] = [(root, False) for root in roots]
+    while work:
+        pattern, left = work.pop()
+        if left:
+            done[pattern] = None
+        elif pattern not in done:
+            work.append((pattern, True))
+            work += [(part, False) for part in pattern.parts()]
+    return list(done)[::-1]
+
+
+# ---------------------------------------------------------------------- leaves
+
+
+class ExprPattern(DFPattern):
+    """An expression structurally equal to `expr`."""
+
+    expr: Any
+
+
+class VarPattern(DFPattern):
+    """A variable that is bound to nothing known (a parameter); `name_hint` "" is any name."""
+
+    name_hint: str = field("")
+
+
+class DataflowVarPattern(VarPattern):
+    """A dataflow variable."""
+
+    __slots__ = ()
+
+
+class GlobalVarPattern(DFPattern):
+    """A function of the module, by its name; "" is any."""
+
+    name_hint: str = field("")
+
+
+class ExternFuncPattern(DFPattern):
+    """An external function, by its symbol; "" is any."""
+
+    global_symbol: str = field("")
+
+
+class ConstantPattern(DFPattern):
+    """A constant."""
+
+    __slots__ = ()
+
+
+class WildcardPattern(DFPattern):
+    """Any expression."""
+
+    __slots__ = ()
+
+
+class PrimArrPattern(DFPattern):
+    """A shape with these dimensions."""
+
+    fields: tuple[Any, ...]
+
+    def __init__(self, shape: Any, span: Any = None) -> None:
+        self._set(_dims(shape), span)
+
+    def __getitem__(self, index: int) -> Any:
+        """A dimension."""
+        return self.fields[index]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+def _dims(shape: Any) -> tuple[Any, ...]:
+    return tuple(None if d is None else shape_dim(d) for d in shape)
+
+
+# ---------------------------------------------------------------------- composites
+
+
+class CallPattern(DFPattern):
+    """A call. `args` None: any arguments. `varg_default_wildcard`: more may come behind `args`."""
+
+    op: DFPattern
+    args: tuple[DFPattern, ...] | None
+    varg_default_wildcard: bool = field(False)
+
+    def __init__(
+        self,
+        op: DFPattern,
+        args: Any,
+        varg_default_wildcard: bool = False,
+        add_constraint: bool = True,
+        span: Any = None,
+    ) -> None:
+        made = None if args is None else _patterns(args)
+        self._set(_pattern(op), made, varg_default_wildcard, span)
+        graph = current_graph() if add_constraint else None
+        if graph is not None:
+            graph.add_node(self)
+            for i, arg in enumerate(made or ()):
+                graph.add_edge(Edge(arg, self, index=i, stated=False))
+
+
+class FunctionPattern(DFPattern):
+    """A function. `params` None: any parameters. The body is its result."""
+
+    params: tuple[DFPattern, ...] | None
+    body: DFPattern
+
+    def __init__(self, params: Any, body: DFPattern, span: Any = None) -> None:
+        self._set(None if params is None else _patterns(params), _pattern(body), span)
+
+
+class TuplePattern(DFPattern):
+    """A tuple with these fields."""
+
+    fields: tuple[DFPattern, ...]
+
+    def __init__(self, fields: Any, span: Any = None) -> None:
+        self._set(_patterns(fields), span)
+
+    def __getitem__(self, index: int | None) -> TupleGetItemPattern:
+        """The access of a field."""
+        if index is not None and not -len(self.fields) <= index < len(self.fields):
+            what = "tuple pattern index out of range"
+            raise IndexError(explain(what, got=f"{index} of {len(self.fields)} fields"))
+        return TupleGetItemPattern(self, index)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+class UnorderedTuplePattern(DFPattern):
+    """A tuple with these fields in any order."""
+
+    fields: tuple[DFPattern, ...]
+
+    def __init__(self, fields: Any, span: Any = None) -> None:
+        self._set(_patterns(fields), span)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+class TupleGetItemPattern(DFPattern):
+    """The access of a tuple's field; `index` None: of any."""
+
+    tuple: DFPattern
+    index: int | None = field(None)
+
+    def __init__(self, tuple_value: DFPattern, index: int | None = None, span: Any = None) -> None:
+        self._set(_pattern(tuple_value), index, span)
+
+
+class OrPattern(DFPattern):
+    """`left`, or where that fails `right`."""
+
+    left: DFPattern
+    right: DFPattern
+
+    def __init__(self, left: DFPattern, right: DFPattern, span: Any = None) -> None:
+        self._set(_pattern(left), _pattern(right), span)
+
+
+class AndPattern(DFPattern):
+    """`left` and `right`."""
+
+    left: DFPattern
+    right: DFPattern
+
+    def __init__(self, left: DFPattern, right: DFPattern, span: Any = None) -> None:
+        self._set(_pattern(left), _pattern(right), span)
+
+
+class NotPattern(DFPattern):
+    """What `reject` does not match. Patterns inside it get no value."""
+
+    reject: DFPattern
+
+    def __init__(self, to_reject: DFPattern, span: Any = None) -> None:
+        self._set(_pattern(to_reject), span)
+
+
+class AttrPattern(DFPattern):
+    """`pattern` with these attributes."""
+
+    pattern: DFPattern
+    attrs: dict[str, Any]
+
+    def __init__(self, pattern: DFPattern, attrs: Any, span: Any = None) -> None:
+        self._set(_pattern(pattern), dict(attrs.items()), span)
+
+
+class StructInfoPattern(DFPattern):
+    """`pattern` with a struct info that `struct_info` covers.
+
+    binds: symbolic variables of `struct_info` stand for what they meet (a pattern read from a
+    script); otherwise they must be proved equal.
+    """
+
+    pattern: DFPattern
+    struct_info: StructInfo
+    binds: bool = field(False)
+
+    def __init__(
+        self, pattern: DFPattern, struct_info: Any, binds: bool = False, span: Any = None
+    ) -> None:
+        made = as_struct_info(struct_info)
+        if not isinstance(made, StructInfo):
+            what = "has_struct_info takes a struct info"
+            hint = 'write R.Tensor((2, 3), "float32")'
+            raise TypeError(explain(what, got=repr(struct_info), instead=hint))
+        self._set(_pattern(pattern), made, binds, span)
+
+
+class DataTypePattern(DFPattern):
+    """`pattern` of a dtype."""
+
+    pattern: DFPattern
+    dtype: DataType
+
+    def __init__(self, pattern: DFPattern, dtype: str, span: Any = None) -> None:
+        self._set(_pattern(pattern), DataType(dtype), span)
+
+
+class ShapePattern(DFPattern):
+    """`pattern` of a shape; a dimension None may be anything."""
+
+    pattern: DFPattern
+    shape: tuple[Any, ...]
+
+    def __init__(self, pattern: DFPattern, shape: Any, span: Any = None) -> None:
+        self._set(_pattern(pattern), _dims(shape), span)
+
+
+class TargetPattern(DFPattern):
+    """`pattern` on a virtual device of a target: a kind's name or the whole target."""
+
+    pattern: DFPattern
+    target: Any
+
+    def __init__(self, pattern: DFPattern, target: Any, span: Any = None) -> None:
+        kind = isinstance(target, str) and " " not in target and "{" not in target
+        self._set(_pattern(pattern), target if kind else Target(target), span)
+
+
+# ---------------------------------------------------------------------- several values
+
+
+class DFConstraint(Node):
+    """Root of conditions on several patterns."""
+
+    __slots__ = ()
+
+
+class SameShapeConstraint(DFConstraint):
+    """The values of these patterns have one shape. Belongs to the PatternContext that is open."""
+
+    args: tuple[DFPattern, ...]
+
+    def __init__(self, *args: DFPattern, span: Any = None) -> None:
+        self._set(_patterns(args), span)
+        _needed_graph("SameShapeConstraint").add_condition(self)
+
+
+def _needed_graph(who: str) -> Any:
+    graph = current_graph()
+    if graph is None:
+        what = f"{who} relates patterns of a PatternContext, and none is open"
+        hint = "write it inside `with PatternContext() as ctx:`"
+        raise ValueError(explain(what, instead=hint))
+    return graph
+
+
+class PatternSeq(Node):
+    """Patterns in a row, each used by the next: `a ^ b` (used by), `a >> b` (only used by).
+
+    links: for each neighbouring pair (only used by?, operand index).
+    """
+
+    patterns: tuple[DFPattern, ...]
+    links: tuple[tuple[bool, int], ...] = field(())
+
+    def __init__(
+        self,
+        patterns: Any,
+        only_use: bool = False,
+        links: tuple[tuple[bool, int], ...] | None = None,
+        span: Any = None,
+    ) -> None:
+        made = _patterns(patterns)
+        if not made:
+            raise ValueError(explain("a PatternSeq has at least one pattern", got="none"))
+        self._set(made, ((only_use, -1),) * (len(made) - 1) if links is None else links, span)
+        if links is None and len(made) > 1:
+            self._constrain()
+
+    def _constrain(self) -> None:
+        graph = _needed_graph("used_by")
+        for i, (only, index) in enumerate(self.links):
+            graph.add_edge(Edge(self.patterns[i], self.patterns[i + 1], only, index))
+
+    def _then(self, other: DFPattern | PatternSeq, only: bool, index: int) -> PatternSeq:
+        tail = other if isinstance(other, PatternSeq) else PatternSeq([other])
+        edge = Edge(self.patterns[-1], tail.patterns[0], only, index)
+        _needed_graph("only_used_by" if only else "used_by").add_edge(edge)
+        links = (*self.links, (only, index), *tail.links)
+        return PatternSeq((*self.patterns, *tail.patterns), links=links)
+
+    def used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
+        """The last value is used by `other` (its first pattern), as its operand `index`."""
+        return self._then(other, False, index)
+
+    def only_used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
+        """The last value is used by `other` (its first pattern) and by nobody else."""
+        return self._then(other, True, index)
+
+    def __xor__(self, other: DFPattern | PatternSeq) -> PatternSeq:
+        return self.used_by(other)
+
+    def __rshift__(self, other: DFPattern | PatternSeq) -> PatternSeq:
+        return self.only_used_by(other)
+
+    def __getitem__(self, index: int) -> DFPattern:
+        return self.patterns[index]
+
+    def __len__(self) -> int:
+        return len(self.patterns)
+
+    def dup(self) -> PatternSeq:
+        """The same row of patterns, standing for other values."""
+        made = PatternSeq([p.dup() for p in self.patterns], links=self.links)
+        made._constrain()
+        return made
+
+    def __repr__(self) -> str:
+        arrows = [" >> " if only else " ^ " for only, _ in self.links]
+        pairs = zip(self.patterns, [*arrows, ""], strict=True)
+        return "".join(f"{pattern}{arrow}" for pattern, arrow in pairs)
+
+    __str__ = __repr__
+
+
+# ---------------------------------------------------------------------- builders
+
+
+def wildcard() -> WildcardPattern:
+    """Any expression."""
+    return WildcardPattern()
+
+
+def is_var(name: str = "") -> VarPattern:
+    """A variable bound to nothing known (a parameter), of this name ("" is any)."""
+    return VarPattern(name)
+
+
+def is_dfv(name: str = "") -> DataflowVarPattern:
+    """A dataflow variable bound to nothing known."""
+    return DataflowVarPattern(name)
+
+
+def is_gv(name: str = "") -> GlobalVarPattern:
+    """A function of the module."""
+    return GlobalVarPattern(name)
+
+
+def is_const() -> ConstantPattern:
+    """A constant."""
+    return ConstantPattern()
+
+
+def is_expr(expr: Expr) -> ExprPattern:
+    """An expression structurally equal to `expr`."""
+    return ExprPattern(expr)
+
+
+def is_op(op_name: str) -> ExprPattern:
+    """The operator of this name; call it for a pattern of its calls.
+
+    Raises AttributeError when there is none.
+    """
+    return ExprPattern(Op.get(op_name))
+
+
+def is_tuple(fields: Any, unordered: bool = False) -> TuplePattern | UnorderedTuplePattern:
+    """A tuple with these fields, in this order or in any."""
+    return UnorderedTuplePattern(fields) if unordered else TuplePattern(fields)
+
+
+def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> TupleGetItemPattern:
+    """The access of a tuple's field; None: of any."""
+    return TupleGetItemPattern(tuple_value, index)
+
+
+def is_shape(shape: Any) -> PrimArrPattern:
+    """A shape with these dimensions; None may be anything."""
+    if not isinstance(shape, (list, tuple)):
+        what = "is_shape takes a list of dimensions"
+        raise ValueError(explain(what, got=repr(shape), instead="write is_shape([1, 64])"))
+    return PrimArrPattern(shape)
+
+
+def _call_dps(op_name: str, func: DFPattern, args: Any, *more: DFPattern) -> CallPattern:
+    inputs = TuplePattern(args) if isinstance(args, (list, tuple)) else args or wildcard()
+    loose = args is None
+    op = is_op(op_name)
+    return op(func, inputs, *more, varg_default_wildcard=loose, add_constraint=False)
+
+
+def is_call_tir(func_name: str, args: Any = None, tir_vars: Any = None) -> CallPattern:
+    """A `call_tir` of a function of the module; `args` None: with any arguments."""
+    more = ()
+    if tir_vars is not None:
+        is_list = isinstance(tir_vars, (list, tuple))
+        more = (PrimArrPattern(tir_vars) if is_list else tir_vars,)
+    return _call_dps("relax.call_tir", GlobalVarPattern(func_name), args, *more)
+
+
+def is_call_dps_packed(func_name: str, args: Any = None) -> CallPattern:
+    """A `call_dps_packed` of an external function; `args` None: with any arguments."""
+    return _call_dps("relax.call_dps_packed", ExternFuncPattern(func_name), args)
+
+
+def is_call_packed(func_name: str, args: Any = None) -> CallPattern:
+    """A direct call of an external function; `args` None: with any arguments."""
+    return CallPattern(ExternFuncPattern(func_name), args)
+
+
+def reject(pattern: DFPattern) -> NotPattern:
+    """What `pattern` does not match."""
+    return NotPattern(pattern)
+
+
+def has_attr(attrs: dict[str, Any], pattern: DFPattern | None = None) -> AttrPattern:
+    """`pattern` (anything) with these attributes."""
+    return AttrPattern(pattern if pattern is not None else wildcard(), attrs)
+
+
+def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
+    """`pattern` (anything) of this dtype."""
+    return DataTypePattern(pattern if pattern is not None else wildcard(), dtype)
+
+
+def is_same_shape(*patterns: DFPattern) -> SameShapeConstraint:
+    """In the open PatternContext: the values of these patterns have one shape."""
+    return SameShapeConstraint(*patterns)
+
+
+def make_fused_bias_activation_pattern(
+    op_name: str, with_bias: bool = False, activation: str | None = None
+) -> CallPattern:
+    """A call of an operator with two operands, then a bias addition and an activation."""
+    out = is_op(op_name)(wildcard(), wildcard())
+    if with_bias:
+        out = is_op("relax.add")(out, wildcard())
+    return out if activation is None else is_op(activation)(out)
+
+
+__all__ = [
+    "AndPattern",
+    "AttrPattern",
+    "CallPattern",
+    "ConstantPattern",
+    "DFConstraint",
+    "DFPattern",
+    "DataTypePattern",
+    "DataflowVarPattern",
+    "ExprPattern",
+    "ExternFuncPattern",
+    "FunctionPattern",
+    "GlobalVarPattern",
+    "NotPattern",
+    "OrPattern",
+    "PatternSeq",
+    "PrimArrPattern",
+    "SameShapeConstraint",
+    "ShapePattern",
+    "StructInfoPattern",
+    "TargetPattern",
+    "TupleGetItemPattern",
+    "TuplePattern",
+    "UnorderedTuplePattern",
+    "VarPattern",
+    "WildcardPattern",
+    "has_attr",
+    "has_dtype",
+    "is_call_dps_packed",
+    "is_call_packed",
+    "is_call_tir",
+    "is_const",
+    "is_dfv",
+    "is_expr",
+    "is_gv",
+    "is_op",
+    "is_same_shape",
+    "is_shape",
+    "is_tuple",
+    "is_tuple_get_item",
+    "is_var",
+    "make_fused_bias_activation_pattern",
+    "reject",
+    "topological",
+    "wildcard",
+]

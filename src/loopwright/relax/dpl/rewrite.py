@@ -1,0 +1,257 @@
+"""Rewriting by patterns: of single values, of several together, of whole modules.
+
+    x = wildcard()
+    twice = is_op("relax.add")(x, x)
+
+    def by_multiply(value, matches):
+        return R.multiply(matches[x], R.const(2, "float32"))
+
+    func = rewrite_call(twice, by_multiply, func)
+    mod = PatternMatchingRewriter.from_pattern(twice, by_multiply)(mod)
+
+What a rewriter leaves is looked at again until nothing matches; then second names, values
+computed twice and values that nothing uses are taken out. A function in which nothing matches
+comes back as the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...base.errors import explain
+from ...ir.functor import allow_deep_programs
+from ...ir.module import IRModule, called_global_vars
+from ...ir.structural import structural_equal
+from ...ir.transform import ModulePass, PassContext
+from ..analysis.variables import remove_all_unused
+from ..expr import Function
+from ..transform.canonicalize import canonicalize
+from ..transform.eliminate_common_subexpr import EliminateCommonSubexpr
+from .constraints import ConstraintGraph
+from .pattern import DFPattern, OrPattern, TuplePattern
+from .rules import (
+    DEEPEST,
+    BindingsRewriting,
+    Callback,
+    ExprRewriting,
+    ExprRule,
+    TupleRewriting,
+    TupleRule,
+)
+from .script_rules import ScriptRule, add_functions, read_rule
+
+Rule = ExprRule | TupleRule
+
+
+class PatternMatchingRewriter(ModulePass):
+    """Rewrites functions and modules; a pass, so it may stand in a `Sequential`.
+
+    `a | b` applies both, `a` first where both match.
+    """
+
+    rules: list[Rule]
+    _scripts: list[ScriptRule]
+
+    def __init__(self, rules: Iterable[Rule], scripts: Iterable[ScriptRule] = ()) -> None:
+        self.rules = list(rules)
+        self._scripts = list(scripts)  # whose functions go with their replacements
+
+    @staticmethod
+    def from_pattern(
+        pattern: DFPattern, func: Callback, *, new_struct_info: bool = False
+    ) -> PatternMatchingRewriter:
+        """Replace what `pattern` matches by `func(value, matches)`.
+
+        func: gets the value and what each pattern matched; returns the replacement, or the value
+        itself (or None) where nothing shall change. For a tuple pattern the value is a tuple, and
+        its fields may be any different variables of one block.
+        new_struct_info: allow replacements whose struct info contradicts the old one.
+        """
+        if isinstance(pattern, TuplePattern):
+            return TupleRewriter(pattern.fields, func, new_struct_info=new_struct_info)
+        if isinstance(pattern, OrPattern) and _has_tuple(pattern):
+            make = PatternMatchingRewriter.from_pattern
+            sides = [make(p, func, new_struct_info=new_struct_info) for p in pattern.parts()]
+            return OrRewriter(*sides)
+        return ExprPatternRewriter(pattern, func, new_struct_info=new_struct_info)
+
+    @staticmethod
+    def from_module(mod: IRModule) -> PatternMatchingRewriter:
+        """Replace what the function `pattern` of a module computes by what its function
+        `replacement` computes; both have the same parameters, which stand for any values of
+        their struct infos. A pattern that returns a tuple replaces several values together."""
+        script = read_rule(mod)
+        rule: Rule
+        if isinstance(script.pattern, TuplePattern):
+            rule = TupleRule(script.pattern.fields, script.callback)
+        else:
+            rule = ExprRule(script.pattern, script.callback)
+        return PatternMatchingRewriter([rule], [script])
+
+    def __or__(self, other: PatternMatchingRewriter) -> PatternMatchingRewriter:
+        return OrRewriter(self, other)
+
+    def __call__(self, obj: Any) -> Any:
+        """A module or a function, rewritten."""
+        if isinstance(obj, IRModule):
+            return super().__call__(obj)
+        if isinstance(obj, Function):
+            return self.function(obj)
+        what = "a rewriter is applied to a function or a module"
+        hint = "wrap the expression in a function: relax.Function(params, expr)"
+        raise TypeError(explain(what, got=type(obj).__name__, instead=hint))
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        known = mod
+        for script in self._scripts:
+            known = add_functions(known, script)
+        changed = {}
+        for gvar, func in mod.functions.items():
+            if isinstance(func, Function):
+                made = self.function(func, known)
+                if made is not func:
+                    changed[gvar] = made
+        if not changed:
+            return mod
+        made = known.with_functions(changed)
+        called = set().union(*map(called_global_vars, made.functions.values()))
+        return made.with_functions(
+            remove=[g for g in made.functions if g not in mod.functions and g not in called]
+        )
+
+    def function(self, func: Function, mod: IRModule | None = None) -> Function:
+        """A function rewritten until nothing matches. Raises ValueError when there is no end."""
+        allow_deep_programs()
+        for _ in range(DEEPEST):
+            made = self._once(func, mod)
+            if made is func:
+                return func
+            made = tidy(made, mod)
+            if structural_equal(made, func):
+                return func
+            func = made
+        what = "a rewrite does not come to an end: its replacement matches again"
+        hint = "return the original expression where it is in its new form already"
+        raise ValueError(explain(what, got=f"{DEEPEST} rounds", instead=hint, span=func.span))
+
+    def _once(self, func: Function, mod: IRModule | None) -> Function:
+        single = [rule for rule in self.rules if isinstance(rule, ExprRule)]
+        if single:
+            func = ExprRewriting(mod, single).function(func)
+        for rule in self.rules:
+            if isinstance(rule, TupleRule):
+                func = TupleRewriting(mod, rule).function(func)
+        return func
+
+
+class ExprPatternRewriter(PatternMatchingRewriter):
+    """Rewrites single values."""
+
+    def __init__(
+        self, pattern: DFPattern, func: Callback, *, new_struct_info: bool = False
+    ) -> None:
+        super().__init__([ExprRule(_checked(pattern), func, new_struct_info)])
+
+
+class TupleRewriter(PatternMatchingRewriter):
+    """Rewrites several values of one block together: `func(tuple of them, matches)` gives a
+    tuple."""
+
+    def __init__(
+        self, patterns: Iterable[DFPattern], func: Callback, *, new_struct_info: bool = False
+    ) -> None:
+        super().__init__([TupleRule(map(_checked, patterns), func, new_struct_info)])
+
+
+class OrRewriter(PatternMatchingRewriter):
+    """Applies two rewriters."""
+
+    def __init__(self, lhs: PatternMatchingRewriter, rhs: PatternMatchingRewriter) -> None:
+        for side in (lhs, rhs):
+            if not isinstance(side, PatternMatchingRewriter):
+                what = "rewriters are combined with rewriters"
+                hint = "make one with PatternMatchingRewriter.from_pattern(pattern, func)"
+                raise TypeError(explain(what, got=type(side).__name__, instead=hint))
+        super().__init__([*lhs.rules, *rhs.rules], [*lhs._scripts, *rhs._scripts])
+
+
+def _has_tuple(pattern: DFPattern) -> bool:
+    if isinstance(pattern, OrPattern):
+        return any(map(_has_tuple, pattern.parts()))
+    return isinstance(pattern, TuplePattern)
+
+
+def _checked(pattern: Any) -> DFPattern:
+    if not isinstance(pattern, DFPattern):
+        what = "a rewriter needs a pattern"
+        raise TypeError(explain(what, got=f"{type(pattern).__name__}: {pattern!r}"))
+    return pattern
+
+
+def tidy(func: Function, mod: IRModule | None) -> Function:
+    """Without second names, values computed twice, and values that nothing uses."""
+    reuse = EliminateCommonSubexpr()
+    owner = IRModule() if mod is None else mod
+    while True:
+        made = canonicalize(func, owner)
+        made = canonicalize(reuse.run_function(made, owner, PassContext.current()), owner)
+        made = remove_all_unused(made)
+        if made is func or structural_equal(made, func):
+            return made
+        func = made
+
+
+def rewrite_call(
+    pattern: DFPattern,
+    rewriter: Callable[[Any, dict[DFPattern, Any]], Any],
+    func: Function,
+    *,
+    new_struct_info: bool = False,
+) -> Function:
+    """A function with each value that `pattern` matches replaced by `rewriter(value, matches)`.
+
+    See `PatternMatchingRewriter.from_pattern`. Raises TypeError when the rewriter returns no
+    expression, ValueError when the replacement does not fit.
+    """
+    _checked_function("rewrite_call", func)
+    make = PatternMatchingRewriter.from_pattern
+    return make(pattern, rewriter, new_struct_info=new_struct_info)(func)
+
+
+def rewrite_bindings(
+    ctx: ConstraintGraph,
+    rewriter: Callable[[dict[DFPattern, Any], dict[Any, Any]], dict[Any, Any]],
+    func: Function,
+    *,
+    new_struct_info: bool = False,
+) -> Function:
+    """A function in which, wherever the patterns of `ctx` hold in a dataflow block, some of the
+    matched variables get other values.
+
+    rewriter: gets the variable of each pattern and the values of the block's variables; returns
+    {variable: new value}. A variable is replaced once.
+    Raises ValueError when the replacements need each other, or do not fit.
+    """
+    _checked_function("rewrite_bindings", func)
+    allow_deep_programs()
+    made = BindingsRewriting(None, ctx, rewriter, new_struct_info).function(func)
+    return func if made is func else tidy(made, None)
+
+
+def _checked_function(who: str, func: Any) -> None:
+    if not isinstance(func, Function):
+        what = f"{who} rewrites a relax.Function"
+        hint = 'give mod["main"], or apply a PatternMatchingRewriter to the module'
+        raise TypeError(explain(what, got=type(func).__name__, instead=hint))
+
+
+__all__ = [
+    "ExprPatternRewriter",
+    "OrRewriter",
+    "PatternMatchingRewriter",
+    "TupleRewriter",
+    "rewrite_bindings",
+    "rewrite_call",
+    "tidy",
+]

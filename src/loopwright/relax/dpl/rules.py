@@ -1,0 +1,412 @@
+"""The engine below the rewriters: rules applied to every value of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...base.errors import explain
+from ...ir.module import IRModule
+from ...ir.structural import structural_equal
+from ...ir.transform import code_span
+from ..analysis.variables import contains_impure_call, used_vars
+from ..expr import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    DataflowVar,
+    Function,
+    MatchCast,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from ..functor import GraphRewriter
+from .constraints import ConstraintGraph
+from .context import GraphSearch
+from .graft import Graft, check_struct_info, checked_result
+from .matcher import matcher_of
+from .pattern import DFPattern
+
+# A replacement of a replacement of ... : more than this is a rule that feeds itself.
+DEEPEST = 200
+
+Callback = Callable[[Any, dict[DFPattern, Any]], Any]
+
+
+class ExprRule:
+    """Where `pattern` matches a value, `callback(value, matches)` says what to put there."""
+
+    def __init__(
+        self, pattern: DFPattern, callback: Callback, new_struct_info: bool = False
+    ) -> None:
+        self.pattern = pattern
+        self.callback = callback
+        self.new_struct_info = new_struct_info
+
+
+class TupleRule:
+    """Where `patterns` match different variables of a block, `callback(tuple of their values,
+    matches)` gives the tuple of what to put there."""
+
+    def __init__(
+        self, patterns: Iterable[DFPattern], callback: Callback, new_struct_info: bool = False
+    ) -> None:
+        self.patterns = list(patterns)
+        self.callback = callback
+        self.new_struct_info = new_struct_info
+
+
+# ---------------------------------------------------------------------- one value at a time
+
+
+class ExprRewriting(GraphRewriter):
+    """Applies rules to each bound value, in program order; what a rule returns is looked at
+    again."""
+
+    def __init__(self, mod: IRModule | None, rules: list[ExprRule]) -> None:
+        super().__init__(mod)
+        self.rules = rules
+        self.bound: dict[Var, Any] = {}  # what patterns see through
+        self.searches = [matcher_of(rule.pattern, self.bound) for rule in rules]
+        self.graft = Graft(self.builder, self.improve)
+        self.depth = 0
+
+    def function(self, func: Function) -> Function:
+        mark = len(self.graft.scope)
+        for param in func.params:
+            self.graft.define(param)
+        made = super().function(func)
+        self._leave(mark)
+        return made
+
+    def seq(self, seq: SeqExpr, in_dataflow: bool = False) -> SeqExpr:
+        mark = len(self.graft.scope)
+        made = super().seq(seq, in_dataflow)
+        self._leave(mark)
+        return made
+
+    def block(self, block: BindingBlock) -> BindingBlock:
+        mark = len(self.graft.scope)
+        made = super().block(block)
+        if isinstance(block, DataflowBlock):
+            # Its own variables end here, and with them the values that are computed from them.
+            outputs = [v for v in self._leave(mark, keep=True) if not isinstance(v, DataflowVar)]
+            for var in outputs:
+                self.graft.define(var)
+                value = self.bound.get(var)
+                if value is not None and any(v not in self.graft.scope for v in used_vars(value)):
+                    del self.bound[var]
+        return made
+
+    def _leave(self, mark: int, keep: bool = False) -> list[Var]:
+        gone = self.graft.forget(mark)
+        for var in gone:
+            if not keep or isinstance(var, DataflowVar):
+                self.bound.pop(var, None)
+        return gone
+
+    def binding(self, binding: Any) -> None:
+        value = self.value(binding.value)
+        var = binding.var
+        if isinstance(binding, MatchCast):
+            self.emit(binding, value)
+            self.graft.define(self.var_map.get(var, var))
+            return
+        if value.struct_info is None:
+            value = self.builder.normalize(value)
+        made = self.improve(value, var.name_hint)
+        if isinstance(made, Var) and made is not value and isinstance(var, DataflowVar):
+            self.var_map[var] = made
+            return
+        self.emit(binding, made)
+        var = self.var_map.get(var, var)
+        self.note(var, made)
+
+    def note(self, var: Var, value: Any) -> None:
+        """A binding that patterns see through."""
+        self.graft.define(var, value)
+        self.bound[var] = value
+
+    def improve(self, value: Any, name: str = "a value") -> Any:
+        """`value` as the rules want it."""
+        outer = self.depth
+        try:
+            while True:
+                made = self._once(value, name)
+                if made is value or structural_equal(made, value):
+                    return value
+                value = made
+                if isinstance(value, Var):
+                    return value
+        finally:
+            self.depth = outer
+
+    def _once(self, value: Any, name: str) -> Any:
+        for rule, search in zip(self.rules, self.searches, strict=True):
+            self._catch_up()
+            matches = search(value)
+            if matches is None:
+                continue
+            made = rule.callback(value, matches)
+            if made is None or made is value:
+                continue
+            self.depth += 1
+            if self.depth > DEEPEST:
+                what = "a rewrite does not come to an end: its replacement matches again"
+                hint = "return the original expression where it is in its new form already"
+                got = f"{DEEPEST} replacements in a row, by {rule.pattern}"
+                raise ValueError(explain(what, got=got, instead=hint, span=value.span))
+            made = self.graft.root(checked_result(made, rule.callback, value))
+            self._catch_up()
+            if not rule.new_struct_info:
+                old, new = value.struct_info, made.struct_info
+                check_struct_info(new, old, name, rule.callback, value)
+            return made
+        return value
+
+    def _catch_up(self) -> None:
+        """See through what the graft has bound since."""
+        bindings = self.builder._frame().bindings
+        for binding in reversed(bindings):
+            var = binding.var  # type: ignore[attr-defined]
+            if var in self.bound or isinstance(binding, MatchCast):
+                break
+            self.bound[var] = binding.value  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------------- several values at once
+
+
+class BlockRewriting(GraphRewriter):
+    """Replaces several values of a block together; subclasses say which in `rewrite_block`."""
+
+    def __init__(self, mod: IRModule | None) -> None:
+        super().__init__(mod)
+        self.visible: dict[Var, None] = {}
+
+    def rewrite_block(self, block: BindingBlock) -> BindingBlock:
+        """The block with its replacements; the same object where there are none."""
+        raise NotImplementedError
+
+    def function(self, func: Function) -> Function:
+        outer = dict(self.visible)
+        self.visible.update(dict.fromkeys(func.params))
+        made = super().function(func)
+        self.visible = outer
+        return made
+
+    def seq(self, seq: SeqExpr, in_dataflow: bool = False) -> SeqExpr:
+        outer = dict(self.visible)
+        made = super().seq(seq, in_dataflow)
+        self.visible = outer
+        return made
+
+    def block(self, block: BindingBlock) -> BindingBlock:
+        made = super().block(block)
+        while (changed := self.rewrite_block(made)) is not made:
+            made = super().block(changed)  # with what its variables have become
+        for binding in made.bindings:
+            var = binding.var  # type: ignore[attr-defined]
+            if not (isinstance(made, DataflowBlock) and isinstance(var, DataflowVar)):
+                self.visible[var] = None
+        return made
+
+    def replaced(
+        self, block: BindingBlock, news: dict[Var, Any], callback: Any, new_struct_info: bool
+    ) -> BindingBlock | None:
+        """The block with other values for some of its variables, its bindings reordered as far
+        as they must be; None where that would make a cycle."""
+        builder = self.builder
+        builder._begin(isinstance(block, DataflowBlock))
+        graft = Graft(builder)
+        graft.scope.update(self.visible)
+        for binding in block.bindings:
+            value = None if isinstance(binding, MatchCast) else binding.value  # type: ignore[attr-defined]
+            graft.define(binding.var, value)  # type: ignore[attr-defined]
+        made: dict[Var, Any] = {}
+        for var, expr in news.items():
+            value = graft.root(expr)
+            if not new_struct_info:
+                check_struct_info(value.struct_info, var.struct_info, var.name_hint, callback, var)
+            made[var] = value
+        extra = builder._end_block().bindings
+        bindings: list[Binding] = []
+        for binding in block.bindings:
+            var = binding.var  # type: ignore[attr-defined]
+            if var not in made:
+                bindings.append(binding)
+                continue
+            bindings += extra
+            extra = ()
+            value = made[var]
+            new = var
+            if not structural_equal(value.struct_info, var.struct_info):
+                new = self.var_map[var] = type(var)(var.vid, value.struct_info, var.span)
+            bindings.append(VarBinding._make(new, value, span=binding.span))
+        ordered = in_order(bindings, self.var_map)
+        return None if ordered is None else type(block)(ordered, block.span)
+
+
+def in_order(bindings: list[Binding], renamed: dict[Var, Any]) -> list[Binding] | None:
+    """The bindings, each behind those it needs, otherwise as they stand; None for a cycle."""
+    by_var = {b.var: b for b in bindings}  # type: ignore[attr-defined]
+    done: dict[Var, Binding] = {}
+    busy: set[Var] = set()
+    for first in bindings:
+        work = [(first, False)]
+        while work:
+            binding, left = work.pop()
+            var = binding.var  # type: ignore[attr-defined]
+            if left:
+                busy.discard(var)
+                done[var] = binding
+                continue
+            if var in done:
+                continue
+            if var in busy:
+                return None
+            busy.add(var)
+            work.append((binding, True))
+            needs = [renamed.get(u, u) for u in used_vars(binding.value)]  # type: ignore[attr-defined]
+            work += [(by_var[u], False) for u in reversed(needs) if u in by_var and u not in done]
+    return list(done.values())
+
+
+class TupleRewriting(BlockRewriting):
+    """Applies a rule for several values to the blocks of a function."""
+
+    def __init__(self, mod: IRModule | None, rule: TupleRule) -> None:
+        super().__init__(mod)
+        self.rule = rule
+        self.refused: set[tuple[Var, ...]] = set()
+
+    def rewrite_block(self, block: BindingBlock) -> BindingBlock:
+        if not isinstance(block, DataflowBlock):
+            if any(contains_impure_call(b.value) for b in block.bindings):  # type: ignore[attr-defined]
+                return block
+        rule = self.rule
+        graph = ConstraintGraph()
+        graph.nodes.update(dict.fromkeys(rule.patterns))
+        values = {
+            b.var: b.value  # type: ignore[attr-defined]
+            for b in block.bindings
+            if not isinstance(b, MatchCast)
+        }
+        search = GraphSearch(graph, values)
+        for env in search.placements():
+            places = [env[p][1] for p in rule.patterns]
+            key = tuple(places)
+            if key in self.refused or not all(v in values for v in places):
+                continue
+            self.refused.add(key)
+            matches = {k: v[0] for k, v in env.items() if isinstance(k, DFPattern)}
+            whole = Tuple([values[v] for v in places])
+            made = rule.callback(whole, matches)
+            if made is None or made is whole:
+                continue
+            made = checked_result(made, rule.callback, whole)
+            if isinstance(made, Tuple):
+                fields = list(made.fields)
+            else:
+                fields = [TupleGetItem(made, i) for i in range(len(places))]
+            if len(fields) != len(places):
+                what = "the replacement of a tuple has another number of fields"
+                got = f"{len(fields)} for {len(places)}"
+                raise ValueError(explain(what, got=got, instead="give one for each pattern"))
+            pairs = zip(places, fields, strict=True)
+            news = {v: f for v, f in pairs if f is not values[v] and f is not v}
+            if not news:
+                continue
+            changed = self.replaced(block, news, rule.callback, rule.new_struct_info)
+            if changed is not None:
+                return changed
+        return block
+
+
+class BindingsRewriting(BlockRewriting):
+    """Applies the callback of `rewrite_bindings` to the dataflow blocks of a function."""
+
+    def __init__(
+        self,
+        mod: IRModule | None,
+        graph: ConstraintGraph,
+        callback: Callable[..., Any],
+        new_struct_info: bool,
+    ) -> None:
+        super().__init__(mod)
+        self.graph = graph
+        self.callback = callback
+        self.new_struct_info = new_struct_info
+        self.done: set[Var] = set()  # replaced already: patterns do not see through them
+
+    def rewrite_block(self, block: BindingBlock) -> BindingBlock:
+        if not isinstance(block, DataflowBlock):
+            return block
+        values = {
+            b.var: b.value  # type: ignore[attr-defined]
+            for b in block.bindings
+            if not isinstance(b, MatchCast) and b.var not in self.done  # type: ignore[attr-defined]
+        }
+        while True:
+            search = GraphSearch(self.graph, values)
+            before, renamed = block, len(self.var_map)
+            for matches in search.matches():
+                news = self._replacements(matches, values)
+                if not news:
+                    continue
+                block = self._without_cycle(block, news)
+                for var in news:
+                    del values[var]
+                search.done.update(news)
+                self.done.update(news)
+                self.done.update(self.var_map[v] for v in news if v in self.var_map)
+                if len(self.var_map) != renamed:
+                    return block
+            if block is before:
+                return block
+
+    def _replacements(
+        self, matches: dict[DFPattern, Any], values: dict[Var, Any]
+    ) -> dict[Var, Any]:
+        news = self.callback(matches, dict(values))
+        if news is None:
+            return {}
+        if not isinstance(news, dict):
+            what = "the rewriter must return a dict from variables to expressions"
+            hint = "return {matchings[pattern]: expression}, or {} where nothing shall change"
+            span = code_span(self.callback)
+            got = f"{type(news).__name__}: {news!r}"
+            raise TypeError(explain(what, got=got, instead=hint, span=span))
+        for var, expr in news.items():
+            if var not in values:
+                what = "the rewriter replaces what is not bound in the block, or was replaced"
+                hint = "use the variables that patterns of calls matched: matchings[pattern]"
+                span = code_span(self.callback)
+                raise ValueError(explain(what, got=repr(var), instead=hint, span=span))
+            checked_result(expr, self.callback, var)
+        return {v: e for v, e in news.items() if e is not values[v] and e is not v}
+
+    def _without_cycle(self, block: BindingBlock, news: dict[Var, Any]) -> BindingBlock:
+        changed = self.replaced(block, news, self.callback, self.new_struct_info)
+        if changed is None:
+            what = "a replacement would make a cycle"
+            names = ", ".join(v.name_hint for v in news)
+            hint = "one of these values is needed to compute another: match them apart"
+            span = next(iter(news)).span or code_span(self.callback)
+            raise ValueError(explain(what, got=names, instead=hint, span=span))
+        return changed
+
+
+__all__ = [
+    "DEEPEST",
+    "BindingsRewriting",
+    "BlockRewriting",
+    "ExprRewriting",
+    "ExprRule",
+    "TupleRewriting",
+    "TupleRule",
+    "in_order",
+]

@@ -1,0 +1,207 @@
+"""Rewrite rules written as a module: a function `pattern`, and a function `replacement`.
+
+@R.rewriter
+class AddToMultiply:
+    @R.function
+    def pattern(a: R.Tensor):
+        return R.add(a, a)
+
+    @R.function
+    def replacement(a: R.Tensor):
+        return R.multiply(a, R.const(2, "float32"))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...base.errors import explain
+from ...ir.expr import GlobalVar
+from ...ir.module import IRModule, called_global_vars
+from ...ir.structural import structural_equal
+from ..analysis.variables import bindings_of
+from ..block_builder import BlockBuilder
+from ..expr import (
+    Call,
+    ExternFunc,
+    Function,
+    If,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ..relations import Substitute, match_struct_info
+from ..struct_info import FuncStructInfo, ObjectStructInfo
+from .pattern import (
+    AttrPattern,
+    CallPattern,
+    DFPattern,
+    ExprPattern,
+    ExternFuncPattern,
+    GlobalVarPattern,
+    StructInfoPattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    WildcardPattern,
+)
+
+
+@dataclass
+class ScriptRule:
+    """A rule read from a module.
+
+    params: the replacement's parameters and the patterns that give their values.
+    replacement: its result with its bindings written out. functions: those it calls.
+    """
+
+    pattern: DFPattern
+    params: dict[Var, DFPattern]
+    replacement: Any
+    functions: dict[GlobalVar, Any] = field(default_factory=dict)
+    renamed: dict[Any, Any] = field(default_factory=dict)
+
+    def callback(self, value: Any, matches: dict[DFPattern, Any]) -> Any:
+        """The replacement for what was matched."""
+        table: dict[Any, Any] = {}
+        for param, pattern in self.params.items():
+            match_struct_info(param.struct_info, matches[pattern].struct_info, table)
+        table.update({param: matches[pattern] for param, pattern in self.params.items()})
+        return _Instance({**table, **self.renamed}).visit(self.replacement)
+
+
+class _Instance(Substitute):
+    """Replaces graph variables too; what occurs twice stays one object."""
+
+    def __init__(self, table: dict[Any, Any]) -> None:
+        super().__init__(table)
+        self.memo: dict[int, Any] = {}
+
+    def visit_Call(self, call: Any) -> Any:
+        made = self.memo.get(id(call))
+        if made is None:
+            made = self.memo[id(call)] = self.visit_default(call)
+        return made
+
+    def visit_GlobalVar(self, var: GlobalVar) -> Any:
+        return self.table.get(var, var)
+
+
+def read_rule(mod: IRModule) -> ScriptRule:
+    """The rule that a module describes. Raises ValueError or TypeError when it describes none."""
+    if not isinstance(mod, IRModule):
+        what = "a rewriter is read from a module"
+        hint = "decorate a class with @R.rewriter"
+        raise TypeError(explain(what, got=type(mod).__name__, instead=hint))
+    parts = [mod.get(name) for name in ("pattern", "replacement")]
+    for name, func in zip(("pattern", "replacement"), parts, strict=True):
+        if not isinstance(func, Function):
+            what = f"a rewriter needs a graph function `{name}`"
+            names = ", ".join(g.name_hint for g in mod.functions) or "no function"
+            raise ValueError(explain(what, got=names, instead=f"add @R.function def {name}(...)"))
+    before, after = parts
+    a, b = (FuncStructInfo([p.struct_info for p in f.params], ObjectStructInfo()) for f in parts)
+    if not structural_equal(a, b):
+        what = "`pattern` and `replacement` take the same parameters"
+        raise ValueError(explain(what, got=f"{a} and {b}", span=after.span))
+    pattern, params = _pattern_of(before)
+    for old, new in zip(before.params, after.params, strict=True):
+        if old not in params and _is_used(after, new):
+            what = f"`replacement` uses the parameter {new.name_hint}, which `pattern` does not"
+            hint = "every value of the replacement must come from the pattern"
+            raise ValueError(explain(what, got=new.name_hint, instead=hint, span=after.span))
+    pairs = zip(after.params, before.params, strict=True)
+    known = {new: params[old] for new, old in pairs if old in params}
+    functions = {}
+    work = [after]
+    while work:
+        for gvar in called_global_vars(work.pop()):
+            if gvar in mod.functions and gvar not in functions:
+                functions[gvar] = mod[gvar]
+                work.append(mod[gvar])
+    return ScriptRule(pattern, known, _written_out(after), functions)
+
+
+def _is_used(func: Function, param: Var) -> bool:
+    table = {param: param.replace(name_hint=param.name_hint + "_")}
+    return _Instance(table).visit(func.body) is not func.body
+
+
+def _written_out(func: Function) -> Any:
+    """The result of a function with the values of its variables in their places."""
+    instance = _Instance({})
+    for binding in bindings_of(func):
+        _plain(binding, "replacement")
+        instance.table[binding.var] = instance.visit(binding.value)  # type: ignore[attr-defined]
+    return instance.visit(func.body.body)
+
+
+def _plain(binding: Any, name: str) -> None:
+    if isinstance(binding, MatchCast) or isinstance(binding.value, (If, Function, SeqExpr)):
+        what = f"`{name}` of a rewriter holds calls, tuples and literals only"
+        got = f"{type(binding.value).__name__} bound to {binding.var.name_hint}"
+        if isinstance(binding, MatchCast):
+            got = f"a match_cast of {binding.var.name_hint}"
+        raise ValueError(explain(what, got=got, span=binding.span))
+
+
+def _pattern_of(func: Function) -> tuple[DFPattern, dict[Var, DFPattern]]:
+    """The pattern of what a function computes, and those of the parameters that it uses."""
+    made: dict[Var, DFPattern] = {}
+    params: dict[Var, DFPattern] = {}
+
+    def of(expr: Any) -> DFPattern:
+        if isinstance(expr, Var):
+            if expr in made:
+                return made[expr]
+            if expr not in params:
+                params[expr] = StructInfoPattern(WildcardPattern(), expr.struct_info, True)
+            return params[expr]
+        if isinstance(expr, Call):
+            args = [of(arg) for arg in expr.args]
+            pattern: DFPattern = CallPattern(of(expr.op), args, False, False)
+            if expr.attrs is not None and len(expr.attrs):
+                pattern = AttrPattern(pattern, expr.attrs)
+            for info in expr.sinfo_args:
+                pattern = StructInfoPattern(pattern, info, True)
+            return pattern
+        if isinstance(expr, Tuple):
+            return TuplePattern([of(f) for f in expr.fields])
+        if isinstance(expr, TupleGetItem):
+            return TupleGetItemPattern(of(expr.tuple_value), expr.index)
+        if isinstance(expr, GlobalVar):
+            return GlobalVarPattern(expr.name_hint)
+        if isinstance(expr, ExternFunc):
+            return ExternFuncPattern(expr.global_symbol)
+        if isinstance(expr, (ShapeExpr, PrimValue)):
+            return StructInfoPattern(WildcardPattern(), expr.struct_info, True)
+        return ExprPattern(expr)
+
+    for binding in bindings_of(func):
+        _plain(binding, "pattern")
+        made[binding.var] = of(binding.value)  # type: ignore[attr-defined]
+    result = of(func.body.body)
+    fields = result.fields if isinstance(result, TuplePattern) else (result,)
+    if any(f in params.values() for f in fields):
+        what = "`pattern` of a rewriter must compute what it returns"
+        raise ValueError(explain(what, got="a parameter itself", span=func.span))
+    return result, params
+
+
+def add_functions(mod: IRModule, script: ScriptRule) -> IRModule:
+    """The module with the functions that a rule's replacement calls, under names that are free."""
+    if not script.functions:
+        return mod
+    builder = BlockBuilder(mod)
+    table: dict[Any, Any] = {}
+    for gvar, func in script.functions.items():
+        table[gvar] = builder.add_func(func, gvar.name_hint)
+    script.renamed = table
+    return builder.get()
+
+
+__all__ = ["ScriptRule", "add_functions", "read_rule"]
