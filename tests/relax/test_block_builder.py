@@ -273,7 +273,7 @@ def test_calls_of_functions_solve_symbolic_dimensions():
     with bb.testing_scope([m]):
         call = bb.normalize(relax.Call(GlobalVar("f"), [z, z]))
         assert call.struct_info.ndim == 1
-        assert structural_equal(call.struct_info, tensor(m + m))
+        assert structural_equal(call.struct_info, tensor(m * 2))
         with pytest.raises(ValueError, match="f takes 2 arguments\n  got: 1"):
             bb.normalize(relax.Call(gvar, [z]))
         with pytest.raises(ValueError, match="argument 1 of f does not fit its parameter"):

@@ -16,6 +16,8 @@ from .int_set import (
     estimate_region_upper_bound,
     eval_ranges,
     eval_set,
+    is_neg_inf,
+    is_pos_inf,
     neg_inf,
     pos_inf,
     union_lower_bound,

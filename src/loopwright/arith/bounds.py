@@ -9,7 +9,7 @@ from ..ir import prim_expr as pe
 from ..ir.op import Op
 from ..ir.prim_expr import IntImm
 from . import poly as P
-from .forms import INT64, P_INF, Forms
+from .forms import INT64, P_INF, Forms, is_index
 from .poly import DIV, MAX, MIN, ONE, VAR, Atom, Poly
 
 Bound = tuple[float, float]  # ints, or the infinities
@@ -173,13 +173,18 @@ class Bounds(Forms):
             if not e.value.dtype.is_integer:
                 return natural
             low, high = self.any_bound(e.value)
+            if high == P_INF and e.value.dtype.is_uint:
+                return natural  # the upper half of uint64 becomes negative
             return (low, high) if natural[0] <= low and high <= natural[1] else natural
         if type(e) is pe.Select:
             return self._union(e.true_value, e.false_value)
         if type(e) is pe.Mul:
             if e.dtype.lanes == 1 and e.dtype.is_int:
-                product = mul_bounds(self.any_bound(e.a), self.any_bound(e.b))
-                return (max(natural[0], product[0]), min(natural[1], product[1]))
+                low, high = mul_bounds(self.any_bound(e.a), self.any_bound(e.b))
+                fits = natural[0] <= low and high <= natural[1]
+                if not fits and is_index(e.dtype):
+                    return (max(natural[0], low), min(natural[1], high))
+                return (low, high) if fits else natural  # a narrow product wraps around
         elif type(e) is pe.FloorMod:
             low, high = self.any_bound(e.b)
             if low >= 1:

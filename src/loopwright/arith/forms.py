@@ -55,6 +55,7 @@ class Forms:
         self._simple: dict[int, tuple[Any, Any]] = {}
         self._bounds: dict[Any, tuple[float, float]] = {}
         self._proofs: dict[Any, bool] = {}
+        self._risks: dict[int, tuple[Any, int]] = {}
         self._pairings: dict[Any, Pairing] = {}
         self._products: dict[Any, tuple[float, float]] = {}
 
@@ -64,6 +65,7 @@ class Forms:
             self._simple,
             self._bounds,
             self._proofs,
+            self._risks,
             self._pairings,
             self._products,
         )
@@ -75,6 +77,7 @@ class Forms:
             self._simple,
             self._bounds,
             self._proofs,
+            self._risks,
             self._pairings,
             self._products,
         ) = caches
@@ -97,10 +100,10 @@ class Forms:
         return found
 
     def _opaque(self, expr: PrimExpr) -> Poly:
-        expr = self._rebuilt(expr)
-        if type(expr) is IntImm:
-            return P.constant(expr.value)
-        return self._atom(self.key(expr), OPAQUE, expr.dtype, expr)
+        made = self._rebuilt(expr)
+        if type(made) is not type(expr) and made.dtype is expr.dtype:
+            return self.poly(made)  # it has become something else
+        return self._atom(self.key(made), OPAQUE, made.dtype, made)
 
     def _rebuilt(self, expr: PrimExpr) -> PrimExpr:
         """`expr` with its operands simplified."""
@@ -196,8 +199,12 @@ class Forms:
         return self._poly_floormod(e) if self._truncates_down(e) else None
 
     def _truncates_down(self, e: Any) -> bool:
+        """Whether a truncated division is the same as a floor division: of equal signs, or exact."""
         a, b = self.poly(e.a), self.poly(e.b)
-        return self.poly_bound(a)[0] >= 0 and self.poly_bound(b)[0] > 0
+        if self.poly_bound(a)[0] >= 0 and self.poly_bound(b)[0] > 0:
+            return True
+        c = P.constant_value(b)
+        return bool(c) and all(f % c == 0 for f in a.values())
 
     def _poly_cast(self, e: Any) -> Poly | None:
         source = e.value.dtype
@@ -222,12 +229,35 @@ class Forms:
             return b if kind == MIN else a
         if self.nonneg(P.scaled(diff, -1), effort=1):
             return a if kind == MIN else b
-        common = {m: c for m, c in a.items() if m and b.get(m) == c}
+        for whole, part in ((a, b), (b, a)):
+            other = self._absorbed(kind, whole, part)
+            if other is not None:
+                return self.poly_extreme(kind, other, part, dtype)
+        common = {m: c for m, c in a.items() if b.get(m) == c}
         if common:
             a, b = P.add(a, common, -1), P.add(b, common, -1)
+        g = gcd(*a.values(), *b.values())
+        if g > 1:
+            a, b = ({m: f // g for m, f in side.items()} for side in (a, b))
+            made = P.scaled(self.poly_extreme(kind, a, b, dtype), g)
+            return P.add(common, made) if common else made
         ka, kb = P.key_of(a), P.key_of(b)
         atom = self._atom((kind, frozenset((ka, kb))), kind, dtype, None, (a, b))
         return P.add(common, atom) if common else atom
+
+    def _absorbed(self, kind: int, a: Poly, b: Poly) -> Poly | None:
+        """x, where a is max(x, y) and y <= b: then max(a, b) is max(x, b). The same for min."""
+        if len(a) != 1:
+            return None
+        ((m, f),) = a.items()
+        if f != 1 or len(m) != 1 or self._atoms[m[0]].kind != kind:
+            return None
+        sides = self._atoms[m[0]].data
+        for x, y in (sides, sides[::-1]):
+            diff = P.add(b, y, -1) if kind == MAX else P.add(y, b, -1)
+            if self.nonneg(diff, effort=1):
+                return x
+        return None
 
     # ------------------------------------------------------------------ floor division
 
@@ -385,17 +415,26 @@ class Forms:
         return found
 
     def _paired(self, p: Poly, mods: list[Any]) -> Pairing:
+        places = {m: i for i, m in enumerate(p)}
+        found_at: list[int] = []
         again = True
         while again:
             again = False
-            for m in p:
+            # The longest numerators first: they hold the remainders of the others.
+            for m in sorted(p, key=self._numerator_size, reverse=True):
                 found = self._find_remainder(p, m)
                 if found is not None:
                     p, mod = found
                     mods.append(mod)
+                    found_at.append(places.get(m, len(places)))
                     again = True
                     break
-        return Pairing(p, mods)
+        order = sorted(range(len(mods)), key=found_at.__getitem__)
+        return Pairing(p, [mods[i] for i in order])
+
+    def _numerator_size(self, m: Any) -> int:
+        atoms = self._atoms
+        return max((len(atoms[a].data[0]) for a in m if atoms[a].kind == DIV), default=0)
 
     def _find_remainder(self, p: Poly, m: Any) -> Any:
         f = p[m]
@@ -519,22 +558,29 @@ class Forms:
     # ------------------------------------------------------------------ cost
 
     def cost(self, expr: Any) -> int:
-        """How much an expression takes to compute; what decides between equal forms."""
+        """How much an expression takes to compute; what decides between equal forms.
+
+        Of forms with the same operations the one with fewer variables is the cheaper (n * 2, not
+        n + n), then the one that has its literals on the right."""
         kind = type(expr)
-        if kind in _FREE:
-            return 0
+        leaf = _LEAF.get(kind)
+        if leaf is not None:
+            return leaf
         found = self._costs.get(id(expr))
         if found is None:
             if kind in _CHAIN:
                 total, node = 0, expr
                 while type(node) in _CHAIN and id(node) not in self._costs:
-                    total += 2 + self.cost(node.b)
+                    total += 2 * _STEP + self.cost(node.b) + (kind is not pe.Sub and _untidy(node))
                     node = node.a
+                    kind = type(node)
                 total += self.cost(node)
             elif isinstance(expr, pe.BinaryOpExpr):
-                total = _COST.get(kind, 2) + self.cost(expr.a) + self.cost(expr.b)
+                total = _COST.get(kind, 2 * _STEP) + self.cost(expr.a) + self.cost(expr.b)
+                if kind is pe.Mul and type(expr.a) is IntImm:
+                    total += 1
             else:
-                total = _COST.get(kind, 2) + sum(map(self.cost, expr.children()))
+                total = _COST.get(kind, 2 * _STEP) + sum(map(self.cost, expr.children()))
             found = (expr, total)
             self._costs[id(expr)] = found
         return found[1]
@@ -555,6 +601,14 @@ def times_atom(m: Any, a: int) -> Any:
     return P.times(m, (a,))
 
 
+def _untidy(e: Any) -> int:
+    """1 for a sum with a literal on the left, or that adds a negative multiple."""
+    if type(e.a) is IntImm:
+        return 1
+    factor = e.b.b if type(e.b) is pe.Mul else e.b
+    return int(type(factor) is IntImm and factor.value < 0)
+
+
 def _repeatable(call: Any) -> bool:
     """Whether a second evaluation gives the same value."""
     return isinstance(call.op, Op) and call.op.get_attr("effect", "opaque") in ("pure", "read")
@@ -562,9 +616,10 @@ def _repeatable(call: Any) -> bool:
 
 P_INF = float("inf")
 _CHAIN = frozenset((pe.Add, pe.Sub))
-_FREE = frozenset((Var, pe.SizeVar, IntImm, pe.FloatImm, pe.StringImm))
-_COST = {pe.FloorDiv: 5, pe.FloorMod: 5, pe.Div: 5, pe.Mod: 5, pe.Cast: 1, pe.Broadcast: 1}
-_COST |= dict.fromkeys((pe.Add, pe.Sub, pe.Mul, pe.Min, pe.Max), 2)
+_STEP = 16  # the cost of half an addition, in units of a variable
+_LEAF = {Var: 1, pe.SizeVar: 1, IntImm: 0, pe.FloatImm: 0, pe.StringImm: 0}
+_COST = dict.fromkeys((pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod), 5 * _STEP)
+_COST |= {pe.Cast: _STEP, pe.Broadcast: _STEP}
 Forms._to_poly = {
     pe.Add: Forms._poly_sum,
     pe.Sub: Forms._poly_sum,

@@ -6,6 +6,7 @@ An expression comes back as the same object when no cheaper form of it is found.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from math import gcd
 from typing import Any, ClassVar
 
@@ -15,10 +16,15 @@ from ..ir.node import Node
 from ..ir.op import Op
 from ..ir.prim_expr import FloatImm, IntImm, PrimExpr, Var
 from . import poly as P
-from .forms import is_index
+from .forms import _STEP, is_index
 from .poly import ONE, Poly
 from .prove import Prover
 
+# What may fail in an expression: a division by a variable that may be 0, a division by an
+# expression that a condition could make a different one, a load.
+ZERO, CHANGES, LOADS = 1, 2, 4
+_DIVISIONS = (pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod)
+_SHIFTS = ("tir.shift_left", "tir.shift_right")
 TRUE, FALSE = IntImm("bool", 1), IntImm("bool", 0)
 
 
@@ -81,7 +87,7 @@ class Simplifier(Prover):
         if not is_index(made.dtype):
             return made
         built = self._built(self.poly(made), made.dtype)
-        return made if built is None or self.cost(built) > self.cost(made) + 2 else built
+        return made if built is None or self.cost(built) > self.cost(made) + 3 * _STEP else built
 
     def _built(self, p: Poly, dtype: Any) -> Any:
         try:
@@ -139,6 +145,8 @@ class Simplifier(Prover):
     def _binary(self, expr: Any) -> Any:
         a, b = self._simplified(expr.a), self._simplified(expr.b)
         kind = type(expr)
+        if kind is pe.Mul and type(a) is IntImm and type(b) is not IntImm:
+            a, b = b, a
         folded = po.fold_binary(kind, a, b)
         if folded is not None:
             return folded
@@ -321,6 +329,8 @@ class Simplifier(Prover):
             parts = (pe.LE, minus, plus)
         elif k == -1:
             parts = (pe.LT, minus, plus)
+        elif k > 0 and kind in (pe.LE, pe.GE):
+            parts = (pe.LE, minus, P.shift(plus, k))
         elif k > 0:
             parts = (pe.LT, minus, P.shift(plus, k + 1))
         else:
@@ -333,12 +343,12 @@ class Simplifier(Prover):
         if expr.dtype.lanes > 1:
             return self._binary(expr)
         a = self._simplified(expr.a)
-        b = self._under(a, True, expr.b)
+        b = self._side(a, True, expr.b)
         if isinstance(a, IntImm):
             return b if a.value else a
         if isinstance(b, IntImm):
             return a if b.value else b
-        if self.implies(b, a):
+        if self.key(a) == self.key(b) or (not self._risk(b) and self.implies(b, a)):
             return b
         return expr if a is expr.a and b is expr.b else pe.And._make(a, b, span=expr.span)
 
@@ -346,7 +356,7 @@ class Simplifier(Prover):
         if expr.dtype.lanes > 1:
             return self._binary(expr)
         a = self._simplified(expr.a)
-        b = self._under(a, False, expr.b)
+        b = self._side(a, False, expr.b)
         if isinstance(a, IntImm):
             return a if a.value else b
         if isinstance(b, IntImm):
@@ -355,8 +365,6 @@ class Simplifier(Prover):
 
     def implies(self, condition: Any, conclusion: Any) -> bool:
         """Whether `conclusion` holds wherever `condition` does."""
-        if self.key(condition) == self.key(conclusion):
-            return True
         if not isinstance(condition, pe.CmpExpr) or not is_index(condition.a.dtype):
             return False
         with self.constraint_scope(condition):
@@ -371,6 +379,44 @@ class Simplifier(Prover):
         with self.constraint_scope(known):
             return self._simplified(expr)
 
+    def _side(self, condition: Any, holds: bool, expr: Any) -> Any:
+        """Like `_under`, for a side of a Select or a right operand of `and`. Those are evaluated
+        even where they are not needed, and must not fail there: they keep the Select or minimum
+        that makes a divisor or an address valid."""
+        risk = self._risk(expr)
+        if risk & CHANGES or (risk & LOADS and self._risk(condition) & LOADS):
+            return self._simplified(expr)
+        return self._under(condition, holds, expr)
+
+    def _risk(self, expr: Any) -> int:
+        """What in `expr` may fail: flags ZERO, CHANGES, LOADS."""
+        kind = type(expr)
+        if kind is Var or kind is IntImm or kind is FloatImm:
+            return 0
+        found = self._risks.get(id(expr))
+        if found is None:
+            total = 0
+            if kind in _DIVISIONS:
+                total = self._risk_of_divisor(expr.b)
+            elif kind is pe.Call:
+                name = expr.op.name if isinstance(expr.op, Op) else ""
+                if name in _SHIFTS:
+                    total = 0 if isinstance(expr.args[1], IntImm) else CHANGES
+            elif not kind.__module__.endswith("prim_expr"):
+                total = LOADS
+            for child in expr.args if kind is pe.Call else expr.children():
+                if isinstance(child, PrimExpr):
+                    total |= self._risk(child)
+            found = self._risks[id(expr)] = (expr, total)
+        return found[1]
+
+    def _risk_of_divisor(self, divisor: Any) -> int:
+        if isinstance(divisor, IntImm) or not divisor.dtype.is_integer:
+            return 0
+        if self.any_bound(divisor)[0] > 0:
+            return 0
+        return ZERO if isinstance(divisor, Var) else CHANGES
+
     def constraint_scope(self, constraint: Any) -> Any:
         """See `Analyzer.constraint_scope`."""
         raise NotImplementedError
@@ -384,6 +430,10 @@ class Simplifier(Prover):
             return a.a
         if kind is pe.EQ or kind is pe.NE:
             return (pe.NE if kind is pe.EQ else pe.EQ)._make(a.a, a.b, span=expr.span)
+        if (kind is pe.And or kind is pe.Or) and expr.dtype.lanes == 1:
+            sides = (self._simplified(pe.Not._make(side)) for side in (a.a, a.b))
+            made = (pe.Or if kind is pe.And else pe.And)._make(*sides, span=expr.span)
+            return self._simplified(made)
         if kind in _NEGATED and a.a.dtype.is_integer:
             return _NEGATED[kind]._make(a.a, a.b, span=expr.span)
         if kind is pe.Broadcast:
@@ -398,7 +448,7 @@ class Simplifier(Prover):
             return self._simplified(expr.true_value if c.value else expr.false_value)
         if type(c) is pe.Broadcast and isinstance(c.value, IntImm):
             return self._simplified(expr.true_value if c.value.value else expr.false_value)
-        t, f = self._under(c, True, expr.true_value), self._under(c, False, expr.false_value)
+        t, f = self._side(c, True, expr.true_value), self._side(c, False, expr.false_value)
         if t is f or (type(t) is IntImm and self.key(t) == self.key(f)):
             return t
         if c is expr.condition and t is expr.true_value and f is expr.false_value:
@@ -420,7 +470,8 @@ class Simplifier(Prover):
         made = _with_args(expr, tuple(self._operand(a) for a in expr.args))
         fold = _FOLDS.get(name)
         if fold is not None and all(type(a) is IntImm for a in made.args):
-            return fold(*made.args)
+            with suppress(ValueError):  # a shift out of the type, in code that never runs
+                return fold(*made.args)
         return made
 
     def _cast(self, expr: Any) -> Any:
@@ -502,13 +553,15 @@ def _worth_it(e: Any) -> bool:
     """Whether anything in `e` could become simpler by knowing a condition."""
     if isinstance(e, (Var, IntImm, FloatImm)):
         return False
-    if isinstance(e, (pe.CmpExpr, pe.FloorDiv, pe.FloorMod, pe.Min, pe.Max, pe.Select)):
+    if isinstance(e, _CONDITIONAL):
         return True
     if isinstance(e, Node) and not getattr(e, "bound_by_identity", False):
         return any(_worth_it(child) for child in e.children())
     return False
 
 
+# Nodes that may come out simpler where a condition is known.
+_CONDITIONAL = (pe.CmpExpr, *_DIVISIONS, pe.Min, pe.Max, pe.Select)
 _NEGATED = {pe.LT: pe.GE, pe.GE: pe.LT, pe.GT: pe.LE, pe.LE: pe.GT}
 _FOLDS = {
     f"tir.{fn.__name__}": fn
