@@ -80,7 +80,9 @@ class Executable(Timed):
         return name in self._functions
 
     def __call__(self, *args: Any) -> Any:
-        return self["main"](*args)
+        """Run `main`, or the only function there is."""
+        names = self.function_names()
+        return self[names[0] if len(names) == 1 else "main"](*args)
 
     def function_names(self) -> list[str]:
         """The functions that can be called, `main` first."""

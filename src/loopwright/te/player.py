@@ -41,9 +41,11 @@ class Player:
         self.made_with_scope = set(scopes)
         self.buffers: dict[Tensor, Buffer] = builder.buffers
         self.sch = TirSchedule(func)
+        self.root = self.sch.get_block(func.body.block.name_hint)  # type: ignore[attr-defined]
         self.blocks: dict[Stage, Any] = {}
         self.found: dict[Stage, list[Any]] = {}  # of results that are inlined, a block for each
         self.loops: dict[IterVar, Any] = {}
+        self.names: dict[Var, str] = {}  # of loops that are no stage's own
         self.edits: list[Callable[[], tuple[Any, Callable[[Any], Any]]]] = []
         by_buffer: dict[Buffer, list[Any]] = {}
         for block in self.program():
@@ -62,7 +64,7 @@ class Player:
     def program(self, steps: bool = False) -> list[Any]:
         """The blocks in their order; those inside of a scan's step in its place, and after it."""
         found = []
-        for block in self.sch.get_child_blocks(self.sch.get_block("root")):
+        for block in self.sch.get_child_blocks(self.root):
             node = self.sch.get(block)
             scans = any(a.iter_type == IterVar.Ordered for a in node.iter_vars)
             if scans:
@@ -222,9 +224,15 @@ class Player:
         if not reduction:
             return None
         try:
-            return self.sch.decompose_reduction(self.blocks[stage], self.loops[reduction[0]])
+            made = self.sch.decompose_reduction(self.blocks[stage], self.loops[reduction[0]])
         except ScheduleError:  # it stays inside, guarded by the first iteration: the same values
             return None
+        at = stage.position(reduction[0])
+        inside = [v for v in stage.leaf_iter_vars[at:] if v.iter_type != IterVar.CommReduce]
+        loops = self.sch.get_loops(made)
+        for axis, loop in zip(reversed(inside), reversed(loops), strict=False):
+            self.names[self.sch.get(loop).loop_var] = f"{axis.var.name}_init"
+        return made
 
     def tensorize(self, stage: Stage, var: IterVar, intrin: TensorIntrin) -> None:
         """A `te.decl_tensor_intrin`: where the reduction goes on around it, it is reset before
@@ -299,11 +307,9 @@ class Player:
             node, change = find()
             changes.setdefault(id(node), []).append(change)
         body = _Edit(changes).visit(func.body) if changes else func.body
-        named = {
-            var: Var(axis.var.name, var.dtype)
-            for axis, var in self.loop_vars().items()
-            if var.name != axis.var.name
-        }
+        wanted = {var: axis.var.name for axis, var in self.loop_vars().items()}
+        wanted.update(self.names)
+        named = {var: Var(n, var.dtype) for var, n in wanted.items() if var.name != n}
         return func.replace(body=rewrite(body, {Var: named.get}))
 
 

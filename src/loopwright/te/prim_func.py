@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..base.errors import explain
 from ..ir.functor import post_order_visit, pre_order_visit, rewrite
 from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Range, Var
-from ..ir.prim_op import const, subtract
+from ..ir.prim_op import cast, const, multiply, subtract
 from ..tir.analysis.access import get_block_read_write_region
 from ..tir.analysis.bounds import mentions
 from ..tir.buffer import Buffer, BufferRegion, decl_buffer
@@ -187,11 +187,7 @@ class Builder:
         bmap = {view: made for view, made in bmap.items() if view is not made}
         body = op.body
         if bmap:
-            moved = {
-                v.elem_offset: const(0, v.elem_offset.dtype)
-                for v, b in bmap.items()
-                if isinstance(v.elem_offset, Var) and b.elem_offset is None
-            }
+            moved = {var: value for v, b in bmap.items() for var, value in _layout(v, b)}
             body = substitute_buffers(body, bmap, moved)
         notes = {k: v for k, v in op.attrs.items() if k != "layout_free_placeholders"}
         block = Block((), (), (), self.names.fresh(op.name), body, annotations=notes)
@@ -405,6 +401,19 @@ class Builder:
         for var, value in zip(reversed(held), reversed(results), strict=True):
             body = LetStmt(var, value, body)
         return init, body
+
+
+def _layout(view: Buffer, buffer: Buffer) -> Iterator[tuple[Var, PrimExpr]]:
+    """The values of a view's offset and strides where it is a whole buffer without them."""
+    if isinstance(view.elem_offset, Var) and buffer.elem_offset is None:
+        yield view.elem_offset, const(0, view.elem_offset.dtype)
+    if buffer.strides:
+        return
+    step: PrimExpr = const(1, "int32")
+    for stride, extent in reversed(list(zip(view.strides, buffer.shape, strict=False))):
+        if isinstance(stride, Var):
+            yield stride, cast(stride.dtype, step)
+        step = multiply(step, extent)
 
 
 def _window(shape: Any, of: Buffer, what: str) -> Buffer:

@@ -78,6 +78,7 @@ def emit_entry(
     for dim in (d for dims in given for d in dims):
         if isinstance(dim, str):
             known.setdefault(dim, len(known))
+    shaped = {known[d] for dims in given for d in dims if isinstance(d, str)}
     visible = [k for name_, k in known.items() if name_[0] != "?"]
     numbers = {
         int(d[1:]) for p in (*params, *results) for d in getattr(p, "dims", ()) if _derived(d)
@@ -100,7 +101,8 @@ def emit_entry(
         emit(f"%values = alloca [{len(results)} x {{ i64, ptr }}], align 8")
     for k in range(n):
         emit(f"%vi{k} = getelementptr i64, ptr %vars, i64 {k}")
-        emit(f"store i64 -1, ptr %vi{k}, align 8")
+        # What no shape defines is an offset: the pointers that the kernel gets have it already.
+        emit(f"store i64 {-1 if k in shaped else 0}, ptr %vi{k}, align 8")
 
     def check(label: str, failed: str, to: str = "fail") -> None:
         emit(f"br i1 {failed}, label %{to}, label %{label}")
