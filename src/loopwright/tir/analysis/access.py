@@ -7,7 +7,7 @@ from typing import Any
 from ...arith.analyzer import Analyzer
 from ...ir.functor import Visitor
 from ...ir.op import Op
-from ...ir.prim_expr import Call, IntImm, Let, Max, Min, PrimExpr, Range, Var
+from ...ir.prim_expr import Call, IntImm, Let, PrimExpr, Range, Var
 from ...ir.prim_op import add, const, maximum, minimum, subtract
 from ..buffer import Buffer, BufferRegion
 from ..expr import BufferLoad
@@ -176,7 +176,7 @@ def _inside(source: BufferRegion, box: Box, ndim: int) -> Box:
     return made
 
 
-def _union(boxes: list[Box], buffer: Buffer) -> BufferRegion:
+def _union(boxes: list[Box], buffer: Buffer, block: Block) -> BufferRegion:
     ranges = []
     for n, extent in enumerate(buffer.shape):
         spans = [box[n] for box in boxes]
@@ -185,16 +185,23 @@ def _union(boxes: list[Box], buffer: Buffer) -> BufferRegion:
             continue
         low, high = spans[0]  # type: ignore[misc]
         for other in spans[1:]:
-            low = _pick(low, other[0], least=True)  # type: ignore[index]
-            high = _pick(high, other[1], least=False)  # type: ignore[index]
+            low = _pick(low, other[0], block, least=True)  # type: ignore[index]
+            high = _pick(high, other[1], block, least=False)  # type: ignore[index]
         ranges.append(_range(low, high))
     return BufferRegion(buffer, tuple(ranges))
 
 
-def _pick(a: PrimExpr, b: PrimExpr, *, least: bool) -> PrimExpr:
+def _pick(a: PrimExpr, b: PrimExpr, block: Block, *, least: bool) -> PrimExpr:
     gap = difference(a, b)
     if isinstance(gap, int):
         return a if (gap <= 0) == least else b
+    ana = Analyzer()
+    for axis in block.iter_vars:
+        ana.bind(axis.var, axis.dom)
+    if ana.can_prove(a <= b):
+        return a if least else b
+    if ana.can_prove(b <= a):
+        return b if least else a
     return minimum(a, b) if least else maximum(a, b)
 
 
@@ -202,11 +209,7 @@ def _range(low: PrimExpr, high: PrimExpr) -> Range:
     size = difference(add(high, 1), low)
     if isinstance(size, int):
         return Range.from_min_extent(low, const(size, low.dtype))
-    if isinstance(low, Min) or isinstance(high, Max):
-        size = subtract(add(high, 1), low)
-    else:
-        size = Analyzer().simplify(subtract(add(high, 1), low))
-    return Range.from_min_extent(low, size)
+    return Range.from_min_extent(low, Analyzer().simplify(subtract(add(high, 1), low)))
 
 
 def get_block_access_region(
@@ -223,7 +226,7 @@ def get_block_access_region(
     own = set(block.alloc_buffers)
     skip = own | set(found.writes) if block.init is not None else own
     tables = ((found.reads, skip), (found.writes, own), (found.opaque, own))
-    return [[_union(v, b) for b, v in t.items() if b not in left] for t, left in tables]
+    return [[_union(v, b, block) for b, v in t.items() if b not in left] for t, left in tables]
 
 
 def get_block_read_write_region(

@@ -19,6 +19,7 @@ from .rewrite import conjuncts, substitute, vars_in
 from .rv import INLINE, BlockRV, LoopRV
 from .scope import (
     check_complete_or_reduction,
+    check_may_leave,
     is_output,
     producers,
     read_buffers,
@@ -77,6 +78,7 @@ def compute_at(
     check_movable(ref, at)
     if sch.enable_check:
         check_complete_or_reduction(ref)
+        check_may_leave(ref, at)
     if is_output(ref, sch.state.func(ref.func)):
         what = f"block {ref.stmt.name_hint!r} writes an output"
         raise ScheduleError(what, instead="reverse_compute_at moves outputs", at=ref.node)

@@ -13,7 +13,7 @@ from .error import ScheduleError
 from .primitive import primitive
 from .rewrite import BlockRewriter, Substitute, vars_in
 from .rv import BlockRV
-from .scope import check_complete, consumers, read_buffers, siblings, write_buffers
+from .scope import check_complete, check_may_leave, consumers, read_buffers, siblings, write_buffers
 from .state import Ref
 
 
@@ -55,6 +55,7 @@ def compute_inline(sch: Any, block: BlockRV) -> None:
     if sch.enable_check:
         check_complete(ref)
         check_inputs_kept(ref)
+        check_may_leave(ref, None)
     order = axis_order(ref, store)
     users = readers(ref, buffer)
     changes: dict[Ref, Any] = {ref: None}
@@ -136,6 +137,11 @@ def readers(ref: Ref, buffer: Buffer) -> list[Ref]:
     if not found:
         what = f"nothing reads {buffer.name}, which block {ref.stmt.name_hint!r} writes"
         raise ScheduleError(what, instead="a block with a consumer in its scope", at=ref.node)
+    for other in siblings(ref):
+        accessed = read_buffers(other.stmt) | write_buffers(other.stmt)
+        if other is not ref and other not in found and buffer in accessed:
+            what = f"block {other.stmt.name_hint!r} accesses {buffer.name} before it is written"
+            raise ScheduleError(what, at=[other.node, ref.node])
     return found
 
 

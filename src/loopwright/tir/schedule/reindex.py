@@ -278,7 +278,7 @@ def cached(
     position = item_index(scope, ref)
     if position < 0:
         raise ScheduleError("the block stands under a condition", at=ref.node)
-    _check_shared(ref, scope, buffer, position, write)
+    _check_shared(ref, scope, copy, position, write)
     if write and sch.enable_check:
         check_runs_everywhere(sch, ref)
         if not is_dominant(ref):
@@ -305,15 +305,18 @@ def check_inside(sch: Any, ref: Ref, buffer: Buffer, indices: Any) -> None:
             raise ScheduleError(what, got=index, instead=hint, at=ref.node)
 
 
-def _check_shared(ref: Ref, scope: Ref, buffer: Buffer, position: int, write: bool) -> None:
-    """Raise ScheduleError where a block in the same loops writes what is copied before them, or
-    reads what is copied after them."""
+def _check_shared(ref: Ref, scope: Ref, copy: Block, position: int, write: bool) -> None:
+    """Raise ScheduleError where a block in the same loops writes what is copied before them (or
+    the indices with which it is), or reads what is copied after them."""
     for other in scope.blocks():
         if other is ref or item_index(scope, other) != position:
             continue
-        theirs = write_buffers(other.stmt)
-        if buffer in theirs or (write and buffer in read_buffers(other.stmt)):
-            what = f"block {other.stmt.name_hint!r} accesses {buffer.name} in the same loops"
+        clash = write_buffers(other.stmt) & (read_buffers(copy) | write_buffers(copy))
+        if write:
+            clash |= read_buffers(other.stmt) & write_buffers(copy)
+        if clash:
+            name = next(iter(clash)).name
+            what = f"block {other.stmt.name_hint!r} accesses {name} in the same loops"
             raise ScheduleError(what, at=[ref.node, other.node])
 
 

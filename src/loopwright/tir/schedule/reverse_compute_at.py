@@ -17,7 +17,13 @@ from .region import loop_domain, relaxed_region
 from .reverse_compute_inline import reverse_compute_inline
 from .rewrite import vars_in
 from .rv import INLINE, BlockRV, LoopRV
-from .scope import check_complete_or_reduction, producers, read_buffers, write_buffers
+from .scope import (
+    check_complete_or_reduction,
+    check_may_leave,
+    producers,
+    read_buffers,
+    write_buffers,
+)
 from .state import Ref
 
 
@@ -71,6 +77,7 @@ def reverse_compute_at(
     check_movable(ref, at)
     if sch.enable_check:
         check_complete_or_reduction(ref)
+        check_may_leave(ref, at)
         check_runs_everywhere(sch, ref)
     makers = producers(ref)
     sources = [

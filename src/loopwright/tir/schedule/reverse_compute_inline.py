@@ -7,6 +7,7 @@ from typing import Any
 from ...arith import IterMapLevel, detect_iter_map, inverse_affine_iter_map
 from ...ir.prim_expr import PrimExpr, Range, Var
 from ...ir.prim_op import add, less, logical_and
+from ..buffer import Buffer
 from ..stmt import Block, BufferStore
 from .accesses import (
     MapLoads,
@@ -20,7 +21,7 @@ from .compute_inline import check_allocated, drop_buffer
 from .error import ScheduleError
 from .primitive import primitive
 from .region import axis_values, loop_domain
-from .rewrite import conjuncts, substitute, vars_in
+from .rewrite import conjunction, conjuncts, substitute, vars_in
 from .rv import BlockRV
 from .scope import check_complete, is_unit, read_buffers, siblings, write_buffers
 from .state import Ref
@@ -72,6 +73,8 @@ def reverse_compute_inline(sch: Any, block: BlockRV) -> None:
     check_no_pointer(ref.stmt, buffer, ref)
     check_others(ref, producer, buffer)
     values, tests = solve(sch, ref, producer, made_by)
+    if sch.enable_check:
+        check_all_made(sch, ref, buffer, limits)
     value = MapLoads(buffer, lambda load: made_by.value).visit(substitute(store.value, values))
     indices = tuple(
         sch.state.analyzer(producer).simplify(substitute(i, values)) for i in store.indices
@@ -160,6 +163,21 @@ def solve(
         if not ana.can_prove_equal(back, made):
             tests.append(made == ana.simplify(back))
     return values, tests
+
+
+def check_all_made(sch: Any, ref: Ref, buffer: Buffer, limits: list[PrimExpr]) -> None:
+    """Raise ScheduleError where the block has elements that read nothing of the buffer: the
+    producer would not make them."""
+    ana = sch.state.analyzer(ref)
+    with ana.constraint_scope(conjunction(limits)):
+        for index, extent in zip(loads_of(ref.stmt.body, buffer)[0].indices, buffer.shape):
+            if not (ana.can_prove(index >= 0) and ana.can_prove(index < extent)):
+                what = (
+                    f"block {ref.stmt.name_hint!r} has elements that read outside of {buffer.name},"
+                    " under a condition"
+                )
+                hint = "a block each of whose elements comes from one of its producer's"
+                raise ScheduleError(what, got=index, instead=hint, at=ref.node)
 
 
 def outside(ana: Any, value: PrimExpr, dom: Range) -> list[PrimExpr]:

@@ -225,6 +225,12 @@ class Rebind(Substitute):
         self.predicate = predicate
         self.inside = False
 
+    def visit_For(self, node: For) -> Any:
+        made = self.visit_default(node)
+        if made.min is node.min and made.extent is node.extent:
+            return made
+        return made.replace(min=self.simplify(made.min), extent=self.simplify(made.extent))
+
     def visit_BlockRealize(self, node: BlockRealize) -> Any:
         if self.inside:
             return self.visit_default(node)

@@ -53,7 +53,7 @@ def rolling_buffer(sch: Any, block: BlockRV, write_buffer_index: int) -> None:
             for i in range(4):
                 for j in range(4):
                     with T.block("B"):
-                        v = T.axis.spatial(10, i * 2 + j)
+                        v = T.axis.opaque(10, i * 2 + j)
                         T.where(i < 1 or 2 <= j)
                         B[v % 4] = A[v] * T.float32(2)
                 for j in range(2):
@@ -84,7 +84,13 @@ def rolling_buffer(sch: Any, block: BlockRV, write_buffer_index: int) -> None:
     shape = list(buffer.shape)
     shape[dim] = const(size, shape[dim].dtype)
     made = buffer.replace(shape=tuple(shape))
-    renamed = sch.state.update(ref.func, {ref: ref.realize.replace(predicate=predicate)})
+    # An element is written again when its turn comes: the iterations run in this order.
+    axes = tuple(
+        a.replace(iter_type=IterVar.DimInfo) if a is axis else a for a in ref.stmt.iter_vars
+    )
+    block = ref.stmt.replace(iter_vars=axes)
+    realize = ref.realize.replace(predicate=predicate, block=block)
+    renamed = sch.state.update(ref.func, {ref: realize}, {ref.stmt: block})
     site = sch.state.index(ref.func).blocks[renamed.get(site.stmt, site.stmt)]
     fold = _Fold(buffer, made, dim, size)
     sch.state.update(ref.func, {site: fold.visit(site.realize)}, fold.renamed)

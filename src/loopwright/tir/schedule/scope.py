@@ -89,6 +89,22 @@ def producers(ref: Ref) -> list[Ref]:
     return found
 
 
+def check_may_leave(ref: Ref, at: Ref | None) -> None:
+    """Raise ScheduleError where a block would leave a loop (for `at`, or for anywhere) in which a
+    producer writes the same elements again and again, as after `rolling_buffer`."""
+    above = list(ref.ancestors())
+    for other in producers(ref):
+        if axes_of_kinds(other.stmt):
+            continue
+        shared = next(a for a in other.ancestors() if any(a is b for b in above))
+        if not shared.is_block and (at is None or not at.is_under(shared)):
+            what = (
+                f"block {ref.stmt.name_hint!r} reads what {other.stmt.name_hint!r} has just "
+                f"written in loop {shared.stmt.loop_var.name!r}, and writes over later"
+            )
+            raise ScheduleError(what, instead="leave it there", at=[ref.node, other.node])
+
+
 def consumers(ref: Ref) -> list[Ref]:
     """Later blocks of the scope that read or write what this one writes."""
     mine = write_buffers(ref.stmt)
