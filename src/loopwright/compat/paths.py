@@ -41,6 +41,8 @@ PATHS: dict[str, str] = {
     "target.datatype": "ir.datatype",
     "target.target": "ir.target",
     "target.tag": "ir.target",
+    "tir.block_dependence_info": "tir.schedule",
+    "tir.block_scope": "tir.schedule",
     "tir.generic": "tir.op",
     "tir.pipeline": "tir.transform.pipeline",
     "tir.transform.function_pass": "tir.transform.prim_func_pass",

@@ -8,6 +8,13 @@ from .error import ScheduleError
 from .rv import BlockRV
 from .schedule import Schedule
 from .scope import is_output
+from .suggest_index_map import suggest_index_map
+from .tensorize_mapping import (
+    AutoTensorizeMappingInfo,
+    TensorizeInfo,
+    get_auto_tensorize_mapping_info,
+    get_tensorize_loop_mapping,
+)
 
 
 def has_block(sch: Schedule, block_name: str) -> bool:
@@ -30,4 +37,13 @@ def can_tensorize(sch: Schedule, block: Any, tensor_intrin: Any) -> bool:
     return True
 
 
-__all__ = ["can_tensorize", "has_block", "is_output_block"]
+__all__ = [
+    "AutoTensorizeMappingInfo",
+    "TensorizeInfo",
+    "can_tensorize",
+    "get_auto_tensorize_mapping_info",
+    "get_tensorize_loop_mapping",
+    "has_block",
+    "is_output_block",
+    "suggest_index_map",
+]

@@ -15,6 +15,7 @@ from .compute_at import compute_at
 from .compute_inline import compute_inline
 from .decompose_padding import can_decompose_padding, decompose_padding
 from .decompose_reduction import decompose_reduction
+from .error import ScheduleError as ScheduleError
 from .fuse import fuse
 from .get import (
     get_block,
@@ -36,6 +37,8 @@ from .reverse_compute_at import reverse_compute_at
 from .reverse_compute_inline import reverse_compute_inline
 from .rfactor import rfactor
 from .rolling_buffer import rolling_buffer
+from .rv import BlockRV as BlockRV
+from .rv import LoopRV as LoopRV
 from .sample import (
     sample_categorical,
     sample_compute_location,

@@ -311,6 +311,22 @@ class ScheduleState:
             self.handles[new] = handle
 
 
+class BlockDependenceInfo:
+    """The dependencies among the blocks of a module, without a schedule."""
+
+    def __init__(self, mod: IRModule | PrimFunc) -> None:
+        self.mod = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
+        self._state = ScheduleState(self.mod)
+
+    def get_sref(self, block: Block) -> Ref:
+        """The ref of a block."""
+        return self._state.get_sref(block)
+
+    def get_block_scope(self, block_sref: Ref) -> BlockScope:
+        """Dependencies among the blocks directly inside a block."""
+        return BlockScope(block_sref)
+
+
 def bind_range(ana: Analyzer, var: Var, low: Any, extent: Any) -> None:
     """Tell of a range without giving up the variable of a loop of one iteration."""
     if isinstance(extent, IntImm) and isinstance(low, IntImm):

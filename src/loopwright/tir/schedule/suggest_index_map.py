@@ -1,0 +1,71 @@
+"""The layout in which a buffer is read from one end to the other by the loops around an access."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arith import Analyzer, detect_iter_map
+from ...ir.prim_expr import PrimExpr, Range, Var
+from ...ir.prim_op import add, const, floordiv, floormod, multiply
+from ..buffer import Buffer
+from ..index_map import IndexMap
+from ..stmt import For
+from .rewrite import vars_in
+
+
+def suggest_index_map(
+    buffer: Buffer, indices: list[PrimExpr], loops: list[For], predicate: Any
+) -> IndexMap | None:
+    """A layout of `buffer` in which an access at `indices` goes through it in the order of
+    `loops` (the outermost first), one index for each digit that a loop gives. None where the
+    indices are no digits of the loops.
+
+    A[i0 * 8 + i1, k0 * 4 + k1] in loops i0, k0, i1, k1 of a buffer that they cover gives
+    (i, k) -> (i // 8, k // 4, i % 8, k % 4).
+    """
+    domain = {f.loop_var: Range.from_min_extent(f.min, f.extent) for f in loops}
+    dtype = indices[0].dtype if indices else buffer.shape[0].dtype if buffer.shape else None
+    if dtype is None:
+        return None
+    found = detect_iter_map([_flat(indices, buffer)], domain, predicate, "NoCheck")
+    if not found.indices:
+        return None
+    place = {f.loop_var: n for n, f in enumerate(loops)}
+
+    def order(digit: Any) -> tuple[int, int]:
+        variables = vars_in(digit.source.source) & set(place)
+        lower = digit.lower_factor
+        return (
+            min((place[v] for v in variables), default=-1),
+            -(lower.value if hasattr(lower, "value") else 0),
+        )
+
+    digits = sorted(found.indices[0].args, key=order)
+    if not digits:
+        return None
+    ana = Analyzer()
+    given = [Var(f"i{n}", dtype) for n in range(len(buffer.shape))]
+    for var, extent in zip(given, buffer.shape, strict=True):
+        ana.bind(var, Range(extent))
+    flat = _flat(given, buffer)
+    final = [ana.simplify(floormod(floordiv(flat, d.scale), d.extent)) for d in digits]
+    outs = [Var(f"i{n}", dtype) for n in range(len(digits))]
+    back = Analyzer()
+    total: PrimExpr = found.indices[0].base
+    for out, digit in zip(outs, digits, strict=True):
+        back.bind(out, Range(digit.extent))
+        total = add(total, multiply(out, digit.scale))
+    source: list[PrimExpr] = []
+    for extent in reversed(buffer.shape[1:]):
+        source.append(back.simplify(floormod(total, extent)))
+        total = floordiv(total, extent)
+    source.append(back.simplify(total))
+    return IndexMap(given, final, IndexMap(outs, source[::-1]))
+
+
+def _flat(indices: Any, buffer: Buffer) -> PrimExpr:
+    """The place in row-major order."""
+    total: PrimExpr = const(0, indices[0].dtype)
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        total = add(multiply(total, extent), index)
+    return total
