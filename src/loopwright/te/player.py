@@ -111,7 +111,7 @@ class Player:
                 known = ", ".join(r.buffer.name for r in self.sch.get(block).reads)
                 raise ValueError(explain(what, instead=f"it reads {known or 'nothing'}"))
         copied = self.sch.cache_read(blocks[0], buffer, scope, blocks)
-        self.blocks[made] = copied
+        self.blocks[made], self.found[made] = copied, [copied]
         self.buffers[made.op.output(0)] = self.sch.get(copied).writes[0].buffer
 
     def block_of(self, stage: Stage) -> Any:

@@ -149,9 +149,10 @@ class Builder:
                 self.allocated.append(self.buffers[tensor])
 
     def declare(self, tensor: Tensor) -> Buffer:
+        shape = tensor.shape[1:] or (1,) if tensor in self.rows else tensor.shape
         name = tensor.name.replace(".", "_")
         scope = "global" if tensor in self.given else self.scopes.get(tensor, "global")
-        return decl_buffer(tensor.shape, tensor.dtype, name, scope=scope)
+        return decl_buffer(shape, tensor.dtype, name, scope=scope)
 
     def stmts(self, op: Operation) -> list[Stmt]:
         if isinstance(op, PlaceholderOp):
@@ -165,13 +166,18 @@ class Builder:
         what = "create_prim_func knows placeholder, compute, scan and extern"
         raise TypeError(explain(what, got=type(op).__name__))
 
-    def parts_of(self, op: ComputeOp, allocated: list[Buffer]) -> list[ComputeOp]:
-        """What is computed in the place of an operation; its results have buffers then."""
+    def parts_of(
+        self, op: ComputeOp, allocated: list[Buffer], row: Var | None = None
+    ) -> list[ComputeOp]:
+        """What is computed in the place of an operation; its results have buffers then, of one
+        row for each step of a scan where `row` is given."""
         found: list[Any] = []
         for part, origin in self.parts.get(op, [(op, op)]):
             for n in range(part.num_outputs):
                 tensor = origin.output(n)
                 if tensor not in self.buffers:
+                    if row is not None:
+                        self.rows[tensor] = row
                     self.buffers[tensor] = self.declare(tensor)
                     allocated.append(self.buffers[tensor])
                 self.buffers[part.output(n)] = self.buffers[tensor]
@@ -209,8 +215,8 @@ class Builder:
             before = Range.from_min_extent(const(0, time.var.dtype), time.var)
             now = Range.from_min_extent(time.var, const(1, time.var.dtype))
             for tensor, rng, what in ((state, before, "past"), (update, now, "row")):
-                dims = [rng.extent, *result.shape[1:]]
-                view = _window(dims, result, what)
+                lead = [rng.extent] if tensor is state or not inner else []
+                view = _window([*lead, *result.shape[1:]], result, what)
                 self.buffers[tensor] = view
                 windows.append(MatchBufferRegion(view, BufferRegion(result, (rng, *inner))))
             self.rows[update] = time.var
@@ -234,9 +240,12 @@ class Builder:
 
     def row(self, scan: ScanOp, op: ComputeOp, time: Var, local: list[Buffer]) -> list[Stmt]:
         """One row of an operation that a scan runs step by step."""
-        kept = self.allocated if _looks_back(scan, op) else local
+        if _looks_back(scan, op):
+            parts = self.parts_of(op, self.allocated)
+        else:
+            parts = self.parts_of(op, local, time)
         made = []
-        for part in self.parts_of(op, kept):
+        for part in parts:
             head, *rest = (*part.axis, *part.reduce_axis)
             made.append(self.nest(part, rest, {head.var: time}, dict(part.attrs), part.name))
         return made
@@ -258,15 +267,15 @@ class Builder:
         return self.tidy(rewrite(expr, post))
 
     def place(self, tensor: Tensor, indices: Any) -> tuple[PrimExpr, ...]:
-        """Where an element lies; of the row that a scan computes, the window begins at 0."""
+        """Where an element lies; what a scan computes row by row has no dimension for the row."""
         time = self.rows.get(tensor)
         if time is None:
             return tuple(indices)
         if indices[0] is not time:
-            what = f"a scan reads another row of its update {tensor.op.name}"
+            what = f"a scan reads another row of {tensor.op.name} than the one it computes"
             hint = "read rows before from the state"
             raise ValueError(explain(what, got=f"row {indices[0]}", instead=hint))
-        return (const(0, time.dtype), *indices[1:])
+        return tuple(indices[1:]) or (const(0, time.dtype),)
 
     def compute(self, op: ComputeOp) -> Stmt:
         notes = dict(op.attrs)

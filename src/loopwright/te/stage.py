@@ -123,6 +123,9 @@ class Stage:
         if self.steps:
             what = f"transform_layout of {self.origin_op.name} comes before its other steps"
             raise ValueError(explain(what, got=", ".join(name for name, _ in self.steps)))
+        if self.in_scan:
+            what = f"transform_layout: {self.origin_op.name} is computed row by row"
+            raise ValueError(explain(what, instead="transform the layout of the scan's readers"))
         axes = list(self.op.axis)
         index_map, _ = IndexMap.from_func_with_separators(mapping_function, ndim=len(axes))
         shape = index_map.map_shape([a.dom.extent for a in axes])
@@ -202,12 +205,13 @@ class Stage:
 
     def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
         """Have the stride of dimension `axis` of the result be k * factor + offset."""
-        for n, own in enumerate(self.op.axis):
+        dims = self.op.axis[1:] if self.in_scan else self.op.axis
+        for n, own in enumerate(dims):
             if own is axis:
                 self.notes.append(("storage_align", (0, n, factor, offset)))
                 return
         what = f"storage_align takes an axis of the result of {self.origin_op.name}"
-        known = ", ".join(v.var.name for v in self.op.axis)
+        known = ", ".join(v.var.name for v in dims)
         got = axis.var.name if isinstance(axis, IterVar) else type(axis).__name__
         raise ValueError(explain(what, got=got, instead=f"one of {known}"))
 

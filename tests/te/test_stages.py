@@ -1,0 +1,276 @@
+"""What a stage can do, in the interpreter and in native code, with and without blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import loopwright as lw
+from loopwright import te, tir
+from loopwright.tir.interpreter import run
+from loopwright.tir.transform import lower_to_loops
+
+RNG = np.random.default_rng(11)
+
+
+def check(s, args, expected):
+    """All ways to run a schedule give `expected(*arrays)` in the last argument; the text of its
+    loops."""
+    mod = te.lower(s, args)
+    tir.analysis.verify_well_formed(mod["main"])
+    loops = te.lower(s, args, simple_mode=True)
+    arrays = [RNG.random([int(e) for e in a.shape]).astype("float32") for a in args]
+    wanted = expected(*arrays)
+    ways = (
+        lambda *a: run(mod["main"], list(a)),
+        lambda *a: run(loops["main"], list(a)),
+        lw.compile(mod, "llvm")["main"],
+        lw.compile(loops, "llvm")["main"],
+    )
+    for way in ways:
+        given = [a.copy() for a in arrays]
+        way(*given)
+        np.testing.assert_allclose(given[-1], wanted, rtol=2e-5)
+    return str(loops)
+
+
+def two_steps():
+    a = te.placeholder((32, 16), name="A")
+    b = te.compute((32, 16), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((32, 16), lambda i, j: b[i, j] + 1.0, name="C")
+    return a, b, c, te.create_schedule(c.op)
+
+
+def twice_and_one(a, c):
+    return a * 2 + 1
+
+
+def test_storage_align():
+    a, b, c, s = two_steps()
+    s[b].storage_align(b.op.axis[0], 24, 1)
+    assert "strides=(25, 1)" in check(s, [a, c], twice_and_one)
+
+
+def test_double_buffer():
+    a, b, c, s = two_steps()
+    s[b].compute_at(s[c], c.op.axis[0])
+    s[b].double_buffer()
+    check(s, [a, c], twice_and_one)
+    text = str(lower_to_loops()(te.lower(s, [a, c])))
+    assert "if i < 31:" in text and "truncmod(i + 1, 2)" in text  # the next row is fetched
+
+
+def test_set_store_predicate():
+    a, _, c, s = two_steps()
+    _, inner = s[c].split(c.op.axis[1], 4)
+    s[c].set_store_predicate(inner.var.equal(1))
+
+    def every_fourth(x, y):
+        y = y.copy()
+        y[:, 1::4] = (x * 2 + 1)[:, 1::4]
+        return y
+
+    assert "if j_inner == 1:" in check(s, [a, c], every_fourth)
+
+
+def test_transform_layout():
+    a, b, c, s = two_steps()
+    x, y, z = s[b].transform_layout(lambda i, j: [i // 4, j, te.AXIS_SEPARATOR, i % 4])
+    s[b].vectorize(z)
+    s[b].reorder(y, x)
+    text = check(s, [a, c], twice_and_one)
+    assert "for axis2 in T.vectorized(4):" in text and "(8, 16, 4)" in text
+
+    rows = te.placeholder((8, 6), name="rows")
+    k = te.reduce_axis((0, 6), "k")
+    total = te.compute((8,), lambda i: te.sum(rows[i, k], axis=k), name="total")
+    s = te.create_schedule(total.op)
+    x, y = s[total].transform_layout(lambda i: (i // 4, i % 4))
+    s[total].reorder(y, k, x)
+    func = te.lower(s, [rows, total])["main"]
+    data, out = RNG.random((8, 6)).astype("float32"), np.zeros((2, 4), "float32")
+    run(func, [data, out])  # the argument has the new shape
+    np.testing.assert_allclose(out.ravel(), data.sum(1), rtol=1e-5)
+
+
+def test_rolling_buffer():
+    a = te.placeholder((12, 16), name="A")
+    b = te.compute((12, 16), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((10, 16), lambda i, j: b[i, j] + b[i + 2, j], name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], 2)
+    s[b].compute_at(s[c], outer)
+    s[b].rolling_buffer()
+    text = check(s, [a, c], lambda x, y: x[:10] * 2 + x[2:] * 2)
+    assert "B = T.decl_buffer((4, 16))" in text and "if i_outer < 1 or 2 <= i:" in text
+
+
+def test_prefetch_and_pragma_are_notes():
+    a, _, c, s = two_steps()
+    s[c].prefetch(a, c.op.axis[0], 1)
+    s[c].pragma(c.op.axis[1], "auto_unroll_max_step", 4)
+    check(s, [a, c], twice_and_one)
+    text = str(te.lower(s, [a, c]))
+    assert '"prefetch_A": 1' in text and "pragma_auto_unroll_max_step" in text
+
+
+def test_several_results_in_one_stage():
+    a = te.placeholder((32, 16), name="A")
+    p, q = te.compute((32, 16), lambda i, j: (a[i, j] + 1.0, a[i, j] * 2.0), name="P")
+    d = te.compute((32, 16), lambda i, j: p[i, j] * q[i, j], name="D")
+
+    def product(x, y):
+        return (x + 1) * (x * 2)
+
+    s = te.create_schedule(d.op)
+    s[p].compute_at(s[d], d.op.axis[0])
+    s[p].vectorize(p.op.axis[1])
+    check(s, [a, d], product)
+    s = te.create_schedule(d.op)
+    pl, ql = s.cache_write([p, q], "local")
+    assert pl.op is ql.op
+    s[pl].compute_at(s[p], p.op.axis[0])
+    s[p].compute_at(s[d], d.op.axis[0])
+    assert 'scope="local"' in str(te.lower(s, [a, d]))
+    check(s, [a, d], product)
+    s = te.create_schedule(d.op)
+    s[q].compute_inline()
+    assert "P_v" not in check(s, [a, d], product)
+
+
+def test_rfactor():
+    a = te.placeholder((5, 30), name="A")
+    k = te.reduce_axis((0, 30), "k")
+    b = te.compute((5,), lambda i: te.sum(a[i, k], axis=k, init=1.0), name="B")
+
+    def total(x, y):
+        return x.sum(1) + 1
+
+    for factor, place in ((5, 0), (7, 0), (7, 1), (30, -1)):
+        for outermost in (False, True):
+            s = te.create_schedule(b.op)
+            outer, inner = s[b].split(b.op.reduce_axis[0], factor=factor)
+            part = s.rfactor(b, outer if outermost else inner, place)
+            s[part].compute_at(s[b], b.op.axis[0])
+            check(s, [a, b], total)
+    s = te.create_schedule(b.op)
+    part = s.rfactor(b, b.op.reduce_axis[0])  # nothing is left to reduce
+    s[part].parallel(part.op.axis[0])
+    check(s, [a, b], total)
+    s = te.create_schedule(b.op)
+    cached = s.cache_write(b, "local")
+    _, inner = s[cached].split(s[cached].op.reduce_axis[0], nparts=5)
+    part = s.rfactor(cached, inner)
+    s[cached].compute_at(s[b], b.op.axis[0])
+    s[part].compute_at(s[b], b.op.axis[0])
+    assert "B_local_rf = T.decl_buffer" in check(s, [a, b], total)
+
+
+def test_rfactor_of_fused_loops():
+    a = te.placeholder((3, 4, 10), name="A")
+    k, m = te.reduce_axis((0, 4), "k"), te.reduce_axis((2, 9), "m")
+    b = te.compute((3,), lambda i: te.max(a[i, k, m], axis=[k, m]), name="B")
+    s = te.create_schedule(b.op)
+    fused = s[b].fuse(k, m)
+    _, inner = s[b].split(fused, factor=8)
+    part = s.rfactor(b, inner)
+    s[b].parallel(b.op.axis[0])
+    s[part].reorder(part.op.axis[1], *s[part].op.reduce_axis, part.op.axis[0])
+    s[part].vectorize(part.op.axis[0])
+    check(s, [a, b], lambda x, y: x[:, :, 2:9].max((1, 2)))
+
+
+def rows_of_a_scan():
+    m, n = 10, 24
+    x, state = te.placeholder((m, n), name="X"), te.placeholder((m, n), name="S")
+    first = te.compute((1, n), lambda _, i: x[0, i], name="first")
+    s1 = te.compute((m, n), lambda t, i: state[t - 1, i] * 2.0, name="s1")
+    s2 = te.compute((m, n), lambda t, i: s1[t, i] + x[t, i], name="s2")
+    scan = te.scan(first, s2, state, inputs=[x], name="scan")
+    d = te.compute((m, n), lambda t, i: scan[t, i] + 1.0, name="D")
+
+    def expected(rows, _):
+        out = rows.copy()
+        for t in range(1, m):
+            out[t] = out[t - 1] * 2 + rows[t]
+        return out + 1
+
+    return x, first, s1, s2, scan, d, expected
+
+
+def test_stages_of_a_scan():
+    x, first, s1, s2, scan, d, expected = rows_of_a_scan()
+    s = te.create_schedule(d.op)
+    outer, inner = s[s2].split(s2.op.axis[1], factor=8)
+    s[s1].compute_at(s[s2], outer)
+    s[s2].vectorize(inner)
+    s[s1].vectorize(s1.op.axis[1])
+    s[s2].parallel(outer)
+    text = check(s, [x, d], expected)
+    at = text.index("for scan_idx in range(1, 10):")
+    assert text[at:].split("\n", 3)[:3] == [
+        "for scan_idx in range(1, 10):",
+        "            s1 = T.decl_buffer((24,))",
+        "            for i_outer in T.parallel(3):",
+    ]
+    s = te.create_schedule(d.op)
+    s[s1].compute_inline()
+    s[first].compute_inline()
+    s[s2].compute_at(s[scan], scan.op.scan_axis)
+    local = s.cache_write(s2, "local")
+    copy = s.cache_read(x, "local", [local])
+    s[copy].compute_at(s[local], local.op.axis[1])
+    s[d].parallel(d.op.axis[0])
+    assert "s2_local" in check(s, [x, d], expected)
+
+
+def test_reduction_in_a_scan_by_rfactor():
+    m, n = 6, 8
+    x, w = te.placeholder((m, n), name="X"), te.placeholder((n, n), name="W")
+    state = te.placeholder((m, n), name="S")
+    first = te.compute((1, n), lambda _, i: x[0, i], name="first")
+    k = te.reduce_axis((0, n), "k")
+    h = te.compute((m, n), lambda t, i: te.sum(state[t - 1, k] * w[k, i], axis=k), name="h")
+    u = te.compute((m, n), lambda t, i: te.tanh(h[t, i] + x[t, i]), name="u")
+    rnn = te.scan(first, u, state, inputs=[x, w], name="rnn")
+
+    def expected(rows, weight, _):
+        out = rows.copy()
+        for t in range(1, m):
+            out[t] = np.tanh(out[t - 1] @ weight + rows[t])
+        return out
+
+    s = te.create_schedule(rnn.op)
+    _, inner = s[h].split(h.op.reduce_axis[0], factor=4)
+    part = s.rfactor(h, inner, 1)
+    s[part].vectorize(part.op.axis[2])
+    s[u].vectorize(u.op.axis[1])
+    assert "h_rf = T.decl_buffer((4, 8))" in check(s, [x, w, rnn], expected)
+
+
+def test_an_extern_alone_and_between_stages():
+    def double(ins, outs):
+        ib = tir.ir_builder.create()
+        source, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with ib.for_range(0, 16, "i") as i:
+            result[i] = source[i] * 2.0
+        return ib.get()
+
+    a = te.placeholder((16,), name="A")
+    c = te.extern((16,), [a], double, name="C")
+    check(te.create_schedule(c.op), [a, c], lambda x, y: x * 2)
+    view = tir.decl_buffer((16,), "float32", "view", strides=[te.var("step")], offset_factor=1)
+
+    def strided(ins, outs):
+        ib = tir.ir_builder.create()
+        result = ib.buffer_ptr(outs[0])
+        with ib.for_range(0, 16, "i") as i:
+            result[i] = ins[0][i] * ins[0].strides[0].astype("float32")
+        return ib.get()
+
+    b = te.compute((16,), lambda i: a[i] + 1.0, name="B")
+    c = te.extern((16,), [b], strided, name="C", in_buffers=[view])
+    d = te.compute((16,), lambda i: c[i] - 1.0, name="D")
+    s = te.create_schedule(d.op)
+    s[b].vectorize(b.op.axis[0])
+    s[d].parallel(d.op.axis[0])
+    check(s, [a, d], lambda x, y: x)
