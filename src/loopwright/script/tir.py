@@ -61,6 +61,7 @@ from ..ir.prim_op import convert as _convert
 from ..ir.prim_op import match_types as _match_types
 from ..ir.target import Target
 from ..tir import op as _op
+from ..tir import op_target as _op_target
 from ..tir import stmt as _stmt
 from ..tir.buffer import Buffer as _Buffer
 from ..tir.expr import BufferLoad, CommReducer, ProducerLoad, Reduce  # noqa: F401
@@ -419,6 +420,9 @@ def axis_separators(*positions: int) -> list[int]:
 for _name in _op.__all__:
     if _name not in globals() and _name not in ("maximum", "minimum"):
         globals()[_name] = with_regions(getattr(_op, _name))
+for _name in _op_target.__all__:
+    if _name.startswith(("tvm_warp_", "TVMBackend")):  # their types are not the default's, handle
+        globals()[_name] = with_regions(getattr(_op_target, _name))
 tvm_call_packed = globals()["call_packed"]
 tvm_call_cpacked = globals()["call_cpacked"]
 

@@ -21,7 +21,6 @@ _THROUGH = {
     "tir.tvm_thread_invariant",
 }
 _NOTHING = {
-    "tir.tvm_storage_sync",
     "tir.prefetch",
     "tir.start_profile_intrinsic",
     "tir.end_profile_intrinsic",
@@ -218,6 +217,28 @@ class CallTranslator(VectorTranslator):
         made = self.helper(meaning.borrowed if apart else meaning.tensor_view)
         return f"{made}({args}, {self.scalar(offset)})", False
 
+    def call_sync(self, node: Call) -> tuple[str, bool]:
+        return f"{self.helper(meaning.sync)}()", False
+
+    def call_shuffle(self, node: Call) -> tuple[str, bool]:
+        """The value of another thread of the warp: by its number, or so many lanes away."""
+        _, value, lane, width, _ = (self.value(a) for a in node.args)
+        step = {"tir.tvm_warp_shuffle": 0, "tir.tvm_warp_shuffle_up": -1}.get(node.op.name, 1)  # type: ignore[union-attr]
+        return f"{self.helper(meaning.shuffle)}({value}, {lane}, {width}, {step})", False
+
+    def call_activemask(self, node: Call) -> tuple[str, bool]:
+        return "0xFFFFFFFF", False
+
+    def call_workspace(self, node: Call) -> tuple[str, bool]:
+        size = self.scalar(node.args[2])
+        return f"{self.helper(meaning.allocate)}('uint8', {size})", False
+
+    def call_free(self, node: Call) -> tuple[str, bool]:
+        return "0", False
+
+    def call_throw(self, node: Call) -> tuple[str, bool]:
+        return f"{self.helper(meaning.throw_last_error)}()", False
+
     def call_struct_get(self, node: Call) -> tuple[str, bool]:
         base, index, code = (self.scalar(a) for a in node.args[:3])
         return f"{self.helper(meaning.struct_get)}({base}, {index}, {code})", False
@@ -284,6 +305,14 @@ _CALLS: dict[str, Callable[[CallTranslator, Call], tuple[str, bool]]] = {
     "tir.tvm_tuple": _T.call_tuple,
     "tir.tvm_stack_make_shape": _T.call_tuple,
     "tir.tvm_stack_make_array": _T.call_array,
+    "tir.tvm_storage_sync": _T.call_sync,
+    "tir.tvm_warp_shuffle": _T.call_shuffle,
+    "tir.tvm_warp_shuffle_up": _T.call_shuffle,
+    "tir.tvm_warp_shuffle_down": _T.call_shuffle,
+    "tir.tvm_warp_activemask": _T.call_activemask,
+    "tir.TVMBackendAllocWorkspace": _T.call_workspace,
+    "tir.TVMBackendFreeWorkspace": _T.call_free,
+    "tir.tvm_throw_last_error": _T.call_throw,
     "tir.tvm_struct_get": _T.call_struct_get,
     "tir.tvm_struct_set": _T.call_struct_set,
     "tir.tvm_stack_alloca": _T.call_alloca,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -218,7 +219,9 @@ _STRUCT = {"float32": "f", "float64": "d", "float16": "e"}
 
 
 def reinterpret(old: DataType, new: DataType) -> Callable[[Any], Any]:
-    """The same bits as another type."""
+    """The same bits as another type; as a pointer only nothing has a meaning."""
+    if new.is_handle or old.is_handle:
+        return lambda x: x if isinstance(x, np.ndarray) or x else None
     source, target = numpy_dtype(old), numpy_dtype(new)
     fast_in = _STRUCT.get(old.base) or source.char
     fast_out = _STRUCT.get(new.base) or target.char
@@ -343,6 +346,74 @@ def tensor_view(
         steps = [s * flat.itemsize for s in strides]
         return Tensor(np.lib.stride_tricks.as_strided(flat, shape, steps))
     return Tensor(flat[: math.prod(shape)].reshape(shape))
+
+
+class Block:
+    """The threads of a block: a barrier for all, and the last value that each one gave."""
+
+    def __init__(self, count: int) -> None:
+        self.barrier = threading.Barrier(count)
+        self.given: list[Any] = [None] * count
+
+
+_THREAD = threading.local()
+
+
+def run_threads(body: Callable[..., None], extents: list[int]) -> None:
+    """Run `body(x, y, ...)` for all numbers below the extents, x the fastest, at the same time."""
+    block = Block(math.prod(extents))
+    errors: list[BaseException] = []
+
+    def one(number: int) -> None:
+        _THREAD.block, _THREAD.number = block, number
+        at, rest = [], number
+        for extent in extents:
+            at.append(rest % extent)
+            rest //= extent
+        try:
+            with np.errstate(all="ignore"):
+                body(*at)
+        except BaseException as err:
+            errors.append(err)  # the first says what was wrong, the others could not meet it
+            block.barrier.abort()
+
+    threads = [threading.Thread(target=one, args=(n,)) for n in range(math.prod(extents))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def sync() -> None:
+    """Wait for all threads of the block. Raises RuntimeError where one of them does not come."""
+    block = getattr(_THREAD, "block", None)
+    if block is not None:
+        try:
+            block.barrier.wait(timeout=10)
+        except threading.BrokenBarrierError:
+            what = "a thread of the block did not come to this barrier"
+            raise RuntimeError(
+                explain(what, instead="put barriers where all threads pass")
+            ) from None
+
+
+def shuffle(value: Any, lane: int, width: int, step: int) -> Any:
+    """What another thread of the warp gives; outside the warp one's own."""
+    block, number = _THREAD.block, _THREAD.number
+    block.given[number] = value
+    sync()
+    first = number - number % width
+    other = lane % width if step == 0 else number - first + step * lane
+    found = block.given[first + other] if 0 <= other < width else value
+    sync()
+    return found
+
+
+def throw_last_error() -> None:
+    """Raise: a call said that it failed."""
+    raise RuntimeError("a call of the runtime failed")
 
 
 class Stack:

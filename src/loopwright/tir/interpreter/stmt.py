@@ -47,6 +47,7 @@ class StmtTranslator(CallTranslator):
         self.lines: list[Any] = []
         self.indent = " "
         self.returns = False
+        self.shared: set[Var] = set()  # memory of the threads that run together
 
     def line(self, text: str) -> None:
         self.lines.append(self.indent + text)
@@ -170,7 +171,8 @@ class StmtTranslator(CallTranslator):
         self.define_pointer(var, f"{self.helper(meaning.allocate)}({str(dtype)!r}, {size})")
 
     def allocate(self, node: Allocate) -> None:
-        self.alloc(node.buffer_var, node.dtype.element, node.extents, node.dtype.lanes)
+        if node.buffer_var not in self.shared:
+            self.alloc(node.buffer_var, node.dtype.element, node.extents, node.dtype.lanes)
         self.stmt(node.body)
 
     def allocate_const(self, node: AllocateConst) -> None:
@@ -344,10 +346,42 @@ class StmtTranslator(CallTranslator):
         if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
             var = node.node.var
             if var not in self.vars:
+                if node.node.thread_tag.startswith("threadIdx") and _meet(node.body):
+                    self.together(node)
+                    return
                 low = const(0, var.dtype)
                 self.iterate(var, low, node.value, node.body)
                 return
         self.stmt(node.body)
+
+    def together(self, node: AttrStmt) -> None:
+        """Threads that wait for each other: a Python thread each. What they share is allocated
+        before they start."""
+        axes, body = [], node
+        while isinstance(body, AttrStmt) and body.attr_key == "thread_extent":
+            tag = body.node.thread_tag
+            if not tag.startswith("threadIdx") or body.node.var in self.vars:
+                break
+            axes.append((body.node.var, body.value))
+            body = body.body
+        for inner in _shared_memory(body):
+            self.alloc(inner.buffer_var, inner.dtype.element, inner.extents, inner.dtype.lanes)
+            self.shared.add(inner.buffer_var)
+        names = [self.fresh(var.name) for var, _ in axes]
+        extents = [self.scalar(extent) for _, extent in axes]
+        for var, extent in axes:
+            low = const(0, var.dtype)
+            self.analyzer.bind(var, Range.from_min_extent(low, extent))
+            self.ranges[var] = (low, extent)
+
+        def inside() -> None:
+            for (var, _), name in zip(axes, names, strict=True):
+                self.vars[var] = (name, self.depth)
+            self.stmt(body)
+
+        thread = self.fresh("thread")
+        self.loop(f"def {thread}({', '.join(names)}):", None, inside)
+        self.line(f"{self.helper(meaning.run_threads)}({thread}, [{', '.join(extents)}])")
 
     def assertion(self, node: AssertStmt) -> None:
         message = self.value(node.message)
@@ -445,6 +479,35 @@ class StmtTranslator(CallTranslator):
         name = self.fresh(var.name)
         self.line(f"{name} = ({actual} - {rest}) // {factor}")
         self.vars[var] = (name, 0)
+
+
+_MEETINGS = ("tir.tvm_storage_sync", "tir.tvm_warp_shuffle", "tir.tvm_thread_allreduce")
+
+
+def _meet(body: Stmt) -> bool:
+    """Whether threads wait for each other, or give each other values."""
+    found = False
+
+    def visit(node: Any) -> None:
+        nonlocal found
+        if isinstance(node, Call) and isinstance(node.op, Op):
+            found = found or node.op.name.startswith(_MEETINGS)
+
+    post_order_visit(body, visit)
+    return found
+
+
+def _shared_memory(body: Stmt) -> list[Allocate]:
+    made: list[Allocate] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, Allocate):
+            kind = node.buffer_var.type_annotation
+            if kind is not None and (kind[1] or "").startswith("shared"):
+                made.append(node)
+
+    post_order_visit(body, visit)
+    return made
 
 
 def _linear_in(expr: PrimExpr, var: Var) -> tuple[int, int] | None:

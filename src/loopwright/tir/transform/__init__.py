@@ -25,11 +25,15 @@ from .inject_virtual_thread import InjectVirtualThread
 from .instrument_bound_checkers import InstrumentBoundCheckers
 from .int4_storage_legalize import Int4StorageLegalize
 from .loop_partition import LoopPartition
+from .lower_cross_thread_reduction import LowerCrossThreadReduction
 from .lower_custom_datatypes import LowerCustomDatatypes
+from .lower_device_kernel_launch import LowerDeviceKernelLaunch
 from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin
 from .lower_match_buffer import LowerMatchBuffer
 from .lower_opaque_block import LowerOpaqueBlock
+from .lower_thread_allreduce import LowerThreadAllreduce
+from .lower_tvm_builtin import LowerTVMBuiltin
 from .make_packed_api import MakePackedAPI
 from .make_unpacked_api import MakeUnpackedAPI
 from .narrow_data_type import NarrowDataType

@@ -6,12 +6,24 @@ from typing import Any
 
 from ...arith import Analyzer
 from ...ir.functor import Visitor
-from ...ir.prim_expr import Add, And, BinaryOpExpr, IntImm, LogicalExpr, Not, PrimExpr, Range, Var
-from ...ir.prim_op import add, fold_binary, logical_not
+from ...ir.prim_expr import (
+    Add,
+    And,
+    BinaryOpExpr,
+    IntImm,
+    IterVar,
+    LogicalExpr,
+    Not,
+    PrimExpr,
+    Range,
+    Var,
+)
+from ...ir.prim_op import add, cast, const, fold_binary, logical_not
 from ...ir.transform import FunctionPass
 from ..expr import int_value
 from ..function import PrimFunc
 from ..stmt import (
+    AttrStmt,
     Evaluate,
     For,
     IfThenElse,
@@ -166,6 +178,20 @@ class Simplifying(StmtRewriter):
     def visit_For(self, node: For) -> Any:
         with self.loop(node):
             return self.visit_default(node)
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Any:
+        """What it is about stays; a thread's number is below the number of threads."""
+        value = self.visit(node.value)
+        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+            var = node.node.var
+            low = const(0, var.dtype)
+            with self.ana.loop_scope(var, Range.from_min_extent(low, cast(var.dtype, value))):
+                body = self.visit(node.body)
+        else:
+            body = self.visit(node.body)
+        if value is node.value and body is node.body:
+            return node
+        return AttrStmt._make(node.node, node.attr_key, value, body, span=node.span)
 
     def visit_LetStmt(self, node: LetStmt) -> Any:
         value = self.visit(node.value)

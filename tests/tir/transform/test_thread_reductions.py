@@ -1,0 +1,156 @@
+"""Reductions across threads: lowered to shared memory and run by threads that wait for each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwright.ir.module import IRModule
+from loopwright.script import from_source
+from loopwright.tir import analysis as ta
+from loopwright.tir import transform as tt
+from loopwright.tir.interpreter import run
+
+LOWERING = [
+    tt.LowerCrossThreadReduction(),
+    tt.LowerInitBlock(),
+    tt.PlanAndUpdateBufferAllocationLocation(),
+    tt.ConvertBlocksToOpaque(),
+    tt.CompactBufferAllocation(),
+    tt.LowerOpaqueBlock(),
+    tt.FlattenBuffer(),
+    tt.UnifyThreadBinding(),
+    tt.LowerThreadAllreduce(),
+    tt.Simplify(),
+]
+
+
+def lowered(text):
+    mod = IRModule({"main": from_source(text)})
+    for item in LOWERING:
+        mod = item(mod)
+        ta.verify_well_formed(mod)
+    return mod
+
+
+SUM = """
+@T.prim_func
+def main(A: T.Buffer((3, {n}), "float32"), B: T.Buffer((3,), "float32")):
+    for i in T.thread_binding(3, thread="blockIdx.x"):
+        for ko in range({outer}):
+            for ki in T.thread_binding({threads}, thread="threadIdx.x"):
+                with T.block("B"):
+                    vi = T.axis.spatial(3, i)
+                    vk = T.axis.reduce({n}, ko * {threads} + ki)
+                    T.where(ko * {threads} + ki < {n})
+                    T.reads(A[vi, vk])
+                    T.writes(B[vi])
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + A[vi, vk]
+"""
+
+
+@pytest.mark.parametrize(("n", "threads"), [(32, 8), (30, 8), (12, 6), (7, 7), (5, 1)])
+def test_sums(n, threads):
+    outer = -(-n // threads)
+    mod = lowered(SUM.format(n=n, threads=threads, outer=outer))
+    assert "tvm_thread_allreduce" not in mod.script()
+    a = np.random.default_rng(0).standard_normal((3, n)).astype("float32")
+    b = np.zeros(3, "float32")
+    run(mod["main"], [a, b])
+    np.testing.assert_allclose(b, a.sum(1), rtol=1e-5)
+
+
+def test_groups_of_threads():
+    """Threads along y hold rows; those along x reduce each of them."""
+    mod = lowered("""
+@T.prim_func
+def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+    for i in T.thread_binding(4, thread="threadIdx.y"):
+        for k in T.thread_binding(8, thread="threadIdx.x"):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.reads(A[vi, vk])
+                T.writes(B[vi])
+                with T.init():
+                    B[vi] = T.min_value("float32")
+                B[vi] = T.max(B[vi], A[vi, vk])
+""")
+    assert "T.allocate([32]" in mod.script()
+    a = np.random.default_rng(0).standard_normal((4, 8)).astype("float32")
+    b = np.zeros(4, "float32")
+    run(mod["main"], [a, b])
+    np.testing.assert_array_equal(b, a.max(1))
+
+
+def test_several_values():
+    mod = lowered("""
+@T.prim_func
+def main(A: T.Buffer((4, 8), "float32"), I: T.Buffer((4,), "int32"), V: T.Buffer((4,), "float32")):
+    for i in range(4):
+        for k in T.thread_binding(8, thread="threadIdx.x"):
+            with T.block("argmax"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.reads(A[vi, vk])
+                T.writes(I[vi], V[vi])
+                with T.init():
+                    I[vi] = -1
+                    V[vi] = T.min_value("float32")
+                v_i: T.int32 = T.Select(V[vi] >= A[vi, vk], I[vi], vk)
+                v_v: T.float32 = T.Select(V[vi] >= A[vi, vk], V[vi], A[vi, vk])
+                I[vi] = v_i
+                V[vi] = v_v
+""")
+    a = np.random.default_rng(0).standard_normal((4, 8)).astype("float32")
+    i, v = np.zeros(4, "int32"), np.zeros(4, "float32")
+    run(mod["main"], [a, i, v])
+    np.testing.assert_array_equal(i, a.argmax(1))
+    np.testing.assert_array_equal(v, a.max(1))
+
+
+def test_what_cannot_be_reduced():
+    text = SUM.format(n=32, threads=8, outer=4)
+    with pytest.raises(ValueError, match="the reduction of block 'B' is not one that is known"):
+        lowered(text.replace("B[vi] + A[vi, vk]", "A[vi, vk] - B[vi]"))
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8,), "float32")):
+    for k in T.thread_binding(8, thread="threadIdx.x"):
+        for i in range(8):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+"""
+    with pytest.raises(ValueError, match="loop i inside its reduction's loops"):
+        lowered(text)
+
+
+def test_threads_that_do_not_meet():
+    """A barrier that one thread does not reach is an error, not a hang."""
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((4,), "float32")):
+    tx = T.launch_thread("threadIdx.x", 4)
+    A[tx] = A[9 - tx]
+    T.tvm_storage_sync("shared")
+""")
+    with pytest.raises(IndexError, match="out of bounds"):
+        run(func, [np.zeros(4, "float32")])
+
+
+def test_values_between_threads():
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    tx = T.launch_thread("threadIdx.x", 8)
+    B[tx] = T.tvm_warp_shuffle(T.tvm_warp_activemask(), A[tx], 3 - tx % 4, 4, 32)
+    C[tx] = T.tvm_warp_shuffle_down(T.tvm_warp_activemask(), A[tx], 1, 4, 32)
+""")
+    a = np.arange(8, dtype="float32")
+    b, c = np.zeros(8, "float32"), np.zeros(8, "float32")
+    run(func, [a, b, c])
+    np.testing.assert_array_equal(b, [3, 2, 1, 0, 7, 6, 5, 4])
+    np.testing.assert_array_equal(c, [1, 2, 3, 3, 5, 6, 7, 7])
