@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import pickle
 import random
 import sys
 import time
@@ -212,26 +214,58 @@ def run_seeds(seeds: Iterable[int], *, native: bool = True) -> Tally:
 
 
 def native_failures(batch: list[tuple[int, Program, Walk]]) -> list[str]:
-    """Compile the unscheduled and the scheduled programs, and compare."""
-    functions: dict[str, tir.PrimFunc] = {}
-    for seed, program, walk in batch:
-        functions[f"before{seed}"] = program.func
-        functions[f"after{seed}"] = walk.sch.mod["main"]
+    """Compile the unscheduled and the scheduled programs, and compare; in a process of its own,
+    which may die of a wrong access."""
     try:
-        built = compiled(functions)
+        wrong = in_child(lambda: _native_failures(batch))
     except Exception as error:
         if len(batch) > 1:
             return [text for one in batch for text in native_failures([one])]
         return [describe(*batch[0], error)]
-    failures = []
+    by_seed = {seed: (program, walk) for seed, program, walk in batch}
+    return [describe(seed, *by_seed[seed], error) for seed, error in wrong]
+
+
+def _native_failures(batch: list[tuple[int, Program, Walk]]) -> list[tuple[int, Exception]]:
+    functions: dict[str, tir.PrimFunc] = {}
     for seed, program, walk in batch:
+        functions[f"before{seed}"] = program.func
+        functions[f"after{seed}"] = walk.sch.mod["main"]
+    built = compiled(functions)
+    wrong: list[tuple[int, Exception]] = []
+    for seed, program, _ in batch:
         for name in (f"before{seed}", f"after{seed}"):
             try:
                 check_native(program, built[name])
             except Exception as error:
-                failures.append(describe(seed, program, walk, error))
+                wrong.append((seed, error))
                 break
-    return failures
+    return wrong
+
+
+def in_child(fn: Callable[[], Any]) -> Any:
+    """What `fn` gives in a copy of this process."""
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(readable)
+        try:
+            made: tuple[bool, Any] = (True, fn())
+        except BaseException as error:
+            made = (False, f"{type(error).__name__}: {error}"[:4000])
+        with os.fdopen(writable, "wb") as pipe:
+            pickle.dump(made, pipe)
+        os._exit(0)
+    os.close(writable)
+    with os.fdopen(readable, "rb") as pipe:
+        data = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) or not data:
+        raise Wrong(f"LLVM: the compiled program died of signal {os.WTERMSIG(status)}")
+    good, value = pickle.loads(data)
+    if not good:
+        raise Wrong(f"LLVM: {value}")
+    return value
 
 
 # ---------------------------------------------------------------------- failures
@@ -254,7 +288,7 @@ def full_check(program: Program, sch: tir.Schedule, *, native: bool) -> None:
     check_values(program, sch)
     check_texts(program, sch)
     if native:
-        check_native(program, compiled({"f": sch.mod["main"]})["f"])
+        in_child(lambda: check_native(program, compiled({"f": sch.mod["main"]})["f"]))
 
 
 def shrink(program: Program, walk: Walk, error: Exception) -> Any:
