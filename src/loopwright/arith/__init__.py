@@ -7,7 +7,9 @@ from .analyzer import (
     Extension,
     ModularSet,
     ProofStrength,
+    RewriteSimplifyStats,
 )
+from .bound import deduce_bound
 from .int_set import (
     IntervalSet,
     IntSet,
@@ -21,6 +23,14 @@ from .int_set import (
     neg_inf,
     pos_inf,
     union_lower_bound,
+)
+from .int_solver import (
+    IntConstraints,
+    IntConstraintsTransform,
+    IntGroupBounds,
+    PresburgerSet,
+    solve_linear_equations,
+    solve_linear_inequalities,
 )
 from .iter_affine_map import (
     IterMapExpr,
@@ -36,4 +46,4 @@ from .iter_affine_map import (
     normalize_to_iter_sum,
     subspace_divide,
 )
-from .pattern import detect_clip_bound, detect_linear_equation
+from .pattern import detect_clip_bound, detect_common_subexpr, detect_linear_equation

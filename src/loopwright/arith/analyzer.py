@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Flag, IntEnum
 from typing import Any, ClassVar
@@ -53,6 +53,14 @@ class ConstIntBound(Node):
     max_value: int
 
 
+class RewriteSimplifyStats(Node):
+    """Expressions looked at, scopes entered, expressions that became another."""
+
+    nodes_visited: int
+    constraints_entered: int
+    rewrites_performed: int
+
+
 class ConstraintScope:
     """`with analyzer.constraint_scope(cond): ...`; `cond` is known to hold inside."""
 
@@ -83,10 +91,11 @@ class Analyzer(Simplifier):
     True
     """
 
+    _set_of: ClassVar[Callable[..., Any]]  # filled by `int_set`, which is made of analyzers
+
     def __init__(self) -> None:
         super().__init__()
         self._truths: set[Any] = set()
-        self._bound_vars: dict[Var, Any] = {}
 
     # ------------------------------------------------------------------ what is known
 
@@ -157,8 +166,9 @@ class Analyzer(Simplifier):
     def update(self, var: Var, info: Any, override: bool = False) -> None:
         """Set what is known of a variable: a `ConstIntBound`, a `ModularSet` or an interval."""
         ((number,),) = self._atom(var, P.VAR, var.dtype, var)
-        if isinstance(info, ConstIntBound):
-            low, high = _to_inf(info.min_value), _to_inf(info.max_value)
+        ends = (getattr(info, "min_value", None), getattr(info, "max_value", None))
+        if all(isinstance(e, (int, PrimExpr)) for e in ends):
+            low, high = self._end(ends[0])[0], self._end(ends[1])[1]
             known = self._known.get(number)
             if known is not None and not override:
                 low, high = max(low, known[0]), min(high, known[1])
@@ -172,9 +182,15 @@ class Analyzer(Simplifier):
             self._examples_from = ()  # they know nothing of remainders
             self._new_examples()
         else:
-            what = "update takes a ConstIntBound or a ModularSet"
+            what = "update takes a ConstIntBound, a ModularSet or an IntervalSet"
             raise TypeError(explain(what, got=type(info).__name__, instead="use bind"))
         self._new_caches()
+
+    def _end(self, value: Any) -> Any:
+        """Bounds of the end of an interval; an infinite one is a handle."""
+        if isinstance(value, int):
+            return (_to_inf(value),) * 2
+        return self.any_bound(value) if value.dtype.is_integer else (-P_INF, P_INF)
 
     def assume_nonnegative(self, var: Var) -> None:
         """Say that a variable is never negative, for as long as the analyzer lives."""
@@ -187,6 +203,7 @@ class Analyzer(Simplifier):
         return ConstraintScope(self, po.convert(constraint))
 
     def _enter(self, condition: Any) -> Any:
+        self._entered += 1
         saved = (
             len(self._facts),
             dict(self._known),
@@ -294,6 +311,20 @@ class Analyzer(Simplifier):
                 if (key, holds) in self._truths:
                     return IntImm("bool", holds)
         return made
+
+    def int_set(self, expr: Any, dom_map: Mapping[Var, Any] | None = None) -> Any:
+        """The interval of an expression over `dom_map`, see `eval_set`; without it, from what is
+        known of the variables."""
+        return Analyzer._set_of(po.convert(expr), dom_map, self)
+
+    @property
+    def rewrite_simplify_stats(self) -> RewriteSimplifyStats:
+        """How much was simplified since the analyzer was made, or since the last reset."""
+        return RewriteSimplifyStats(self._visited, self._entered, self._rewritten)
+
+    def reset_rewrite_simplify_stats(self) -> None:
+        """Count from 0 again."""
+        self._visited = self._entered = self._rewritten = 0
 
     def const_int_bound(self, expr: Any) -> ConstIntBound:
         """Least and greatest value of an integer expression."""

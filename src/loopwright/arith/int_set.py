@@ -53,7 +53,9 @@ class IntervalSet(IntSet):
         self._set(po.convert(min_value), po.convert(max_value), span)
 
     def is_nothing(self) -> bool:
-        return Analyzer().can_prove(self.max_value < self.min_value) if self._finite() else False
+        if not self._finite():
+            return is_pos_inf(self.min_value) or is_neg_inf(self.max_value)
+        return Analyzer().can_prove(self.max_value < self.min_value)
 
     def is_everything(self) -> bool:
         return is_neg_inf(self.min_value) and is_pos_inf(self.max_value)
@@ -91,6 +93,11 @@ def pos_inf() -> PrimExpr:
 def neg_inf() -> PrimExpr:
     """The end of a set without a least value."""
     return _NEG
+
+
+def nothing() -> IntervalSet:
+    """The empty set."""
+    return IntervalSet(_POS, _NEG)
 
 
 def is_pos_inf(e: Any) -> bool:
@@ -412,3 +419,17 @@ def _dense(ana: Analyzer, rng: Range, var_dom: Mapping[Var, Range], used: set[in
             return False
         reach = P.add(reach, P.shift(extent, -1), step)
     return True
+
+
+def _set_of(expr: PrimExpr, domain: Mapping[Var, Any] | None, ana: Analyzer) -> IntervalSet:
+    if domain is not None:
+        return eval_set(expr, domain, ana)
+    low, high = ana.any_bound(expr)
+    inf = float("inf")
+    return IntervalSet(
+        _NEG if low == -inf else po.const(int(low), expr.dtype),
+        _POS if high == inf else po.const(int(high), expr.dtype),
+    )
+
+
+Analyzer._set_of = _set_of

@@ -1,4 +1,4 @@
-"""Linear and clip patterns in index expressions."""
+"""Linear, clip and repeated patterns in index expressions."""
 
 from __future__ import annotations
 
@@ -68,3 +68,51 @@ def _conjuncts(expr: Any) -> list[Any]:
     if isinstance(expr, pe.And):
         return _conjuncts(expr.a) + _conjuncts(expr.b)
     return [expr]
+
+
+def detect_common_subexpr(expr: PrimExpr, threshold: int) -> dict[PrimExpr, int]:
+    """The subexpressions that `expr` holds at least `threshold` times, the largest first, with
+    their number. One that occurs only inside a larger one of the result is left out; so are
+    variables, literals and what has side effects.
+
+    >>> x, y = Var("x"), Var("y")
+    >>> found = detect_common_subexpr((x + y) * 2 + (x + y) * (x + y), 2)
+    >>> [(type(e).__name__, count) for e, count in found.items()]
+    [('Add', 3)]
+    """
+    ana = Analyzer()
+    groups: dict[Any, list[PrimExpr]] = {}
+    _computations(ana, expr, groups)
+    found: dict[PrimExpr, int] = {}
+    # Those that have the most inside first: what they hold occurs that much less often.
+    sizes = {key: _size(made[0]) for key, made in groups.items()}
+    for key in sorted(groups, key=lambda k: -sizes[k]):
+        count = len(groups[key])
+        if count < max(threshold, 2):
+            continue
+        found[groups[key][0]] = count
+        inside: dict[Any, list[PrimExpr]] = {}
+        for child in _parts(groups[key][0]):
+            _computations(ana, child, inside)
+        for part, made in inside.items():  # one of the copies stays: it is computed once
+            del groups[part][: (count - 1) * len(made)]
+    return found
+
+
+def _computations(ana: Analyzer, e: Any, groups: dict[Any, list[PrimExpr]]) -> None:
+    """All occurrences of what can be computed once and used again, by meaning."""
+    if isinstance(e, (Var, pe.ConstExpr)) or not isinstance(e, PrimExpr):
+        return
+    key = ana.key(e)
+    if key[0] != "id":
+        groups.setdefault(key, []).append(e)
+    for part in _parts(e):
+        _computations(ana, part, groups)
+
+
+def _parts(e: Any) -> list[Any]:
+    return list(e.args) if isinstance(e, pe.Call) else list(e.children())
+
+
+def _size(e: Any) -> int:
+    return 1 + sum(map(_size, _parts(e))) if isinstance(e, PrimExpr) else 0

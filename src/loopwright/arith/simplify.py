@@ -33,6 +33,10 @@ class Simplifier(Prover):
 
     _rules: ClassVar[dict[type, Callable[..., Any]]] = {}
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._visited = self._entered = self._rewritten = 0
+
     def simplify(self, expr: Any, steps: int = 2) -> Any:
         """An equal expression that costs no more; the same object if there is no better.
 
@@ -61,6 +65,7 @@ class Simplifier(Prover):
         found = self._simple.get(id(expr))
         if found is not None:
             return found[1]
+        self._visited += 1
         if is_index(expr.dtype) and kind in self._to_poly:
             made = self._best_integer(expr)
         else:
@@ -70,6 +75,7 @@ class Simplifier(Prover):
                 made = made.with_span(expr.span)
         self._simple[id(expr)] = (expr, made)
         if made is not expr:  # what has been simplified is simple
+            self._rewritten += 1
             self._simple[id(made)] = (made, made)
         return made
 

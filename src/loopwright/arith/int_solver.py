@@ -1,0 +1,559 @@
+"""Systems of linear equations and inequalities over the integers.
+
+Equations are solved by bringing their matrix to diagonal form with unimodular row and column steps
+(Smith), inequalities by eliminating one variable after another (Fourier and Motzkin). Coefficients
+are numbers; what is not a variable of the system may be symbolic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import gcd
+from typing import Any
+
+from ..ir import prim_expr as pe
+from ..ir import prim_op as po
+from ..ir.functor import post_order_visit
+from ..ir.node import Node
+from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
+from . import poly as P
+from .analyzer import Analyzer
+from .forms import is_index
+from .int_set import IntSet, eval_set, is_infinite
+from .poly import ONE, VAR, Poly
+
+TRUE, FALSE = IntImm("bool", 1), IntImm("bool", 0)
+
+
+class IntGroupBounds(Node):
+    """What bounds one variable: coef * var >= each of lower, == each of equal, <= each of upper."""
+
+    coef: PrimExpr
+    lower: tuple[PrimExpr, ...]
+    equal: tuple[PrimExpr, ...]
+    upper: tuple[PrimExpr, ...]
+
+    def __init__(self, coef: Any, lower: Any, equal: Any, upper: Any, span: Any = None) -> None:
+        parts = (tuple(po.convert(e) for e in part) for part in (lower, equal, upper))
+        self._set(po.convert(coef), *parts, span)
+
+    @staticmethod
+    def from_range(rng: Range) -> IntGroupBounds:
+        """The bounds that a range says."""
+        one = po.const(1, rng.min.dtype)
+        extent = Analyzer().simplify(rng.extent)
+        if isinstance(extent, IntImm) and extent.value == 1:
+            return IntGroupBounds(one, [], [rng.min], [])
+        last = Analyzer().simplify(rng.min + extent - 1)
+        return IntGroupBounds(one, [rng.min], [], [last])
+
+    def find_best_range(self, ranges: Mapping[Var, Range] | None = None) -> Range | None:
+        """The shortest range that two of the bounds say, or None; `ranges` of other variables help
+        to compare lengths."""
+        ana = _analyzer(ranges or {})
+        ends = [(e, e) for e in self.equal]
+        ends += [(a, b) for a in (*self.lower, *self.equal) for b in (*self.upper, *self.equal)]
+        found = [_between(ana, a, self.coef, b, self.coef) for a, b in ends]
+        return _shortest(ana, found)
+
+
+class IntConstraints(Node):
+    """Variables, their ranges (which may speak of other variables), and conditions on them."""
+
+    variables: tuple[Var, ...]
+    ranges: dict[Var, Range]
+    relations: tuple[PrimExpr, ...]
+
+    def __init__(self, variables: Any, ranges: Any, relations: Any, span: Any = None) -> None:
+        self._set(tuple(variables), dict(ranges or {}), tuple(relations), span)
+
+
+class IntConstraintsTransform(Node):
+    """Two systems with the same solutions; each one's variables in terms of the other's."""
+
+    src: IntConstraints
+    dst: IntConstraints
+    src_to_dst: dict[Var, PrimExpr]
+    dst_to_src: dict[Var, PrimExpr]
+
+
+# ---------------------------------------------------------------------------- systems
+
+
+class _System:
+    """Conditions read as polynomials: p == 0 or p >= 0 linear in the variables, and others."""
+
+    def __init__(self, conditions: Any, variables: Any, ranges: Mapping[Var, Range] | None) -> None:
+        given = [conditions] if isinstance(conditions, PrimExpr) else list(conditions)
+        self.conditions = [po.convert(c) for c in given]
+        if isinstance(variables, Var):
+            variables = [variables]
+        self.variables = list(_variables(self.conditions) if variables is None else variables)
+        self.ranges = dict(ranges or {})
+        self.ana = Analyzer()
+        self.dtype = self.variables[0].dtype if self.variables else po.INT32
+        self.number = {v: self.atom(v) for v in self.variables}
+        self.equations: list[Poly] = []
+        self.inequalities: list[Poly] = []
+        self.others: list[PrimExpr] = []
+        for condition in self.conditions:
+            self.read(condition)
+
+    def atom(self, var: Var) -> int:
+        (m,) = self.ana._atom(var, VAR, var.dtype, var)
+        return m[0]
+
+    def read(self, condition: PrimExpr) -> None:
+        """Sort a condition in."""
+        if isinstance(condition, pe.And):
+            self.read(condition.a)
+            self.read(condition.b)
+            return
+        if isinstance(condition, IntImm) and condition.value:
+            return
+        if isinstance(condition, pe.CmpExpr) and is_index(condition.a.dtype):
+            a, b = self.ana.poly(condition.a), self.ana.poly(condition.b)
+            p = P.add(a, b, -1)
+            if self.linear(p):
+                if isinstance(condition, pe.EQ):
+                    self.equations.append(p)
+                    return
+                if not isinstance(condition, pe.NE):
+                    if isinstance(condition, (pe.LT, pe.LE)):
+                        p = P.scaled(p, -1)
+                    strict = isinstance(condition, (pe.LT, pe.GT))
+                    self.inequalities.append(P.shift(p, -1) if strict else p)
+                    return
+        self.others.append(condition)
+
+    def linear(self, p: Poly) -> bool:
+        """Whether p is a sum of numbers times variables, and of what has no variables in it."""
+        mine = set(self.number.values())
+        for m in p:
+            inside = [a for a in m if a in mine or self.hides(a)]
+            if inside and (len(m) > 1 or inside[0] not in mine):
+                return False
+        return True
+
+    def hides(self, number: int) -> bool:
+        """Whether an atom that is no variable has one of the variables inside."""
+        expr = self.ana.atom_expr(self.ana._atoms[number], self.dtype)
+        return any(v in self.number for v in _variables([expr]))
+
+    def split(self, p: Poly) -> tuple[list[int], Poly]:
+        """(coefficients of the variables, the rest)"""
+        row = [p.get((number,), 0) for number in self.number.values()]
+        mine = set(self.number.values())
+        return row, {m: f for m, f in p.items() if len(m) != 1 or m[0] not in mine}
+
+    def build(self, p: Poly) -> PrimExpr:
+        return self.ana.build(p, self.dtype)
+
+
+def _variables(exprs: Iterable[Any]) -> list[Var]:
+    found: dict[Var, None] = {}
+
+    def visit(node: Any) -> None:
+        if isinstance(node, Var) and is_index(node.dtype):
+            found.setdefault(node)
+
+    for e in exprs:
+        post_order_visit(e, visit)
+    return list(found)
+
+
+def _analyzer(ranges: Mapping[Var, Range]) -> Analyzer:
+    ana = Analyzer()
+    for var, dom in ranges.items():
+        ana.bind(var, dom)
+    return ana
+
+
+def _substitute(e: Any, values: Mapping[Var, Any]) -> Any:
+    """`e` with variables replaced at once."""
+    if isinstance(e, Var):
+        return values.get(e, e)
+    if isinstance(e, pe.Call):
+        return pe.Call._make(e.dtype, e.op, tuple(_substitute(a, values) for a in e.args))
+    if not isinstance(e, PrimExpr):
+        return e
+    parts = [_substitute(getattr(e, f.name), values) for f in e.__fields__]
+    return e._make(*parts)
+
+
+# ---------------------------------------------------------------------------- equations
+
+
+def smith_normal_form(
+    matrix: Sequence[Sequence[int]],
+) -> tuple[list[list[int]], list[list[int]], list[list[int]], list[list[int]]]:
+    """(U, S, V, W): U * matrix * V = S is diagonal, U and V are unimodular, W is V's inverse."""
+    s = [list(row) for row in matrix]
+    rows, cols = len(s), len(s[0]) if s else 0
+    u, v, w = _identity(rows), _identity(cols), _identity(cols)
+
+    def add_row(to: int, source: int, f: int) -> None:
+        for part in (s, u):
+            part[to] = [a + f * b for a, b in zip(part[to], part[source], strict=True)]
+
+    def add_column(to: int, source: int, f: int) -> None:
+        for part in (s, v):
+            for row in part:
+                row[to] += f * row[source]
+        w[source] = [a - f * b for a, b in zip(w[source], w[to], strict=True)]
+
+    for k in range(min(rows, cols)):
+        while True:
+            nonzero = [
+                (abs(s[i][j]), i, j) for i in range(k, rows) for j in range(k, cols) if s[i][j]
+            ]
+            if not nonzero:
+                return u, s, v, w
+            _, i, j = min(nonzero)
+            for part in (s, u):
+                part[k], part[i] = part[i], part[k]
+            for part in (s, v):
+                for row in part:
+                    row[k], row[j] = row[j], row[k]
+            w[k], w[j] = w[j], w[k]
+            for i in range(k + 1, rows):
+                add_row(i, k, -(s[i][k] // s[k][k]))
+            for j in range(k + 1, cols):
+                add_column(j, k, -(s[k][j] // s[k][k]))
+            if not any(s[i][k] for i in range(k + 1, rows)) and not any(s[k][k + 1 :]):
+                break
+    return u, s, v, w
+
+
+def _identity(size: int) -> list[list[int]]:
+    return [[int(i == j) for j in range(size)] for i in range(size)]
+
+
+def solve_linear_equations(
+    equations: Any, variables: Any = None, ranges: Mapping[Var, Range] | None = None
+) -> IntConstraintsTransform:
+    """All integer solutions of equations, in terms of as few new variables as there are.
+
+    equations: one or several `a == b`; other conditions are kept as relations. variables: what to
+    solve for, by default all. ranges: where the variables lie; the new variables get ranges from
+    it where they follow. A system without solutions has the relation False, and no variables.
+
+    >>> x, y = Var("x"), Var("y")
+    >>> found = solve_linear_equations([pe.EQ(x + y, 20), pe.EQ(x - y, 10)], [x, y])
+    >>> [int(found.src_to_dst[v]) for v in (x, y)]
+    [15, 5]
+    """
+    system = _System(equations, variables, ranges)
+    ana, split = system.ana, [system.split(p) for p in system.equations]
+    src = IntConstraints(system.variables, system.ranges, system.conditions)
+    size = len(system.variables)
+    if not split:
+        split = [([0] * size, {})]
+    u, s, v, w = smith_normal_form([row for row, _ in split])
+    relations: list[PrimExpr] = []
+    values: list[Poly] = []  # of the diagonal system's variables
+    for i, row in enumerate(u):
+        right: Poly = {}
+        for f, (_, rest) in zip(row, split, strict=True):
+            right = P.add(right, rest, -f)
+        d = s[i][i] if i < size else 0
+        zero = po.const(0, system.dtype)
+        if d == 0:
+            relations.append(ana.simplify(pe.EQ(system.build(right), zero)))
+            continue
+        quotient = ana.poly_div(right, P.constant(d), system.dtype)
+        assert quotient is not None
+        rest = pe.FloorMod(system.build(right), po.const(abs(d), system.dtype))
+        relations.append(ana.simplify(pe.EQ(rest, zero)))
+        values.append(quotient)
+    if any(isinstance(r, IntImm) and not r.value for r in relations):
+        return IntConstraintsTransform(src, IntConstraints([], {}, [FALSE]), {}, {})
+    rank = len(values)
+    fresh = [Var(f"n{k}", system.dtype) for k in range(size - rank)]
+    values += [ana.poly(n) for n in fresh]
+    forward = {
+        var: system.build(_combination(row, values))
+        for var, row in zip(system.variables, v, strict=True)
+    }
+    olds = [ana.poly(var) for var in system.variables]
+    back = {
+        n: system.build(_combination(row, olds)) for n, row in zip(fresh, w[rank:], strict=True)
+    }
+    others = [*system.others, *(system.build(p) >= 0 for p in system.inequalities)]
+    relations += [ana.simplify(_substitute(e, forward)) for e in others]
+    limits = [c for var in system.variables for c in _limits(system.ranges.get(var), forward[var])]
+    found = _ranges_of(fresh, back, system, limits)
+    known = _analyzer(found)
+    kept = _open(known, [*relations, *limits])
+    if any(isinstance(c, IntImm) for c in kept):
+        return IntConstraintsTransform(src, IntConstraints([], {}, [FALSE]), {}, {})
+    return IntConstraintsTransform(src, IntConstraints(fresh, found, kept), forward, back)
+
+
+def _open(ana: Analyzer, conditions: Iterable[PrimExpr]) -> list[PrimExpr]:
+    """Those conditions, each once, that are not known to hold."""
+    made = {ana.key(c): c for c in map(ana.simplify, conditions)}
+    return [c for c in made.values() if not (isinstance(c, IntImm) and c.value)]
+
+
+def _combination(row: Sequence[int], values: Sequence[Poly]) -> Poly:
+    total: Poly = {}
+    for f, value in zip(row, values, strict=True):
+        total = P.add(total, value, f)
+    return total
+
+
+def _limits(rng: Range | None, value: PrimExpr) -> list[PrimExpr]:
+    if rng is None:
+        return []
+    return [pe.LE(rng.min, value), pe.LT(value, po.add(rng.min, rng.extent))]
+
+
+def _ranges_of(
+    fresh: list[Var], back: dict[Var, PrimExpr], system: _System, limits: list[PrimExpr]
+) -> dict[Var, Range]:
+    """Ranges of the new variables, from those of the old ones and from the conditions."""
+    found = {}
+    for n in fresh:
+        lower, upper = [], []
+        ends = eval_set(back[n], system.ranges)
+        if not is_infinite(ends.min_value):
+            lower.append(ends.min_value)
+        if not is_infinite(ends.max_value):
+            upper.append(ends.max_value)
+        alone = [c for c in limits if not any(k in fresh for k in _variables([c]) if k is not n)]
+        own = solve_linear_inequalities(alone, [n]).ranges.get(n) if alone else None
+        if own is not None:
+            lower.append(own.min)
+            upper.append(own.min + own.extent - 1)
+        known = {v: r for v, r in system.ranges.items() if v not in system.number}
+        best = IntGroupBounds(po.const(1, n.dtype), lower, [], upper).find_best_range(known)
+        if best is not None and not any(v in system.number for v in _variables([best])):
+            found[n] = best
+    return found
+
+
+# ---------------------------------------------------------------------------- inequalities
+
+
+class _Bounds:
+    """The bounds of one variable: (coefficient > 0, value): coefficient * var >= or <= value."""
+
+    def __init__(self) -> None:
+        self.lower: list[tuple[int, Poly]] = []
+        self.upper: list[tuple[int, Poly]] = []
+
+
+def solve_linear_inequalities(
+    equations: Any,
+    variables: Any = None,
+    ranges: Mapping[Var, Range] | None = None,
+    deskew_range: bool = False,
+) -> Any:
+    """Ranges of variables with the same solutions as a system of inequalities.
+
+    Returns `IntConstraints`: the range of a variable may speak of the variables after it, and of
+    no other; what the ranges do not say is left in `relations`. A system that has no solutions
+    gives the relation False. With `deskew_range` an `IntConstraintsTransform` to variables that
+    all start at 0.
+    """
+    system = _System(equations, variables, ranges)
+    src = IntConstraints(system.variables, system.ranges, system.conditions)
+    bounds = _eliminated(system)
+    if bounds is None:
+        made = IntConstraints([], {}, [FALSE])
+        return IntConstraintsTransform(src, made, {}, {}) if deskew_range else made
+    found: dict[Var, Range] = {}
+    relations = list(system.others)
+    for var in reversed(system.variables):
+        best, rest = _best(system, var, bounds[var], found)
+        if best is not None:
+            found[var] = best
+        relations += rest
+    # In the order of elimination a range speaks of later ones only: bind those first.
+    known = _analyzer(found)
+    kept = _open(known, relations)
+    made = IntConstraints(system.variables, found, kept)
+    return _deskewed(src, made) if deskew_range else made
+
+
+def _eliminated(system: _System) -> dict[Var, _Bounds] | None:
+    """The bounds of each variable in terms of those after it; None where there is no solution."""
+    ana = system.ana
+    rows = list(system.inequalities)
+    for p in system.equations:
+        rows += [p, P.scaled(p, -1)]
+    for var, dom in system.ranges.items():
+        if var in system.number:
+            low, x = ana.poly(dom.min), ana.poly(var)
+            rows.append(P.add(x, low, -1))
+            rows.append(P.shift(P.add(P.add(low, ana.poly(dom.extent)), x, -1), -1))
+    outside = _analyzer({v: r for v, r in system.ranges.items() if v not in system.number})
+    bounds: dict[Var, _Bounds] = {}
+    for var, number in system.number.items():
+        rows = _useful(system, rows, outside)
+        own, rest = _Bounds(), []
+        for p in rows:
+            f = p.get((number,), 0)
+            others = {m: c for m, c in p.items() if m != (number,)}
+            if f > 0:
+                own.lower.append((f, P.scaled(others, -1)))
+            elif f < 0:
+                own.upper.append((-f, others))
+            else:
+                rest.append(p)
+        for a, low in own.lower:
+            for b, high in own.upper:  # low / a <= var <= high / b
+                rest.append(P.add(P.scaled(high, a), low, -b))
+        bounds[var], rows = own, rest
+    for p in rows:
+        if outside.can_prove(system.build(P.scaled(p, -1)) > 0):
+            return None
+        if not outside.can_prove(system.build(p) >= 0):
+            system.others.append(system.build(p) >= 0)
+    return bounds
+
+
+def _useful(system: _System, rows: list[Poly], outside: Analyzer) -> list[Poly]:
+    """Rows divided by their common factor, each once, and only the strongest of those that differ
+    by a number."""
+    best: dict[Any, tuple[Poly, int]] = {}
+    for p in rows:
+        row, rest = system.split(p)
+        g = gcd(*row) if row else 0
+        if g > 1 and all(f % g == 0 for m, f in rest.items() if m != ONE):
+            p = {m: f // g for m, f in p.items()}  # floors the number, which loses no integer
+            p = {m: f for m, f in p.items() if f}
+        elif not any(row) and outside.can_prove(system.build(p) >= 0):
+            continue
+        offset = p.get(ONE, 0)
+        key = P.key_of({m: f for m, f in p.items() if m != ONE})
+        if key not in best or best[key][1] > offset:
+            best[key] = (p, offset)
+    return [p for p, _ in best.values()]
+
+
+def _best(
+    system: _System, var: Var, bounds: _Bounds, known: dict[Var, Range]
+) -> tuple[Range | None, list[PrimExpr]]:
+    """(the shortest range that a lower and an upper bound make, conditions for the others)"""
+    ana = _analyzer(known)
+    number = {(system.number[var],): 1}
+    pairs = []
+    for low in bounds.lower:
+        for high in bounds.upper:
+            ends = (system.build(low[1]), *map(int, low[:1]), system.build(high[1]), high[0])
+            pairs.append((_between(ana, *ends), low, high))
+    best = _shortest(ana, [rng for rng, _, _ in pairs])
+    used = next(((low, high) for rng, low, high in pairs if rng is best), (None, None))
+    rest = [P.add(P.scaled(number, f), e, -1) for f, e in bounds.lower if (f, e) != used[0]]
+    rest += [P.add(e, P.scaled(number, f), -1) for f, e in bounds.upper if (f, e) != used[1]]
+    return best, [_at_least_zero(ana, system, p) for p in rest]
+
+
+def _at_least_zero(ana: Analyzer, system: _System, p: Poly) -> PrimExpr:
+    return ana.simplify(pe.GE(system.build(p), po.const(0, system.dtype)))
+
+
+def _between(ana: Analyzer, low: PrimExpr, a: Any, high: PrimExpr, b: Any) -> Range:
+    """The x with a * x >= low and b * x <= high."""
+    first = ana.simplify(low if _one(a) else po.floordiv(low + (a - 1), a))
+    last = high if _one(b) else po.floordiv(high, b)
+    return Range.from_min_extent(first, ana.expand(last - first + 1))
+
+
+def _one(value: Any) -> bool:
+    return (value.value if isinstance(value, IntImm) else value) == 1
+
+
+def _shortest(ana: Analyzer, ranges: Sequence[Range]) -> Range | None:
+    best: Range | None = None
+    size: Any = None
+    for rng in ranges:
+        bound = ana.const_int_bound(rng.extent).max_value
+        if best is None or bound < size or ana.can_prove(rng.extent < best.extent):
+            best, size = rng, bound
+    return best
+
+
+def _deskewed(src: IntConstraints, made: IntConstraints) -> IntConstraintsTransform:
+    """The same system over variables that start at 0."""
+    forward: dict[Var, PrimExpr] = {}
+    back: dict[Var, PrimExpr] = {}
+    ranges: dict[Var, Range] = {}
+    ana = Analyzer()
+    for var in reversed(made.variables):
+        rng = made.ranges.get(var)
+        if rng is None:
+            forward[var] = back[var] = var
+            continue
+        first, extent = (ana.simplify(_substitute(e, forward)) for e in (rng.min, rng.extent))
+        if isinstance(extent, IntImm) and extent.value == 1:
+            forward[var] = first
+            continue
+        shifted = Var(f"{var.name}_shifted", var.dtype)
+        ranges[shifted] = Range.from_min_extent(po.const(0, var.dtype), extent)
+        ana.bind(shifted, ranges[shifted])
+        forward[var] = ana.simplify(shifted + first)
+        back[shifted] = ana.simplify(var - rng.min)
+    variables = list(reversed(back))
+    relations = _open(ana, [_substitute(c, forward) for c in made.relations])
+    dst = IntConstraints(variables, ranges, relations)
+    return IntConstraintsTransform(src, dst, forward, back)
+
+
+# ---------------------------------------------------------------------------- sets of points
+
+
+class PresburgerSet(IntSet):
+    """The points of some variables at which a condition of linear comparisons, `and`, `or` and
+    `not` holds."""
+
+    constraint: PrimExpr
+
+    def __init__(self, constraint: Any = TRUE, span: Any = None) -> None:
+        self._set(Analyzer().simplify(po.convert(constraint)), span)
+
+    @property
+    def variables(self) -> list[Var]:
+        """The variables that the condition speaks of."""
+        return _variables([self.constraint])
+
+    def disjuncts(self) -> list[list[PrimExpr]]:
+        """The condition as an `or` of `and`s."""
+        return _disjuncts(self.constraint, True)
+
+    def union(self, other: PresburgerSet) -> PresburgerSet:
+        """The points of either."""
+        return PresburgerSet(po.logical_or(self.constraint, other.constraint))
+
+    def intersect(self, other: PresburgerSet) -> PresburgerSet:
+        """The points of both."""
+        return PresburgerSet(po.logical_and(self.constraint, other.constraint))
+
+    def is_nothing(self) -> bool:
+        for conditions in self.disjuncts():
+            solved = solve_linear_inequalities(conditions, self.variables)
+            if not any(isinstance(c, IntImm) for c in solved.relations):
+                return False
+        return True
+
+    def is_everything(self) -> bool:
+        return Analyzer().can_prove(self.constraint)
+
+
+def _disjuncts(condition: Any, holds: bool) -> list[list[PrimExpr]]:
+    """What must hold together, in each of the ways to make a condition true (or false)."""
+    if isinstance(condition, pe.Not):
+        return _disjuncts(condition.a, not holds)
+    if isinstance(condition, (pe.And, pe.Or)):
+        a, b = _disjuncts(condition.a, holds), _disjuncts(condition.b, holds)
+        if isinstance(condition, pe.And) == holds:
+            return [x + y for x in a for y in b]
+        return a + b
+    if isinstance(condition, IntImm):
+        return [[]] if bool(condition.value) == holds else []
+    if isinstance(condition, (pe.EQ, pe.NE)) and isinstance(condition, pe.NE) == holds:
+        a, b = condition.a, condition.b
+        return [[pe.LT(a, b)], [pe.GT(a, b)]]
+    return [[condition if holds else Analyzer().simplify(pe.Not(condition))]]
