@@ -170,6 +170,13 @@ class Executable(Timed):
             self._timed[function] = timed
         return timed(args, number)
 
+    def export_library(self, file_name: Any, **options: Any) -> Any:
+        """Write it as a library (`.so`, `.a`, `.o`) with a C header: see `driver.export`."""
+        # Not at the top: it needs the compiler, without which an executable runs.
+        return importlib.import_module(f"{__package__}.export").export_library(
+            self, file_name, **options
+        )
+
     # -- looking -------------------------------------------------------------------------------
 
     def stats(self) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from loopwright.runtime.native import NativeFunction
 # An exported library names its entries in this symbol: each name ends in a zero byte, an empty one
 # ends the list. The entry of `f` is the symbol `__tvm_ffi_f`, which tvm-ffi's loader knows too.
 EXPORTS_SYMBOL = "lw_exports"
+METADATA_SYMBOL = "lw_metadata"  # JSON: the inputs and outputs of each function
 ENTRY_PREFIX = "__tvm_ffi_"
 _POOL_SYMBOLS = (
     "lw_set_num_threads",
@@ -222,6 +225,48 @@ class Module(Timed):
         return f"<Module {self.kind}: {', '.join(self._functions)}>"
 
 
+class LoadedLibrary(Module):
+    """The functions of an exported library, and what it tells of them: name -> {"inputs": [[name,
+    dtype, shape]...], "outputs": ...}; a symbolic dimension is its text."""
+
+    signatures: Mapping[str, Any] = MappingProxyType({})
+
+    def input_names(self, name: str = "main") -> list[str]:
+        """The names of a function's inputs. Raises KeyError."""
+        return [i[0] for i in self._signature(name)["inputs"]]
+
+    def output_names(self, name: str = "main") -> list[str]:
+        """The names of a function's outputs. Raises KeyError."""
+        return [o[0] for o in self._signature(name)["outputs"]]
+
+    def _signature(self, name: str) -> Any:
+        if name not in self.signatures:
+            have = ", ".join(self.signatures) or "none"
+            raise KeyError(f"the library tells nothing of a function {name!r}; it has: {have}")
+        return self.signatures[name]
+
+    def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Any]:
+        """Run with inputs by name (a dict, keywords) or in order; outputs by name.
+
+        Raises ValueError naming the inputs that are missing or unknown.
+        """
+        names = self.input_names(function)
+        given = {**feeds, **named} if isinstance(feeds, Mapping) else named
+        args = [] if isinstance(feeds, Mapping) else list(feeds)
+        if given:
+            missing = [n for n in names[len(args) :] if n not in given]
+            unknown = [n for n in given if n not in names[len(args) :]]
+            if missing or unknown:
+                raise ValueError(
+                    f"the inputs of {function} are {', '.join(names)}\n  got: "
+                    f"missing {', '.join(missing) or 'none'}; unknown {', '.join(unknown) or 'none'}"
+                )
+            args += [given[n] for n in names[len(args) :]]
+        result = self[function](*args)
+        flat = result if isinstance(result, (list, tuple)) else [result]
+        return dict(zip(self.output_names(function), flat, strict=True))
+
+
 def load_module(path: str | Path, fmt: str = "") -> Module:
     """Load an exported shared library. Its thread pool, if it has one, follows `threads`."""
     file = Path(path)
@@ -247,4 +292,8 @@ def load_module(path: str | Path, fmt: str = "") -> Module:
         # ctypes never unloads a library, so the pool's code stays.
         pool = {s: ctypes.cast(getattr(library, s), ctypes.c_void_p).value for s in _POOL_SYMBOLS}
         threads.bind_pool({name: value or 0 for name, value in pool.items()})
-    return Module(functions, kind="library", keep_alive=library)
+    made = LoadedLibrary(functions, kind="library", keep_alive=library)
+    if hasattr(library, METADATA_SYMBOL):
+        text = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, METADATA_SYMBOL)))
+        made.signatures = json.loads(text)
+    return made

@@ -60,6 +60,12 @@ def c_string(name: str, value: str) -> str:
     return f'@{name} = private unnamed_addr constant [{len(data)} x i8] c"{body}"\n'
 
 
+def constant_bytes(name: str, data: bytes, align: int) -> str:
+    """A constant array of bytes that other modules can find."""
+    body = "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)
+    return f'@"{name}" = constant [{len(data)} x i8] c"{body}", align {align}\n'
+
+
 def descriptor(
     name: str,
     function: str,

@@ -1,8 +1,9 @@
 """Shared libraries from compiled objects, for `loopwright.runtime.load_module` and C programs.
 
 A library holds the kernels, the support code (its own thread pool), and for each function `f` the
-symbol `__tvm_ffi_f` with tvm-ffi's calling convention; `lw_exports` lists the names. It needs
-tvm-ffi's library in the process that loads it, and no Python.
+symbol `__tvm_ffi_f` with tvm-ffi's calling convention; `lw_exports` lists the names. Where tvm-ffi's
+library is in the process, its errors and tensors are used; without it, a C program calls the
+functions by bare pointers and asks `lw_last_error` for what went wrong.
 """
 
 from __future__ import annotations
@@ -11,28 +12,107 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
+
 from loopwright.codegen.llvm import abi, threadpool
-from loopwright.codegen.llvm.compiler import resolve
+from loopwright.codegen.llvm.compiler import host_triple, resolve
 from loopwright.codegen.llvm.jit import compile_objects
 from loopwright.runtime.module import ENTRY_PREFIX, EXPORTS_SYMBOL
 
 
+def public_string(name: str, value: str) -> str:
+    """LLVM text of a C string that other libraries can find."""
+    return abi.c_string("lw.text", value).replace("@lw.text = private unnamed_addr", f"@{name} =")
+
+
 def exports_text(entries: Mapping[str, str]) -> str:
     """LLVM text that makes entries (public name -> symbol) findable in a library."""
-    names = "".join(f"{name}\0" for name in entries)
-    text = abi.c_string("lw.names", names).replace(
-        "@lw.names = private unnamed_addr", f"@{EXPORTS_SYMBOL} ="
-    )
+    text = public_string(EXPORTS_SYMBOL, "".join(f"{name}\0" for name in entries))
     for name, symbol in entries.items():
+        if symbol == f"{ENTRY_PREFIX}{name}":  # it has its public name already
+            continue
         text += (
             f"declare i32 @{symbol}(ptr, ptr, i32, ptr)\n"
             f'define i32 @"{ENTRY_PREFIX}{name}"(ptr %self, ptr %args, i32 %n, ptr %ret) {{\n'
             f"  %rc = tail call i32 @{symbol}(ptr %self, ptr %args, i32 %n, ptr %ret)\n"
             f"  ret i32 %rc\n}}\n"
+        )
+    return text
+
+
+# What stands in for tvm-ffi where its library is not loaded: weak, and found last by the loader.
+_ALONE = """
+@lw.error = internal global [1024 x i8] zeroinitializer
+@lw.error.form = private unnamed_addr constant [7 x i8] c"%s: %s\\00"
+declare i32 @snprintf(ptr, i64, ptr, ...)
+
+define ptr @lw_last_error() {
+  ret ptr @lw.error
+}
+define weak void @TVMFFIErrorSetRaisedFromCStr(ptr %kind, ptr %message) {
+  %n = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @lw.error, i64 1024, ptr @lw.error.form, ptr %kind, ptr %message)
+  ret void
+}
+define weak void @TVMFFIErrorMoveFromRaised(ptr %out) {
+  store ptr @lw.error, ptr %out, align 8
+  ret void
+}
+define weak void @TVMFFIErrorSetRaised(ptr %error) {
+  ret void
+}
+define weak i32 @TVMFFIFunctionGetGlobal(ptr %name, ptr %out) {
+  store ptr null, ptr %out, align 8
+  ret i32 -1
+}
+define weak i32 @TVMFFIFunctionCall(ptr %f, ptr %args, i32 %n, ptr %ret) {
+  ret i32 -1
+}
+define weak i32 @TVMFFITensorFromDLPack(ptr %from, i32 %align, i32 %contiguous, ptr %out) {
+  store ptr null, ptr %out, align 8
+  ret i32 -1
+}
+define weak i32 @TVMFFIObjectDecRef(ptr %object) {
+  ret i32 0
+}
+"""
+
+
+@contextmanager
+def constants_text(constants: Mapping[str, np.ndarray], triple: str | None = None) -> Iterator[str]:
+    """LLVM text that defines constant arrays; it may refer to a file that is there meanwhile."""
+    triple = resolve(triple, None, None)[0]
+    if triple != host_triple():  # LLVM's assembler is at hand for this machine only
+        yield "".join(
+            abi.constant_bytes(name, data.tobytes(), 64) for name, data in constants.items()
+        )
+        return
+    with tempfile.NamedTemporaryFile(suffix=".bin") as file:
+        lines = [".section .rodata"]
+        for name, data in constants.items():
+            start, raw = file.tell(), np.ascontiguousarray(data).tobytes()
+            file.write(raw)
+            lines += [".balign 64", f'.globl "{name}"', f'"{name}":']
+            lines += [f'.incbin "{file.name}", {start}, {len(raw)}'] if raw else [".byte 0"]
+        file.flush()
+        quoted = (line.replace('"', "\\22") for line in lines)
+        yield "".join(f'module asm "{line}"\n' for line in quoted)
+
+
+def wrappers_text(names: Mapping[str, tuple[str, str]]) -> str:
+    """LLVM text of functions under public names: name -> (symbol, its LLVM parameter types)."""
+    text = ""
+    for name, (called, kinds) in names.items():
+        parts = [k.strip() for k in kinds.split(",") if k.strip()]
+        given = ", ".join(f"{k} %a{i}" for i, k in enumerate(parts))
+        text += (
+            f"declare i32 @{called}({kinds})\n"
+            f"define i32 @{name}({given}) {{\n"
+            f"  %rc = tail call i32 @{called}({given})\n  ret i32 %rc\n}}\n"
         )
     return text
 
@@ -43,10 +123,12 @@ def library_objects(
     triple: str | None = None,
     cpu: str | None = None,
     features: str | None = None,
+    extra: Sequence[str] = (),
 ) -> list[bytes]:
-    """The objects of a whole library: the given ones, the support code, and the table of entries."""
+    """The objects of a whole library: the given ones, the support code, the table of entries, and
+    those of more LLVM text."""
     triple, cpu, features = resolve(triple, cpu, features)
-    texts = [threadpool.text(triple), abi.text(triple), exports_text(entries)]
+    texts = [threadpool.text(triple), abi.text(triple), exports_text(entries), _ALONE, *extra]
     support = compile_objects(texts, triple=triple, cpu=cpu, features=features, jobs=1)
     return [*objects, *support]
 
@@ -66,12 +148,16 @@ def _linkers() -> list[list[str]]:
 
 
 def link_shared(
-    objects: Sequence[bytes], path: str | Path, linker: Sequence[str] | None = None
+    objects: Sequence[bytes],
+    path: str | Path,
+    linker: Sequence[str] | None = None,
+    more: Sequence[str] = (),
 ) -> Path:
     """Link objects to a shared library at `path`.
 
-    `linker` is a command to which `-o PATH OBJECTS` is added; by default the system's compiler or
-    linker, else the one of the `ziglang` package. Raises RuntimeError with the linker's words.
+    `linker` is a command to which `-o PATH OBJECTS` and `more` are added; by default the system's
+    compiler or linker, else the one of the `ziglang` package. Raises RuntimeError with the
+    linker's words.
     """
     commands = _linkers() if linker is None else [list(linker)]
     if not commands:
@@ -79,6 +165,31 @@ def link_shared(
             "no linker found to make a shared library; install one (binutils, gcc, clang) "
             "or `pip install ziglang`"
         )
+    return _combined(objects, path, [*commands[0], "-o"], more)
+
+
+def archive(objects: Sequence[bytes], path: str | Path) -> Path:
+    """Write a static library. Raises RuntimeError where there is no `ar`, or with its words."""
+    tool = next((t for t in ("ar", "llvm-ar") if shutil.which(t)), None)
+    command = [tool] if tool else [sys.executable, "-m", "ziglang", "ar"]
+    if tool is None and not find_spec("ziglang"):
+        raise RuntimeError("no `ar` found to make a static library; install binutils")
+    return _combined(objects, path, [*command, "rcs"])
+
+
+def link_relocatable(objects: Sequence[bytes], path: str | Path) -> Path:
+    """Write one object file that has what all of them have."""
+    tool = next((t for t in ("ld", "ld.lld") if shutil.which(t)), None)
+    command = [tool] if tool else [sys.executable, "-m", "ziglang", "ld.lld"]
+    if tool is None and not find_spec("ziglang"):
+        raise RuntimeError("no `ld` found to join object files; install binutils")
+    return _combined(objects, path, [*command, "-r", "-o"])
+
+
+def _combined(
+    objects: Sequence[bytes], path: str | Path, command: list[str], more: Sequence[str] = ()
+) -> Path:
+    """Run `command OUT OBJECTS more`; what it makes comes to stand at `path`."""
     target = Path(path)
     with tempfile.TemporaryDirectory() as folder:
         files = []
@@ -86,12 +197,12 @@ def link_shared(
             file = Path(folder, f"{i}.o")
             file.write_bytes(data)
             files.append(str(file))
-        made = Path(folder, "library.so")
+        made = Path(folder, "made")
         done = subprocess.run(
-            [*commands[0], "-o", str(made), *files], capture_output=True, text=True, check=False
+            [*command, str(made), *files, *more], capture_output=True, text=True, check=False
         )
         if done.returncode:
-            raise RuntimeError(f"{commands[0][0]} could not link {target}:\n{done.stderr.strip()}")
+            raise RuntimeError(f"{command[0]} could not link {target}:\n{done.stderr.strip()}")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made, target)
     return target

@@ -1,0 +1,256 @@
+"""Compiled models as files: shared library, static library, object file, each with a C header.
+
+`exe.export_library("model.so")` makes a library that `loopwright.runtime.load_module` and tvm-ffi load
+without the compiler, and that C programs link with:
+
+    int32_t model_main(const float* x, float* out, int64_t n);   /* 0, or see lw_last_error() */
+
+The suffix says what is made: `.so`, `.dylib`, `.dll` a shared library, `.a` a static one, `.o` one
+object file. `model.h` is written beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import LoopwrightError, explain
+from ..codegen.llvm import export
+from ..codegen.llvm.compiler import resolve
+from ..codegen.llvm.jit import compile_objects
+from ..codegen.llvm.program import ENTRY_PREFIX, compile_options
+from ..codegen.llvm.types import symbol
+from ..relax.transform.graph_to_tir import ScalarSpec
+from ..runtime.extern import ExternLibrary
+from ..runtime.module import METADATA_SYMBOL
+from .executable import Executable, described
+
+_SHARED = (".so", ".dylib", ".dll")
+_LLVM = {
+    "i8": "int8_t",
+    "i16": "int16_t",
+    "i32": "int32_t",
+    "i64": "int64_t",
+    "i1": "uint8_t",
+    "half": "uint16_t",
+    "bfloat": "uint16_t",
+    "float": "float",
+    "double": "double",
+}
+_C_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "bool": "uint8_t",
+    "float16": "uint16_t",
+    "bfloat16": "uint16_t",
+    **{f"{u}int{b}": f"{u}int{b}_t" for u in ("", "u") for b in (8, 16, 32, 64)},
+}
+
+
+def export_library(
+    exe: Executable,
+    file_name: str | Path,
+    *,
+    header: bool = True,
+    linker: Sequence[str] | None = None,
+) -> Path:
+    """Write an executable as a library; see the module's text.
+
+    header: write a C header of the same name, too.
+    linker: the command that links a shared library; `-o PATH OBJECTS` is added.
+
+    Raises LoopwrightError for a suffix that says nothing, for functions that are no native code
+    and for what only lives in this process, RuntimeError with the linker's words.
+    """
+    path = Path(file_name)
+    if path.suffix not in (*_SHARED, ".a", ".o"):
+        what = "the suffix of the file says what is exported"
+        hint = f"one of {', '.join((*_SHARED, '.a', '.o'))}"
+        raise LoopwrightError(explain(what, got=path.name, instead=hint))
+    _check(exe)
+    prefix = c_name(path.name.split(".")[0])
+    objects, flags = _objects(exe, prefix)
+    if path.suffix in _SHARED:
+        made = export.link_shared(objects, path, linker, flags)
+    elif path.suffix == ".a":
+        made = export.archive(objects, path)
+    else:
+        made = export.link_relocatable(objects, path)
+    if header:
+        path.with_suffix(".h").write_text(header_text(exe, prefix), encoding="utf-8")
+    return made
+
+
+def _check(exe: Executable) -> None:
+    """Refuse what cannot leave the process."""
+    if exe.machine:
+        what = "only native functions can be exported"
+        hint = 'trace.explain(NAME, "native") of loopwright.lower says why they are not native'
+        raise LoopwrightError(explain(what, got=", ".join(exe.machine), instead=hint))
+    if exe.program.imports:
+        what = "functions of this Python process cannot be exported"
+        hint = "offload to C functions (ExternLibrary) instead"
+        raise LoopwrightError(explain(what, got=", ".join(exe.program.imports), instead=hint))
+    for library in exe.program.libraries:
+        if library.addresses:
+            what = f"external library {library.name} gives addresses of this process"
+            hint = "give its library= or sources="
+            raise LoopwrightError(explain(what, got=", ".join(library.addresses), instead=hint))
+
+
+def _objects(exe: Executable, prefix: str) -> tuple[list[bytes], list[str]]:
+    """All objects of a library, and flags for the linker."""
+    program = exe.program
+    triple, cpu, features = resolve(*compile_options(program.target))
+    entries = {name: f"{ENTRY_PREFIX}{name}" for name in program.entries}
+    wrapped = {
+        f"{prefix}_{c_name(name)}": (
+            symbol(name),
+            ", ".join(p.kind for p in _params(exe, name)),
+        )
+        for name in entries
+    }
+    metadata = export.public_string(METADATA_SYMBOL, json.dumps(metadata_of(exe)))
+    with export.constants_text(program.constants, triple) as constants:
+        data = compile_objects([constants], triple=triple, cpu=cpu, features=features, jobs=1)
+    more, flags = [], []
+    for library in program.libraries:
+        more += _compiled(library)
+        flags += _flags(library)
+    objects = [*program.objects.values(), *data, *more]
+    extra = [export.wrappers_text(wrapped), metadata]
+    return export.library_objects(objects, entries, triple, cpu, features, extra), flags
+
+
+def _compiled(library: ExternLibrary) -> list[bytes]:
+    """The objects of an external library that comes as C sources."""
+    if library.library is not None or not library.sources:
+        return []
+    compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
+    if compiler is None:
+        what = f"external library {library.name} comes as C sources, and there is no C compiler"
+        raise LoopwrightError(explain(what, instead="install gcc or clang"))
+    made = []
+    with tempfile.TemporaryDirectory() as folder:
+        for k, source in enumerate(library.sources):
+            out = Path(folder, f"{k}.o")
+            includes = [f"-I{d}" for d in library.include_dirs]
+            command = [compiler, "-O2", "-fPIC", "-c", *includes, "-o", str(out), str(source)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                what = f"{compiler} could not compile {source}"
+                raise LoopwrightError(explain(what, got=done.stderr.strip()))
+            made.append(out.read_bytes())
+    return made
+
+
+def _flags(library: ExternLibrary) -> list[str]:
+    flags = list(library.link)
+    if library.library is not None:
+        path = Path(library.library)
+        flags += (
+            [str(path), f"-Wl,-rpath,{path.resolve().parent}"] if path.is_file() else [f"-l{path}"]
+        )
+    return flags
+
+
+# ---------------------------------------------------------------------- the C side
+
+
+def c_name(name: str) -> str:
+    """A C identifier that says a name."""
+    made = re.sub(r"\W", "_", name)
+    return f"_{made}" if made[:1].isdigit() else made or "model"
+
+
+@dataclass(frozen=True)
+class _Param:
+    """A parameter of a native function: in LLVM, in C, what it is."""
+
+    kind: str
+    declared: str
+    meaning: str
+
+
+def _params(exe: Executable, name: str) -> list[_Param]:
+    """The parameters of a native function, read off its LLVM text."""
+    entry, pattern = (
+        exe.entries[name],
+        re.compile(rf"define i32 @{re.escape(symbol(name))}\((.*?)\)"),
+    )
+    found = next(m for text in exe.program.texts.values() if (m := pattern.search(text)))
+    tensors = [(p, not entry.results) for p in entry.params if _is_tensor(p)]
+    tensors = [(p, writes) for p, writes in tensors] + [(r, True) for r in entry.results]
+    pointers = iter(tensors)
+    made = []
+    for text in filter(None, found[1].split(", ")):
+        words = text.split()
+        kind, label = words[0], c_name(re.sub(r"\.\d+$", "", words[-1].strip('%"')))
+        if kind != "ptr":
+            made.append(_Param(kind, f"{_LLVM[kind]} {label}", "extent or scalar"))
+            continue
+        spec, writes = next(pointers)
+        element = _C_TYPES.get(str(spec.dtype), "uint8_t")
+        shown = f"{spec.dtype}[{', '.join(str(d) for d in described(spec)[2])}]"
+        made.append(_Param(kind, f"{'' if writes else 'const '}{element}* {label}", shown))
+    return made
+
+
+def _is_tensor(spec: Any) -> bool:
+    """A scalar parameter has no dimensions, not even none."""
+    return hasattr(spec, "dims") and not isinstance(spec, ScalarSpec)
+
+
+def header_text(exe: Executable, prefix: str) -> str:
+    """The C header of an exported library."""
+    guard = f"{prefix.upper()}_H"
+    lines = [
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <stdint.h>",
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        "/* What the last call that returned another value than 0 had to say. */",
+        "const char* lw_last_error(void);",
+        "/* How many threads the parallel loops use; 1 keeps to the calling one. */",
+        "void lw_set_num_threads(int32_t threads);",
+    ]
+    for name in exe.program.entries:
+        params = _params(exe, name)
+        tensors = ", ".join(
+            f"{p.declared.split()[-1]} {p.meaning}" for p in params if p.kind == "ptr"
+        )
+        declared = ", ".join(p.declared for p in params) or "void"
+        lines += [
+            "",
+            f"/* {tensors}; in row-major order. Returns 0, or another value on an error. */",
+        ]
+        lines.append(f"int32_t {prefix}_{c_name(name)}({declared});")
+    lines += ["", "#ifdef __cplusplus", "}", "#endif", "", f"#endif  /* {guard} */", ""]
+    return "\n".join(lines)
+
+
+def metadata_of(exe: Executable) -> dict[str, Any]:
+    """What a loaded library tells of its functions: inputs and outputs with dtypes and shapes."""
+    made = {}
+    for name in exe.program.entries:
+        named = zip(exe.input_names(name), exe.inputs(name), strict=True)
+        made[name] = {
+            "inputs": [[label, *rest] for label, (_, *rest) in named],
+            "outputs": exe.outputs(name),
+        }
+    return made
+
+
+__all__ = ["export_library", "header_text", "metadata_of"]

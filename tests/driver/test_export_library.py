@@ -1,0 +1,224 @@
+"""Exported libraries: loaded without the compiler, by tvm-ffi, called from C, by many threads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import runtime
+from loopwright.runtime import ExternLibrary, Module
+from loopwright.script import ir as I
+from loopwright.script import relax as R
+from loopwright.script import tir as T
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+
+WEIGHT = np.random.default_rng(1).standard_normal((8, 4)).astype("float32")
+
+
+def model():
+    @I.ir_module
+    class Model:
+        @R.function
+        def main(x: R.Tensor(("n", 8), "float32")):
+            with R.dataflow():
+                y = R.exp(x)
+                z = R.matmul(y, R.const(WEIGHT))
+                R.output(z)
+            return z
+
+    return Model
+
+
+def expected(x):
+    return np.exp(x) @ WEIGHT
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the model as model.so, model.a, model.o and their header."""
+    made = tmp_path_factory.mktemp("exported")
+    exe = lw.compile(model())
+    for suffix in (".so", ".a", ".o"):
+        assert exe.export_library(made / f"model{suffix}") == made / f"model{suffix}"
+    return made
+
+
+ALONE = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Refuse(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        top, *rest = name.split(".")
+        allowed = ("runtime", "base", "compat")
+        inside = top == "loopwright" and rest and rest[0] not in allowed
+        if top in ("llvmlite", "onnx", "torch") or inside:
+            raise ImportError(f"{name} is not on this machine")
+
+sys.meta_path.insert(0, Refuse())
+import numpy as np
+from loopwright import runtime
+module = runtime.load_module(sys.argv[1])
+x = np.linspace(-1, 1, 24, dtype="float32").reshape(3, 8)
+print(repr(module.run({"x": x})["out"].numpy().tolist()))
+print(module.input_names(), module.output_names())
+try:
+    module["main"](x[:, :7])
+except ValueError as error:
+    print(str(error).splitlines()[0])
+"""
+
+
+def test_in_a_fresh_process_without_the_compiler(folder):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, str(folder / "model.so")],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    values, names, error = done.stdout.strip().splitlines()
+    x = np.linspace(-1, 1, 24, dtype="float32").reshape(3, 8)
+    np.testing.assert_allclose(np.array(eval(values)), expected(x), rtol=1e-5)
+    assert names == "['x'] ['out']"
+    assert error.startswith("main: argument 0 `x` has shape")
+
+
+def test_by_tvm_ffi(folder):
+    tvm_ffi = pytest.importorskip("tvm_ffi")
+    module = tvm_ffi.load_module(str(folder / "model.so"))
+    x = np.ones((2, 8), "float32")
+    got = np.from_dlpack(module["main"](tvm_ffi.from_dlpack(x)))
+    np.testing.assert_allclose(got, expected(x), rtol=1e-5)
+
+
+PROGRAM = """
+#include <stdio.h>
+#include "model.h"
+int main(void) {
+  float x[16], y[8];
+  for (int i = 0; i < 16; i++) x[i] = 0.125f * i;
+  int rc = model_main(x, y, 2);
+  for (int i = 0; i < 8; i++) printf("%.7g ", y[i]);
+  printf("%d '%s'\\n", rc, lw_last_error());
+  return rc;
+}
+"""
+
+
+@pytest.mark.parametrize("suffix", [".so", ".a", ".o"])
+def test_from_a_c_program(folder, suffix):
+    source = folder / "program.c"
+    source.write_text(PROGRAM)
+    program = folder / f"program{suffix[1:]}"
+    strict = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+    command = ["cc", *strict, str(source), str(folder / f"model{suffix}"), "-o", str(program)]
+    done = subprocess.run([*command, "-lm", "-lpthread"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([str(program)], capture_output=True, text=True)
+    *values, rc, error = done.stdout.split()
+    x = 0.125 * np.arange(16, dtype="float32").reshape(2, 8)
+    np.testing.assert_allclose(np.array(values, "float32"), expected(x).ravel(), rtol=1e-5)
+    assert (rc, error) == ("0", "''")
+
+
+def test_four_threads_at_once(folder):
+    main = runtime.load_module(folder / "model.so")["main"]
+    wrong = []
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(200):
+            x = rng.standard_normal((int(rng.integers(1, 9)), 8)).astype("float32")
+            if not np.allclose(main(x).numpy(), expected(x), atol=1e-4):
+                wrong.append(x.shape)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_the_header(folder):
+    text = (folder / "model.h").read_text()
+    assert "/* x float32[n, 8], out float32[n, 4]; in row-major order." in text
+    assert "int32_t model_main(const float* x, float* out, int64_t n);" in text
+
+
+@pytest.mark.no_roundtrip
+def test_an_external_library_goes_with_it(tmp_path):
+    source = tmp_path / "scale.c"
+    source.write_text(
+        "#include <stdint.h>\n"
+        "int scale(const float* x, float* y, int64_t n)"
+        "{ for (int64_t i = 0; i < n; i++) y[i] = 3 * x[i]; return 0; }\n"
+    )
+
+    @I.ir_module
+    class Scaled:
+        @T.prim_func(private=True)
+        def scaled(x: T.handle, y: T.handle):
+            n = T.int64()
+            X = T.match_buffer(x, (n,))
+            Y = T.match_buffer(y, (n,))
+            T.evaluate(T.call_extern("int32", "scale", X.data, Y.data, n))
+
+        @R.function
+        def main(x: R.Tensor(("n",), "float32")):
+            n = T.int64()
+            cls = Scaled
+            with R.dataflow():
+                y = R.call_tir(cls.scaled, (x,), out_sinfo=R.Tensor((n,), "float32"))
+                R.output(y)
+            return y
+
+    prototype = "int scale(const float* x, float* y, int64_t n)"
+    with_library = Scaled.with_attr(
+        "external_mods", [ExternLibrary("scaler", [prototype], sources=[source])]
+    )
+    path = lw.compile(with_library).export_library(tmp_path / "scaled.so")
+    source.unlink()
+    x = np.arange(4, dtype="float32")
+    np.testing.assert_array_equal(runtime.load_module(path)["main"](x).numpy(), 3 * x)
+
+
+@pytest.mark.no_roundtrip
+def test_what_cannot_be_exported(tmp_path):
+    exe = lw.compile(model())
+    with pytest.raises(lw.LoopwrightError, match="the suffix of the file says what is exported"):
+        exe.export_library(tmp_path / "model.xyz")
+
+    @I.ir_module
+    class Packed:
+        @R.function
+        def main(x: R.Tensor((4,), "float32")):
+            with R.dataflow():
+                y = R.call_dps_packed("test.here", (x,), out_sinfo=R.Tensor((4,), "float32"))
+                R.output(y)
+            return y
+
+    here = Packed.with_attr("external_mods", [Module({"test.here": lambda x, out: None})])
+    with pytest.raises(lw.LoopwrightError, match="functions of this Python process cannot be"):
+        lw.compile(here).export_library(tmp_path / "model.so")
+    assert not list(Path(tmp_path).iterdir())
+
+
+def test_the_virtual_machine_takes_a_loaded_library(folder):
+    vm = lw.relax.VirtualMachine(runtime.load_module(folder / "model.so"), lw.cpu())
+    x = np.zeros((2, 8), "float32")
+    vm.set_input("main", x)
+    vm.invoke_stateful("main")
+    np.testing.assert_allclose(vm.get_outputs("main").numpy(), expected(x), rtol=1e-5)
