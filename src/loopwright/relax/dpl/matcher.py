@@ -4,10 +4,11 @@ A goal is (rule, what, value, the goals behind it); a rule returns the goals tha
 Where a rule has several ways it pushes the others as choices. Depth of the pattern takes no
 Python stack.
 
-A part of the pattern whose inner patterns occur nowhere else ("closed") is decided by its value
-alone: its first solution is as good as any, so its choices are dropped once it has matched, and
-its solutions and failures are remembered by value. That is what keeps alternatives inside
-alternatives from multiplying.
+What a part of a pattern can match is decided by its value and by the patterns inside it that
+occur elsewhere too (its "open" ones), where these are bound already. Its solutions are remembered
+by these, two of them being alike when they bind the open patterns alike. When all open ones were
+bound, or there is none, one solution is as good as any: the other choices are dropped. That keeps
+alternatives inside alternatives from multiplying.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from ..relations import (
     can_prove_equal,
     match_struct_info,
     struct_info_base_check,
+    tir_vars_in_struct_info,
 )
 from ..struct_info import TensorStructInfo
 from .pattern import (
@@ -72,15 +74,14 @@ FAIL: Any = object()
 COMMUTATIVE = frozenset(("relax.add", "relax.multiply"))
 
 
-# ---------------------------------------------------------------------- what is closed
+# ---------------------------------------------------------------------- what is open
 
 
 class Plan:
-    """Which parts of a pattern (of several, matched together) are closed."""
+    """For each pattern with parts below some roots: its open patterns."""
 
     def __init__(self, roots: Sequence[DFPattern]) -> None:
-        order = topological(roots)
-        self.closed = _closed_patterns(order, roots)
+        self.open = _open_patterns(topological(roots), roots)
 
 
 def plan_of(pattern: DFPattern) -> Plan:
@@ -91,8 +92,10 @@ def plan_of(pattern: DFPattern) -> Plan:
     return plan
 
 
-def _closed_patterns(order: list[DFPattern], roots: Sequence[DFPattern]) -> frozenset[DFPattern]:
-    """Those with parts, all of which are reached through them only (which they dominate)."""
+def _open_patterns(
+    order: list[DFPattern], roots: Sequence[DFPattern]
+) -> dict[DFPattern, tuple[Any, ...]]:
+    """The patterns inside each that can be reached without it (that it does not dominate)."""
     # Immediate dominators, found in topological order; None is the root of all roots.
     above: dict[Any, Any] = dict.fromkeys(roots)
     depth: dict[Any, int] = {None: 0}
@@ -101,17 +104,38 @@ def _closed_patterns(order: list[DFPattern], roots: Sequence[DFPattern]) -> froz
         for part in pattern.parts():
             known = above.get(part, part)
             above[part] = pattern if known is part else _meet(known, pattern, above, depth)
-    closed = []
-    highest: dict[Any, int] = {}  # the least depth of a dominator of a part, however deep
+    below: dict[Any, list[DFPattern]] = {}
+    for pattern, dominator in above.items():
+        below.setdefault(dominator, []).append(pattern)
+    first, last = _intervals(below)
+    made: dict[DFPattern, dict[Any, None]] = {}
     for pattern in reversed(order):
-        parts = pattern.parts()
-        least = min((min(depth[above[p]], highest[p]) for p in parts), default=len(order) + 1)
+        found: dict[Any, None] = {}
+        for part in pattern.parts():
+            for inner in (part, *made[part]):
+                inside = inner in first and first[pattern] < first[inner] <= last[pattern]
+                if not inside:
+                    found[inner] = None
         if isinstance(pattern, StructInfoPattern) and pattern.binds:
-            least = 0  # it binds symbolic variables that others see
-        highest[pattern] = least
-        if parts and least >= depth[pattern]:
-            closed.append(pattern)
-    return frozenset(closed)
+            found.update(dict.fromkeys(tir_vars_in_struct_info(pattern.struct_info)))
+        made[pattern] = found
+    return {p: tuple(inner) for p, inner in made.items() if p.parts()}
+
+
+def _intervals(below: dict[Any, list[DFPattern]]) -> tuple[dict[Any, int], dict[Any, int]]:
+    """Of a tree below None: when each node is entered, and the last number given inside it."""
+    first: dict[Any, int] = {}
+    last: dict[Any, int] = {}
+    work: list[tuple[Any, bool]] = [(None, False)]
+    while work:
+        node, left = work.pop()
+        if left:
+            last[node] = len(first) - 1
+            continue
+        first[node] = len(first)
+        work.append((node, True))
+        work += [(inner, False) for inner in below.get(node, ())]
+    return first, last
 
 
 def _meet(a: Any, b: Any, above: dict[Any, Any], depth: dict[Any, int]) -> Any:
@@ -126,11 +150,52 @@ def _meet(a: Any, b: Any, above: dict[Any, Any], depth: dict[Any, int]) -> Any:
 # ---------------------------------------------------------------------- the search
 
 
+class Answer:
+    """A solution of a part of a pattern.
+
+    shown: what it binds of the open patterns. items: all that it binds, as (key, binding) or
+    Answer.
+    """
+
+    __slots__ = ("items", "shown")
+
+    def __init__(self, shown: list[tuple[Any, Any]], items: list[Any]) -> None:
+        self.shown = shown
+        self.items = items
+
+
+class _Mark:
+    """On the trail: what stands from `start` to here is this answer; `replayed`: only what it
+    shows has been bound."""
+
+    __slots__ = ("answer", "replayed", "start")
+
+    def __init__(self, answer: Answer, start: int, replayed: bool) -> None:
+        self.answer = answer
+        self.start = start
+        self.replayed = replayed
+
+
+class _Attempt:
+    """A part of a pattern being matched against a value."""
+
+    __slots__ = ("answers", "free", "height", "key", "mark", "seen")
+
+    def __init__(self, key: Any, free: list[Any], height: int, mark: int) -> None:
+        self.key = key
+        self.free = free  # the open patterns that were not bound when it began
+        self.height = height
+        self.mark = mark
+        self.answers: list[Answer] = []
+        self.seen: set[Any] = set()
+
+
 class Matcher:
     """Matches the patterns of one plan against expressions with known bindings.
 
     bindings: the values of variables; it may grow between searches, never change.
-    env: what each pattern matched: (its value, the expression that was there).
+    env: what each pattern matched, (its value, the expression that was there), and what each
+    symbolic variable stands for, (expression, None).
     """
 
     def __init__(self, plan: Plan, bindings: Mapping[Any, Any]) -> None:
@@ -139,24 +204,36 @@ class Matcher:
         self.inner: dict[Var, Any] = {}  # the bindings of local functions that were entered
         self.env: dict[Any, Any] = {}
         self.trail: list[Any] = []
-        self.choices: list[tuple[Any, int, Any]] = []
-        # By (pattern, id of value): None where it fails, else what it binds. `kept` holds the
+        self.choices: list[tuple[Any, int, _Attempt | None]] = []
+        # All solutions, by (pattern, id of its value, bound open patterns). `kept` holds the
         # values, so that no id is used twice.
-        self.known: dict[tuple[DFPattern, int], list[tuple[Any, Any]] | None] = {}
+        self.table: dict[Any, list[Answer]] = {}
         self.kept: dict[int, Any] = {}
 
-    def solve(self, goals: Any) -> bool:
-        """Search for a first solution of `goals`; it is in `env` then."""
-        return self._run(goals, len(self.choices))
+    def solve(self, goals: Any) -> dict[Any, Any] | None:
+        """What a first solution of `goals` binds, or None."""
+        return self._all() if self._run(goals, len(self.choices)) else None
 
     def solutions(self, goals: Any) -> Iterator[dict[Any, Any]]:
-        """All solutions of `goals`, one after the other."""
+        """What the solutions of `goals` bind, one after the other."""
         base = len(self.choices)
         found = self._run(goals, base)
         while found:
-            yield self.env
+            yield self._all()
             goals = self._back(base)
             found = goals is not FAIL and self._run(goals, base)
+
+    def _all(self) -> dict[Any, Any]:
+        """The bindings, with those of replayed answers."""
+        made = dict(self.env)
+        work = [m.answer for m in self.trail if type(m) is _Mark and m.replayed]
+        while work:
+            for item in work.pop().items:
+                if type(item) is Answer:
+                    work.append(item)
+                else:
+                    made.setdefault(item[0], item[1])
+        return made
 
     def reset(self) -> None:
         """Forget what was matched, but not what was learnt."""
@@ -176,17 +253,19 @@ class Matcher:
 
     def _back(self, base: int) -> Any:
         while len(self.choices) > base:
-            goals, mark, failed = self.choices.pop()
+            goals, mark, attempt = self.choices.pop()
             self.undo(mark)
-            if failed is None:
+            if attempt is None:
                 return goals
-            self.known[failed] = None
+            self.table[attempt.key] = attempt.answers  # there are no others
         return FAIL
 
     def undo(self, mark: int) -> None:
         """Take back what was bound since the trail had this length."""
         while len(self.trail) > mark:
-            del self.env[self.trail.pop()]
+            key = self.trail.pop()
+            if type(key) is not _Mark:
+                del self.env[key]
 
     def bind(self, key: Any, value: Any) -> None:
         """Bind something for the rest of this way of the search."""
@@ -212,6 +291,20 @@ class Matcher:
             else:
                 return expr
 
+    def answer(self, attempt: _Attempt) -> Answer:
+        """What was bound since an attempt began."""
+        items: list[Any] = []
+        at = len(self.trail) - 1
+        while at >= attempt.mark:
+            entry = self.trail[at]
+            if type(entry) is _Mark:
+                items.append(entry.answer)
+                at = entry.start - 1
+            else:
+                items.append((entry, self.env[entry]))
+                at -= 1
+        return Answer([(q, self.env[q]) for q in attempt.free if q in self.env], items)
+
 
 def match_goal(m: Matcher, pattern: DFPattern, expr: Any, rest: Any) -> Any:
     """The rule of the goal "`pattern` matches `expr`"."""
@@ -220,27 +313,51 @@ def match_goal(m: Matcher, pattern: DFPattern, expr: Any, rest: Any) -> Any:
     if bound is not None:
         return rest if bound[0] is value else FAIL
     m.bind(pattern, (value, expr))
-    if pattern not in m.plan.closed:
+    inner = m.plan.open.get(pattern)
+    if inner is None:  # no parts
         return _RULES[type(pattern)](m, pattern, value, rest)
-    key = (pattern, id(value))
-    if key in m.known:
-        known = m.known[key]
-        if known is None:
-            return FAIL
-        for other, found in known:
-            m.bind(other, found)
-        return rest
+    given = [(q, m.env[q][0]) for q in inner if q in m.env]
+    key = (pattern, id(value), tuple((q, id(v)) for q, v in given))
+    answers = m.table.get(key)
+    if answers is not None:
+        return _replay_any(m, answers, rest)
     m.kept[id(value)] = value
-    # The first is found again by `_commit` only if this pattern matches; else it says failed.
-    m.choices.append((None, len(m.trail), key))
-    marks = (key, len(m.choices) - 1, len(m.trail))
-    return _RULES[type(pattern)](m, pattern, value, (_commit, marks, None, rest))
+    m.kept.update((id(v), v) for _, v in given)
+    free = [q for q in inner if q not in m.env] if inner else []
+    attempt = _Attempt(key, free, len(m.choices), len(m.trail))
+    m.choices.append((None, len(m.trail), attempt))
+    return _RULES[type(pattern)](m, pattern, value, (_exit, attempt, None, rest))
 
 
-def _commit(m: Matcher, marks: tuple[Any, int, int], _: Any, rest: Any) -> Any:
-    key, height, mark = marks
-    del m.choices[height:]
-    m.known[key] = [(other, m.env[other]) for other in m.trail[mark:]]
+def _exit(m: Matcher, attempt: _Attempt, _: Any, rest: Any) -> Any:
+    """A part has matched."""
+    answer = m.answer(attempt)
+    if not attempt.free:
+        del m.choices[attempt.height :]
+        m.table[attempt.key] = [answer]
+    else:
+        shown = tuple((q, id(binding[0])) for q, binding in answer.shown)
+        if shown in attempt.seen:
+            return FAIL  # what is behind has failed with the same bindings
+        attempt.seen.add(shown)
+        attempt.answers.append(answer)
+    m.trail.append(_Mark(answer, attempt.mark, False))
+    return rest
+
+
+def _replay_any(m: Matcher, answers: list[Answer], rest: Any) -> Any:
+    if not answers:
+        return FAIL
+    for answer in answers[:0:-1]:
+        m.choose((_replay, answer, None, rest))
+    return _replay(m, answers[0], None, rest)
+
+
+def _replay(m: Matcher, answer: Answer, _: Any, rest: Any) -> Any:
+    start = len(m.trail)
+    for key, binding in answer.shown:
+        m.bind(key, binding)
+    m.trail.append(_Mark(answer, start, True))
     return rest
 
 
@@ -401,12 +518,13 @@ def _struct_info(m: Matcher, p: StructInfoPattern, value: Any, rest: Any) -> Any
         if struct_info_base_check(p.struct_info, info) is not BaseCheckResult.PASS:
             return FAIL
         return (match_goal, p.pattern, value, rest)
-    table = {k: v for k, v in m.env.items() if not isinstance(k, DFPattern)}
+    symbols = tir_vars_in_struct_info(p.struct_info)
+    table = {s: m.env[s][0] for s in symbols if s in m.env}
     known = set(table)
     if match_struct_info(p.struct_info, info, table) is not BaseCheckResult.PASS:
         return FAIL
     for symbol in table.keys() - known:
-        m.bind(symbol, table[symbol])
+        m.bind(symbol, (table[symbol], None))
     return (match_goal, p.pattern, value, rest)
 
 
@@ -481,9 +599,10 @@ def matcher_of(
 
     def run(expr: Any) -> dict[DFPattern, Any] | None:
         matcher.reset()
-        if not matcher.solve((match_goal, pattern, expr, None)):
+        env = matcher.solve((match_goal, pattern, expr, None))
+        if env is None:
             return None
-        return {k: v[0] for k, v in matcher.env.items() if isinstance(k, DFPattern)}
+        return {k: v[0] for k, v in env.items() if isinstance(k, DFPattern)}
 
     return run
 

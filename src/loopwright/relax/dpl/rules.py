@@ -216,9 +216,9 @@ class BlockRewriting(GraphRewriter):
 
     def replaced(
         self, block: BindingBlock, news: dict[Var, Any], callback: Any, new_struct_info: bool
-    ) -> BindingBlock | None:
+    ) -> BindingBlock | list[Var]:
         """The block with other values for some of its variables, its bindings reordered as far
-        as they must be; None where that would make a cycle."""
+        as they must be; the variables of a cycle where that would make one."""
         builder = self.builder
         builder._begin(isinstance(block, DataflowBlock))
         graft = Graft(builder)
@@ -247,28 +247,32 @@ class BlockRewriting(GraphRewriter):
                 new = self.var_map[var] = type(var)(var.vid, value.struct_info, var.span)
             bindings.append(VarBinding._make(new, value, span=binding.span))
         ordered = in_order(bindings, self.var_map)
-        return None if ordered is None else type(block)(ordered, block.span)
+        if isinstance(ordered[0], Var):
+            return ordered  # type: ignore[return-value]
+        return type(block)(ordered, block.span)
 
 
-def in_order(bindings: list[Binding], renamed: dict[Var, Any]) -> list[Binding] | None:
-    """The bindings, each behind those it needs, otherwise as they stand; None for a cycle."""
+def in_order(bindings: list[Binding], renamed: dict[Var, Any]) -> list[Binding] | list[Var]:
+    """The bindings, each behind those it needs, otherwise as they stand; the variables of a
+    cycle where there is one."""
     by_var = {b.var: b for b in bindings}  # type: ignore[attr-defined]
     done: dict[Var, Binding] = {}
-    busy: set[Var] = set()
+    busy: dict[Var, None] = {}  # from the first to the present one, each needed by the one before
     for first in bindings:
         work = [(first, False)]
         while work:
             binding, left = work.pop()
             var = binding.var  # type: ignore[attr-defined]
             if left:
-                busy.discard(var)
+                del busy[var]
                 done[var] = binding
                 continue
             if var in done:
                 continue
             if var in busy:
-                return None
-            busy.add(var)
+                path = list(busy)
+                return path[path.index(var) :]
+            busy[var] = None
             work.append((binding, True))
             needs = [renamed.get(u, u) for u in used_vars(binding.value)]  # type: ignore[attr-defined]
             work += [(by_var[u], False) for u in reversed(needs) if u in by_var and u not in done]
@@ -321,7 +325,7 @@ class TupleRewriting(BlockRewriting):
             if not news:
                 continue
             changed = self.replaced(block, news, rule.callback, rule.new_struct_info)
-            if changed is not None:
+            if isinstance(changed, BindingBlock):
                 return changed
         return block
 
@@ -350,23 +354,26 @@ class BindingsRewriting(BlockRewriting):
             for b in block.bindings
             if not isinstance(b, MatchCast) and b.var not in self.done  # type: ignore[attr-defined]
         }
-        while True:
-            search = GraphSearch(self.graph, values)
-            before, renamed = block, len(self.var_map)
-            for matches in search.matches():
-                news = self._replacements(matches, values)
-                if not news:
-                    continue
-                block = self._without_cycle(block, news)
-                for var in news:
-                    del values[var]
-                search.done.update(news)
-                self.done.update(news)
-                self.done.update(self.var_map[v] for v in news if v in self.var_map)
-                if len(self.var_map) != renamed:
-                    return block
-            if block is before:
-                return block
+        search = GraphSearch(self.graph, values)
+        news: dict[Var, Any] = {}
+        for matches in search.matches():
+            more = self._replacements(matches, values)
+            for var in more:
+                del values[var]
+            search.done.update(more)
+            news.update(more)
+        if not news:
+            return block
+        changed = self.replaced(block, news, self.callback, self.new_struct_info)
+        if isinstance(changed, list):
+            what = "a replacement would make a cycle"
+            got = " needs ".join(v.name_hint for v in (*changed, changed[0]))
+            hint = "one of the values matched together is needed to compute another: leave it out"
+            span = changed[0].span or code_span(self.callback)
+            raise ValueError(explain(what, got=got, instead=hint, span=span))
+        self.done.update(news)
+        self.done.update(self.var_map[v] for v in news if v in self.var_map)
+        return changed
 
     def _replacements(
         self, matches: dict[DFPattern, Any], values: dict[Var, Any]
@@ -388,16 +395,6 @@ class BindingsRewriting(BlockRewriting):
                 raise ValueError(explain(what, got=repr(var), instead=hint, span=span))
             checked_result(expr, self.callback, var)
         return {v: e for v, e in news.items() if e is not values[v] and e is not v}
-
-    def _without_cycle(self, block: BindingBlock, news: dict[Var, Any]) -> BindingBlock:
-        changed = self.replaced(block, news, self.callback, self.new_struct_info)
-        if changed is None:
-            what = "a replacement would make a cycle"
-            names = ", ".join(v.name_hint for v in news)
-            hint = "one of these values is needed to compute another: match them apart"
-            span = next(iter(news)).span or code_span(self.callback)
-            raise ValueError(explain(what, got=names, instead=hint, span=span))
-        return changed
 
 
 __all__ = [
