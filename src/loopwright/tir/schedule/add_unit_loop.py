@@ -6,6 +6,7 @@ from typing import Any
 
 from ...ir.prim_expr import Var
 from ..stmt import For, ForKind
+from .error import ScheduleError
 from .primitive import primitive
 from .rv import BlockRV, LoopRV
 
@@ -32,6 +33,9 @@ def add_unit_loop(sch: Any, block_or_loop: BlockRV | LoopRV) -> LoopRV:
                     B[()] = A[()] * T.float32(2)
     """
     ref = sch.get_sref(block_or_loop)
+    if ref.parent is None:
+        what = "the root block has no loops around it"
+        raise ScheduleError(what, instead="a block or a loop inside of it", at=ref.node)
     var = Var("u", "int32")
     sch.state.update(ref.func, {ref: For(var, 0, 1, ForKind.SERIAL, ref.node)})
     return sch.new_loop(ref.func, var)

@@ -156,14 +156,16 @@ class ScheduleBase:
         """The ref of a loop. Raises ScheduleError for a block."""
         ref = self.get_sref(rv)
         if ref.is_block:
-            raise ScheduleError("this step is for loops", got="a block", at=ref.node)
+            what, hint = "this step is for loops", "one of sch.get_loops(block)"
+            raise ScheduleError(what, got="a block", instead=hint, at=ref.node)
         return ref
 
     def block(self, rv: Any) -> Ref:
         """The ref of a block. Raises ScheduleError for a loop."""
         ref = self.get_sref(rv)
         if not ref.is_block:
-            raise ScheduleError("this step is for blocks", got="a loop", at=ref.node)
+            what, hint = "this step is for blocks", "what sch.get_block(name) gave"
+            raise ScheduleError(what, got="a loop", instead=hint, at=ref.node)
         return ref
 
     def value(self, expr: Any) -> Any:

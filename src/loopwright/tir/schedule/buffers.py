@@ -176,7 +176,9 @@ def unsafe_hide_buffer_access(
     """
     ref = sch.block(block)
     if buf_type not in ("read", "write"):
-        raise ScheduleError('buf_type is "read" or "write"', got=buf_type, at=ref.node)
+        raise ScheduleError(
+            'buf_type is "read" or "write"', got=buf_type, instead="one of the two", at=ref.node
+        )
     side = f"{buf_type}s"
     regions = getattr(ref.stmt, side)
     hidden = {int(n) for n in buf_index_array}

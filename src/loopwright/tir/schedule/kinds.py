@@ -124,7 +124,12 @@ def bind(sch: Any, loop: LoopRV, thread_axis: str | IterVar) -> None:
     tag = thread_axis.thread_tag if isinstance(thread_axis, IterVar) else thread_axis
     if not tag.startswith(_TAGS):
         what = "no such thread axis"
-        raise ScheduleError(what, got=tag, instead='"blockIdx.x", "threadIdx.x", "vthread.x"')
+        raise ScheduleError(
+            what,
+            got=tag,
+            instead='"blockIdx.x", "threadIdx.x", "vthread.x"',
+            at=sch.loop(loop).node,
+        )
     set_kind(sch, loop, ForKind.THREAD_BINDING, tag)
 
 

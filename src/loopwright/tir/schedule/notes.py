@@ -111,7 +111,9 @@ def annotate_buffer_access(
     """
     ref = sch.block(block)
     if buf_type not in ("read", "write"):
-        raise ScheduleError('buf_type is "read" or "write"', got=buf_type, at=ref.node)
+        raise ScheduleError(
+            'buf_type is "read" or "write"', got=buf_type, instead="one of the two", at=ref.node
+        )
     buffer = buffer_at(ref, buffer_index, write=buf_type == "write")
     axes = [a.var for a in ref.stmt.iter_vars]
     dtype = axes[0].dtype if axes else "int32"

@@ -21,7 +21,8 @@ def sample_categorical(
     """One of `candidates`, chosen with the given probabilities; `decision` is an index."""
     if len(candidates) != len(probs) or not candidates:
         got = f"{len(candidates)} candidates, {len(probs)} probabilities"
-        raise ScheduleError("each candidate needs a probability", got=got)
+        what, hint = "each candidate needs a probability", "lists of the same length"
+        raise ScheduleError(what, got=got, instead=hint)
     weights = [float(p) for p in probs]
     if decision is None:
         decision = int(sch._random.choices(range(len(candidates)), weights)[0])
@@ -54,6 +55,9 @@ def sample_perfect_tile(
             instead="split with None",
             at=sch.loop(loop).stmt,
         )
+    if n < 1:
+        what = "a loop has one tile or more"
+        raise ScheduleError(what, got=n, instead="the number of factors", at=sch.loop(loop).stmt)
     if decision is None:
         tiles = perfect_tiles(sch._random, extent.value, n, max_innermost_factor)
     else:

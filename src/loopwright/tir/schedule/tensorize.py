@@ -106,7 +106,9 @@ class _Match:
         text = f"the intrinsic's description differs from the program: {what}"
         got = f"{ours!s} in the program"
         hint = f"{theirs!s}, as in the description"
-        raise ScheduleError(text, got=got, instead=hint, at=self.at.node)
+        # What is compared is a block that is not in the program: its parts are the program's.
+        inner = [self.at] if self.at.is_block else self.at.blocks()
+        raise ScheduleError(text, got=got, instead=hint, at=[self.at.node, inner[0].stmt.body])
 
     def stmt(self, a: Any, b: Any) -> None:
         """`a` of the description, `b` of the program."""
@@ -161,8 +163,11 @@ class _Match:
 
     def access(self, a: Any, b: Any) -> None:
         known = self.buffers.setdefault(a.buffer, b.buffer)
-        if known is not b.buffer or a.buffer.dtype != b.buffer.dtype:
-            self.fail("a buffer", a.buffer.name, b.buffer.name)
+        if known is not b.buffer:
+            self.fail("a buffer", f"{a.buffer.name}, which is {known.name}", b.buffer.name)
+        if a.buffer.dtype != b.buffer.dtype:
+            types = [f"{x.buffer.name} of type {x.buffer.dtype}" for x in (a, b)]
+            self.fail("a buffer's type", *types)
         offset = len(b.indices) - len(a.indices)
         if offset < 0:
             self.fail(f"the dimensions of {a.buffer.name}", len(a.indices), len(b.indices))

@@ -62,10 +62,11 @@ def transform_block_layout(
     try:
         shape = [ana.simplify(e) for e in index_map.map_shape(extents)]
         inverse, padded = index_map.non_surjective_inverse(extents)
-    except ValueError as error:
+    except ValueError:
         what = f"the axes of block {node.name_hint!r} cannot be mapped so"
-        hint = "splits, fusions and permutations of the axes"
-        raise ScheduleError(what, got=error, instead=hint, at=ref.node) from None
+        hint = "splits, fusions and permutations of the axes: lambda i, j: (j // 4, i, j % 4)"
+        got = f"lambda {', '.join(v.name for v in axes)}: {_shown(index_map.map_indices(axes))}"
+        raise ScheduleError(what, got=got, instead=hint, at=ref.node) from None
     if not (isinstance(padded, IntImm) and not padded.value):
         what = "the new axes have points that no old one has"
         raise ScheduleError(what, got=padded, instead="factors that divide", at=ref.node)
@@ -95,3 +96,7 @@ def transform_block_layout(
     for loop, axis in reversed(list(zip(loops, made_axes, strict=True))):
         nest = For(loop, 0, axis.dom.extent, ForKind.SERIAL, nest)
     sch.state.update(ref.func, {chain[0]: nest}, renamed)
+
+
+def _shown(indices: list[Any]) -> str:
+    return f"({', '.join(map(str, indices))})"

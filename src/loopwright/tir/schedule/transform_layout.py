@@ -95,7 +95,8 @@ def transform_layout(
     has_padding = not (isinstance(padded, IntImm) and not padded.value)
     if has_padding and pad_value is None:
         what = f"the new layout of {old.name} has elements that hold nothing"
-        got = f"shape {list(map(str, old.shape))} becomes {list(map(str, shape))}"
+        before, after = (", ".join(map(str, s)) for s in (old.shape, shape))
+        got = f"shape ({before}) becomes ({after})"
         raise ScheduleError(what, got=got, instead="give pad_value=", at=ref.node)
     new = old.replace(shape=shape, strides=(), axis_separators=separators)
     site = next(
