@@ -9,8 +9,8 @@ from ..ir.expr import DictAttrs
 from ..ir.function import BaseFunc, as_attrs
 from ..ir.functor import rewrite
 from ..ir.node import Node, define, field
-from ..ir.prim_expr import IntImm, Var
-from ..ir.prim_op import cast
+from ..ir.prim_expr import IntImm, PrimExpr, Var
+from ..ir.prim_op import cast, convert
 from .buffer import Buffer
 from .stmt import Stmt
 
@@ -56,7 +56,7 @@ class PrimFunc(BaseFunc):
         """A copy for known parameters: `{param: value}` for scalars, which are no parameters any
         more, and `{param: buffer}` for buffers, whose shape gives the shape variables.
 
-        Raises ValueError when a buffer does not fit the declared one.
+        Raises ValueError when a buffer does not fit the declared one, or a value its parameter.
         """
         known: dict[Var, Any] = {}
         for param, value in param_map.items():
@@ -70,7 +70,7 @@ class PrimFunc(BaseFunc):
                 what = f"parameter {param.name} is a buffer"
                 raise ValueError(explain(what, got=value, instead="pass a Buffer"))
             else:
-                known[param] = cast(param.dtype, value)
+                known[param] = _scalar(param, value)
         params = tuple(p for p in self.params if p not in known)
         func = self if len(params) == len(self.params) else self.replace(params=params)
         return rewrite(func, lambda node: known.get(node) if isinstance(node, Var) else None)
@@ -86,6 +86,16 @@ class PrimFunc(BaseFunc):
         return "global_symbol" not in self.attrs
 
 
+def _scalar(param: Var, value: Any) -> Any:
+    """A value as the parameter's type; a fraction is none of an integer's."""
+    made = convert(value)
+    if not isinstance(made, PrimExpr) or (made.dtype.is_float and not param.dtype.is_float):
+        what = f"parameter {param.name} is {param.dtype}"
+        got = str(made.dtype) if isinstance(made, PrimExpr) else type(value).__name__
+        raise ValueError(explain(what, got=f"{value} ({got})"))
+    return cast(param.dtype, made)
+
+
 def _match(declared: Buffer | None, given: Buffer, known: dict[Var, Any]) -> None:
     """Learn the variables of a declared buffer from a given one."""
     if declared is None:
@@ -97,8 +107,14 @@ def _match(declared: Buffer | None, given: Buffer, known: dict[Var, Any]) -> Non
         got = f"{given.dtype} with {len(given.shape)} dimensions"
         raise ValueError(explain(what, got=got))
     pairs = list(zip(declared.shape, given.shape, strict=True))
-    if len(declared.strides) == len(given.strides):
-        pairs += zip(declared.strides, given.strides, strict=True)
+    if len(declared.strides) != len(given.strides):
+        which = "strides" if declared.strides else "no strides"
+        what = f"buffer {declared.name} is declared with {which}"
+        hint = "declare both with strides, or neither"
+        raise ValueError(explain(what, got=f"{len(given.strides)} strides", instead=hint))
+    pairs += zip(declared.strides, given.strides, strict=True)
+    if isinstance(declared.elem_offset, Var) and given.elem_offset is not None:
+        pairs.append((declared.elem_offset, given.elem_offset))
     for old, new in pairs:
         if isinstance(old, Var) and old not in known:
             known[old] = cast(old.dtype, new)

@@ -1,6 +1,7 @@
 """Passes on TensorIR: one file each, whose docstring shows a function before and after."""
 
 from .annotate_device_regions import AnnotateDeviceRegions
+from .annotate_entry_func import AnnotateEntryFunc
 from .apply import Apply
 from .bf16_compute_legalize import BF16ComputeLegalize
 from .bf16_storage_legalize import BF16StorageLegalize
@@ -22,12 +23,14 @@ from .hoist_if_then_else import HoistIfThenElse
 from .inject_double_buffer import InjectDoubleBuffer
 from .inject_software_pipeline import InjectSoftwarePipeline
 from .inject_virtual_thread import InjectVirtualThread
+from .inline_private_functions import InlinePrivateFunctions
 from .instrument_bound_checkers import InstrumentBoundCheckers
 from .int4_storage_legalize import Int4StorageLegalize
 from .loop_partition import LoopPartition
 from .lower_cross_thread_reduction import LowerCrossThreadReduction
 from .lower_custom_datatypes import LowerCustomDatatypes
 from .lower_device_kernel_launch import LowerDeviceKernelLaunch
+from .lower_device_storage_access_info import LowerDeviceStorageAccessInfo
 from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin
 from .lower_match_buffer import LowerMatchBuffer
@@ -36,6 +39,7 @@ from .lower_thread_allreduce import LowerThreadAllreduce
 from .lower_tvm_builtin import LowerTVMBuiltin
 from .make_packed_api import MakePackedAPI
 from .make_unpacked_api import MakeUnpackedAPI
+from .merge_shared_memory_allocations import MergeSharedMemoryAllocations
 from .narrow_data_type import NarrowDataType
 from .pipeline import default_tir_pipeline, finalize, lower_to_loops
 from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
@@ -53,6 +57,7 @@ from .thread_sync import ThreadSync
 from .unify_thread_binding import UnifyThreadBinding
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
-from .verify_memory import VerifyMemory
 from .verify_externs import VerifyExterns
+from .verify_memory import VerifyMemory
 from .verify_parallel import VerifyParallel
+from .verify_vtcm_limit import VerifyVTCMLimit
