@@ -17,7 +17,7 @@ from loopwright.sched import ApplyDefaultSchedule, register_schedule_rule
 from loopwright.sched.apply import _RULES
 from loopwright.sched.cpu import GRAIN
 from loopwright.tir.function import PrimFunc
-from loopwright.tir.stmt import For, ForKind
+from loopwright.tir.stmt import Allocate, For, ForKind
 
 RNG = np.random.default_rng(0)
 
@@ -203,3 +203,34 @@ def test_a_scheduled_function_is_left_alone() -> None:
     done = mod["exp"].with_attr("tir.is_scheduled", True)
     mod.update_func(mod.get_global_var("exp"), done)
     assert ApplyDefaultSchedule()(mod)["exp"] is done
+
+
+def matmul_of(rows: int, k: int, n: int) -> lw.IRModule:
+    return graph((1, rows, k), lambda bb, x: bb.emit(op.nn.relu(op.matmul(x, weight(k, n)))))
+
+
+def test_a_large_right_side_is_packed_strip_by_strip():
+    exe = check(matmul_of(64, 512, 512), (1, 64, 512))
+    kernel = next(f for g, f in exe.lowered.functions.items() if "matmul" in g.name_hint)
+    strips = allocated(kernel)
+    assert (512 * 32,) in strips, strips
+
+
+@pytest.mark.parametrize("sizes", [(63, 512, 512), (64, 512, 500), (64, 256, 512)])
+def test_where_packing_does_not_pay_nothing_is_copied(sizes):
+    rows, k, n = sizes
+    exe = check(matmul_of(rows, k, n), (1, rows, k))
+    kernel = next(f for g, f in exe.lowered.functions.items() if "matmul" in g.name_hint)
+    assert all(size < k * 16 for (size,) in allocated(kernel))
+
+
+def allocated(func: PrimFunc) -> list[tuple[int, ...]]:
+    """The sizes of a kernel's own buffers."""
+    found: list[tuple[int, ...]] = []
+    post_order_visit(
+        func.body,
+        lambda s: (
+            found.append(tuple(int(e) for e in s.extents)) if isinstance(s, Allocate) else None
+        ),
+    )
+    return found

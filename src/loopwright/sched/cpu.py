@@ -14,6 +14,7 @@ Pooling and depthwise convolutions have the same form with vectors on both sides
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..ir.dtype import DataType
@@ -42,6 +43,8 @@ FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
 UNROLLED_TAPS = 9  # windows of up to this many elements are written out
 SYMBOLIC_EXTENT = 32  # what a symbolic axis of an image is taken for
 REGISTERS_LEFT = 3  # vector registers that are no accumulators
+PACKED_BYTES = 1 << 20  # right sides at least as large are packed,
+PACKED_ROWS = 64  # where so many rows use them
 
 
 @register_schedule_rule("stages", "cpu")
@@ -285,17 +288,59 @@ def _schedule_tile(
         inner = [ri, jv, vector]
     else:
         inner = [jv, vector]
+    packed = _packed_side(sch, block, reduction, tile) if product else None
+    if packed is not None:
+        outer.insert(0, outer.pop(tile.column))
     order = [place[k] for k in outer]
     sch.reorder(*order, *inner)
     sch.compute_at(block, order[-1], preserve_unit_loops=True)
+    if packed is not None:
+        sch.compute_at(packed, order[0], preserve_unit_loops=True)
+        sch.vectorize(list(sch.get_loops(packed))[-1])
     init = _schedule_accumulators(sch, block, reduction, tile, len(order))
     for loop in inner[:-1]:
         sch.unroll(loop)
     sch.vectorize(vector)
     work = tile.rows * tile.vectors * tile.lanes * _taps(reduction)
     work //= FMAS_PER_ELEMENT if product else FMAS_PER_ELEMENT // 4
-    _parallel_tiles(sch, order, work)
+    if packed is not None:
+        _parallel(sch, order[:1], GRAIN)
+    else:
+        _parallel_tiles(sch, order, work)
     return init
+
+
+def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile) -> Any:
+    """The block that copies the right side of a large matmul, a strip as wide as a tile after the
+    other; None where it does not pay. Each strip is read by all rows; where it lies, its rows are on
+    pages of their own and, at widths like 1024, in the same few sets of the cache."""
+    width = tile.vectors * tile.lanes
+    rows = [constant(v.dom.extent) if v.dom is not None else None for v in reduction.spatial[:-1]]
+    if tile.row is None or None in rows or math.prod(r for r in rows if r) < PACKED_ROWS:
+        return None
+    buffer = _right_side(sch.get(block), reduction)
+    shape = [constant(d) for d in buffer.shape] if buffer is not None else [None]
+    if buffer is None or None in shape or shape[1] % width:
+        return None
+    if math.prod(d for d in shape if d) * buffer.dtype.itemsize < PACKED_BYTES:
+        return None
+    at = [r.buffer for r in sch.get(block).reads].index(buffer)
+    packed = sch.cache_read(block, at, "global")
+    sch.transform_layout(packed, ("write", 0), lambda k, j: (j // width, k, j % width))
+    return packed
+
+
+def _right_side(block: Any, reduction: BlockInfo) -> Any:
+    """The buffer that a product over one axis k reads at [k, last axis] and nowhere else, or None."""
+    if len(reduction.reduce) != 1 or not isinstance(block.body, BufferStore):
+        return None
+    k, j = reduction.reduce[0].var, reduction.spatial[-1].var
+    loads = loads_in(block.body.value)
+    for load in loads:
+        if len(load.indices) == 2 and load.indices[0] is k and load.indices[1] is j:
+            alone = sum(x.buffer is load.buffer for x in loads) == 1
+            return load.buffer if alone else None
+    return None
 
 
 def _parallel_tiles(sch: Schedule, order: list[Any], work: int) -> None:
