@@ -9,7 +9,7 @@ from typing import Any
 from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.functor import rewrite
-from ..ir.prim_expr import IterVar, PrimExpr, Range, SizeVar, Var
+from ..ir.prim_expr import IntImm, IterVar, PrimExpr, Range, SizeVar, Var
 from ..ir.prim_op import const as _const
 from ..ir.prim_op import convert
 from ..tir.buffer import Buffer, decl_buffer
@@ -135,10 +135,30 @@ def extern(
         kinds = _extern_dtypes(name, dtype, sources, len(shapes))
         pairs = zip(shapes, kinds, strict=True)
         out_bufs = [_view_of(dims, kind, name) for dims, kind in pairs]
+    _check_buffers(name, sources, in_bufs, out_bufs)
     body = _as_stmt(fcompute(in_bufs, out_bufs), (*in_bufs, *out_bufs))
     op = ExternOp(name, current_tag(tag), attrs, sources, in_bufs, out_bufs, body)
     made = [op.output(n) for n in range(op.num_outputs)]
     return made[0] if single else made
+
+
+def _check_buffers(
+    name: str, inputs: list[Tensor], in_bufs: list[Buffer], out_bufs: list[Buffer]
+) -> None:
+    shared = [b.name for b in out_bufs if any(b is other for other in in_bufs)]
+    if shared:
+        what, hint = f"extern {name} writes a buffer that it reads", "a buffer of its own"
+        instead = f"{hint} for each result"
+        raise ValueError(explain(what, got=", ".join(shared), instead=instead))
+    for tensor, buffer in zip(inputs, in_bufs, strict=True):
+        if tensor.dtype != buffer.dtype or tensor.ndim != len(buffer.shape):
+            what = f"{tensor.op.name}, {tensor.dtype} with {tensor.ndim} dimensions"
+            got = f"{buffer.name}, {buffer.dtype} with {len(buffer.shape)}"
+            raise ValueError(explain(f"extern {name} sees {what}, by another buffer", got=got))
+        for n, (given, seen) in enumerate(zip(tensor.shape, buffer.shape, strict=True)):
+            if isinstance(given, IntImm) and isinstance(seen, IntImm) and given.value != seen.value:
+                what = f"extern {name}: buffer {buffer.name} has {seen} elements in dimension {n}"
+                raise ValueError(explain(what, got=f"{given} of {tensor.op.name}"))
 
 
 def _extern_shapes(shape: Any) -> tuple[list[tuple[PrimExpr, ...]], bool]:

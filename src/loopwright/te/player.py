@@ -105,6 +105,9 @@ class Player:
     def cache_read(self, tensor: Tensor, scope: str, readers: list[Stage], made: Stage) -> None:
         blocks = [self.block_of(r) for r in readers]
         buffer = self.buffers[tensor]
+        if made.in_scan and len(buffer.shape) == tensor.ndim:
+            what = f"cache_read: the scan keeps all rows of {tensor.op.name}"
+            raise ValueError(explain(what, instead="read it as it is"))
         for reader, block in zip(readers, blocks, strict=True):
             if not any(r.buffer is buffer for r in self.sch.get(block).reads):
                 what = f"cache_read: {reader.origin_op.name} does not read {tensor.op.name}"

@@ -60,8 +60,7 @@ class Schedule:
         for op in in_order(op.output(0) for op in ops):
             chain = op.chain if isinstance(op, ScanOp) else ()
             for one in (*chain, op):
-                self.stage_map[one] = Stage(one)
-                self.stage_map[one].in_scan = one in chain
+                self.stage_map[one] = Stage(one, in_scan=one in chain)
         # For an operation: the stages in its place, the last of which makes its result.
         self.parts: dict[Operation, list[Stage]] = {}
         self.reads: list[tuple[Tensor, str, list[Stage], Stage]] = []
@@ -89,9 +88,8 @@ class Schedule:
         if not ops:
             what = f"cache_read of {tensor.op.name} needs its readers"
             raise ValueError(explain(what, got="none", instead="the stages that use the copy"))
-        self[tensor]  # it is of this schedule
         made = _copy_of(tensor, f"{tensor.op.name}.{scope}")
-        self.stage_map[made.op] = Stage(made.op)
+        self.stage_map[made.op] = Stage(made.op, self[tensor].in_scan)
         self.reads.append((tensor, scope, [self[r] for r in ops], self[made]))
         return made
 
@@ -101,6 +99,9 @@ class Schedule:
         several = list(tensor) if isinstance(tensor, (list, tuple)) else [tensor]
         stage = self[several[0]]
         op, origin = stage.op, stage.origin_op
+        if any(stage is made for *_, made in self.reads):
+            what = f"cache_write: {op.name} is a copy already"
+            raise ValueError(explain(what, got="a cache_read", instead="cache_read it again"))
         if stage.steps:
             steps = ", ".join(name for name, _ in stage.steps)
             what = f"cache_write of {origin.name} comes before its other steps"
@@ -112,7 +113,7 @@ class Schedule:
         points = [a.var for a in op.axis]
         count = range(made.num_outputs)
         copies = [ProducerLoad(made.output(n), points) for n in count]
-        cached = Stage(made)
+        cached = Stage(made, stage.in_scan)
         cached.scope = scope
         self.put_before(stage, cached)
         stage.computes(ComputeOp(op.name, op.tag, op.attrs, op.axis, copies))
@@ -125,7 +126,7 @@ class Schedule:
         tensor (of several results, a list); the stage of `tensor` is the second."""
         stage = self[tensor]
         first, second = rfactor_op(stage, axis, factor_axis)
-        part = Stage(first)
+        part = Stage(first, stage.in_scan)
         part.scope = stage.scope
         self.put_before(stage, part)
         stage.steps = _spatial_steps(stage)
@@ -135,7 +136,6 @@ class Schedule:
 
     def put_before(self, stage: Stage, made: Stage) -> None:
         """Compute the operation of a new stage before that of another."""
-        made.in_scan = stage.in_scan
         for parts in self.parts.values():
             if stage in parts:
                 parts.insert(parts.index(stage), made)

@@ -23,10 +23,11 @@ class Stage:
     from which `cache_write` and `rfactor` have taken parts.
     """
 
-    def __init__(self, op: Operation) -> None:
+    def __init__(self, op: Operation, in_scan: bool = False) -> None:
         self.origin_op = op
         self.op = op
-        self.leaf_iter_vars: list[IterVar] = first_loops(op)
+        self.in_scan = in_scan  # its first axis is the row that a scan computes, no loop of it
+        self.leaf_iter_vars: list[IterVar] = first_loops(op)[int(in_scan) :]
         self.all_iter_vars: list[IterVar] = list(self.leaf_iter_vars)
         self.attach: tuple[Stage, IterVar] | None = None
         self.is_inline = False
@@ -35,7 +36,6 @@ class Stage:
         self.notes: list[tuple[str, tuple[Any, ...]]] = []
         self.predicate: PrimExpr | None = None
         self.doubled = False
-        self.in_scan = False  # its first axis is the row that a scan computes
 
     def __repr__(self) -> str:
         return f"stage({self.origin_op.name})"
@@ -252,10 +252,18 @@ class Stage:
         what = f"no loop of stage {self.origin_op.name}" + (
             " any more: it was split or fused" if gone else ""
         )
+        if self.in_scan and var is self.op.axis[0]:
+            what = f"the rows of stage {self.origin_op.name} are gone over by the scan"
         raise ValueError(explain(what, got=var.var.name, instead=hint))
 
     def replace(self, at: int, count: int, *made: IterVar) -> None:
-        """New loops in the place of some."""
+        """New loops in the place of some. Raises ValueError where it is said how those run."""
+        gone = self.leaf_iter_vars[at : at + count]
+        for name, args in self.steps:
+            if name not in MOVES and any(args[0] is v for v in gone):
+                what = f"loop {args[0].var.name} of {self.origin_op.name} has its {name} already"
+                hint = f"split, fuse and transform before {name}"
+                raise ValueError(explain(what, instead=hint))
         self.leaf_iter_vars[at : at + count] = made
         self.all_iter_vars += made
 
