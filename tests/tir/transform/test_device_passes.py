@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from loopwright.ir.module import IRModule
+from loopwright.runtime import register_func
 from loopwright.script import from_source
 from loopwright.tir import analysis as ta
 from loopwright.tir import transform as tt
@@ -72,3 +74,88 @@ def test_barriers():
     assert barriers("shared") == 2  # between write and read, and before the next iteration's write
     assert barriers("local") == 0
     assert barriers("shared", 'T.evaluate(T.tvm_storage_sync("shared"))') == 2
+
+
+def test_default_threads():
+    """A reduction's rows run in threads; what has no spatial loop runs in one."""
+    text = """
+@T.prim_func
+def main(A: T.Buffer((6, 8), "float32"), B: T.Buffer((6,), "float32"), C: T.Buffer((), "float32")):
+    T.func_attr({"target": T.target({"kind": "cuda", "max_threads_per_block": 4})})
+    for i, k in T.grid(6, 8):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+    for k in range(6):
+        with T.block("C"):
+            vk = T.axis.reduce(6, k)
+            with T.init():
+                C[()] = T.float32(0)
+            C[()] = C[()] + B[vk]
+"""
+    mod = IRModule({"main": from_source(text)})
+    after = tt.DefaultGPUSchedule()(mod)
+    assert tt.DefaultGPUSchedule()(after)["main"] is after["main"]
+    shown = after.script()
+    assert 'T.thread_binding(2, thread="blockIdx.x")' in shown and "T.where" in shown
+    assert shown.count('T.thread_binding(1, thread="threadIdx.x")') == 1
+    a = np.random.default_rng(0).standard_normal((6, 8)).astype("float32")
+    b, c = np.zeros(6, "float32"), np.zeros((), "float32")
+    run(after["main"], [a, b, c])
+    np.testing.assert_allclose(b, a.sum(1), rtol=1e-5)
+    np.testing.assert_allclose(c, a.sum(), rtol=1e-5)
+    cpu = IRModule({"main": from_source(text).with_attr("target", None)})
+    assert tt.DefaultGPUSchedule()(cpu)["main"] is cpu["main"]
+
+
+def test_inlined_functions():
+    text = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32"), n: T.int32):
+        for i in range(4):
+            Module.twice(A.data, i, n)
+
+    @T.prim_func(private=True)
+    def twice(A: T.Buffer((4,), "float32"), i: T.int32, n: T.int32):
+        Module.scale(A.data, i, n)
+        Module.scale(A.data, i, 3)
+
+    @T.prim_func(private=True)
+    def scale(A: T.handle("float32", "global"), i: T.int32, n: T.int32):
+        A_1 = T.Buffer((4,), data=A)
+        for j in range(n):
+            A_1[i] = A_1[i] * T.float32(2)
+
+    @T.prim_func(private=True)
+    def itself(n: T.int32):
+        Module.itself(n)
+"""
+    mod = from_source(text)
+    made = tt.InlinePrivateFunctions()(mod)
+    assert [v.name_hint for v in made.functions] == ["main", "itself"]
+    ta.verify_well_formed(made)
+    for each in (mod, made):
+        a = np.ones(4, "float32")
+        run(each["main"], [a, 2], each)
+        np.testing.assert_array_equal(a, np.full(4, 32, "float32"))
+
+
+def test_limits_of_special_memory():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((64,), "uint8")):
+    v = T.allocate([64], "uint8", "global.vtcm")
+    V = T.Buffer((64,), "uint8", data=v, scope="global.vtcm")
+    V[0] = A[0]
+"""
+    mod = IRModule({"main": from_source(text)})
+    assert tt.VerifyVTCMLimit()(mod)["main"] is mod["main"]
+    with pytest.raises(RuntimeError, match="64 bytes, the limit is 63"):
+        tt.VerifyVTCMLimit(63)(mod)
+    register_func("tvm.info.mem.global.vtcm", lambda: {"max_num_bits": 256}, override=True)
+    with pytest.raises(ValueError, match="512 bits, there are 256"):
+        tt.LowerDeviceStorageAccessInfo()(mod)

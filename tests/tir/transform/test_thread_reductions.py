@@ -154,3 +154,46 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer
     run(func, [a, b, c])
     np.testing.assert_array_equal(b, [3, 2, 1, 0, 7, 6, 5, 4])
     np.testing.assert_array_equal(c, [1, 2, 3, 3, 5, 6, 7, 7])
+
+
+WARP = """
+@T.prim_func
+def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+    tx = T.launch_thread("threadIdx.x", 8)
+    w = T.allocate([32], "float32", "{scope}")
+    W = T.Buffer((32,), data=w, scope="{scope}")
+    for o, i in T.grid(2, 2):
+        W[o * 16 + tx * 2 + i] = A[o * 16 + tx * 2 + i] * T.float32(3)
+    {sync}
+    for o, i in T.grid(2, 2):
+        B[o * 16 + tx * 2 + i] = W[o * 16 + (7 - tx) * 2 + i] + W[o * 16 + tx * 2 + i]
+"""
+
+
+def test_warp_memory():
+    """As memory that all threads share, with a barrier; as registers, with shuffles."""
+    shared = from_source(WARP.format(scope="shared", sync='T.tvm_storage_sync("shared")'))
+    warp = IRModule({"main": from_source(WARP.format(scope="warp", sync="T.evaluate(0)"))})
+    after = tt.LowerWarpMemory(8)(warp)
+    text = after.script()
+    assert "T.allocate([4]" in text and text.count("tvm_warp_shuffle(") == 1
+    ta.verify_well_formed(after)
+    a = np.arange(32, dtype="float32")
+    want, got = np.zeros(32, "float32"), np.zeros(32, "float32")
+    run(shared, [a, want])
+    run(after["main"], [a, got])
+    np.testing.assert_array_equal(got, want)
+    assert want[0] == 3 * (a[14] + a[0])
+
+
+def test_what_is_no_warp_memory():
+    def lower(text):
+        return tt.LowerWarpMemory(8)(IRModule({"main": from_source(text)}))
+
+    text = WARP.format(scope="warp", sync="T.evaluate(0)")
+    with pytest.raises(ValueError, match=r"store at tx \* m"):
+        lower(text.replace("W[o * 16 + tx * 2 + i] = ", "W[o * 16 + i] = "))
+    with pytest.raises(ValueError, match="put the warps along threadIdx.y"):
+        lower(text.replace('"threadIdx.x", 8', '"threadIdx.x", 16'))
+    with pytest.raises(ValueError, match="a thread stores to what another lane holds"):
+        lower(text.replace("W[o * 16 + tx * 2 + i] = ", "W[o * 16 + tx * 2 + i + 2] = "))

@@ -12,6 +12,7 @@ from .convert_blocks_to_opaque import ConvertBlocksToOpaque
 from .convert_for_loops_to_serial import ConvertForLoopsToSerial
 from .convert_ssa import ConvertSSA
 from .decorate_device_scope import DecorateDeviceScope
+from .default_gpu_schedule import DefaultGPUSchedule
 from .filter import Filter
 from .flatten_buffer import FlattenBuffer
 from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
@@ -37,6 +38,7 @@ from .lower_match_buffer import LowerMatchBuffer
 from .lower_opaque_block import LowerOpaqueBlock
 from .lower_thread_allreduce import LowerThreadAllreduce
 from .lower_tvm_builtin import LowerTVMBuiltin
+from .lower_warp_memory import LowerWarpMemory
 from .make_packed_api import MakePackedAPI
 from .make_unpacked_api import MakeUnpackedAPI
 from .merge_shared_memory_allocations import MergeSharedMemoryAllocations

@@ -32,13 +32,13 @@ def is_float8(dtype: Any) -> bool:
 
 @dataclass(frozen=True)
 class FP8ComputeLegalize(PrimFuncPass):
-    """See the file's docstring. `promote_dtype` is the wider type."""
+    """See the file's docstring. `promote_dtype_str` is the wider type."""
 
     name = "tir.FP8ComputeLegalize"
-    promote_dtype: str = "float32"
+    promote_dtype_str: str = "float32"
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=Promote(is_float8, self.promote_dtype).visit(func.body))
+        return func.replace(body=Promote(is_float8, self.promote_dtype_str).visit(func.body))
 
 
 __all__ = ["FP8ComputeLegalize"]
