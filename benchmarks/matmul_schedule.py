@@ -6,7 +6,8 @@ default schedule has no part in it. After each stage the program is compiled and
 the peak, which is what multiply-adds of vectors in registers reach. Other work on the machine
 disturbs both, so they take turns, about 20 ms each: "of peak" is the median over the turns of the
 product, each beside the turns of the peak before and after it; "undisturbed" compares the median of
-the fastest quarter of the product's turns with that of the peak's.
+the fastest quarter of the product's turns with that of the peak's. On one thread the clock is that
+thread's own, which stands while other work has the core.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from loopwright import tir
 from loopwright.runtime import threads
 from loopwright.script import tir as T
 
-from .kernels import bandwidth, peak_kernel, seconds
+from .kernels import bandwidth, peak_kernel
 from .machine import describe
 
 TURNS = 1 << 23  # of the peak's kernel: about 20 ms
@@ -107,18 +108,26 @@ class Peak:
 
     def __init__(self, target: lw.Target) -> None:
         self.call, self.operations = peak_kernel(target, TURNS)
+        self.clock = time.thread_time if threads.num_threads() == 1 else time.perf_counter
+
+    def turn(self, call: Callable[[], object], times: int = 1) -> float:
+        """Seconds of a call, the mean of several."""
+        start = self.clock()
+        for _ in range(times):
+            call()
+        return (self.clock() - start) / times
 
     def beside(
         self, call: Callable[[], object], operations: int, least: int, length: float
     ) -> Measured:
         """`call` in turn with the peak, for `length` seconds and `least` turns."""
-        times = max(round(TURN / _turn(call, 1)), 1)
+        times = max(round(TURN / self.turn(call)), 1)
         took: list[float] = []
-        peaks = [_turn(self.call, 1)]
+        peaks = [self.turn(self.call)]
         end = time.perf_counter() + length
         while len(took) < least or time.perf_counter() < end:
-            took.append(_turn(call, times))
-            peaks.append(_turn(self.call, 1))
+            took.append(self.turn(call, times))
+            peaks.append(self.turn(self.call))
         around = [(a + b) / 2 for a, b in itertools.pairwise(peaks)]
         share = operations / self.operations
         beside = statistics.median(b / a for a, b in zip(took, around, strict=True))
@@ -134,13 +143,6 @@ class Measured:
     of_peak: float
     undisturbed: float
     turns: int
-
-
-def _turn(call: Callable[[], object], times: int) -> float:
-    start = time.perf_counter()
-    for _ in range(times):
-        call()
-    return (time.perf_counter() - start) / times
 
 
 def _fastest(times: list[float]) -> float:
@@ -167,7 +169,8 @@ def main() -> None:
     print(f"{machine['processor']}, {machine['cores']} cores, load {machine['load']:.1f}")
     threads.set_num_threads(1)
     peak = Peak(target)
-    flops, rate = peak.operations / seconds(peak.call), bandwidth(target)
+    flops = peak.operations / min(peak.turn(peak.call) for _ in range(5))
+    rate = bandwidth(target)
     floor = max(2 * n**3 / flops, 3 * 4 * n * n / rate)
     print(f"1 thread: {flops / 1e9:.0f} GF/s peak, {rate / 1e9:.0f} GB/s")
     print(f"{n} x {n} x {n}: floor {floor * 1e3:.2f} ms\n")
