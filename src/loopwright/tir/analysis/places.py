@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ir.functor import Visitor
-from ...ir.prim_expr import EQ, Call, IntImm, IterVar, Let, Not, PrimExpr, Select, Var
+from ...ir.prim_expr import EQ, And, Call, IntImm, IterVar, Let, Not, PrimExpr, Select, Var
 from ...ir.prim_op import add
 from ..buffer import Buffer, BufferRegion
 from ..expr import BufferLoad
@@ -117,6 +117,11 @@ class Places(Visitor):
         self.visit(node.condition)
         self.under(None, node.body)
 
+    def visit_And(self, node: And) -> None:
+        """The second operand counts where the first holds."""
+        self.visit(node.a)
+        self.under(self.known(node.a), node.b)
+
     def visit_IfThenElse(self, node: IfThenElse) -> None:
         self.visit(node.condition)
         condition = self.known(node.condition)
@@ -159,9 +164,9 @@ class Places(Visitor):
 
     def visit_BlockRealize(self, node: BlockRealize) -> None:
         block, outer_block, outer_values = node.block, self.block, dict(self.values)
-        self.visit(node.iter_values)
         self.visit(node.predicate)
         predicate = self.known(node.predicate)
+        self.under(predicate, node.iter_values)
         first: list[PrimExpr] = []
         for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
             self.values[axis.var] = substitute(value, outer_values) if outer_values else value

@@ -13,6 +13,7 @@ from ..stmt import BlockRealize, For, ForKind, SeqStmt, Stmt, seq
 from .compute_inline import compute_inline
 from .domain import AxisLoop, Span, axis_loop, solve_axes, union_spans
 from .error import ScheduleError
+from .kinds import check_parallel_around
 from .primitive import primitive
 from .region import axis_values, interval, loop_domain, region_covers, relaxed_region
 from .rewrite import conjuncts, substitute, vars_in
@@ -249,6 +250,7 @@ def move(
         moved = sch.state.index(ref.func).blocks[ref.stmt]
         try:
             check_inputs(sch, moved)
+            check_parallel_around(sch, moved)
             if also is not None:
                 also(sch, moved, sch.state.index(ref.func).loops[at.stmt.loop_var])
         except ScheduleError as error:

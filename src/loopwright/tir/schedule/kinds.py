@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.prim_expr import IntImm, IterVar, Var
+from ..analysis import race_errors
 from ..stmt import Block, For, ForKind
-from .bindings import one_to_one
+from .bindings import injective, one_to_one
 from .error import ScheduleError
 from .primitive import primitive
 from .rewrite import uses_any
 from .rv import LoopRV
 from .scope import read_buffers, write_buffers
-from .state import Ref
+from .state import Ref, replaced
 from .together import check_independent_iterations
 
 _TAGS = ("blockIdx.", "threadIdx.", "vthread", "cthread")
@@ -142,17 +143,21 @@ def set_kind(sch: Any, loop: LoopRV, kind: ForKind, tag: str = "") -> None:
         hint = "split it by the length of a vector"
         raise ScheduleError(what, got=node.extent, instead=hint, at=node)
     if sch.enable_check:
-        check_parallel(sch, ref, kind, across_threads=tag.startswith("threadIdx"))
+        sure = check_parallel(sch, ref, kind, across_threads=tag.startswith("threadIdx"))
+        if not sure:
+            check_races(sch, ref)
     binding = None
     if tag:
         binding = IterVar(None, Var(tag, node.loop_var.dtype), IterVar.ThreadIndex, tag)
     sch.state.update(ref.func, {ref: node.replace(kind=kind, thread_binding=binding)})
 
 
-def check_parallel(sch: Any, ref: Ref, how: ForKind, *, across_threads: bool) -> None:
-    """Raise ScheduleError unless the iterations of a loop may run at the same time."""
+def check_parallel(sch: Any, ref: Ref, how: ForKind, *, across_threads: bool) -> bool:
+    """Raise ScheduleError unless the iterations of a loop may run at the same time. False where
+    it is not certain that they write elements of their own."""
     var = ref.stmt.loop_var
     blocks = ref.blocks()
+    sure = True
     for block in blocks:
         updates = updates_in_place(block.stmt)
         driven = False
@@ -170,8 +175,12 @@ def check_parallel(sch: Any, ref: Ref, how: ForKind, *, across_threads: bool) ->
             hint = "a loop over spatial axes; rfactor makes one of a reduction"
             raise ScheduleError(what, instead=hint, at=[ref.stmt, block.node])
         if driven and (not updates or across_threads or one_to_one(sch, block, var)):
+            if how == ForKind.PARALLEL or (how == ForKind.VECTORIZED and updates):
+                inner = [r for r in block.loops() if r.is_under(ref)]
+                sure = sure and (injective(sch, block, inner) or is_private(ref, block))
             continue
         if not updates and (block.stmt.iter_vars or _writes_differ(block, var)):
+            sure = sure and (how == ForKind.VECTORIZED or is_private(ref, block))
             continue
         if how != ForKind.VECTORIZED and is_private(ref, block):
             continue
@@ -180,6 +189,29 @@ def check_parallel(sch: Any, ref: Ref, how: ForKind, *, across_threads: bool) ->
         raise ScheduleError(what, instead=hint, at=[ref.stmt, block.node])
     if len(blocks) > 1:
         check_independent_iterations(sch, ref, blocks)
+    return sure
+
+
+def check_races(sch: Any, ref: Ref) -> None:
+    """Raise ScheduleError where two iterations of a loop are seen to be in each other's way."""
+    func = sch.state.func(ref.func)
+    made = ref.stmt.replace(kind=ForKind.PARALLEL, thread_binding=None)
+    tried = func.with_body(replaced(func.body, ref, made))
+    errors = race_errors(tried)
+    if errors:
+        what = f"iterations of loop {ref.stmt.loop_var.name!r} are in each other's way"
+        got = errors[0].split("got:")[-1].split("instead:")[0].strip()
+        hint = "a loop whose iterations each write elements of their own"
+        raise ScheduleError(what, got=got, instead=hint, at=ref.stmt)
+
+
+def check_parallel_around(sch: Any, ref: Ref) -> None:
+    """Raise ScheduleError where a parallel loop around what was moved may no longer be parallel."""
+    for above in ref.ancestors():
+        if not above.is_block and above.stmt.kind == ForKind.PARALLEL:
+            sure = check_parallel(sch, above, ForKind.PARALLEL, across_threads=False)
+            if not sure:
+                check_races(sch, above)
 
 
 def is_private(loop: Ref, block: Ref) -> bool:

@@ -190,6 +190,13 @@ class _Accesses(BlockRewriter):
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         return node
 
+    def visit_Block(self, node: Block) -> Any:
+        made = super().visit_Block(node)
+        if made is node:
+            return node
+        self.renamed[node] = made = with_found_regions(made)
+        return made
+
 
 def access_indices(sch: Any, ref: Ref, buffer: Buffer) -> tuple[PrimExpr, ...]:
     """The one way in which a block indexes a buffer."""
@@ -274,7 +281,8 @@ def cached(
     for loop, axis in reversed(list(zip(loops, axes, strict=True))):
         nest = For(loop, 0, axis.dom.extent, ForKind.SERIAL, nest)
 
-    block = with_found_regions(_Accesses(buffer, (made, indices)).visit(node))
+    accesses = _Accesses(buffer, (made, indices))
+    block = accesses.visit(node)
     position = item_index(scope, ref)
     if position < 0:
         raise ScheduleError("the block stands under a condition", at=ref.node)
@@ -290,8 +298,8 @@ def cached(
         items.insert(position + 1 if write else position, nest)
         return b.replace(body=seq(*items), alloc_buffers=(*b.alloc_buffers, made))
 
-    renamed = {node: block}
-    sch.state.update(ref.func, {ref: ref.realize.replace(block=block)}, renamed, {scope: change})
+    changes = {ref: ref.realize.replace(block=block)}
+    sch.state.update(ref.func, changes, accesses.renamed, {scope: change})
     return copy
 
 

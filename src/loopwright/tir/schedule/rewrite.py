@@ -9,6 +9,7 @@ from ...ir.functor import Rewriter, Visitor
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.prim_op import const, fold_binary, logical_and, logical_not, logical_or, match_types
 from ..buffer import Buffer, BufferRegion
+from ..expr import BufferLoad
 from ..stmt import Block, BlockRealize, For, IfThenElse, SeqStmt, seq
 from ..stmt_functor import LeafKeeper
 
@@ -177,6 +178,13 @@ def vars_in(node: Any) -> set[Var]:
     return uses.found
 
 
+def reads_memory(expr: PrimExpr) -> bool:
+    """Whether an expression has loads."""
+    if isinstance(expr, (IntImm, Var)):
+        return False
+    return isinstance(expr, BufferLoad) or any(map(reads_memory, expr.children()))
+
+
 def uses_any(node: Any, variables: Any) -> bool:
     """Whether one of `variables` occurs."""
     if isinstance(node, IntImm):
@@ -248,7 +256,10 @@ class Rebind(Substitute):
                     b if a is b else self.simplify(b) for a, b in zip(parts, made, strict=True)
                 )
         if self.predicate is not None:
-            predicate = logical_and(predicate, self.predicate)
+            # What reads memory may do so only where the loops are in range.
+            first = reads_memory(predicate)
+            parts = (self.predicate, predicate) if first else (predicate, self.predicate)
+            predicate = logical_and(*parts)
         self.inside = True
         block = self.visit(node.block)
         self.inside = False

@@ -181,6 +181,9 @@ class ScheduleState:
     def mod(self) -> IRModule:
         """The current program; later steps do not change the object that was given out."""
         if self._shown is None:
+            for gvar, func in list(self._mod.functions.items()):
+                if isinstance(func, PrimFunc):
+                    self.index(gvar)  # gives copies variables of their own
             self._shown = self._mod.clone()
         return self._shown
 
@@ -336,6 +339,11 @@ def bind_range(ana: Analyzer, var: Var, low: Any, extent: Any) -> None:
         return
     else:
         ana.bind(var, Range.from_min_extent(low, extent))
+
+
+def replaced(body: Stmt, ref: Ref, made: Stmt) -> Stmt:
+    """The body of a function with another statement in the place of `ref`."""
+    return _Swap({ref: made}, {}, {}).visit(body)
 
 
 class _Swap:

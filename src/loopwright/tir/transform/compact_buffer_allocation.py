@@ -46,7 +46,7 @@ from ..buffer import Buffer, BufferRegion
 from ..expr import BufferLoad
 from ..function import PrimFunc
 from ..stmt import Block, BufferStore, For, LetStmt
-from ._base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function, loop_range
+from ._base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function, loop_range, uses_var
 
 Box = list[IntervalSet]
 _UNKNOWN = 1 << 24  # so many elements along a dimension come from the limits of a type
@@ -118,6 +118,21 @@ class _Regions(StmtVisitor):
         self.visit(node.indices)
         self.access(node.buffer, node.indices)
 
+    def relaxed(self, index: PrimExpr, domain: dict[Var, Any]) -> IntervalSet:
+        """The values of an index over all inner loops, whose ranges may depend on each other."""
+        found = eval_set(index, domain, self.ana)
+        for _ in range(4):
+            low, high = found.min_value, found.max_value
+            if is_infinite(low) or is_infinite(high):
+                break
+            if not uses_var(low, domain) and not uses_var(high, domain):
+                return found
+            found = IntervalSet(
+                eval_set(low, domain, self.ana).min_value,
+                eval_set(high, domain, self.ana).max_value,
+            )
+        return IntervalSet(neg_inf(), pos_inf())
+
     def access(self, buffer: Buffer, indices: Any) -> None:
         start = self.outside.get(buffer)
         if start is None:
@@ -128,7 +143,7 @@ class _Regions(StmtVisitor):
             self.opaque.add(buffer)
             return
         domain = dict(self.inner[start:])
-        box = [eval_set(i, domain, self.ana) for i in indices]
+        box = [self.relaxed(i, domain) for i in indices]
         known = self.boxes.get(buffer)
         if known is not None:
             box = [union_interval(self.ana, a, b) for a, b in zip(known, box, strict=True)]
@@ -210,7 +225,7 @@ def _dimension(ana: Analyzer, extent: Any, dim: IntervalSet) -> tuple[Any, Any]:
         return None, extent
     size = ana.simplify(high - low + 1)
     if isinstance(size, IntImm):  # an access under a condition may seem to reach further
-        if size.value > (extent.value if isinstance(extent, IntImm) else _UNKNOWN):
+        if not 0 < size.value <= (extent.value if isinstance(extent, IntImm) else _UNKNOWN):
             return None, extent
     elif not ana.can_prove(size <= extent):
         return None, extent

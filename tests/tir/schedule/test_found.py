@@ -1,0 +1,302 @@
+"""What random programs under random schedules have found: one test for each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loopwright import tir
+from loopwright.ir.structural import assert_structural_equal
+from loopwright.script import from_source
+from loopwright.script import tir as T
+from loopwright.tir.analysis import out_of_bounds_errors, race_errors
+from loopwright.tir.interpreter import run
+from loopwright.tir.schedule import ScheduleError, Trace
+from loopwright.tir.transform import default_tir_pipeline
+
+from . import programs as p
+from .intrinsics import matching
+from .util import check
+
+
+def refused(step: Any, match: str) -> None:
+    with pytest.raises(ScheduleError, match=match):
+        step()
+
+
+COPY = """
+@T.prim_func
+def main(A: T.Buffer((8, 6), "float32"), C: T.Buffer((8, 6), "float32")):
+    B = T.alloc_buffer((8, 6))
+    for i, j in T.grid(8, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+    for i, j in T.grid(8, 6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + T.float32(1)
+"""
+
+
+def tensorized() -> tuple[tir.Schedule, tir.PrimFunc]:
+    func = from_source(COPY)
+    sch = tir.Schedule(func, debug_mask="all")
+    inner = sch.split(sch.get_loops("B")[1], [None, 3])[1]
+    names = matching(sch.get(sch.get_block("B")), 3)
+    sch.tensorize(inner, next(n for n in names if ".copy." in n))
+    return sch, func
+
+
+# ---------------------------------------------------------------------- traces
+
+
+def replayed_as_python(sch: tir.Schedule, func: tir.PrimFunc) -> tir.Schedule:
+    scope: dict[str, Any] = {"tir": tir, "T": T}
+    exec(str(sch.trace), scope)
+    again = tir.Schedule(func)
+    scope["apply_trace"](again)
+    return again
+
+
+def test_a_single_result_of_a_list_is_unpacked_in_the_python_of_a_trace() -> None:
+    func, _ = p.PROGRAMS["matmul"]
+    sch = tir.Schedule(func)
+    (block,) = sch.get_child_blocks(sch.get_block("root"))
+    sch.vectorize(sch.get_loops(block)[1])
+    assert "b1, = sch.get_child_blocks(block_or_loop=b0)" in str(sch.trace)
+    assert_structural_equal(replayed_as_python(sch, func).mod, sch.mod)
+
+
+def test_text_as_an_annotation_is_no_random_variable_in_json() -> None:
+    func = from_source(COPY)
+    sch = tir.Schedule(func)
+    sch.annotate(sch.get_block("B"), "note", "b0")
+    again = tir.Schedule(func)
+    Trace.apply_json_to_schedule(json.dumps(sch.trace.as_json()), again)
+    assert again.get(again.get_block("B")).annotations["note"] == "b0"
+
+
+def test_index_maps_of_a_trace_take_the_type_of_the_buffer() -> None:
+    func = from_source(COPY)
+    sch = tir.Schedule(func)
+    sch.transform_layout("B", ("write", 0), lambda i, j: (j // 2, i, j % 2))
+    sch.transform_block_layout("C", lambda i, j: (i * 6 + j,))
+    again = replayed_as_python(sch, func)
+    assert again.mod.script() == sch.mod.script()
+    assert "int64" not in again.mod.script()
+
+
+# ---------------------------------------------------------------------- blocks with windows
+
+
+def test_parts_of_a_partitioned_loop_have_windows_of_their_own() -> None:
+    sch, func = tensorized()
+    sch.loop_partition(sch.get_loops("B_o")[0], [None, 3])
+    check(sch, func)
+
+
+def test_blockize_around_a_window() -> None:
+    sch, func = tensorized()
+    sch.blockize(sch.get_loops("B_o")[1])
+    check(sch, func)
+
+
+def test_the_type_of_a_matched_buffer_stays() -> None:
+    sch, _ = tensorized()
+    refused(lambda: sch.unsafe_set_dtype("B_o", 0, "float64"), "matches a region of B")
+
+
+def test_reindex_tells_inner_blocks_of_the_new_buffer() -> None:
+    func = from_source(COPY)
+    sch = tir.Schedule(func, debug_mask="all")
+    outer = sch.blockize(sch.get_loops("C")[1])
+    sch.reindex_cache_read(sch.get_block("C"), 0, "global", lambda *v: v)
+    del outer
+    check(sch, func)
+
+
+def test_copies_of_bound_loops_have_threads_of_their_own() -> None:
+    func, _ = p.PROGRAMS["matmul"]
+    sch = tir.Schedule(func)
+    i, _, k = sch.get_loops("C")
+    sch.bind(i, "vthread.x")
+    sch.rfactor(sch.split(k, [None, 4])[1], 0)
+    check(sch, func)
+
+
+def test_unroll_takes_the_thread_off() -> None:
+    func = from_source(COPY)
+    sch = tir.Schedule(func)
+    loop = sch.get_loops("B")[0]
+    sch.bind(loop, "vthread.x")
+    sch.unroll(loop)
+    assert sch.get(loop).thread_binding is None
+    check(sch, func)
+
+
+def test_only_loops_of_a_known_length_are_vectorized() -> None:
+    func, _ = p.PROGRAMS["symbolic_add"]
+    sch = tir.Schedule(func)
+    refused(lambda: sch.vectorize(sch.get_loops("D")[1]), "no constant number of iterations")
+
+
+# ---------------------------------------------------------------------- inlining
+
+
+def test_reverse_inline_makes_every_element() -> None:
+    """The padding would not be written."""
+    sch = tir.Schedule(
+        from_source("""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((12,), "float32")):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.spatial(8, i)
+            B[v] = A[v] * T.float32(2)
+    for i in range(12):
+        with T.block("C"):
+            v = T.axis.spatial(12, i)
+            C[v] = T.if_then_else(v < 8, B[v], T.float32(0))
+""")
+    )
+    refused(lambda: sch.reverse_compute_inline("C"), "read outside of B")
+
+
+def test_what_is_read_before_stays() -> None:
+    sch = tir.Schedule(
+        from_source("""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,))
+    D = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("D"):
+            v = T.axis.spatial(8, i)
+            D[v] = B[v]
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.spatial(8, i)
+            B[v] = A[v] * T.float32(2)
+    for i in range(8):
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = B[v]
+""")
+    )
+    refused(lambda: sch.compute_inline("B"), "before it is written")
+
+
+GATHER = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), I: T.Buffer((6,), "int32"), C: T.Buffer((6,), "float32")):
+    for i in range(6):
+        with T.block("C"):
+            v = T.axis.spatial(6, i)
+            C[v] = A[T.floormod(I[v], 8)]
+"""
+
+
+def test_indices_are_copied_before_what_they_index() -> None:
+    sch = tir.Schedule(from_source(GATHER))
+    copy = sch.cache_read("C", 1, "global")
+    sch.reverse_compute_at("C", sch.get_loops(copy)[0])
+    refused(lambda: sch.reindex_cache_read("C", 0, "global", lambda v: (v,)), "in the same loops")
+
+
+def test_a_split_keeps_data_dependent_places_in_range() -> None:
+    func = from_source(GATHER.replace("T.floormod(I[v], 8)", "I[v]"))
+    sch = tir.Schedule(func)
+    sch.read_at(sch.get_loops("C")[0], sch.get_block("C"), 0, "shared")
+    sch.split(sch.get_loops("C")[0], [None, 4])
+    after = sch.mod["main"]
+    assert not out_of_bounds_errors(after)
+    data, made = np.arange(8, dtype="float32"), np.zeros(6, "float32")
+    run(after, [data, np.array([3, 1, 7, 0, 2, 5], "int32"), made])
+    np.testing.assert_array_equal(made, [3, 1, 7, 0, 2, 5])
+
+
+# ---------------------------------------------------------------------- loops
+
+
+def test_a_reader_of_a_rolling_buffer_stays_in_its_loop() -> None:
+    func, _ = p.PROGRAMS["conv2d"]
+    sch = tir.Schedule(func)
+    sch.compute_at("pad", sch.get_loops("conv")[3])
+    sch.rolling_buffer("pad", 0)
+    refused(lambda: sch.compute_at("conv", sch.get_loops("relu")[1]), "writes over later")
+    check(sch, func)
+
+
+def test_iterations_that_write_the_same_are_not_parallel() -> None:
+    """`B` is made again in each iteration, and read by another nest too."""
+    sch = tir.Schedule(
+        from_source("""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8, 4), "float32"), D: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,))
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            v = T.axis.spatial(8, i)
+            B[v] = A[v] * T.float32(2)
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi]
+    for i in range(8):
+        with T.block("D"):
+            v = T.axis.spatial(8, i)
+            D[v] = B[v]
+""")
+    )
+    i, j = sch.get_loops("C")
+    fused = sch.fuse(i, j)
+    refused(lambda: sch.parallel(fused), "each other's way|write the same elements")
+
+
+def test_loops_of_dependent_lengths_are_judged_as_they_run() -> None:
+    """The second iteration of j exists for some i only, where it is in range."""
+    func = from_source("""
+@T.prim_func
+def main(B: T.Buffer((21,), "float32")):
+    for i in range(28):
+        for j in range((i * 3 + 2) // 4 + 1 - i * 3 // 4):
+            with T.block("B"):
+                v = T.axis.spatial(21, i * 3 // 4 + j)
+                B[v] = T.float32(1)
+""")
+    assert not out_of_bounds_errors(func)
+    assert not race_errors(func)
+
+
+# ---------------------------------------------------------------------- lowering
+
+
+def test_compact_regions_under_a_condition_and_of_a_symbolic_fusion() -> None:
+    """Bounds that come from the limits of a type do not become the extent of a buffer."""
+    func = from_source("""
+@T.prim_func
+def main(a: T.handle, C: T.Buffer((6,), "float32")):
+    n = T.int32()
+    A = T.match_buffer(a, (n, 6))
+    B = T.alloc_buffer((6,))
+    for f in range(n * 6):
+        with T.block("B"):
+            vi = T.axis.spatial(6, f // n)
+            vk = T.axis.reduce(n, f % n)
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vk, vi]
+    for i in range(6):
+        with T.block("C"):
+            v = T.axis.spatial(6, i)
+            C[v] = B[v]
+""")
+    lowered = default_tir_pipeline()(tir.Schedule(func).mod)["main"]
+    assert "T.decl_buffer((6,)" in lowered.script()
+    data, made = np.arange(30, dtype="float32"), np.zeros(6, "float32")
+    run(lowered, [data, made, 5])
+    np.testing.assert_array_equal(made, data.reshape(5, 6).sum(0))
