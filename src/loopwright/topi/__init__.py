@@ -14,11 +14,34 @@ from ..ops import OPERATORS
 from ..ops.create import full as _full
 from ..ops.manipulate import transpose as transpose
 from . import nn as nn
+from . import utils as utils
+from .more import all as all
+from .more import any as any
+from .more import elemwise_sum as elemwise_sum
+from .more import expand_dims as expand_dims
+from .more import eye as eye
+from .more import identity as identity
+from .more import log2 as log2
+from .more import log10 as log10
+from .more import meshgrid as meshgrid
+from .more import ndarray_size as ndarray_size
+from .more import reinterpret as reinterpret
+from .more import reverse_sequence as reverse_sequence
+from .more import sequence_mask as sequence_mask
+from .more import shape as shape
+from .more import stack as stack
+from .more import tensordot as tensordot
+from .more import unravel_index as unravel_index
 
 for _operator in OPERATORS.values():
     if _operator.name.count(".") == 1:
         globals().setdefault(_operator.te_name, _operator)
         globals().setdefault(_operator.name.removeprefix("relax."), _operator)
+
+
+def gather(data: te.Tensor, axis: int, indices: te.Tensor) -> te.Tensor:
+    """The elements at `indices` along `axis`, the other positions being those of the result."""
+    return OPERATORS["relax.gather_elements"](data, indices, axis=axis)
 
 
 def full(shape: Any, dtype: Any, fill_value: Any) -> te.Tensor:

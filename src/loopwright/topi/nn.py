@@ -74,3 +74,111 @@ def pool2d(
     return operator(
         data, kernel, stride, padding, dilation, ceil_mode, count_include_pad, layout, layout
     )
+
+
+def matmul(
+    tensor_a: te.Tensor,
+    tensor_b: te.Tensor,
+    bias: te.Tensor | None = None,
+    out_dtype: Any = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> te.Tensor:
+    """The product of matrices, each transposed before if said so, plus `bias`."""
+    a, b = (
+        _transpose(t) if turned else t
+        for t, turned in ((tensor_a, transpose_a), (tensor_b, transpose_b))
+    )
+    made = _matmul(a, b, out_dtype)
+    return made if bias is None else OPERATORS["relax.add"](made, bias)
+
+
+def batch_matmul(
+    tensor_a: te.Tensor,
+    tensor_b: te.Tensor,
+    oshape: Any = None,
+    out_dtype: Any = None,
+    transpose_a: bool = False,
+    transpose_b: bool = True,
+) -> te.Tensor:
+    """Products of matrices, one for each of a batch; `oshape` is what is found anyway."""
+    a, b = (
+        _transpose(t, [0, 2, 1]) if turned else t
+        for t, turned in ((tensor_a, transpose_a), (tensor_b, transpose_b))
+    )
+    return _matmul(a, b, out_dtype)
+
+
+def flatten(data: te.Tensor) -> te.Tensor:
+    """A matrix: the first dimension, and all the others as one."""
+    size = te.const(1, "int32")
+    for extent in data.shape[1:]:
+        size = size * extent
+    return OPERATORS["relax.reshape"](data, [data.shape[0], size])
+
+
+def _conv(operator: str, data: str, kernel: str) -> Any:
+    rank = len(data) - 2
+
+    def conv(
+        Input: te.Tensor,
+        Filter: te.Tensor,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        groups: int = 1,
+        out_dtype: Any = None,
+    ) -> te.Tensor:
+        steps = expand_per_axis(_listed(stride), rank, "stride")
+        holes = expand_per_axis(_listed(dilation), rank, "dilation")
+        pads = _listed(padding)
+        return OPERATORS[f"relax.nn.{operator}"](
+            Input, Filter, steps, pads, holes, groups, data, kernel, data, out_dtype
+        )
+
+    conv.__name__ = conv.__qualname__ = f"{operator}_{data.lower()}"
+    conv.__doc__ = f"Convolution of data {data} by a kernel {kernel}."
+    return conv
+
+
+group_conv2d_nchw = _conv("conv2d", "NCHW", "OIHW")
+group_conv2d_nhwc = _conv("conv2d", "NHWC", "HWIO")
+conv3d_ncdhw = _conv("conv3d", "NCDHW", "OIDHW")
+
+
+def conv2d_nchw(
+    Input: te.Tensor,
+    Filter: te.Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: Any = None,
+) -> te.Tensor:
+    """2-D convolution of data NCHW by a kernel OIHW."""
+    return group_conv2d_nchw(Input, Filter, stride, padding, dilation, 1, out_dtype)
+
+
+def conv2d_nhwc(
+    Input: te.Tensor,
+    Filter: te.Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: Any = None,
+) -> te.Tensor:
+    """2-D convolution of data NHWC by a kernel HWIO."""
+    return group_conv2d_nhwc(Input, Filter, stride, padding, dilation, 1, out_dtype)
+
+
+def scale_shift_nchw(Input: te.Tensor, Scale: te.Tensor, Shift: te.Tensor) -> te.Tensor:
+    """Each channel times its scale plus its shift."""
+    return te.compute(
+        Input.shape, lambda b, c, i, j: Input[b, c, i, j] * Scale[c] + Shift[c], name="ScaleShift"
+    )
+
+
+def scale_shift_nhwc(Input: te.Tensor, Scale: te.Tensor, Shift: te.Tensor) -> te.Tensor:
+    """Each channel times its scale plus its shift."""
+    return te.compute(
+        Input.shape, lambda b, i, j, c: Input[b, i, j, c] * Scale[c] + Shift[c], name="ScaleShift"
+    )

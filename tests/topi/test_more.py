@@ -1,0 +1,155 @@
+"""topi's operators that are more than a view of the graph's, against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import te, topi
+from loopwright.tir.interpreter import run
+
+RNG = np.random.default_rng(5)
+
+
+def check(make, arrays, expected, **options):
+    tensors = [te.placeholder(a.shape, str(a.dtype), f"a{n}") for n, a in enumerate(arrays)]
+    made = make(*tensors)
+    outs = list(made) if isinstance(made, (list, tuple)) else [made]
+    wanted = expected if isinstance(expected, (list, tuple)) else [expected]
+    func = te.create_prim_func([*tensors, *outs])
+    for way in (lambda *a: run(func, list(a)), lw.compile(func, "llvm")["main"]):
+        got = [np.zeros([int(e) for e in o.shape], str(o.dtype)) for o in outs]
+        way(*arrays, *got)
+        for ours, theirs in zip(got, wanted, strict=True):
+            assert ours.shape == np.shape(theirs)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+def floats(*shape):
+    return RNG.random(shape).astype("float32") + np.float32(0.1)
+
+
+X = floats(3, 4)
+FLAGS = X > 0.5
+INTS = np.array([[0, 5], [11, 7]], "int32")
+LENGTHS = np.array([1, 3, 0], "int32")
+
+
+@pytest.mark.parametrize(
+    ("make", "arrays", "expected"),
+    [
+        (topi.identity, [X], X),
+        (lambda x: topi.expand_dims(x, 1, 2), [X], X[:, None, None]),
+        (lambda x: topi.expand_dims(x, -1), [X], X[..., None]),
+        (topi.log2, [X], np.log2(X)),
+        (topi.log10, [X], np.log10(X)),
+        (lambda x: topi.reinterpret(x, "int32"), [X], X.view("int32")),
+        (lambda x: topi.elemwise_sum([x, x, x]), [X], X * 3),
+        (lambda x: topi.stack([x, x], axis=1), [X], np.stack([X, X], 1)),
+        (lambda x: topi.stack([x, x], axis=-1), [X], np.stack([X, X], -1)),
+        (lambda x: topi.all(x, axis=1), [FLAGS], FLAGS.all(1)),
+        (lambda x: topi.any(x, axis=0, keepdims=True), [FLAGS], FLAGS.any(0, keepdims=True)),
+        (lambda x: topi.any(x), [FLAGS], FLAGS.any()),
+        (lambda x: topi.shape(x), [X], np.array([3, 4], "int32")),
+        (lambda x: topi.ndarray_size(x), [X], np.array(12, "int32")),
+        (
+            lambda x: topi.unravel_index(x, (3, 4)),
+            [INTS],
+            np.array(np.unravel_index(INTS, (3, 4))),
+        ),
+        (
+            lambda x, n: topi.reverse_sequence(x, n),
+            [X, LENGTHS],
+            np.stack([np.r_[r[:n][::-1], r[n:]] for r, n in zip(X, LENGTHS, strict=True)]),
+        ),
+        (
+            lambda x, n: topi.sequence_mask(x, n, -1.0, axis=1),
+            [X, LENGTHS],
+            np.where(np.arange(4) < LENGTHS[:, None], X, -1),
+        ),
+        (
+            lambda x, i: topi.gather(x, 1, i),
+            [X, np.array([[0, 3], [1, 1], [2, 0]], "int64")],
+            np.take_along_axis(X, np.array([[0, 3], [1, 1], [2, 0]]), 1),
+        ),
+    ],
+)
+def test_elements(make, arrays, expected):
+    check(make, arrays, expected)
+
+
+def test_eye_and_meshgrid():
+    check(lambda x: topi.add(x, topi.eye(3, 4, 1)), [X], X + np.eye(3, 4, 1))
+    a, b, c = floats(3), floats(4), floats(2)
+    for indexing in ("ij", "xy"):
+        check(
+            lambda *v, how=indexing: topi.meshgrid(v, how),
+            [a, b, c],
+            np.meshgrid(a, b, c, indexing=indexing),
+        )
+
+
+def test_products():
+    a, b = floats(2, 3, 4), floats(4, 3, 5)
+    check(lambda x, y: topi.tensordot(x, y, 1), [a, b], np.tensordot(a, b, 1))
+    check(
+        lambda x, y: topi.tensordot(x, y, ((1, 2), (1, 0))),
+        [a, b],
+        np.tensordot(a, b, ((1, 2), (1, 0))),
+    )
+    p, q = floats(3, 4), floats(5, 4)
+    check(lambda x, y: topi.nn.matmul(x, y, transpose_b=True), [p, q], p @ q.T)
+    p, q = floats(2, 3, 4), floats(2, 5, 4)
+    check(topi.nn.batch_matmul, [p, q], p @ q.transpose(0, 2, 1))
+    check(topi.nn.flatten, [p], p.reshape(2, 12))
+
+
+def test_convolutions_by_layout():
+    x, w = floats(1, 4, 6, 6), floats(6, 4, 3, 3)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+    expected = np.einsum("ncyxhw,fchw->nfyx", windows, w)
+    check(lambda a, b: topi.nn.conv2d_nchw(a, b, 1, 0, 1), [x, w], expected)
+    check(
+        lambda a, b: topi.nn.conv2d_nhwc(a, b, 1, 0, 1),
+        [x.transpose(0, 2, 3, 1).copy(), w.transpose(2, 3, 1, 0).copy()],
+        expected.transpose(0, 2, 3, 1),
+    )
+    halves = [np.einsum("ncyxhw,fchw->nfyx", windows[:, g * 2 : g * 2 + 2], w[g * 3 : g * 3 + 3, :2])
+              for g in range(2)]  # fmt: skip
+    check(
+        lambda a, b: topi.nn.group_conv2d_nchw(a, b, 1, 0, 1, 2),
+        [x, w[:, :2].copy()],
+        np.concatenate(halves, 1),
+    )
+    scale, shift = floats(4), floats(4)
+    check(
+        topi.nn.scale_shift_nchw,
+        [x, scale, shift],
+        x * scale[:, None, None] + shift[:, None, None],
+    )
+
+
+def test_utils():
+    n = te.var("n")
+    utils = topi.utils
+    assert utils.get_const_tuple((te.const(3) * 2, 4)) == (6, 4)
+    assert utils.get_const_tuple((n, 2))[0] is n
+    assert utils.get_const_int(te.const(3) + 4) == 7
+    assert utils.get_const_float(te.const(0.5, "float32")) == 0.5
+    assert utils.equal_const_int(n - n, 0) and not utils.equal_const_int(n, 0)
+    assert utils.get_const_int(utils.prod((2, 3, 4))) == 24
+    assert utils.ravel_index((1, 2, 3), (4, 5, 6)) == 45
+    assert utils.unravel_index(45, (4, 5, 6)) == [1, 2, 3]
+    with pytest.raises(ValueError, match="a number is needed here"):
+        utils.get_const_int(n)
+
+
+def test_traverse_inline():
+    a = te.placeholder((8,), name="A")
+    b = topi.identity(a)
+    c = topi.elemwise_sum([b, b])
+    s = te.create_schedule(c.op)
+    seen = []
+    topi.utils.traverse_inline(s, c.op, lambda op: seen.append(op.name))
+    assert seen == ["A", "identity", "elemwise_sum"] and s[b].is_inline
