@@ -41,6 +41,7 @@ _BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 # Fields of tvm_struct_get: of a DLTensor (offset in bytes), and of a 16-byte TVMFFIAny.
 _TENSOR_BYTES = 48
 _TENSOR_FIELDS = {
+    0: 0,
     1: 0,
     2: 24,
     3: 32,
@@ -52,7 +53,8 @@ _TENSOR_FIELDS = {
     9: 12,
     10: 8,
 }
-_ANY_FIELDS = {13: 0, 15: 8}
+_ANY_VALUE = 15
+_ANY_FIELDS = {13: 0, _ANY_VALUE: 8}
 # Type indices of packed arguments.
 _INT, _BOOL, _FLOAT, _POINTER, _TENSOR, _STRING = 1, 2, 3, 4, 7, 8
 
@@ -88,6 +90,10 @@ class CallEmitter(MemoryEmitter):
             return self.float_intrinsic(_INTRINSICS[name], node)
         if name in _BITS:
             return self.op(_BITS[name], node.dtype, *map(self.expr, node.args))
+        if not node.op.has_attr("numpy"):
+            hint = _INSTEAD.get(name, "it is for other targets; use what the CPU has")
+            what = f"the intrinsic {node.op.name} has no LLVM code"
+            raise LoopwrightError(explain(what, instead=hint, span=node.span))
         return self.math(name, node)
 
     # -- functions of numbers ------------------------------------------------------------------
@@ -392,6 +398,8 @@ class CallEmitter(MemoryEmitter):
 
     def struct_get(self, node: Call) -> str:
         pointer, _ = self.struct_field(node)
+        if node.args[2].value == 0:  # the struct's own address
+            return pointer
         kind, align = memory_type(node.dtype), node.dtype.itemsize
         raw = self.fresh(f"load {kind}, ptr {pointer}, align {align}")
         return self.from_memory(raw, node.dtype, node.dtype)
@@ -399,8 +407,12 @@ class CallEmitter(MemoryEmitter):
     def struct_set(self, node: Call) -> str:
         pointer, _ = self.struct_field(node)
         given = node.args[3]
-        value = self.to_memory(self.expr(given), given.dtype)
-        kind, align = memory_type(given.dtype), given.dtype.itemsize
+        value, dtype = self.expr(given), given.dtype
+        if node.args[2].value == _ANY_VALUE and not dtype.is_handle:  # 8 bytes, whatever it is
+            wide = F64 if dtype.is_float else I64
+            value, dtype = self.convert(value, dtype, wide), wide
+        value = self.to_memory(value, dtype)
+        kind, align = memory_type(dtype), dtype.itemsize
         self.emit(f"store {kind} {value}, ptr {pointer}, align {align}")
         return "0"
 
@@ -458,6 +470,68 @@ class CallEmitter(MemoryEmitter):
             name = f"{name}.{mangle(overload)}"
         pure = node.op.name == "tir.call_llvm_pure_intrin"
         return self.call_symbol(name, node.dtype, args, pure)
+
+    def dot_of_bytes(self, node: Call) -> str:
+        """dp4a: the dot product of four bytes and four bytes, added to a number."""
+        total = self.expr(node.args[2])
+        wide = node.dtype.with_lanes(4)
+        a, b = (self.convert(self.expr(x), x.dtype, wide) for x in node.args[:2])
+        product, kind = self.op("mul", wide, a, b), llvm_type(wide)
+        name = f"llvm.vector.reduce.add.{mangle(wide)}"
+        self.module.declare(name, f"declare {llvm_type(node.dtype)} @{name}({kind})")
+        dot = self.value(f"call {llvm_type(node.dtype)} @{name}({kind} {product})")
+        return self.op("add", node.dtype, dot, total)
+
+    def alloc_workspace(self, node: Call) -> str:
+        """Memory by its size in bytes; free_workspace gives it back."""
+        self.module.declare("lw_workspace_alloc", "declare ptr @lw_workspace_alloc(i64)")
+        size = node.args[2]
+        count = self.to_i64(self.expr(size), size.dtype)
+        return self.fresh(f"call ptr @lw_workspace_alloc(i64 {count})")
+
+    def free_workspace(self, node: Call) -> str:
+        self.module.declare("lw_workspace_free", "declare void @lw_workspace_free(ptr)")
+        self.emit(f"call void @lw_workspace_free(ptr {self.expr(node.args[2])})")
+        return "0"
+
+    def throw(self, node: Call) -> str:
+        """Leave with the error that was raised before."""
+        self.leave_failed()
+        self.place(self.label("unreachable"))
+        return self.nothing(node)
+
+    def stack_alloca(self, node: Call) -> str:
+        """Room on the stack for so many values of a kind."""
+        kind, count = getattr(node.args[0], "value", ""), getattr(node.args[1], "value", None)
+        if count is None or kind not in _STACK_BYTES:
+            what = "tvm_stack_alloca takes a kind and a number"
+            hint = " or ".join(_STACK_BYTES)
+            raise LoopwrightError(explain(what, got=str(node), instead=hint, span=node.span))
+        return self.slot(f"[{max(count, 1) * _STACK_BYTES[kind]} x i8]")
+
+    def call_packed_lowered(self, node: Call) -> str:
+        """A registered function on values begin..end of a stack of 16-byte values; what it returns
+        is put at `end`."""
+        name, stack, begin, end = node.args[:4]
+        if not (isinstance(begin, IntImm) and isinstance(end, IntImm)):
+            what = f"{node.op.name} takes literal positions"
+            raise LoopwrightError(explain(what, got=f"{begin} and {end}", span=node.span))
+        base, count = self.expr(stack), end.value - begin.value
+        values = self.slot(f"[{count + 1} x {{ i64, i64 }}]")
+        self.emit(f"store i64 {_STRING}, ptr {values}, align 8")
+        first = self.fresh(f"getelementptr i8, ptr {values}, i64 8")
+        self.emit(f"store ptr {self.expr(name)}, ptr {first}, align 8")
+        for k in range(count):
+            source = self.fresh(f"getelementptr i8, ptr {base}, i64 {16 * (begin.value + k)}")
+            place = self.fresh(f"getelementptr i8, ptr {values}, i64 {16 * (k + 1)}")
+            item = self.fresh(f"load <2 x i64>, ptr {source}, align 8")
+            self.emit(f"store <2 x i64> {item}, ptr {place}, align 8")
+        result = self.fresh(f"getelementptr i8, ptr {base}, i64 {16 * end.value}")
+        line = "declare i32 @lw_call_packed(ptr, ptr, i32, ptr)"
+        self.module.declare("lw_call_packed", line)
+        text = f"{self.expr(name)}, ptr {values}, i32 {count + 1}, ptr {result}"
+        self.check(self.fresh(f"call i32 @lw_call_packed(ptr {text})"))
+        return self.packed_result(node.dtype, result)
 
     # -- functions of the program, packed functions --------------------------------------------
 
@@ -590,6 +664,21 @@ def _bits_text(value: float, dtype: DataType) -> str:
     return str(int(text[3:], 16)) if text.startswith("0xH") else text
 
 
+_STACK_BYTES = {"arg_value": 16, "tvm_ffi_any": 16, "arg_tcode": 4, "shape": 8, "array": 48}
+# What to do instead of an intrinsic without code.
+_INSTEAD = {
+    "vscale": "vectors here have a fixed number of lanes; write that number",
+    "lookup_param": "bind the parameter (relax.transform.BindParams), or T.allocate_const",
+    "tvm_context_id": "the CPU is device 0",
+    "tvm_tuple": "pass its parts as arguments",
+    "tvm_static_handle": "keep the value in a buffer",
+    "trace": "call a registered function with T.call_packed",
+    "tvm_call_trace_packed": "call a registered function with T.call_packed",
+    "anylist_getitem": "pass the values as arguments",
+    "anylist_resetitem": "pass the values as arguments",
+    "anylist_setitem_call_packed": "use T.call_packed",
+    "anylist_setitem_call_cpacked": "use T.call_cpacked",
+}
 _MAKE_ARRAY = Op.get("tir.tvm_stack_make_array")
 _C = CallEmitter
 _CALLS: dict[str, Any] = {
@@ -618,6 +707,12 @@ _CALLS: dict[str, Any] = {
     **dict.fromkeys(("call_packed", "call_cpacked"), _C.call_packed),
     "tvm_stack_make_shape": _C.make_shape,
     "tvm_stack_make_array": _C.make_array,
+    "dp4a": _C.dot_of_bytes,
+    "TVMBackendAllocWorkspace": _C.alloc_workspace,
+    "TVMBackendFreeWorkspace": _C.free_workspace,
+    "tvm_throw_last_error": _C.throw,
+    "tvm_stack_alloca": _C.stack_alloca,
+    **dict.fromkeys(("call_packed_lowered", "call_cpacked_lowered"), _C.call_packed_lowered),
     "tvm_struct_get": _C.struct_get,
     "tvm_struct_set": _C.struct_set,
     "tvm_access_ptr": _C.access_ptr,

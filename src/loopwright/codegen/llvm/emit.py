@@ -96,7 +96,8 @@ class FunctionEmitter(ExprEmitter):
         if isinstance(value, IntImm):
             return
         self.note(node)
-        if isinstance(value, Call) and getattr(value.op, "name", "") == "tir.ret":
+        name = getattr(value.op, "name", "") if isinstance(value, Call) else ""
+        if name == "tir.ret" or name == "tir.thread_return":
             self.ret(value)
         else:
             self.expr(value)
@@ -107,7 +108,7 @@ class FunctionEmitter(ExprEmitter):
             what = "T.ret inside a parallel loop"
             hint = "make the loop serial, or store the value in a buffer"
             raise LoopwrightError(explain(what, instead=hint, span=call.span))
-        if self.returned is not None:
+        if self.returned is not None and call.args:
             given = call.args[0]
             value = self.convert(self.expr(given), given.dtype, self.returned)
             value = self.to_memory(value, self.returned)

@@ -20,6 +20,7 @@ _THROUGH = {
     "tir.ignore_loop_partition",
     "tir.tvm_thread_invariant",
 }
+_ROUNDING = {"floor", "ceil", "trunc", "round", "nearbyint"}
 _NOTHING = {
     "tir.prefetch",
     "tir.start_profile_intrinsic",
@@ -48,15 +49,29 @@ class CallTranslator(VectorTranslator):
             return f"({np_name}.arange({node.dtype.lanes}) + {args[0]} < {args[1]})"
         if name == "tir.reinterpret":
             return self.reinterpret(node, args[0])
+        if name.removeprefix("tir.") in _ROUNDING and node.dtype.is_integer:
+            return args[0]
         if name == "tir.fma":
-            return f"({args[0]} * {args[1]} + {args[2]})"
+            return self.as_float32(self.helper(meaning.vector_fma), args, node.dtype)
+        if name == "tir.nextafter":
+            return f"{self.helper(meaning.vector_nextafter)}({args[0]}, {args[1]})"
         if name == "tir.clz":
             fn = meaning.count_leading_zeros(node.args[0].dtype.bits)
             return f"{np_name}.array([{self.use('clz', fn)}(int(v)) for v in {args[0]}])"
+        if name == "tir.popcount":
+            return f"{self.helper(meaning.vector_popcount)}({args[0]}, {node.args[0].dtype.bits})"
+        if name == "tir.pow" and node.dtype.is_integer:
+            fn = self.helper(meaning.vector_pow)
+            return f"{fn}({args[0]}, {args[1]}, {node.dtype.bits})"
+        if name in ("tir.shift_left", "tir.shift_right"):
+            fn = self.use(name.removeprefix("tir."), meaning.vector_shift(name[10:], node.dtype))
+            return f"{fn}({args[0]}, {args[1]})"
         numpy_fn = node.op.get_attr("numpy") if isinstance(node.op, Op) else None
         if numpy_fn is not None:
-            kind = "" if node.dtype.is_bool else f".astype({self.kind(node.dtype)})"
-            return f"{self.use(name.removeprefix('tir.'), numpy_fn)}({', '.join(args)}){kind}"
+            fn = self.use(name.removeprefix("tir."), numpy_fn)
+            if node.dtype.is_bool:
+                return f"{fn}({', '.join(args)})"
+            return self.as_float32(fn, args, node.dtype)
         return self.element_call(node, args)
 
     def element_call(self, node: Call, args: list[str]) -> str:
@@ -107,6 +122,8 @@ class CallTranslator(VectorTranslator):
             a, b = (self.scalar(x) for x in node.args)
             return f"({a} {_BITWISE[name]} {b})", False
         short = name.removeprefix("tir.")
+        if short in _ROUNDING and node.dtype.is_integer:
+            return self.raw(node.args[0])  # rounded already
         if short in meaning.FLOAT:
             args = [self.scalar(a) for a in node.args]
             text = self.library(short, *args)
@@ -119,7 +136,11 @@ class CallTranslator(VectorTranslator):
     def call_shift(self, node: Call) -> tuple[str, bool]:
         a, b = (self.scalar(x) for x in node.args)
         left = node.op.name == "tir.shift_left"  # type: ignore[union-attr]
-        return (f"({a} << {b})", True) if left else (f"({a} >> {b})", False)
+        by, bits = node.args[1], node.dtype.bits
+        if isinstance(by, IntImm) and 0 <= by.value < bits:
+            return (f"({a} << {b})", True) if left else (f"({a} >> {b})", False)
+        fn = self.helper(meaning.shifted_left if left else meaning.shifted_right)
+        return f"{fn}({a}, {b}, {bits})", left
 
     def call_not(self, node: Call) -> tuple[str, bool]:
         text = self.scalar(node.args[0])
@@ -152,11 +173,11 @@ class CallTranslator(VectorTranslator):
     def call_pow(self, node: Call) -> tuple[str, bool]:
         a, b = (self.scalar(x) for x in node.args)
         if node.dtype.is_integer:
-            return f"({a} ** {b})", True
+            return f"{self.helper(meaning.int_pow)}({a}, {b}, {node.dtype.bits})", True
         return self.low_precision(self.library("pow", a, b), node.dtype), False
 
     def call_abs(self, node: Call) -> tuple[str, bool]:
-        return f"abs({self.scalar(node.args[0])})", False
+        return f"abs({self.scalar(node.args[0])})", node.dtype.is_int
 
     def call_q(self, node: Call) -> tuple[str, bool]:
         fn = getattr(meaning, node.op.name.removeprefix("tir."))  # type: ignore[union-attr]
@@ -263,6 +284,16 @@ class CallTranslator(VectorTranslator):
     def call_null(self, node: Call) -> tuple[str, bool]:
         return f"({self.value(node.args[0])} is None)", False
 
+    def call_dp4a(self, node: Call) -> tuple[str, bool]:
+        a, b, total = (self.value(x) for x in node.args)
+        return f"{self.helper(meaning.dp4a)}({a}, {b}, {total})", True
+
+    def call_workspace(self, node: Call) -> tuple[str, bool]:
+        return f"{self.helper(meaning.allocate)}('uint8', {self.scalar(node.args[2])})", False
+
+    def call_free(self, node: Call) -> tuple[str, bool]:
+        return "0", False
+
     def call_undef(self, node: Call) -> tuple[str, bool]:
         return "0", False
 
@@ -318,6 +349,9 @@ _CALLS: dict[str, Callable[[CallTranslator, Call], tuple[str, bool]]] = {
     "tir.tvm_stack_alloca": _T.call_alloca,
     "tir.call_packed_lowered": _T.call_packed_lowered,
     "tir.call_cpacked_lowered": _T.call_packed_lowered,
+    "tir.dp4a": _T.call_dp4a,
+    "tir.TVMBackendAllocWorkspace": _T.call_workspace,
+    "tir.TVMBackendFreeWorkspace": _T.call_free,
     "tir.isnullptr": _T.call_null,
     "tir.undef": _T.call_undef,
     "tir.atomic_add": _T.call_atomic,

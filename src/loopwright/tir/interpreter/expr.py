@@ -212,7 +212,20 @@ class ExprTranslator:
         return self.depth_of(node) != NEVER
 
     def floor(self, node: Any) -> tuple[str, bool]:
-        text = f"({self.scalar(node.a)} {INFIX[type(node)]} {self.scalar(node.b)})"
+        a, b = self.scalar(node.a), self.scalar(node.b)
+        quotient = type(node) is pe.FloorDiv
+        if node.dtype.is_float:
+            fn = self.helper(meaning.divide if quotient else meaning.real_floor_mod)
+            text = f"{fn}({a}, {b})"
+            if quotient:  # small floats are divided as float32
+                near = DataType("float32") if is_small(node.dtype) else node.dtype
+                text = self.library("floor", self.rounded(text, near, near))
+            return self.rounded(text, node.dtype, node.dtype), False
+        if int_of(node.b):
+            text = f"({a} {INFIX[type(node)]} {b})"
+        else:
+            fn = meaning.floor_div if quotient else meaning.floor_mod
+            text = f"{self.helper(fn)}({a}, {b})"
         # The least value by -1 wraps around; indices do not come to that.
         return text, type(node) is pe.FloorDiv and node.dtype.is_int and not self.is_index(node)
 
@@ -225,7 +238,7 @@ class ExprTranslator:
             slow = f"{self.helper(meaning.divide)}({a}, {t})"
             return self.low_precision(f"({a} / {t} if ({t} := {b}) else {slow})", node.dtype), False
         if node.dtype.is_uint or node.dtype.is_bool:
-            return f"({a} // {b})", False
+            return f"{self.helper(meaning.floor_div)}({a}, {b})", False
         return f"{self.helper(meaning.trunc_div)}({a}, {b})", True
 
     def mod(self, node: pe.Mod) -> tuple[str, bool]:
@@ -235,10 +248,13 @@ class ExprTranslator:
         return f"{self.helper(meaning.trunc_mod)}({a}, {b})", False
 
     def extreme(self, node: Any) -> tuple[str, bool]:
-        """Min and max; of floats, NaN wins."""
+        """Min and max; of floats, NaN wins. Of two that are equal (zeros) it is the first."""
         sign = "<" if isinstance(node, pe.Min) else ">"
         parts, names = [], []
-        for side in (node.a, node.b):
+        first, second = node.a, node.b
+        if isinstance(first, FloatImm) and first.value == first.value:
+            first, second = second, first  # as compiled code does: it saves a look for NaN
+        for side in (second, first):
             text = self.scalar(side)
             if text.isidentifier() or text.isdigit():
                 parts.append(text)
@@ -463,6 +479,11 @@ class ExprTranslator:
     def call(self, node: Call) -> tuple[str, bool]:
         """Text of a call's value."""
         raise NotImplementedError
+
+
+def is_small(dtype: DataType) -> bool:
+    """Whether a float is computed with as float32: bfloat16 and those of 8 bits or fewer."""
+    return dtype.is_float and dtype.base not in ("float16", "float32", "float64")
 
 
 def int_of(expr: Any) -> int | None:

@@ -10,6 +10,7 @@ import math
 import struct
 import threading
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ def rounder(dtype: DataType) -> Callable[[float], float]:
     kind = numpy_dtype(dtype.element).type
 
     def round_to(x: float) -> float:
+        if type(x) is int and dtype.base != "float16":  # as compiled code: through float32
+            x = float(np.float32(x))
         return float(kind(x))
 
     return round_to
@@ -49,16 +52,47 @@ def divide(a: float, b: float) -> float:
 
 
 def trunc_div(a: int, b: int) -> int:
-    """a / b rounded toward zero."""
+    """a / b rounded toward zero; 0 where b is 0, as in compiled code."""
     if b == 0:
-        raise ZeroDivisionError("integer division by zero")
+        return 0
     q = abs(a) // abs(b)
     return q if (a >= 0) == (b >= 0) else -q
 
 
 def trunc_mod(a: int, b: int) -> int:
-    """The remainder of `trunc_div`."""
-    return a - trunc_div(a, b) * b
+    """The remainder of `trunc_div`; 0 where b is 0."""
+    return a - trunc_div(a, b) * b if b else 0
+
+
+def floor_div(a: int, b: int) -> int:
+    """a // b; 0 where b is 0."""
+    return a // b if b else 0
+
+
+def floor_mod(a: int, b: int) -> int:
+    """a % b; 0 where b is 0."""
+    return a % b if b else 0
+
+
+def real_floor_mod(a: float, b: float) -> float:
+    """The remainder of a / b with the sign of b; NaN where b is 0 or a infinite."""
+    rest = FLOAT["fmod"](a, b)
+    return rest + b if rest and (rest < 0) != (b < 0) else rest
+
+
+def shifted_left(a: int, b: int, bits: int) -> int:
+    """a << b; 0 where b is no number of bits of the type."""
+    return a << b if 0 <= b < bits else 0
+
+
+def shifted_right(a: int, b: int, bits: int) -> int:
+    """a >> b; where b is no number of bits of the type, what is left is the sign."""
+    return a >> (b if 0 <= b < bits else bits)
+
+
+def int_pow(a: int, b: int, bits: int) -> int:
+    """a ** b in so many bits; 1 for a negative b."""
+    return pow(a, b, 1 << bits) if b >= 0 else 1
 
 
 def _safe(exact: Callable[..., Any], fallback: Callable[..., Any]) -> Callable[..., float]:
@@ -80,6 +114,17 @@ def _rsqrt(x: float) -> float:
     if x > 0:
         return 1 / math.sqrt(x)
     return math.copysign(math.inf, x) if x == 0 else math.nan
+
+
+def fma(a: float, b: float, c: float) -> float:
+    """a * b + c rounded once."""
+    rounded = a * b + c
+    if not all(map(math.isfinite, (a, b, c))):
+        return rounded
+    try:
+        return float(Fraction(a) * Fraction(b) + Fraction(c)) or rounded * 0.0
+    except OverflowError:
+        return rounded
 
 
 def _whole(numpy_fn: Callable[[Any], Any]) -> Callable[[float], float]:
@@ -128,7 +173,7 @@ FLOAT: dict[str, Callable[..., float]] = {
     "copysign": math.copysign,
     "pow": _safe(math.pow, _NUMPY["pow"]),
     "fmod": _safe(math.fmod, _NUMPY["fmod"]),
-    "fma": lambda a, b, c: a * b + c,
+    "fma": fma,
     "fmin": lambda a, b: b if a != a or b < a else a,
     "fmax": lambda a, b: b if a != a or b > a else a,
     "cbrt": math.cbrt,
@@ -166,7 +211,18 @@ def ldexp(x: float, e: float) -> float:
 def nextafter(dtype: DataType) -> Callable[[float, float], float]:
     """The next float of the type, towards y."""
     kind = numpy_dtype(dtype).type
-    return lambda x, y: float(np.nextafter(kind(x), kind(y)))
+    return lambda x, y: y if x == y else float(np.nextafter(kind(x), kind(y)))
+
+
+def vector_nextafter(x: Any, y: Any) -> Any:
+    """Lane by lane `nextafter`."""
+    return np.where(x == y, y, np.nextafter(x, y))
+
+
+def vector_fma(a: Any, b: Any, c: Any) -> Any:
+    """Lane by lane `fma`."""
+    lanes = zip(a.astype(float), b.astype(float), c.astype(float), strict=True)
+    return np.array([fma(*map(float, lane)) for lane in lanes]).astype(a.dtype)
 
 
 def float_to_int(bits: int, signed: bool) -> Callable[[float], int]:
@@ -200,6 +256,11 @@ def count_leading_zeros(bits: int) -> Callable[[int], int]:
     return lambda x: bits - (x & mask).bit_length()
 
 
+def dp4a(a: Any, b: Any, total: int) -> int:
+    """The dot product of two vectors of bytes, added to a number."""
+    return total + int(np.dot(a.astype(np.int64), b.astype(np.int64)))
+
+
 def q_multiply_shift(x: int, y: int, q: int, s: int) -> int:
     """x * y as numbers with q fraction bits, times 2**-s, rounded half up."""
     total = q + s
@@ -228,7 +289,8 @@ def reinterpret(old: DataType, new: DataType) -> Callable[[Any], Any]:
     if source.itemsize != target.itemsize:
         what = "reinterpret needs types of one size"
         raise LoopwrightError(explain(what, got=f"{old} and {new}"))
-    if old.lanes > 1 or new.lanes > 1 or "E" in fast_in + fast_out or old.base == "bfloat16":
+    plain = all(not d.is_float or d.base in _STRUCT for d in (old, new))
+    if old.lanes > 1 or new.lanes > 1 or not plain:
         scalar = new.lanes == 1
         return lambda x: _scalar(np.asarray(x, source).reshape(-1).view(target), scalar)
     return lambda x: struct.unpack(fast_out, struct.pack(fast_in, x))[0]
@@ -545,8 +607,76 @@ def masked_store(array: np.ndarray, index: Any, value: Any, mask: Any) -> None:
 
 def vector_trunc_div(a: Any, b: Any) -> Any:
     """Lane by lane `trunc_div`."""
-    kind = np.result_type(a, b)
-    return np.where((a < 0) == (b < 0), abs(a) // abs(b), -(abs(a) // abs(b))).astype(kind)
+    quotient = a // b
+    down = (a - quotient * b != 0) & ((a < 0) != (b < 0)) & (b != 0)
+    return quotient + down.astype(quotient.dtype)
+
+
+def vector_floor_div(a: Any, b: Any) -> Any:
+    """Lane by lane `real_floor_div`."""
+    return np.floor(a / b)
+
+
+def vector_floor_mod(a: Any, b: Any) -> Any:
+    """Lane by lane `real_floor_mod`."""
+    rest = np.fmod(a, b)
+    return np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+
+
+def vector_min(a: Any, b: Any) -> Any:
+    """Lane by lane, NaN wins; of two zeros the first."""
+    return np.where((b < a) | (b != b), b, a)
+
+
+def vector_max(a: Any, b: Any) -> Any:
+    """Lane by lane, NaN wins; of two zeros the first."""
+    return np.where((b > a) | (b != b), b, a)
+
+
+def vector_cut(values: Any, bits: int, signed: bool) -> Any:
+    """Integers below a byte, wrapped around to their width."""
+    if not signed:
+        return values & np.uint8((1 << bits) - 1)
+    spare = np.int8(8 - bits)
+    return (values << spare) >> spare
+
+
+def vector_bits(values: Any, bits: int) -> Any:
+    """The bits of integers, as unsigned ones."""
+    raw = values.view(f"u{values.itemsize}")
+    return raw & raw.dtype.type((1 << bits) - 1)
+
+
+def vector_popcount(values: Any, bits: int) -> Any:
+    """Lane by lane, the number of set bits."""
+    return np.bitwise_count(vector_bits(values, bits)).astype(values.dtype)
+
+
+def vector_pow(a: Any, b: Any, bits: int) -> Any:
+    """Lane by lane `int_pow`."""
+    wrap = wrapper(bits, a.dtype.kind == "i")
+    return np.array(
+        [wrap(int_pow(int(x), int(y), bits)) for x, y in zip(a, b, strict=True)], a.dtype
+    )
+
+
+def vector_shift(way: str, dtype: DataType) -> Callable[[Any, Any], Any]:
+    """Lane by lane `shifted_left` or `shifted_right`."""
+    bits = dtype.bits
+    shift = np.left_shift if way == "left" else np.right_shift
+
+    def apply(a: Any, b: Any) -> Any:
+        inside = (b >= 0) & (b < bits)
+        most = a >> a.dtype.type(bits - 1) if way != "left" and dtype.is_int else a.dtype.type(0)
+        return np.where(inside, shift(a, np.where(inside, b, 0)), most).astype(a.dtype)
+
+    return apply
+
+
+def vector_to_int(bits: int, signed: bool, kind: np.dtype) -> Callable[[Any], Any]:
+    """Lane by lane `float_to_int`."""
+    convert = float_to_int(bits, signed)
+    return lambda values: np.array([convert(float(v)) for v in values], kind)
 
 
 def vector_select(cond: Any, yes: Any, no: Any) -> Any:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from ...base.errors import LoopwrightError, explain
 from ...ir import prim_expr as pe
+from ...ir.dtype import DataType, numpy_dtype
 from ...ir.prim_expr import Call, PrimExpr, Var
 from ..expr import BufferLoad
 from . import meaning
-from .expr import INFIX, ExprTranslator
+from .expr import INFIX, ExprTranslator, is_small
+
+
+def is_number(expr: PrimExpr) -> bool:
+    """A float literal that is not NaN, in every lane."""
+    if isinstance(expr, pe.Broadcast):
+        expr = expr.value
+    return isinstance(expr, pe.FloatImm) and expr.value == expr.value
 
 
 class VectorTranslator(ExprTranslator):
@@ -15,6 +23,15 @@ class VectorTranslator(ExprTranslator):
 
     def vector(self, expr: PrimExpr) -> str:
         """Text of the numpy array of a vector expression."""
+        text = self.uncut(expr)
+        dtype = expr.dtype
+        computed = isinstance(expr, (pe.BinaryOpExpr, pe.Cast, Call, pe.Ramp))
+        if computed and dtype.bits < 8 and (dtype.is_int or dtype.is_uint):
+            return f"{self.helper(meaning.vector_cut)}({text}, {dtype.bits}, {dtype.is_int})"
+        return text
+
+    def uncut(self, expr: PrimExpr) -> str:
+        """The text where int4 may be outside its range."""
         if isinstance(expr, Var):
             return self.var(expr)[0]
         if isinstance(expr, BufferLoad):
@@ -29,7 +46,7 @@ class VectorTranslator(ExprTranslator):
         if isinstance(expr, pe.Shuffle):
             return self.shuffle(expr)
         if isinstance(expr, pe.Cast):
-            return f"{self.value(expr.value)}.astype({self.kind(expr.dtype)})"
+            return self.vector_cast(expr)
         if isinstance(expr, pe.Not):
             return f"(~{self.value(expr.a)})"
         if isinstance(expr, pe.Select):
@@ -45,12 +62,21 @@ class VectorTranslator(ExprTranslator):
     def vector_binary(self, expr: pe.BinaryOpExpr) -> str:
         a, b = self.value(expr.a), self.value(expr.b)
         sign = INFIX.get(type(expr))
+        if expr.dtype.is_float and isinstance(expr, (pe.FloorDiv, pe.FloorMod)):
+            down = isinstance(expr, pe.FloorDiv)
+            fn = meaning.vector_floor_div if down else meaning.vector_floor_mod
+            return self.as_float32(self.helper(fn), [a, b], expr.dtype)
         if sign is not None:
             return f"({a} {sign} {b})"
         if isinstance(expr, (pe.And, pe.Or)):
             return f"({a} {'&' if isinstance(expr, pe.And) else '|'} {b})"
         np_name = self.use("np", meaning.np)
         if isinstance(expr, (pe.Min, pe.Max)):
+            if expr.dtype.is_float:
+                if is_number(expr.a):
+                    a, b = b, a  # as in scalars
+                fn = meaning.vector_min if isinstance(expr, pe.Min) else meaning.vector_max
+                return f"{self.helper(fn)}({a}, {b})"
             word = "minimum" if isinstance(expr, pe.Min) else "maximum"
             return f"{np_name}.{word}({a}, {b})"
         if expr.dtype.is_float:
@@ -58,6 +84,26 @@ class VectorTranslator(ExprTranslator):
         if isinstance(expr, pe.Div):
             return f"{self.helper(meaning.vector_trunc_div)}({a}, {b})"
         return f"{np_name}.fmod({a}, {b})"
+
+    def as_float32(self, fn: str, args: list[str], dtype: DataType) -> str:
+        """A call on vectors; of small floats it is done in float32, as in compiled code."""
+        if not is_small(dtype):
+            return f"{fn}({', '.join(args)}).astype({self.kind(dtype)})"
+        wide = self.kind(DataType("float32"))
+        given = ", ".join(f"{a}.astype({wide})" for a in args)
+        return f"{fn}({given}).astype({self.kind(dtype)})"
+
+    def vector_cast(self, expr: pe.Cast) -> str:
+        value, old, new = self.value(expr.value), expr.value.dtype, expr.dtype
+        if new.is_bool:
+            return f"({value} != 0)"
+        if old.is_float and new.is_integer:
+            key = f"_vector_to_{new.element}"
+            if key not in self.names:
+                kind = numpy_dtype(new.element)
+                self.names[key] = meaning.vector_to_int(new.bits, new.is_int, kind)
+            return f"{key}({value})"
+        return f"{value}.astype({self.kind(new)})"
 
     def vector_load(self, node: BufferLoad) -> str:
         mask = self.mask
