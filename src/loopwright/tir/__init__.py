@@ -256,6 +256,9 @@ from .schedule import Schedule as Schedule  # isort: skip
 from .schedule import ScheduleError as ScheduleError  # isort: skip
 from .schedule import ScheduleState as ScheduleState  # isort: skip
 from . import transform as transform  # isort: skip
+from .transform.pipeline import get_vtcm_compaction_passes as _compaction  # isort: skip
+
+analysis.get_vtcm_compaction_passes = _compaction  # type: ignore[attr-defined]  # TVM has it there
 
 
 def __getattr__(name: str) -> _Any:

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...base.config import declare_pass_option
 from ...ir.functor import Visitor
 from ...ir.prim_expr import (
     Add,
@@ -62,6 +63,14 @@ from ._base import PrimFuncPass, Simplifying, StmtRewriter, bind_function
 
 _TOTAL = (Add, Sub, Mul, Min, Max)
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
+
+declare_pass_option("tir.disable_cse_tir", bool, False, "CommonSubexprElimTIR does nothing.")
+declare_pass_option(
+    "tir.enable_equiv_terms_in_cse_tir",
+    bool,
+    False,
+    "CommonSubexprElimTIR finds terms that are equal once written out.",
+)
 
 
 class _Candidates(Visitor):
@@ -226,9 +235,9 @@ class CommonSubexprElimTIR(PrimFuncPass):
     identify_equiv_terms: bool = False
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        if not self.enable_cse_tir:
+        if not self.enable_cse_tir or ctx.option("tir.disable_cse_tir"):
             return func
-        if self.identify_equiv_terms:
+        if self.identify_equiv_terms or ctx.option("tir.enable_equiv_terms_in_cse_tir"):
             expand = _Expand()
             bind_function(expand.ana, func)
             func = func.replace(body=expand.visit(func.body))

@@ -14,7 +14,7 @@ After::
     @T.prim_func
     def main(A: T.Buffer((100,), "float32")):
         for io in range(13):
-            if io < 12:
+            if io <= 11:
                 for ii in T.vectorized(8):
                     A[io * 8 + ii] = T.float32(0)
             else:
@@ -34,7 +34,9 @@ from typing import Any
 
 from ...arith import Analyzer
 from ...arith.int_set import Evaluator
-from ...ir.prim_expr import GE, GT, LE, LT, And, Call, CmpExpr, PrimExpr, Var
+from ...base.config import declare_pass_option
+from ...ir.functor import post_order_visit
+from ...ir.prim_expr import GE, GT, LE, LT, And, Call, CmpExpr, IntImm, PrimExpr, Var
 from ...ir.prim_op import convert
 from ..expr import BufferLoad
 from ..function import PrimFunc
@@ -52,6 +54,13 @@ from ._base import (
 )
 
 _TILE = (ForKind.VECTORIZED, ForKind.UNROLLED)
+
+declare_pass_option(
+    "tir.LoopPartition",
+    dict,
+    None,
+    "partition_const_loop (bool): False keeps the checks where all loops are constant.",
+)
 
 
 class _Checks(StmtVisitor):
@@ -200,6 +209,18 @@ class _Copy(Substitute):
         return LetStmt(fresh, value, self.visit(node.body), span=node.span)
 
 
+def _constant_loops(func: PrimFunc) -> bool:
+    """Whether no loop has a symbolic number of iterations."""
+    found = True
+
+    def visit(node: Any) -> None:
+        nonlocal found
+        found = found and not (isinstance(node, For) and not isinstance(node.extent, IntImm))
+
+    post_order_visit(func.body, visit)
+    return found
+
+
 class _Partition(Simplifying):
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
@@ -242,6 +263,9 @@ class LoopPartition(PrimFuncPass):
     name = "tir.LoopPartition"
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        options = ctx.option("tir.LoopPartition") or {}
+        if not options.get("partition_const_loop", True) and _constant_loops(func):
+            return func
         worker = _Partition()
         bind_function(worker.ana, func)
         return func.replace(body=worker.visit(func.body))

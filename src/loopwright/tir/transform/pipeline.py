@@ -60,6 +60,8 @@ from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAlloc
 from .prim_func_pass import prim_func_pass
 from .remove_no_op import RemoveNoOp
 from .simplify import Simplify
+from .skip_assert import AssertsIfWanted
+from .storage_rewrite import StorageRewrite
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
 from .verify_externs import VerifyExterns
@@ -121,6 +123,7 @@ def lower_to_loops() -> Sequential:
             Simplify(),
             AddedPasses(1),
             LowerCustomDatatypes(),
+            AssertsIfWanted(),
             HoistIfThenElse(),
             LoopPartition(),
             VectorizeLoop(),
@@ -143,6 +146,23 @@ def finalize() -> Sequential:
 def default_tir_pipeline() -> Sequential:
     """All of the lowering: `lower_to_loops`, then `finalize`."""
     return Sequential([lower_to_loops(), finalize()], name="tir.default_tir_pipeline")
+
+
+def get_vtcm_compaction_passes() -> list[Pass]:
+    """The passes after which the allocations of a function show what memory it needs."""
+    return [
+        LowerInitBlock(),
+        PlanAndUpdateBufferAllocationLocation(),
+        ConvertBlocksToOpaque(),
+        CompactBufferAllocation(),
+        LowerMatchBuffer(),
+        InjectSoftwarePipeline(),
+        LowerOpaqueBlock(),
+        FlattenBuffer(),
+        Simplify(),
+        VectorizeLoop(),
+        StorageRewrite(),
+    ]
 
 
 __all__ = ["default_tir_pipeline", "finalize", "lower_to_loops"]

@@ -19,9 +19,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...base.config import declare_pass_option
+from ...ir.module import IRModule
+from ...ir.transform import Pass, PassContext
 from ..function import PrimFunc
 from ..stmt import AssertStmt, Stmt
 from ._base import PrimFuncPass, StmtRewriter
+
+declare_pass_option("tir.disable_assert", bool, False, "Assertions are left out of the code.")
 
 
 class _Skip(StmtRewriter):
@@ -40,6 +45,15 @@ class SkipAssert(PrimFuncPass):
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         return func.replace(body=_Skip().visit(func.body))
+
+
+class AssertsIfWanted(Pass):
+    """`SkipAssert` where the option `tir.disable_assert` asks for it."""
+
+    name = "tir.AssertsIfWanted"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return SkipAssert()(mod) if ctx.option("tir.disable_assert") else mod
 
 
 __all__ = ["SkipAssert"]

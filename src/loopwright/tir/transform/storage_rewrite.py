@@ -45,6 +45,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...base.config import declare_pass_option
 from ...ir.functor import post_order_visit, rewrite
 from ...ir.prim_expr import IntImm, Var
 from ...ir.structural import structural_equal
@@ -52,6 +53,8 @@ from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, DeclBuffer, LetStmt, SeqStmt, Stmt
 from ._base import PrimFuncPass, StmtRewriter
+
+declare_pass_option("tir.disable_storage_rewrite", bool, False, "StorageRewrite does nothing.")
 
 
 @dataclass
@@ -175,6 +178,8 @@ class StorageRewrite(PrimFuncPass):
     name = "tir.StorageRewrite"
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        if ctx.option("tir.disable_storage_rewrite"):
+            return func
         return func.replace(body=_Share().visit(func.body))
 
 
