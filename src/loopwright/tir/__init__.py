@@ -247,7 +247,8 @@ from .stmt import While as While
 from .stmt import stmt_list as stmt_list
 from .stmt import stmt_seq as stmt_seq
 
-# After everything that it stands on.
+# After everything that they stand on.
+from . import tensor_intrin as tensor_intrin  # isort: skip
 from . import schedule as schedule  # isort: skip
 from .schedule import BlockRV as BlockRV  # isort: skip
 from .schedule import BlockScope as BlockScope  # isort: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ..base.errors import explain
+from ..base.errors import explain, suggest
 from ..ir.expr import DictAttrs
 from ..ir.function import BaseFunc, as_attrs
 from ..ir.functor import rewrite
@@ -135,7 +136,7 @@ class TensorIntrin(Node):
     def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> None:
         """Keep an intrinsic under `name`. Raises ValueError when the name is taken, or when the
         two functions have different parameters."""
-        if name in _INTRINSICS and not override:
+        if (name in _INTRINSICS or name in _MAKERS) and not override:
             hint = "pass override=True to replace it"
             raise ValueError(explain("tensor intrinsic exists", got=name, instead=hint))
         if len(desc.params) != len(impl.params):
@@ -149,15 +150,23 @@ class TensorIntrin(Node):
         _INTRINSICS[name] = TensorIntrin(desc, impl)
 
     @staticmethod
+    def register_maker(name: str, make: Callable[[], TensorIntrin]) -> None:
+        """Keep an intrinsic under `name` that is made when it is first asked for."""
+        _MAKERS[name] = make
+
+    @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
         """The intrinsic of that name. Raises ValueError when there is none."""
         found = _INTRINSICS.get(name)
+        if found is None and name in _MAKERS:
+            found = _INTRINSICS[name] = _MAKERS[name]()
         if found is None and not allow_missing:
-            known = ", ".join(sorted(_INTRINSICS)) or "none are registered"
+            known = suggest(name, sorted({*_INTRINSICS, *_MAKERS}))
             raise ValueError(explain("no tensor intrinsic of this name", got=name, instead=known))
         return found
 
 
 _INTRINSICS: dict[str, TensorIntrin] = {}
+_MAKERS: dict[str, Callable[[], TensorIntrin]] = {}
 
 __all__ = ["PrimFunc", "TensorIntrin"]

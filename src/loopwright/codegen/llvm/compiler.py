@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import struct
 import sys
 from collections.abc import Callable
@@ -111,7 +112,9 @@ def _optimized(
 ) -> Any:
     if opt not in LEVELS:
         raise ValueError(f"opt must be one of {', '.join(LEVELS)}, got {opt!r}")
-    machine = target_machine(*resolve(triple, cpu, features))
+    triple, cpu, features = resolve(triple, cpu, features)
+    machine = target_machine(triple, cpu, features)
+    check_instructions(text, triple, features)
     context = llvm.create_context()
     try:
         module = llvm.parse_assembly(text, context)
@@ -127,6 +130,31 @@ def _optimized(
                 raise CompileError(f"LLVM refuses the module: {error}") from None
         _optimize(module, machine, opt)
         return finish(machine, module)
+
+
+# Intrinsics of one machine, and what it has to have: LLVM ends the process where it has not.
+_NEEDS = {
+    "llvm.x86.avx512.vpdpbusd.512": ("x86_64", "avx512vnni"),
+    "llvm.x86.avx512.": ("x86_64", "avx512bw"),
+    "llvm.x86.": ("x86_64", ""),
+    "llvm.aarch64.": ("aarch64", ""),
+}
+
+
+def check_instructions(text: str, triple: str, features: str) -> None:
+    """Raise CompileError where a module calls an intrinsic of another machine."""
+    if "@llvm.x86." not in text and "@llvm.aarch64." not in text:
+        return
+    for name in sorted(set(re.findall(r"@(llvm\.(?:x86|aarch64)\.[\w.]+)", text))):
+        arch, feature = next(need for start, need in _NEEDS.items() if name.startswith(start))
+        here = triple.split("-")[0]
+        # Without a list of features, the CPU's name says what it has.
+        missing = feature and features and f"+{feature}" not in features.split(",")
+        if here != arch or missing:
+            got = f"{here} without {feature}" if here == arch else here
+            hint = "another intrinsic, or the interpreter, which knows this one"
+            what = f"the target has no instruction for {name}"
+            raise CompileError(f"{what}\n  got: {got}\n  instead: {hint}")
 
 
 def _located(text: str, message: str) -> str:

@@ -11,6 +11,7 @@ from ...ir.op import Op
 from ...ir.prim_expr import Call, IntImm
 from ..expr import BufferLoad
 from . import meaning
+from .machine import MACHINE
 from .vector import VectorTranslator
 
 _BITWISE = {"tir.bitwise_and": "&", "tir.bitwise_or": "|", "tir.bitwise_xor": "^"}
@@ -81,6 +82,8 @@ class CallTranslator(VectorTranslator):
             return f"{self.helper(meaning.no_meaning)}({self.call_name(node)!r})"
         np_name = self.use("np", meaning.np)
         first = 1 if isinstance(node.args[0], pe.StringImm) else 0
+        if first and node.args[0].value in MACHINE:  # of whole vectors
+            return f"{self.use('machine', found)}({', '.join(args[1:])})"
         fn = self.use("fn", np_vectorized(found))
         return f"{fn}({', '.join(args[first:])}).astype({self.kind(node.dtype)})" if np_name else ""
 

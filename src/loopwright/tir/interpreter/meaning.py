@@ -20,6 +20,7 @@ from ...ir.dtype import DataType, numpy_dtype
 from ...ir.op import Op
 from ...runtime.dtype import dl_dtype, dtype_name, elements_per_byte, pack_bits
 from ...runtime.tensor import PackedTensor, Tensor
+from .machine import MACHINE
 
 _one_float: Any = memoryview(np.zeros(1, "float32"))  # type: ignore[arg-type]
 
@@ -193,7 +194,10 @@ _ALIASES = {
 
 
 def library_function(name: str) -> Callable[..., Any] | None:
-    """The meaning of a C or LLVM function of floats: "expf", "llvm.exp.f32", "powf"."""
+    """The meaning of a C or LLVM function of floats ("expf", "llvm.exp.f32", "powf"), or of a
+    machine's instruction."""
+    if name in MACHINE:
+        return MACHINE[name]
     if name.startswith("llvm."):
         name = name.split(".")[1]
     name = _ALIASES.get(name, name)
@@ -286,7 +290,7 @@ def reinterpret(old: DataType, new: DataType) -> Callable[[Any], Any]:
     source, target = numpy_dtype(old), numpy_dtype(new)
     fast_in = _STRUCT.get(old.base) or source.char
     fast_out = _STRUCT.get(new.base) or target.char
-    if source.itemsize != target.itemsize:
+    if source.itemsize * old.lanes != target.itemsize * new.lanes:
         what = "reinterpret needs types of one size"
         raise LoopwrightError(explain(what, got=f"{old} and {new}"))
     plain = all(not d.is_float or d.base in _STRUCT for d in (old, new))

@@ -134,7 +134,7 @@ class VectorTranslator(ExprTranslator):
         np_name = self.use("np", meaning.np)
         parts = ", ".join(self.value(v) for v in node.vectors)
         picks = ", ".join(self.scalar(i) for i in node.indices)
-        return f"{np_name}.hstack([{parts}])[[{picks}]]"
+        return f"{np_name}.hstack([{parts}])[[{picks}]].astype({self.kind(node.dtype)})"
 
     def vector_call(self, node: Call) -> str:
         """Text of a call that gives a vector."""

@@ -1,0 +1,59 @@
+"""What instructions of CPUs do that tensor intrinsics call, by LLVM's names, on numpy vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def _bytes(vector: Any, dtype: str) -> Any:
+    """The bytes of a vector, in fours, as wide integers."""
+    return np.ascontiguousarray(vector).view(dtype).reshape(-1, 4).astype(np.int64)
+
+
+def _fours(a: str, b: str) -> Callable[..., Any]:
+    """acc + the dot products of four bytes each, modulo 2**32."""
+
+    def meaning(acc: Any, x: Any, y: Any) -> Any:
+        sums = (_bytes(x, a) * _bytes(y, b)).sum(axis=1)
+        return (np.asarray(acc, "int64") + sums).astype(np.asarray(acc).dtype)
+
+    return meaning
+
+
+def _pairs_of_bytes(a: Any, b: Any) -> Any:
+    """Unsigned by signed bytes, added in pairs, kept between the ends of int16."""
+    products = np.asarray(a).view("uint8").astype("int32") * np.asarray(b).view("int8")
+    return np.clip(products.reshape(-1, 2).sum(axis=1), -(1 << 15), (1 << 15) - 1).astype("int16")
+
+
+def _pairs_of_words(a: Any, b: Any) -> Any:
+    products = np.asarray(a, "int16").astype("int64") * np.asarray(b, "int16")
+    return products.reshape(-1, 2).sum(axis=1).astype("int32")
+
+
+def _widening(a: Any, b: Any) -> Any:
+    return np.asarray(a, "int8").astype("int16") * np.asarray(b, "int8")
+
+
+def _sums_of_pairs(a: Any) -> Any:
+    return np.asarray(a, "int16").astype("int32").reshape(-1, 2).sum(axis=1, dtype="int32")
+
+
+def _adjacent(a: Any, b: Any) -> Any:
+    both = np.concatenate([np.asarray(a, "int32"), np.asarray(b, "int32")])
+    return both.reshape(-1, 2).sum(axis=1, dtype="int32")
+
+
+MACHINE: dict[str, Callable[..., Any]] = {
+    "llvm.x86.avx512.vpdpbusd.512": _fours("uint8", "int8"),
+    "llvm.x86.avx512.pmaddubs.w.512": _pairs_of_bytes,
+    "llvm.x86.avx512.pmaddw.d.512": _pairs_of_words,
+    "llvm.aarch64.neon.sdot.v4i32.v16i8": _fours("int8", "int8"),
+    "llvm.aarch64.neon.udot.v4i32.v16i8": _fours("uint8", "uint8"),
+    "llvm.aarch64.neon.smull.v8i16": _widening,
+    "llvm.aarch64.neon.saddlp.v4i32.v8i16": _sums_of_pairs,
+    "llvm.aarch64.neon.addp.v4i32": _adjacent,
+}

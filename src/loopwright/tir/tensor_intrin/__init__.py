@@ -1,0 +1,21 @@
+"""The well-known tensor intrinsics of CPUs, by name: `TensorIntrin.get("dot_16x4_vnni")`.
+
+Each is a description (the loops that `Schedule.tensorize` looks for) and an implementation that
+calls LLVM's intrinsic. They are made when they are first asked for. The interpreter knows what
+the called instructions do, so that all of them run there; LLVM makes code of those that the
+machine has: VNNI and AVX-512 on x86, NEON and its dot products on ARM, dp4a anywhere.
+"""
+
+from . import arm_cpu, dot_product_common, x86
+from .arm_cpu import ARM_DOT_4x4_i8_NEON_INTRIN as ARM_DOT_4x4_i8_NEON_INTRIN
+from .arm_cpu import ARM_DOT_4x4_i8_SDOT_INTRIN as ARM_DOT_4x4_i8_SDOT_INTRIN
+from .arm_cpu import ARM_DOT_4x4_u8_HDOT_INTRIN as ARM_DOT_4x4_u8_HDOT_INTRIN
+from .arm_cpu import ARM_DOT_4x4_u8_UDOT_INTRIN as ARM_DOT_4x4_u8_UDOT_INTRIN
+from .dot_product_common import DP4A_S8S8S32_INTRIN as DP4A_S8S8S32_INTRIN
+from .dot_product_common import DP4A_S8U8S32_INTRIN as DP4A_S8U8S32_INTRIN
+from .dot_product_common import DP4A_U8S8S32_INTRIN as DP4A_U8S8S32_INTRIN
+from .dot_product_common import DP4A_U8U8U32_INTRIN as DP4A_U8U8U32_INTRIN
+from .x86 import AVX512_DOT_16x4_INTRIN as AVX512_DOT_16x4_INTRIN
+from .x86 import VNNI_DOT_16x4_INTRIN as VNNI_DOT_16x4_INTRIN
+
+KNOWN = {**x86.SPECS, **arm_cpu.SPECS, **dot_product_common.SPECS}

@@ -1,0 +1,54 @@
+"""Tensor intrinsics of ARM: four bytes by four bytes, for 4 rows at once."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...ir.prim_expr import PrimExpr
+from ...ir.prim_op import add
+from ..buffer import Buffer
+from ..op import call_llvm_pure_intrin, reinterpret
+from ..stmt import Stmt
+from .dot import Spec, four_times, lanes, register, rows_of, store
+
+ARM_DOT_4x4_i8_NEON_INTRIN = "dot_4x4_i8i8s32_neon"
+ARM_DOT_4x4_i8_SDOT_INTRIN = "dot_4x4_i8i8s32_sdot"
+ARM_DOT_4x4_u8_UDOT_INTRIN = "dot_4x4_u8u8u32_udot"
+ARM_DOT_4x4_u8_HDOT_INTRIN = "dot_4x4_u8u8i32_hdot"
+
+
+def _dot(name: str, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
+    element = a.dtype
+    repeated = reinterpret(f"{element}x16", four_times(a, 4))
+    kind = "uint32x4" if element == "uint8" else "int32x4"
+    total: PrimExpr = lanes(c)
+    if c.dtype.with_lanes(4) != kind:  # the same bits
+        total = reinterpret(kind, total)
+    args = (total, repeated, reinterpret(f"{element}x16", rows_of(b, range(4))))
+    made = call_llvm_pure_intrin(kind, f"llvm.aarch64.neon.{name}.v4i32.v16i8", *args)
+    return store(c, made if c.dtype.with_lanes(4) == kind else reinterpret("int32x4", made))
+
+
+def _neon(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
+    """Widening products of two rows at a time, summed in pairs, twice."""
+    twice = reinterpret("int8x8", four_times(a, 2))
+
+    def two(rows: range) -> PrimExpr:
+        name = "llvm.aarch64.neon.smull.v8i16"
+        weights = reinterpret("int8x8", rows_of(b, rows))
+        products = call_llvm_pure_intrin("int16x8", name, twice, weights)
+        return call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.saddlp.v4i32.v8i16", products)
+
+    name = "llvm.aarch64.neon.addp.v4i32"
+    sums = call_llvm_pure_intrin("int32x4", name, two(range(2)), two(range(2, 4)))
+    return store(c, add(lanes(c), sums))
+
+
+SPECS: dict[str, Spec] = {
+    ARM_DOT_4x4_i8_NEON_INTRIN: (4, "int8", "int8", "int32", _neon),
+    ARM_DOT_4x4_i8_SDOT_INTRIN: (4, "int8", "int8", "int32", partial(_dot, "sdot")),
+    ARM_DOT_4x4_u8_UDOT_INTRIN: (4, "uint8", "uint8", "uint32", partial(_dot, "udot")),
+    ARM_DOT_4x4_u8_HDOT_INTRIN: (4, "uint8", "uint8", "int32", partial(_dot, "udot")),
+}
+for _name, _spec in SPECS.items():
+    register(_name, _spec)
