@@ -300,3 +300,33 @@ def main(a: T.handle, C: T.Buffer((6,), "float32")):
     data, made = np.arange(30, dtype="float32"), np.zeros(6, "float32")
     run(lowered, [data, made, 5])
     np.testing.assert_array_equal(made, data.reshape(5, 6).sum(0))
+
+
+def test_places_that_depend_on_data_written_in_the_loop() -> None:
+    """The row is not known before its index is copied: all rows are made."""
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), I: T.Buffer((6,), "int32"), C: T.Buffer((6,), "float32")):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.spatial(8, i)
+            B[v] = A[v] * T.float32(2)
+    for i in range(6):
+        with T.block("C"):
+            v = T.axis.spatial(6, i)
+            C[v] = B[T.floormod(I[v], 8)]
+""")
+    sch = tir.Schedule(func, debug_mask="all")
+    copy = sch.cache_read("C", 1, "global")
+    loop = sch.get_loops("C")[0]
+    sch.compute_at(copy, loop)
+    sch.compute_at("B", loop, index=-2)
+    check(sch, func)
+
+
+def test_inlining_does_not_reach_through_inner_windows() -> None:
+    sch, _ = tensorized()
+    sch.cache_read("B_o", 0, "local")
+    sch.blockize(sch.get_block("B_o"))
+    refused(lambda: sch.compute_inline("A_local"), "through a pointer or a match")

@@ -87,7 +87,10 @@ def single_store(ref: Ref) -> BufferStore:
 
 def check_no_pointer(node: Any, buffer: Buffer, ref: Ref) -> None:
     """Raise ScheduleError where a block reaches a buffer by its pointer or through a match."""
-    matched = [m for m in ref.stmt.match_buffers if m.source.buffer is buffer]
+    blocks = [ref]
+    for block in blocks:  # and those inside
+        blocks += block.blocks() if block.children else []
+    matched = any(m.source.buffer is buffer for b in blocks for m in b.stmt.match_buffers)
     if matched or buffer.data in vars_in(node):
         what = f"block {ref.stmt.name_hint!r} reaches {buffer.name} through a pointer or a match"
         raise ScheduleError(what, instead="plain loads and stores", at=ref.node)

@@ -7,8 +7,10 @@ from math import prod
 from typing import Any
 
 from ...arith.int_set import Evaluator
+from ...ir.functor import pre_order_visit
 from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import const, logical_and
+from ..expr import BufferLoad
 from ..stmt import BlockRealize, For, ForKind, SeqStmt, Stmt, seq
 from .compute_inline import compute_inline
 from .domain import AxisLoop, Span, axis_loop, solve_axes, union_spans
@@ -220,6 +222,7 @@ def move(
     domains), and undo that where what it reads would not be there, or `also` refuses it."""
     if sch.enable_check:
         check_order(ref, at, position)
+        spans = {v: span for v, span in spans.items() if is_steady(ref, at, span)}
     ana = sch.state.analyzer(at)
     loops: list[AxisLoop] = []
     for axis in ref.stmt.iter_vars:
@@ -257,6 +260,24 @@ def move(
             error.func = sch.state.func(ref.func)  # what the places of the error are in
             sch.state.restore(ref.func, before, renamed)
             raise
+
+
+def is_steady(ref: Ref, at: Ref, span: Span) -> bool:
+    """Whether a span may be computed wherever the loop `at` runs: what it loads is never written,
+    and no condition keeps the loads in range."""
+    loaded: set[Any] = set()
+
+    def note(node: Any) -> bool:
+        if isinstance(node, BufferLoad):
+            loaded.add(node.buffer)
+        return True
+
+    for end in span:
+        pre_order_visit(end, note)
+    if not loaded:
+        return True
+    written = any(loaded & write_buffers(other.stmt) for other in siblings(ref))
+    return not written and all(not conjuncts(b.realize.predicate) for b in at.blocks())
 
 
 def own_tests(sch: Any, ref: Ref) -> list[PrimExpr]:
