@@ -130,6 +130,42 @@ def test_convolutions_by_layout():
     )
 
 
+def test_signatures_of_topi():
+    a = floats(2, 3, 4)
+    order = np.array([2, 0], "int64")
+    for make, expected in (
+        (lambda x: topi.sum(x, 1), a.sum(1)),
+        (lambda x: topi.max(x, axis=(0, 2), keepdims=True), a.max((0, 2), keepdims=True)),
+        (lambda x: topi.prod(x, -1), a.prod(-1)),
+        (lambda x: topi.argmax(x, 1), a.argmax(1)),
+        (lambda x: topi.squeeze(topi.expand_dims(x, 0), 0), a),
+        (lambda x: topi.strided_slice(x, [0, 1], [2, 3]), a[0:2, 1:3]),
+        (lambda x: topi.strided_slice(x, [1], [4], [2], axes=[2]), a[:, :, 1:4:2]),
+        (lambda x: topi.strided_slice(x, [0, 1], [1, -1], slice_mode="size"), a[0:1, 1:]),
+        (lambda x: topi.cumsum(x, 1, "float32", False), a.cumsum(1)),
+        (lambda x: topi.nn.pad(x, (1, 0, 2), (0, 1, 0), 5.0),
+         np.pad(a, ((1, 0), (0, 1), (2, 0)), constant_values=5)),
+    ):  # fmt: skip
+        check(make, [a], expected)
+    m = floats(3, 4)
+    check(lambda x: topi.matmul(x, x, False, True), [m], m @ m.T)
+    check(lambda x: topi.one_hot(x, 1.0, 0.0, 4, -1, "float32"), [order], np.eye(4)[order])
+    check(lambda x: topi.add(x, topi.arange(4)), [m], m + np.arange(4))
+    check(lambda x: topi.add(x, topi.arange(1, 9, 2)), [m], m + np.arange(1, 9, 2))
+    x, w = floats(1, 2, 7), floats(3, 2, 3)
+    for padding, width in (("VALID", 0), ("SAME", 1), (2, 2)):
+        windows = np.lib.stride_tricks.sliding_window_view(
+            np.pad(x, ((0, 0), (0, 0), (width, width))), 3, 2
+        )
+        check(
+            lambda p, q, how=padding: topi.nn.conv1d(p, q, 1, how),
+            [x, w],
+            np.einsum("ncyk,fck->nfy", windows, w),
+        )
+    with pytest.raises(ValueError, match="gives the first of equal elements"):
+        topi.argmax(te.placeholder((3,)), 0, select_last_index=True)
+
+
 def test_utils():
     n = te.var("n")
     utils = topi.utils

@@ -32,6 +32,19 @@ from .more import shape as shape
 from .more import stack as stack
 from .more import tensordot as tensordot
 from .more import unravel_index as unravel_index
+from .signatures import arange as arange
+from .signatures import argmax as argmax
+from .signatures import argmin as argmin
+from .signatures import cumprod as cumprod
+from .signatures import cumsum as cumsum
+from .signatures import matmul as matmul
+from .signatures import max as max
+from .signatures import min as min
+from .signatures import one_hot as one_hot
+from .signatures import prod as prod
+from .signatures import squeeze as squeeze
+from .signatures import strided_slice as strided_slice
+from .signatures import sum as sum
 
 for _operator in OPERATORS.values():
     if _operator.name.count(".") == 1:

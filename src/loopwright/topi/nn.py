@@ -182,3 +182,38 @@ def scale_shift_nhwc(Input: te.Tensor, Scale: te.Tensor, Shift: te.Tensor) -> te
     return te.compute(
         Input.shape, lambda b, i, j, c: Input[b, i, j, c] * Scale[c] + Shift[c], name="ScaleShift"
     )
+
+
+def pad(
+    data: te.Tensor, pad_before: Any, pad_after: Any = None, pad_value: float = 0.0
+) -> te.Tensor:
+    """`pad_value` around: so many elements before and after in each dimension."""
+    after = pad_before if pad_after is None else pad_after
+    widths = [int(w) for pair in zip(pad_before, after, strict=True) for w in pair]
+    return OPERATORS["relax.nn.pad"](data, widths, "constant", pad_value)
+
+
+def conv1d(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    groups: int = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str = "",
+    out_dtype: Any = None,
+) -> te.Tensor:
+    """1-D convolution; padding is "VALID" (none), "SAME", or a number of elements (left, right)."""
+    layout = kernel_layout or ("OIW" if data_layout == "NCW" else "WIO")
+    holes = _listed(dilation)
+    pads = _listed(padding)
+    if padding == "VALID":
+        pads = [0]
+    elif padding == "SAME":
+        whole = (int(kernel.shape[layout.index("W")]) - 1) * holes[0]
+        pads = [whole // 2, whole - whole // 2]
+    return OPERATORS["relax.nn.conv1d"](
+        data, kernel, _listed(strides), pads, holes, groups, data_layout, layout, data_layout,
+        out_dtype,
+    )  # fmt: skip

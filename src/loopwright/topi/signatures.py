@@ -1,0 +1,133 @@
+"""The graph's operators under topi's signatures, where those are others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import te
+from ..base.errors import explain
+from ..ir.prim_expr import PrimExpr
+from ..ops import OPERATORS
+from .nn import matmul as _matmul
+
+
+def _axes(axis: Any) -> Any:
+    return [axis] if isinstance(axis, int) else axis
+
+
+def _reduction(name: str) -> Callable[..., te.Tensor]:
+    def reduced(data: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
+        return OPERATORS[f"relax.{name}"](data, _axes(axis), keepdims)
+
+    reduced.__name__ = reduced.__qualname__ = name
+    reduced.__doc__ = f"The {name} over `axis` (one, several, or None for all)."
+    return reduced
+
+
+sum = _reduction("sum")
+max = _reduction("max")
+min = _reduction("min")
+prod = _reduction("prod")
+
+
+def _arg(name: str) -> Callable[..., te.Tensor]:
+    def found(
+        data: te.Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False
+    ) -> te.Tensor:
+        if select_last_index:
+            what = f"topi.{name} gives the first of equal elements"
+            raise ValueError(explain(what, got="select_last_index", instead="flip the axis before"))
+        return OPERATORS[f"relax.{name}"](data, axis, keepdims)
+
+    found.__name__ = found.__qualname__ = name
+    found.__doc__ = f"The {name} along `axis`, the first of equal elements."
+    return found
+
+
+argmax = _arg("argmax")
+argmin = _arg("argmin")
+
+
+def squeeze(a: te.Tensor, axis: Any = None) -> te.Tensor:
+    """Without the dimensions of extent 1 at `axis` (None: all of them)."""
+    return OPERATORS["relax.squeeze"](a, _axes(axis))
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32") -> te.Tensor:
+    """start, start + step, ... below `stop`; with one bound, from 0 up to it."""
+    if stop is None:
+        start, stop = 0, start
+    given = [start, stop, step]
+    kind = "float32" if any(isinstance(v, float) for v in given) else "int64"
+    ends = [v if isinstance(v, PrimExpr) else te.const(v, kind) for v in given]
+    return OPERATORS["relax.arange"](*ends, dtype)
+
+
+def strided_slice(
+    a: te.Tensor,
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    slice_mode: str = "end",
+    assume_inbound: bool = True,
+) -> te.Tensor:
+    """Elements from `begin` to `end` in steps of `strides`, along `axes` (the first ones); in
+    slice_mode "size" `end` says how many elements, -1 for all that are left."""
+    if slice_mode not in ("end", "size"):
+        raise ValueError(explain('slice_mode is "end" or "size"', got=slice_mode))
+    dims = list(range(len(begin))) if axes is None else list(axes)
+    if slice_mode == "size":
+        last = zip(begin, end, dims, strict=True)
+        end = [int(a.shape[n]) if size == -1 else low + size for low, size, n in last]
+        strides = None
+    parts = [[te.const(v, "int64") for v in list(given)] for given in (begin, end)]
+    steps = list(strides or []) + [1] * (len(dims) - len(strides or []))
+    step = [te.const(v, "int64") for v in steps]
+    return OPERATORS["relax.strided_slice"](a, dims, *parts, step, assume_inbound)
+
+
+def one_hot(
+    indices: te.Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: str
+) -> te.Tensor:
+    """`on_value` where the position along the new axis is the index, else `off_value`."""
+    values = te.const(on_value, dtype), te.const(off_value, dtype)
+    return OPERATORS["relax.one_hot"](indices, *values, depth, axis)
+
+
+def matmul(a: te.Tensor, b: te.Tensor, transp_a: bool = False, transp_b: bool = False) -> te.Tensor:
+    """The product of matrices, each transposed before if said so."""
+    return _matmul(a, b, None, None, transp_a, transp_b)
+
+
+def _scan(name: str) -> Callable[..., te.Tensor]:
+    def scanned(
+        data: te.Tensor, axis: int | None = None, dtype: str | None = None, exclusive: Any = None
+    ) -> te.Tensor:
+        options = {"axis": axis, "dtype": dtype, "exclusive": bool(exclusive)}
+        return OPERATORS[f"relax.{name}"](data, **options)
+
+    scanned.__name__ = scanned.__qualname__ = name
+    scanned.__doc__ = f"The {name} along `axis` (None: of the flat tensor)."
+    return scanned
+
+
+cumsum = _scan("cumsum")
+cumprod = _scan("cumprod")
+
+__all__ = [
+    "arange",
+    "argmax",
+    "argmin",
+    "cumprod",
+    "cumsum",
+    "matmul",
+    "max",
+    "min",
+    "one_hot",
+    "prod",
+    "squeeze",
+    "strided_slice",
+    "sum",
+]
