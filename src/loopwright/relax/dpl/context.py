@@ -117,7 +117,8 @@ class GraphSearch:
                 return [v for v in dict.fromkeys(users) if isinstance(v, Var)]
             if edge.consumer is pattern and edge.producer in m.env:
                 at = m.env[edge.producer][1]
-                return list(self.users.get(at, ())) if isinstance(at, Var) else []
+                if isinstance(at, Var):
+                    return list(self.users.get(at, ()))
         return [v for v in self.vars if ("taken", v) not in m.env]
 
     def _settle(self, m: Matcher, number: int, _: Any, rest: Any) -> Any:

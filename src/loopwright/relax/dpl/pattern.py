@@ -215,11 +215,17 @@ class ConstantPattern(DFPattern):
 
     __slots__ = ()
 
+    def __init__(self, span: Any = None) -> None:
+        self._set(span)
+
 
 class WildcardPattern(DFPattern):
     """Any expression."""
 
     __slots__ = ()
+
+    def __init__(self, span: Any = None) -> None:
+        self._set(span)
 
 
 class PrimArrPattern(DFPattern):
@@ -373,7 +379,9 @@ class StructInfoPattern(DFPattern):
     def __init__(
         self, pattern: DFPattern, struct_info: Any, binds: bool = False, span: Any = None
     ) -> None:
-        made = as_struct_info(struct_info)
+        # `R.Tensor` alone is any tensor.
+        given = struct_info() if isinstance(struct_info, type) else struct_info
+        made = as_struct_info(given)
         if not isinstance(made, StructInfo):
             what = "has_struct_info takes a struct info"
             hint = 'write R.Tensor((2, 3), "float32")'
@@ -496,8 +504,20 @@ class PatternSeq(Node):
         return len(self.patterns)
 
     def dup(self) -> PatternSeq:
-        """The same row of patterns, standing for other values."""
-        made = PatternSeq([p.dup() for p in self.patterns], links=self.links)
+        """The same row of patterns, standing for other values. Parts that are in the context for
+        themselves (a wildcard that several calls share) stay."""
+        table: dict[Any, Any] = {}
+
+        def copied(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(copied(v) for v in value)
+            return table[value] if isinstance(value, DFPattern) else value
+
+        for pattern in reversed(topological(self.patterns)):
+            stays = pattern not in self.patterns and getattr(pattern, "_owner", None) is not None
+            values = [copied(v) for v in pattern.field_values()]
+            table[pattern] = pattern if stays else pattern._make(*values)
+        made = PatternSeq([table[p] for p in self.patterns], links=self.links)
         made._constrain()
         return made
 

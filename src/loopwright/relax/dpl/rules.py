@@ -23,7 +23,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
-from ..functor import GraphRewriter
+from ..functor import GraphRewriter, made_at
 from .constraints import ConstraintGraph
 from .context import GraphSearch
 from .graft import Graft, check_struct_info, checked_result
@@ -160,6 +160,8 @@ class ExprRewriting(GraphRewriter):
                 got = f"{DEEPEST} replacements in a row, by {rule.pattern}"
                 raise ValueError(explain(what, got=got, instead=hint, span=value.span))
             made = self.graft.root(checked_result(made, rule.callback, value))
+            if made.span is None:
+                made = made_at(made, value.span)
             self._catch_up()
             if not rule.new_struct_info:
                 old, new = value.struct_info, made.struct_info
@@ -227,20 +229,23 @@ class BlockRewriting(GraphRewriter):
             value = None if isinstance(binding, MatchCast) else binding.value  # type: ignore[attr-defined]
             graft.define(binding.var, value)  # type: ignore[attr-defined]
         made: dict[Var, Any] = {}
+        extra: dict[Var, list[Binding]] = {}  # what each new value needs
+        emitted = builder._frame().bindings
         for var, expr in news.items():
+            start = len(emitted)
             value = graft.root(expr)
+            extra[var] = emitted[start:]
             if not new_struct_info:
                 check_struct_info(value.struct_info, var.struct_info, var.name_hint, callback, var)
             made[var] = value
-        extra = builder._end_block().bindings
+        builder._end_block()
         bindings: list[Binding] = []
         for binding in block.bindings:
             var = binding.var  # type: ignore[attr-defined]
             if var not in made:
                 bindings.append(binding)
                 continue
-            bindings += extra
-            extra = ()
+            bindings += extra[var]
             value = made[var]
             new = var
             if not structural_equal(value.struct_info, var.struct_info):

@@ -55,7 +55,7 @@ def _named(kind: str, name: str) -> str:
 
 
 def _dims(dims: Any) -> str:
-    return "[" + ", ".join("?" if d is None else str(d) for d in dims) + "]"
+    return "[" + ", ".join("?" if d is None else str(getattr(d, "value", d)) for d in dims) + "]"
 
 
 def _expr(p: ExprPattern, parts: list[str]) -> str:
