@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ..arith import Analyzer
 from ..backend import cpu
 from ..base.errors import LoopwrightError, explain
 from ..codegen.llvm.build import build_program
@@ -14,12 +15,15 @@ from ..codegen.llvm.jit import gc_paused
 from ..frontend.onnx import from_path_or_proto
 from ..ir import trace as tracing
 from ..ir.module import IRModule
+from ..ir.prim_expr import PrimExpr
+from ..ir.prim_op import cast, const, multiply
 from ..ir.target import Target
 from ..ir.transform import Pass, Sequential, unwatched
 from ..relax import transform as rt
 from ..relax.expr import Function
 from ..relax.transform.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec, entry_of
 from ..runtime.extern import ExternLibrary
+from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
 from ..tir.transform.make_unpacked_api import symbolic_dims
 from ..tir.transform.verify_externs import EXTERNAL_MODS
@@ -260,8 +264,22 @@ def kernel_entry(func: PrimFunc) -> EntrySpec:
         if buffer is None:
             params.append(ScalarSpec(p.name, str(p.dtype)))
         else:
+            _check_compact(buffer, func)
             params.append(TensorSpec(buffer.name, str(buffer.dtype), tuple(buffer.shape)))
     return EntrySpec(tuple(params), (), tuple(symbolic_dims(func)))
+
+
+def _check_compact(buffer: Buffer, func: PrimFunc) -> None:
+    """Entries take contiguous tensors: with other strides a kernel would read outside of them."""
+    expected: PrimExpr = const(1, "int64")
+    prove = Analyzer().can_prove_equal
+    for extent, stride in zip(reversed(buffer.shape), reversed(buffer.strides), strict=False):
+        if not prove(cast("int64", stride), expected):
+            what = f"parameter {buffer.name} has strides, which a compiled function's may not have"
+            hint = "make the array contiguous and declare it without strides"
+            got = ", ".join(str(s) for s in buffer.strides)
+            raise LoopwrightError(explain(what, got=got, instead=hint, span=func.span))
+        expected = multiply(expected, cast("int64", extent))
 
 
 __all__ = ["compile", "link", "lower", "relax_build"]
