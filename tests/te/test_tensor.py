@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
 import pytest
 
+import loopwright as lw
 from loopwright import te, tir
 from loopwright.ir.structural import structural_equal
+from loopwright.tir.interpreter import run
 
 
 def test_placeholder_and_compute():
@@ -141,3 +144,22 @@ def test_whole_tensors_without_operators_say_so(monkeypatch):
     monkeypatch.setattr(te.tensor.Operators, "_build", {})
     with pytest.raises(TypeError, match="no operator add"):
         te.placeholder((4,), name="A") + 1
+
+
+def test_intrinsics_of_elements():
+    """Every function of one or two numbers that te has, in the interpreter and natively."""
+    x = (np.random.default_rng(2).random(9) + 0.1).astype("float32")
+    a = te.placeholder((9,), name="A")
+    cases = [
+        (te.exp2(a[0]), np.exp2), (te.exp10(a[0]), lambda v: 10**v), (te.log1p(a[0]), np.log1p),
+        (te.hypot(a[0], a[0]), lambda v: np.hypot(v, v)),
+        (te.copysign(a[0], te.const(-1.0, "float32")), lambda v: -v),
+        (te.subtract(te.multiply(a[0], a[0]), te.add(a[0], 1.0)), lambda v: v * v - (v + 1)),
+    ]  # fmt: skip
+    outs = [te.compute((1,), lambda i, e=e: e, name=f"out{n}") for n, (e, _) in enumerate(cases)]
+    func = te.create_prim_func([a, *outs])
+    for way in (lambda *v: run(func, list(v)), lw.compile(func, "llvm")["main"]):
+        got = [np.zeros(1, "float32") for _ in cases]
+        way(x, *got)
+        for value, (_, expected) in zip(got, cases, strict=True):
+            np.testing.assert_allclose(value[0], expected(x[0]), rtol=1e-5)

@@ -1,7 +1,10 @@
 """Tensor expressions: what each element of a tensor is, and TensorIR made of it."""
 
+from ..ir.prim_op import add as add
 from ..ir.prim_op import max_value as max_value
 from ..ir.prim_op import min_value as min_value
+from ..ir.prim_op import multiply as multiply
+from ..ir.prim_op import subtract as subtract
 from ..tir.index_map import IndexMap
 from ..tir.op import abs as abs
 from ..tir.op import acos as acos
@@ -15,28 +18,38 @@ from ..tir.op import atan2 as atan2
 from ..tir.op import atanh as atanh
 from ..tir.op import ceil as ceil
 from ..tir.op import ceildiv as ceildiv
+from ..tir.op import clz as clz
+from ..tir.op import copysign as copysign
 from ..tir.op import cos as cos
 from ..tir.op import cosh as cosh
 from ..tir.op import div as div
 from ..tir.op import erf as erf
 from ..tir.op import exp as exp
+from ..tir.op import exp2 as exp2
+from ..tir.op import exp10 as exp10
+from ..tir.op import fabs as fabs
 from ..tir.op import floor as floor
 from ..tir.op import floordiv as floordiv
 from ..tir.op import floormod as floormod
 from ..tir.op import fmod as fmod
+from ..tir.op import hypot as hypot
 from ..tir.op import if_then_else as if_then_else
 from ..tir.op import indexdiv as indexdiv
 from ..tir.op import indexmod as indexmod
 from ..tir.op import isfinite as isfinite
 from ..tir.op import isinf as isinf
 from ..tir.op import isnan as isnan
+from ..tir.op import ldexp as ldexp
 from ..tir.op import log as log
+from ..tir.op import log1p as log1p
 from ..tir.op import log2 as log2
 from ..tir.op import log10 as log10
 from ..tir.op import logaddexp as logaddexp
 from ..tir.op import nearbyint as nearbyint
+from ..tir.op import nextafter as nextafter
 from ..tir.op import popcount as popcount
 from ..tir.op import power as power
+from ..tir.op import reinterpret as reinterpret
 from ..tir.op import round as round
 from ..tir.op import rsqrt as rsqrt
 from ..tir.op import sigmoid as sigmoid
