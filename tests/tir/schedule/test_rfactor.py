@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import loopwright as lw
 from loopwright import te, tir
 from loopwright.script import from_source
 from loopwright.tir.interpreter import run
@@ -86,6 +87,9 @@ def test_pairs(name: str, which: int, axis: int) -> None:
     again = arguments()
     run(sch.mod["main"], again)
     np.testing.assert_array_equal(again[2], before[2])
+    native = arguments()
+    lw.compile(sch.mod["main"])["main"](*native)
+    np.testing.assert_array_equal(native[2], before[2])
 
 
 def test_equal_ones_with_a_rule() -> None:

@@ -41,13 +41,13 @@ def loop_partition(
 
         @T.prim_func
         def main(A: T.Buffer((10,), "float32"), B: T.Buffer((10,), "float32")):
-            for i_0 in range(8):
-                with T.block("B_i_0"):
-                    v = T.axis.spatial(10, i_0)
+            for i0 in range(8):
+                with T.block("B_i0"):
+                    v = T.axis.spatial(10, i0)
                     B[v] = A[v] * T.float32(2)
-            for i_1 in range(2):
-                with T.block("B_i_1"):
-                    v = T.axis.spatial(10, i_1 + 8)
+            for i1 in range(2):
+                with T.block("B_i1"):
+                    v = T.axis.spatial(10, i1 + 8)
                     B[v] = A[v] * T.float32(2)
     """
     ref = sch.loop(loop)
@@ -58,7 +58,7 @@ def loop_partition(
     start: PrimExpr = node.min
     parts, made = [], []
     for n, length in enumerate(lengths):
-        name = f"{node.loop_var.name}_{n}"
+        name = f"{node.loop_var.name}{n}"
         var = Var(name, node.loop_var.dtype)
         bind_range(ana, var, const(0, var.dtype), length)
         body = node.body if n == 0 else renew_defs(node.body)
