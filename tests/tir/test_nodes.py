@@ -6,6 +6,7 @@ import pytest
 
 from loopwright import tir
 from loopwright.ir.structural import assert_structural_equal, structural_equal
+from loopwright.script import from_source
 from loopwright.script import tir as T
 from loopwright.tir import functor, stmt_functor
 from loopwright.tir.index_dtype import with_index_dtype
@@ -257,3 +258,39 @@ def test_calls_of_target_intrinsics():
     assert mask.dtype.lanes == 4
     quad = tir.Broadcast(tir.const(1, "int8"), 4)
     assert tir.dp4a(quad, quad).dtype == "int32"
+
+
+def test_specialize_takes_what_fits():
+    text = """
+@T.prim_func
+def main(a: T.handle, b: T.handle, n: T.int32):
+    m = T.int32()
+    s = T.int32()
+    A = T.match_buffer(a, (m, n), "float32")
+    B = T.match_buffer(b, (m, n), "float32", strides=(s, 1))
+    for i, j in T.grid(m, n):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+"""
+    func = from_source(text)
+    a, b, n = func.params
+    known = func.specialize({a: tir.decl_buffer((4, 8))})
+    assert [str(e) for e in known.buffer_map[b].shape] == ["4", "8"]
+    assert len(func.specialize({n: 8}).params) == 2
+    q = tir.Var("q", "int32")
+    assert "q * 2" in func.specialize({n: q * 2}).script()
+    strided = func.specialize({b: tir.decl_buffer((4, 8), strides=(16, 1))})
+    assert [str(e) for e in strided.buffer_map[b].strides] == ["16", "1"]
+    refused = [
+        ({a: 3}, "parameter a is a buffer"),
+        ({n: 2.5}, "parameter n is int32"),
+        ({n: "x"}, "parameter n is int32"),
+        ({a: tir.decl_buffer((4, 8), "float16")}, "buffer A is float32 with 2 dimensions"),
+        ({b: tir.decl_buffer((4, 8))}, "buffer B is declared with strides"),
+        ({a: tir.decl_buffer((4, 8), strides=(8, 1))}, "buffer A is declared with no strides"),
+        ({a: tir.decl_buffer((4, 8)), n: 9}, "a dimension is 8"),
+    ]
+    for given, message in refused:
+        with pytest.raises(ValueError, match=message):
+            func.specialize(given)

@@ -12,6 +12,7 @@ from ..ir.functor import rewrite
 from ..ir.node import Node, define, field
 from ..ir.prim_expr import IntImm, PrimExpr, Var
 from ..ir.prim_op import cast, convert
+from ..ir.structural import structural_equal
 from .buffer import Buffer
 from .stmt import Stmt
 
@@ -71,7 +72,10 @@ class PrimFunc(BaseFunc):
                 what = f"parameter {param.name} is a buffer"
                 raise ValueError(explain(what, got=value, instead="pass a Buffer"))
             else:
-                known[param] = _scalar(param, value)
+                made = _scalar(param, value)
+                if not structural_equal(known.setdefault(param, made), made):
+                    what = f"parameter {param.name}: a dimension is {known[param]}"
+                    raise ValueError(explain(what, got=str(made)))
         params = tuple(p for p in self.params if p not in known)
         func = self if len(params) == len(self.params) else self.replace(params=params)
         return rewrite(func, lambda node: known.get(node) if isinstance(node, Var) else None)

@@ -9,9 +9,10 @@ from ..arith.analyzer import Analyzer
 from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.node import Node, define, field, ignore
-from ..ir.prim_expr import Call, IntImm, IterVar, PrimExpr, Ramp, Range, Var
+from ..ir.prim_expr import Add, Call, IntImm, IterVar, PrimExpr, Ramp, Range, Var
 from ..ir.prim_op import cast, const, convert, match_types, multiply, subtract
 from ..ir.serialize import register_codec
+from ..ir.structural import structural_equal
 from ..runtime.tensor import Tensor, tensor
 from . import buffer as _buffer
 from .buffer import Buffer, BufferRegion
@@ -414,9 +415,12 @@ def _slice_to_range(item: Any, extent: PrimExpr) -> Range:
         return Range.from_min_extent(low, const(1, low.dtype))
     start = const(0, extent.dtype) if item.start is None else item.start
     start, stop = match_types(start, extent if item.stop is None else item.stop)
-    size = subtract(stop, start)
-    if not isinstance(size, IntImm):  # A[i * 4 : i * 4 + 4] has 4 elements
-        size = Analyzer().simplify(size)
+    if isinstance(stop, Add) and structural_equal(stop.a, start):
+        size = stop.b  # A[i * 4 : i * 4 + 4]: as regions are printed
+    else:
+        size = subtract(stop, start)
+        if not isinstance(size, IntImm):
+            size = Analyzer().simplify(size)
     return Range.from_min_extent(start, size)
 
 

@@ -398,3 +398,24 @@ def test_every_stage(name, scheduled):
         for item in (tt.MakeUnpackedAPI(),):
             entry = item(entry)
             check(entry, packed, want, f"MakePackedAPI, {item.info.name}")
+
+
+@pytest.mark.parametrize("start", ["i * 2", "T.max(i - 1, 0)", "i // 2"])
+def test_regions_are_read_as_printed(start):
+    """Also where nobody simplified how long they are: max - min + 1."""
+    mod = IRModule(
+        {
+            "main": from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((32,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("b"):
+            T.reads(A[{start}:{start} + ((i + 3) // 2 - ({start}) + 1)])
+            T.writes(B[i])
+            B[i] = A[0]
+""")
+        }
+    )
+    text = mod.script()
+    assert "// 2 - " in text  # it is kept
+    assert_structural_equal(from_source(text), mod)

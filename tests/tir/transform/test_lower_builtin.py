@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import loopwright as lw
 from loopwright.ir.module import IRModule
+from loopwright.ir.transform import PassContext
 from loopwright.runtime import register_func
 from loopwright.script import from_source
 from loopwright.tir import analysis as ta
@@ -48,6 +50,21 @@ def test_calls_and_workspaces(before):
     a = np.random.default_rng(0).standard_normal((4, 6)).astype("float32")
     b = np.zeros((4, 6), "float32")
     run(mod["main"], [a, b, 3], mod)
+    want = a * 2 + 1.5
+    want[:, 0] += np.arange(4) ** 4
+    np.testing.assert_allclose(b, want, rtol=1e-6)
+
+
+def test_native_code():
+    """The same as LLVM code, the pass added to the lowering."""
+    register_func("test.builtin.add", add, override=True)
+    register_func("test.builtin.square", lambda i: i * i, override=True)
+    mod = IRModule({"main": from_source(CALLS)})
+    with PassContext(config={"tir.add_lower_pass": [(3, tt.LowerTVMBuiltin())]}):
+        built = lw.build(mod, target="llvm")
+    a = np.random.default_rng(0).standard_normal((4, 6)).astype("float32")
+    b = np.zeros((4, 6), "float32")
+    built["main"](a, b, 3)
     want = a * 2 + 1.5
     want[:, 0] += np.arange(4) ** 4
     np.testing.assert_allclose(b, want, rtol=1e-6)

@@ -54,7 +54,7 @@ _TENSOR_FIELDS = {
     10: 8,
 }
 _ANY_VALUE = 15
-_ANY_FIELDS = {13: 0, _ANY_VALUE: 8}
+_ANY_FIELDS = {13: 0, 14: 4, _ANY_VALUE: 8}
 # Type indices of packed arguments.
 _INT, _BOOL, _FLOAT, _POINTER, _TENSOR, _STRING = 1, 2, 3, 4, 7, 8
 
