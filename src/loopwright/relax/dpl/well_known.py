@@ -6,6 +6,7 @@ These are TVM's of `relax.backend.patterns`; each function gives (pattern, {name
 from __future__ import annotations
 
 from ...base.errors import explain
+from .attention import make_attention_rewrite_pattern
 from .pattern import (
     DFPattern,
     is_call_tir,
@@ -91,7 +92,7 @@ def make_attention_pattern(with_bias: bool = False, var_len: bool = False) -> Na
     names = ["query", "key", "value"]
     op = "relax.nn.attention"
     if with_bias:
-        op, names = "relax.nn.attention_bias", [*names, "bias"]
+        names.append("bias")
     elif var_len:
         op = "relax.nn.attention_var_len"
         names += ["seqstart_q", "seqstart_k", "max_seqlen_q", "max_seqlen_k"]
@@ -129,11 +130,10 @@ def make_stacked_attention_pattern(
         parts.update({f"{n[0]}_transpose": p for n, p in zip(names, inputs, strict=True)})
     else:
         raise ValueError(explain("layout is BS3NH or SBN3H", got=repr(layout)))
-    op = "relax.nn.attention"
     if with_bias:
         parts["bias"] = wildcard()
-        op, inputs = "relax.nn.attention_bias", [*inputs, parts["bias"]]
-    out: DFPattern = is_op(op)(*inputs)
+        inputs = [*inputs, parts["bias"]]
+    out: DFPattern = is_op("relax.nn.attention")(*inputs)
     return (is_op("relax.permute_dims")(out) if layout == "SBN3H" else out), parts
 
 
@@ -151,6 +151,7 @@ def make_rms_norm_pattern() -> Named:
 
 __all__ = [
     "make_attention_pattern",
+    "make_attention_rewrite_pattern",
     "make_conv2d_pattern",
     "make_fused_bias_activation_pattern",
     "make_layer_norm_pattern",
