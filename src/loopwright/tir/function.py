@@ -94,7 +94,8 @@ class PrimFunc(BaseFunc):
 def _scalar(param: Var, value: Any) -> Any:
     """A value as the parameter's type; a fraction is none of an integer's."""
     made = convert(value)
-    if not isinstance(made, PrimExpr) or (made.dtype.is_float and not param.dtype.is_float):
+    scalar = isinstance(made, PrimExpr) and made.dtype.is_handle == param.dtype.is_handle
+    if not scalar or (made.dtype.is_float and not param.dtype.is_float):
         what = f"parameter {param.name} is {param.dtype}"
         got = str(made.dtype) if isinstance(made, PrimExpr) else type(value).__name__
         raise ValueError(explain(what, got=f"{value} ({got})"))
