@@ -6,20 +6,30 @@ name (`pipeline.insert_after("FuseTIR", MyPass())`), give them to `loopwright.co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from ..ir.target import Target
 from ..ir.transform import Sequential
+from ..relax import byoc
 from ..relax import transform as rt
 from ..sched import ApplyDefaultSchedule
 from ..tir import transform as tt
 
 
-def graph_pipeline(target: Target | None = None) -> Sequential:
-    """From operators to planned storage and direct calls of kernels."""
+def graph_pipeline(target: Target | None = None, backends: Sequence[Any] = ()) -> Sequential:
+    """From operators to planned storage and direct calls of kernels.
+
+    backends: external back ends (`relax.byoc`) that take what their patterns match, the first ones
+        first; regions that are there already are lowered in any case.
+    """
     return Sequential(
         [
             rt.CanonicalizeBindings(),
             rt.FoldConstant(),
             rt.FoldBatchnormToConv2D(),
+            *(byoc.PartitionFor(b) for b in backends),
+            rt.RunCodegen(),
             rt.BlockedLayout(),
             rt.FoldConstant(),
             rt.CanonicalizeBindings(),

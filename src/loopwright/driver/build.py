@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ..arith import Analyzer
@@ -41,6 +42,7 @@ def compile_steps(
     params: dict[str, Any] | None = None,
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
+    backends: Sequence[Any] = (),
 ) -> tuple[Executable, dict[str, float]]:
     """`compile` without a look at what is kept, and the seconds that its steps took."""
     mod = as_module(model)
@@ -50,7 +52,7 @@ def compile_steps(
         raise LoopwrightError(explain(what, instead='use target="llvm"'))
     with gc_paused(), target:
         start = time.perf_counter()
-        graph = _lower_graph(mod, target, params, relax_pipeline)
+        graph = _lower_graph(mod, target, params, relax_pipeline, backends)
         passes = as_passes(tir_pipeline, cpu.loop_pipeline, target)
         alone = tir_pipeline == "default" and unwatched()
         lowered = _OneByOne(graph, passes) if alone else passes(graph)
@@ -68,6 +70,7 @@ def lower(
     params: dict[str, Any] | None = None,
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
+    backends: Sequence[Any] = (),
 ) -> tracing.Trace:
     """Run every step of `compile` up to the code generator and return the trace of them."""
     with tracing.trace() as trace:
@@ -76,7 +79,7 @@ def lower(
         trace.note("import", "module", ms=(time.perf_counter() - started) * 1e3)
         target = as_target(target)
         with gc_paused(), target:
-            graph = _lower_graph(mod, target, params, relax_pipeline)
+            graph = _lower_graph(mod, target, params, relax_pipeline, backends)
             as_passes(tir_pipeline, cpu.loop_pipeline, target)(graph)
     return trace
 
@@ -117,11 +120,13 @@ def as_passes(pipeline: Any, default: Callable[[Target], Sequential], target: Ta
     raise TypeError(explain(what, got=repr(pipeline), instead='or "default"'))
 
 
-def _lower_graph(mod: IRModule, target: Target, params: Any, relax_pipeline: Any) -> IRModule:
+def _lower_graph(
+    mod: IRModule, target: Target, params: Any, relax_pipeline: Any, backends: Sequence[Any]
+) -> IRModule:
     """The module after the graph passes."""
     if params:
         mod = rt.BindParams("main", params)(mod)
-    graph = as_passes(relax_pipeline, cpu.graph_pipeline, target)(mod)
+    graph = as_passes(relax_pipeline, partial(cpu.graph_pipeline, backends=backends), target)(mod)
     if not any(entry_of(f) for f in graph.functions.values()):
         graph = rt.GraphToTIR()(graph)
     return graph

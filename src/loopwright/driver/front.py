@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 from . import kept
@@ -18,12 +19,14 @@ def compile(
     params: dict[str, Any] | None = None,
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
+    backends: Sequence[Any] = (),
 ) -> Executable:
     """Compile a model for a target and load it.
 
     model: a path or ModelProto (ONNX), an IRModule, a PrimFunc, or a relax Function.
     target: a Target or its text; the current target, else this machine.
     params: arrays bound to parameters of `main` by name.
+    backends: names of external back ends (`relax.byoc`) to offload to where they pay.
     relax_pipeline, tir_pipeline: "default", or passes (a Pass, a list of them) to run instead.
 
     What the default pipelines make of an ONNX model is kept in the cache folder and loaded from
@@ -38,7 +41,11 @@ def compile(
         build = importlib.import_module(f"{__package__}.build")
         return build.compile_steps(model, target, **options)[0]
 
-    plain = not params and all(_is_default(p) for p in (relax_pipeline, tir_pipeline))
+    if backends:
+        options["backends"] = backends
+    plain = (
+        not params and not backends and all(_is_default(p) for p in (relax_pipeline, tir_pipeline))
+    )
     place = kept.place_of(model, target, DEFAULT_TARGET) if plain else None
     if place is None:
         return anew()

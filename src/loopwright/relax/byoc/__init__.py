@@ -1,0 +1,29 @@
+"""Bring your own code generator: back ends that take regions of a graph.
+
+- registry.py: what a back end is, and which there are; plugins.py: those that other packages bring
+- patterns.py: patterns by name
+- partition.py: the regions of a back end, where they pay
+- lower.py: regions to external calls (the pass is `relax.transform.RunCodegen`)
+"""
+
+from .partition import PartitionFor, PartitionReport, partition
+from .patterns import get_pattern, get_patterns_with_prefix, register_patterns
+from .plugins import Plugin, plugins
+from .registry import Backend, Cost, get_backend, list_backends, register_backend, remove_backend
+
+__all__ = [
+    "Backend",
+    "Cost",
+    "PartitionFor",
+    "PartitionReport",
+    "Plugin",
+    "get_backend",
+    "get_pattern",
+    "get_patterns_with_prefix",
+    "list_backends",
+    "partition",
+    "plugins",
+    "register_backend",
+    "register_patterns",
+    "remove_backend",
+]

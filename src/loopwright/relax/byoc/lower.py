@@ -1,0 +1,381 @@
+"""Regions become external calls: the work of `relax.transform.RunCodegen`.
+
+At graph level a back end's code generator gets the functions of its regions, and the calls of them
+become calls of what it made: packed functions, or C functions by pointers. At loop level a region
+is legalized for the back end's target, and its kernels are called where the region was called: the
+tensors between them are planned with all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...base.errors import LoopwrightError, explain
+from ...ir import trace
+from ...ir.expr import Attrs, GlobalVar
+from ...ir.module import IRModule
+from ...ir.op import Op, register_op
+from ...ir.prim_expr import Call as PrimCall
+from ...ir.prim_expr import StringImm as PrimString
+from ...ir.prim_expr import Var as PrimVar
+from ...ir.prim_op import cast
+from ...ir.target import Target
+from ...runtime.extern import ExternLibrary
+from ...runtime.packed_func import get_global_func
+from ...tir import stmt as st
+from ...tir.buffer import decl_buffer
+from ...tir.function import PrimFunc
+from ..analysis import tir_vars_in_struct_info
+from ..expr import Call, Constant, Function, Tuple, Var
+from ..functor import GraphRewriter
+from ..op.base import call_dps_packed, call_tir
+from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from ..transform.fuse_ops_by_pattern import CODEGEN, COMPOSITE
+from ..transform.legalize import LegalizeOps
+from ..transform.legalize_ops.common import candidates
+from .registry import Backend, find_backend
+
+EXTERNAL_MODS, CONSTANTS = "external_mods", "const_name_to_constant"
+
+
+def run_codegen(
+    mod: IRModule, options: Mapping[str, Any], entry_functions: Sequence[str] | None
+) -> IRModule:
+    """The module with every region lowered."""
+    regions: dict[str, list[GlobalVar]] = {}
+    for gvar, func in mod.functions.items():
+        if isinstance(func, Function) and CODEGEN in func.attrs:
+            regions.setdefault(str(func.attrs[CODEGEN]), []).append(gvar)
+    for name, gvars in regions.items():
+        backend = _backend(name, mod[gvars[0]])
+        given = {**backend.options, **dict(options.get(name) or {})}
+        if backend.codegen is not None:
+            mod = _graph_level(mod, backend, gvars, given, entry_functions)
+        else:
+            mod = _loop_level(mod, backend, gvars, given, entry_functions)
+    return mod
+
+
+def _backend(name: str, func: Function) -> Backend:
+    found = find_backend(name)
+    if found is None:
+        what = f"there is no code generator for the back end {name}"
+        hint = f'register_backend(Backend("{name}", ...)), or register_func("relax.ext.{name}", f)'
+        raise LoopwrightError(explain(what, instead=hint, span=func.span))
+    why = found.why_not()
+    if why:
+        what = f"the back end {name} cannot be used here"
+        raise LoopwrightError(explain(what, got=why, instead="compile without partitioning for it"))
+    return found
+
+
+def _callers(mod: IRModule, entry_functions: Sequence[str] | None) -> list[tuple[GlobalVar, Any]]:
+    return [
+        (g, f)
+        for g, f in mod.functions.items()
+        if isinstance(f, Function)
+        and CODEGEN not in f.attrs
+        and (entry_functions is None or g.name_hint in entry_functions)
+    ]
+
+
+def _with_externals(mod: IRModule, made: Sequence[Any]) -> IRModule:
+    """The module with further external libraries and modules, each once."""
+    known = list((mod.attrs or {}).get(EXTERNAL_MODS) or ())
+    known += [m for m in made if not any(m is k for k in known)]
+    return mod.with_attr(EXTERNAL_MODS, known) if known else mod
+
+
+# ---------------------------------------------------------------------- graph level
+
+
+def _graph_level(
+    mod: IRModule,
+    backend: Backend,
+    gvars: list[GlobalVar],
+    options: Mapping[str, Any],
+    entry_functions: Sequence[str] | None,
+) -> IRModule:
+    functions = [mod[g] for g in gvars]
+    names = _constant_names(gvars, functions, backend.name)
+    assert backend.codegen is not None
+    modules = backend.codegen(functions, dict(options), names)
+    if not isinstance(modules, (list, tuple)):
+        what = f"the code generator of {backend.name} returns a list of modules"
+        raise LoopwrightError(explain(what, got=repr(modules), instead="[module]"))
+    callees = {g: _callee(backend, g, mod[g], modules) for g in gvars}
+    work = _Calls(mod, callees)
+    changed = {g: work.function(f) for g, f in _callers(mod, entry_functions)}
+    for gvar in gvars:
+        trace.note("codegen", gvar.name_hint, backend=backend.name, level="graph")
+    mod = work.builder.get().with_functions(changed, remove=gvars)
+    known = dict((mod.attrs or {}).get(CONSTANTS) or {})
+    known.update({name: constant.data for constant, name in names.items()})
+    mod = mod.with_attr(CONSTANTS, known) if known else mod
+    return _with_externals(mod, [*modules, *backend.libraries])
+
+
+def _constant_names(
+    gvars: list[GlobalVar], functions: list[Function], backend: str
+) -> dict[Any, str]:
+    """A name for every constant in the regions: SYMBOL_BACKEND_const_K."""
+    names: dict[Any, str] = {}
+    for gvar, func in zip(gvars, functions, strict=True):
+        found: list[Any] = []
+        _constants(func, found)
+        for k, constant in enumerate(found):
+            names.setdefault(constant, f"{gvar.name_hint}_{backend}_const_{k}")
+    return names
+
+
+def _constants(value: Any, found: list[Any]) -> None:
+    """The constants in a function, those of its local functions too, in order."""
+    if isinstance(value, Constant):
+        if not any(value is f for f in found):
+            found.append(value)
+    elif isinstance(value, Function):
+        for block in value.body.blocks:
+            for binding in block.bindings:
+                _constants(binding.value, found)
+        _constants(value.body.body, found)
+    elif isinstance(value, Call):
+        for arg in value.args:
+            _constants(arg, found)
+    elif isinstance(value, Tuple):
+        for field in value.fields:
+            _constants(field, found)
+
+
+def _callee(backend: Backend, gvar: GlobalVar, func: Function, modules: Sequence[Any]) -> Any:
+    """What to call instead of a region: a symbol, or the kernel that calls a C function."""
+    symbol = gvar.name_hint
+    brought: list[str] = []
+    for made in modules:
+        if isinstance(made, ExternLibrary):
+            if symbol in made.prototypes:
+                return _pointer_kernel(func, made, symbol)
+            brought += list(made.prototypes)
+        else:
+            names = made.function_names() if hasattr(made, "function_names") else []
+            if symbol in names:
+                return symbol
+            brought += list(names)
+    if get_global_func(symbol, allow_missing=True) is not None:
+        return symbol
+    what = f"the code generator of {backend.name} made no function {symbol}"
+    got = ", ".join(brought) or "nothing"
+    hint = 'a function for each region, under its attribute "global_symbol"'
+    raise LoopwrightError(explain(what, got=got, instead=hint, span=func.span))
+
+
+def _pointer_kernel(func: Function, library: ExternLibrary, symbol: str) -> PrimFunc:
+    """A kernel that passes a region's tensors, then its symbolic extents, to a C function."""
+    infos = [p.struct_info for p in func.params] + _leaves(func.ret_struct_info)
+    buffers, params, symbols = [], [], {}
+    for k, info in enumerate(infos):
+        shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
+        if shape is None:
+            what = f"the region {symbol} is called by pointers; its tensors need known shapes"
+            raise LoopwrightError(explain(what, got=str(info), span=func.span))
+        label = func.params[k].name_hint if k < len(func.params) else f"out{k - len(func.params)}"
+        params.append(PrimVar(label, "handle"))
+        buffers.append(decl_buffer(shape, info.dtype, label))
+        symbols.update(dict.fromkeys(tir_vars_in_struct_info(info)))
+    prototype = library.prototypes[symbol]
+    kinds = prototype.params[len(buffers) :]
+    extents = [cast(kind.dtype, v) for v, kind in zip(symbols, kinds, strict=False)]
+    args = [PrimString(symbol), *(b.data for b in buffers), *extents]
+    call = PrimCall(prototype.result.dtype, "tir.call_extern", args, func.span)
+    pairs = dict(zip(params, buffers, strict=True))
+    return PrimFunc(params, st.Evaluate(call, span=func.span), buffer_map=pairs, span=func.span)
+
+
+def _leaves(info: StructInfo) -> list[StructInfo]:
+    if isinstance(info, TupleStructInfo):
+        return [leaf for field in info.fields for leaf in _leaves(field)]
+    return [info]
+
+
+class _Calls(GraphRewriter):
+    """Calls of regions become calls of what was made for them."""
+
+    def __init__(self, mod: IRModule, callees: Mapping[GlobalVar, Any]) -> None:
+        super().__init__(mod)
+        self.callees = callees
+        self.kernels: dict[GlobalVar, GlobalVar] = {}
+
+    def call(self, call: Call) -> Any:
+        callee = self.callees.get(call.op) if isinstance(call.op, GlobalVar) else None
+        if callee is None:
+            return call
+        info = call.struct_info or self.builder.normalize(call).struct_info
+        outs = list(info.fields) if isinstance(info, TupleStructInfo) else info
+        args = Tuple(list(call.args))
+        if isinstance(callee, str):
+            return call_dps_packed(callee, args, outs).with_span(call.span)
+        if call.op not in self.kernels:
+            self.kernels[call.op] = self.builder.add_func(callee, f"call_{call.op.name_hint}")
+        return call_tir(self.kernels[call.op], args, outs).with_span(call.span)
+
+
+# ---------------------------------------------------------------------- loop level
+
+
+def _loop_level(
+    mod: IRModule,
+    backend: Backend,
+    gvars: list[GlobalVar],
+    options: Mapping[str, Any],
+    entry_functions: Sequence[str] | None,
+) -> IRModule:
+    target = backend.target if isinstance(backend.target, Target) else Target(backend.target)
+    opened = {g: _opened(mod, mod[g], target) for g in gvars}
+    inside = IRModule(opened)
+    with target:
+        inside = LegalizeOps()(inside)
+    kernels = {g: f for g, f in inside.functions.items() if isinstance(f, PrimFunc)}
+    marked = {
+        g: f if "target" in f.attrs else f.with_attr("target", target) for g, f in kernels.items()
+    }
+    libraries = list(backend.libraries)
+    if backend.lower is not None:
+        marked, more = _lowered(backend, marked, options)
+        libraries += more
+    work = _Inliner(mod, {g: inside[g] for g in gvars}, marked)
+    changed = {g: work.function(f) for g, f in _callers(mod, entry_functions)}
+    for gvar in gvars:
+        trace.note(
+            "codegen", gvar.name_hint, backend=backend.name, level="loops", target=str(target)
+        )
+    made = work.builder.get().with_functions(changed, remove=gvars)
+    return _with_externals(made, libraries)
+
+
+def _opened(mod: IRModule, func: Function, target: Target) -> Function:
+    """A region with its composites as operators where they have a rule, else as their bodies."""
+    return _Opener(mod, target).function(func.without_attr(CODEGEN))
+
+
+class _Opener(GraphRewriter):
+    def __init__(self, mod: IRModule, target: Target) -> None:
+        super().__init__(mod)
+        self.target = target
+        self.local: dict[Var, Function] = {}
+
+    def binding(self, binding: Any) -> None:
+        if isinstance(binding.value, Function) and COMPOSITE in binding.value.attrs:
+            self.local[binding.var] = binding.value
+            return
+        super().binding(binding)
+
+    def call(self, call: Call) -> Any:
+        func = self.local.get(call.op) if isinstance(call.op, Var) else None
+        if func is None:
+            return call
+        op = composite_op(str(func.attrs[COMPOSITE]))
+        if candidates(op, self.target, {}):
+            attrs = Attrs(op.name, {**_attributes(func), "composite": func})
+            return Call(op, call.args, attrs, [func.ret_struct_info], call.span)
+        return inlined(self, func, call.args)
+
+
+def composite_op(name: str) -> Op:
+    """The operator that stands for a composite while it is legalized."""
+    op = register_op(name)
+    if op.get_attr("FInferStructInfo") is None:
+        op.set_attr("FInferStructInfo", lambda call, bb: call.sinfo_args[0])
+        op.set_attr("FPurity", True)
+    return op
+
+
+def _attributes(func: Function) -> dict[str, Any]:
+    """The attributes of the operators in a composite, by name; the first has them."""
+    found: dict[str, Any] = {}
+    for block in func.body.blocks:
+        for binding in block.bindings:
+            attrs = getattr(binding.value, "attrs", None)
+            for key, value in attrs.items() if attrs is not None else ():
+                found.setdefault(key, value)
+    return found
+
+
+def inlined(work: GraphRewriter, func: Function, args: Sequence[Any]) -> Any:
+    """Emit the bindings of a function for these arguments; its result."""
+    inner = GraphRewriter(work.mod)
+    inner.builder = work.builder
+    inner.var_map = dict(zip(func.params, args, strict=True))
+    for block in func.body.blocks:
+        for binding in block.bindings:
+            value = inner.value(binding.value)
+            var = work.builder.emit(value, binding.var.name_hint)
+            inner.var_map[binding.var] = var
+    return inner.value(func.body.body)
+
+
+def _lowered(
+    backend: Backend, kernels: dict[GlobalVar, Any], options: Mapping[str, Any]
+) -> tuple[dict[GlobalVar, Any], list[ExternLibrary]]:
+    """What a back end makes of its regions' kernels."""
+    assert backend.lower is not None
+    made = backend.lower(IRModule(kernels), dict(options))
+    libraries: Sequence[Any] = ()
+    if isinstance(made, tuple) and len(made) == 2:
+        made, libraries = made
+    if not isinstance(made, IRModule):
+        what = (
+            f"lower of back end {backend.name} returns an IRModule, or a pair (IRModule, libraries)"
+        )
+        raise LoopwrightError(explain(what, got=repr(made)))
+    by_name = {g.name_hint: f for g, f in made.functions.items()}
+    missing = [g.name_hint for g in kernels if g.name_hint not in by_name]
+    if missing:
+        what = f"lower of back end {backend.name} lost kernels"
+        hint = "return every function under its name"
+        raise LoopwrightError(explain(what, got=", ".join(missing), instead=hint))
+    for g, old in kernels.items():
+        new = by_name[g.name_hint]
+        if not isinstance(new, PrimFunc) or len(new.params) != len(old.params):
+            what = f"lower of back end {backend.name} changed the signature of {g.name_hint}"
+            raise LoopwrightError(explain(what, instead="keep its parameters"))
+    return {g: by_name[g.name_hint] for g in kernels}, list(libraries)
+
+
+class _Inliner(GraphRewriter):
+    """Calls of regions become what stands in them."""
+
+    def __init__(
+        self, mod: IRModule, regions: Mapping[GlobalVar, Any], kernels: Mapping[GlobalVar, Any]
+    ) -> None:
+        super().__init__(mod)
+        self.regions = regions
+        self.kernels = kernels
+        self.known: dict[GlobalVar, GlobalVar] = {}
+
+    def call(self, call: Call) -> Any:
+        if isinstance(call.op, GlobalVar) and call.op in self.regions:
+            return inlined(self, self.renamed(self.regions[call.op]), call.args)
+        return call
+
+    def renamed(self, func: Function) -> Function:
+        """A region that calls the kernels as this module has them."""
+        for gvar, kernel in self.kernels.items():
+            if gvar not in self.known:
+                self.known[gvar] = self.builder.add_func(kernel, gvar.name_hint)
+        work = _Renamer(self.known)
+        return work.function(func)
+
+
+class _Renamer(GraphRewriter):
+    def __init__(self, known: Mapping[GlobalVar, GlobalVar]) -> None:
+        super().__init__(None)
+        self.known = known
+
+    def call(self, call: Call) -> Any:
+        if call.args and isinstance(call.args[0], GlobalVar):
+            new = self.known.get(call.args[0], call.args[0])
+            return call if new is call.args[0] else call.replace(args=(new, *call.args[1:]))
+        return call
+
+
+__all__ = ["run_codegen"]

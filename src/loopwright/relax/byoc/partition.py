@@ -1,0 +1,221 @@
+"""The regions of a back end in a module: what its patterns match, where it pays.
+
+    mod = relax.byoc.partition(mod, "onednn")          # then RunCodegen, or loopwright.compile
+
+`cost` says how it is decided what pays:
+
+- "declared": by the back end's own `cost`; without one everything is offloaded
+- "measured": each composite is compiled and run both ways, on random numbers
+- a function (composite function) -> Cost | bool | None
+- None: everything is offloaded
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...base.errors import LoopwrightError, explain
+from ...ir import trace
+from ...ir.expr import GlobalVar
+from ...ir.module import IRModule
+from ...ir.structural import StructuralKey
+from ...ir.transform import ModulePass, PassContext
+from ..expr import Call, Function
+from ..functor import GraphRewriter
+from ..transform.fuse_ops_by_pattern import CODEGEN, COMPOSITE, FuseOpsByPattern
+from ..transform.merge_composite_functions import MergeCompositeFunctions
+from .lower import inlined
+from .registry import Backend, Cost, get_backend
+
+# Compiles and times a composite function both ways: (mod with it as main, back end) -> Cost.
+MEASURERS: list[Callable[[IRModule, Backend], Cost]] = []
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One composite function: how often it is called, whether it is offloaded, and why."""
+
+    pattern: str
+    function: str
+    shapes: str
+    calls: int
+    offloaded: bool
+    reason: str
+
+
+@dataclass
+class PartitionReport:
+    """What a partition decided; print it."""
+
+    backend: str = ""
+    decisions: list[Decision] = field(default_factory=list)
+    left: dict[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        rows = [
+            (str(d.calls), d.pattern, d.shapes, "yes" if d.offloaded else "no", d.reason)
+            for d in self.decisions
+        ]
+        head = ("calls", "pattern", "shapes", "offloaded", "why")
+        wide = [max(len(row[k]) for row in (head, *rows)) for k in range(len(head))]
+        lines = [f"partition for {self.backend}"]
+        for row in (head, *rows):
+            lines.append("  ".join(c.ljust(w) for c, w in zip(row, wide, strict=True)).rstrip())
+        kept = ", ".join(f"{n} {name}" for name, n in sorted(self.left.items()))
+        return "\n".join([*lines, f"left to the default: {kept or 'nothing'}"])
+
+
+def partition(
+    mod: IRModule,
+    backend: str | Backend,
+    *,
+    cost: Any = "declared",
+    patterns: Sequence[Any] | None = None,
+    report: PartitionReport | None = None,
+) -> IRModule:
+    """The module with the regions of a back end as functions with the attribute `Codegen`.
+
+    patterns: instead of the back end's own. report: is filled in.
+    Raises LoopwrightError for an unknown back end, or one that cannot be used here.
+    """
+    found = get_backend(backend)
+    why = found.why_not()
+    if why:
+        what = f"the back end {found.name} cannot be used here"
+        raise LoopwrightError(explain(what, got=why, instead="compile without partitioning for it"))
+    wanted = found.fusion_patterns() if patterns is None else list(patterns)
+    mod = FuseOpsByPattern(wanted, bind_constants=found.bind_constants)(mod)
+    made = PartitionReport() if report is None else report
+    made.backend = found.name
+    mod = _worthwhile(mod, found, cost, made)
+    for name, count in _operators_left(mod).items():
+        made.left[name] = count
+    return MergeCompositeFunctions()(mod)
+
+
+@dataclass(frozen=True, repr=False)
+class PartitionFor(ModulePass):
+    """`partition` as a pass."""
+
+    name = "PartitionFor"
+    backend: Any = ""
+    cost: Any = "declared"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return partition(mod, self.backend, cost=self.cost)
+
+
+def _worthwhile(mod: IRModule, backend: Backend, cost: Any, report: PartitionReport) -> IRModule:
+    """Take back the composites that do not pay."""
+    calls = _calls(mod)
+    given_back: dict[GlobalVar, Function] = {}
+    known: dict[StructuralKey, tuple[bool, str]] = {}
+    for gvar, func in mod.functions.items():
+        if not isinstance(func, Function) or COMPOSITE not in func.attrs:
+            continue
+        name = str(func.attrs[COMPOSITE])
+        if name.split(".", 1)[0] != backend.name:
+            continue
+        key = StructuralKey(func.without_attr("global_symbol"))
+        if key not in known:
+            known[key] = _pays(func, backend, cost)
+        pays, reason = known[key]
+        shapes = ", ".join(_shape(p.struct_info) for p in func.params)
+        count = calls.get(gvar, 0)
+        report.decisions.append(Decision(name, gvar.name_hint, shapes, count, pays, reason))
+        trace.note(
+            "offload", name, function=gvar.name_hint, calls=count, offloaded=pays, reason=reason
+        )
+        if not pays:
+            given_back[gvar] = func
+    if not given_back:
+        return mod
+    work = _GiveBack(mod, given_back)
+    changed = {
+        g: work.function(f)
+        for g, f in mod.functions.items()
+        if isinstance(f, Function) and g not in given_back
+    }
+    return work.builder.get().with_functions(changed, remove=given_back)
+
+
+def _pays(func: Function, backend: Backend, cost: Any) -> tuple[bool, str]:
+    if cost is None:
+        return True, "all is offloaded"
+    if cost == "declared":
+        if backend.cost is None:
+            return True, "the back end declares no cost"
+        answer: Any = backend.cost(func)
+        how = "declared"
+    elif cost == "measured":
+        if not MEASURERS:
+            raise LoopwrightError(explain("nothing can measure here", instead='cost="declared"'))
+        main = func.without_attr("Primitive").with_attr("global_symbol", "main")
+        answer = MEASURERS[0](IRModule({"main": main}), backend)
+        how = "measured"
+    elif callable(cost):
+        answer, how = cost(func), "asked"
+    else:
+        what = "cost is None, a function, or one of two words"
+        raise ValueError(explain(what, got=repr(cost), instead='"declared" or "measured"'))
+    if answer is None:
+        return True, f"{how}: no answer"
+    if isinstance(answer, bool):
+        return answer, how
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        what = "a cost is a Cost(offloaded, default), a bool or None"
+        raise TypeError(explain(what, got=repr(answer)))
+    offloaded, default = answer
+    return offloaded < default, f"{how}: {offloaded:.3g} against {default:.3g}"
+
+
+def _calls(mod: IRModule) -> dict[GlobalVar, int]:
+    found: dict[GlobalVar, int] = {}
+    for value in _bound_calls(mod):
+        if isinstance(value.op, GlobalVar):
+            found[value.op] = found.get(value.op, 0) + 1
+    return found
+
+
+def _bound_calls(mod: IRModule) -> list[Call]:
+    return [
+        binding.value
+        for func in mod.functions.values()
+        if isinstance(func, Function) and COMPOSITE not in func.attrs and CODEGEN not in func.attrs
+        for block in func.body.blocks
+        for binding in block.bindings
+        if isinstance(binding.value, Call)
+    ]
+
+
+def _operators_left(mod: IRModule) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for value in _bound_calls(mod):
+        name = getattr(value.op, "name", "")
+        if name.startswith("relax."):
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
+def _shape(info: Any) -> str:
+    dims = info.get_shape() if hasattr(info, "get_shape") else None
+    if dims is None:
+        return str(info)
+    return f"({', '.join(str(getattr(d, 'value', d)) for d in dims)})"
+
+
+class _GiveBack(GraphRewriter):
+    """Calls of composites become what stands in them again."""
+
+    def __init__(self, mod: IRModule, functions: dict[GlobalVar, Function]) -> None:
+        super().__init__(mod)
+        self.functions = functions
+
+    def call(self, call: Call) -> Any:
+        func = self.functions.get(call.op) if isinstance(call.op, GlobalVar) else None
+        return call if func is None else inlined(self, func, call.args)
+
+
+__all__ = ["Decision", "PartitionFor", "PartitionReport", "partition"]

@@ -1,0 +1,148 @@
+"""What a back end is, and the back ends there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ...base import customised
+from ...base.errors import LoopwrightError, explain, suggest
+from ...ir.target import Target
+from ...runtime.extern import ExternLibrary
+from ...runtime.packed_func import get_global_func
+from ..transform.fuse_ops_by_pattern import FusionPattern
+
+Codegen = Callable[[Sequence[Any], Mapping[str, Any], Mapping[Any, str]], Sequence[Any]]
+
+
+class Cost(NamedTuple):
+    """What a composite function takes offloaded and by default, in one unit (seconds, cycles)."""
+
+    offloaded: float
+    default: float
+
+
+@dataclass(frozen=True)
+class Backend:
+    """An external code generator.
+
+    patterns: what it takes, as FuseOpsByPattern takes them, or a function that gives them. Names
+        begin with the back end's: "mine.conv2d".
+    codegen: at graph level: (functions, options, constant names) -> modules that have, under each
+        function's symbol, a packed function (`runtime.Module`, called with inputs, then results)
+        or a C function (`ExternLibrary`, called with their pointers, then symbolic extents).
+    target: at loop level: the regions are legalized for this target, composites by the rules of
+        `register_legalize("mine.conv2d", ..., target=...)`; the kernels are compiled with the rest.
+    lower: at loop level, after that: (module of the region's kernels, options) -> the kernels to
+        use instead, and libraries: an IRModule, or a pair (IRModule, libraries).
+    libraries: C functions that its kernels call.
+    cost: of a composite function; None from it: always offload.
+    available: why it cannot be used here; "" when it can.
+    bind_constants: whether weights are inside the regions' functions.
+    """
+
+    name: str
+    patterns: Sequence[Any] | Callable[[], Sequence[Any]] = ()
+    codegen: Codegen | None = None
+    target: Target | str | None = None
+    lower: Callable[[Any, Mapping[str, Any]], Any] | None = None
+    libraries: Sequence[ExternLibrary] = ()
+    cost: Callable[[Any], Cost | None] | None = None
+    available: Callable[[], str] | None = None
+    bind_constants: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def fusion_patterns(self) -> list[FusionPattern]:
+        """Its patterns. Raises LoopwrightError where one has another back end's name."""
+        given = self.patterns() if callable(self.patterns) else self.patterns
+        made = [FusionPattern.of(p) for p in given]
+        for pattern in made:
+            if not pattern.name.startswith(f"{self.name}."):
+                what = f"a pattern of back end {self.name} has another back end's name"
+                hint = f"call it {self.name}.{pattern.name.split('.', 1)[-1]}"
+                raise LoopwrightError(explain(what, got=pattern.name, instead=hint))
+        return made
+
+    def why_not(self) -> str:
+        """Why it cannot be used here; "" when it can."""
+        return self.available() if self.available is not None else ""
+
+
+_BACKENDS: dict[str, tuple[Backend, str]] = {}
+_LOADERS: list[Callable[[], None]] = []  # what brings further back ends, once
+
+
+def register_backend(backend: Backend, *, override: bool = False, origin: str = "") -> Backend:
+    """Add a back end. Raises LoopwrightError where its name is taken, or it generates nothing."""
+    if not isinstance(backend, Backend):
+        what = "register_backend takes a relax.byoc.Backend"
+        raise TypeError(explain(what, got=repr(backend)))
+    if backend.codegen is None and backend.target is None:
+        what = f"back end {backend.name} has neither a codegen nor a target"
+        hint = "give codegen= (graph level) or target= (loop level)"
+        raise LoopwrightError(explain(what, instead=hint))
+    known = _BACKENDS.get(backend.name)
+    if known is not None and not override:
+        what = f"two back ends are called {backend.name}"
+        got = f"one of {known[1] or 'this process'}, one of {origin or 'this process'}"
+        hint = "rename one, or pass override=True"
+        raise LoopwrightError(explain(what, got=got, instead=hint))
+    customised.note()
+    _BACKENDS[backend.name] = backend, origin
+    return backend
+
+
+def remove_backend(name: str) -> None:
+    """Forget a back end."""
+    _BACKENDS.pop(name, None)
+
+
+def _load() -> None:
+    while _LOADERS:
+        _LOADERS.pop()()
+
+
+def find_backend(name: str) -> Backend | None:
+    """The back end of that name: a registered one, a plug-in's, or one made of the packed function
+    `relax.ext.NAME`; None when there is none."""
+    if name not in _BACKENDS:
+        _load()
+    if name in _BACKENDS:
+        return _BACKENDS[name][0]
+    function = get_global_func(f"relax.ext.{name}", allow_missing=True)
+    return None if function is None else Backend(name, codegen=function)
+
+
+def get_backend(name: str | Backend) -> Backend:
+    """The back end of that name. Raises LoopwrightError, naming those there are."""
+    if isinstance(name, Backend):
+        return name
+    found = find_backend(name)
+    if found is None:
+        what = "there is no back end of this name"
+        hint = f"{suggest(name, list_backends(), 'one of')}; register_backend adds one"
+        raise LoopwrightError(explain(what, got=name, instead=hint))
+    return found
+
+
+def list_backends() -> list[str]:
+    """The names of all back ends."""
+    _load()
+    return sorted(_BACKENDS)
+
+
+def origin_of(name: str) -> str:
+    """Where a back end comes from: the plug-in's package, "" for this process."""
+    return _BACKENDS[name][1]
+
+
+__all__ = [
+    "Backend",
+    "Cost",
+    "find_backend",
+    "get_backend",
+    "list_backends",
+    "register_backend",
+    "remove_backend",
+]
