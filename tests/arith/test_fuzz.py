@@ -105,6 +105,18 @@ def test_a_side_of_a_select_keeps_what_makes_it_valid():
     assert not evaluate(made, {x: 0, y: 3}).eager.any()
 
 
+def test_a_divisor_that_is_never_zero_stays_so():
+    """Where x == y holds, max(x, y) is x; elsewhere x may be 0."""
+    expr = pe.Or(pe.NE(x, y), pe.GT(y // 32, pe.Mod(IntImm("int32", -4), pe.Max(x, y))))
+    check(Case(expr, {x: (0, 2), y: (1, 6)}, pe.LE(x, y)), Tally())
+
+
+def test_a_comparison_has_its_number_on_the_right():
+    made = simple(pe.Not(pe.GT(-2 - y, y)))
+    assert structural_equal(made, pe.GE(y, IntImm("int32", -1)))
+    assert structural_equal(simple(pe.GT(-2 - y, y)), pe.LT(y, IntImm("int32", -1)))
+
+
 def test_a_guard_is_not_dropped_because_it_is_implied():
     expr = pe.And(pe.GT(y, IntImm("int32", 0)), pe.GT(x % y, IntImm("int32", 0)))
     assert structural_equal(simple(expr), expr)

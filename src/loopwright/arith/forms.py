@@ -47,6 +47,7 @@ class Forms:
         self._keys: dict[int, tuple[Any, Any]] = {}
         self._costs: dict[int, tuple[Any, int]] = {}
         self._constants: dict[tuple[Any, int], IntImm] = {}
+        self._opposites: list[tuple[int, int]] = []  # (min, max) of the same two
         self._new_caches()
 
     def _new_caches(self) -> None:
@@ -174,7 +175,17 @@ class Forms:
                     total[m] = value
                 else:
                     del total[m]
-        return total
+        return self._joined(total) if self._opposites else total
+
+    def _joined(self, p: Poly) -> Poly:
+        """p with min(a, b) + max(a, b) written as a + b."""
+        for least, most in self._opposites:
+            f, g = p.get((least,), 0), p.get((most,), 0)
+            if f * g > 0:
+                c = min(f, g, key=abs)
+                both = P.add(*self._atoms[least].data)
+                p = P.add(P.add(p, {(least,): 1, (most,): 1}, -c), both, c)
+        return p
 
     def _poly_mul(self, e: Any) -> Poly | None:
         a, b = self.poly(e.a), self.poly(e.b)
@@ -241,8 +252,14 @@ class Forms:
             a, b = ({m: f // g for m, f in side.items()} for side in (a, b))
             made = P.scaled(self.poly_extreme(kind, a, b, dtype), g)
             return P.add(common, made) if common else made
-        ka, kb = P.key_of(a), P.key_of(b)
-        atom = self._atom((kind, frozenset((ka, kb))), kind, dtype, None, (a, b))
+        sides = frozenset((P.key_of(a), P.key_of(b)))
+        new = (kind, sides) not in self._by_key
+        atom = self._atom((kind, sides), kind, dtype, None, (a, b))
+        opposite = self._by_key.get((MAX if kind == MIN else MIN, sides)) if new else None
+        if opposite is not None:
+            ((number,),) = atom
+            pair = (number, opposite.number)
+            self._opposites.append(pair if kind == MIN else pair[::-1])
         return P.add(common, atom) if common else atom
 
     def _absorbed(self, kind: int, a: Poly, b: Poly) -> Poly | None:
@@ -379,7 +396,7 @@ class Forms:
                     whole[quotient] = f // dc
             rest = P.add(n, P.multiply(whole, d), -1)
         else:
-            lead, coefficient = next(iter(d.items()))
+            lead, coefficient = _lead(d)
             for m, f in n.items():
                 quotient = P.divides(lead, m) if f % coefficient == 0 else None
                 if quotient is not None:
@@ -420,8 +437,10 @@ class Forms:
         again = True
         while again:
             again = False
-            # The longest numerators first: they hold the remainders of the others.
-            for m in sorted(p, key=self._numerator_size, reverse=True):
+            divided = [m for m in p if any(self._atoms[a].kind == DIV for a in m)]
+            if len(divided) > 1:  # the longest numerators first: they hold the others' remainders
+                divided.sort(key=self._numerator_size, reverse=True)
+            for m in divided:
                 found = self._find_remainder(p, m)
                 if found is not None:
                     p, mod = found
@@ -443,7 +462,7 @@ class Forms:
             if atom.kind != DIV:
                 continue
             n, d = atom.data
-            lead, lead_coef = next(iter(d.items()))
+            lead, lead_coef = _lead(d)
             without = P.divides((q,), m)
             factor = P.divides(lead, without) if without is not None else None
             if factor is None:
@@ -599,6 +618,11 @@ class Forms:
 def times_atom(m: Any, a: int) -> Any:
     """The monomial m times one atom."""
     return P.times(m, (a,))
+
+
+def _lead(d: Poly) -> tuple[Any, int]:
+    """The first term of a divisor that is no number, if it has one."""
+    return next(((m, f) for m, f in d.items() if m), None) or (ONE, d[ONE])
 
 
 def _untidy(e: Any) -> int:

@@ -335,9 +335,9 @@ class Simplifier(Prover):
             parts = (pe.LE, minus, plus)
         elif k == -1:
             parts = (pe.LT, minus, plus)
-        elif k > 0 and kind in (pe.LE, pe.GE):
+        elif (k > 0 or not plus) and kind in (pe.LE, pe.GE):
             parts = (pe.LE, minus, P.shift(plus, k))
-        elif k > 0:
+        elif k > 0 or not plus:
             parts = (pe.LT, minus, P.shift(plus, k + 1))
         else:
             parts = (pe.LT, P.shift(minus, -k - 1), plus)
@@ -391,7 +391,8 @@ class Simplifier(Prover):
         that makes a divisor or an address valid."""
         risk = self._risk(expr)
         if risk & CHANGES or (risk & LOADS and self._risk(condition) & LOADS):
-            return self._simplified(expr)
+            made = self._simplified(expr)
+            return made if made is expr else self._side(condition, holds, made)
         return self._under(condition, holds, expr)
 
     def _risk(self, expr: Any) -> int:
@@ -419,9 +420,9 @@ class Simplifier(Prover):
     def _risk_of_divisor(self, divisor: Any) -> int:
         if isinstance(divisor, IntImm) or not divisor.dtype.is_integer:
             return 0
-        if self.any_bound(divisor)[0] > 0:
-            return 0
-        return ZERO if isinstance(divisor, Var) else CHANGES
+        if _worth_it(divisor):
+            return CHANGES
+        return 0 if self.any_bound(divisor)[0] > 0 else ZERO
 
     def constraint_scope(self, constraint: Any) -> Any:
         """See `Analyzer.constraint_scope`."""

@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arith import Analyzer
+from ..arith import Analyzer, detect_iter_map, inverse_affine_iter_map
 from ..base.errors import explain
 from ..ir.functor import rewrite
 from ..ir.node import Node, define, field
 from ..ir.prim_expr import (
     Add,
-    Cast,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -26,7 +25,7 @@ from ..ir.prim_expr import (
     Sub,
     Var,
 )
-from ..ir.prim_op import add, const, convert, floordiv, floormod, logical_or, multiply
+from ..ir.prim_op import add, cast, const, convert, floordiv, floormod, logical_or, multiply
 from ..ir.structural import structural_equal
 from .analysis.bounds import bounds_of
 from .stmt_functor import substitute
@@ -106,17 +105,6 @@ class IndexMap(Node):
             )
         return IndexMap(variables, final, inverse_index_map), separators
 
-    def with_dtype(self, dtype: str) -> IndexMap:
-        """The same map of indices of another type: the text of a map does not tell its type."""
-        if all(v.dtype == dtype for v in self.initial_indices):
-            return self
-        fresh = {v: Var(v.name, dtype) for v in self.initial_indices}
-        inverse = self.inverse_index_map
-        final = [_retyped(e, fresh, dtype) for e in self.final_indices]
-        return IndexMap(
-            fresh.values(), final, None if inverse is None else inverse.with_dtype(dtype)
-        )
-
     def is_equivalent_to(self, other_map: IndexMap) -> bool:
         """Whether both map every index alike."""
         mine, theirs = self.final_indices, other_map.final_indices
@@ -192,12 +180,19 @@ class IndexMap(Node):
     def non_surjective_inverse(self, shape: Any) -> tuple[IndexMap, PrimExpr]:
         """(the map back, the condition on the new indices that holds in padding).
 
-        Works for splits, fusions and permutations. Raises ValueError for other maps.
+        Works for splits, fusions and permutations; a fusion that is split anew, across the old
+        borders, has to be bijective. Raises ValueError for other maps.
         """
         ranges = [s if isinstance(s, Range) else Range(convert(s)) for s in shape]
         self._check_rank(len(ranges), "extents")
         extents = {v: r.extent for v, r in zip(self.initial_indices, ranges, strict=True)}
-        rows = [_digits(e, extents) for e in self.final_indices]
+        try:
+            rows = [_digits(e, extents) for e in self.final_indices]
+        except ValueError:
+            made = self._bijective_inverse(extents)
+            if made is None:
+                raise
+            return made, const(False, "bool")
         dtype = self.initial_indices[0].dtype if self.initial_indices else "int64"
         outs = [Var(f"axis{n}", dtype) for n in range(len(rows))]
         pieces: dict[Var, list[tuple[int, Any, PrimExpr]]] = {v: [] for v in self.initial_indices}
@@ -219,6 +214,18 @@ class IndexMap(Node):
             if over:
                 padded = logical_or(padded, convert(extents[var]) <= back[-1])
         return IndexMap(outs, back), analyzer.simplify(padded)
+
+    def _bijective_inverse(self, extents: dict[Var, PrimExpr]) -> IndexMap | None:
+        """The map back if the indices are one to one, by the general analysis of iterations."""
+        ranges = {v: Range(const(0, v.dtype), cast(v.dtype, e)) for v, e in extents.items()}
+        found = detect_iter_map(self.final_indices, ranges, check_level="bijective")
+        if found.errors:
+            return None
+        outs = [Var(f"axis{n}", e.dtype) for n, e in enumerate(self.final_indices)]
+        back = inverse_affine_iter_map(found.indices, outs)
+        if any(v not in back for v in self.initial_indices):
+            return None
+        return IndexMap(outs, [back[v] for v in self.initial_indices])
 
     def _check_rank(self, count: int, what: str) -> None:
         if count != len(self.initial_indices):
@@ -246,19 +253,6 @@ def _variables(fn: Callable[..., Any], ndim: int | None, dtype: str) -> list[Var
             raise ValueError(explain(what, instead="pass ndim="))
         names += [f"{rest}_{n}" for n in range(ndim - len(names))]
     return [Var(name, dtype) for name in names]
-
-
-def _retyped(expr: PrimExpr, fresh: dict[Var, Var], dtype: str) -> Any:
-    """The expression in terms of other variables; its integer literals take their type."""
-
-    def leaf(node: Any) -> Any:
-        if isinstance(node, IntImm) and node.dtype != "bool":
-            return const(node.value, dtype)
-        if isinstance(node, Cast) and node.value.dtype == dtype:
-            return node.value
-        return fresh.get(node) if isinstance(node, Var) else None
-
-    return rewrite(expr, leaf)
 
 
 def _refuse(expr: PrimExpr) -> Any:

@@ -72,7 +72,6 @@ _SCRIPT_NAMES = {
     "tvm_call_packed_lowered": "call_packed_lowered",
     "tvm_call_cpacked_lowered": "call_cpacked_lowered",
 }
-_INT32 = frozenset(_SCRIPT_NAMES.values())
 
 
 @expr_of(pe.IntImm)
@@ -137,34 +136,48 @@ def _binary(p: Printer, node: Any) -> str:
 def _operation(p: Printer, node: Any, a: str) -> str:
     sign, level, name = _OPERATORS[type(node)]
     b = p.expr(node.b)
-    if fold_binary(type(node), node.a, node.b) is not None:
+    if _unreadable(node):
         return f"{p.tir(name)}({a}, {b})"
     # A comparison of comparisons needs parentheses on both sides: Python would chain them.
     left = operand(a, level + 1 if level == COMPARE else level)
     return loose(f"{left}{sign}{operand(b, level + 1)}", level)
 
 
+def _unreadable(node: Any) -> bool:
+    """Whether the operator or function would not give the node back: it folds, or refuses a
+    division by 0. The node's own name does."""
+    if type(node) in _DIVISIONS and isinstance(node.b, pe.IntImm) and node.b.value == 0:
+        return True
+    return fold_binary(type(node), node.a, node.b) is not None
+
+
+_DIVISIONS = (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)
+
+
 @expr_of(pe.Div)
 def _div(p: Printer, node: pe.Div) -> str:
     a, b = p.expr(node.a), p.expr(node.b)
-    if node.a.dtype.is_integer or fold_binary(pe.Div, node.a, node.b) is not None:
+    if node.a.dtype.is_integer or _unreadable(node):
         return f"{p.tir('Div')}({a}, {b})"
     return loose(f"{operand(a, MULTIPLY)} / {operand(b, MULTIPLY + 1)}", MULTIPLY)
 
 
 @expr_of(pe.Mod)
 def _mod(p: Printer, node: pe.Mod) -> str:
-    return f"{p.tir('truncmod')}({p.expr(node.a)}, {p.expr(node.b)})"
+    name = "Mod" if _unreadable(node) else "truncmod"
+    return f"{p.tir(name)}({p.expr(node.a)}, {p.expr(node.b)})"
 
 
 @expr_of(pe.Min)
 def _min(p: Printer, node: pe.Min) -> str:
-    return f"{p.tir('min')}({p.expr(node.a)}, {p.expr(node.b)})"
+    name = "Min" if _unreadable(node) else "min"
+    return f"{p.tir(name)}({p.expr(node.a)}, {p.expr(node.b)})"
 
 
 @expr_of(pe.Max)
 def _max(p: Printer, node: pe.Max) -> str:
-    return f"{p.tir('max')}({p.expr(node.a)}, {p.expr(node.b)})"
+    name = "Max" if _unreadable(node) else "max"
+    return f"{p.tir(name)}({p.expr(node.a)}, {p.expr(node.b)})"
 
 
 @expr_of(pe.And, pe.Or)
@@ -217,6 +230,14 @@ def _let(p: Printer, node: pe.Let) -> str:
     return call_text(p.tir("Let"), [p.expr(node.body)], {"where": where})
 
 
+# Functions that give a literal for literals.
+_FOLDING = frozenset(
+    f"tir.{name}"
+    for name in ("shift_left", "shift_right")
+    + tuple(f"bitwise_{name}" for name in ("and", "or", "xor", "not"))
+)
+
+
 @expr_of(pe.Call)
 def _call(p: Printer, node: pe.Call) -> str:
     op = node.op
@@ -226,12 +247,16 @@ def _call(p: Printer, node: pe.Call) -> str:
     name = op.get_attr("printer_name") or op.name.removeprefix("tir.")
     name = _SCRIPT_NAMES.get(name, name)
     args = [p.expr(a) for a in node.args]
+    if op.name in _FOLDING and all(isinstance(a, pe.IntImm) for a in node.args[-1:]):
+        shift = op.name.startswith("tir.shift") and not 0 <= node.args[1].value < node.dtype.bits
+        if shift or isinstance(node.args[0], pe.IntImm):  # the function would fold or refuse it
+            return (
+                f"{p.tir('Call')}({dtype_text(node.dtype)}, {quote(op.name)}, [{', '.join(args)}])"
+            )
     if name in _DTYPE_FIRST:
         args.insert(0, dtype_text(node.dtype))
     elif name in _DTYPE_LAST:
         args.append(dtype_text(node.dtype))
-    elif name in _INT32 and node.dtype != "int32":  # what builds it has no place for its type
-        return f"{p.tir('Call')}({dtype_text(node.dtype)}, {quote(op.name)}, [{', '.join(args)}])"
     return f"{p.tir(name)}({', '.join(args)})"
 
 
