@@ -14,6 +14,7 @@ from ..ir.functor import rewrite
 from ..ir.node import Node, define, field
 from ..ir.prim_expr import (
     Add,
+    Cast,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -104,6 +105,17 @@ class IndexMap(Node):
                 inverse_index_map, ndim=len(final), index_dtype=index_dtype
             )
         return IndexMap(variables, final, inverse_index_map), separators
+
+    def with_dtype(self, dtype: str) -> IndexMap:
+        """The same map of indices of another type: the text of a map does not tell its type."""
+        if all(v.dtype == dtype for v in self.initial_indices):
+            return self
+        fresh = {v: Var(v.name, dtype) for v in self.initial_indices}
+        inverse = self.inverse_index_map
+        final = [_retyped(e, fresh, dtype) for e in self.final_indices]
+        return IndexMap(
+            fresh.values(), final, None if inverse is None else inverse.with_dtype(dtype)
+        )
 
     def is_equivalent_to(self, other_map: IndexMap) -> bool:
         """Whether both map every index alike."""
@@ -253,6 +265,19 @@ def _variables(fn: Callable[..., Any], ndim: int | None, dtype: str) -> list[Var
             raise ValueError(explain(what, instead="pass ndim="))
         names += [f"{rest}_{n}" for n in range(ndim - len(names))]
     return [Var(name, dtype) for name in names]
+
+
+def _retyped(expr: PrimExpr, fresh: dict[Var, Var], dtype: str) -> Any:
+    """The expression in terms of other variables; its integer literals take their type."""
+
+    def leaf(node: Any) -> Any:
+        if isinstance(node, IntImm) and node.dtype != "bool":
+            return const(node.value, dtype)
+        if isinstance(node, Cast) and node.value.dtype == dtype:
+            return node.value
+        return fresh.get(node) if isinstance(node, Var) else None
+
+    return rewrite(expr, leaf)
 
 
 def _refuse(expr: PrimExpr) -> Any:
