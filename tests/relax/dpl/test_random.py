@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,9 +11,17 @@ from loopwright import relax
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.relax.analysis import get_var2val, well_formed
 from loopwright.relax.dpl import (
+    AndPattern,
     CallPattern,
+    DataTypePattern,
     DFPattern,
+    NotPattern,
+    OrPattern,
     PatternContext,
+    ShapePattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    UnorderedTuplePattern,
     is_const,
     is_expr,
     is_op,
@@ -176,3 +186,92 @@ def test_a_graph_of_patterns_matches_where_it_was_taken_from(data):
         assert calls[found[nodes[var]]].op is calls[var].op
     places = [v for p, v in found.items() if p in ctx.nodes and isinstance(v, relax.Var)]
     assert len(set(places)) == len(places)
+
+
+def every_solution(pattern: DFPattern, expr, values, env: dict):
+    """The meaning of patterns, written down plainly: all ways to match."""
+    value = value_of(expr, values)
+    if pattern in env:
+        if env[pattern] is value:
+            yield env
+        return
+    env = {**env, pattern: value}
+
+    def all_of(pairs, env):
+        if not pairs:
+            yield env
+            return
+        for found in every_solution(*pairs[0], values, env):
+            yield from all_of(pairs[1:], found)
+
+    def items(patterns, exprs):
+        return list(zip(patterns, exprs, strict=False))
+
+    if isinstance(pattern, CallPattern):
+        if not isinstance(value, relax.Call) or value.op is not pattern.op.expr:
+            return
+        orders = [value.args]
+        if value.op.name in ("relax.add", "relax.multiply"):
+            orders.append(value.args[::-1])
+        for args in orders:
+            yield from all_of(items(pattern.args, args), env)
+    elif isinstance(pattern, TuplePattern):
+        if isinstance(value, relax.Tuple) and len(value) == len(pattern):
+            yield from all_of(items(pattern.fields, value.fields), env)
+    elif isinstance(pattern, UnorderedTuplePattern):
+        if isinstance(value, relax.Tuple) and len(value) == len(pattern):
+            for fields in permutations(value.fields):
+                yield from all_of(items(pattern.fields, fields), env)
+    elif isinstance(pattern, TupleGetItemPattern):
+        if isinstance(value, relax.TupleGetItem) and pattern.index in (None, value.index):
+            yield from all_of([(pattern.tuple, value.tuple_value)], env)
+    elif isinstance(pattern, OrPattern):
+        yield from every_solution(pattern.left, value, values, env)
+        yield from every_solution(pattern.right, value, values, env)
+    elif isinstance(pattern, AndPattern):
+        yield from all_of([(pattern.left, value), (pattern.right, value)], env)
+    elif isinstance(pattern, NotPattern):
+        if next(every_solution(pattern.reject, value, values, env), None) is None:
+            yield env
+    elif isinstance(pattern, (DataTypePattern, ShapePattern)):
+        if isinstance(value.struct_info, relax.TensorStructInfo):
+            yield from all_of([(pattern.pattern, value)], env)
+    elif match(pattern, value) is not None:  # a leaf
+        yield env
+
+
+@settings(max_examples=120)
+@given(st.data())
+def test_the_search_finds_what_there_is(data):
+    """Against all ways to match, one by one; patterns are joined out of several places, so that
+    they share parts and match in some places only."""
+    func = data.draw(graphs())
+    values = get_var2val(func)
+    known: dict = {}
+    places = list(values)[:-1]  # without the result, a long tuple
+    variables = st.sampled_from(places)
+    parts = [cut(data.draw, data.draw(variables), values, 2, known) for _ in range(3)]
+    shared = data.draw(st.sampled_from(parts))
+    pattern = data.draw(
+        st.sampled_from(
+            [
+                (parts[0] | parts[1]) & (parts[2] | shared),
+                is_op("relax.add")(parts[0] | parts[1], parts[2] | shared),
+                is_op("relax.multiply")(wildcard() & shared, wildcard()) | parts[0],
+                is_tuple([parts[0] | wildcard(), shared], unordered=True) | parts[1],
+                is_op("relax.subtract")(shared, parts[1] | shared)
+                | is_op("relax.add")(shared, shared),
+                is_op("relax.add")(parts[0], ~shared),
+            ]
+        )
+    )
+    for var in places:
+        expected = next(every_solution(pattern, var, values, {}), None)
+        found = match(pattern, var, values)
+        assert (found is not None) == (expected is not None), f"{pattern}\nat {var} in\n{func}"
+        if found is not None:
+            again = next(every_solution(pattern, var, values, {}))
+            # The first solution, in the same order of choices.
+            assert {p: id(v) for p, v in again.items()}.items() <= {
+                p: id(v) for p, v in found.items()
+            }.items()
