@@ -350,6 +350,8 @@ def run_many(seed: int, sequences: int, processes: int = 2) -> Tally:
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         for part in pool.map(run_seeds, chunks):
             total.add(part)
+            wrong = len(total.failures)
+            print(f"{total.sequences} of {sequences}, {wrong} wrong", file=sys.stderr, flush=True)
     return total
 
 

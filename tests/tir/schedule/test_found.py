@@ -326,7 +326,10 @@ def main(A: T.Buffer((8,), "float32"), I: T.Buffer((6,), "int32"), C: T.Buffer((
 
 
 def test_inlining_does_not_reach_through_inner_windows() -> None:
-    sch, _ = tensorized()
-    sch.cache_read("B_o", 0, "local")
+    sch = tir.Schedule(from_source(COPY))
+    sch.cache_read("B", 0, "local")
+    inner = sch.split(sch.get_loops("B")[1], [None, 3])[1]
+    names = matching(sch.get(sch.get_block("B")), 3)
+    sch.tensorize(inner, next(n for n in names if ".copy." in n))
     sch.blockize(sch.get_block("B_o"))
     refused(lambda: sch.compute_inline("A_local"), "through a pointer or a match")
