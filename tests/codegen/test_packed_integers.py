@@ -6,10 +6,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from loopwright import tir
+from loopwright import compile, tir
+from loopwright import relax as rx
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir.module import IRModule
+from loopwright.ir.structural import assert_structural_equal
 from loopwright.runtime import empty, register_func, remove_global_func, tensor
+from loopwright.script import from_source
 from loopwright.script import tir as T
 from loopwright.tir import transform as tt
 from loopwright.tir.interpreter import run
@@ -223,6 +226,24 @@ def test_packed_functions_get_packed_tensors():
         remove_global_func("test.int4.twice")
     np.testing.assert_array_equal(got, (values("int4", (3, 3)) * 2 + 8) % 16 - 8)
     assert seen == [("int4", (3, 3), 5)] * 5
+
+
+def test_constants_of_a_graph_are_printed_read_back_interpreted_and_compiled():
+    weights = values("int4", (3, 5))
+    builder, x = rx.BlockBuilder(), rx.Var("x", rx.TensorStructInfo((3, 5), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            constant = rx.const(weights, "int4")
+            total = builder.emit(rx.op.add(rx.op.astype(constant, "float32"), x))
+            out = builder.emit_output(total)
+        builder.emit_func_output(out)
+    mod = builder.finalize()
+    assert (constant.struct_info.dtype, constant.data.nbytes) == ("int4", 8)
+    assert_structural_equal(from_source(mod.script(show_meta=True)), mod)
+    ones = np.ones((3, 5), "float32")
+    got = rx.interpreter.Interpreter(mod)["main"](ones)
+    np.testing.assert_array_equal(np.asarray(got), weights + 1)
+    np.testing.assert_array_equal(compile(mod)(ones).numpy(), weights + 1)
 
 
 def test_what_cannot_be_packed_is_refused():

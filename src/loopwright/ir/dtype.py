@@ -155,7 +155,7 @@ def _from_other(value: Any) -> str:
 def numpy_dtype(dtype: str) -> np.dtype:
     """The numpy dtype that stores one element of `dtype`.
 
-    int4, uint4 and the like are stored one per byte. Raises ValueError for handle and void.
+    Arrays have int4, uint4 and the like one per byte (tensors pack them). Raises ValueError for handle and void.
     """
     dtype = DataType(dtype)
     base = dtype.base

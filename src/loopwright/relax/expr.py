@@ -470,7 +470,7 @@ def const(value: Any, dtype: str | None = None) -> Constant:
         array = array.astype(numpy_dtype(dtype))
     elif not isinstance(value, (np.ndarray, np.generic)):
         array = array.astype(_DEFAULT_DTYPES.get(array.dtype.name, array.dtype.name))
-    return Constant(tensor(array))
+    return Constant(tensor(array, dtype=dtype))
 
 
 def as_expr(value: Any) -> Any:

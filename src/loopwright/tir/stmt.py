@@ -13,7 +13,7 @@ from ..ir.prim_expr import Add, Call, IntImm, IterVar, PrimExpr, Ramp, Range, Va
 from ..ir.prim_op import cast, const, convert, match_types, multiply, subtract
 from ..ir.serialize import register_codec
 from ..ir.structural import structural_equal
-from ..runtime.tensor import Tensor, tensor
+from ..runtime.tensor import PackedTensor, Tensor, tensor
 from . import buffer as _buffer
 from .buffer import Buffer, BufferRegion
 from .expr import BufferLoad, check_indices, check_rank
@@ -177,6 +177,12 @@ class Allocate(Stmt):
 
 # Constant data compares, and is stored, as the array that it is.
 register_codec(Tensor, "tensor", Tensor.numpy, tensor)
+register_codec(
+    PackedTensor,
+    "packed",
+    lambda t: [t.bytes(), t.dtype, list(t.shape)],
+    lambda parts: PackedTensor(parts[0].copy(), parts[1], tuple(parts[2])),
+)
 
 
 class AllocateConst(Stmt):

@@ -5,6 +5,9 @@ source (`compile_func(func).source` shows it). Its meaning of numbers:
 
 * integers wrap around in two's complement; int32 and int64 arithmetic on loop variables and
   shapes alone is taken not to overflow;
+* division and remainder by 0 give 0; a shift by no number of bits of the type moves all out;
+* int4 and the like: an element per byte, until `Int4StorageLegalize` makes their memory bytes
+  (packed tensors and ml_dtypes arrays are unpacked for the call, and written back);
 * floats are computed in double precision and rounded when stored or cast; below 32 bits after
   each operation. Vectors are computed in their own type;
 * min and max of floats: NaN wins, as in compiled code; float to integer truncates, what does not

@@ -291,12 +291,6 @@ class CallTranslator(VectorTranslator):
         a, b, total = (self.value(x) for x in node.args)
         return f"{self.helper(meaning.dp4a)}({a}, {b}, {total})", True
 
-    def call_workspace(self, node: Call) -> tuple[str, bool]:
-        return f"{self.helper(meaning.allocate)}('uint8', {self.scalar(node.args[2])})", False
-
-    def call_free(self, node: Call) -> tuple[str, bool]:
-        return "0", False
-
     def call_undef(self, node: Call) -> tuple[str, bool]:
         return "0", False
 
@@ -344,8 +338,6 @@ _CALLS: dict[str, Callable[[CallTranslator, Call], tuple[str, bool]]] = {
     "tir.tvm_warp_shuffle_up": _T.call_shuffle,
     "tir.tvm_warp_shuffle_down": _T.call_shuffle,
     "tir.tvm_warp_activemask": _T.call_activemask,
-    "tir.TVMBackendAllocWorkspace": _T.call_workspace,
-    "tir.TVMBackendFreeWorkspace": _T.call_free,
     "tir.tvm_throw_last_error": _T.call_throw,
     "tir.tvm_struct_get": _T.call_struct_get,
     "tir.tvm_struct_set": _T.call_struct_set,
