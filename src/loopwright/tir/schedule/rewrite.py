@@ -116,9 +116,9 @@ class _Renew(Rewriter):
         thread = node.thread_binding
         if thread is not None:
             if thread.var in self.seen:
-                fresh = thread.replace(var=thread.var.copy_with_suffix(""))
-                node = node.replace(thread_binding=fresh)
-            self.seen.add(node.thread_binding.var)
+                thread = thread.replace(var=thread.var.copy_with_suffix(""))
+                node = node.replace(thread_binding=thread)
+            self.seen.add(thread.var)
         return node.replace(body=self.visit(node.body))
 
     def visit_BlockRealize(self, node: BlockRealize) -> Any:
