@@ -333,3 +333,43 @@ def test_inlining_does_not_reach_through_inner_windows() -> None:
     sch.tensorize(inner, next(n for n in names if ".copy." in n))
     sch.blockize(sch.get_block("B_o"))
     refused(lambda: sch.compute_inline("A_local"), "through a pointer or a match")
+
+
+def test_a_copy_back_does_not_take_what_is_between_strides() -> None:
+    """Of B[j], B[j + 2] the iteration j has not written B[j + 1]."""
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
+    for j in range(2):
+        for i in range(2):
+            with T.block("C"):
+                v = T.axis.spatial(4, i * 2 + j)
+                C[v] = A[v] * T.float32(2)
+""")
+    sch = tir.Schedule(func)
+    loop = sch.get_loops("C")[0]
+    refused(lambda: sch.write_at(loop, sch.get_block("C"), 0, "shared"), "has not written in this")
+
+
+def test_vectors_whose_lanes_read_memory_of_their_own() -> None:
+    """Each lane fills and reads a buffer of its own, at a place that depends on the lane."""
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((12,), "float32"), C: T.Buffer((12,), "float32")):
+    for i in T.vectorized(12):
+        with T.block("C_o"):
+            vo = T.axis.spatial(12, i)
+            T.reads(A[0:12])
+            T.writes(C[vo])
+            B = T.alloc_buffer((4, 3))
+            for k, l in T.grid(4, 3):
+                with T.block("B"):
+                    vk, vl = T.axis.remap("SS", [k, l])
+                    B[vk, vl] = A[vk * 3 + vl]
+            with T.block("C"):
+                C[vo] = B[vo // 3, vo % 3] + T.float32(1)
+""")
+    lowered = default_tir_pipeline()(tir.Schedule(func).mod)["main"]
+    data, made = np.arange(12, dtype="float32"), np.zeros(12, "float32")
+    run(lowered, [data, made])
+    np.testing.assert_array_equal(made, data + 1)

@@ -12,6 +12,7 @@ from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import const, logical_and
 from ..expr import BufferLoad
 from ..stmt import BlockRealize, For, ForKind, SeqStmt, Stmt, seq
+from .bindings import linear_terms
 from .compute_inline import compute_inline
 from .domain import AxisLoop, Span, axis_loop, solve_axes, union_spans
 from .error import ScheduleError
@@ -364,7 +365,8 @@ def check_inputs(sch: Any, ref: Ref) -> None:
             sch.state.analyzer(source)
             made = relaxed_region(sch, source, shared, buffer, write=True)
             needed = relaxed_region(sch, ref, shared, buffer, write=False)
-            if not region_covers(ana, made, needed, buffer.shape):
+            gaps = not is_dense(source, shared, buffer)
+            if gaps or not region_covers(ana, made, needed, buffer.shape):
                 what = (
                     f"block {ref.stmt.name_hint!r} would read of {buffer.name} what "
                     f"{source.stmt.name_hint!r} has not written in this iteration of loop "
@@ -372,6 +374,33 @@ def check_inputs(sch: Any, ref: Ref) -> None:
                 )
                 hint = "a loop further out, or move the producer first"
                 raise ScheduleError(what, instead=hint, at=[ref.node, source.node])
+
+
+def is_dense(source: Ref, shared: Ref, buffer: Any) -> bool:
+    """Whether a block writes, in one iteration of a loop, all of the box that its writes span: a
+    dimension that the loops inside walk in strides has gaps."""
+    inner = {
+        r.stmt.loop_var: r.stmt.extent
+        for r in source.loops()
+        if r is not shared and r.is_under(shared)
+    }
+    values = axis_values(source)
+    for region in source.stmt.writes:
+        if region.buffer is not buffer:
+            continue
+        for r in region.region:
+            terms = linear_terms(substitute(r.min, values)) or []
+            mine = [(abs(f), atom) for atom, f in terms if vars_in(atom) & set(inner)]
+            if not all(isinstance(atom, Var) for _, atom in mine):
+                continue
+            reach = r.extent.value if isinstance(r.extent, IntImm) else 1 << 30
+            for factor, atom in sorted(mine, key=lambda item: item[0]):
+                extent = inner[atom]
+                count = extent.value if isinstance(extent, IntImm) else 1 << 30
+                if count > 1 and factor > reach:
+                    return False
+                reach += factor * (count - 1)
+    return True
 
 
 def check_reduced(source: Ref, shared: Ref, ref: Ref) -> None:

@@ -215,8 +215,12 @@ class _Vectorizer(StmtRewriter):
         wide = self.widened.get(buffer)
         if wide is not None:
             # A buffer of the loop's body: element i of lane l lies at i * lanes + l.
-            lane = Ramp._make(const(0, made[0].dtype), const(1, made[0].dtype), self.lanes)
-            at = multiply(made[0], const(self.lanes, made[0].dtype))
+            kind = made[0].dtype.element
+            lane = Ramp._make(const(0, kind), const(1, kind), self.lanes)
+            size = const(self.lanes, kind)
+            if made[0].dtype.lanes > 1:  # the element is another in each lane
+                size = _spread(size, self.lanes)
+            at = multiply(made[0], size)
             made = (self.ana.simplify(_spread(at, self.lanes) + lane),)
             return wide, made
         if any(i.dtype.lanes > 1 for i in made[:-1]):
