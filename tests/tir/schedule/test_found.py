@@ -373,3 +373,25 @@ def main(A: T.Buffer((12,), "float32"), C: T.Buffer((12,), "float32")):
     data, made = np.arange(12, dtype="float32"), np.zeros(12, "float32")
     run(lowered, [data, made])
     np.testing.assert_array_equal(made, data + 1)
+
+
+def test_parts_of_a_parallel_loop_do_not_share_what_each_iteration_had() -> None:
+    sch = tir.Schedule(
+        from_source("""
+@T.prim_func
+def main(A: T.Buffer((1,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((1,))
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.spatial(1, 0)
+            B[v] = A[v] * T.float32(2)
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = B[0]
+""")
+    )
+    loop = sch.get_loops("C")[0]
+    sch.parallel(loop)
+    text = sch.mod.script()
+    refused(lambda: sch.loop_partition(loop, [2, None]), "each other's way|write the same")
+    assert sch.mod.script() == text

@@ -6,14 +6,15 @@ from typing import Any
 
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.prim_op import add, cast, const, subtract
-from ..stmt import Block, For, seq
+from ..stmt import Block, For, ForKind, seq
 from ..stmt_functor import renew_defs
 from .error import ScheduleError
+from .kinds import check_parallel, check_races
 from .primitive import primitive
 from .rewrite import BlockRewriter, Rebind
 from .rv import LoopRV
 from .split import check_plain
-from .state import bind_range
+from .state import Ref, bind_range
 
 
 @primitive("LoopPartition", inputs="loop *factors", attrs="preserve_unit_iters")
@@ -67,8 +68,25 @@ def loop_partition(
         parts.append(For._make(var, const(0, var.dtype), length, node.kind, body, None, {}))
         made.append(var)
         start = ana.simplify(add(start, length))
-    sch.state.update(ref.func, {ref: seq(*parts)})
+    before = sch.state.func(ref.func)
+    renamed = sch.state.update(ref.func, {ref: seq(*parts)})
+    if sch.enable_check:
+        try:
+            _check_still_parallel(sch, [sch.state.index(ref.func).loops[var] for var in made])
+        except ScheduleError as error:
+            error.func = sch.state.func(ref.func)
+            sch.state.restore(ref.func, before, renamed)
+            raise
     return [sch.new_loop(ref.func, var) for var in made]
+
+
+def _check_still_parallel(sch: Any, loops: list[Ref]) -> None:
+    """Raise ScheduleError where iterations had buffers of their own, which the parts now share."""
+    for ref in loops:
+        if not ref.is_block and ref.stmt.kind == ForKind.PARALLEL:
+            if not check_parallel(sch, ref, ForKind.PARALLEL, across_threads=False):
+                check_races(sch, ref)
+        _check_still_parallel(sch, ref.children)
 
 
 def _lengths(sch: Any, ref: Any, factors: list[Any]) -> list[PrimExpr]:
