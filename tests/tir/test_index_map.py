@@ -131,3 +131,14 @@ def test_axis_separators():
     assert separators == [1] and len(made.final_indices) == 3
     with pytest.raises(ValueError, match="from_func_with_separators"):
         IndexMap.from_func(lambda i: [i, IndexMap.AXIS_SEPARATOR])
+
+
+def test_what_only_looks_larger_is_no_padding():
+    def split(a, x):
+        whole = x // 2 * 2 + x % 2
+        return [a, whole // 3, whole % 3]
+
+    made = IndexMap.from_func(split, index_dtype="int64")
+    assert [int(e) for e in made.map_shape([4, 3])] == [4, 1, 3]
+    _, padded = made.non_surjective_inverse([4, 3])
+    assert not padded.value

@@ -153,7 +153,7 @@ class IndexMap(Node):
             return inner
 
         made = []
-        for expr in self.final_indices:
+        for expr in map(Analyzer().simplify, self.final_indices):  # without the ranges: see block
             bound = bounds_of(rewrite(expr, {FloorMod: block}), loops)
             if bound is None:
                 what = "the range of an index map's result is not known"
