@@ -222,3 +222,32 @@ def test_the_virtual_machine_takes_a_loaded_library(folder):
     vm.set_input("main", x)
     vm.invoke_stateful("main")
     np.testing.assert_allclose(vm.get_outputs("main").numpy(), expected(x), rtol=1e-5)
+
+
+AARCH64 = "aarch64-linux-gnu"
+
+
+def test_a_program_for_another_machine_does_not_run_here(tmp_path):
+    exe = lw.compile(model(), f"llvm -mtriple={AARCH64} -mcpu=cortex-a72")
+    with pytest.raises(lw.LoopwrightError, match="main was compiled for aarch64-linux-gnu; it"):
+        exe["main"](np.zeros((2, 8), "float32"))
+
+
+@pytest.mark.skipif(
+    not (shutil.which(f"{AARCH64}-gcc") and shutil.which("qemu-aarch64")),
+    reason="no cross compiler and emulator for aarch64",
+)
+@pytest.mark.parametrize("suffix", [".a", ".o"])
+def test_a_library_for_aarch64(tmp_path, suffix):
+    exe = lw.compile(model(), f"llvm -mtriple={AARCH64} -mcpu=cortex-a72")
+    library = exe.export_library(tmp_path / f"model{suffix}")
+    source, program = tmp_path / "program.c", tmp_path / "program"
+    source.write_text(PROGRAM)
+    command = [f"{AARCH64}-gcc", "-static", str(source), str(library), "-o", str(program)]
+    done = subprocess.run([*command, "-lm", "-lpthread"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run(["qemu-aarch64", str(program)], capture_output=True, text=True)
+    *values, rc, error = done.stdout.split()
+    x = 0.125 * np.arange(16, dtype="float32").reshape(2, 8)
+    np.testing.assert_allclose(np.array(values, "float32"), expected(x).ravel(), rtol=1e-5)
+    assert (rc, error) == ("0", "''")

@@ -77,12 +77,13 @@ def export_library(
     _check(exe)
     prefix = c_name(path.name.split(".")[0])
     objects, flags = _objects(exe, prefix)
+    triple = compile_options(exe.program.target)[0]
     if path.suffix in _SHARED:
-        made = export.link_shared(objects, path, linker, flags)
+        made = export.link_shared(objects, path, linker, flags, triple)
     elif path.suffix == ".a":
         made = export.archive(objects, path)
     else:
-        made = export.link_relocatable(objects, path)
+        made = export.link_relocatable(objects, path, triple)
     if header:
         path.with_suffix(".h").write_text(header_text(exe, prefix), encoding="utf-8")
     return made

@@ -191,7 +191,7 @@ def packed(exe: Executable) -> bytes | None:
     """An executable as bytes: a length, JSON, then its objects and constants. None for one that
     is more than native code."""
     program = exe.program
-    if exe.machine or program.libraries or program.imports:
+    if exe.machine or program.libraries or program.imports or program.is_foreign:
         return None
     blobs: list[Any] = []
     end = 0
@@ -265,6 +265,8 @@ def _entry(value: dict[str, Any]) -> Entry:
 
 class RestoredProgram(NativeProgram):
     """A program whose text is written again when it is asked for."""
+
+    is_foreign = False  # such programs are not kept
 
     def __init__(
         self,

@@ -133,18 +133,22 @@ def library_objects(
     return [*objects, *support]
 
 
-def _linkers() -> list[list[str]]:
+def _linkers(triple: str | None = None) -> list[list[str]]:
     """Commands that link a shared library, by preference."""
-    found = []
-    for name in ("cc", "gcc", "clang"):
-        if shutil.which(name):
-            found.append([name, "-shared"])
-    for name in ("ld", "ld.lld"):
-        if shutil.which(name):
-            found.append([name, "-shared"])
+    found = [[tool, "-shared"] for tool in _tools(("cc", "gcc", "clang", "ld"), triple)]
+    if shutil.which("ld.lld"):
+        found.append(["ld.lld", "-shared"])
     if find_spec("ziglang"):
         found.append([sys.executable, "-m", "ziglang", "ld.lld", "-shared"])
     return found
+
+
+def _tools(names: Sequence[str], triple: str | None) -> list[str]:
+    """Those of the tools that there are; for another machine under its prefix: aarch64-linux-gnu-ld."""
+    if triple is not None and triple.split("-")[0] != host_triple().split("-")[0]:
+        parts = [p for p in triple.split("-") if p not in ("unknown", "pc")]
+        names = [f"{'-'.join(parts)}-{name}" for name in names if name not in ("cc", "clang")]
+    return [name for name in names if shutil.which(name)]
 
 
 def link_shared(
@@ -152,18 +156,19 @@ def link_shared(
     path: str | Path,
     linker: Sequence[str] | None = None,
     more: Sequence[str] = (),
+    triple: str | None = None,
 ) -> Path:
     """Link objects to a shared library at `path`.
 
     `linker` is a command to which `-o PATH OBJECTS` and `more` are added; by default the system's
-    compiler or linker, else the one of the `ziglang` package. Raises RuntimeError with the
-    linker's words.
+    compiler or linker for the triple, else the one of the `ziglang` package. Raises RuntimeError
+    with the linker's words.
     """
-    commands = _linkers() if linker is None else [list(linker)]
+    commands = _linkers(triple) if linker is None else [list(linker)]
     if not commands:
         raise RuntimeError(
-            "no linker found to make a shared library; install one (binutils, gcc, clang) "
-            "or `pip install ziglang`"
+            f"no linker found to make a shared library{_for(triple)}; install one (binutils, gcc, "
+            "clang) or `pip install ziglang`"
         )
     return _combined(objects, path, [*commands[0], "-o"], more)
 
@@ -177,13 +182,17 @@ def archive(objects: Sequence[bytes], path: str | Path) -> Path:
     return _combined(objects, path, [*command, "rcs"])
 
 
-def link_relocatable(objects: Sequence[bytes], path: str | Path) -> Path:
+def link_relocatable(objects: Sequence[bytes], path: str | Path, triple: str | None = None) -> Path:
     """Write one object file that has what all of them have."""
-    tool = next((t for t in ("ld", "ld.lld") if shutil.which(t)), None)
-    command = [tool] if tool else [sys.executable, "-m", "ziglang", "ld.lld"]
-    if tool is None and not find_spec("ziglang"):
-        raise RuntimeError("no `ld` found to join object files; install binutils")
+    found = [*_tools(("ld",), triple), *(t for t in ("ld.lld",) if shutil.which(t))]
+    command = found[:1] or [sys.executable, "-m", "ziglang", "ld.lld"]
+    if not found and not find_spec("ziglang"):
+        raise RuntimeError(f"no `ld` found to join object files{_for(triple)}; install binutils")
     return _combined(objects, path, [*command, "-r", "-o"])
+
+
+def _for(triple: str | None) -> str:
+    return "" if triple is None else f" for {triple}"
 
 
 def _combined(

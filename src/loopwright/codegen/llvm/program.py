@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...base.errors import LoopwrightError, explain
 from ...runtime.extern import ExternLibrary
 from ...runtime.native import NativeFunction
 from ...runtime.packed_func import register_func, remove_global_func
@@ -39,6 +40,17 @@ class NativeProgram:
     library: Any = None
     functions: dict[str, NativeFunction] = field(default_factory=dict)
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the code cannot run in this process: it is for another processor or system."""
+        triple = compile_options(self.target)[0]
+        if triple is None:
+            return False
+        ours, theirs = jit.host_triple(), triple
+        known = ("linux", "darwin", "windows", "macosx", "none")
+        systems = any((k in ours) != (k in theirs) for k in known)
+        return systems or ours.split("-")[0] != theirs.split("-")[0]
+
     def text(self, name: str) -> str:
         """The LLVM text of a kernel; of the graph functions and entries for `GRAPH`."""
         return self.texts[name]
@@ -48,7 +60,11 @@ class NativeProgram:
         return jit.assembly(self.texts[name], *compile_options(self.target), opt=LEVEL)
 
     def load(self) -> dict[str, NativeFunction]:
-        """Load into this process: the entries by name."""
+        """Load into this process: the entries by name. Those made for another machine say so when
+        they are called."""
+        if self.is_foreign:
+            triple = compile_options(self.target)[0] or ""
+            return {e: _Elsewhere(e, triple) for e in self.entries}  # type: ignore[misc]
         if self.library is None:
             symbols = dict(support.symbols())
             for name, data in self.constants.items():
@@ -63,6 +79,19 @@ class NativeProgram:
                 address = self.library[f"{ENTRY_PREFIX}{e}"]
                 self.functions[e] = NativeFunction(address, e, keep_alive=keep)
         return self.functions
+
+
+@dataclass(frozen=True)
+class _Elsewhere:
+    """A function made for another machine."""
+
+    name: str
+    triple: str
+
+    def __call__(self, *args: Any) -> Any:
+        what = f"{self.name} was compiled for {self.triple}; it cannot run on this machine"
+        hint = "export_library writes it to a file for that machine"
+        raise LoopwrightError(explain(what, got=jit.host_triple(), instead=hint))
 
 
 class _Import:
