@@ -274,7 +274,7 @@ class _Opener(GraphRewriter):
         if func is None:
             return call
         op = composite_op(str(func.attrs[COMPOSITE]))
-        if candidates(op, self.target, {}):
+        if any(c.rule is not _as_its_body for c in candidates(op, self.target, {})):
             attrs = Attrs(op.name, {**_attributes(func), "composite": func})
             return Call(op, call.args, attrs, [func.ret_struct_info], call.span)
         return inlined(self, func, call.args)
@@ -286,7 +286,15 @@ def composite_op(name: str) -> Op:
     if op.get_attr("FInferStructInfo") is None:
         op.set_attr("FInferStructInfo", lambda call, bb: call.sinfo_args[0])
         op.set_attr("FPurity", True)
+        op.set_attr("FLegalize", _as_its_body, 0)
     return op
+
+
+def _as_its_body(builder: Any, call: Call) -> Any:
+    """The last rule of a composite: none of the back end's takes it, so it is what it stands for."""
+    work = GraphRewriter(None)
+    work.builder = builder
+    return inlined(work, call.attrs["composite"], call.args)
 
 
 def _attributes(func: Function) -> dict[str, Any]:

@@ -1,0 +1,107 @@
+"""The back end of examples/toy_cg on networks that its library takes, and on some that it does not."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright.ir import trace as tracing
+from loopwright.relax.byoc import remove_backend
+from loopwright.script import ir as I
+from loopwright.script import relax as R
+from tests.house.source import ROOT
+
+# A module that carries a library of this process has no text that says all of it.
+pytestmark = pytest.mark.no_roundtrip
+
+
+@pytest.fixture(scope="module")
+def backend():
+    sys.path.insert(0, str(ROOT / "examples"))
+    try:
+        import toy_cg
+    finally:
+        sys.path.pop(0)
+    yield toy_cg.BACKEND
+    remove_backend(toy_cg.NAME)
+    for name in [n for n in sys.modules if n.partition(".")[0] == "toy_cg"]:
+        del sys.modules[name]
+
+
+def numbers(*shape):
+    return np.random.default_rng(0).standard_normal(shape).astype("float32")
+
+
+def winners(mod, backend):
+    with tracing.trace() as trace:
+        exe = lw.compile(mod, backends=[backend])
+    found = [n.facts["winner"] for n in trace.explain("toy_cg_thflow.dense_bias", "legalize")]
+    return exe, found
+
+
+def test_a_symbolic_batch_is_an_argument_of_the_library(backend):
+    @I.ir_module
+    class Network:
+        @R.function
+        def main(
+            x: R.Tensor(("n", 8), "float32"),
+            w: R.Tensor((8, 4), "float32"),
+            b: R.Tensor((4,), "float32"),
+        ):
+            with R.dataflow():
+                y = R.add(R.matmul(x, w), b)
+                R.output(y)
+            return y
+
+    exe, found = winners(Network, backend)
+    assert found == ["target toy_cg_thflow: kernel dense_bias_kernel"]
+    w, b = numbers(8, 4), numbers(4)
+    for n in (0, 1, 5):
+        x = numbers(n, 8)
+        np.testing.assert_allclose(exe["main"](x, w, b).numpy(), x @ w + b, rtol=1e-5, atol=1e-6)
+
+
+def test_what_the_library_cannot_add_is_left_to_the_compiler(backend):
+    """A matched composite that no kernel fits is legalized as the operators it stands for."""
+
+    @I.ir_module
+    class Residual:
+        @R.function
+        def main(
+            x: R.Tensor((3, 8), "float32"),
+            w: R.Tensor((8, 4), "float32"),
+            b: R.Tensor((3, 4), "float32"),
+        ):
+            with R.dataflow():
+                y = R.add(R.matmul(x, w), b)
+                R.output(y)
+            return y
+
+    exe, found = winners(Residual, backend)
+    assert len(found) == 1 and found[0].startswith("default: ")
+    x, w, b = numbers(3, 8), numbers(8, 4), numbers(3, 4)
+    np.testing.assert_allclose(exe["main"](x, w, b).numpy(), x @ w + b, rtol=1e-5, atol=1e-6)
+
+
+def test_the_tensor_between_two_calls_is_in_the_workspace(backend):
+    w1, b1, w2, b2 = numbers(20, 8), numbers(8), numbers(8, 4), numbers(4)
+
+    @I.ir_module
+    class Two:
+        @R.function
+        def main(x: R.Tensor((5, 20), "float32")):
+            with R.dataflow():
+                h = R.nn.relu(R.add(R.matmul(x, R.const(w1)), R.const(b1)))
+                y = R.add(R.matmul(h, R.const(w2)), R.const(b2))
+                R.output(y)
+            return y
+
+    exe = lw.compile(Two, backends=[backend])
+    text = exe.lowered["main"].script()
+    assert 'T.allocate([T.int64(192)], "uint8", "global")' in text  # 5 x 8 float32, to 64 bytes
+    x = numbers(5, 20)
+    expected = np.maximum(x @ w1 + b1, 0) @ w2 + b2
+    np.testing.assert_allclose(exe["main"](x).numpy(), expected, rtol=1e-4, atol=1e-5)
