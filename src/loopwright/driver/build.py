@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ..arith import Analyzer
-from ..backend import cpu
+from ..backend import c, cpu
 from ..base.errors import LoopwrightError, explain
 from ..codegen.llvm.build import build_program
 from ..codegen.llvm.jit import gc_paused
@@ -28,11 +28,13 @@ from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
 from ..tir.transform.make_unpacked_api import symbolic_dims
 from ..tir.transform.verify_externs import EXTERNAL_MODS
+from .c_export import CModel
 from .executable import Executable
 from .front import DEFAULT_TARGET, compile
 from .vm import GraphMachine
 
 IMPORTERS: list[Callable[[Any], IRModule | None]] = [from_path_or_proto]
+PIPELINES = {"llvm": cpu, "c": c}  # where a target's pipelines are
 
 
 def compile_steps(
@@ -43,21 +45,23 @@ def compile_steps(
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
     backends: Sequence[Any] = (),
-) -> tuple[Executable, dict[str, float]]:
+) -> tuple[Executable | CModel, dict[str, float]]:
     """`compile` without a look at what is kept, and the seconds that its steps took."""
     mod = as_module(model)
     target = as_target(target)
-    if target.kind.name != "llvm":
-        what = f"target {target.kind.name} has no code generator yet"
-        raise LoopwrightError(explain(what, instead='use target="llvm"'))
+    pipelines = _pipelines(target)
     with gc_paused(), target:
         start = time.perf_counter()
         graph = _lower_graph(mod, target, params, relax_pipeline, backends)
-        passes = as_passes(tir_pipeline, cpu.loop_pipeline, target)
-        alone = tir_pipeline == "default" and unwatched()
+        passes = as_passes(tir_pipeline, pipelines.loop_pipeline, target)
+        alone = tir_pipeline == "default" and unwatched() and target.kind.name == "llvm"
         lowered = _OneByOne(graph, passes) if alone else passes(graph)
         seconds = time.perf_counter() - start
-        exe = link(graph, lowered, target)
+        exe: Executable | CModel
+        if target.kind.name == "c":
+            exe = _c_model(graph, lowered, target)
+        else:
+            exe = link(graph, lowered, target)
         if isinstance(lowered, _OneByOne):
             seconds += lowered.seconds
     return exe, {"passes": seconds, "machine code": time.perf_counter() - start - seconds}
@@ -80,7 +84,7 @@ def lower(
         target = as_target(target)
         with gc_paused(), target:
             graph = _lower_graph(mod, target, params, relax_pipeline, backends)
-            as_passes(tir_pipeline, cpu.loop_pipeline, target)(graph)
+            as_passes(tir_pipeline, _pipelines(target).loop_pipeline, target)(graph)
     return trace
 
 
@@ -89,6 +93,16 @@ def as_target(target: Any) -> Target:
     if target is None:
         target = Target.current(allow_none=True) or DEFAULT_TARGET
     return target if isinstance(target, Target) else Target(target)
+
+
+def _pipelines(target: Target) -> Any:
+    """The default pipelines for a target."""
+    found = PIPELINES.get(target.kind.name)
+    if found is None:
+        what = f"target {target.kind.name} has no code generator yet"
+        hint = " or ".join(f'target="{name}"' for name in PIPELINES)
+        raise LoopwrightError(explain(what, instead=f"use {hint}"))
+    return found
 
 
 def as_module(model: Any) -> IRModule:
@@ -126,7 +140,8 @@ def _lower_graph(
     """The module after the graph passes."""
     if params:
         mod = rt.BindParams("main", params)(mod)
-    graph = as_passes(relax_pipeline, partial(cpu.graph_pipeline, backends=backends), target)(mod)
+    default = partial(_pipelines(target).graph_pipeline, backends=backends)
+    graph = as_passes(relax_pipeline, default, target)(mod)
     if not any(entry_of(f) for f in graph.functions.values()):
         graph = rt.GraphToTIR()(graph)
     return graph
@@ -182,11 +197,11 @@ class _Part(Mapping[str, Any]):
         return len(self.names)
 
 
-def link(graph: IRModule, lowered: IRModule | _OneByOne, target: Target) -> Executable:
-    """Generate code for a lowered module and load it."""
-    alone = isinstance(lowered, _OneByOne)
-    known = {g.name_hint: f for g, f in (graph if alone else lowered).functions.items()}
-    functions = lowered if alone else known
+def _entries(
+    graph: IRModule, known: Mapping[str, Any]
+) -> tuple[dict[str, EntrySpec], list[str], list[str], dict[str, Function]]:
+    """How the functions of a lowered module are called; the names of its kernels and of its native
+    graph functions; what is left for the virtual machine."""
     entries: dict[str, EntrySpec] = {}
     kernels: list[str] = []
     graphs: list[str] = []
@@ -203,6 +218,31 @@ def link(graph: IRModule, lowered: IRModule | _OneByOne, target: Target) -> Exec
     for name in kernels:
         if machine or not graphs or not _is_private(graph, name):
             entries[name] = kernel_entry(graph[name])
+    return entries, kernels, graphs, machine
+
+
+def _c_model(graph: IRModule, lowered: IRModule, target: Target) -> CModel:
+    """The C source of a lowered module."""
+    known = {g.name_hint: f for g, f in lowered.functions.items()}
+    entries, _, _, machine = _entries(graph, known)
+    if machine:
+        what = "only native functions have C code"
+        hint = 'trace.explain(NAME, "native") of loopwright.lower says why they are not native'
+        raise LoopwrightError(explain(what, got=", ".join(machine), instead=hint))
+    libraries, imports = externals(graph)
+    if imports:
+        what = "C code cannot call functions of this Python process"
+        hint = "offload to C functions (ExternLibrary) instead"
+        raise LoopwrightError(explain(what, got=", ".join(imports), instead=hint))
+    return CModel(graph, lowered, entries, target, libraries)
+
+
+def link(graph: IRModule, lowered: IRModule | _OneByOne, target: Target) -> Executable:
+    """Generate code for a lowered module and load it."""
+    alone = isinstance(lowered, _OneByOne)
+    known = {g.name_hint: f for g, f in (graph if alone else lowered).functions.items()}
+    functions = lowered if alone else known
+    entries, kernels, graphs, machine = _entries(graph, known)
     libraries, imports = externals(graph)
     program = build_program(
         _Part(functions, kernels),

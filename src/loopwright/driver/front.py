@@ -20,8 +20,8 @@ def compile(
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
     backends: Sequence[Any] = (),
-) -> Executable:
-    """Compile a model for a target and load it.
+) -> Any:
+    """Compile a model for a target and load it; for target "c" its C source (`driver.c_export`).
 
     model: a path or ModelProto (ONNX), an IRModule, a PrimFunc, or a relax Function.
     target: a Target or its text; the current target, else this machine.
@@ -53,7 +53,8 @@ def compile(
     if found is not None:
         return found
     made = anew()
-    kept.keep(place, made)
+    if isinstance(made, Executable):  # C source is not
+        kept.keep(place, made)
     return made
 
 

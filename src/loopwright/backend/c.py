@@ -1,0 +1,31 @@
+"""C: how a graph becomes plain loops, top to bottom.
+
+The graph passes are the CPU's without blocked layouts, so that tensors keep the layouts that the
+model gives them. Loops are scheduled as for a CPU; then every loop is made serial: what was a vector
+or unrolled becomes a short inner loop of constant length over accumulators in a local array, which
+C compilers know how to treat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..ir.target import Target
+from ..ir.transform import Sequential
+from ..tir import transform as tt
+from . import cpu
+
+
+def graph_pipeline(target: Target | None = None, backends: Sequence[Any] = ()) -> Sequential:
+    """From operators to planned storage and direct calls of kernels; see `backend.cpu`."""
+    passes = cpu.graph_pipeline(target, backends).remove("BlockedLayout").passes
+    return Sequential(list(passes), name="c.graph_pipeline")
+
+
+def loop_pipeline(target: Target | None = None) -> Sequential:
+    """From scheduled loops to the flat serial loops that the C code generator reads."""
+    return Sequential(
+        [tt.VerifyParallel(), tt.ConvertForLoopsToSerial(), tt.default_tir_pipeline()],
+        name="c.loop_pipeline",
+    )

@@ -1,0 +1,284 @@
+"""C spellings of types, names and literals.
+
+Values of bool are `bool`, in memory a byte. Floats that C does not have (float16, bfloat16, float8
+and smaller) are held as their bits in uint16_t or uint8_t and computed with as float. Integers of
+other widths are held in the next wider type, cut to their width after every operation.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+from ...base.errors import LoopwrightError, explain
+from ...ir.dtype import DataType, numpy_dtype
+
+_KEYWORDS = [
+    "auto",
+    "break",
+    "case",
+    "char",
+    "const",
+    "continue",
+    "default",
+    "do",
+    "double",
+    "else",
+    "enum",
+    "extern",
+    "float",
+    "for",
+    "goto",
+    "if",
+    "inline",
+    "int",
+    "long",
+    "register",
+    "restrict",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "struct",
+    "switch",
+    "typedef",
+    "union",
+    "unsigned",
+    "void",
+    "volatile",
+    "while",
+    "bool",
+    "true",
+    "false",
+    "main",
+    "inputs",
+    "outputs",
+    "workspace",
+    "weights",
+    "scratch",
+    "asm",
+    "NULL",
+    "NAN",
+    "INFINITY",
+    "errno",
+    "stdin",
+    "stdout",
+    "stderr",
+    "unix",
+    "linux",
+    "j0",
+    "j1",
+    "jn",
+    "y0",
+    "y1",
+    "yn",
+    "gamma",
+]
+# Functions of the C library that kernels may call by name, declared by its headers.
+MATH_H = frozenset(
+    f"{name}{suffix}"
+    for name in [
+        "acos",
+        "asin",
+        "atan",
+        "atan2",
+        "cos",
+        "sin",
+        "tan",
+        "acosh",
+        "asinh",
+        "atanh",
+        "cosh",
+        "sinh",
+        "tanh",
+        "exp",
+        "exp2",
+        "expm1",
+        "frexp",
+        "ldexp",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "modf",
+        "cbrt",
+        "fabs",
+        "hypot",
+        "pow",
+        "sqrt",
+        "erf",
+        "erfc",
+        "lgamma",
+        "tgamma",
+        "ceil",
+        "floor",
+        "nearbyint",
+        "rint",
+        "lrint",
+        "llrint",
+        "round",
+        "lround",
+        "llround",
+        "trunc",
+        "fmod",
+        "remainder",
+        "copysign",
+        "nextafter",
+        "fdim",
+        "fmax",
+        "fmin",
+        "fma",
+    ]
+    for suffix in ("", "f")
+)
+STRING_H = frozenset(("memcpy", "memmove", "memset", "memcmp", "strlen"))
+
+
+def is_small(dtype: DataType) -> bool:
+    """Whether a float is held as its bits."""
+    return dtype.is_float and dtype.base not in ("float32", "float64")
+
+
+def held_bits(dtype: DataType) -> int:
+    """The bits of the integer type that holds an integer."""
+    return next(b for b in (8, 16, 32, 64) if b >= dtype.bits)
+
+
+def is_odd(dtype: DataType) -> bool:
+    """Whether C has no integer of this width."""
+    return dtype.is_integer and not dtype.is_bool and dtype.bits not in (8, 16, 32, 64)
+
+
+def c_type(dtype: DataType) -> str:
+    """The type of a value."""
+    if dtype.lanes != 1:
+        what = "vectors have no C code"
+        hint = "compile with the passes of backend.c, which make vector loops serial"
+        raise LoopwrightError(explain(what, got=str(dtype), instead=hint))
+    if dtype.is_bool:
+        return "bool"
+    if dtype.is_handle:
+        return "void" if dtype.is_void else "void*"
+    if dtype.is_float:
+        known = {"float32": "float", "float64": "double"}.get(dtype.base)
+        return known or f"uint{dtype.itemsize * 8}_t"
+    return f"{'' if dtype.is_int else 'u'}int{held_bits(dtype)}_t"
+
+
+def memory_type(dtype: DataType) -> str:
+    """The type of an element in memory."""
+    return "uint8_t" if dtype.is_bool else c_type(dtype)
+
+
+def unsigned(dtype: DataType) -> str:
+    """The type in which an integer's arithmetic wraps around without a promotion to int."""
+    return f"uint{max(32, held_bits(dtype))}_t"
+
+
+def tag(dtype: DataType) -> str:
+    """What the name of a helper function ends with: i32, u8, f32, bf16."""
+    if dtype.is_bool:
+        return "bool"
+    if dtype.is_integer:
+        return f"{'i' if dtype.is_int else 'u'}{dtype.bits}"
+    short = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
+    return short.get(dtype.base) or dtype.base.replace("float", "f")
+
+
+def literal(value: float, dtype: DataType) -> str:
+    """A literal of a scalar type."""
+    if dtype.is_bool:
+        return "true" if value else "false"
+    if dtype.is_integer:
+        return _integer(int(value), dtype)
+    if is_small(dtype):
+        return f"0x{bits_of(value, dtype):0{2 * dtype.itemsize}X}u"
+    if dtype.base == "float64":
+        return real(float(value))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return real(np.float32(value))
+
+
+def real(value: float | np.floating) -> str:
+    """A float (np.float32) or double (float) literal that reads back as the same number."""
+    single = isinstance(value, np.float32)
+    if math.isnan(value):
+        return "NAN" if single else "(double)NAN"
+    if math.isinf(value):
+        name = "INFINITY" if single else "HUGE_VAL"
+        return f"(-{name})" if value < 0 else name
+    text = f"{float(value):.9g}" if single else repr(float(value))
+    if single and len(short := str(value)) < len(text):
+        text = short
+    if not re.search(r"[.e]", text):
+        text += ".0"
+    text += "f" if single else ""
+    return f"({text})" if text[0] == "-" else text
+
+
+def _integer(value: int, dtype: DataType) -> str:
+    value &= (1 << dtype.bits) - 1
+    if dtype.is_uint:
+        return (
+            str(value)
+            if dtype.bits < 32
+            else f"{value}u"
+            if dtype.bits == 32
+            else f"UINT64_C({value})"
+        )
+    if value >> (dtype.bits - 1):
+        value -= 1 << dtype.bits
+    if value == -(1 << 63):
+        return "INT64_MIN"
+    if value == -(1 << 31) and dtype.bits == 32:
+        return "INT32_MIN"
+    text = str(value) if abs(value) < 1 << 15 or dtype.bits <= 32 else f"INT64_C({value})"
+    return f"({text})" if value < 0 else text
+
+
+def bits_of(value: float, dtype: DataType) -> int:
+    """The bits of a value of a float that is held as its bits."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        array = np.asarray(value, np.float64).astype(np.float32).astype(numpy_dtype(dtype.element))
+    return int(array.view(f"u{array.itemsize}"))
+
+
+def identifier(name: str) -> str:
+    """A C identifier that says a name and is no keyword."""
+    made = re.sub(r"[^A-Za-z0-9_]", "_", name) or "v"
+    if made[0].isdigit() or made[0] == "_":
+        made = f"v{made}"
+    return f"{made}_" if made in _KEYWORDS or made in MATH_H or made in STRING_H else made
+
+
+def bare(text: str) -> str:
+    """An expression without the parentheses around all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for k, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0 and k < len(text) - 1:
+            return text
+    return text[1:-1]
+
+
+__all__ = [
+    "MATH_H",
+    "STRING_H",
+    "bare",
+    "bits_of",
+    "c_type",
+    "held_bits",
+    "identifier",
+    "is_odd",
+    "is_small",
+    "literal",
+    "memory_type",
+    "real",
+    "tag",
+    "unsigned",
+]

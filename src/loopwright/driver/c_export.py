@@ -1,0 +1,427 @@
+"""Models as C source: `compile(model, target="c")` gives a `CModel`.
+
+    model = loopwright.compile("model.onnx", target="c")
+    model.write("out")                # model.c, model.h, model_weights.c, external sources
+    run = model.build()               # compiled by the system's C compiler, callable from Python
+    run(x)
+
+See `codegen.c.program` for what the files have.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..arith import Analyzer
+from ..base.errors import LoopwrightError, explain
+from ..codegen.c.program import ARRAYS, Argument, CFiles, Entry, ProgramText
+from ..codegen.c.types import identifier
+from ..ir.functor import rewrite
+from ..ir.module import IRModule
+from ..ir.prim_expr import IntImm, Var
+from ..ir.prim_op import const
+from ..ir.target import Target
+from ..relax.transform.graph_to_tir import EntrySpec
+from ..runtime.dtype import elements_per_byte, numpy_dtype
+from ..runtime.extern import ExternLibrary
+from ..runtime.tensor import PackedTensor, Tensor
+
+C_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
+
+
+class CModel:
+    """A model as C source.
+
+    `source`, `header`, `weights_source` are the files' texts, `weights` the bytes of the binary
+    weights (empty where they are C arrays), `workspace_bytes` what a call needs. `mod` and `lowered`
+    are the module after the graph passes and after the loop passes.
+    """
+
+    def __init__(
+        self,
+        mod: IRModule,
+        lowered: IRModule,
+        entries: Mapping[str, EntrySpec],
+        target: Target,
+        libraries: Sequence[ExternLibrary] = (),
+    ) -> None:
+        self.mod, self.lowered, self.target = mod, lowered, target
+        self.specs = dict(entries)
+        self.libraries = list(libraries)
+        self.files = self.render()
+
+    def render(self, name: str = "model", weights: str = ARRAYS, **options: Any) -> CFiles:
+        """The files under another name, or with `weights="binary"`.
+
+        stack_bytes: larger arrays of a kernel are part of the workspace.
+        """
+        functions = {g.name_hint: f for g, f in self.lowered.functions.items()}
+        text = ProgramText(
+            identifier(name), functions, libraries=self.libraries, weights=weights, **options
+        )
+        attrs = self.mod.attrs or {}
+        names = {k: list(attrs[k]) for k in ("input_names", "output_names") if attrs.get(k)}
+        return text.files(self.specs, names)
+
+    @property
+    def source(self) -> str:
+        """`model.c`."""
+        return self.files.source
+
+    @property
+    def header(self) -> str:
+        """`model.h`."""
+        return self.files.header
+
+    @property
+    def weights_source(self) -> str:
+        """`model_weights.c`; empty where there are none."""
+        return self.files.weights_source
+
+    @property
+    def weights(self) -> bytes:
+        """The weights where they are one binary file."""
+        return self.files.weights
+
+    @property
+    def workspace_bytes(self) -> int:
+        """The bytes that a call needs beside inputs, outputs and the stack."""
+        return self.files.workspace_bytes
+
+    def write(
+        self, folder: str | Path, name: str = "model", weights: str = ARRAYS, **options: Any
+    ) -> list[Path]:
+        """Write the files into a folder (made where it is missing); gives the paths.
+
+        External libraries' sources and the headers they include are copied beside them. Raises
+        LoopwrightError for a library that has neither sources nor a shared library.
+        """
+        files, folder = self.render(name, weights, **options), Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        texts = {f"{files.prefix}.c": files.source, f"{files.prefix}.h": files.header}
+        if files.weights_source:
+            texts[f"{files.prefix}_weights.c"] = files.weights_source
+        made = []
+        for label, text in texts.items():
+            made.append(folder / label)
+            made[-1].write_text(text, encoding="utf-8")
+        if files.weights:
+            made.append(folder / f"{files.prefix}.weights")
+            made[-1].write_bytes(files.weights)
+        for library in self.libraries:
+            made += _copied(library, folder)
+        return made
+
+    def build(
+        self,
+        folder: str | Path | None = None,
+        *,
+        name: str = "model",
+        weights: str = ARRAYS,
+        compiler: str | None = None,
+        flags: Iterable[str] = ("-O3", "-march=native"),
+        **options: Any,
+    ) -> CLibrary:
+        """Compile the files as a shared library and load it.
+
+        folder: where they go; else a folder of temporary files. The compiler is `cc`, `gcc` or
+        `clang`, called with `C_FLAGS` and `flags`. Raises LoopwrightError with its words.
+        """
+        where = (
+            Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="loopwright-c-"))
+        )
+        written = self.write(where, name, weights, **options)
+        out = where / f"lib{identifier(name)}.so"
+        more = [flag for library in self.libraries for flag in linker_flags(library)]
+        own = [str(p) for p in written if p.suffix == ".c"]
+        compile_c(own, out, [*C_FLAGS, *flags, "-fPIC", "-shared"], more, compiler)
+        return CLibrary(out, self.render(name, weights, **options))
+
+    def export_library(
+        self, file_name: str | Path, *, compiler: str | None = None, flags: Iterable[str] = ("-O3",)
+    ) -> Path:
+        """Compile the files to a shared library (`.so`), a static one (`.a`) or an object (`.o`),
+        the header beside it."""
+        path = Path(file_name)
+        name = identifier(path.name.split(".")[0].removeprefix("lib"))
+        if path.suffix not in (".so", ".dylib", ".a", ".o"):
+            what = "the suffix of the file says what is exported"
+            raise LoopwrightError(explain(what, got=path.name, instead="one of .so, .a, .o"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            written = self.write(folder, name)
+            sources = [str(p) for p in written if p.suffix == ".c"]
+            shutil.copy(Path(folder, f"{name}.h"), path.with_suffix(".h"))
+            if path.suffix in (".so", ".dylib"):
+                more = [flag for library in self.libraries for flag in linker_flags(library)]
+                compile_c(sources, path, [*C_FLAGS, *flags, "-fPIC", "-shared"], more, compiler)
+                return path
+            objects = []
+            for source in sources:
+                objects.append(str(Path(source).with_suffix(".o")))
+                options = [*C_FLAGS, *flags, "-fPIC", "-c"]
+                compile_c([source], Path(objects[-1]), options, (), compiler, link=False)
+            if path.suffix == ".a":
+                path.unlink(missing_ok=True)
+                _run(["ar", "rcs", str(path), *objects])
+            else:
+                _run([find_compiler(compiler), "-r", "-nostdlib", "-o", str(path), *objects])
+        return path
+
+
+def find_compiler(wanted: str | None = None) -> str:
+    """The C compiler to call. Raises LoopwrightError where there is none."""
+    for name in [wanted] if wanted else ["cc", "gcc", "clang"]:
+        if name and shutil.which(name):
+            return name
+    what = f"there is no C compiler {wanted}" if wanted else "there is no C compiler"
+    raise LoopwrightError(explain(what, instead="install gcc or clang, or name another one"))
+
+
+def compile_c(
+    sources: Sequence[str],
+    out: Path,
+    flags: Sequence[str],
+    more: Sequence[str] = (),
+    compiler: str | None = None,
+    link: bool = True,
+) -> None:
+    """Run the C compiler. Raises LoopwrightError with its words."""
+    tail = [*more, "-lm"] if link else list(more)
+    _run([find_compiler(compiler), *flags, "-o", str(out), *sources, *tail])
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        what = f"{command[0]} failed"
+        raise LoopwrightError(explain(what, got=done.stderr.strip()[:4000]))
+
+
+def linker_flags(library: ExternLibrary) -> list[str]:
+    """What the linker needs for an external library that comes without sources."""
+    flags = list(library.link)
+    if library.library is not None and not library.sources:
+        path = Path(library.library)
+        known = [str(path), f"-Wl,-rpath,{path.resolve().parent}"]
+        flags += known if path.is_file() else [f"-l{path}"]
+    return flags
+
+
+def _copied(library: ExternLibrary, folder: Path) -> list[Path]:
+    """Copy a library's sources and the headers that they and the model include."""
+    if not library.sources and library.library is None:
+        what = f"external library {library.name} has no C sources to write"
+        hint = "give its sources= (or library=, to link with)"
+        raise LoopwrightError(explain(what, instead=hint))
+    places = [*library.include_dirs, *(s.parent for s in library.sources)]
+    todo = [(s, s.name) for s in library.sources]
+    names = re.findall(r'"([^"]+)"', "\n".join(library.headers))
+    made: dict[str, Path] = {}
+    while todo or names:
+        if not todo:
+            name = names.pop()
+            found = next((d / name for d in places if (d / name).is_file()), None)
+            if found is None or name in made:
+                continue
+            todo.append((found, name))
+        source, name = todo.pop()
+        if name in made:
+            continue
+        text = source.read_text(encoding="utf-8")
+        made[name] = folder / name
+        made[name].parent.mkdir(parents=True, exist_ok=True)
+        made[name].write_text(text, encoding="utf-8")
+        names += re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M)
+    return list(made.values())
+
+
+# ---------------------------------------------------------------------- called from Python
+
+
+class CLibrary:
+    """A `CModel` compiled and loaded: `library(x)` calls `main`, `library["f"]` another function.
+
+    Inputs are arrays; results are new arrays. A kernel without results of its own is given the
+    arrays that it writes, in the order of its parameters.
+    """
+
+    def __init__(self, path: str | Path, files: CFiles) -> None:
+        self.path, self.files = Path(path), files
+        self.library = ctypes.CDLL(str(path))
+        weights = np.frombuffer(files.weights, np.uint8)
+        self.weights = _aligned(weights.size)
+        self.weights[:] = weights
+
+    def __getitem__(self, name: str) -> CFunction:
+        entry = self.files.entries.get(name)
+        if entry is None:
+            have = ", ".join(self.files.entries)
+            raise KeyError(explain("no function of this name", got=name, instead=f"one of: {have}"))
+        return CFunction(self, entry)
+
+    def __call__(self, *args: Any) -> Any:
+        names = list(self.files.entries)
+        return self[names[0] if len(names) == 1 else "main"](*args)
+
+
+class CFunction:
+    """An entry of a C library."""
+
+    def __init__(self, library: CLibrary, entry: Entry) -> None:
+        self.library, self.entry = library, entry
+        self.native = getattr(library.library, f"{entry.symbol}_run")
+        self.native.restype = ctypes.c_int32
+
+    def __call__(self, *args: Any) -> Any:
+        entry = self.entry
+        given = entry.inputs if entry.returns else entry.order
+        if len(args) != len(given):
+            what = f"{entry.name} takes {len(given)} arguments"
+            raise TypeError(explain(what, got=len(args)))
+        values: dict[str, Any] = {}
+        extents: dict[Var, int] = {}
+        written: list[tuple[Any, np.ndarray, str]] = []
+        for arg, value in zip(given, args, strict=True):
+            if arg.dims is None:
+                values[arg.field] = value
+                continue
+            array = _stored(value, arg, entry)
+            _match(arg, np.shape(value), extents, entry)
+            values[arg.field] = array
+            if not entry.returns and arg in entry.outputs and array is not value:
+                written.append((value, array, arg.dtype))
+        _check(given, args, extents, entry)
+        results = []
+        for arg in entry.outputs if entry.returns else ():
+            shape = [_known(d, extents) for d in arg.dims or ()]
+            values[f"out.{arg.field}"] = made = _empty(shape, arg.dtype)
+            results.append((made, shape, arg))
+        for field, var in zip(entry.fields, entry.symbols, strict=True):
+            values[field] = extents[var]
+        self._call(values)
+        for value, array, dtype in written:
+            value[...] = _loaded(array, value.shape, dtype)
+        outs = [_loaded(a, shape, arg.dtype) for a, shape, arg in results]
+        return None if not outs else outs[0] if len(outs) == 1 else outs
+
+    def _call(self, values: Mapping[str, Any]) -> None:
+        entry = self.entry
+        out = "out." if entry.returns else ""
+        scalars = [(f, ctypes.c_int64) for f in entry.fields]
+        inputs = _struct([*map(_c_field, entry.inputs), *scalars], values, "")
+        outputs = _struct([*map(_c_field, entry.outputs)], values, out)
+        pools = [_aligned(size) for _, size, _ in entry.pools]
+        work = _aligned(self.library.files.scratch_bytes)
+        extra = [p.ctypes.data for p in pools] + [work.ctypes.data]
+        if self.library.files.weights:
+            extra.append(self.library.weights.ctypes.data)
+        pointers = [ctypes.c_void_p(p) for p in extra]
+        code = self.native(ctypes.byref(inputs), ctypes.byref(outputs), *pointers)
+        if code:
+            what = f"{entry.name} returned {code}"
+            hint = "an assertion of the model did not hold: are the inputs of the shapes it takes?"
+            raise RuntimeError(explain(what, instead=hint))
+
+
+def _c_field(arg: Argument) -> tuple[str, Any]:
+    if arg.dims is not None:
+        return arg.field, ctypes.c_void_p
+    dtype = np.dtype("uint8") if arg.dtype == "bool" else numpy_dtype(arg.dtype)
+    if dtype.kind not in "iufb" or (dtype.itemsize == 2 and dtype.kind == "f"):
+        dtype = np.dtype(f"u{dtype.itemsize}")
+    return arg.field, np.ctypeslib.as_ctypes_type(dtype)
+
+
+def _struct(fields: list[tuple[str, Any]], values: Mapping[str, Any], prefix: str) -> Any:
+    kind = type("Arguments", (ctypes.Structure,), {"_fields_": fields or [("none", ctypes.c_char)]})
+    made = kind()
+    for name, of in fields:
+        value = values[f"{prefix}{name}"]
+        setattr(made, name, value.ctypes.data if of is ctypes.c_void_p else of(value).value)
+    return made
+
+
+def _aligned(size: int) -> np.ndarray:
+    """Bytes at an address that is a multiple of 64."""
+    block = np.empty(size + 64, np.uint8)
+    start = -block.ctypes.data % 64
+    return block[start : start + size]
+
+
+def _stored(value: Any, arg: Argument, entry: Entry) -> np.ndarray:
+    """An argument's memory as C code reads it."""
+    if isinstance(value, PackedTensor):
+        return value.bytes()
+    array = value.view() if isinstance(value, Tensor) else np.asarray(value)
+    if elements_per_byte(arg.dtype) > 1:
+        return PackedTensor.of(array, arg.dtype).bytes()
+    if array.dtype != numpy_dtype(arg.dtype):
+        what = f"{entry.name}: {arg.name} is of {arg.dtype}"
+        raise TypeError(explain(what, got=str(array.dtype)))
+    return np.ascontiguousarray(array)
+
+
+def _empty(shape: Sequence[int], dtype: str) -> np.ndarray:
+    if elements_per_byte(dtype) > 1:
+        return PackedTensor.of(np.zeros(shape, np.int8), dtype).bytes()
+    return np.empty(shape, numpy_dtype(dtype))
+
+
+def _loaded(array: np.ndarray, shape: Sequence[int], dtype: str) -> np.ndarray:
+    if elements_per_byte(dtype) > 1:
+        return PackedTensor(array, dtype, tuple(shape)).view()
+    return array
+
+
+def _match(arg: Argument, shape: Sequence[int], extents: dict[Var, int], entry: Entry) -> None:
+    if len(shape) != len(arg.dims or ()):
+        what = f"{entry.name}: {arg.name} has {len(arg.dims or ())} axes"
+        raise ValueError(explain(what, got=str(tuple(shape))))
+    for dim, size in zip(arg.dims or (), shape, strict=True):
+        if isinstance(dim, Var):
+            extents.setdefault(dim, size)
+
+
+def _check(
+    given: Sequence[Argument], args: Sequence[Any], extents: Mapping[Var, int], entry: Entry
+) -> None:
+    for arg, value in zip(given, args, strict=True):
+        if arg.dims is None:
+            continue
+        for k, (dim, size) in enumerate(zip(arg.dims, np.shape(value), strict=True)):
+            if _known(dim, extents) != size:
+                what = f"{entry.name}: axis {k} of {arg.name} must be {_known(dim, extents)}"
+                raise ValueError(explain(what, got=size))
+
+
+def _known(dim: Any, extents: Mapping[Var, int]) -> int:
+    """The number that a dimension is."""
+    if isinstance(dim, int):
+        return dim
+    if not isinstance(dim, IntImm):
+        table = {v: const(n, v.dtype) for v, n in extents.items()}
+        dim = Analyzer().simplify(
+            rewrite(dim, lambda v: table.get(v) if isinstance(v, Var) else None)
+        )
+    return int(dim.value)
+
+
+__all__ = [
+    "C_FLAGS",
+    "CFunction",
+    "CLibrary",
+    "CModel",
+    "compile_c",
+    "find_compiler",
+    "linker_flags",
+]
