@@ -29,7 +29,7 @@ def graph_pipeline(target: Target | None = None, backends: Sequence[Any] = ()) -
             rt.FoldConstant(),
             rt.FoldBatchnormToConv2D(),
             *(byoc.PartitionFor(b) for b in backends),
-            rt.RunCodegen(),
+            rt.RunCodegen(backends=backends),
             rt.BlockedLayout(),
             rt.FoldConstant(),
             rt.CanonicalizeBindings(),

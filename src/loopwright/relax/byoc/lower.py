@@ -40,7 +40,10 @@ EXTERNAL_MODS, CONSTANTS = "external_mods", "const_name_to_constant"
 
 
 def run_codegen(
-    mod: IRModule, options: Mapping[str, Any], entry_functions: Sequence[str] | None
+    mod: IRModule,
+    options: Mapping[str, Any],
+    entry_functions: Sequence[str] | None,
+    backends: Mapping[str, Backend],
 ) -> IRModule:
     """The module with every region lowered."""
     regions: dict[str, list[GlobalVar]] = {}
@@ -48,7 +51,7 @@ def run_codegen(
         if isinstance(func, Function) and CODEGEN in func.attrs:
             regions.setdefault(str(func.attrs[CODEGEN]), []).append(gvar)
     for name, gvars in regions.items():
-        backend = _backend(name, mod[gvars[0]])
+        backend = _backend(name, backends, mod[gvars[0]])
         given = {**backend.options, **dict(options.get(name) or {})}
         if backend.codegen is not None:
             mod = _graph_level(mod, backend, gvars, given, entry_functions)
@@ -57,8 +60,8 @@ def run_codegen(
     return mod
 
 
-def _backend(name: str, func: Function) -> Backend:
-    found = find_backend(name)
+def _backend(name: str, given: Mapping[str, Backend], func: Function) -> Backend:
+    found = given.get(name) or find_backend(name)
     if found is None:
         what = f"there is no code generator for the back end {name}"
         hint = f'register_backend(Backend("{name}", ...)), or register_func("relax.ext.{name}", f)'

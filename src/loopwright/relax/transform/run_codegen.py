@@ -39,6 +39,7 @@ from typing import Any
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext
 from ..byoc import lower
+from ..byoc.registry import Backend
 
 
 class RunCodegen(ModulePass):
@@ -46,6 +47,7 @@ class RunCodegen(ModulePass):
 
     target_options: back end's name -> options for its code generator.
     entry_functions: the functions whose regions are lowered; all by default.
+    backends: `Backend`s to take by their names before those that are registered.
     """
 
     name = "RunCodegen"
@@ -54,13 +56,15 @@ class RunCodegen(ModulePass):
         self,
         target_options: Mapping[str, Any] | None = None,
         entry_functions: Sequence[str] | None = None,
+        backends: Sequence[Any] = (),
     ) -> None:
         super().__init__()
         self.target_options = dict(target_options or {})
         self.entry_functions = entry_functions
+        self.backends = {b.name: b for b in backends if isinstance(b, Backend)}
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        return lower.run_codegen(mod, self.target_options, self.entry_functions)
+        return lower.run_codegen(mod, self.target_options, self.entry_functions, self.backends)
 
 
 __all__ = ["RunCodegen"]
