@@ -135,6 +135,9 @@ class ExprEmitter:
         a, b, kind, dtype = self.expr(node.a), self.expr(node.b), type(node), node.dtype
         if dtype.is_float:
             of = F32 if is_small(dtype) else dtype
+            if kind is pe.FloorDiv and dtype.base == "float16":  # the quotient is a float16, too
+                a = self.in_float(dtype, (a, b), lambda x, y: f"({x} / {y})")
+                return self.in_float(dtype, [a], lambda x: f"floorf({bare(x)})")
             return self.in_float(dtype, (a, b), lambda x, y: self.real_divide(kind, of, x, y))
         floors = kind is pe.FloorDiv or kind is pe.FloorMod
         known = node.b.value if isinstance(node.b, IntImm) else 0

@@ -335,10 +335,12 @@ class ProgramText:
         if not entry.returns:  # a kernel takes its tensors first
             order.sort(key=lambda a: a.dims is None)
         given = []
-        for arg in order:
+        for arg, (_, kind) in zip(order, emitter.params):
             text = f"{'inputs' if arg in entry.inputs else 'outputs'}->{arg.field}"
-            if arg.dims is None and DataType(arg.dtype).is_bool:
-                text = f"({text} != 0)"
+            if arg.dims is None:
+                text = f"({text} != 0)" if DataType(arg.dtype).is_bool else text
+            elif kind.removeprefix("const ") != f"{_in_struct(arg.dtype)}*":
+                text = f"({kind}){text}"
             given.append(text)
         rest = emitter.params[len(given) :]
         pools, fields = iter(entry.pools), iter(entry.fields)
@@ -486,9 +488,14 @@ def _field(arg: Argument, const: str) -> str:
         dtype = DataType(arg.dtype)
         return f"{memory_type(dtype)} {arg.field}; /* {arg.dtype} */"
     shape = ", ".join(str(getattr(d, "value", d)) for d in arg.dims)
-    kind = "uint8_t" if elements_per_byte(arg.dtype) > 1 else memory_type(DataType(arg.dtype))
+    kind = _in_struct(arg.dtype)
     label = "" if arg.name == arg.field else f" {_comment(arg.name)}"
     return f"{const}{kind}* {arg.field}; /* {arg.dtype}[{shape}]{label} */"
+
+
+def _in_struct(dtype: str) -> str:
+    """What a struct's pointer to a tensor points to."""
+    return "uint8_t" if elements_per_byte(dtype) > 1 else memory_type(DataType(dtype))
 
 
 def _comment(text: str) -> str:

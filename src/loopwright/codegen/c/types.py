@@ -206,7 +206,8 @@ def real(value: float | np.floating) -> str:
     """A float (np.float32) or double (float) literal that reads back as the same number."""
     single = isinstance(value, np.float32)
     if math.isnan(value):
-        return "NAN" if single else "(double)NAN"
+        name = "NAN" if single else "(double)NAN"
+        return f"(-{name})" if math.copysign(1.0, value) < 0 else name
     if math.isinf(value):
         name = "INFINITY" if single else "HUGE_VAL"
         return f"(-{name})" if value < 0 else name

@@ -1,0 +1,55 @@
+"""Every operator on every type in C as in the interpreter, compiled with the strictest flags."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import loopwright
+from loopwright.base.errors import LoopwrightError
+from loopwright.ir.dtype import DataType, numpy_dtype
+from loopwright.tir.interpreter import run
+
+from .emitted import elementwise
+from .matrix import SMALL, equal, table_function
+from .test_matrix import ALL, NOT_OF, ROUGH, TOLERANCE, casts, inputs, op, operators
+
+pytestmark = [
+    pytest.mark.no_roundtrip,
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc"),
+]
+SANITIZED = ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all")
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_numbers(dtype):
+    fns = operators(dtype) | casts()
+    arrays = inputs(dtype)
+    func = table_function(fns, [dtype] * 2, 1).with_attr("global_symbol", "f")
+    outs = func.buffers[2:]
+    want = [np.zeros(arrays[0].size, numpy_dtype(o.dtype)) for o in outs]
+    got = [o.copy() for o in want]
+    run(func, [*arrays, *want])
+    # No fused multiply-adds: numpy rounds twice.
+    model = loopwright.compile(func, target="c")
+    model.build(compiler="gcc", flags=SANITIZED)(*arrays, *got)
+    wrong = []
+    for name, a, b in zip(fns, want, got, strict=True):
+        rough = name in ROUGH and DataType(dtype).is_float
+        same = equal(a, b, max(TOLERANCE.get(dtype, 0.0), 3e-6) if rough else 0.0)
+        if dtype in SMALL:
+            same |= a == b
+        if not same.all():
+            k = int(np.flatnonzero(~same)[0])
+            given = ", ".join(str(x[k]) for x in arrays)
+            wrong.append(f"{name} of {given}: interpreted {a[k]}, in C {b[k]}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("dtype", sorted(NOT_OF["nextafter"]))
+def test_nextafter_of_small_floats_is_refused(dtype):
+    func = elementwise(lambda a: op("nextafter", a, a), dtype, lanes=1)
+    with pytest.raises(LoopwrightError, match=f"nextafter has no C code for {dtype}"):
+        loopwright.compile(func, target="c")
