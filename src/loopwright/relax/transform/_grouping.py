@@ -55,6 +55,7 @@ class GroupedRewriter(GraphRewriter):
     """
 
     lift_constants = True
+    lift_shapes = False  # symbolic shapes that operators take become parameters as a whole
 
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
@@ -114,10 +115,15 @@ class GroupedRewriter(GraphRewriter):
             group.outputs = [b.var for b in group.bindings if b.var in outputs[key]]
         return groups
 
+    def _add(self, group: Group) -> GlobalVar:
+        """Put the function of a group into the module."""
+        assert group.func is not None
+        return self.builder.add_func(group.func, group.name)
+
     def _call_group(self, group: Group) -> None:
         builder = self.builder
         assert group.func is not None
-        gvar = builder.add_func(group.func, group.name)
+        gvar = self._add(group)
         args = [builder.normalize_argument(self.value(a)) for a in group.args]
         call = Call(gvar, args, span=group.func.span)
         escapes = any(not isinstance(v, DataflowVar) for v in group.outputs)
@@ -282,6 +288,9 @@ class _FunctionMaker:
         elif isinstance(arg, Constant) and self.owner.lift_constants:
             if arg not in self.map:
                 self._param(arg, f"param_{len(self.group.params)}", arg.struct_info)
+        elif isinstance(arg, (ShapeExpr, PrimValue)) and self.owner.lift_shapes:
+            if arg not in self.map and self.owner.symbols_of(arg.struct_info):
+                self._param(arg, f"param_{len(self.group.params)}", arg.struct_info)
 
     def need_field(self, source: Var, index: int) -> None:
         if (source, index) not in self.fields:
@@ -345,7 +354,7 @@ class _FunctionMaker:
             if given is not None:
                 return given
             return TupleGetItem(self.substituted(value.tuple_value), value.index, value.span)
-        if isinstance(value, (Var, Constant)):
+        if isinstance(value, (Var, Constant, ShapeExpr, PrimValue)):
             return self.map.get(value, value)
         return value
 

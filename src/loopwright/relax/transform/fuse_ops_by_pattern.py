@@ -48,8 +48,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...base.errors import LoopwrightError, explain
+from ...base.errors import LoopwrightError, explain, suggest
 from ...ir import trace
+from ...ir.expr import GlobalVar
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext
 from ..analysis.variables import udchain
@@ -80,7 +81,7 @@ class PatternCheckContext:
     annotated_expr: the values of the annotated patterns, by name.
     matched_bindings: variable -> value, of everything matched.
     var_usages: variable -> the variables whose values use it.
-    value_to_bound_var: value -> the variable it is bound to.
+    value_to_bound_var: value -> the variable it is bound to, of the block up to the match.
     """
 
     matched_expr: Any
@@ -134,7 +135,8 @@ class FuseOpsByPattern(ModulePass):
         the text before the first dot of the pattern's name.
     entry_functions: the functions to look at; all by default.
 
-    Raises LoopwrightError where the call of a match would depend on itself.
+    Raises LoopwrightError where the call of a match would depend on itself; ValueError for an entry
+    function that is not there, and where two functions define one variable.
     """
 
     name = "FuseOpsByPattern"
@@ -153,6 +155,8 @@ class FuseOpsByPattern(ModulePass):
         self.entry_functions = None if entry_functions is None else list(entry_functions)
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        check_entries(mod, self.entry_functions)
+        check_definitions(mod)
         for pattern in self.patterns:
             work = _Matcher(mod, pattern, not self.bind_constants)
             changed = {
@@ -169,8 +173,33 @@ class FuseOpsByPattern(ModulePass):
         return self.entry_functions is None or name in self.entry_functions
 
 
+def check_entries(mod: IRModule, names: Sequence[str] | None) -> None:
+    """Raise ValueError for the name of a function that the module has not."""
+    known = [g.name_hint for g, _ in functions_of(mod)]
+    for name in names or ():
+        if name not in known:
+            what = "entry_functions names a function that is not in the module"
+            raise ValueError(explain(what, got=name, instead=suggest(name, known, "one of")))
+
+
+def check_definitions(mod: IRModule) -> None:
+    """Raise ValueError where one variable is defined twice in the module's functions."""
+    owner: dict[Var, str] = {}
+    for gvar, func in functions_of(mod):
+        defined = [b.var for block in func.body.blocks for b in block.bindings]
+        for var in (*func.params, *defined):
+            other = owner.setdefault(var, gvar.name_hint)
+            if other != gvar.name_hint:
+                what = f"the variable {var.name_hint} is defined in two functions"
+                got = f"{other} and {gvar.name_hint}"
+                hint = "copy a function with relax.utils.copy_with_new_vars"
+                raise ValueError(explain(what, got=got, instead=hint))
+
+
 class _Matcher(GroupedRewriter):
     """Makes the matches of one pattern into functions."""
+
+    lift_shapes = True
 
     def __init__(self, mod: Any, pattern: FusionPattern, lift_constants: bool) -> None:
         super().__init__(mod)
@@ -195,12 +224,14 @@ class _Matcher(GroupedRewriter):
             b.var: b.value for b in bindings if isinstance(b.value, (Call, TupleGetItem, Constant))
         }
         variable = {id(value): var for var, value in values.items()}
+        bound: dict[Any, Var] = {}
         users = udchain(block)
         match = matcher_of(self.pattern.pattern, values)
         found: dict[int, tuple[set[Var], dict[str, Any]]] = {}
         owner: dict[Var, int] = {}
         for n, binding in enumerate(bindings):
             value = binding.value
+            bound[value] = binding.var
             if not isinstance(value, (Call, TupleGetItem)):
                 continue
             parts = match(value)
@@ -212,7 +243,7 @@ class _Matcher(GroupedRewriter):
                 if isinstance(p, (dpl.CallPattern, dpl.TupleGetItemPattern)) and id(v) in variable
             }
             before = {owner[v] for v in inner if v in owner}
-            refused = self.refusal(binding, parts, inner, values, variable, users)
+            refused = self.refusal(binding, parts, inner, values, bound, users)
             if not refused and not all(found[k][0] <= inner for k in before):
                 refused = "it overlaps an earlier match"
             self.note(binding, inner, refused)
@@ -225,7 +256,7 @@ class _Matcher(GroupedRewriter):
         return found
 
     def refusal(
-        self, binding: Any, parts: Any, inner: set[Var], values: Any, variable: Any, users: Any
+        self, binding: Any, parts: Any, inner: set[Var], values: Any, bound: Any, users: Any
     ) -> str:
         """Why the pattern's check does not want a match; "" where it does."""
         if self.pattern.check is None:
@@ -236,7 +267,7 @@ class _Matcher(GroupedRewriter):
                 self.annotated(parts),
                 {v: values[v] for v in values if v in inner},
                 users,
-                {values[v]: v for v in inner if v in values},
+                dict(bound),
             )
         )
         return "" if wanted else "the pattern's check said no"
@@ -302,8 +333,15 @@ def _raise_cycle(block: Any, names: Any, unit: Any, source: Any, pattern: str) -
 
 
 def backend_of(composite: str) -> str:
-    """The back end that a composite function's name says: "dnnl" of "dnnl.conv2d_relu"."""
-    return composite.split(".", 1)[0]
+    """The back end that a composite function's name says: "dnnl" of "dnnl.conv2d_relu".
+
+    Raises LoopwrightError where the name says none.
+    """
+    backend, dot, _ = composite.partition(".")
+    if not backend or not dot:
+        what = "the name of a composite function begins with its back end's, before a dot"
+        raise LoopwrightError(explain(what, got=repr(composite), instead='such as "dnnl.conv2d"'))
+    return backend
 
 
 def annotate(mod: IRModule) -> IRModule:
@@ -324,7 +362,7 @@ class _Annotator(GroupedRewriter):
         self.wrapped: dict[Any, Any] = {}
 
     def call(self, call: Call) -> Any:
-        func = self.mod.get(call.op) if type(call.op).__name__ == "GlobalVar" else None
+        func = self.mod.get(call.op) if isinstance(call.op, GlobalVar) else None
         if not isinstance(func, Function) or COMPOSITE not in func.attrs:
             return call
         made = self.wrapped.get(call.op)

@@ -59,6 +59,7 @@ from typing import Any
 
 from ...ir.expr import GlobalVar
 from ...ir.module import IRModule
+from ...ir.structural import StructuralKey
 from ...ir.transform import ModulePass, PassContext
 from ..block_builder import BlockBuilder
 from ..expr import (
@@ -71,6 +72,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..specialize import copy_with_new_vars
 from ._graph import functions_of, used_vars
 from ._grouping import Group, GroupedRewriter
 from .fuse_ops_by_pattern import CODEGEN, COMPOSITE, backend_of
@@ -106,9 +108,12 @@ def _called(func: Function) -> set[GlobalVar]:
 
 
 class _Merger(GroupedRewriter):
+    lift_shapes = True
+
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.merged: dict[GlobalVar, None] = {}
+        self.made: dict[StructuralKey, GlobalVar] = {}  # equal regions are one function
         self.names: dict[str, int] = {}
 
     def block(self, block: Any) -> Any:
@@ -130,16 +135,11 @@ class _Merger(GroupedRewriter):
         named = func.attrs.get(COMPOSITE) if isinstance(func, Function) else None
         return "" if named is None else backend_of(str(named))
 
-    def _call_group(self, group: Group) -> None:
-        self._localize(group)
-        super()._call_group(group)
-
-    def _localize(self, group: Group) -> None:
+    def _add(self, group: Group) -> GlobalVar:
         """The function of a region: public, its composites as local functions."""
         func, builder = group.func, BlockBuilder(self.mod)
         assert func is not None
         backend = next(self.composite(b.value) for b in group.bindings if self.composite(b.value))
-        group.name = f"{self._fresh(group.name)}_{backend}"
         made: list[Any] = []
         local: dict[GlobalVar, Var] = {}
         renamed: dict[Any, Any] = {}
@@ -149,7 +149,7 @@ class _Merger(GroupedRewriter):
                 if self.composite(value):
                     if value.op not in local:
                         inner = self.mod[value.op].without_attr("Primitive")
-                        inner = inner.without_attr("global_symbol")
+                        inner = copy_with_new_vars(inner.without_attr("global_symbol"))
                         local[value.op] = Var("gv", inner.struct_info)
                         self.merged.setdefault(value.op)
                         made.append(VarBinding(local[value.op], inner))
@@ -160,8 +160,12 @@ class _Merger(GroupedRewriter):
                 made.append(VarBinding(var, value, binding.span))
             body = _with_vars(func.body.body, renamed)
             seq = builder.normalize(SeqExpr([BindingBlock(made)], body))
-        attrs = {CODEGEN: backend, "global_symbol": group.name}
-        group.func = Function(func.params, seq, None, True, attrs, func.span)
+        region = Function(func.params, seq, None, True, {CODEGEN: backend}, func.span)
+        key = StructuralKey(region)
+        if key not in self.made:
+            name = f"{self._fresh(group.name)}_{backend}"
+            self.made[key] = self.builder.add_func(region.with_attr("global_symbol", name), name)
+        return self.made[key]
 
     def _fresh(self, joined: str) -> str:
         """`fused_a_b` for the composites fused_a and fused_b, numbered as far as it is taken."""

@@ -1,0 +1,307 @@
+"""Graphs that are partitioned, and short ways to say patterns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loopwright.relax.dpl import is_op, wildcard
+from loopwright.script import ir as I
+from loopwright.script import relax as R
+from loopwright.script import tir as T
+
+
+def op(name: str, *args: Any) -> Any:
+    """The pattern of a call of relax.NAME; of one with anything as argument without `args`."""
+    return is_op(f"relax.{name}")(*(args or (wildcard(),)))
+
+
+def each(backend: str, *names: str) -> list[Any]:
+    """A pattern for each operator alone."""
+    binary = ("add", "multiply", "matmul", "broadcast_to", "reshape")
+    return [
+        (f"{backend}.{n}", op(n, *([wildcard(), wildcard()] if n in binary else []))) for n in names
+    ]
+
+
+CONV = op("nn.conv2d", wildcard(), wildcard())
+CONV_RELU = op("nn.relu", CONV)
+EXP_RELU = op("nn.relu", op("exp"))
+
+
+@I.ir_module
+class TwoConvs:
+    @R.function
+    def main(
+        data: R.Tensor((1, 4, 8, 8), "float32"),
+        weight1: R.Tensor((4, 4, 3, 3), "float32"),
+        weight2: R.Tensor((4, 4, 3, 3), "float32"),
+    ):
+        with R.dataflow():
+            conv1 = R.nn.relu(R.nn.conv2d(data, weight1, padding=(1, 1)))
+            conv2 = R.nn.relu(R.nn.conv2d(conv1, weight2, padding=(1, 1)))
+            R.output(conv2)
+        return conv2
+
+
+@I.ir_module
+class Branching:
+    @R.function
+    def main(data: R.Tensor((1, 4, 8, 8), "float32"), weight: R.Tensor((4, 4, 3, 3), "float32")):
+        with R.dataflow():
+            c = R.nn.conv2d(data, weight, padding=(1, 1))
+            r = R.nn.relu(c)
+            g = R.nn.gelu(c)
+            o = R.add(r, g)
+            R.output(o)
+        return o
+
+
+@I.ir_module
+class Dense:
+    @R.function
+    def main(
+        x: R.Tensor((2, 4), "float32"),
+        w: R.Tensor((4, 3), "float32"),
+        b: R.Tensor((3,), "float32"),
+    ):
+        with R.dataflow():
+            m = R.matmul(x, w)
+            a = R.add(m, b)
+            R.output(a)
+        return a
+
+
+@I.ir_module
+class Reshaped:
+    @R.function
+    def main(x: R.Tensor(("n", 4), "float32"), y: R.Tensor(("n", "m"), "float32")):
+        n = T.int64()
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.reshape(a, R.shape([n * 2, 2]))
+            c = R.add(y, y)
+            R.output(b, c)
+        return (b, c)
+
+
+@I.ir_module
+class Broadcast:
+    @R.function
+    def main(x: R.Tensor(("n", 1), "float32"), s: R.Shape(["n", "m"])):
+        n = T.int64()
+        m = T.int64()
+        with R.dataflow():
+            b = R.broadcast_to(x, R.shape([n, m]))
+            c = R.exp(b)
+            R.output(c)
+        return c
+
+
+@I.ir_module
+class If:
+    @R.function
+    def main(x: R.Tensor((4,), "float32"), c: R.Tensor((), "bool")) -> R.Tensor((4,), "float32"):
+        if c:
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.nn.relu(a)
+                R.output(b)
+            z = b
+        else:
+            with R.dataflow():
+                a = R.sin(x)
+                b = R.nn.relu(a)
+                R.output(b)
+            z = b
+        return z
+
+
+@I.ir_module
+class Split:
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32")):
+        with R.dataflow():
+            s = R.split(x, 2, axis=0)
+            a = s[0]
+            b = s[1]
+            c = R.add(a, b)
+            R.output(c)
+        return c
+
+
+@I.ir_module
+class Skip:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.sin(a)
+            c = R.add(a, b)
+            R.output(c)
+        return c
+
+
+@I.ir_module
+class TwoResults:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.nn.relu(a)
+            R.output(a, b)
+        return (a, b)
+
+
+@I.ir_module
+class Renamed:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            a1 = a
+            b = R.nn.relu(a1)
+            R.output(b)
+        return b
+
+
+@I.ir_module
+class Fields:
+    @R.function
+    def main(
+        x: R.Tuple(R.Tensor((4,), "float32"), R.Tensor((4,), "float32"), R.Tensor((4,), "float32")),
+    ):
+        with R.dataflow():
+            a = x[0]
+            b = x[2]
+            c = R.add(a, b)
+            d = R.nn.relu(c)
+            R.output(d)
+        return d
+
+
+@I.ir_module
+class Concat:
+    @R.function
+    def main(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")):
+        with R.dataflow():
+            c = R.concat((x, y), axis=0)
+            d = R.nn.relu(c)
+            R.output(d)
+        return d
+
+
+@I.ir_module
+class Diamond:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.sin(a)
+            c = R.cos(a)
+            d = R.add(b, c)
+            R.output(d)
+        return d
+
+
+@I.ir_module
+class FarDiamond:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.tanh(a)
+            c = R.sin(b)
+            d = R.add(a, c)
+            R.output(d)
+        return d
+
+
+@I.ir_module
+class Parallel:
+    @R.function
+    def main(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.exp(y)
+            c = R.sin(a)
+            d = R.sin(b)
+            e = R.add(c, d)
+            R.output(e)
+        return e
+
+
+@I.ir_module
+class StaticReshape:
+    @R.function
+    def main(x: R.Tensor((2, 8), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.reshape(a, R.shape([4, 4]))
+            c = R.exp(b)
+            R.output(c)
+        return c
+
+
+@I.ir_module
+class Fork:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.sin(a)
+            c = R.cos(b)
+            R.output(b, c)
+        return (b, c)
+
+
+@I.ir_module
+class Calls:
+    @T.prim_func(private=True)
+    def inc(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
+        for i in range(T.int64(4)):
+            with T.block("y"):
+                v = T.axis.spatial(T.int64(4), i)
+                y[v] = x[v] + T.float32(1)
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        cls = Calls
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.call_tir(cls.inc, (a,), out_sinfo=R.Tensor((4,), "float32"))
+            c = R.exp(b)
+            R.output(c)
+        return c
+
+
+@I.ir_module
+class Literals:
+    @R.function
+    def main(x: R.Tensor((2, 2), "float32")):
+        with R.dataflow():
+            m = R.matmul(x, R.const([[1.0, 2.0], [3.0, 4.0]], "float32"))
+            a = R.add(m, R.const([1.0, 1.0], "float32"))
+            b = R.multiply(a, R.const(2.0, "float32"))
+            R.output(b)
+        return b
+
+
+@I.ir_module
+class Chain:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.exp(a)
+            c = R.exp(b)
+            R.output(c)
+        return c
+
+
+@I.ir_module
+class NoDataflow:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        a = R.exp(x)
+        b = R.nn.relu(a)
+        return b
