@@ -42,6 +42,7 @@ _PARTS = (
 
 # Names that are another module's: name -> (module, attribute; "" for the module itself).
 _NAMES: dict[str, tuple[str, str]] = {
+    "Arena": ("runtime", "Arena"),
     "DataType": ("ir.dtype", "DataType"),
     "Device": ("runtime", "Device"),
     "DiagnosticError": ("base.errors", "DiagnosticError"),

@@ -13,16 +13,25 @@ from ..ir.target import Target
 from ..ir.transform import Sequential
 from ..relax import byoc
 from ..relax import transform as rt
+from ..runtime.arena import Arena
 from ..sched import ApplyDefaultSchedule
 from ..tir import transform as tt
 
 
-def graph_pipeline(target: Target | None = None, backends: Sequence[Any] = ()) -> Sequential:
+def graph_pipeline(
+    target: Target | None = None, backends: Sequence[Any] = (), arenas: Sequence[Arena | str] = ()
+) -> Sequential:
     """From operators to planned storage and direct calls of kernels.
 
     backends: external back ends (`relax.byoc`) that take what their patterns match, the first ones
         first; regions that are there already are lowered in any case.
+    arenas: where memory is planned for them (`loop_pipeline`), every tensor is an allocation.
     """
+    memory = (
+        [rt.GraphToTIR(workspace="tensors")]
+        if arenas
+        else [rt.StaticPlanBlockMemory(), rt.GraphToTIR()]
+    )
     return Sequential(
         [
             rt.CanonicalizeBindings(),
@@ -44,13 +53,19 @@ def graph_pipeline(target: Target | None = None, backends: Sequence[Any] = ()) -
             rt.ToNonDataflow(),
             rt.RemovePurityChecking(),
             rt.CallTIRRewrite(),
-            rt.StaticPlanBlockMemory(),
-            rt.GraphToTIR(),
+            *memory,
         ],
         name="graph_pipeline",
     )
 
 
-def loop_pipeline(target: Target | None = None) -> Sequential:
-    """From scheduled loops to the flat vector loops that the code generator reads."""
-    return tt.default_tir_pipeline()
+def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = ()) -> Sequential:
+    """From scheduled loops to the flat vector loops that the code generator reads.
+
+    arenas: memory that all tensors are placed in, each allocated once for every thread that calls.
+    """
+    lowered = tt.default_tir_pipeline()
+    if not arenas:
+        return lowered
+    planned = tt.PlanUnifiedMemory(arenas=tuple(arenas), pools="allocate")
+    return Sequential([lowered, planned], name="loop_pipeline")

@@ -23,6 +23,7 @@ from ..ir.transform import Pass, Sequential, unwatched
 from ..relax import transform as rt
 from ..relax.expr import Function
 from ..relax.transform.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec, entry_of
+from ..runtime.arena import Arena
 from ..runtime.extern import ExternLibrary
 from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
@@ -45,6 +46,7 @@ def compile_steps(
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
     backends: Sequence[Any] = (),
+    arenas: Sequence[Arena | str] = (),
 ) -> tuple[Executable | CModel, dict[str, float]]:
     """`compile` without a look at what is kept, and the seconds that its steps took."""
     mod = as_module(model)
@@ -52,9 +54,10 @@ def compile_steps(
     pipelines = _pipelines(target)
     with gc_paused(), target:
         start = time.perf_counter()
-        graph = _lower_graph(mod, target, params, relax_pipeline, backends)
-        passes = as_passes(tir_pipeline, pipelines.loop_pipeline, target)
+        graph = _lower_graph(mod, target, params, relax_pipeline, backends, arenas)
+        passes = as_passes(tir_pipeline, partial(pipelines.loop_pipeline, arenas=arenas), target)
         alone = tir_pipeline == "default" and unwatched() and target.kind.name == "llvm"
+        alone = alone and not arenas  # which are planned for all functions together
         lowered = _OneByOne(graph, passes) if alone else passes(graph)
         seconds = time.perf_counter() - start
         exe: Executable | CModel
@@ -75,6 +78,7 @@ def lower(
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
     backends: Sequence[Any] = (),
+    arenas: Sequence[Arena | str] = (),
 ) -> tracing.Trace:
     """Run every step of `compile` up to the code generator and return the trace of them."""
     with tracing.trace() as trace:
@@ -83,8 +87,9 @@ def lower(
         trace.note("import", "module", ms=(time.perf_counter() - started) * 1e3)
         target = as_target(target)
         with gc_paused(), target:
-            graph = _lower_graph(mod, target, params, relax_pipeline, backends)
-            as_passes(tir_pipeline, _pipelines(target).loop_pipeline, target)(graph)
+            graph = _lower_graph(mod, target, params, relax_pipeline, backends, arenas)
+            loops = partial(_pipelines(target).loop_pipeline, arenas=arenas)
+            as_passes(tir_pipeline, loops, target)(graph)
     return trace
 
 
@@ -135,12 +140,17 @@ def as_passes(pipeline: Any, default: Callable[[Target], Sequential], target: Ta
 
 
 def _lower_graph(
-    mod: IRModule, target: Target, params: Any, relax_pipeline: Any, backends: Sequence[Any]
+    mod: IRModule,
+    target: Target,
+    params: Any,
+    relax_pipeline: Any,
+    backends: Sequence[Any],
+    arenas: Sequence[Arena | str],
 ) -> IRModule:
     """The module after the graph passes."""
     if params:
         mod = rt.BindParams("main", params)(mod)
-    default = partial(_pipelines(target).graph_pipeline, backends=backends)
+    default = partial(_pipelines(target).graph_pipeline, backends=backends, arenas=arenas)
     graph = as_passes(relax_pipeline, default, target)(mod)
     if not any(entry_of(f) for f in graph.functions.values()):
         graph = rt.GraphToTIR()(graph)

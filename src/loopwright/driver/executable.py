@@ -18,6 +18,7 @@ from ..runtime.tensor import Tensor
 
 if TYPE_CHECKING:
     from ..ir.module import IRModule
+    from ..tir.memory_plan import MemoryPlan
     from .profiling import TimedFunction
 
 
@@ -150,6 +151,16 @@ class Executable(Timed):
         if isinstance(feeds, (np.ndarray, Tensor)):
             return [feeds]
         return list(feeds)
+
+    @property
+    def memory_plan(self) -> MemoryPlan | None:
+        """Where the tensors of `main`, or of the only planned function, lie in the arenas that
+        `compile` was given; None without arenas."""
+        # Not at the top: an executable runs without it.
+        plan_of = importlib.import_module("loopwright.tir.memory_plan").plan_of
+        plans = {g.name_hint: plan_of(f) for g, f in self.lowered.functions.items()}
+        found = [p for p in plans.values() if p is not None]
+        return plans.get("main") or (found[0] if len(found) == 1 else None)
 
     def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
         """Call a function `number` times and tell how long each of its kernels took.

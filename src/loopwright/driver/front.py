@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
+from ..runtime.arena import Arena, as_arenas
 from . import kept
 from .executable import Executable
 
@@ -20,6 +21,7 @@ def compile(
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
     backends: Sequence[Any] = (),
+    arenas: Sequence[Arena | str] = (),
 ) -> Any:
     """Compile a model for a target and load it; for target "c" its C source (`driver.c_export`).
 
@@ -27,6 +29,7 @@ def compile(
     target: a Target or its text; the current target, else this machine.
     params: arrays bound to parameters of `main` by name.
     backends: names of external back ends (`relax.byoc`) to offload to where they pay.
+    arenas: memory (`Arena`) that all tensors are placed in at compile time, by preference.
     relax_pipeline, tir_pipeline: "default", or passes (a Pass, a list of them) to run instead.
 
     What the default pipelines make of an ONNX model is kept in the cache folder and loaded from
@@ -43,8 +46,13 @@ def compile(
 
     if backends:
         options["backends"] = backends
+    if arenas:
+        options["arenas"] = as_arenas(arenas)
     plain = (
-        not params and not backends and all(_is_default(p) for p in (relax_pipeline, tir_pipeline))
+        not params
+        and not backends
+        and not arenas
+        and all(_is_default(p) for p in (relax_pipeline, tir_pipeline))
     )
     place = kept.place_of(model, target, DEFAULT_TARGET) if plain else None
     if place is None:

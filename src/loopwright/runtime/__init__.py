@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopwright.runtime.arena import Arena
 from loopwright.runtime.device import (
     Device,
     cpu,
@@ -45,6 +46,7 @@ from loopwright.runtime.threads import (
 array = tensor  # TVM's name
 
 __all__ = [
+    "Arena",
     "BenchmarkResult",
     "Device",
     "ExternLibrary",

@@ -51,9 +51,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ...arith import Analyzer
+from ...base.errors import explain
 from ...ir import trace
 from ...ir.dtype import DataType
 from ...ir.expr import GlobalVar
@@ -61,7 +63,7 @@ from ...ir.functor import post_order_visit, rewrite
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.prim_expr import Call as PrimCall
-from ...ir.prim_expr import IntImm, PrimExpr, StringImm, Var
+from ...ir.prim_expr import IntImm, PrimExpr, Range, StringImm, Var
 from ...ir.prim_op import add, cast, const, equal, floordiv, multiply
 from ...ir.transform import ModulePass, PassContext
 from ...tir import stmt as st
@@ -145,10 +147,22 @@ def _dims(values: Any) -> tuple[PrimExpr, ...]:
     return tuple(const(v, "int64") if isinstance(v, int) else v for v in values)
 
 
+@dataclass(frozen=True, repr=False)
 class GraphToTIR(ModulePass):
-    """Turn planned graph functions into native ones. See the file's docstring."""
+    """Turn planned graph functions into native ones. See the file's docstring.
+
+    workspace: "one" piece of memory that storages are cut from; "tensors": an allocation for each
+        tensor, for `tir.transform.PlanUnifiedMemory`. Leave StaticPlanBlockMemory out then. Sizes
+        are bounded by the function's attribute `tir_var_upper_bound` ({"n": 16}).
+    """
 
     name = "GraphToTIR"
+    workspace: str = "one"
+
+    def __post_init__(self) -> None:
+        if self.workspace not in ("one", "tensors"):
+            what = "unknown workspace of GraphToTIR"
+            raise ValueError(explain(what, got=self.workspace, instead='"one" or "tensors"'))
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Convert every public graph function that can be."""
@@ -156,7 +170,7 @@ class GraphToTIR(ModulePass):
         for gvar, func in mod.functions.items():
             if isinstance(func, rx.Function):
                 try:
-                    functions[gvar] = _Converter(mod, gvar, func).run()
+                    functions[gvar] = _Converter(mod, gvar, func, self.workspace).run()
                 except NotNative as why:
                     self.stays(gvar, str(why))
         graphs = [g for g, f in mod.functions.items() if isinstance(f, rx.Function)]
@@ -229,7 +243,10 @@ class _State:
 
 
 class _Converter:
-    def __init__(self, mod: IRModule, gvar: GlobalVar, func: rx.Function) -> None:
+    def __init__(
+        self, mod: IRModule, gvar: GlobalVar, func: rx.Function, workspace: str = "one"
+    ) -> None:
+        self.apart = workspace == "tensors"
         self.mod, self.name, self.func = mod, gvar.name_hint, func
         self.env: dict[rx.Var, Any] = {}
         self.values: dict[rx.Var, Any] = {}
@@ -512,6 +529,8 @@ class _Converter:
 
     def take(self, size: PrimExpr, name: str) -> PrimExpr:
         """A pointer to `size` fresh bytes of the workspace."""
+        if self.apart:
+            return self.own_memory(size, name)
         offset = self.total
         rounded = multiply(floordiv(add(size, ALIGNMENT - 1), ALIGNMENT), ALIGNMENT)
         self.total = self.analyzer.simplify(add(self.total, self.analyzer.simplify(rounded)))
@@ -519,6 +538,28 @@ class _Converter:
         at = PrimCall("handle", "tir.handle_add_byte_offset", [self.workspace, offset])
         self.state.let(pointer, at)
         return pointer
+
+    def own_memory(self, size: PrimExpr, name: str) -> PrimExpr:
+        """An allocation of at least `size` bytes; of a known number where that has a bound."""
+        most = self.bounds.const_int_bound(size).max_value
+        if most < 1 << 40:
+            size = const(most, "int64")
+        var = Var(name, "handle", type_annotation=("uint8", "global"))
+        true = const(True, "bool")
+        self.state.wrap(lambda rest: st.Allocate(var, "uint8", (size,), true, rest))
+        return var
+
+    @cached_property
+    def bounds(self) -> Analyzer:
+        """Knows what the attribute `tir_var_upper_bound` says of the parameters' symbols."""
+        made = Analyzer()
+        given = dict(self.func.attrs.get("tir_var_upper_bound", {}).items())
+        for symbol, value in self.symbols.items():
+            most = given.get(symbol.name)
+            if most is not None and isinstance(value, Var):
+                end = const(int(getattr(most, "value", most)) + 1, value.dtype)
+                made.bind(value, Range.from_min_extent(const(0, value.dtype), end))
+        return made
 
     def alloc_tensor(self, call: rx.Call, var: rx.Var | None) -> _Tensor:
         storage, offset = self.value(call.args[0]), self.value(call.args[1])

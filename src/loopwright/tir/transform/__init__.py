@@ -45,6 +45,7 @@ from .merge_shared_memory_allocations import MergeSharedMemoryAllocations
 from .narrow_data_type import NarrowDataType
 from .pipeline import default_tir_pipeline, finalize, lower_to_loops
 from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
+from .plan_unified_memory import PlanUnifiedMemory
 from .prim_func_pass import PrimFuncPass, prim_func_pass
 from .remove_assume import RemoveAssume
 from .remove_no_op import RemoveNoOp

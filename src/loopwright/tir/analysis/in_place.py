@@ -1,0 +1,265 @@
+"""Whether a kernel may write its result over an input that nobody needs any more.
+
+It may where every element is read before something is written to its place: when all reads come
+before all writes, or when each read is at the index of a write of the same iteration, which comes
+after it, and no element is written twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import LoopwrightError, explain
+from ...ir.functor import Visitor
+from ...ir.prim_expr import (
+    Add,
+    Broadcast,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Ramp,
+    Sub,
+    Var,
+)
+from ...ir.structural import structural_equal
+from .. import stmt as st
+from ..buffer import Buffer
+from ..expr import BufferLoad
+from ..function import PrimFunc
+
+MAY_ALIAS = "may_alias"  # attribute of a kernel: pairs [written parameter, read parameter]
+MOST = 1 << 23  # elements that are gone through; larger results are not looked at
+
+
+def declared(func: PrimFunc) -> list[tuple[int, int]]:
+    """The pairs (written parameter, read parameter) of the attribute "may_alias", as positions.
+
+    Raises LoopwrightError for a parameter that the function does not have.
+    """
+    names = [p.name for p in func.params]
+
+    def position(given: Any) -> int:
+        value = getattr(given, "value", given)
+        if isinstance(value, int) and 0 <= value < len(names):
+            return value
+        for name in (value, f"{value}_data"):  # a buffer's pointer is called after it
+            if name in names:
+                return names.index(name)
+        what = f'"{MAY_ALIAS}" names pairs [written, read] of parameters'
+        raise LoopwrightError(explain(what, got=value, instead=f"of {', '.join(names)}"))
+
+    return [(position(w), position(r)) for w, r in func.attrs.get(MAY_ALIAS, ())]
+
+
+def can_overwrite(func: PrimFunc, read: Var, written: Var) -> bool:
+    """Whether the parameters `read` and `written` of a lowered function may be one memory, so
+    that what it makes is the same. False where that cannot be told."""
+    seen = _Accesses(read, written)
+    seen.visit(func.body)
+    if seen.strange or not seen.stores:
+        return False
+    if not seen.loads:
+        return True
+    loops = {loop for a in seen.loads for loop in a.loops}
+    apart = not any(loop in loops for a in seen.stores for loop in a.loops)
+    if apart and max(a.time for a in seen.loads) < min(a.time for a in seen.stores):
+        return True
+    kinds = {(a.buffer.dtype.itemsize, a.buffer.dtype.lanes) for a in seen.loads + seen.stores}
+    if len(kinds) > 1 or not all(_matched(a, seen.stores) for a in seen.loads):
+        return False
+    return _each_once(seen.stores)
+
+
+@dataclass(frozen=True, eq=False)
+class _Access:
+    """A load or store: where, within which loops and names for values, when."""
+
+    buffer: Buffer
+    index: PrimExpr
+    loops: tuple[st.For, ...]
+    lets: tuple[st.LetStmt, ...]
+    time: int
+
+
+class _Accesses(Visitor):
+    """Collects the accesses of two pointers; `strange` when one is used in any other way."""
+
+    def __init__(self, read: Var, written: Var) -> None:
+        self.read, self.written = read, written
+        self.loads: list[_Access] = []
+        self.stores: list[_Access] = []
+        self.strange = False
+        self.loops: tuple[st.For, ...] = ()
+        self.lets: tuple[st.LetStmt, ...] = ()
+        self.time = 0
+
+    def access(self, node: Any) -> _Access:
+        """An access of one of the two."""
+        buffer = node.buffer
+        at_start = buffer.elem_offset is None or _is_zero(buffer.elem_offset)
+        if len(node.indices) != 1 or buffer.strides or not at_start:
+            self.strange = True
+        index = node.indices[0] if node.indices else IntImm("int32", 0)
+        return _Access(buffer, index, self.loops, self.lets, self.time)
+
+    def visit_Var(self, node: Var) -> None:
+        if node is self.read or node is self.written:
+            self.strange = True
+
+    def visit_Buffer(self, node: Buffer) -> None:
+        self.visit(node.data)
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self.visit(node.indices)
+        self.visit(node.predicate)
+        if node.buffer.data is self.read:
+            self.loads.append(self.access(node))
+
+    def visit_BufferStore(self, node: st.BufferStore) -> None:
+        self.time += 1
+        self.visit((node.value, node.indices, node.predicate))
+        if node.buffer.data is self.read:
+            self.strange = True
+        elif node.buffer.data is self.written:
+            self.stores.append(self.access(node))
+
+    def visit_DeclBuffer(self, node: st.DeclBuffer) -> None:
+        self.visit(node.body)
+
+    def visit_LetStmt(self, node: st.LetStmt) -> None:
+        self.time += 1
+        self.visit(node.value)
+        before = self.lets
+        self.lets = (*before, node)
+        self.visit(node.body)
+        self.lets = before
+
+    def visit_For(self, node: st.For) -> None:
+        self.time += 1
+        self.visit((node.min, node.extent))
+        before = self.loops
+        self.loops = (*before, node)
+        self.visit(node.body)
+        self.loops = before
+
+    def visit_While(self, node: st.While) -> None:
+        count = len(self.loads) + len(self.stores)
+        self.visit_default(node)
+        if len(self.loads) + len(self.stores) != count:
+            self.strange = True
+
+    def visit_Evaluate(self, node: st.Evaluate) -> None:
+        self.time += 1
+        self.visit(node.value)
+
+
+def _is_zero(expr: Any) -> bool:
+    return isinstance(expr, IntImm) and expr.value == 0
+
+
+def _matched(load: _Access, stores: list[_Access]) -> bool:
+    """Whether a store of the same iteration, not before the load, goes to where it reads."""
+    return any(
+        s.time >= load.time
+        and len(s.loops) == len(load.loops)
+        and all(a is b for a, b in zip(s.loops, load.loops, strict=True))
+        and structural_equal(s.index, load.index)
+        for s in stores
+    )
+
+
+def _each_once(stores: list[_Access]) -> bool:
+    """Whether no element is written twice: all indices are computed and counted."""
+    found = []
+    total = 0
+    for s in stores:
+        sizes = [_extent(loop) for loop in s.loops]
+        count = math.prod(n or 0 for n in sizes) * s.index.dtype.lanes
+        total += count
+        if None in sizes or total > MOST:
+            return False
+        indices = _indices(s, [n or 0 for n in sizes])
+        if indices is None:
+            return False
+        found.append(indices.reshape(-1))
+    every = np.concatenate(found)
+    if not every.size:
+        return True
+    low, high = int(every.min()), int(every.max())
+    if high - low + 1 < every.size or high - low > 4 * MOST:
+        return False
+    return int(np.bincount(every - low).max()) <= 1
+
+
+def _extent(loop: st.For) -> int | None:
+    constant = isinstance(loop.extent, IntImm) and isinstance(loop.min, IntImm)
+    return loop.extent.value if constant else None
+
+
+def _indices(store: _Access, sizes: list[int]) -> np.ndarray | None:
+    """The indices of all iterations and lanes of a store; None where they depend on data."""
+    values: dict[Var, np.ndarray] = {}
+    rank = len(sizes)
+    for k, (loop, n) in enumerate(zip(store.loops, sizes, strict=True)):
+        shape = [1] * (rank + 1)
+        shape[k] = n
+        low = loop.min.value if isinstance(loop.min, IntImm) else 0
+        values[loop.loop_var] = (np.arange(n, dtype=np.int64) + low).reshape(shape)
+    try:
+        for let in store.lets:
+            if let.var.dtype.is_int and let.var.dtype.lanes == 1:
+                values[let.var] = _value(let.value, values)
+    except _Unknown:
+        pass  # the index says whether it needs that value
+    try:
+        made = _value(store.index, values)
+    except _Unknown:
+        return None
+    return np.broadcast_to(made, (*sizes, store.index.dtype.lanes))
+
+
+class _Unknown(Exception):
+    """An expression that is no arithmetic on loop variables."""
+
+
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    Add: np.add,
+    Sub: np.subtract,
+    Mul: np.multiply,
+    FloorDiv: np.floor_divide,
+    FloorMod: np.mod,
+    Min: np.minimum,
+    Max: np.maximum,
+}
+
+
+def _value(expr: Any, values: dict[Var, np.ndarray]) -> np.ndarray:
+    """The values of an expression over all iterations, lanes on the last axis."""
+    kind = type(expr)
+    if kind is IntImm:
+        return np.int64(expr.value)  # type: ignore[return-value]
+    if kind is Var and expr in values:
+        return values[expr]
+    if kind in _BINARY:
+        return _BINARY[kind](_value(expr.a, values), _value(expr.b, values))
+    if kind is Cast and expr.dtype.is_int and expr.value.dtype.is_int:
+        return _value(expr.value, values)
+    if kind is Ramp:
+        lanes = np.arange(expr.dtype.lanes, dtype=np.int64)
+        return _value(expr.base, values) + lanes * _value(expr.stride, values)
+    if kind is Broadcast:
+        return _value(expr.value, values)
+    raise _Unknown
+
+
+__all__ = ["MAY_ALIAS", "can_overwrite", "declared"]

@@ -1,0 +1,522 @@
+"""What memory of a function lives when, through the calls that it makes.
+
+A function and the functions that it calls are gone through in the order in which they run; each
+statement is a time. Memory lives from the first statement that uses it to the last; what is used
+in a loop and was there before lives as long as the loop runs. What a function is called with lives
+during the whole call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...base.errors import LoopwrightError, explain
+from ...ir.expr import GlobalVar
+from ...ir.functor import post_order_visit
+from ...ir.module import IRModule
+from ...ir.prim_expr import Call, IntImm, StringImm, Var
+from ...runtime.tensor import Tensor
+from .. import stmt as st
+from ..buffer import Buffer
+from ..expr import BufferLoad
+from ..function import PrimFunc
+
+ALIGNMENT = "alignment"  # attribute of a kernel: of all memory that it is given, in bytes
+_SEPARATE = (st.ForKind.PARALLEL, st.ForKind.THREAD_BINDING)
+_STORING = {"tir.tvm_struct_set", "tir.tvm_thread_invariant"}
+
+
+@dataclass(eq=False)
+class LiveRange:
+    """Memory that is allocated once in the run of a function, and when it lives."""
+
+    name: str
+    kind: str
+    size: int
+    var: Var
+    depth: int = 0  # of the loops around its allocation
+    alignment: int = 1
+    first: int = -1
+    last: int = -1
+    data: Tensor | None = None
+
+
+@dataclass(eq=False)
+class CallRecord:
+    """A call of another function: which memory each argument points to the beginning of (None
+    where that is not known), what it may point into besides, the callee's own memory, and when
+    it runs."""
+
+    callee: GlobalVar
+    args: tuple[LiveRange | None, ...]
+    loose: frozenset[LiveRange]
+    scratch: tuple[LiveRange, ...]
+    begin: int
+    end: int
+
+
+@dataclass
+class Liveness:
+    """What lives when in `function`. Times are numbered as `labels`, which say what runs.
+
+    ranges: in the order of the walk, as `allocations` gives them function by function.
+    left: memory that stays as it is, and why.
+    """
+
+    function: str
+    ranges: list[LiveRange] = field(default_factory=list)
+    constants: list[LiveRange] = field(default_factory=list)
+    calls: list[CallRecord] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+
+
+class Allocations:
+    """Which allocations of a module's functions are planned; the same for analysis and rewriting.
+
+    stack_bytes: what is not larger, belongs to a called function and is only read and written
+        there, stays on the stack or in registers.
+    """
+
+    def __init__(self, mod: IRModule, stack_bytes: int) -> None:
+        self.mod, self.stack_bytes = mod, stack_bytes
+        self._handed: dict[PrimFunc, set[Var]] = {}
+        self._has: dict[GlobalVar, bool] = {}
+        self._running: set[GlobalVar] = set()
+
+    def stays(self, node: st.Allocate, func: PrimFunc, called: bool, separate: bool) -> str | None:
+        """Why an allocation is not planned; None when it is."""
+        kind = node.buffer_var.type_annotation
+        if kind is not None and kind[1] not in ("", "global", "local"):
+            return f"it is memory of scope {kind[1]}"
+        size = size_of(node)
+        if size is None:
+            sizes = ", ".join(re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(e)) for e in node.extents)
+            return f"its size is known only at run time ({sizes})"
+        if not (isinstance(node.condition, IntImm) and node.condition.value):
+            return "it is allocated on a condition"
+        if separate:
+            return "it is in a parallel loop: each thread has its own"
+        if called and size <= self.stack_bytes and node.buffer_var not in self.handed(func):
+            return "small"
+        return None
+
+    def handed(self, func: PrimFunc) -> set[Var]:
+        """Pointers that are used otherwise than by loads and stores."""
+        found = self._handed.get(func)
+        if found is None:
+            found = self._handed[func] = set()
+            post_order_visit(
+                func.body,
+                lambda n: found.update(_pointer_args(n)) if isinstance(n, Call) else None,
+            )
+        return found
+
+    def entered(self, node: Any, separate: bool) -> GlobalVar | None:
+        """The function that a statement calls, where it has allocations that are planned."""
+        callee = called_function(node, self.mod)
+        return callee if callee is not None and not separate and self.has(callee) else None
+
+    def has(self, gvar: GlobalVar) -> bool:
+        """Whether a called function, or one that it calls, has allocations that are planned."""
+        if gvar in self._running:
+            return False
+        if gvar not in self._has:
+            self._running.add(gvar)
+            self._has[gvar] = not self._recursive(gvar) and any(
+                True for _ in self._found(self.mod[gvar])
+            )
+            self._running.discard(gvar)
+        return self._has[gvar]
+
+    def _recursive(self, gvar: GlobalVar) -> bool:
+        seen: set[GlobalVar] = set()
+        todo = [gvar]
+        while todo:
+            for other in _callees(self.mod[todo.pop()], self.mod):
+                if other is gvar:
+                    return True
+                if other not in seen:
+                    seen.add(other)
+                    todo.append(other)
+        return False
+
+    def _found(self, func: PrimFunc) -> Iterator[Any]:
+        """Planned allocations and calls of functions with some."""
+
+        def walk(node: Any, separate: bool) -> Iterator[Any]:
+            if isinstance(node, st.Allocate) and not self.stays(node, func, True, separate):
+                yield node
+            if self.entered(node, separate) is not None:
+                yield node
+            inside = separate or is_separate(node)
+            for part in parts_of(node):
+                yield from walk(part, inside)
+
+        return walk(func.body, False)
+
+
+def is_separate(node: Any) -> bool:
+    """Whether a statement runs its body at the same time on several threads."""
+    return isinstance(node, st.For) and node.kind in _SEPARATE
+
+
+def parts_of(node: Any) -> list[Any]:
+    """The statements that a statement is made of."""
+    if isinstance(node, st.SeqStmt):
+        return list(node.seq)
+    if isinstance(node, st.IfThenElse):
+        return [node.then_case] + ([] if node.else_case is None else [node.else_case])
+    body = getattr(node, "body", None)
+    return [] if body is None else [body]
+
+
+def size_of(node: st.Allocate) -> int | None:
+    """Bytes of an allocation; None where that is known only at run time."""
+    size = node.dtype.itemsize * node.dtype.lanes
+    for extent in node.extents:
+        if not isinstance(extent, IntImm):
+            return None
+        size *= extent.value
+    return size
+
+
+def called_function(node: Any, mod: IRModule) -> GlobalVar | None:
+    """The function of the module that a statement calls; None for any other statement."""
+    call = node.value if isinstance(node, st.Evaluate) else None
+    if isinstance(call, Call) and isinstance(call.op, GlobalVar):
+        return call.op if isinstance(mod.get(call.op), PrimFunc) else None
+    return None
+
+
+def _callees(func: Any, mod: IRModule) -> list[GlobalVar]:
+    found: list[GlobalVar] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, GlobalVar) and isinstance(mod.get(node), PrimFunc):
+            found.append(node)
+
+    post_order_visit(func.body, visit)
+    return found
+
+
+def _pointer_args(call: Call) -> list[Var]:
+    return [a for a in call.args if isinstance(a, Var) and a.dtype.is_handle] + [
+        a.buffer.data for a in call.args if isinstance(a, BufferLoad) and _takes_address(call)
+    ]
+
+
+def _takes_address(call: Call) -> bool:
+    return getattr(call.op, "name", "") == "tir.address_of"
+
+
+def pointers_in(node: Any) -> set[Var]:
+    """The pointers that a statement or expression uses, by themselves or through a buffer."""
+    found: set[Var] = set()
+
+    def visit(n: Any) -> None:
+        if isinstance(n, Var) and n.dtype.is_handle:
+            found.add(n)
+        elif isinstance(n, Buffer):
+            found.add(n.data)
+
+    post_order_visit(node, visit)
+    return found
+
+
+@dataclass(eq=False)
+class _Loop:
+    start: int
+    touched: set[LiveRange] = field(default_factory=set)
+
+
+class _Walk:
+    """Goes through a function as it runs."""
+
+    def __init__(self, mod: IRModule, gvar: GlobalVar, planned: Allocations) -> None:
+        self.mod, self.planned = mod, planned
+        self.made = Liveness(gvar.name_hint)
+        self.env: dict[Var, frozenset[LiveRange]] = {}
+        self.starts: dict[Var, LiveRange] = {}  # pointers to the beginning of memory
+        self.loops: list[_Loop] = []
+        self.label = gvar.name_hint
+        self.called: list[tuple[GlobalVar, PrimFunc]] = [(gvar, mod[gvar])]
+        self.names: dict[str, int] = {}
+        self.separate = 0
+
+    # -- times -----------------------------------------------------------------------------------
+
+    def tick(self) -> int:
+        """The next time."""
+        self.made.labels.append(self.label)
+        return len(self.made.labels) - 1
+
+    def touch(self, ranges: Any, time: int) -> None:
+        """Memory is used at a time; what was there before a loop lives as long as it runs."""
+        for r in ranges:
+            first = time
+            if len(self.loops) > r.depth:
+                loop = self.loops[r.depth]
+                loop.touched.add(r)
+                first = loop.start
+            r.first = first if r.first < 0 else min(r.first, first)
+            r.last = max(r.last, time)
+
+    def used(self, node: Any) -> frozenset[LiveRange]:
+        """The memory that an expression points to or reads."""
+        found: set[LiveRange] = set()
+        for var in pointers_in(node):
+            found |= self.env.get(var, frozenset())
+        return frozenset(found)
+
+    def leaf(self, node: Any) -> frozenset[LiveRange]:
+        """A statement or an expression that runs at one time."""
+        used = self.used(node)
+        self.touch(used, self.tick())
+        return used
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def stmt(self, node: Any) -> None:
+        """A statement."""
+        handler = _HANDLERS.get(type(node))
+        if handler is not None:
+            handler(self, node)
+            return
+        if isinstance(node, (st.BlockRealize, st.Block, st.BufferRealize)):
+            what = f"memory is planned when loops are lowered: {self.called[-1][0].name_hint} has a"
+            hint = "run tir.transform.default_tir_pipeline() first"
+            raise LoopwrightError(explain(f"{what} {type(node).__name__}", instead=hint))
+        if len(self.called) == 1:
+            self.label = _label(node)
+        self.plain(node)
+
+    def plain(self, node: Any) -> None:
+        """A statement without parts."""
+        used = self.leaf(node)
+        if _keeps_pointers(node):
+            for r in used:  # it may be used by whatever reads that place
+                r.last = _FOREVER
+
+    def allocate(self, node: st.Allocate) -> None:
+        gvar, func = self.called[-1]
+        called = len(self.called) > 1
+        why = self.planned.stays(node, func, called, bool(self.separate))
+        if why is None:
+            size = size_of(node)
+            assert size is not None
+            own = node.buffer_var.name
+            name = f"{gvar.name_hint}.{own}" if called else own
+            align = max(_alignment(func) if called else 1, node.dtype.itemsize)
+            kind = "scratch" if called else "tensor"
+            r = LiveRange(self.unique(name), kind, size, node.buffer_var)
+            r.depth, r.alignment = len(self.loops), align
+            self.made.ranges.append(r)
+            self.env[r.var], self.starts[r.var] = frozenset([r]), r
+            self.stmt(node.body)
+            end = len(self.made.labels) - 1
+            if r.last == _FOREVER:
+                r.last = max(end, 0)
+                self.touch([r], r.last)
+            return
+        if why != "small":
+            self.made.left[f"{gvar.name_hint}.{node.buffer_var.name}"] = why
+        self.stmt(node.body)
+
+    def unique(self, name: str) -> str:
+        count = self.names[name] = self.names.get(name, 0) + 1
+        return name if count == 1 else f"{name}#{count}"
+
+    def allocate_const(self, node: st.AllocateConst) -> None:
+        if len(self.called) == 1:
+            size = node.data.numpy().nbytes
+            r = LiveRange(self.unique(node.buffer_var.name), "constant", size, node.buffer_var)
+            r.alignment, r.data = max(node.dtype.itemsize, 1), node.data
+            self.made.constants.append(r)
+        self.stmt(node.body)
+
+    def let(self, node: st.LetStmt) -> None:
+        if len(self.called) == 1:
+            self.label = _label(node)
+        if node.var.dtype.is_handle:
+            self.env[node.var] = self.used(node.value)
+            if isinstance(node.value, Var) and node.value in self.starts:
+                self.starts[node.var] = self.starts[node.value]
+        else:
+            self.leaf(node.value)
+        self.stmt(node.body)
+
+    def attr(self, node: st.AttrStmt) -> None:
+        used = self.used((node.node, node.value))
+        if used:
+            self.touch(used, self.tick())
+        self.stmt(node.body)
+        if used:
+            self.touch(used, self.tick())
+
+    def assertion(self, node: st.AssertStmt) -> None:
+        self.leaf((node.condition, node.message))
+        self.stmt(node.body)
+
+    def sequence(self, node: st.SeqStmt) -> None:
+        for part in node.seq:
+            self.stmt(part)
+
+    def inner(self, node: Any) -> None:
+        self.stmt(node.body)
+
+    def branch(self, node: st.IfThenElse) -> None:
+        self.leaf(node.condition)
+        self.stmt(node.then_case)
+        if node.else_case is not None:
+            self.stmt(node.else_case)
+
+    def loop(self, node: st.For) -> None:
+        self.leaf((node.min, node.extent))
+        apart = is_separate(node)
+        self.separate += apart
+        self.repeated(lambda: self.stmt(node.body))
+        self.separate -= apart
+
+    def repeat(self, node: st.While) -> None:
+        def once() -> None:
+            self.leaf(node.condition)
+            self.stmt(node.body)
+
+        self.repeated(once)
+
+    def repeated(self, body: Any) -> None:
+        loop = _Loop(self.tick())
+        self.loops.append(loop)
+        body()
+        self.loops.pop()
+        self.touch(loop.touched, self.tick())
+
+    def evaluate(self, node: st.Evaluate) -> None:
+        callee = called_function(node, self.mod)
+        if len(self.called) == 1:
+            self.label = _label(node)
+        if callee is None:
+            self.plain(node)
+            return
+        func = self.mod[callee]
+        used = self.used(node)
+        begin = self.tick()
+        self.touch(used, begin)
+        need = _alignment(func)
+        for r in used:
+            r.alignment = max(r.alignment, need)
+        mark = len(self.made.ranges)
+        end = begin
+        if self.planned.entered(node, bool(self.separate)) is not None:
+            self.called.append((callee, func))
+            self.stmt(func.body)
+            self.called.pop()
+            end = self.tick()
+            self.touch(used, end)
+        if self.separate:
+            return
+        given = node.value.args
+        args = tuple(self.starts.get(a) if isinstance(a, Var) else None for a in given)
+        rest = [a for a, r in zip(given, args, strict=True) if r is None]
+        scratch = tuple(self.made.ranges[mark:])
+        self.made.calls.append(CallRecord(callee, args, self.used(rest), scratch, begin, end))
+
+
+_FOREVER = 1 << 60
+_HANDLERS: dict[type, Any] = {
+    st.Allocate: _Walk.allocate,
+    st.AllocateConst: _Walk.allocate_const,
+    st.LetStmt: _Walk.let,
+    st.AttrStmt: _Walk.attr,
+    st.AssertStmt: _Walk.assertion,
+    st.SeqStmt: _Walk.sequence,
+    st.DeclBuffer: _Walk.inner,
+    st.IfThenElse: _Walk.branch,
+    st.For: _Walk.loop,
+    st.While: _Walk.repeat,
+    st.Evaluate: _Walk.evaluate,
+}
+
+
+def _alignment(func: PrimFunc) -> int:
+    given = func.attrs.get(ALIGNMENT, 1)
+    return int(getattr(given, "value", given))
+
+
+def _keeps_pointers(node: Any) -> bool:
+    """Whether a statement writes a pointer to where others may read it."""
+    if isinstance(node, st.BufferStore):
+        return node.value.dtype.is_handle
+    call = getattr(node, "value", None)
+    return isinstance(call, Call) and getattr(call.op, "name", "") in _STORING
+
+
+def _label(node: Any) -> str:
+    """What a statement does, in a word."""
+    if isinstance(node, st.BufferStore):
+        return f"store to {node.buffer.name}"
+    if isinstance(node, st.LetStmt):
+        return f"let {node.var.name}"
+    call = node.value if isinstance(node, st.Evaluate) else None
+    if isinstance(call, Call):
+        if isinstance(call.op, GlobalVar):
+            return call.op.name_hint
+        first = call.args[0] if call.args else None
+        return str(first.value) if isinstance(first, StringImm) else str(call.op.name)
+    return type(node).__name__
+
+
+def liveness(mod: IRModule, gvar: GlobalVar, planned: Allocations | None = None) -> Liveness:
+    """What memory of a lowered function, and of those it calls, lives when.
+
+    Raises LoopwrightError where loops are not lowered yet.
+    """
+    walk = _Walk(mod, gvar, planned or Allocations(mod, 0))
+    walk.stmt(mod[gvar].body)
+    made = walk.made
+    for r in made.ranges:  # what nothing uses lives at no time that matters
+        if r.first < 0:
+            r.first = r.last = 0
+    _renumber(made)
+    return made
+
+
+def _renumber(made: Liveness) -> None:
+    """Times at which something begins or ends, and the function's own statements; no others."""
+    if not made.labels:
+        made.labels.append(made.function)
+    kept = {t for k, t in enumerate(range(len(made.labels))) if _changes(made.labels, k)}
+    for r in made.ranges:
+        kept |= {r.first, r.last}
+    for c in made.calls:
+        kept |= {c.begin, c.end}
+    order = sorted(kept)
+    number = {t: k for k, t in enumerate(order)}
+    for r in made.ranges:
+        r.first, r.last = number[r.first], number[r.last]
+    for c in made.calls:
+        c.begin, c.end = number[c.begin], number[c.end]
+    made.labels = [made.labels[t] for t in order]
+    for r in made.constants:
+        r.first, r.last = 0, len(order) - 1
+
+
+def _changes(labels: list[str], k: int) -> bool:
+    return k == 0 or labels[k] != labels[k - 1]
+
+
+__all__ = [
+    "ALIGNMENT",
+    "Allocations",
+    "CallRecord",
+    "LiveRange",
+    "Liveness",
+    "called_function",
+    "is_separate",
+    "liveness",
+    "parts_of",
+]

@@ -1,0 +1,23 @@
+"""Static memory planning: where each tensor lies, so that none is overwritten while it lives.
+
+Pure functions on sizes and times (`problem`, `place`), the plan with its report and pictures
+(`plan`, `picture`). What lives when in a module is found by `tir.analysis.liveness`; the pass is
+`tir.transform.PlanUnifiedMemory`.
+"""
+
+from .picture import svg_picture as svg_picture
+from .picture import text_picture as text_picture
+from .place import ALGORITHMS as ALGORITHMS
+from .place import greedy_by_conflicts as greedy_by_conflicts
+from .place import greedy_by_size as greedy_by_size
+from .place import hill_climb as hill_climb
+from .place import place as place
+from .plan import Entry as Entry
+from .plan import MemoryPlan as MemoryPlan
+from .plan import PlannedPool as PlannedPool
+from .plan import plan_of as plan_of
+from .problem import Item as Item
+from .problem import Placement as Placement
+from .problem import Pool as Pool
+from .problem import Problem as Problem
+from .problem import lower_bound as lower_bound

@@ -1,0 +1,177 @@
+"""Placing items in pools: greedy in an order, and hill climbing over orders.
+
+The greedy step puts an item at the lowest offset at which nothing lies that lives at the same
+time, in the first of its pools where it fits. Orders: by size, by the bytes of conflicting items
+(as in Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference",
+arXiv:2001.03288). Hill climbing moves the items that reach the top of a pool, and what they rest
+on, forward in the order.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from ...base.errors import explain, suggest
+from .problem import Placement, Problem, lower_bound, made_placement
+
+STEPS = 300  # of hill climbing
+SEEDS = 3  # that `best` climbs from
+
+
+def place_in_order(problem: Problem, order: Sequence[int]) -> Placement:
+    """Each item of an order at the lowest place that is free."""
+    places: list[tuple[int, int] | None] = [None] * len(problem.items)
+    for k in order:
+        for pool in problem.items[k].pools:
+            offset = _lowest(problem, k, pool, places)
+            if offset is not None:
+                places[k] = (pool, offset)
+                break
+    return made_placement(problem, places)
+
+
+def _lowest(
+    problem: Problem, k: int, pool: int, places: Sequence[tuple[int, int] | None]
+) -> int | None:
+    """The lowest offset in a pool at which an item fits between those that have a place."""
+    item, partners = problem.items[k], problem.partners[k]
+    taken, over = [], []
+    for other in problem.neighbours[k]:
+        place = places[other]
+        if place is not None and place[0] == pool and problem.items[other].size:
+            taken.append((place[1], place[1] + problem.items[other].size, place[1], other))
+            if other in partners:
+                over.append(place[1])
+    taken.sort()
+    align = problem.alignment(k, pool)
+    best = 0
+    for begin, end, _, _ in taken:
+        if begin >= best + item.size:
+            break
+        if end > best:
+            best = -(-end // align) * align
+    for offset in over:  # over a partner, where nothing else is in the way
+        if offset < best and offset % align == 0:
+            clear = (
+                end <= offset
+                or begin >= offset + item.size
+                or (other in partners and begin == offset)
+                for begin, end, _, other in taken
+            )
+            if all(clear):
+                best = offset
+    limit = problem.pools[pool].limit
+    return best if limit is None or best + item.size <= limit else None
+
+
+def greedy_by_size(problem: Problem) -> Placement:
+    """The largest items first."""
+    return place_in_order(problem, order_by_size(problem))
+
+
+def greedy_by_conflicts(problem: Problem) -> Placement:
+    """First those that live together with the most bytes."""
+    return place_in_order(problem, order_by_conflicts(problem))
+
+
+def order_by_size(problem: Problem) -> list[int]:
+    """Item numbers, the largest first, of those the one that lives longest."""
+    items = problem.items
+    span = [i.last - i.first for i in items]
+    return sorted(range(len(items)), key=lambda k: (-items[k].size, -span[k], items[k].first, k))
+
+
+def order_by_conflicts(problem: Problem) -> list[int]:
+    """Item numbers by the bytes that live at the same time as they do, most first."""
+    items = problem.items
+    weight = [sum(items[n].size for n in (k, *problem.neighbours[k])) for k in range(len(items))]
+    return sorted(range(len(items)), key=lambda k: (-weight[k], -items[k].size, items[k].first, k))
+
+
+def hill_climb(problem: Problem, steps: int = STEPS, seed: int = 0) -> Placement:
+    """The better of the greedy orders, improved by changes that cost nothing, `steps` of them."""
+    starts = [order_by_size(problem), order_by_conflicts(problem)]
+    made = [(place_in_order(problem, o), o) for o in starts]
+    least, order = min(made, key=lambda m: m[0].cost)
+    goal = _goal(problem)
+    chance = random.Random(seed)
+    current = least
+    for _ in range(steps):
+        if least.cost <= goal:
+            break
+        trial = _changed(problem, order, current, chance)
+        found = place_in_order(problem, trial)
+        if found.cost <= current.cost:
+            order, current = trial, found
+            if found.cost < least.cost:
+                least = found
+    return least
+
+
+def _goal(problem: Problem) -> tuple[int, int, int]:
+    """No cost is below."""
+    return (0, 0, lower_bound(problem.items, problem.shared))
+
+
+def _changed(
+    problem: Problem, order: list[int], placement: Placement, chance: random.Random
+) -> list[int]:
+    """Another order: something at the top, or what it conflicts with, is placed earlier."""
+    critical = [k for k, place in enumerate(placement.places) if _at_the_top(problem, placement, k)]
+    if not critical:
+        return order
+    top = chance.choice(critical)
+    chosen = top
+    if problem.neighbours[top] and chance.random() < 0.6:
+        chosen = chance.choice(problem.neighbours[top])
+    made = list(order)
+    here = made.index(chosen)
+    made.insert(chance.randrange(here + 1), made.pop(here))
+    return made
+
+
+def _at_the_top(problem: Problem, placement: Placement, k: int) -> bool:
+    """Whether an item decides the cost: without a place, spilled, or the end of its pool."""
+    place = placement.places[k]
+    if place is None or problem.items[k].pools[0] != place[0]:
+        return True
+    return place[1] + problem.items[k].size == placement.bytes[place[0]]
+
+
+def best(problem: Problem) -> Placement:
+    """The best of all algorithms; hill climbing, from several seeds, only where that may help."""
+    goal = _goal(problem)
+    least = min(greedy_by_size(problem), greedy_by_conflicts(problem), key=lambda p: p.cost)
+    for seed in range(SEEDS):
+        if least.cost <= goal:
+            break
+        least = min(least, hill_climb(problem, seed=seed), key=lambda p: p.cost)
+    return least
+
+
+ALGORITHMS: dict[str, Callable[[Problem], Placement]] = {
+    "greedy_by_size": greedy_by_size,
+    "greedy_by_conflicts": greedy_by_conflicts,
+    "hill_climb": hill_climb,
+    "best": best,
+}
+
+
+def place(problem: Problem, algorithm: str = "best") -> Placement:
+    """Place the items of a problem. Raises ValueError for an unknown algorithm."""
+    if algorithm not in ALGORITHMS:
+        what = "unknown algorithm of the memory planner"
+        raise ValueError(explain(what, got=algorithm, instead=suggest(algorithm, ALGORITHMS)))
+    return ALGORITHMS[algorithm](problem)
+
+
+__all__ = [
+    "ALGORITHMS",
+    "best",
+    "greedy_by_conflicts",
+    "greedy_by_size",
+    "hill_climb",
+    "place",
+    "place_in_order",
+]

@@ -1,0 +1,144 @@
+"""The planning problem: items with sizes and times, pools with limits; placements; the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Item:
+    """Memory that lives from time `first` to time `last`, both included.
+
+    pools: the numbers of the pools that it may lie in, by preference.
+    """
+
+    name: str
+    size: int
+    first: int
+    last: int
+    alignment: int = 1
+    pools: tuple[int, ...] = (0,)
+
+    def meets(self, other: Item) -> bool:
+        """Whether the two live at the same time."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Memory of at most `limit` bytes (None: any), whose items have at least an alignment."""
+
+    name: str = "workspace"
+    limit: int | None = None
+    alignment: int = 1
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Items to place in pools.
+
+    shared: pairs (a, b) of item numbers that may begin at the same byte though both live at one
+    time: b is written over a, element by element. They may not overlap in any other way.
+    """
+
+    items: tuple[Item, ...]
+    pools: tuple[Pool, ...] = (Pool(),)
+    shared: frozenset[tuple[int, int]] = frozenset()
+    neighbours: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
+    partners: tuple[frozenset[int], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        items = self.items
+        partners: list[set[int]] = [set() for _ in items]
+        for a, b in self.shared:
+            partners[a].add(b)
+            partners[b].add(a)
+        met: list[list[int]] = [[] for _ in items]
+        alive: list[int] = []
+        for k in sorted(range(len(items)), key=lambda k: items[k].first):
+            alive = [a for a in alive if items[a].last >= items[k].first]
+            for a in alive:
+                met[k].append(a)
+                met[a].append(k)
+            alive.append(k)
+        object.__setattr__(self, "partners", tuple(map(frozenset, partners)))
+        object.__setattr__(self, "neighbours", tuple(tuple(sorted(m)) for m in met))
+
+    def alignment(self, k: int, pool: int) -> int:
+        """What an item's offset in a pool is a multiple of."""
+        return max(self.items[k].alignment, self.pools[pool].alignment)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where each item lies: (pool, offset), or None where it fits nowhere."""
+
+    places: tuple[tuple[int, int] | None, ...]
+    bytes: tuple[int, ...]  # of each pool
+    cost: tuple[int, int, int]  # bytes without a place, bytes by how far they spilled, all bytes
+
+    @property
+    def fits(self) -> bool:
+        """Whether every item has a place."""
+        return None not in self.places
+
+
+def made_placement(problem: Problem, places: Sequence[tuple[int, int] | None]) -> Placement:
+    """The sizes of the pools, and the cost of a placement: the smaller, the better."""
+    sizes = [0] * len(problem.pools)
+    homeless = spilled = 0
+    for item, place in zip(problem.items, places, strict=True):
+        if place is None:
+            homeless += item.size
+            continue
+        pool, offset = place
+        sizes[pool] = max(sizes[pool], offset + item.size)
+        spilled += item.size * item.pools.index(pool)
+    return Placement(tuple(places), tuple(sizes), (homeless, spilled, sum(sizes)))
+
+
+def lower_bound(items: Iterable[Item], shared: Iterable[tuple[int, int]] = ()) -> int:
+    """No plan is smaller: the greatest number of bytes that live at one time.
+
+    shared: as in `Problem`; where b begins over a, the smaller of the two is not counted.
+    """
+    listed = list(items)
+    saved = [0] * len(listed)
+    for a, b in shared:
+        saved[b] = max(saved[b], min(listed[a].size, listed[b].size))
+    # An item may be saved only while its partner lives: from its own beginning on.
+    end = {b: max(listed[a].last for a, c in shared if c == b) for _, b in shared}
+    change: dict[int, int] = {}
+    for k, item in enumerate(listed):
+        change[item.first] = change.get(item.first, 0) + item.size - saved[k]
+        change[item.last + 1] = change.get(item.last + 1, 0) - item.size
+        if saved[k]:
+            change[end[k] + 1] = change.get(end[k] + 1, 0) + saved[k]
+    most = now = 0
+    for time in sorted(change):
+        now += change[time]
+        most = max(most, now)
+    return most
+
+
+def overlaps(problem: Problem, placement: Placement) -> list[tuple[int, int]]:
+    """Pairs of items that lie over each other while both live: none, in a valid placement."""
+    wrong = []
+    for k, item in enumerate(problem.items):
+        for other in problem.neighbours[k]:
+            mine, theirs = placement.places[k], placement.places[other]
+            if other < k or mine is None or theirs is None or mine[0] != theirs[0]:
+                continue
+            apart = (
+                mine[1] + item.size <= theirs[1]
+                or theirs[1] + problem.items[other].size <= mine[1]
+                or not item.size
+                or not problem.items[other].size
+            )
+            if not apart and not (other in problem.partners[k] and mine[1] == theirs[1]):
+                wrong.append((k, other))
+    return wrong
+
+
+__all__ = ["Item", "Placement", "Pool", "Problem", "lower_bound", "made_placement", "overlaps"]
