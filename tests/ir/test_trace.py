@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loopwright.ir import IRModule
-from loopwright.ir.trace import active, note, trace
+from loopwright.ir.trace import Trace, active, note, trace
 from loopwright.ir.transform import PassContext, Sequential, module_pass
 
 from .little import Func
@@ -146,3 +146,41 @@ def test_off_by_default(mod):
         assert active() is outer
     assert (len(outer), len(inner)) == (0, 1)
     assert PassContext.current().trace is None
+
+
+def test_an_operators_explanation_follows_what_became_of_it():
+    t = Trace()
+    t.note("pattern", "lv", pattern="lib.conv", of=["x.conv"], refused="too small")
+    t.note(
+        "legalize", "x.conv", winner="default", losers=["target npu (no)", "map (no)"], kernel="c"
+    )
+    t.note(
+        "legalize", "x.conv", winner="default", losers=["target npu (no)", "map (no)"], kernel="c1"
+    )
+    t.note("legalize", "x.add", winner="default", kernel="add")
+    t.note("fuse", "c", group=["c", "add"])
+    t.note("group", "fused_c_add", of=["c", "add"])
+    t.note("schedule", "fused_c_add", rule="stages", refused="")
+    t.note("schedule", "add", rule="stages")
+    t.note("offload", "lib.conv", offloaded=True)
+    assert str(t.explain("x.conv")) == "\n".join(
+        [
+            "pattern lv",
+            "    pattern: lib.conv",
+            "    of: x.conv",
+            "    refused: too small",
+            "legalize x.conv, 2 times",
+            "    kernel: c, c1",
+            "    winner: default",
+            "    losers: target npu (no)",
+            "    losers: map (no)",
+            "fuse c",
+            "    group: c, add",
+            "group fused_c_add",
+            "    of: c, add",
+            "schedule fused_c_add",
+            "    rule: stages",
+        ]
+    )
+    assert [n.kind for n in t.explain("x.conv", "schedule")] == ["schedule"]
+    assert [n.subject for n in t.explain("fused_c_add")] == ["fused_c_add", "fused_c_add"]

@@ -46,6 +46,7 @@ def graph_pipeline(
             rt.AnnotateTIROpPattern(),
             rt.FuseOps(),
             rt.FuseTIR(),
+            rt.DropHostCopies(),
             rt.NameDimensions(),
             rt.DeadCodeElimination(),
             ApplyDefaultSchedule(),

@@ -51,17 +51,17 @@ def compile_steps(
     """`compile` without a look at what is kept, and the seconds that its steps took."""
     mod = as_module(model)
     target = as_target(target)
-    pipelines = _pipelines(target)
+    pipelines, generator = _pipelines(target), target.kind.code_generator
     with gc_paused(), target:
         start = time.perf_counter()
         graph = _lower_graph(mod, target, params, relax_pipeline, backends, arenas)
         passes = as_passes(tir_pipeline, partial(pipelines.loop_pipeline, arenas=arenas), target)
-        alone = tir_pipeline == "default" and unwatched() and target.kind.name == "llvm"
+        alone = tir_pipeline == "default" and unwatched() and generator == "llvm"
         alone = alone and not arenas  # which are planned for all functions together
         lowered = _OneByOne(graph, passes) if alone else passes(graph)
         seconds = time.perf_counter() - start
         exe: Executable | CModel
-        if target.kind.name == "c":
+        if generator == "c":
             exe = _c_model(graph, lowered, target)
         else:
             exe = link(graph, lowered, target)
@@ -102,11 +102,13 @@ def as_target(target: Any) -> Target:
 
 def _pipelines(target: Target) -> Any:
     """The default pipelines for a target."""
-    found = PIPELINES.get(target.kind.name)
+    found = PIPELINES.get(target.kind.code_generator)
     if found is None:
-        what = f"target {target.kind.name} has no code generator yet"
-        hint = " or ".join(f'target="{name}"' for name in PIPELINES)
-        raise LoopwrightError(explain(what, instead=f"use {hint}"))
+        name = target.kind.name
+        what = f"target {name} has no code generator here"
+        known = " or ".join(f'target="{generator}"' for generator in PIPELINES)
+        hint = f'use {known}, or register_target_kind("{name}", parent="llvm", override=True)'
+        raise LoopwrightError(explain(what, instead=hint))
     return found
 
 

@@ -66,8 +66,7 @@ def show(
     if step:
         typer.echo(trace[step].diff())
     elif explain:
-        for note in trace.explain(explain):
-            typer.echo(str(note))
+        typer.echo(str(trace.explain(explain)))
     else:
         trace.show()
 

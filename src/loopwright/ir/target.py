@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +30,7 @@ class TargetKind:
     """A kind of target: its options with their types, and the keys its targets carry.
 
     `options` maps an option's name to bool, int, float, str or list (of str).
+    `parent` is the kind that it is a variant of, whose code generator compiles it.
     """
 
     name: str
@@ -37,6 +38,12 @@ class TargetKind:
     options: Mapping[str, type]
     defaults: Mapping[str, Any]
     device_type: str
+    parent: str | None = None
+
+    @property
+    def code_generator(self) -> str:
+        """The kind whose code generator compiles for this one: its own name, or an ancestor's."""
+        return self.name if self.parent is None else _kind(self.parent).code_generator
 
     def __str__(self) -> str:
         return self.name
@@ -63,24 +70,43 @@ _STRUCTURAL = ("kind", "tag", "keys", "host")
 
 def register_target_kind(
     name: str,
-    keys: tuple[str, ...] | list[str] = ("cpu",),
+    keys: Iterable[str] | None = None,
     options: Mapping[str, type] | None = None,
     defaults: Mapping[str, Any] | None = None,
-    device_type: str = "cpu",
+    device_type: str | None = None,
     override: bool = False,
+    *,
+    parent: str | None = None,
 ) -> TargetKind:
     """Add a kind of target.
 
-    keys: what legalizations and schedules are looked up by, in order, after the kind's name.
+    keys: what legalizations and schedules are looked up by, in order, after the kind's name;
+        ("cpu",) without.
     options: name -> bool, int, float, str or list; every kind also has device, model, libs.
-    Raises ValueError when the name is taken and `override` is not given.
+    parent: the kind that this is a variant of: its options, defaults and device hold here, too,
+        its rules are looked up behind this kind's, and its code generator compiles for it. With
+        parent="llvm", `loopwright.compile(model, target=name)` gives code for the host.
+    Raises ValueError when the name is taken and `override` is not given, or for an unknown parent.
     """
     if name in _KINDS and not override:
         what = f"target kind {name!r} is registered already"
         raise ValueError(explain(what, instead="pass override=True to replace it"))
+    if parent == name:
+        raise ValueError(explain(f"target kind {name!r} cannot be its own parent"))
     customised.note()
+    above = None if parent is None else _kind(parent)
+    inherited = ("cpu",) if above is None else (above.name, *above.default_keys)
+    if keys is None:
+        keys = inherited
+    elif above is not None:
+        keys = dict.fromkeys([*keys, *inherited])
     kind = TargetKind(
-        name, tuple(keys), {**_COMMON, **(options or {})}, dict(defaults or {}), device_type
+        name,
+        tuple(keys),
+        {**(_COMMON if above is None else above.options), **(options or {})},
+        {**({} if above is None else above.defaults), **(defaults or {})},
+        device_type or ("cpu" if above is None else above.device_type),
+        parent,
     )
     _KINDS[name] = kind
     return kind
@@ -211,7 +237,7 @@ class Target(Node):
         if name in ("cpu", "llvm"):
             return Target("llvm -mcpu=native")
         for kind in _KINDS.values():
-            if kind.device_type == name:
+            if kind.device_type == name and kind.parent is None:
                 return Target(kind.name)
         what, known = "no target is known for this device", {k.device_type for k in _KINDS.values()}
         raise ValueError(explain(what, got=device, instead=f"one of {', '.join(sorted(known))}"))

@@ -4,7 +4,7 @@
         mod = pipeline(mod)
     t.show()                    # a table of the passes
     t["FuseOps"].diff()         # what it changed, as text
-    t.explain("relax.nn.conv2d")
+    print(t.explain("relax.nn.conv2d"))
 
 A trace keeps references to immutable functions; text is made only when asked. When no trace is
 active a pass asks one context variable, nothing else.
@@ -90,6 +90,53 @@ class Note:
         )
 
 
+# Facts that name what became of a note's subject, and those that name what it was made of.
+_INTO, _OF = ("kernel", "pattern", "into"), "of"
+
+
+class Explanation(list[Note]):
+    """The notes about something, in order; as text, each with its facts, same ones once."""
+
+    def __str__(self) -> str:
+        kernels: dict[str, list[str]] = {}
+        for note in self:
+            kernels.setdefault(_indented(note), []).append(str(note.facts.get("kernel") or ""))
+        made = []
+        for text, names in kernels.items():
+            head, line, facts = text.partition("\n")
+            times = f", {len(names)} times" if len(names) > 1 else ""
+            into = ", ".join(dict.fromkeys(name for name in names if name))
+            made.append(
+                f"{head}{times}{f'{chr(10)}    kernel: {into}' if into else ''}{line}{facts}"
+            )
+        return "\n".join(made)
+
+    def follow(self, note: Note, names: set[str]) -> None:
+        """Take a note about one of the names, or about what was made of one; what became of its
+        subject is one of the names from then on."""
+        made_of = note.facts.get(_OF) or ()
+        if note.subject not in names and names.isdisjoint(made_of):
+            return
+        self.append(note)
+        if note.facts.get("refused"):
+            return
+        names.add(note.subject)
+        names.update(str(note.facts[key]) for key in _INTO if note.facts.get(key))
+
+
+def _indented(note: Note) -> str:
+    """A note with its facts but the kernel on lines of their own."""
+    where = f" (in {note.passes[-1]})" if note.passes else ""
+    lines = [f"{note.kind} {note.subject}{where}"]
+    for name, value in note.facts.items():
+        items = value if isinstance(value, (list, tuple)) else [value]
+        words = [str(item) for item in items if item not in (None, "")]
+        if name != "kernel" and words:
+            plain = not any(" " in word for word in words)
+            lines += [f"    {name}: {text}" for text in ([", ".join(words)] if plain else words)]
+    return "\n".join(lines)
+
+
 class Trace:
     """The passes that ran, in order of their start, and the notes they made."""
 
@@ -159,9 +206,20 @@ class Trace:
         found = self.all(name)
         return found[-1] if found else self[name]
 
-    def explain(self, subject: str, kind: str | None = None) -> list[Note]:
-        """The decisions about an operator or function, in order."""
-        return [n for n in self.notes if n.subject == subject and kind in (None, n.kind)]
+    def explain(self, subject: str, kind: str | None = None) -> Explanation:
+        """The decisions about an operator ("relax.nn.conv2d") or a function ("fused_conv2d_relu"),
+        in order; print it.
+
+        An operator's are: who lowered it and who did not, the pattern that took it, and what
+        became of its kernels: what they were fused with, who scheduled them.
+        """
+        found, names = Explanation(), {subject}
+        for note in self.notes:
+            if "." in subject:
+                found.follow(note, names)
+            elif note.subject == subject:
+                found.append(note)
+        return Explanation(n for n in found if kind in (None, n.kind))
 
     def table(self) -> str:
         """The passes as text: name, milliseconds, and which functions changed."""

@@ -1,6 +1,12 @@
 """Every graph operator, one definition each, a file per family; see `core` for the form.
 
-Importing this package fills the views: `relax.op`, `R`, `topi`, Python's operators.
+Importing this package fills the views: `relax.op`, `R`, `topi`, Python's operators. An operator of
+one's own is defined in the same form, under a name of one's own:
+
+    from loopwright.ops import Tensor, op
+
+    @op("mylib.swish")
+    def swish(x: Tensor, beta: float = 1.0): ...
 """
 
 from . import (
@@ -21,14 +27,44 @@ from . import (
     sort,
     unary,
 )
-from .core import OPERATORS, Case, Operator, case, find_operator, install_python_operators, op
+from .core import (
+    OPERATORS,
+    Axes,
+    Axis,
+    Callee,
+    Case,
+    DType,
+    Ints,
+    Operator,
+    Prim,
+    Prims,
+    Sections,
+    Shape,
+    Tensor,
+    Tensors,
+    case,
+    find_operator,
+    install_python_operators,
+    op,
+)
 
 install_python_operators()
 
 __all__ = [
     "OPERATORS",
+    "Axes",
+    "Axis",
+    "Callee",
     "Case",
+    "DType",
+    "Ints",
     "Operator",
+    "Prim",
+    "Prims",
+    "Sections",
+    "Shape",
+    "Tensor",
+    "Tensors",
     "attention",
     "binary",
     "case",

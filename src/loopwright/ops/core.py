@@ -50,9 +50,10 @@ from ..base.errors import LoopwrightError, explain
 from ..ir.dtype import DataType
 from ..ir.expr import Attrs
 from ..ir.functor import post_order_visit
+from ..ir.module import VDevice
 from ..ir.op import Op, register_op
 from ..ir.prim_expr import FloatImm, IntImm, PrimExpr, Var
-from ..ir.structural import StructuralKey
+from ..ir.structural import StructuralKey, structural_equal
 from ..relax.expr import Call, Constant, Expr, PrimValue, ShapeExpr, Tuple
 from ..relax.expr import Var as GraphVar
 from ..relax.op import register_view as register_relax_view
@@ -280,8 +281,11 @@ class Operator:
             hook = self.hooks.get("infer")
             if hook is not None:
                 infos = [None if args[n] is None else _info(args[n]) for n in args]
-                return hook(*infos, **self.attrs_of(call))
-            return self._infer_by_body(args, self.attrs_of(call))
+                made = hook(*infos, **self.attrs_of(call))
+            else:
+                made = self._infer_by_body(args, self.attrs_of(call))
+            device = _device_of(args)
+            return made if device is None else _on_device(made, device)
         except (ValueError, TypeError) as err:
             if str(err).startswith(self.name):
                 raise
@@ -492,6 +496,30 @@ def _tensor_infos(value: Any) -> list[TensorStructInfo]:
     info = _info(value)
     fields = info.fields if isinstance(info, TupleStructInfo) else [info]
     return [f for f in fields if isinstance(f, TensorStructInfo)]
+
+
+def _device_of(args: dict[str, Any]) -> VDevice | None:
+    """Where the tensors live; None where none says it. Raises TypeError for two places."""
+    found: dict[str, VDevice] = {}
+    for name, value in args.items():
+        for info in _tensor_infos(value):
+            if info.vdevice is not None:
+                found.setdefault(name, info.vdevice)
+    devices = list(found.values())
+    if any(not structural_equal(device, devices[0]) for device in devices):
+        places = ", ".join(f"{name} on {device.target}" for name, device in found.items())
+        hint = "move one of them with R.to_vdevice"
+        raise TypeError(explain("tensors on different devices", got=places, instead=hint))
+    return devices[0] if devices else None
+
+
+def _on_device(info: StructInfo, device: VDevice) -> StructInfo:
+    """A struct info whose tensors live on a device, those that say another one excepted."""
+    if isinstance(info, TupleStructInfo):
+        return TupleStructInfo([_on_device(f, device) for f in info.fields])
+    if not isinstance(info, TensorStructInfo) or info.vdevice is not None:
+        return info
+    return TensorStructInfo(info.shape, info.dtype, device, info.ndim)
 
 
 def _rank_unknown(value: Any) -> bool:

@@ -71,8 +71,8 @@ def register_schedule_rule(
 
 def rules_for(target: Target) -> list[tuple[str, Rule]]:
     """The rules to try for a target, in order."""
-    places = [target.kind.name, *target.keys, "default"]
-    return [rule for place in dict.fromkeys(places) for rule in _RULES.get(place, [])]
+    places = dict.fromkeys([*target.lookup_keys, "default"])
+    return [rule for place in places for rule in _RULES.get(place, [])]
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,13 @@ def _backend(name: str, given: Mapping[str, Backend], func: Function) -> Backend
     return found
 
 
+def _composites(region: Function) -> list[str]:
+    """The names of the patterns that a region was made by."""
+    bindings = [b for block in region.body.blocks for b in block.bindings]
+    attrs = [b.value.attrs for b in bindings if isinstance(b.value, Function)]
+    return sorted({str(a[COMPOSITE]) for a in attrs if COMPOSITE in a})
+
+
 def _callers(mod: IRModule, entry_functions: Sequence[str] | None) -> list[tuple[GlobalVar, Any]]:
     return [
         (g, f)
@@ -111,7 +118,8 @@ def _graph_level(
     work = _Calls(mod, callees)
     changed = {g: work.function(f) for g, f in _callers(mod, entry_functions)}
     for gvar in gvars:
-        trace.note("codegen", gvar.name_hint, backend=backend.name, level="graph")
+        made_of = _composites(mod[gvar])
+        trace.note("codegen", gvar.name_hint, backend=backend.name, level="graph", of=made_of)
     mod = work.builder.get().with_functions(changed, remove=gvars)
     known = dict((mod.attrs or {}).get(CONSTANTS) or {})
     known.update({name: constant.data for constant, name in names.items()})
@@ -248,9 +256,9 @@ def _loop_level(
     work = _Inliner(mod, {g: inside[g] for g in gvars}, marked)
     changed = {g: work.function(f) for g, f in _callers(mod, entry_functions)}
     for gvar in gvars:
-        trace.note(
-            "codegen", gvar.name_hint, backend=backend.name, level="loops", target=str(target)
-        )
+        made_of = _composites(mod[gvar])
+        facts = {"backend": backend.name, "level": "loops", "of": made_of, "target": str(target)}
+        trace.note("codegen", gvar.name_hint, **facts)
     made = work.builder.get().with_functions(changed, remove=gvars)
     return _with_externals(made, libraries)
 

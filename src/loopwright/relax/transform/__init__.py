@@ -15,6 +15,7 @@ from .blocked_layout import BlockedLayout as BlockedLayout
 from .call_tir_rewrite import CallTIRRewrite as CallTIRRewrite
 from .canonicalize import CanonicalizeBindings as CanonicalizeBindings
 from .dead_code import DeadCodeElimination as DeadCodeElimination
+from .drop_host_copies import DropHostCopies as DropHostCopies
 from .eliminate_common_subexpr import EliminateCommonSubexpr as EliminateCommonSubexpr
 from .fold_batch_norm import FoldBatchnormToConv2D as FoldBatchnormToConv2D
 from .fold_constant import FoldConstant as FoldConstant

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...base.span import merge_spans
+from ...ir import trace
 from ...ir.expr import GlobalVar
 from ...ir.op import Op
 from ...ir.prim_expr import Var as TirVar
@@ -124,6 +125,9 @@ class GroupedRewriter(GraphRewriter):
         builder = self.builder
         assert group.func is not None
         gvar = self._add(group)
+        if trace.active() is not None:
+            made_of = [n for n in map(name_of, group.bindings) if n]
+            trace.note("group", gvar.name_hint, of=made_of)
         args = [builder.normalize_argument(self.value(a)) for a in group.args]
         call = Call(gvar, args, span=group.func.span)
         escapes = any(not isinstance(v, DataflowVar) for v in group.outputs)

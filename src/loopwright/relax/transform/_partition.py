@@ -21,18 +21,21 @@ Condition = Callable[[int, bool], bool]
 
 class Graph:
     """Nodes by number, in an order in which users come later. `kinds`: each node's fusion kind;
-    `users`: (user, kind of the edge); `escapes`: nodes whose value is used outside."""
+    `users`: (user, kind of the edge); `escapes`: nodes whose value is used outside; `places`: the
+    targets of nodes ("": any), which do not share a group."""
 
     def __init__(self) -> None:
         self.kinds: list[int] = []
         self.users: list[list[tuple[int, int]]] = []
         self.escapes: list[bool] = []
+        self.places: list[str] = []
 
     def add(self, escapes: bool) -> int:
         """A new node, opaque until its kind is set."""
         self.kinds.append(_OPAQUE)
         self.users.append([])
         self.escapes.append(escapes)
+        self.places.append("")
         return len(self.kinds) - 1
 
 
@@ -46,6 +49,7 @@ class Partition:
         self.max_depth = max_depth
         self.parent = list(range(count))
         self.kind = list(graph.kinds)
+        self.place = list(graph.places)
         self.size = [1] * count
         self.why: dict[int, str] = {}
         self.dominator: list[int] = [-1] * count
@@ -98,6 +102,7 @@ class Partition:
             self.parent[child] = into
             self.size[into] += self.size[child]
             self.kind[into] = max(self.kind[into], self.kind[child])
+            self.place[into] = self.place[into] or self.place[child]
 
     def _between(self, source: int, sink: int) -> list[int]:
         """The nodes on the paths from source to sink, both included."""
@@ -130,6 +135,7 @@ class Partition:
     def _try(self, node: int, phase: int) -> None:
         kind = self.kind[node]
         if kind == _OPAQUE:
+            self.why[node] = "opaque"
             return
         sink = self.dominator[node]
         if sink < 0:
@@ -177,6 +183,9 @@ class Partition:
         groups = {self.root(n) for n in nodes}
         if sum(self.size[g] for g in groups) > self.max_depth:
             self.why[node] = f"the group would have more than {self.max_depth} operators"
+            return
+        if len({self.place[g] for g in groups} - {""}) > 1:
+            self.why[node] = "what uses it is for another target"
             return
         self.why.pop(node, None)
         for between in nodes:

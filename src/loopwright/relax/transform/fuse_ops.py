@@ -66,6 +66,7 @@ from ...base.config import declare_pass_option
 from ...ir import trace
 from ...ir.expr import GlobalVar
 from ...ir.module import IRModule
+from ...ir.target import Target
 from ...ir.transform import ModulePass, PassContext
 from ...tir.analysis.op_pattern import OpPattern
 from ...tir.function import PrimFunc
@@ -129,6 +130,7 @@ class _Fuser(GroupedRewriter):
 def build_graph(block: DataflowBlock, mod: Any) -> tuple[Graph, dict[Var, int]]:
     """The graph of a block's bindings with their fusion kinds, and each variable's node."""
     graph, number = Graph(), {}
+    several = any("target" in f.attrs for f in mod.functions.values() if isinstance(f, PrimFunc))
     for binding in block.bindings:
         var, value = binding.var, binding.value  # type: ignore[attr-defined]
         node = number[var] = graph.add(not isinstance(var, DataflowVar))
@@ -137,6 +139,9 @@ def build_graph(block: DataflowBlock, mod: Any) -> tuple[Graph, dict[Var, int]]:
         if type(binding) is VarBinding and type(value) is Call:
             kind = _kind_of_call(value, mod)
             if kind != OpPattern.OPAQUE:
+                if several:
+                    own = mod[value.args[0]].attrs.get("target")
+                    graph.places[node] = str(own or Target.current(allow_none=True))
                 operands = [v for a in call_fields(value) for v in used_vars(a)]
         elif type(binding) is VarBinding and type(value) is TupleGetItem:
             kind = OpPattern.INJECTIVE

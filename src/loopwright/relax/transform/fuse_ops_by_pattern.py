@@ -246,7 +246,7 @@ class _Matcher(GroupedRewriter):
             refused = self.refusal(binding, parts, inner, values, bound, users)
             if not refused and not all(found[k][0] <= inner for k in before):
                 refused = "it overlaps an earlier match"
-            self.note(binding, inner, refused)
+            self.note(binding, inner, values, refused)
             if refused:
                 continue
             for k in before:
@@ -282,12 +282,20 @@ class _Matcher(GroupedRewriter):
             made.update(self.pattern.attrs_getter(self.annotated(parts)))
         return made
 
-    def note(self, binding: Any, inner: set[Var], refused: str) -> None:
+    def note(self, binding: Any, inner: set[Var], values: Any, refused: str) -> None:
         if trace.active() is None:
             return
         called = name_of(binding) or binding.var.name_hint
         names = sorted(v.name_hint for v in inner)
-        trace.note("pattern", called, pattern=self.pattern.name, matched=names, refused=refused)
+        callees = [getattr(getattr(values.get(v), "op", None), "name", "") for v in inner]
+        trace.note(
+            "pattern",
+            called,
+            pattern=self.pattern.name,
+            matched=names,
+            of=sorted({name for name in callees if name}),
+            refused=refused,
+        )
 
 
 def check_acyclic(block: DataflowBlock, group_of: Mapping[Var, int], pattern: str) -> None:

@@ -55,7 +55,7 @@ from ...ir.transform import ModulePass, PassContext
 from ...tir.function import PrimFunc
 from ..expr import Call
 from ..functor import GraphRewriter
-from ..struct_info import StructInfo, TensorStructInfo
+from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ._graph import is_tir_call, shape_known, tensor_fields
 from .dead_code import DeadCodeElimination
 from .legalize_ops.common import Candidate, candidates
@@ -108,7 +108,7 @@ class _Legalizer(GraphRewriter):
         if not rules:
             return call
         if not all(shape_known(a.struct_info) for a in call.args):
-            self.note(op, target, [], None, "an argument's shape is not known")
+            self.note(op, target, rules, [], None, "an argument's shape is not known")
             return call
         if call.struct_info is None:
             call = self.builder.normalize(call)
@@ -132,15 +132,17 @@ class _Legalizer(GraphRewriter):
         if made is None or made is call:
             builder._end_block()
             why = "no rule took it" if made is None else "left as it is"
-            self.note(call.op, target, refused, winner, why)
+            self.note(call.op, target, rules, refused, winner, why)
             return call
         if winner is not None:
             self.report_rivals(call, rules, winner)
         made = builder.normalize(made)
         extra = builder._end_block()
-        self.note(call.op, target, refused, winner, "")
-        if device is not None and device.target is not None:
-            made = self.with_target(made, device.target)
+        if device is not None:
+            made = _placed(made, call.struct_info)
+            if device.target is not None:
+                made = self.with_target(made, device.target)
+        self.note(call.op, target, rules, refused, winner, "", made)
         return self.again(call, made, extra)
 
     def again(self, call: Call, made: Any, extra: Any) -> Any:
@@ -190,20 +192,43 @@ class _Legalizer(GraphRewriter):
         self,
         op: Op,
         target: Target | None,
+        rules: list[Candidate],
         refused: list[str],
         winner: Candidate | None,
         reason: str,
+        made: Any = None,
     ) -> None:
         if trace.active() is None:
             return
+        callee = made.args[0] if is_tir_call(made) else None
         trace.note(
             "legalize",
             op.name,
             winner=None if winner is None else str(winner),
             losers=refused,
+            not_asked=[str(c) for c in rules[rules.index(winner) + 1 :]] if winner else [],
+            kernel=getattr(callee, "name_hint", None),
             target=None if target is None else str(target),
             reason=reason or ("first that took it" if refused else "first asked"),
         )
+
+
+def _placed(made: Any, info: StructInfo) -> Any:
+    """A call of loops whose results live where the operator's did; rules do not think of it."""
+    if not is_tir_call(made):
+        return made
+    whole = made.struct_info
+    owns, wanted = tensor_fields(whole), tensor_fields(info)
+    if len(owns) != len(wanted) or not all(
+        isinstance(i, TensorStructInfo) for i in [*owns, *wanted]
+    ):
+        return made
+    pairs = zip(owns, wanted, strict=True)
+    outs = [TensorStructInfo(o.shape, o.dtype, w.vdevice, o.ndim) for o, w in pairs]
+    new = TupleStructInfo(outs) if isinstance(whole, TupleStructInfo) else outs[0]
+    made = made.replace(sinfo_args=(new,))
+    made._update_struct_info(new)
+    return made
 
 
 def _device(args: tuple[Any, ...]) -> VDevice | None:

@@ -139,7 +139,8 @@ def _call(p: Printer, node: rx.Call) -> str:
     if special is not None:
         return special(p, node)
     name = op.get_attr("printer_name") or op.name
-    callee = p.relax(name.removeprefix("relax.")) if name.startswith("relax.") else name
+    own = name.startswith("relax.") or op.get_attr("definition") is not None
+    callee = p.relax(name.removeprefix("relax.")) if own else name
     args = [_callee(p, a) if i == 0 else p.expr(a) for i, a in enumerate(node.args)]
     return call_text(callee, args, _keywords(p, node))
 

@@ -136,7 +136,7 @@ class LowerCustomDatatypes(PrimFuncPass):
         if not CUSTOM_TYPES:
             return func
         target = func.attrs.get("target") or Target.current(allow_none=True)
-        made = _Lower("llvm" if target is None else target.kind.name)
+        made = _Lower("llvm" if target is None else target.kind.code_generator)
         body = made.visit(func.body)
         views = any(is_custom(b.dtype) for b in func.buffer_map.values())
         scalars = any(is_custom(p.dtype) for p in func.params)

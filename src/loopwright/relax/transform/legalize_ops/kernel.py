@@ -49,7 +49,7 @@ class Kernel:
             return None
         func, tensors = found
         private = func.without_attr("global_symbol") if "global_symbol" in func.attrs else func
-        gvar = bb.add_func(private, self.name)
+        gvar = bb.add_func(private, str(func.attrs.get("global_symbol", self.name)))
         return call_tir(gvar, Tuple(tensors), _out_info(call))
 
     def refusal(self, call: Call) -> str | None:

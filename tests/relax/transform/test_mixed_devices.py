@@ -1,0 +1,157 @@
+"""Two targets in one module: each operator has the rules of the device its tensors live on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright.ir import trace
+from loopwright.ir.op import Op
+from loopwright.ir.target import Target, register_target_kind
+from loopwright.relax.transform import LegalizeOps
+from loopwright.script import ir as I
+from loopwright.script import relax as R
+from loopwright.script import tir as T
+
+# It stays registered: the modules are printed and parsed after each test.
+register_target_kind("testnpu", keys=("testnpu",), parent="llvm")
+
+
+@pytest.fixture(autouse=True)
+def npu():
+    """A rule for exp on the kind `testnpu`."""
+    exp = Op.get("relax.exp")
+    lw.register_legalize("relax.exp", tir=npu_exp, target="testnpu")
+    yield
+    exp.reset_attr("FLegalizeByTarget")
+
+
+@T.prim_func
+def npu_exp(x: T.handle, y: T.handle):
+    n, m = T.int64(), T.int64()
+    X = T.match_buffer(x, (n, m))
+    Y = T.match_buffer(y, (n, m))
+    for i, j in T.grid(n, m):
+        with T.block("npu_exp"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            Y[vi, vj] = T.exp(X[vi, vj])
+
+
+def mixed():
+    """exp on the host, exp and a sum on the other device, relu of it there, exp on the host."""
+
+    @I.ir_module
+    class Mixed:
+        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("testnpu")]})
+
+        @R.function
+        def main(x: R.Tensor(("n", 8), "float32", vdevice="llvm:0")):
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.to_vdevice(a, "testnpu:0")
+                c = R.exp(b)
+                d = R.add(c, R.sum(c, axis=[1], keepdims=True))
+                e = R.nn.relu(d)
+                f = R.to_vdevice(e, "llvm:0")
+                g = R.exp(f)
+                h = R.to_vdevice(g, "testnpu:0")
+                R.output(h)
+            return h
+
+    return Mixed
+
+
+def test_the_device_of_the_arguments_is_that_of_the_results():
+    infos = {b.var.name_hint: b.var.struct_info for b in mixed()["main"].body.blocks[0].bindings}
+    kinds = {name: info.vdevice.target.kind_name for name, info in infos.items()}
+    assert kinds == {
+        "a": "llvm",
+        "b": "testnpu",
+        "c": "testnpu",
+        "lv": "testnpu",
+        "d": "testnpu",
+        "e": "testnpu",
+        "f": "llvm",
+        "g": "llvm",
+        "h": "testnpu",
+    }
+
+
+def test_each_operator_by_its_own_devices_rules():
+    with trace.trace() as seen, Target("llvm"):
+        made = LegalizeOps()(mixed())
+    notes = seen.explain("relax.exp", "legalize")
+    assert [n.facts["kernel"] for n in notes] == ["exp_llvm", "npu_exp_testnpu", "exp_llvm"]
+    assert [n.facts["winner"].split(":")[0] for n in notes] == [
+        "default",
+        "target testnpu",
+        "default",
+    ]
+    kernels = {g.name_hint: f for g, f in made.functions.items() if g.name_hint != "main"}
+    assert {name: f.attrs["target"].kind_name for name, f in kernels.items()} == {
+        "exp_llvm": "llvm",
+        "npu_exp_testnpu": "testnpu",
+        "sum_testnpu": "testnpu",
+        "add_testnpu": "testnpu",
+        "relu_testnpu": "testnpu",
+    }
+
+
+def test_the_default_build_compiles_both_and_copies_nothing():
+    steps = lw.lower(mixed())
+    assert "to_vdevice" not in steps["DropHostCopies"].after.script()
+    assert steps.explain("main", "native") == []  # one native function
+    x = np.linspace(-2, -1, 24, dtype="float32").reshape(3, 8)
+    inner = np.exp(np.exp(x))
+    want = np.exp(inner + inner.sum(1, keepdims=True))
+    np.testing.assert_allclose(lw.compile(mixed())["main"](x).numpy(), want, rtol=1e-5)
+
+
+def test_kernels_of_different_targets_are_not_fused():
+    @I.ir_module
+    class Two:
+        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("testnpu")]})
+
+        @T.prim_func(private=True)
+        def on_npu(X: T.Buffer((4, 8), "float32"), Y: T.Buffer((4, 8), "float32")):
+            T.func_attr({"target": T.target("testnpu")})
+            for i, j in T.grid(4, 8):
+                with T.block("negative"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    Y[vi, vj] = -X[vi, vj]
+
+        @R.function
+        def main(x: R.Tensor((4, 8), "float32")):
+            cls = Two
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.call_tir(cls.on_npu, (a,), out_sinfo=R.Tensor((4, 8), "float32"))
+                c = R.exp(b)
+                R.output(c)
+            return c
+
+    steps = lw.lower(Two)
+    assert not [f for f in steps["FuseOps"].changed_functions() if "fused" in f]
+    (note,) = steps.explain("on_npu", "fuse")
+    assert note.facts["reason"] == "what uses it is for another target"
+
+
+def test_arguments_on_different_devices_are_an_error():
+    with pytest.raises(Exception, match="tensors on different devices") as error:
+
+        @I.ir_module
+        class Torn:
+            I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("testnpu")]})
+
+            @R.function
+            def main(
+                x: R.Tensor((4, 8), "float32", vdevice="llvm:0"),
+                y: R.Tensor((4, 8), "float32", vdevice="testnpu:0"),
+            ):
+                with R.dataflow():
+                    z = R.add(x, y)
+                    R.output(z)
+                return z
+
+    assert "R.to_vdevice" in str(error.value)
