@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
@@ -70,6 +70,16 @@ def _backends(point: Any, loaded: Any) -> list[Backend]:
     return list(listed)
 
 
-_LOADERS.append(lambda: load_plugins(entry_points(group=GROUP)) and None)
+# Loopwright's own, where its package is a source tree on the path, or was installed before they came.
+_OWN = {name: f"loopwright.backend.byoc.{name}:backend" for name in ("blas", "onednn")}
+
+
+def _find() -> list[Any]:
+    found = list(entry_points(group=GROUP))
+    missing = set(_OWN.values()).difference(point.value for point in found)
+    return found + [EntryPoint(n, v, GROUP) for n, v in _OWN.items() if v in missing]
+
+
+_LOADERS.append(lambda: load_plugins(_find()) and None)
 
 __all__ = ["Plugin", "load_plugins", "origin_of", "plugins"]

@@ -1,0 +1,7 @@
+"""Back ends that come with Loopwright: examples to copy, found like those of other packages.
+
+- blas.py: matrix products by OpenBLAS (`pip install scipy-openblas32`)
+- onednn.py: convolutions, products, pooling by oneDNN (`pip install onednn-cpu-gomp`)
+
+They are entry points `loopwright.backends` in pyproject.toml.
+"""

@@ -1,0 +1,468 @@
+"""oneDNN: convolutions, matrix products, pooling (`pip install onednn-cpu-gomp`).
+
+    exe = loopwright.compile(model, backends=["onednn"])
+
+A loop-level back end with layouts of its own. Each match of a pattern is one oneDNN primitive, with
+what follows it (bias, a second operand, an activation) as post-operations. The primitive is made
+when the model is compiled and chooses how its tensors lie in memory; weights are brought into that
+layout then and there. Between two primitives a tensor stays as oneDNN has it: a reordering to
+row-major and back is seen and left out, so a chain of convolutions reorders its first input and its
+last result only.
+
+The kernel of a match calls oneDNN's C API: it wraps pointers into memory objects of its own (so
+that calls at the same time do not meet), executes, and fails with an error where oneDNN does.
+Handles of primitives are numbers of this process: such a program runs here and is not exported.
+
+float32 and shapes that are numbers are taken (`relax.transform.BindSymbolicVars` makes them so).
+OMP_NUM_THREADS says how many threads oneDNN has; Loopwright's own wait meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from ctypes import c_void_p, cast
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from ...ir.expr import GlobalVar
+from ...ir.prim_expr import IntImm, StringImm, Var
+from ...ir.prim_op import const as number
+from ...ir.target import register_target_kind
+from ...relax import Call, Constant, Function, const
+from ...relax.byoc import Backend, Cost
+from ...relax.dpl import DFPattern, is_const, is_op, wildcard
+from ...relax.op import call_tir
+from ...relax.struct_info import TensorStructInfo
+from ...relax.transform.fuse_ops_by_pattern import PatternCheckContext
+from ...relax.transform.legalize_ops.common import register_legalize
+from ...runtime.extern import ExternLibrary, Prototype
+from ...script import tir as T
+from ...tir import stmt as st
+from ...tir.buffer import Buffer, decl_buffer
+from ...tir.function import PrimFunc
+from . import dnnl
+from .dnnl import Layout, Post, Primitive, Unsupported
+
+# ---------------------------------------------------------------------- what is taken
+
+ELTWISE = {"nn.relu": "relu", "sigmoid": "sigmoid", "tanh": "tanh"}
+ELTWISE |= {"nn.gelu": "gelu", "nn.gelu_tanh": "gelu_tanh", "nn.silu": "swish"}
+POOLS = {"nn.max_pool2d": "max", "nn.avg_pool2d": "avg", "mean": "avg"}
+ROOTS = ("nn.conv2d", "nn.conv2d_transpose", "matmul", "add", "multiply", *POOLS)
+
+
+def patterns() -> list[Any]:
+    """Each operator with a bias, another tensor added and an activation, as far as they are there."""
+    made = []
+    for root in ROOTS:
+        name = f"onednn.{root.removeprefix('nn.')}"
+        operands = 1 if root in POOLS else 2
+        for bias in (True, False) if "conv" in root or root == "matmul" else (False,):
+            for residual in ("left", "right", "") if "conv" in root else ("",):
+                for activation in (True, False) if root not in POOLS else (False,):
+                    out: DFPattern = is_op(f"relax.{root}")(*(wildcard() for _ in range(operands)))
+                    if bias:
+                        out = is_op("relax.add")(out, is_const())
+                    if residual:
+                        pair = (out, wildcard()) if residual == "left" else (wildcard(), out)
+                        out = is_op("relax.add")(*pair)
+                    if activation:
+                        out = _activated(out)
+                    made.append((name, out, {}, wanted))
+    return made
+
+
+def _activated(x: DFPattern) -> DFPattern:
+    low, high = wildcard(), wildcard()
+    add, multiply, clip = (is_op(f"relax.{n}") for n in ("add", "multiply", "clip"))
+    gate = clip(add(x, is_const()), low, high)
+    made = is_op("relax.divide")(multiply(x, gate), is_const())  # x relu6(x + 3) / 6
+    made |= clip(add(multiply(x, is_const()), is_const()), low, high)  # hard sigmoid
+    made |= clip(x, low, high)
+    for name in ELTWISE:
+        made |= is_op(f"relax.{name}")(x)
+    return made
+
+
+def wanted(match: PatternCheckContext) -> bool:
+    """Whether a match is one primitive: nothing inside is used outside, and oneDNN has it."""
+    inside = match.matched_bindings
+    root = match.value_to_bound_var[match.matched_expr]
+    for var in inside:
+        if var is not root and not all(user in inside for user in match.var_usages.get(var, ())):
+            return False
+    try:
+        job = read(inside)
+        return (
+            job is not None
+            and job.primitive([Layout.plain(o.dims) for o in job.inputs]) is not None
+        )
+    except Unsupported:
+        return False
+
+
+# ---------------------------------------------------------------------- a match, read
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor that a primitive takes: a variable or a constant, and its extents."""
+
+    value: Any
+    dims: tuple[int, ...]
+
+    @property
+    def array(self) -> np.ndarray | None:
+        return self.value.data.numpy() if isinstance(self.value, Constant) else None
+
+
+@dataclass
+class Job:
+    """One primitive: its operator, its tensors, what follows.
+
+    tensors: execution argument -> operand. The result has the extents `dims`.
+    """
+
+    call: Call
+    dims: tuple[int, ...]
+    tensors: dict[int, Operand]
+    post: list[Post] = field(default_factory=list)
+
+    @property
+    def inputs(self) -> list[Operand]:
+        return list(self.tensors.values())
+
+    def primitive(self, layouts: list[Layout]) -> Primitive | None:
+        """The primitive; `layouts`: as the inputs come. None where this is no primitive's work."""
+        return MAKERS[self.call.op.name.removeprefix("relax.")](self, layouts)
+
+
+def read(bindings: Mapping[Any, Any]) -> Job | None:
+    """The bindings of a match, in order, as a job; None for what oneDNN has no words for."""
+    steps = list(bindings.items())
+    var, call = steps.pop(0)
+    operands = [_operand(a) for a in call.args]
+    dims = _extents(call.struct_info)
+    if dims is None or None in operands:
+        return None
+    arguments = (dnnl.SRC, dnnl.SRC_1 if _is_binary(call) else dnnl.WEIGHTS)
+    job = Job(call, dims, dict(zip(arguments, operands, strict=False)))
+    while steps:
+        taken = _post(job, var, [value for _, value in steps])
+        if not taken:
+            return None
+        var = steps[taken - 1][0]
+        del steps[:taken]
+    return job
+
+
+def _post(job: Job, x: Any, calls: list[Any]) -> int:
+    """Add what is done with `x` first to a job; how many calls that is, 0 where there are no words."""
+    call, name = calls[0], calls[0].op.name.removeprefix("relax.")
+    names = [c.op.name.removeprefix("relax.") for c in calls[:4]]
+    if names == ["add", "clip", "multiply", "divide"]:
+        shift, scale = _scalar(calls[0], x), _scalar(calls[3], None)
+        if shift and scale and calls[2].args[0] is x and _limits(calls[1]) == (0, scale):
+            job.post.append(("eltwise", "hardswish", 1 / scale, shift / scale))
+            return 4
+        return 0
+    if name in ELTWISE:
+        job.post.append(("eltwise", ELTWISE[name], float(name == "nn.silu"), 0.0))
+        return 1
+    if name == "clip":
+        job.post.append(("eltwise", "clip", *_limits(call)))
+        return 1
+    other = _operand(next((a for a in call.args if a is not x), x))
+    if name not in dnnl.BINARY or other is None or len(other.dims) > len(job.dims):
+        return 0
+    scalar = _scalar(call, x)
+    if scalar is not None:
+        linear = (1.0, scalar) if name == "add" else (scalar, 0.0)
+        job.post.append(("eltwise", "linear", *linear))
+        return 1
+    shape = (1,) * (len(job.dims) - len(other.dims)) + other.dims
+    if any(a not in (1, b) for a, b in zip(shape, job.dims, strict=True)):
+        return 0
+    channel = -1 if job.call.op.name == "relax.matmul" else 1
+    per_channel = math.prod(shape) == shape[channel] == job.dims[channel]
+    first = not job.post and not _is_binary(job.call) and other.array is not None
+    if name == "add" and first and per_channel:
+        job.tensors[dnnl.BIAS] = Operand(other.value, other.dims)
+    else:
+        job.tensors[dnnl.post_argument(len(job.post))] = Operand(other.value, shape)
+        job.post.append(("binary", name, shape))
+    return 1
+
+
+def _is_binary(call: Call) -> bool:
+    return call.op.name in ("relax.add", "relax.multiply")
+
+
+def _operand(value: Any) -> Operand | None:
+    dims = _extents(value.struct_info)
+    return None if dims is None else Operand(value, dims)
+
+
+def _extents(info: Any) -> tuple[int, ...] | None:
+    """The extents of a float32 tensor whose extents are numbers."""
+    shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
+    if shape is None or str(info.dtype) != "float32" or not shape:
+        return () if shape is not None and not shape and str(info.dtype) == "float32" else None
+    return tuple(d.value for d in shape) if all(isinstance(d, IntImm) for d in shape) else None
+
+
+def _scalar(call: Call, x: Any) -> float | None:
+    """The one number that a call takes beside `x`."""
+    for a in call.args:
+        if a is not x and isinstance(a, Constant) and a.data.numpy().size == 1:
+            return float(a.data.numpy().reshape(()))
+    return None
+
+
+def _limits(call: Call) -> tuple[float, float]:
+    low, high = (float(a.value.value) for a in call.args[1:])
+    return low, high
+
+
+# ---------------------------------------------------------------------- primitives of jobs
+
+
+def _convolution(job: Job, layouts: list[Layout]) -> Primitive | None:
+    attrs, src, weights = job.call.attrs, job.tensors[dnnl.SRC], job.tensors[dnnl.WEIGHTS]
+    transposed = job.call.op.name == "relax.nn.conv2d_transpose"
+    plain = str(attrs.data_layout) == "NCHW" and str(attrs.out_layout or "NCHW") == "NCHW"
+    kernel = str(attrs.kernel_layout)
+    if not plain or kernel != ("IOHW" if transposed else "OIHW") or weights.array is None:
+        return None
+    strides, dilation, padding = (_ints(attrs[k]) for k in ("strides", "dilation", "padding"))
+    if transposed:  # what is put out beyond the padding is padding less
+        more = _ints(attrs.output_padding)
+        padding = padding[:2] + tuple(p - m for p, m in zip(padding[2:], more, strict=True))
+    if min(padding) < 0:
+        return None
+    dims = _weights(job).shape
+    has_bias = dnnl.BIAS in job.tensors
+    args = (src.dims, dims, job.dims, strides, dilation, padding, has_bias, tuple(job.post))
+    return dnnl.convolution(*args, transposed)
+
+
+def _weights(job: Job) -> np.ndarray:
+    """A convolution's weights as oneDNN names their axes: ([groups], out, in, ...)."""
+    array = job.tensors[dnnl.WEIGHTS].array
+    assert array is not None
+    groups = int(job.call.attrs.groups)
+    transposed = job.call.op.name == "relax.nn.conv2d_transpose"
+    array = array.reshape(groups, array.shape[0] // groups, *array.shape[1:])
+    array = array.swapaxes(1, 2) if transposed else array
+    return array if groups > 1 else array[0]
+
+
+def _matmul(job: Job, layouts: list[Layout]) -> Primitive | None:
+    src, weights = job.tensors[dnnl.SRC], job.tensors[dnnl.WEIGHTS]
+    if len(src.dims) < 2 or len(src.dims) != len(weights.dims):
+        return None
+    is_constant = weights.array is not None
+    has_bias = dnnl.BIAS in job.tensors
+    args = (src.dims, weights.dims, job.dims, has_bias, is_constant, tuple(job.post))
+    return dnnl.matmul(*args)
+
+
+def _pooling(job: Job, layouts: list[Layout]) -> Primitive | None:
+    attrs, src = job.call.attrs, job.tensors[dnnl.SRC]
+    if len(src.dims) != 4:
+        return None
+    if job.call.op.name == "relax.mean":
+        axes = sorted(int(a) % 4 for a in attrs.axis or ())
+        if axes != [2, 3] or not attrs.keepdims:
+            return None
+        window = src.dims[2:]
+        return dnnl.pooling(
+            "avg_include_padding", layouts[0], job.dims, window, (1, 1), (1, 1), (0,) * 4
+        )
+    if str(attrs.layout) != "NCHW" or attrs.ceil_mode:
+        return None
+    kind = "max"
+    if job.call.op.name == "relax.nn.avg_pool2d":
+        kind = f"avg_{'include' if attrs.count_include_pad else 'exclude'}_padding"
+    keys = ("pool_size", "strides", "dilation", "padding")
+    return dnnl.pooling(kind, layouts[0], job.dims, *(_ints(attrs[k]) for k in keys))
+
+
+def _binary(job: Job, layouts: list[Layout]) -> Primitive | None:
+    a, b = job.tensors[dnnl.SRC], job.tensors[dnnl.SRC_1]
+    stretched = all(y in (1, x) for x, y in zip(a.dims, b.dims, strict=False))
+    if len(a.dims) != 4 or len(b.dims) != 4 or a.dims != job.dims or not stretched:
+        return None
+    if a.array is not None or b.array is not None:
+        return None
+    return dnnl.binary(
+        job.call.op.name.removeprefix("relax."), *layouts[:2], job.dims, tuple(job.post)
+    )
+
+
+def _ints(values: Any) -> tuple[int, ...]:
+    return tuple(int(v) for v in values)
+
+
+MAKERS = {"nn.conv2d": _convolution, "nn.conv2d_transpose": _convolution, "matmul": _matmul}
+MAKERS |= {"add": _binary, "multiply": _binary, **dict.fromkeys(POOLS, _pooling)}
+
+
+# ---------------------------------------------------------------------- the kernels
+
+# Kernels that bring a tensor back to row-major: what comes in lies like this.
+_LEFT: dict[GlobalVar, Layout] = {}
+PROTOTYPES = [
+    "int dnnl_memory_create(void* memory, int64_t layout, int64_t engine, void* data)",
+    "int dnnl_memory_destroy(int64_t memory)",
+    "int dnnl_primitive_execute(int64_t primitive, int64_t stream, int count, void* arguments)",
+    "int dnnl_stream_wait(int64_t stream)",
+]
+
+
+def lower(bb: Any, call: Call) -> Any:
+    """The rule: a call of a composite function becomes a call of its primitive's kernel."""
+    composite = call.attrs["composite"]
+    given = dict(zip(composite.params, call.args, strict=True))
+    bindings = {b.var: b.value for block in composite.body.blocks for b in block.bindings}
+    job = read(bindings)
+    assert job is not None  # the pattern's check has seen to it
+    sources = [_source(bb, given.get(o.value, o.value), o) for o in job.inputs]
+    primitive = job.primitive([layout for _, layout in sources])
+    assert primitive is not None
+    tensors = []
+    for argument, operand, (value, layout) in zip(job.tensors, job.inputs, sources, strict=True):
+        array = operand.array
+        if argument == dnnl.BIAS:
+            value, layout = const(array.reshape(-1)), Layout.plain((array.size,))
+        elif argument == dnnl.WEIGHTS and array is not None:
+            array = _weights(job) if "conv" in job.call.op.name else array
+            layout = primitive.layout(argument, array.shape)
+            value = const(dnnl.reordered(array, Layout.plain(array.shape), layout))
+        else:
+            wish = primitive.layout(argument, operand.dims)
+            if layout != wish:
+                value, layout = bb.emit(_reordered(bb, value, layout, wish)), wish
+        tensors.append((value, layout))
+    # Arguments in the primitive's order; the result is its last one.
+    order = [list(job.tensors).index(a) for a in primitive.arguments[:-1]]
+    tensors = [tensors[i] for i in order]
+    out = primitive.layout(dnnl.DST, job.dims)
+    made = _call(bb, primitive, tensors, out, call.op.name.split(".")[-1])
+    row_major = Layout.plain(job.dims)
+    return made if out == row_major else _reordered(bb, bb.emit(made), out, row_major)
+
+
+def _source(bb: Any, value: Any, operand: Operand) -> tuple[Any, Layout]:
+    """A tensor and how it lies: what a kernel brings back to row-major is taken before that."""
+    made = bb.lookup_binding(value) if not isinstance(value, Constant) else None
+    if isinstance(made, Call) and made.op.name == "relax.call_tir":
+        layout = _LEFT.get(made.args[0])
+        if layout is not None and layout.dims == operand.dims:
+            return made.args[1].fields[0], layout
+    return value, Layout.plain(operand.dims)
+
+
+def _reordered(bb: Any, value: Any, source: Layout, target: Layout) -> Any:
+    primitive = dnnl.reorder(source, target)
+    return _call(bb, primitive, [(value, source)], target, "reorder")
+
+
+def _call(
+    bb: Any, primitive: Primitive, tensors: list[tuple[Any, Layout]], out: Layout, name: str
+) -> Any:
+    """A call of a primitive's kernel. Tensors that do not lie row-major are flat ones to others."""
+    layouts = [layout for _, layout in tensors] + [out]
+    shapes = [_shape(layout) for layout in layouts]
+    func = kernel(primitive, layouts, shapes)
+    gvar = bb.add_func(func, f"onednn_{name}")
+    if name == "reorder" and out == Layout.plain(out.dims):
+        _LEFT[gvar] = layouts[0]
+    return call_tir(gvar, [value for value, _ in tensors], TensorStructInfo(shapes[-1], "float32"))
+
+
+def _shape(layout: Layout) -> tuple[int, ...]:
+    return layout.dims if layout == Layout.plain(layout.dims) else (layout.bytes // 4,)
+
+
+def kernel(primitive: Primitive, layouts: list[Layout], shapes: Iterable[Any]) -> PrimFunc:
+    """A PrimFunc that executes a primitive on its buffers: dnnl_primitive_execute with an array of
+    dnnl_exec_arg_t, pairs of an argument's number and a memory object."""
+    buffers = [decl_buffer(shape, "float32", f"t{i}") for i, shape in enumerate(shapes)]
+    pairs = list(zip(primitive.arguments, layouts, buffers, strict=True))
+    scratch: list[Buffer] = []
+    if primitive.scratchpad.bytes:
+        scratch = [decl_buffer((primitive.scratchpad.bytes,), "uint8", "scratch")]
+        pairs.append((dnnl.SCRATCHPAD, primitive.scratchpad, scratch[0]))
+    count = len(pairs)
+    listed = decl_buffer((2 * count,), "int64", "arguments")
+    engine, stream = (_handle(h) for h in (dnnl.engine(), dnnl.stream()))
+    body: list[Any] = []
+    for i, (argument, layout, buffer) in enumerate(pairs):
+        body.append(st.BufferStore(listed, number(argument, "int64"), [2 * i]))
+        memory = T.address_of(listed[2 * i + 1])
+        made = ("dnnl_memory_create", memory, _handle(layout.handle), engine, buffer.data)
+        body.append(_checked("dnnl_memory_create", *made[1:]))
+    execute = (_handle(primitive.handle), stream, count, listed.data)
+    body.append(_checked("dnnl_primitive_execute", *execute))
+    if dnnl.is_asynchronous():
+        body.append(_checked("dnnl_stream_wait", stream))
+    for i in range(count):
+        body.append(_checked("dnnl_memory_destroy", listed[2 * i + 1]))
+    params = [Var(f"p{i}", "handle") for i in range(len(buffers))]
+    block = st.Block([], [], [], "root", st.seq(*body), alloc_buffers=[listed, *scratch])
+    pairs = dict(zip(params, buffers, strict=True))
+    return PrimFunc(params, st.BlockRealize([], True, block), buffer_map=pairs)
+
+
+def _checked(function: str, *args: Any) -> st.Stmt:
+    """A call whose status must be dnnl_success."""
+    status = T.call_extern("int32", function, *args)
+    return st.AssertStmt(status == 0, StringImm(f"{function} failed"), st.Evaluate(0))
+
+
+def _handle(value: Any) -> Any:
+    return number(value.value, "int64")
+
+
+# ---------------------------------------------------------------------- the back end
+
+
+def cost(func: Function) -> Cost | None:
+    return None
+
+
+def available() -> str:
+    """Why oneDNN cannot be used here; "" when it can."""
+    if dnnl.library_path() is None:
+        return "oneDNN is not installed: pip install onednn-cpu-gomp"
+    try:
+        dnnl.engine()
+    except Exception as err:
+        return f"oneDNN does not start: {err}"
+    return ""
+
+
+@cache
+def backend() -> Backend:
+    """The back end, with its rules: the entry point of `loopwright.backends`."""
+    register_target_kind("onednn", ("onednn", "cpu"))
+    for root in ROOTS:
+        register_legalize(f"onednn.{root.removeprefix('nn.')}", lower, target="onednn")
+    return Backend(
+        "onednn", patterns, target="onednn", lower=_with_library, cost=cost, available=available
+    )
+
+
+def _with_library(kernels: Any, options: Mapping[str, Any]) -> tuple[Any, list[ExternLibrary]]:
+    """The kernels as they are, and where their functions are: loaded with the first region.
+
+    Addresses, not a path: the handles in the kernels are of this process, too.
+    """
+    names = [Prototype.parse(p).name for p in PROTOTYPES]
+    found = {n: cast(getattr(dnnl.library(), n), c_void_p).value or 0 for n in names}
+    return kernels, [ExternLibrary("onednn", PROTOTYPES, addresses=found)]

@@ -1,0 +1,496 @@
+"""TensorRT-shaped: each region of a graph as the description of a network, in JSON.
+
+    trt = tensorrt(fp16=True)
+    mod = relax.byoc.partition(mod, trt)
+    mod = relax.transform.RunCodegen(backends=[trt])(mod)
+    print(mod.attrs["external_mods"][0].get_source("json"))
+
+An example of a graph-level back end: the code generator gets the functions of its regions and gives
+back a module with a function for each. A description has the builder's options, the tensors by
+name, the names of the weights (their values are in the module's attribute
+"const_name_to_constant") and layers with TensorRT's names and parameters; `network.LAYERS` says
+which, `network.Network` reads it back.
+
+TensorRT itself is not part of this: the option `runner` is a function (description, weights) ->
+function of the inputs that returns the results. `reference=True` is one in numpy, for tests;
+without either, the call of a region raises an error that says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import LoopwrightError, explain, suggest
+from ...ir.prim_expr import IntImm
+from ...relax.byoc import Backend
+from ...relax.dpl import is_const, is_op, wildcard
+from ...relax.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from ...relax.struct_info import TensorStructInfo
+from ...relax.transform.fuse_ops_by_pattern import COMPOSITE, PatternCheckContext
+from ...runtime.module import Module
+from .network import FORMAT, Network
+
+NAME = "tensorrt"
+OPTIONS = {"fp16": False, "max_workspace": 1 << 30, "reference": False, "runner": None}
+FLOATS = ("float32", "float16")
+
+ACTIVATIONS = {
+    "relax.nn.relu": "RELU",
+    "relax.sigmoid": "SIGMOID",
+    "relax.tanh": "TANH",
+    "relax.nn.leakyrelu": "LEAKY_RELU",
+    "relax.clip": "CLIP",
+}
+ELEMENTWISE = {
+    "relax.add": "SUM",
+    "relax.subtract": "SUB",
+    "relax.multiply": "PROD",
+    "relax.divide": "DIV",
+    "relax.maximum": "MAX",
+    "relax.minimum": "MIN",
+    "relax.power": "POW",
+}
+UNARY = {f"relax.{n}": n.upper() for n in ("exp", "log", "sqrt", "abs", "floor", "ceil", "erf")}
+UNARY["relax.negative"] = "NEG"
+REDUCTIONS = {"relax.sum": "SUM", "relax.mean": "AVG", "relax.max": "MAX", "relax.min": "MIN"}
+RESHAPES = ("relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dims")
+POOLING = {"relax.nn.max_pool2d": "MAX", "relax.nn.avg_pool2d": "AVERAGE"}
+
+
+# ---------------------------------------------------------------------- what is taken
+
+
+def patterns() -> list[Any]:
+    """The larger ones first; a single operator each at the end."""
+    made: list[Any] = []
+    for tail in ACTIVATIONS:
+        short = tail.rpartition(".")[2]
+        made.append((f"{NAME}.conv2d_bias_{short}", _activated(tail, _biased(_convolution()))))
+        made.append((f"{NAME}.matmul_bias_{short}", _activated(tail, _biased(_product()))))
+        made.append((f"{NAME}.conv2d_{short}", _activated(tail, _convolution())))
+    made.append((f"{NAME}.conv2d_bias", _biased(_convolution())))
+    made.append((f"{NAME}.matmul_bias", _biased(_product())))
+    made.append((f"{NAME}.conv2d", _convolution()))
+    for op in EMIT:
+        if op != "relax.nn.conv2d":
+            short = op.rpartition(".")[2]
+            made.append((f"{NAME}.{short}", is_op(op)(varg_default_wildcard=True)))
+    return [(name, pattern, {}, _wanted) for name, pattern in made]
+
+
+def _activated(op: str, inner: Any) -> Any:
+    rest = [wildcard(), wildcard()] if op == "relax.clip" else []
+    return is_op(op)(inner, *rest)
+
+
+def _biased(inner: Any) -> Any:
+    return is_op("relax.add")(inner, is_const())
+
+
+def _convolution() -> Any:
+    return is_op("relax.nn.conv2d")(wildcard(), is_const())
+
+
+def _product() -> Any:
+    return is_op("relax.matmul")(wildcard(), wildcard())
+
+
+def _wanted(match: PatternCheckContext) -> bool:
+    """Whether TensorRT has layers for everything matched: floats of known ranks."""
+    calls = [v for v in match.matched_bindings.values() if isinstance(v, Call)]
+    return all(_takes(call) for call in calls) and _bias_fits(calls)
+
+
+def _takes(call: Call) -> bool:
+    infos = [t.struct_info for t in _tensors(call)] + [call.struct_info]
+    for info in infos:
+        if not isinstance(info, TensorStructInfo) or str(info.dtype) not in FLOATS:
+            return False
+        if info.get_shape() is None:
+            return False
+    condition = CONDITIONS.get(call.op.name)
+    return condition is None or condition(call)
+
+
+def _bias_fits(calls: Sequence[Call]) -> bool:
+    """A convolution's bias is one number for each channel."""
+    if calls[0].op.name != "relax.nn.conv2d" or len(calls) == 1 or calls[1].op.name != "relax.add":
+        return True
+    channels = _dims(calls[0].struct_info)[1]
+    shape = _dims(calls[1].args[1].struct_info)
+    return shape in ([1, channels, 1, 1], [channels, 1, 1])
+
+
+CONDITIONS: dict[str, Callable[[Call], bool]] = {
+    "relax.nn.conv2d": lambda c: (
+        isinstance(c.args[1], Constant)
+        and (c.attrs.data_layout, c.attrs.kernel_layout, c.attrs.out_layout)
+        == ("NCHW", "OIHW", "NCHW")
+    ),
+    "relax.matmul": lambda c: min(a.struct_info.ndim for a in c.args) >= 2 and _aligned(c),
+    **dict.fromkeys(ELEMENTWISE, lambda c: _aligned(c)),
+    **dict.fromkeys(RESHAPES, lambda c: _one_free(c.struct_info)),
+    **dict.fromkeys(POOLING, lambda c: c.attrs.layout == "NCHW" and _ones(c.attrs.dilation)),
+    "relax.nn.adaptive_avg_pool2d": lambda c: (
+        c.attrs.layout == "NCHW" and _ones(c.attrs.output_size)
+    ),
+    "relax.clip": lambda c: all(math.isfinite(_number(a)) for a in c.args[1:]),
+}
+
+
+def _number(scalar: Any) -> float:
+    """The value of a scalar argument; NaN where it is no number."""
+    return float(getattr(scalar.value, "value", math.nan))
+
+
+def _ones(values: Any) -> bool:
+    return all(int(v) == 1 for v in values or ())
+
+
+def _tensors(call: Call) -> list[Any]:
+    """The tensor arguments of a call, those of a tuple too."""
+    flat = [f for a in call.args for f in (a.fields if isinstance(a, Tuple) else (a,))]
+    return [a for a in flat if isinstance(a, (Var, Constant, Call, TupleGetItem))]
+
+
+def _dims(info: Any) -> list[Any]:
+    """The extents of a tensor: numbers, and the texts of symbolic ones."""
+    return [d.value if isinstance(d, IntImm) else str(d) for d in info.get_shape()]
+
+
+def _target(shape: Sequence[Any]) -> list[int]:
+    """The shape to reshape to: an extent that is known only at run time is -1."""
+    return [d if isinstance(d, int) else -1 for d in shape]
+
+
+def _one_free(*infos: Any) -> bool:
+    """Whether tensors can be reshaped: at most one extent each is known only at run time."""
+    return all(_target(_dims(info)).count(-1) <= 1 for info in infos)
+
+
+def _aligned(call: Call) -> bool:
+    """Whether operands can be brought to the result's rank."""
+    infos = [a.struct_info for a in call.args]
+    return all(i.ndim == call.struct_info.ndim or _one_free(i) for i in infos)
+
+
+# ---------------------------------------------------------------------- how it is described
+
+
+class Describer:
+    """Writes the description of one region, operator by operator."""
+
+    def __init__(self, symbol: str, options: Mapping[str, Any], names: Mapping[Any, str]) -> None:
+        self.symbol = symbol
+        self.options = options
+        self.names = names
+        self.tensors: dict[str, dict[str, Any]] = {}
+        self.weights: dict[str, np.ndarray] = {}
+        self.layers: list[dict[str, Any]] = []
+        self.local: dict[Var, Function] = {}
+
+    def describe(self, func: Function) -> Network:
+        """The network of a region's function."""
+        args = [self.input(p.name_hint, p.struct_info) for p in func.params]
+        result = self.body(func, args)
+        outputs = [self.value(o) for o in (result if isinstance(result, list) else [result])]
+        flags = ["FP16"] if self.options["fp16"] else []
+        text = {
+            **FORMAT,
+            "name": self.symbol,
+            "builder": {"flags": flags, "max_workspace": int(self.options["max_workspace"])},
+            "inputs": [a for a in args if a is not None],
+            "outputs": outputs,
+            "tensors": self.tensors,
+            "weights": {
+                name: {"dtype": str(w.dtype), "shape": list(w.shape)}
+                for name, w in self.weights.items()
+            },
+            "layers": self.layers,
+        }
+        return Network(text, self.weights)
+
+    def body(self, func: Function, args: Sequence[Any]) -> Any:
+        """Emit a function's operators; the names of its results."""
+        known: dict[Any, Any] = dict(zip(func.params, args, strict=True))
+        biased = "conv2d_bias" in str(func.attrs.get(COMPOSITE, ""))
+
+        def look(expr: Any) -> Any:
+            if isinstance(expr, Tuple):
+                return [look(f) for f in expr.fields]
+            if isinstance(expr, TupleGetItem):
+                return look(expr.tuple_value)[expr.index]
+            return known[expr] if isinstance(expr, Var) else expr
+
+        for binding in (b for block in func.body.blocks for b in block.bindings):
+            value = binding.value
+            if isinstance(value, Function):
+                self.local[binding.var] = value
+            elif isinstance(value, Call) and value.op in self.local:
+                known[binding.var] = self.body(self.local[value.op], [look(a) for a in value.args])
+            elif isinstance(value, Call) and biased and value.op.name == "relax.add":
+                known[binding.var] = self.bias(value)
+            elif isinstance(value, Call):
+                known[binding.var] = self.operator(value, [look(a) for a in value.args])
+            else:
+                known[binding.var] = look(value)
+        return look(func.body.body)
+
+    def operator(self, call: Call, args: list[Any]) -> str:
+        """Emit the layers of an operator."""
+        emit = EMIT.get(call.op.name)
+        if emit is None:
+            what = f"the back end {NAME} has no layer for {call.op.name}"
+            hint = f"one of {', '.join(EMIT)}"
+            raise LoopwrightError(explain(what, instead=hint, span=call.span))
+        return emit(self, call, args)
+
+    def layer(
+        self, kind: str, inputs: list[str], dtype: Any, shape: Sequence[Any], **params: Any
+    ) -> str:
+        """Emit a layer; the name of its result."""
+        name = f"{kind.lower()}_{len(self.layers)}"
+        self.tensors[name] = {"dtype": str(dtype), "shape": list(shape)}
+        made = {"name": name, "type": kind, "inputs": inputs, "outputs": [name], "weights": {}}
+        made["precision"] = "float16" if self.options["fp16"] else str(dtype)
+        self.layers.append({**made, "params": params})
+        return name
+
+    def of(self, call: Call, kind: str, inputs: list[str], **params: Any) -> str:
+        """Emit the layer of an operator; the name of its result."""
+        name = self.layer(kind, inputs, call.struct_info.dtype, _dims(call.struct_info), **params)
+        if call.span is not None:
+            self.layers[-1]["source"] = str(call.span)
+        return name
+
+    def input(self, wanted: str, info: Any) -> str | None:
+        """Declare an input; its name. A shape, for symbols, is in the tensors' shapes too."""
+        if not isinstance(info, TensorStructInfo):
+            return None
+        name = wanted
+        while name in self.tensors:
+            name += "_"
+        self.tensors[name] = {"dtype": str(info.dtype), "shape": _dims(info)}
+        return name
+
+    def weight(self, role: str, constant: Constant, shape: Sequence[int]) -> None:
+        """Give the last layer a weight, by its name."""
+        name, values = self.names[constant], constant.data.numpy()
+        self.layers[-1]["weights"][role] = name
+        self.weights[name] = values.reshape(shape)
+        if self.options["fp16"] and values.size and np.abs(values).max() > 65504:
+            self.layers[-1]["precision"] = "float32"  # it would be infinite as float16
+
+    def bias(self, add: Call) -> str:
+        """An addition behind a convolution is the convolution's bias."""
+        self.weight("bias", add.args[1], [-1])
+        return self.layers[-1]["outputs"][0]
+
+    def value(self, operand: Any, rank: int = 0) -> str:
+        """The tensor of an operand, with ones in front of its shape up to a rank."""
+        constant = isinstance(operand, Constant)
+        shape = _dims(operand.struct_info) if constant else self.tensors[operand]["shape"]
+        full = [1] * (rank - len(shape)) + shape
+        if constant:
+            name = self.layer("CONSTANT", [], operand.struct_info.dtype, full)
+            self.weight("values", operand, full)
+            return name
+        if full == shape:
+            return operand
+        dtype = self.tensors[operand]["dtype"]
+        params = {"first_transpose": None, "reshape": _target(full)}
+        return self.layer("SHUFFLE", [operand], dtype, full, **params)
+
+
+# ---------------------------------------------------------------------- operators
+
+
+def _conv2d(net: Describer, call: Call, args: list[Any]) -> str:
+    kernel, attrs = call.args[1], call.attrs
+    out, _, *window = _dims(kernel.struct_info)
+    name = net.of(
+        call,
+        "CONVOLUTION",
+        [net.value(args[0])],
+        maps=out,
+        kernel_size=window,
+        stride=_ints(attrs.strides),
+        pre_padding=_ints(attrs.padding)[:2],
+        post_padding=_ints(attrs.padding)[2:],
+        dilation=_ints(attrs.dilation),
+        groups=int(attrs.groups),
+    )
+    net.weight("kernel", kernel, _dims(kernel.struct_info))
+    return name
+
+
+def _matmul(net: Describer, call: Call, args: list[Any]) -> str:
+    rank = len(_dims(call.struct_info))
+    a, b = (net.value(x, rank) for x in args)
+    return net.of(call, "MATRIX_MULTIPLY", [a, b], op0="NONE", op1="NONE")
+
+
+def _activation(net: Describer, call: Call, args: list[Any]) -> str:
+    alpha = beta = 0.0
+    if call.op.name == "relax.nn.leakyrelu":
+        alpha = float(call.attrs.alpha)
+    if call.op.name == "relax.clip":
+        alpha, beta = map(_number, call.args[1:])
+    kind = ACTIVATIONS[call.op.name]
+    return net.of(call, "ACTIVATION", [net.value(args[0])], op=kind, alpha=alpha, beta=beta)
+
+
+def _elementwise(net: Describer, call: Call, args: list[Any]) -> str:
+    rank = len(_dims(call.struct_info))
+    operands = [net.value(a, rank) for a in args]
+    return net.of(call, "ELEMENTWISE", operands, op=ELEMENTWISE[call.op.name])
+
+
+def _unary(net: Describer, call: Call, args: list[Any]) -> str:
+    return net.of(call, "UNARY", [net.value(args[0])], op=UNARY[call.op.name])
+
+
+def _pooling(net: Describer, call: Call, args: list[Any]) -> str:
+    attrs = call.attrs
+    return net.of(
+        call,
+        "POOLING",
+        [net.value(args[0])],
+        op=POOLING[call.op.name],
+        window=_ints(attrs.pool_size),
+        stride=_ints(attrs.strides),
+        pre_padding=_ints(attrs.padding)[:2],
+        post_padding=_ints(attrs.padding)[2:],
+        round="UP" if attrs.ceil_mode else "DOWN",
+        exclude_padding=not attrs.count_include_pad,
+    )
+
+
+def _global_average(net: Describer, call: Call, args: list[Any]) -> str:
+    return net.of(call, "REDUCE", [net.value(args[0])], op="AVG", axes=[2, 3], keep_dims=True)
+
+
+def _reduce(net: Describer, call: Call, args: list[Any]) -> str:
+    x = net.value(args[0])
+    rank = len(net.tensors[x]["shape"])
+    axes = range(rank) if call.attrs.axis is None else [int(a) % rank for a in call.attrs.axis]
+    kind, keep = REDUCTIONS[call.op.name], bool(call.attrs.keepdims)
+    return net.of(call, "REDUCE", [x], op=kind, axes=sorted(axes), keep_dims=keep)
+
+
+def _softmax(net: Describer, call: Call, args: list[Any]) -> str:
+    rank = len(_dims(call.struct_info))
+    return net.of(call, "SOFTMAX", [net.value(args[0])], axis=int(call.attrs.axis) % rank)
+
+
+def _concat(net: Describer, call: Call, args: list[Any]) -> str:
+    rank = len(_dims(call.struct_info))
+    fields = [net.value(f) for f in args[0]]
+    axis = 0 if call.attrs.axis is None else int(call.attrs.axis) % rank
+    return net.of(call, "CONCATENATION", fields, axis=axis)
+
+
+def _reshape(net: Describer, call: Call, args: list[Any]) -> str:
+    shape = _target(_dims(call.struct_info))
+    return net.of(call, "SHUFFLE", [net.value(args[0])], first_transpose=None, reshape=shape)
+
+
+def _permute(net: Describer, call: Call, args: list[Any]) -> str:
+    x = net.value(args[0])
+    rank = len(net.tensors[x]["shape"])
+    axes = [int(a) % rank for a in call.attrs.axes or reversed(range(rank))]
+    return net.of(call, "SHUFFLE", [x], first_transpose=axes, reshape=None)
+
+
+def _ints(values: Any) -> list[int]:
+    return [int(v) for v in values]
+
+
+EMIT: dict[str, Callable[[Describer, Call, list[Any]], str]] = {
+    "relax.nn.conv2d": _conv2d,
+    "relax.matmul": _matmul,
+    **dict.fromkeys(ACTIVATIONS, _activation),
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    **dict.fromkeys(UNARY, _unary),
+    **dict.fromkeys(POOLING, _pooling),
+    "relax.nn.adaptive_avg_pool2d": _global_average,
+    **dict.fromkeys(REDUCTIONS, _reduce),
+    "relax.nn.softmax": _softmax,
+    "relax.concat": _concat,
+    **dict.fromkeys(RESHAPES, _reshape),
+    "relax.permute_dims": _permute,
+}
+
+
+# ---------------------------------------------------------------------- the back end
+
+
+def codegen(
+    functions: Sequence[Function], options: Mapping[str, Any], names: Mapping[Any, str]
+) -> list[Module]:
+    """A module with a function for each region; its sources are the descriptions."""
+    unknown = [o for o in options if o not in OPTIONS]
+    if unknown:
+        what = f"the back end {NAME} has no option {unknown[0]}"
+        raise LoopwrightError(explain(what, instead=suggest(unknown[0], OPTIONS)))
+    given = {**OPTIONS, **options}
+    made: dict[str, Callable[..., Any]] = {}
+    networks: dict[str, Network] = {}
+    for func in functions:
+        symbol = str(func.attrs["global_symbol"])
+        networks[symbol] = Describer(symbol, given, names).describe(func)
+        made[symbol] = _runnable(networks[symbol], given)
+    texts = {symbol: network.text() for symbol, network in networks.items()}
+    whole = "[\n" + ",\n".join(texts.values()) + "\n]\n"
+    return [Module(made, kind=NAME, sources={"json": whole, **texts}, keep_alive=networks)]
+
+
+def _runnable(network: Network, options: Mapping[str, Any]) -> Callable[..., None]:
+    """The packed function of a region: inputs, then the results to fill."""
+    runner = options["runner"]
+    if runner is not None:
+        run = runner(network.description, network.weights)
+    elif options["reference"]:
+        run = network.run
+    else:
+        run = None
+
+    def call(*args: Any) -> None:
+        if run is None:
+            what = f"the region {network.description['name']} is described for TensorRT, which is not here"
+            hint = "tensorrt(runner=...) to build and run it, tensorrt(reference=True) to run it in numpy"
+            raise LoopwrightError(explain(what, instead=hint))
+        arrays = [np.from_dlpack(a) for a in args if hasattr(a, "__dlpack__")]  # no shapes
+        count = len(network.description["inputs"])
+        results = run(*arrays[:count])
+        results = results if isinstance(results, (list, tuple)) else [results]
+        for out, result in zip(arrays[count:], results, strict=True):
+            np.copyto(out, result)
+
+    return call
+
+
+BACKEND = Backend(NAME, patterns, codegen=codegen)
+
+
+def backend() -> Backend:
+    """The back end: the entry point of `loopwright.backends`."""
+    return BACKEND
+
+
+def tensorrt(**options: Any) -> Backend:
+    """The back end with options, for `compile(backends=[...])`, `partition` and `RunCodegen`.
+
+    fp16: the builder may use float16, except in layers whose weights do not fit.
+    max_workspace: bytes that the builder may use.
+    reference: run in numpy. runner: what runs a description; see the file's docstring.
+    """
+    return dataclasses.replace(BACKEND, options=options)
+
+
+__all__ = ["BACKEND", "Describer", "backend", "codegen", "tensorrt"]
