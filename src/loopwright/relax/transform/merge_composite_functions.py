@@ -54,6 +54,7 @@ another way: then the region would need its own result.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +77,8 @@ from ..specialize import copy_with_new_vars
 from ._graph import functions_of, used_vars
 from ._grouping import Group, GroupedRewriter
 from .fuse_ops_by_pattern import CODEGEN, COMPOSITE, backend_of
+
+_LONGEST = 120  # letters of a region's name
 
 
 @dataclass(frozen=True, repr=False)
@@ -172,6 +175,8 @@ class _Merger(GroupedRewriter):
         name = "fused_" + joined.removeprefix("fused_").replace("_fused_", "_").removeprefix(
             "fused_"
         )
+        if len(name) > _LONGEST:  # a whole network
+            name = f"{name[: _LONGEST - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
         self.names[name] = count = self.names.get(name, int(name in self.mod) - 1) + 1
         return f"{name}{count}" if count else name
 
