@@ -9,11 +9,13 @@ tensors between them are planned with all others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir import trace
 from ...ir.expr import Attrs, GlobalVar
+from ...ir.functor import post_order_visit
 from ...ir.module import IRModule
 from ...ir.op import Op, register_op
 from ...ir.prim_expr import Call as PrimCall
@@ -25,17 +27,28 @@ from ...runtime.extern import ExternLibrary
 from ...runtime.packed_func import get_global_func
 from ...tir import stmt as st
 from ...tir.buffer import decl_buffer
+from ...tir.expr import int_value
 from ...tir.function import PrimFunc
 from ..analysis import tir_vars_in_struct_info
 from ..expr import Call, Constant, Function, Tuple, Var
 from ..functor import GraphRewriter
 from ..op.base import call_dps_packed, call_tir
-from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from ..transform.fuse_ops_by_pattern import CODEGEN, COMPOSITE
+from ..specialize import bind_params
+from ..struct_info import (
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from ..transform._graph import called_functions
+from ..transform.fuse_ops_by_pattern import CODEGEN, COMPOSITE, check_entries
 from ..transform.legalize import LegalizeOps
 from ..transform.legalize_ops.common import candidates
 from .registry import Backend, find_backend
 
+_SCALARS = (ShapeStructInfo, PrimStructInfo)
+ALIGNMENT = 64  # of planned storage, of kernels' own memory
 EXTERNAL_MODS, CONSTANTS = "external_mods", "const_name_to_constant"
 
 
@@ -45,11 +58,15 @@ def run_codegen(
     entry_functions: Sequence[str] | None,
     backends: Mapping[str, Backend],
 ) -> IRModule:
-    """The module with every region lowered."""
+    """The module with every region lowered that the entry functions call."""
+    check_entries(mod, entry_functions)
+    callers = [f for _, f in _callers(mod, entry_functions)]
+    wanted = {gvar for func in callers for gvar in called_functions(func)}
     regions: dict[str, list[GlobalVar]] = {}
     for gvar, func in mod.functions.items():
         if isinstance(func, Function) and CODEGEN in func.attrs:
-            regions.setdefault(str(func.attrs[CODEGEN]), []).append(gvar)
+            if entry_functions is None or gvar in wanted:
+                regions.setdefault(str(func.attrs[CODEGEN]), []).append(gvar)
     for name, gvars in regions.items():
         backend = _backend(name, backends, mod[gvars[0]])
         given = {**backend.options, **dict(options.get(name) or {})}
@@ -90,6 +107,13 @@ def _callers(mod: IRModule, entry_functions: Sequence[str] | None) -> list[tuple
     ]
 
 
+def _replaced(work: GraphRewriter, changed: Mapping[GlobalVar, Any], gvars: Any) -> IRModule:
+    """The module with changed functions and without regions that nobody calls any more."""
+    made = work.builder.get().with_functions(changed)
+    called = {v for f in made.functions.values() for v in called_functions(f)}
+    return made.with_functions(remove=[g for g in gvars if g not in called])
+
+
 def _with_externals(mod: IRModule, made: Sequence[Any]) -> IRModule:
     """The module with further external libraries and modules, each once."""
     known = list((mod.attrs or {}).get(EXTERNAL_MODS) or ())
@@ -120,7 +144,7 @@ def _graph_level(
     for gvar in gvars:
         made_of = _composites(mod[gvar])
         trace.note("codegen", gvar.name_hint, backend=backend.name, level="graph", of=made_of)
-    mod = work.builder.get().with_functions(changed, remove=gvars)
+    mod = _replaced(work, changed, gvars)
     known = dict((mod.attrs or {}).get(CONSTANTS) or {})
     known.update({name: constant.data for constant, name in names.items()})
     mod = mod.with_attr(CONSTANTS, known) if known else mod
@@ -180,32 +204,69 @@ def _callee(backend: Backend, gvar: GlobalVar, func: Function, modules: Sequence
     raise LoopwrightError(explain(what, got=got, instead=hint, span=func.span))
 
 
-def _pointer_kernel(func: Function, library: ExternLibrary, symbol: str) -> PrimFunc:
+def _pointer_kernel(func: Function, library: ExternLibrary, symbol: str) -> _PointerKernel:
     """A kernel that passes a region's tensors, then its symbolic extents, to a C function."""
-    infos = [p.struct_info for p in func.params] + _leaves(func.ret_struct_info)
+    given = {p: p.struct_info for p in func.params}
+    tensors = [k for k, i in enumerate(given.values()) if not isinstance(i, _SCALARS)]
+    infos = [func.params[k].struct_info for k in tensors] + _leaves(func.ret_struct_info)
     buffers, params, symbols = [], [], {}
-    for k, info in enumerate(infos):
+    defined: dict[Any, None] = {}
+    for n, info in enumerate(infos):
         shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
         if shape is None:
             what = f"the region {symbol} is called by pointers; its tensors need known shapes"
             raise LoopwrightError(explain(what, got=str(info), span=func.span))
-        label = func.params[k].name_hint if k < len(func.params) else f"out{k - len(func.params)}"
+        inside = n < len(tensors)
+        label = func.params[tensors[n]].name_hint if inside else f"out{n - len(tensors)}"
         params.append(PrimVar(label, "handle"))
         buffers.append(decl_buffer(shape, info.dtype, label))
         symbols.update(dict.fromkeys(tir_vars_in_struct_info(info)))
+        if inside:
+            defined.update(dict.fromkeys(v for v in shape if isinstance(v, PrimVar)))
+    scalars = [v for v in symbols if v not in defined]
     prototype = library.prototypes[symbol]
     kinds = prototype.params[len(buffers) :]
     extents = [cast(kind.dtype, v) for v, kind in zip(symbols, kinds, strict=False)]
+    extents += list(symbols)[len(kinds) :]  # too many: told of where calls are checked
     args = [PrimString(symbol), *(b.data for b in buffers), *extents]
     call = PrimCall(prototype.result.dtype, "tir.call_extern", args, func.span)
     pairs = dict(zip(params, buffers, strict=True))
-    return PrimFunc(params, st.Evaluate(call, span=func.span), buffer_map=pairs, span=func.span)
+    kernel = PrimFunc(
+        [*params, *scalars], st.Evaluate(call, span=func.span), buffer_map=pairs, span=func.span
+    )
+    return _PointerKernel(kernel, tensors, [_place(v, func) for v in scalars])
+
+
+def _place(var: Any, func: Function) -> tuple[int, int]:
+    """The parameter of a region, and the place in it, that says what a symbolic extent is."""
+    for k, param in enumerate(func.params):
+        info = param.struct_info
+        values = info.values if isinstance(info, ShapeStructInfo) else None
+        values = (info.value,) if isinstance(info, PrimStructInfo) else values
+        for i, value in enumerate(values or ()):
+            if value is var:
+                return k, i
+    what = f"nothing that the region is called with says what its extent {var.name} is"
+    raise LoopwrightError(explain(what, span=func.span))
 
 
 def _leaves(info: StructInfo) -> list[StructInfo]:
     if isinstance(info, TupleStructInfo):
         return [leaf for field in info.fields for leaf in _leaves(field)]
     return [info]
+
+
+@dataclass(frozen=True)
+class _PointerKernel:
+    """The kernel that calls a C function.
+
+    tensors: which of a region's arguments it takes. extents: the further ones, each as an argument
+    and the place in it.
+    """
+
+    func: PrimFunc
+    tensors: list[int]
+    extents: list[tuple[int, int]]
 
 
 class _Calls(GraphRewriter):
@@ -226,8 +287,18 @@ class _Calls(GraphRewriter):
         if isinstance(callee, str):
             return call_dps_packed(callee, args, outs).with_span(call.span)
         if call.op not in self.kernels:
-            self.kernels[call.op] = self.builder.add_func(callee, f"call_{call.op.name_hint}")
-        return call_tir(self.kernels[call.op], args, outs).with_span(call.span)
+            name = f"call_{call.op.name_hint}"
+            self.kernels[call.op] = self.builder.add_func(callee.func, name)
+        tensors = Tuple([call.args[k] for k in callee.tensors])
+        extents = [_extent(call.args[k], i) for k, i in callee.extents]
+        made = call_tir(self.kernels[call.op], tensors, outs, extents or None)
+        return made.with_span(call.span)
+
+
+def _extent(arg: Any, place: int) -> Any:
+    """A dimension of a shape, or a scalar, that a region is called with."""
+    info = arg.struct_info
+    return info.value if isinstance(info, PrimStructInfo) else info.values[place]
 
 
 # ---------------------------------------------------------------------- loop level
@@ -253,14 +324,29 @@ def _loop_level(
     if backend.lower is not None:
         marked, more = _lowered(backend, marked, options)
         libraries += more
+    for gvar, kernel in marked.items():
+        _check_scratch(gvar.name_hint, kernel)
     work = _Inliner(mod, {g: inside[g] for g in gvars}, marked)
     changed = {g: work.function(f) for g, f in _callers(mod, entry_functions)}
     for gvar in gvars:
         made_of = _composites(mod[gvar])
         facts = {"backend": backend.name, "level": "loops", "of": made_of, "target": str(target)}
         trace.note("codegen", gvar.name_hint, **facts)
-    made = work.builder.get().with_functions(changed, remove=gvars)
+    made = _replaced(work, changed, gvars)
     return _with_externals(made, libraries)
+
+
+def _check_scratch(name: str, kernel: PrimFunc) -> None:
+    """Raise LoopwrightError where a kernel wants memory that is aligned better than any here."""
+
+    def check(node: Any) -> None:
+        for buffer in node.alloc_buffers if isinstance(node, st.Block) else ():
+            if buffer.data_alignment > ALIGNMENT:
+                what = f"the scratch {buffer.name} of {name} cannot be aligned to {buffer.data_alignment} bytes"
+                hint = f"memory here is aligned to {ALIGNMENT}: take more and align the pointer"
+                raise LoopwrightError(explain(what, instead=hint, span=kernel.span))
+
+    post_order_visit(kernel.body, check)
 
 
 def _opened(mod: IRModule, func: Function, target: Target) -> Function:
@@ -287,7 +373,8 @@ class _Opener(GraphRewriter):
         op = composite_op(str(func.attrs[COMPOSITE]))
         if any(c.rule is not _as_its_body for c in candidates(op, self.target, {})):
             attrs = Attrs(op.name, {**_attributes(func), "composite": func})
-            return Call(op, call.args, attrs, [func.ret_struct_info], call.span)
+            info = self.builder.normalize(call).struct_info  # in the region's symbolic variables
+            return Call(op, call.args, attrs, [info], call.span)
         return inlined(self, func, call.args)
 
 
@@ -323,7 +410,10 @@ def inlined(work: GraphRewriter, func: Function, args: Sequence[Any]) -> Any:
     """Emit the bindings of a function for these arguments; its result."""
     inner = GraphRewriter(work.mod)
     inner.builder = work.builder
-    inner.var_map = dict(zip(func.params, args, strict=True))
+    given = dict(zip(func.params, map(work.builder.normalize_argument, args), strict=True))
+    if any(tir_vars_in_struct_info(p.struct_info) for p in func.params):
+        func = bind_params(func, given)  # symbolic variables are replaced, too
+    inner.var_map = dict(given)
     for block in func.body.blocks:
         for binding in block.bindings:
             value = inner.value(binding.value)
@@ -354,10 +444,33 @@ def _lowered(
         raise LoopwrightError(explain(what, got=", ".join(missing), instead=hint))
     for g, old in kernels.items():
         new = by_name[g.name_hint]
-        if not isinstance(new, PrimFunc) or len(new.params) != len(old.params):
+        was, now = _signature(old), _signature(new)
+        if was != now:
             what = f"lower of back end {backend.name} changed the signature of {g.name_hint}"
-            raise LoopwrightError(explain(what, instead="keep its parameters"))
+            raise LoopwrightError(explain(what, got=now, instead=f"keep its parameters: {was}"))
     return {g: by_name[g.name_hint] for g in kernels}, list(libraries)
+
+
+def _signature(func: Any) -> str:
+    """A kernel's parameters as text; symbolic extents are numbered."""
+    if not isinstance(func, PrimFunc):
+        return type(func).__name__
+    numbers: dict[Any, str] = {}
+
+    def dim(extent: Any) -> str:
+        if isinstance(extent, PrimVar):
+            return numbers.setdefault(extent, f"n{len(numbers)}")
+        value = int_value(extent)
+        return "?" if value is None else str(value)
+
+    shown = []
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            shown.append(str(param.dtype))
+        else:
+            shown.append(f"{buffer.dtype}[{', '.join(map(dim, buffer.shape))}]")
+    return f"({', '.join(shown)})"
 
 
 class _Inliner(GraphRewriter):

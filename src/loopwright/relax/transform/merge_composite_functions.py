@@ -74,7 +74,7 @@ from ..expr import (
     VarBinding,
 )
 from ..specialize import copy_with_new_vars
-from ._graph import functions_of, used_vars
+from ._graph import called_functions, functions_of, used_vars
 from ._grouping import Group, GroupedRewriter
 from .fuse_ops_by_pattern import CODEGEN, COMPOSITE, backend_of
 
@@ -95,19 +95,9 @@ class MergeCompositeFunctions(ModulePass):
             if COMPOSITE not in func.attrs and CODEGEN not in func.attrs
         }
         made = work.builder.get().with_functions(changed)
-        called = {v for _, f in functions_of(made) for v in _called(f)}
+        called = {v for _, f in functions_of(made) for v in called_functions(f)}
         gone = [g for g in work.merged if g not in called]
         return made.with_functions(remove=gone)
-
-
-def _called(func: Function) -> set[GlobalVar]:
-    found: set[GlobalVar] = set()
-    for block in func.body.blocks:
-        for binding in block.bindings:
-            value = binding.value
-            if isinstance(value, Call) and isinstance(value.op, GlobalVar):
-                found.add(value.op)
-    return found
 
 
 class _Merger(GroupedRewriter):
