@@ -48,14 +48,14 @@ def parse_bytes(size: int | str) -> int:
 
 
 def format_bytes(size: int) -> str:
-    """A size in the largest binary unit that divides it to a short number.
+    """A size in the largest binary unit of which it is a multiple of a half.
 
     >>> format_bytes(262144), format_bytes(1000), format_bytes(1536)
     ('256KiB', '1000B', '1.5KiB')
     """
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= factor and size * 2 % factor == 0:
-            return f"{size / factor:g}{unit}"
+            return f"{size // factor}{'.5' if size % factor else ''}{unit}"
     return f"{size}B"
 
 

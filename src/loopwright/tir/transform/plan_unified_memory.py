@@ -84,6 +84,7 @@ from ..memory_plan import (
     place,
 )
 from ..memory_plan.plan import ATTRIBUTE
+from ..stmt_functor import renew_defs
 from ._base import StmtRewriter
 
 POOLS = "pools"
@@ -126,14 +127,18 @@ class PlanUnifiedMemory(ModulePass):
         return mod
 
     def _check(self, arena: Arena) -> None:
-        if self.pools == "allocate" and arena.alignment > _ALLOCATED:
-            what = f"arena {arena.name} is allocated at run time, aligned to {_ALLOCATED} bytes"
-            hint = 'use pools="parameters" and give memory of your own'
-            raise LoopwrightError(explain(what, got=arena.alignment, instead=hint))
+        self.check_alignment(arena.name, arena.alignment)
         if self.pools == "allocate" and "constant" in arena.kinds:
             what = f"arena {arena.name} takes constants, and is allocated anew at run time"
             hint = 'use pools="parameters", or kinds=("tensor", "scratch")'
             raise LoopwrightError(explain(what, instead=hint))
+
+    def check_alignment(self, pool: str, alignment: int) -> None:
+        """Refuse what an allocation at run time does not give."""
+        if self.pools == "allocate" and alignment > _ALLOCATED:
+            what = f"arena {pool} is allocated at run time, aligned to {_ALLOCATED} bytes"
+            hint = 'use pools="parameters" and give memory of your own'
+            raise LoopwrightError(explain(what, got=alignment, instead=hint))
 
 
 def entries(mod: IRModule) -> list[GlobalVar]:
@@ -181,7 +186,8 @@ class _Planner:
             own = tuple(k for k, a in enumerate(self.arenas) if a.takes(r.kind, r.name))
             if not own:
                 what = f"no arena takes {r.name} of {self.gvar.name_hint}"
-                got = f"{r.kind}, {r.size} bytes; {'; '.join(map(str, self.arenas))}"
+                taken = ", ".join(f"{a.name} ({', '.join(a.kinds)})" for a in self.arenas)
+                got = f"{r.kind}, {r.size} bytes; arenas: {taken}"
                 hint = 'add a last one that takes all: Arena("rest")'
                 raise LoopwrightError(explain(what, got=got, instead=hint))
             items.append(Item(r.name, r.size, r.first, r.last, r.alignment, own))
@@ -232,6 +238,8 @@ class _Planner:
             for a, size, align in zip(self.arenas, found.bytes, needs, strict=True)
             if size
         ]
+        for p in pools:
+            self.options.check_alignment(p.name, p.alignment)
         working = len(self.live.ranges)
         bound = lower_bound(
             problem.items[:working], [p for p in problem.shared if max(p) < working]
@@ -263,20 +271,17 @@ class _Planner:
         homeless = [i for i, p in zip(problem.items, found.places, strict=True) if p is None]
         pools = sorted({p for i in homeless for p in i.pools})
         limits = ", ".join(f"{self.arenas[p].name} ({_shown(self.arenas[p])})" for p in pools)
-        rivals = [i for i in problem.items if set(i.pools) & set(pools)]
-        time = max(
-            {i.first for i in rivals},
-            key=lambda t: (sum(i.size for i in rivals if i.first <= t <= i.last), -t),
-        )
-        alive = sorted(
-            (i for i in rivals if i.first <= time <= i.last), key=lambda i: (-i.size, i.name)
-        )
-        total = sum(i.size for i in alive)
+        rivals = [k for k, i in enumerate(problem.items) if set(i.pools) & set(pools)]
+        times = sorted({problem.items[k].first for k in rivals})
+        alive = [self.alive(problem, rivals, t) for t in times]
+        worst = max(range(len(times)), key=lambda n: (sum(e for e, _ in alive[n]), -n))
+        total, time = sum(e for e, _ in alive[worst]), times[worst]
         room = sum(self.arenas[p].limit or 0 for p in pools)
         what = f"the memory of {self.gvar.name_hint} does not fit arena {limits}"
-        listed = "".join(f"\n    {i.name}: {i.size} bytes" for i in alive[:12])
-        if len(alive) > 12:
-            listed += f"\n    and {len(alive) - 12} more"
+        lines = [text for _, text in sorted(alive[worst], key=lambda e: (-e[0], e[1]))]
+        listed = "".join(f"\n    {line}" for line in lines[:12])
+        if len(lines) > 12:
+            listed += f"\n    and {len(lines) - 12} more"
         got = (
             f"{total} bytes live at once in {self.live.labels[time]} (step {time}), "
             f"{room} are there:{listed}"
@@ -286,6 +291,22 @@ class _Planner:
         enough = self.unlimited(problem, pools[-1])
         hint = f'give {last.name} {enough} bytes, or add an arena that takes {names}: Arena("more")'
         return explain(what, got=got, instead=hint)
+
+    @staticmethod
+    def alive(problem: Problem, rivals: list[int], time: int) -> list[tuple[int, str]]:
+        """What lives at a time: bytes that it adds to what it is written over, a text."""
+        found = []
+        items = problem.items
+        living = [k for k in rivals if items[k].first <= time <= items[k].last]
+        for k in living:
+            below = [a for a, b in problem.shared if b == k and a in living]
+            over = max(below, key=lambda a: items[a].size, default=None)
+            size, text = items[k].size, f"{items[k].name}: {items[k].size} bytes"
+            if over is not None:
+                size -= min(size, items[over].size)
+                text += f", over {items[over].name}"
+            found.append((size, text))
+        return found
 
     def unlimited(self, problem: Problem, pool: int) -> int:
         """What a pool needs when it has no limit and the others stay."""
@@ -334,14 +355,8 @@ class _Rewriting:
         """The module with the function and its kernels rewritten."""
         main = self.function()
         changed: dict[GlobalVar, Any] = {self.gvar: main}
-        for old, (new, func, _) in self.made.items():
-            if new is old:
-                changed[old] = func
-        kept = self.mod.with_functions(changed)
-        added = {new: func for old, (new, func, _) in self.made.items() if new is not old}
-        if added:
-            kept = kept.with_functions(added)
-        return kept
+        changed |= {new: func for new, func, _ in self.made.values()}
+        return self.mod.with_functions(changed)
 
     def function(self) -> PrimFunc:
         """The planned function."""
@@ -391,7 +406,7 @@ class _Rewriting:
             new = gvar
             if inside.params and gvar in self.needed:
                 new = GlobalVar(self.fresh(f"{gvar.name_hint}_planned"))
-                made = made.without_attr("global_symbol")
+                made = renew_defs(made.without_attr("global_symbol"))
             self.made[gvar] = (new, made, tuple(inside.params))
         new, _, params = self.made[gvar]
         return new, params
