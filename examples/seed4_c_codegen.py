@@ -3,13 +3,14 @@
 python examples/seed4_c_codegen.py
 """
 
-from __future__ import annotations
+import subprocess
+import tempfile
+from pathlib import Path
 
 import numpy as np
 from toy_cg import BACKEND
 
 import loopwright as lw
-from loopwright.relax.byoc import PartitionReport, partition
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 
@@ -17,6 +18,16 @@ rng = np.random.default_rng(0)
 X = rng.standard_normal((64, 800), "float32")
 W1, B1 = rng.standard_normal((500, 800), "float32") / 28, rng.standard_normal(500, "float32")
 W2, B2 = rng.standard_normal((10, 500), "float32") / 22, rng.standard_normal(10, "float32")
+PROGRAM = """#include <stdio.h>
+#include "model.h"
+static float x[64 * 800], y[64 * 10];
+int main(void) {
+  struct model_main_inputs in = {x};
+  struct model_main_outputs out = {y};
+  if (fread(x, sizeof x, 1, stdin) != 1 || model_main_run(&in, &out, NULL) != 0) return 1;
+  return fwrite(y, sizeof y, 1, stdout) != 1;
+}
+"""
 
 
 @I.ir_module
@@ -30,15 +41,20 @@ class Network:
         return y
 
 
-def main() -> None:
-    report = PartitionReport()
-    partition(Network, BACKEND, report=report)
-    print(report)
-    expected = np.maximum(X @ W1.T + B1, 0) @ W2.T + B2
+expected = np.maximum(X @ W1.T + B1, 0) @ W2.T + B2
+exe = lw.compile(Network, backends=[BACKEND])
+print("LLVM: max error", np.abs(exe["main"](X).numpy() - expected).max())
 
-    exe = lw.compile(Network, backends=[BACKEND])
-    print("LLVM: max error", np.abs(exe["main"](X).numpy() - expected).max())
-
-
-if __name__ == "__main__":
-    main()
+model = lw.compile(Network, target="c", backends=[BACKEND])
+print("\n".join(line for line in model.source.splitlines() if "storage" in line))
+with tempfile.TemporaryDirectory() as folder:
+    model.write(folder)
+    Path(folder, "run.c").write_text(PROGRAM)
+    gcc = "gcc -std=c99 -Wall -Wextra -Werror -pedantic -O2"
+    library = f"{gcc} -c toy_cg_thflow.c && ar rcs libtoy_cg_thflow.a toy_cg_thflow.o"
+    link = f"{gcc} run.c model.c model_weights.c -L. -ltoy_cg_thflow -lm -o run"
+    subprocess.run(f"{library} && {link}", shell=True, cwd=folder, check=True)
+    made = subprocess.run(f"{folder}/run", input=X.tobytes(), capture_output=True, check=True)
+print(
+    "C: max error", np.abs(np.frombuffer(made.stdout, "float32").reshape(64, 10) - expected).max()
+)

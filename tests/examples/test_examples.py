@@ -38,7 +38,12 @@ EXAMPLES = {
     ],
     "own_schedule_rule": ["rule: four vectors at a time", "in T.unroll(", "right: True"],
     "own_onnx_operator": ["before: operators of this model have no converter", "after: right True"],
-    "seed4_c_codegen": ["toy_cg_thflow.dense_bias_relu", "LLVM: max error"],
+    "seed4_c_codegen": [
+        "LLVM: max error",
+        "model_dense_bias_relu_kernel(x, model_const0, model_const1, (float*)storage);",
+        "model_dense_bias_kernel((const float*)storage, model_const2, model_const3, out);",
+        "C: max error",
+    ],
     "nn_module": ["R.nn.layer_norm", "n = 1: right", "n = 7: right", "n = 64: right"],
 }
 
@@ -59,6 +64,9 @@ def test_runs(name):
     )
     assert done.returncode == 0, done.stderr
     assert [text for text in EXAMPLES[name] if text not in done.stdout] == []
+    if name == "seed4_c_codegen":
+        errors = [float(line.split()[-1]) for line in done.stdout.splitlines() if "error" in line]
+        assert len(errors) == 2 and max(errors) < 1e-4
     if name == "own_pass":
         assert "softmax" not in next(
             line for line in done.stdout.splitlines() if line.startswith("kernels:")

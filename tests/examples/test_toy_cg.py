@@ -105,3 +105,28 @@ def test_the_tensor_between_two_calls_is_in_the_workspace(backend):
     x = numbers(5, 20)
     expected = np.maximum(x @ w1 + b1, 0) @ w2 + b2
     np.testing.assert_allclose(exe["main"](x).numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("arenas", [(), ["sram"]], ids=["own plan", "arena"])
+def test_as_c_the_library_is_compiled_beside_the_model(backend, arenas, tmp_path):
+    w1, b1, w2, b2 = numbers(20, 8), numbers(8), numbers(8, 4), numbers(4)
+
+    @I.ir_module
+    class Two:
+        @R.function
+        def main(x: R.Tensor((5, 20), "float32")):
+            with R.dataflow():
+                h = R.nn.relu(R.add(R.matmul(x, R.const(w1)), R.const(b1)))
+                y = R.exp(R.add(R.matmul(h, R.const(w2)), R.const(b2)))
+                R.output(y)
+            return y
+
+    model = lw.compile(Two, target="c", backends=[backend], arenas=arenas)
+    assert '#include "toy_cg_thflow.h"' in model.source
+    assert "malloc" not in model.source
+    written = {path.name for path in model.write(tmp_path)}
+    assert written >= {"model.c", "model.h", "toy_cg_thflow.c", "toy_cg_thflow.h"}
+    x = numbers(5, 20)
+    expected = np.exp(np.maximum(x @ w1 + b1, 0) @ w2 + b2)
+    run = model.build(flags=["-O1"])
+    np.testing.assert_allclose(np.asarray(run(x)), expected, rtol=1e-3)
