@@ -71,7 +71,8 @@ def _backends(point: Any, loaded: Any) -> list[Backend]:
 
 
 # Loopwright's own, where its package is a source tree on the path, or was installed before they came.
-_OWN = {name: f"loopwright.backend.byoc.{name}:backend" for name in ("blas", "onednn")}
+_OWN_FILES = {"blas": "blas", "onednn": "onednn", "tensorrt": "tensorrt_json"}
+_OWN = {name: f"loopwright.backend.byoc.{file}:backend" for name, file in _OWN_FILES.items()}
 
 
 def _find() -> list[Any]:
