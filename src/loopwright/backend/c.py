@@ -11,34 +11,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..codegen.c.program import STACK_BYTES
+from ..codegen.c.program import STACK_BYTES, WORKSPACE
 from ..ir.target import Target
 from ..ir.transform import Sequential
 from ..runtime.arena import Arena
 from ..tir import transform as tt
 from . import cpu
 
+DEFAULT = (Arena(WORKSPACE),)
+
 
 def graph_pipeline(
     target: Target | None = None, backends: Sequence[Any] = (), arenas: Sequence[Arena | str] = ()
 ) -> Sequential:
     """From operators to planned storage and direct calls of kernels; see `backend.cpu`."""
-    passes = cpu.graph_pipeline(target, backends, arenas).remove("BlockedLayout").passes
+    passes = cpu.graph_pipeline(target, backends, arenas or DEFAULT).remove("BlockedLayout").passes
     return Sequential(list(passes), name="c.graph_pipeline")
 
 
 def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = ()) -> Sequential:
     """From scheduled loops to the flat serial loops that the C code generator reads.
 
-    arenas: memory that all tensors are placed in; functions take a pointer to each.
+    arenas: memory that all tensors are placed in; functions take a pointer to each. Without any
+        there is one, the workspace.
     """
-    planned = tt.PlanUnifiedMemory(arenas=tuple(arenas), stack_bytes=STACK_BYTES)
+    planned = tt.PlanUnifiedMemory(arenas=tuple(arenas) or DEFAULT, stack_bytes=STACK_BYTES)
     return Sequential(
         [
             tt.VerifyParallel(),
             tt.ConvertForLoopsToSerial(),
             tt.default_tir_pipeline(),
-            *([planned] if arenas else []),
+            planned,
         ],
         name="c.loop_pipeline",
     )

@@ -34,6 +34,7 @@ from ..relax.transform.graph_to_tir import EntrySpec
 from ..runtime.dtype import elements_per_byte, numpy_dtype
 from ..runtime.extern import ExternLibrary
 from ..runtime.tensor import PackedTensor, Tensor
+from ..tir.memory_plan import MemoryPlan, plan_of
 
 C_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 
@@ -95,7 +96,14 @@ class CModel:
     @property
     def workspace_bytes(self) -> int:
         """The bytes that a call needs beside inputs, outputs and the stack."""
-        return self.files.workspace_bytes
+        return sum(a.bytes for a in self.files.areas.values())
+
+    @property
+    def memory_plan(self) -> MemoryPlan | None:
+        """Where the tensors of `main`, or of the only planned function, lie in the workspace."""
+        plans = {g.name_hint: plan_of(f) for g, f in self.lowered.functions.items()}
+        found = [p for p in plans.values() if p is not None]
+        return plans.get("main") or (found[0] if len(found) == 1 else None)
 
     def write(
         self, folder: str | Path, name: str = "model", weights: str = ARRAYS, **options: Any
@@ -320,9 +328,8 @@ class CFunction:
         scalars = [(f, ctypes.c_int64) for f in entry.fields]
         inputs = _struct([*map(_c_field, entry.inputs), *scalars], values, "")
         outputs = _struct([*map(_c_field, entry.outputs)], values, out)
-        pools = [_aligned(size) for _, size, _ in entry.pools]
-        work = _aligned(self.library.files.scratch_bytes)
-        extra = [p.ctypes.data for p in pools] + [work.ctypes.data]
+        areas = [_aligned(a.bytes, a.alignment) for a in entry.areas]
+        extra = [a.ctypes.data for a in areas]
         if self.library.files.weights:
             extra.append(self.library.weights.ctypes.data)
         pointers = [ctypes.c_void_p(p) for p in extra]
@@ -351,10 +358,10 @@ def _struct(fields: list[tuple[str, Any]], values: Mapping[str, Any], prefix: st
     return made
 
 
-def _aligned(size: int) -> np.ndarray:
-    """Bytes at an address that is a multiple of 64."""
-    block = np.empty(size + 64, np.uint8)
-    start = -block.ctypes.data % 64
+def _aligned(size: int, alignment: int = 64) -> np.ndarray:
+    """Bytes at an address that is a multiple of `alignment`."""
+    block = np.empty(size + alignment, np.uint8)
+    start = -block.ctypes.data % alignment
     return block[start : start + size]
 
 

@@ -12,7 +12,7 @@ whose bytes the caller hands over.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from .emit import ALIGNMENT, FunctionEmitter, rounded, written_pointers
 from .helpers import Helpers
 from .types import c_type, identifier, literal, memory_type, real
 
+WORKSPACE = "workspace"
 STACK_BYTES = 1024  # larger arrays of kernels come from the workspace
 ARRAYS, BINARY = "arrays", "binary"
 _EXTERN = ("tir.call_extern", "tir.call_pure_extern")
@@ -49,6 +50,15 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class Area:
+    """Memory that an entry works in: the workspace, or a pool of the memory plan."""
+
+    name: str
+    bytes: int
+    alignment: int = ALIGNMENT
+
+
+@dataclass(frozen=True)
 class Entry:
     """A function of the program that C programs call."""
 
@@ -58,7 +68,7 @@ class Entry:
     outputs: tuple[Argument, ...]
     symbols: tuple[Var, ...]
     fields: tuple[str, ...]  # the symbols' fields in the inputs
-    pools: tuple[tuple[str, int, int], ...]
+    areas: tuple[Area, ...]  # what the function takes pointers to
     order: tuple[Argument, ...]  # all arguments as the function has them
     returns: bool  # whether the outputs are results, and no arguments
 
@@ -73,8 +83,7 @@ class CFiles:
     weights_source: str
     weights: bytes
     entries: dict[str, Entry]
-    scratch_bytes: int  # of the parameter `workspace`
-    workspace_bytes: int  # and of all pools
+    areas: dict[str, Area]  # the largest of each name
     kernels: dict[str, str] = field(default_factory=dict)
 
 
@@ -234,24 +243,25 @@ class ProgramText:
         """The program's files. `entries`: by name how a function is called (an EntrySpec); `names`:
         the model's own "input_names" and "output_names"."""
         made = {name: self._entry(name, spec, names) for name, spec in entries.items()}
-        scratch = max((self.require(n).scratch_bytes for n in made), default=0)
         runs = [self._run(e) for e in made.values()]
-        pools = {p[0]: p for e in made.values() for p in e.pools}
-        header = self._header(list(made.values()), scratch, pools)
+        areas: dict[str, Area] = {}
+        for area in (a for e in made.values() for a in e.areas):
+            if area.name not in areas or areas[area.name].bytes < area.bytes:
+                areas[area.name] = area
+        header = self._header(list(made.values()), list(areas.values()))
         return CFiles(
             self.prefix,
-            self._source(runs, scratch),
+            self._source(runs, list(areas.values())),
             header,
             self._weights_source(),
             bytes(self.data),
             made,
-            scratch,
-            scratch + sum(p[1] for p in pools.values()),
+            areas,
             {e.symbol: e.text() for e in self.order},
         )
 
     def _entry(self, name: str, spec: Any, names: Mapping[str, Any]) -> Entry:
-        params, pools = list(self.functions[name].params), []
+        params = list(self.functions[name].params)
         order: list[Argument] = []
         taken: set[str] = set()
 
@@ -275,12 +285,6 @@ class ProgramText:
             taken = set()
             outs = zip(spec.results, labels("output_names", spec.results))
             outputs = [argument(*p) for p in outs]
-            rest = params[len(inputs) + len(outputs) :]
-            extra = [p for p in rest if p.dtype.is_handle]
-            noted = self.functions[name].attrs.get("pools") or ()
-            for var, (pool, size, alignment) in zip(extra, noted, strict=True):
-                del var
-                pools.append((identifier(str(pool)), int(size), int(alignment)))
         else:
             written = self.written_by(name)
             pointers = iter([p for p in params if p.dtype.is_handle])
@@ -299,26 +303,45 @@ class ProgramText:
             tuple(outputs),
             tuple(spec.symbols),
             fields,
-            tuple(pools),
+            self._areas(name),
             tuple(order or [*inputs, *outputs]),
             bool(spec.results),
         )
+
+    def _areas(self, name: str) -> tuple[Area, ...]:
+        """The memory that a function takes pointers to: its pools; the workspace where it needs
+        one beside them, or has no pools at all."""
+        func, scratch = self.functions[name], self.require(name).scratch_bytes
+        if func.attrs.get("pool_constants"):
+            what = "C code keeps constants apart from the memory that it works in"
+            hint = 'give the arenas kinds=("tensor", "scratch")'
+            raise LoopwrightError(explain(what, instead=hint, span=func.span))
+        made = [Area(str(p[0]), int(p[1]), int(p[2])) for p in func.attrs.get("pools") or ()]
+        made = [a if a.name == WORKSPACE else replace(a, name=identifier(a.name)) for a in made]
+        for k, area in enumerate(made):
+            if area.name == WORKSPACE:
+                size = rounded(area.bytes) + scratch if scratch else area.bytes
+                made[k] = Area(WORKSPACE, size, max(area.alignment, ALIGNMENT))
+                return tuple(made)
+        return tuple(made) if made and not scratch else (*made, Area(WORKSPACE, scratch))
 
     def _run(self, entry: Entry) -> str:
         """The public function of an entry."""
         emitter = self.require(entry.name)
         given, lines = self._given(entry, emitter), []
+        needed = [a for a in entry.areas if a.bytes]
+        if needed:
+            lines.append(f"#ifdef {self.macro}_NO_WORKSPACE")
+            lines += [f"  if ({a.name} == NULL) return -2;" for a in needed]
+            lines.append("#else")
+            arena = f"{self.prefix}_arena_"
+            lines += [f"  if ({a.name} == NULL) {a.name} = {arena}{a.name}.bytes;" for a in needed]
+            lines.append("#endif")
+        lines += [f"  (void){a.name};" for a in entry.areas if not a.bytes]
         if emitter.scratch_bytes:
-            lines += [
-                f"#ifdef {self.macro}_NO_WORKSPACE",
-                "  if (workspace == NULL) return -2;",
-                "#else",
-                f"  if (workspace == NULL) workspace = {self.prefix}_arena.bytes;",
-                "#endif",
-            ]
-            given.append("workspace")
-        else:
-            lines.append("  (void)workspace;")
+            size = next(a.bytes for a in entry.areas if a.name == WORKSPACE)
+            at = size - emitter.scratch_bytes
+            given.append(f"{WORKSPACE} + {at}" if at else WORKSPACE)
         if self.binary:
             lines.append(f"  {self.prefix}_weights = (const uint8_t*)weights;")
         text = f"{emitter.symbol}({', '.join(given)})"
@@ -331,26 +354,23 @@ class ProgramText:
 
     def _given(self, entry: Entry, emitter: FunctionEmitter) -> list[str]:
         """What the public function passes to the one it stands for: its parameters in order."""
-        order = list(entry.order)
-        if not entry.returns:  # a kernel takes its tensors first
-            order.sort(key=lambda a: a.dims is None)
-        given = []
-        for arg, (_, kind) in zip(order, emitter.params):
-            text = f"{'inputs' if arg in entry.inputs else 'outputs'}->{arg.field}"
-            if arg.dims is None:
-                text = f"({text} != 0)" if DataType(arg.dtype).is_bool else text
-            elif kind.removeprefix("const ") != f"{_in_struct(arg.dtype)}*":
-                text = f"({kind}){text}"
-            given.append(text)
-        rest = emitter.params[len(given) :]
-        pools, fields = iter(entry.pools), iter(entry.fields)
-        for p, kind in rest:
-            if p.dtype.is_handle:
-                given.append(next(pools)[0])
+        tensors = [a for a in entry.order if a.dims is not None]
+        scalars = [(a.field, a.dtype) for a in entry.order if a.dims is None]
+        scalars += [(f, "int64") for f in entry.fields]
+        areas, given = [a.name for a in entry.areas], []
+        for p, kind in emitter.params:
+            if not p.dtype.is_handle:
+                label, dtype = scalars.pop(0)
+                text, is_bool = f"inputs->{label}", DataType(dtype).is_bool
+                same = kind == c_type(DataType(dtype))
+                given.append(f"({text} != 0)" if is_bool else text if same else f"({kind}){text}")
+            elif tensors:
+                arg = tensors.pop(0)
+                text = f"{'inputs' if arg in entry.inputs else 'outputs'}->{arg.field}"
+                same = kind.removeprefix("const ") == f"{_in_struct(arg.dtype)}*"
+                given.append(text if same else f"({kind}){text}")
             else:
-                field_name = next(fields)
-                cast = "" if kind == "int64_t" else f"({kind})"
-                given.append(f"{cast}inputs->{field_name}")
+                given.append(areas.pop(0))
         return given
 
     def _declaration(self, entry: Entry) -> str:
@@ -358,23 +378,18 @@ class ProgramText:
             f"const struct {entry.symbol}_inputs* inputs",
             f"const struct {entry.symbol}_outputs* outputs",
         ]
-        params += [f"uint8_t* {p[0]}" for p in entry.pools]
-        params.append("uint8_t* workspace")
+        params += [f"uint8_t* {a.name}" for a in entry.areas]
         if self.binary:
             params.append("const void* weights")
         return f"int32_t {entry.symbol}_run({', '.join(params)})"
 
-    def _header(self, entries: Sequence[Entry], scratch: int, pools: Mapping[str, Any]) -> str:
+    def _header(self, entries: Sequence[Entry], areas: Sequence[Area]) -> str:
         m = self.macro
-        sizes = [f"/* Bytes of the workspace, and what its address must be a multiple of. */"]  # noqa: F541
-        sizes += [
-            f"#define {m}_WORKSPACE_BYTES {scratch}",
-            f"#define {m}_WORKSPACE_ALIGNMENT {ALIGNMENT}",
-        ]
-        for name, size, alignment in pools.values():
+        sizes = ["/* Bytes that a call works in, and what their address must be a multiple of. */"]
+        for area in areas:
             sizes += [
-                f"#define {m}_{name.upper()}_BYTES {size}",
-                f"#define {m}_{name.upper()}_ALIGNMENT {alignment}",
+                f"#define {m}_{area.name.upper()}_BYTES {area.bytes}",
+                f"#define {m}_{area.name.upper()}_ALIGNMENT {area.alignment}",
             ]
         if self.binary:
             sizes.append(
@@ -407,7 +422,7 @@ class ProgramText:
             lines += [f"struct {entry.symbol}_{what} {{", *body, "};"]
         return lines
 
-    def _source(self, runs: Sequence[str], scratch: int) -> str:
+    def _source(self, runs: Sequence[str], areas: Sequence[Area]) -> str:
         m, p = self.macro, self.prefix
         parts = [f'#include "{p}.h"', "#include <math.h>", "#include <stdbool.h>"]
         parts += ["#include <stddef.h>", "#include <string.h>"]
@@ -433,12 +448,7 @@ class ProgramText:
             text += f"static const uint8_t* {p}_weights;\n\n"
         if self.declared:
             text += f"/* Weights: in {p}_weights.c. */\n" + "\n".join(self.declared) + "\n\n"
-        if scratch:
-            text += (
-                f"#ifndef {m}_NO_WORKSPACE\n"
-                f"static union {{\n  uint8_t bytes[{m}_WORKSPACE_BYTES];\n  double alignment;\n"
-                f"}} {p}_arena {m}_ALIGNED;\n#endif\n\n"
-            )
+        text += "".join(_arena(m, p, a) for a in areas if a.bytes)
         pieces = [*self.helpers.texts.values(), *(e.text() for e in self.order), *runs]
         return text + "\n\n".join(pieces) + "\n"
 
@@ -458,6 +468,27 @@ _ALIGNED = """
 #define {m}_ALIGNED
 #endif
 #endif
+"""
+
+
+def _arena(macro: str, prefix: str, area: Area) -> str:
+    """The static array that stands in for memory that the caller does not give."""
+    name = area.name.upper()
+    aligned = f"__attribute__((aligned({area.alignment})))"
+    return f"""#ifndef {macro}_NO_WORKSPACE
+#ifndef {macro}_{name}_ATTRIBUTE /* such as a section */
+#if defined(__GNUC__)
+#define {macro}_{name}_ATTRIBUTE {aligned}
+#else
+#define {macro}_{name}_ATTRIBUTE
+#endif
+#endif
+static union {{
+  uint8_t bytes[{macro}_{name}_BYTES];
+  double alignment;
+}} {prefix}_arena_{area.name} {macro}_{name}_ATTRIBUTE;
+#endif
+
 """
 
 
@@ -505,14 +536,14 @@ def _comment(text: str) -> str:
 def _described(entry: Entry, program: ProgramText) -> list[str]:
     """The comment above an entry's declaration."""
     lines = ["Tensors are in row-major order. Returns 0, or -1 after an error."]
-    if program.require(entry.name).scratch_bytes:
-        m = program.macro
-        lines.append(
-            f"workspace: {m}_WORKSPACE_BYTES bytes, or NULL for the array of {program.prefix}.c;"
-        )
-        lines.append("calls at the same time need a workspace each.")
-    else:
-        lines.append("workspace: not needed, may be NULL.")
+    for area in entry.areas:
+        if not area.bytes:
+            lines.append(f"{area.name}: not needed, may be NULL.")
+            continue
+        size = f"{program.macro}_{area.name.upper()}_BYTES bytes"
+        lines.append(f"{area.name}: {size}, or NULL for the array of {program.prefix}.c.")
+    if any(a.bytes for a in entry.areas):
+        lines.append("Calls at the same time need memory of their own each.")
     if entry.fields:
         lines.append(f"Extents in the inputs: {', '.join(entry.fields)}.")
     if program.binary:
@@ -559,4 +590,4 @@ def _reals(flat: np.ndarray) -> list[str]:
     return [f"{t if '.' in t or 'e' in t else t + '.0'}{end}" for t in texts]
 
 
-__all__ = ["ARRAYS", "BINARY", "Argument", "CFiles", "Entry", "ProgramText"]
+__all__ = ["ARRAYS", "BINARY", "WORKSPACE", "Area", "Argument", "CFiles", "Entry", "ProgramText"]
