@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import linecache
 import re
 import tomllib
 
@@ -34,9 +35,12 @@ def test_python_runs(page, monkeypatch):
         code, shown = block.groups()
         # Blank lines in front, so that an error names the line of the page.
         line = TEXTS[page].count("\n", 0, block.start(1))
+        program = "\n" * line + code
+        # Where the parser of TVMScript looks for the text of a decorated function.
+        linecache.cache[page] = (len(program), None, program.splitlines(True), page)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile("\n" * line + code, page, "exec"), names)
+            exec(compile(program, page, "exec"), names)
         if shown is not None:
             example = doctest.Example(code, shown)
             checker = doctest.OutputChecker()
