@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ir.target import Target
-from ..ir.transform import Sequential
+from ..ir.transform import Pass, Sequential
 from ..relax import byoc
 from ..relax import transform as rt
 from ..runtime.arena import Arena
@@ -27,37 +27,69 @@ def graph_pipeline(
         first; regions that are there already are lowered in any case.
     arenas: where memory is planned for them (`loop_pipeline`), every tensor is an allocation.
     """
-    memory = (
-        [rt.GraphToTIR(workspace="tensors")]
-        if arenas
-        else [rt.StaticPlanBlockMemory(), rt.GraphToTIR()]
-    )
     return Sequential(
         [
-            rt.CanonicalizeBindings(),
-            rt.FoldConstant(),
-            rt.FoldBatchnormToConv2D(),
-            *(byoc.PartitionFor(b) for b in backends),
-            rt.RunCodegen(backends=backends),
-            rt.BlockedLayout(),
-            rt.FoldConstant(),
-            rt.CanonicalizeBindings(),
-            rt.LegalizeOps(),
-            rt.AnnotateTIROpPattern(),
-            rt.FuseOps(),
-            rt.FuseTIR(),
-            rt.DropHostCopies(),
-            rt.NameDimensions(),
-            rt.DeadCodeElimination(),
-            ApplyDefaultSchedule(),
-            rt.RewriteDataflowReshape(),
-            rt.ToNonDataflow(),
-            rt.RemovePurityChecking(),
-            rt.CallTIRRewrite(),
-            *memory,
+            *library_dispatch_passes(target, backends),
+            *legalize_passes(target),
+            *dataflow_lower_passes(target),
+            *finalize_passes(target, arenas),
         ],
         name="graph_pipeline",
     )
+
+
+def library_dispatch_passes(
+    target: Target | None = None, backends: Sequence[Any] = ()
+) -> list[Pass]:
+    """Tidy the graph and give to external back ends what they take."""
+    return [
+        rt.CanonicalizeBindings(),
+        rt.FoldConstant(),
+        rt.FoldBatchnormToConv2D(),
+        # Nothing dead is offloaded, and folded constants are seen where they are used.
+        *((rt.CanonicalizeBindings(), rt.DeadCodeElimination()) if backends else ()),
+        *(byoc.PartitionFor(b) for b in backends),
+        rt.RunCodegen(backends=backends),
+    ]
+
+
+def legalize_passes(target: Target | None = None) -> list[Pass]:
+    """From operators to fused, scheduled loops."""
+    return [
+        rt.BlockedLayout(),
+        rt.FoldConstant(),
+        rt.CanonicalizeBindings(),
+        rt.LegalizeOps(),
+        rt.AnnotateTIROpPattern(),
+        rt.FuseOps(),
+        rt.FuseTIR(),
+        rt.DropHostCopies(),
+        rt.NameDimensions(),
+        rt.DeadCodeElimination(),
+        ApplyDefaultSchedule(),
+    ]
+
+
+def dataflow_lower_passes(target: Target | None = None) -> list[Pass]:
+    """From values to storage that is written."""
+    return [
+        rt.RewriteDataflowReshape(),
+        rt.ToNonDataflow(),
+        rt.RemovePurityChecking(),
+        rt.CallTIRRewrite(),
+    ]
+
+
+def finalize_passes(target: Target | None = None, arenas: Sequence[Arena | str] = ()) -> list[Pass]:
+    """From storage to planned memory and direct calls."""
+    if arenas:
+        return [rt.GraphToTIR(workspace="tensors")]
+    return [rt.StaticPlanBlockMemory(), rt.GraphToTIR()]
+
+
+def get_default_pipeline(target: Target | None = None) -> Sequential:
+    """TVM's name of `graph_pipeline`."""
+    return graph_pipeline(target)
 
 
 def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = ()) -> Sequential:
