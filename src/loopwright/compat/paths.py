@@ -18,6 +18,7 @@ PATHS: dict[str, str] = {
     "relax.backend": "backend",
     "relax.frontend": "frontend",
     "relax.frontend.onnx.onnx_frontend": "frontend.onnx",
+    "relax.pipeline": "backend.pipeline",
     "relax.testing": "testing",
     "relax.ty": "relax.types",
     "relax.vm_build": "driver.build",

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..arith import Analyzer
 from ..backend import c, cpu
+from ..backend.pipeline import get_pipeline
 from ..base.errors import LoopwrightError, explain
 from ..codegen.llvm.build import build_program
 from ..codegen.llvm.jit import gc_paused
@@ -152,6 +153,8 @@ def _lower_graph(
     """The module after the graph passes."""
     if params:
         mod = rt.BindParams("main", params)(mod)
+    if isinstance(relax_pipeline, str) and relax_pipeline != "default":
+        relax_pipeline = get_pipeline(relax_pipeline)
     default = partial(_pipelines(target).graph_pipeline, backends=backends, arenas=arenas)
     graph = as_passes(relax_pipeline, default, target)(mod)
     if not any(entry_of(f) for f in graph.functions.values()):

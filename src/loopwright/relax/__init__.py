@@ -70,6 +70,10 @@ _ABOVE = {
     "backend": ("loopwright.backend", ""),
     "build": ("loopwright.driver", "relax_build"),
     "frontend": ("loopwright.frontend", ""),
+    "get_default_pipeline": ("loopwright.backend.pipeline", "get_default_pipeline"),
+    "get_pipeline": ("loopwright.backend.pipeline", "get_pipeline"),
+    "pipeline": ("loopwright.backend.pipeline", ""),
+    "register_pipeline": ("loopwright.backend.pipeline", "register_pipeline"),
     "testing": ("loopwright.testing", ""),
 }
 
