@@ -81,9 +81,14 @@ def wanted(transposed: tuple[bool, bool], match: PatternCheckContext) -> bool:
             return False
     infos = [match.annotated_expr[n].struct_info for n in "ab"]
     shapes = [info.get_shape() for info in infos]
-    if str(infos[0].dtype) not in LETTERS or str(infos[0].dtype) != str(infos[1].dtype):
-        return False
-    return None not in shapes and plan(*shapes, transposed) is not None
+    dtypes = {str(info.dtype) for info in infos}
+    if len(dtypes) > 1 or not dtypes <= LETTERS.keys():
+        return match.refuse(f"BLAS has no product of {' and '.join(sorted(dtypes))}")
+    if None in shapes:
+        return match.refuse("the rank of an operand is not known")
+    if plan(*shapes, transposed) is None:
+        return match.refuse("its batches are stretched, which no function of BLAS does")
+    return True
 
 
 def _swaps_last_two(permuted: Any, match: PatternCheckContext) -> bool:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import LoopwrightError, explain
+from ...runtime.threads import default_num_threads
 
 # dnnl_types.h: execution arguments (DNNL_ARG_...), and enumerators by the name of their enum.
 SRC, SRC_1, DST, WEIGHTS, BIAS, SCRATCHPAD = 1, 2, 17, 33, 41, 80
@@ -37,10 +38,8 @@ SCRATCHPAD_USER = 1  # dnnl_scratchpad_mode_t
 CONVOLUTION, DECONVOLUTION = 0x1, 0xA  # dnnl_alg_kind_t, and so below
 POOLING = {"max": 0x1FF, "avg_include_padding": 0x2FF, "avg_exclude_padding": 0x3FF}
 BINARY = {"add": 0x1FFF0, "multiply": 0x1FFF1}
-ELTWISE = {
-    **{"relu": 0x20, "tanh": 0x21, "linear": 0x26, "sigmoid": 0x29, "gelu_tanh": 0x2B},
-    **{"swish": 0x2C, "clip": 0x2E, "gelu": 0x31, "hardswish": 0x34},
-}
+ELTWISE = {"relu": 0x20, "tanh": 0x21, "linear": 0x26, "sigmoid": 0x29, "gelu_tanh": 0x2B}
+ELTWISE |= {"swish": 0x2C, "clip": 0x2E, "gelu": 0x31, "hardswish": 0x34}
 RUNTIME_SYCL = 0x200  # dnnl_version_t.cpu_runtime
 # Post-operations: ("eltwise", name, alpha, beta) and ("binary", name, extents of the other operand).
 Post = tuple[Any, ...]
@@ -64,12 +63,16 @@ def library_path() -> Path | None:
 def library() -> Any:
     """The library, loaded. Raises LoopwrightError with the loader's words.
 
-    PyPI's `onednn` (built for SYCL) needs Intel's runtime libraries, which are beside it.
+    Its OpenMP threads are as many as Loopwright's, and sleep between primitives: spinning ones would
+    take the cores from Loopwright's own kernels. PyPI's `onednn` (built for SYCL, six times the
+    overhead of a call) needs Intel's runtime libraries, which are beside it.
     """
     path = library_path()
     if path is None:
         what = "oneDNN is not installed"
         raise LoopwrightError(explain(what, instead="pip install onednn-cpu-gomp"))
+    os.environ.setdefault("OMP_NUM_THREADS", str(default_num_threads()))
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("OCL_ICD_FILENAMES", str(path.with_name("libintelocl.so")))
     needed = "hwloc.so.15 tbb.so.12 intlc.so.5 imf.so irng.so svml.so umf.so.1 OpenCL.so.1"
     for name in f"{needed} ur_loader.so.0 sycl.so.9".split():

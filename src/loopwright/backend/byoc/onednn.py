@@ -23,7 +23,8 @@ import math
 from collections.abc import Iterable, Mapping
 from ctypes import c_void_p, cast
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -62,9 +63,14 @@ def patterns() -> list[Any]:
         name = f"onednn.{root.removeprefix('nn.')}"
         operands = 1 if root in POOLS else 2
         for bias in (True, False) if "conv" in root or root == "matmul" else (False,):
-            for residual in ("left", "right", "") if "conv" in root else ("",):
+            scaled = (True, False) if bias and root == "nn.conv2d_transpose" else (False,)
+            for residual, scale in product(
+                ("left", "right", "") if "conv" in root else ("",), scaled
+            ):
                 for activation in (True, False) if root not in POOLS else (False,):
                     out: DFPattern = is_op(f"relax.{root}")(*(wildcard() for _ in range(operands)))
+                    if scale:  # what is left of a batch_norm
+                        out = is_op("relax.multiply")(out, is_const())
                     if bias:
                         out = is_op("relax.add")(out, is_const())
                     if residual:
@@ -95,14 +101,20 @@ def wanted(match: PatternCheckContext) -> bool:
     for var in inside:
         if var is not root and not all(user in inside for user in match.var_usages.get(var, ())):
             return False
-    try:
-        job = read(inside)
-        return (
-            job is not None
-            and job.primitive([Layout.plain(o.dims) for o in job.inputs]) is not None
-        )
-    except Unsupported:
+    for value in (match.matched_expr, *inside.values()):
+        info = value.struct_info
+        if isinstance(info, TensorStructInfo) and str(info.dtype) != "float32":
+            return match.refuse(f"{info.dtype} is not taken, float32 is")
+        if _extents(info) is None:
+            return match.refuse("its extents are no numbers (relax.transform.BindSymbolicVars)")
+    job = read(inside)
+    if job is None:
         return False
+    try:
+        made = job.primitive([Layout.plain(o.dims) for o in job.inputs])
+    except Unsupported as err:
+        return match.refuse(str(err))
+    return made is not None or match.refuse("this form is no primitive's")
 
 
 # ---------------------------------------------------------------------- a match, read
@@ -432,8 +444,27 @@ def _handle(value: Any) -> Any:
 # ---------------------------------------------------------------------- the back end
 
 
+# Seconds of a call, ours and oneDNN's (memory objects, dispatch); multiply-adds a second in
+# convolutions and products: one thread of an AVX-512 AMD core. Elsewhere: cost="measured".
+OWN_CALL, CALL, OWN_RATE, RATE = 0.3e-6, 2.5e-6, 105e9, 120e9
+PER_ELEMENT = 16  # multiply-adds in the time that one element takes to be read and written
+
+
 def cost(func: Function) -> Cost | None:
-    return None
+    """Seconds of a primitive: small ones stay, where the call costs more than is won."""
+    job = read({b.var: b.value for block in func.body.blocks for b in block.bindings})
+    if job is None:
+        return None
+    each = PER_ELEMENT
+    if dnnl.WEIGHTS in job.tensors:
+        dims = job.tensors[dnnl.WEIGHTS].dims
+        kind = job.call.op.name
+        each = dims[-2] if kind == "relax.matmul" else math.prod(dims[1:])
+    elements = math.prod(job.dims)
+    if job.call.op.name == "relax.nn.conv2d_transpose":  # each input element meets the weights
+        elements = math.prod(job.tensors[dnnl.SRC].dims)
+    work = elements * each
+    return Cost(CALL + work / RATE, OWN_CALL + work / OWN_RATE)
 
 
 def available() -> str:

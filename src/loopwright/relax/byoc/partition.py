@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +31,7 @@ from .lower import inlined
 from .registry import Backend, Cost, get_backend
 
 # Compiles and times a composite function both ways: (mod with it as main, back end) -> Cost.
-MEASURERS: list[Callable[[IRModule, Backend], Cost]] = []
+MEASURERS: list[Callable[[IRModule, Backend], Cost | None]] = []
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class PartitionReport:
     backend: str = ""
     decisions: list[Decision] = field(default_factory=list)
     left: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)  # operator -> why checks said no
 
     def __str__(self) -> str:
         rows = [
@@ -64,7 +66,8 @@ class PartitionReport:
         for row in (head, *rows):
             lines.append("  ".join(c.ljust(w) for c, w in zip(row, wide, strict=True)).rstrip())
         kept = ", ".join(f"{n} {name}" for name, n in sorted(self.left.items()))
-        return "\n".join([*lines, f"left to the default: {kept or 'nothing'}"])
+        why = [f"  {name}: {reason}" for name, reason in sorted(self.refused.items())]
+        return "\n".join([*lines, f"left to the default: {kept or 'nothing'}", *why])
 
 
 def partition(
@@ -86,12 +89,16 @@ def partition(
         what = f"the back end {found.name} cannot be used here"
         raise LoopwrightError(explain(what, got=why, instead="compile without partitioning for it"))
     wanted = found.fusion_patterns() if patterns is None else list(patterns)
-    mod = FuseOpsByPattern(wanted, bind_constants=found.bind_constants)(mod)
+    refused: list[tuple[str, str]] = []
+    mod = FuseOpsByPattern(wanted, found.bind_constants, refused=refused)(mod)
     made = PartitionReport() if report is None else report
     made.backend = found.name
     mod = _worthwhile(mod, found, cost, made)
     for name, count in _operators_left(mod).items():
         made.left[name] = count
+        reasons = dict.fromkeys(reason for op, reason in refused if op == name)
+        if reasons:
+            made.refused[name] = "; ".join(reasons)
     return MergeCompositeFunctions()(mod)
 
 
@@ -150,8 +157,8 @@ def _pays(func: Function, backend: Backend, cost: Any) -> tuple[bool, str]:
         answer: Any = backend.cost(func)
         how = "declared"
     elif cost == "measured":
-        if not MEASURERS:
-            raise LoopwrightError(explain("nothing can measure here", instead='cost="declared"'))
+        if not MEASURERS:  # the compiler is above this layer, and brings itself in
+            importlib.import_module("loopwright.driver.measure")
         main = func.without_attr("Primitive").with_attr("global_symbol", "main")
         answer = MEASURERS[0](IRModule({"main": main}), backend)
         how = "measured"

@@ -89,6 +89,12 @@ class PatternCheckContext:
     matched_bindings: Mapping[Var, Any]
     var_usages: Mapping[Var, Sequence[Var]]
     value_to_bound_var: Mapping[Any, Var]
+    reasons: list[str] = field(default_factory=list)
+
+    def refuse(self, reason: str) -> bool:
+        """False, with a reason for the trace and the partition's report."""
+        self.reasons.append(reason)
+        return False
 
 
 Check = Callable[[PatternCheckContext], bool]
@@ -134,6 +140,7 @@ class FuseOpsByPattern(ModulePass):
     annotate_codegen: wrap each composite function into a public one with the attribute `Codegen`:
         the text before the first dot of the pattern's name.
     entry_functions: the functions to look at; all by default.
+    refused: is filled with (operator, reason) of the matches whose check gave a reason.
 
     Raises LoopwrightError where the call of a match would depend on itself; ValueError for an entry
     function that is not there, and where two functions define one variable.
@@ -147,8 +154,10 @@ class FuseOpsByPattern(ModulePass):
         bind_constants: bool = True,
         annotate_codegen: bool = False,
         entry_functions: Sequence[str] | None = None,
+        refused: list[tuple[str, str]] | None = None,
     ) -> None:
         super().__init__()
+        self.refused = [] if refused is None else refused
         self.patterns = [FusionPattern.of(p) for p in patterns]
         self.bind_constants = bind_constants
         self.annotate_codegen = annotate_codegen
@@ -158,7 +167,7 @@ class FuseOpsByPattern(ModulePass):
         check_entries(mod, self.entry_functions)
         check_definitions(mod)
         for pattern in self.patterns:
-            work = _Matcher(mod, pattern, not self.bind_constants)
+            work = _Matcher(mod, pattern, not self.bind_constants, self.refused)
             changed = {
                 gvar: work.function(func)
                 for gvar, func in functions_of(mod)
@@ -201,8 +210,15 @@ class _Matcher(GroupedRewriter):
 
     lift_shapes = True
 
-    def __init__(self, mod: Any, pattern: FusionPattern, lift_constants: bool) -> None:
+    def __init__(
+        self,
+        mod: Any,
+        pattern: FusionPattern,
+        lift_constants: bool,
+        refused: list[tuple[str, str]],
+    ) -> None:
         super().__init__(mod)
+        self.refused = refused
         self.pattern = pattern
         self.lift_constants = lift_constants
 
@@ -261,16 +277,18 @@ class _Matcher(GroupedRewriter):
         """Why the pattern's check does not want a match; "" where it does."""
         if self.pattern.check is None:
             return ""
-        wanted = self.pattern.check(
-            PatternCheckContext(
-                binding.value,
-                self.annotated(parts),
-                {v: values[v] for v in values if v in inner},
-                users,
-                dict(bound),
-            )
+        context = PatternCheckContext(
+            binding.value,
+            self.annotated(parts),
+            {v: values[v] for v in values if v in inner},
+            users,
+            dict(bound),
         )
-        return "" if wanted else "the pattern's check said no"
+        if self.pattern.check(context):
+            return ""
+        operator = getattr(getattr(binding.value, "op", None), "name", "")
+        self.refused.extend((operator, reason) for reason in context.reasons)
+        return "; ".join(context.reasons) or "the pattern's check said no"
 
     def annotated(self, parts: Mapping[dpl.DFPattern, Any]) -> dict[str, Any]:
         named = self.pattern.annotation_patterns.items()
