@@ -10,6 +10,7 @@ nested ones one after the other, those that are never live together at the same 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
@@ -25,6 +26,7 @@ from .calls import CallEmitter
 from .types import bare, c_type, memory_type
 
 ALIGNMENT = 64
+_LARGEST = 1 << 40  # of an extent that an allocation can have
 _RETURN_OK, _RETURN_BAD = "\0ok", "\0bad"
 
 
@@ -60,6 +62,8 @@ class FunctionEmitter(CallEmitter):
                 self.params.append((p, f"{kind}*"))
             else:
                 declared.append(f"{c_type(p.dtype)} {made}")
+                if p.name in self.module.bounds:
+                    self.ranges[p] = (0, self.module.bounds[p.name])
                 self.params.append((p, c_type(p.dtype)))
         self.stmt(self.func.body)
         if self.scratch_bytes:
@@ -140,6 +144,12 @@ class FunctionEmitter(CallEmitter):
         callee = self.module.require(call.op.name_hint, call.span)
         pairs = zip(call.args, callee.params, strict=True)
         given = [self.argument(a, kind) for a, (_, kind) in pairs]
+        for arg, (p, _) in zip(call.args, callee.params, strict=True):
+            limit = callee.ranges.get(p)
+            if limit is not None and self.interval(arg)[1] > limit[1]:
+                what = f"{p.name} of {callee.symbol} may be more than {limit[1]}"
+                hint = 'its upper bound ("tir_var_upper_bound"): raise it, or rename the variable'
+                raise LoopwrightError(explain(what, got=str(arg), instead=hint, span=call.span))
         if callee.scratch_bytes:
             self.take(callee.scratch_bytes)
             at = self.scratch_at
@@ -251,14 +261,16 @@ class FunctionEmitter(CallEmitter):
         var, dtype = node.buffer_var, DataType(node.dtype)
         count = dtype.lanes
         for extent in node.extents:
-            if not isinstance(extent, IntImm):
-                what = f"the size of {var.name} in {self.symbol} depends on {extent}"
+            most = self.interval(extent)[1]
+            if most > _LARGEST:
+                shown = re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(extent))
+                what = f"the size of {var.name} in {self.symbol} depends on {shown}"
                 hint = (
                     "C code has one static workspace: give symbolic sizes an upper bound (the graph"
-                    ' function\'s attribute "tir_var_upper_bound") or numbers (relax.transform.BindSymbolicVars)'
+                    ' function\'s attribute "tir_var_upper_bound") or numbers (BindSymbolicVars)'
                 )
                 raise LoopwrightError(explain(what, instead=hint, span=self.func.span))
-            count *= extent.value
+            count *= max(most, 0)
         size = count * dtype.itemsize
         kind = memory_type(dtype.element)
         self.pointees[var] = kind
@@ -267,7 +279,9 @@ class FunctionEmitter(CallEmitter):
         self.lines.append("")
         if size <= self.stack_bytes:
             self.stmt(node.body)
-            text = f"{kind} {made}[{max(count, 1)}];"
+            # Compilers cannot tell that the first iteration fills what later ones read.
+            start = " = {0}" if stores_on_condition(node.body, var) else ""
+            text = f"{kind} {made}[{max(count, 1)}]{start};"
         else:
             offset = before
             self.take(size)
@@ -318,6 +332,22 @@ def calls(value: Any) -> bool:
     found: list[Any] = []
     name = lambda n: getattr(n.op, "name", "") if isinstance(n, Call) else ""  # noqa: E731
     post_order_visit(value, lambda n: found.append(n) if name(n) == "tir.call_extern" else None)
+    return bool(found)
+
+
+def stores_on_condition(body: Any, var: Var) -> bool:
+    """Whether a store to a buffer stands under a condition."""
+    found: list[Any] = []
+
+    def inside(node: Any) -> None:
+        if isinstance(node, st.BufferStore) and node.buffer.data is var:
+            found.append(node)
+
+    def visit(node: Any) -> None:
+        if isinstance(node, st.IfThenElse):
+            post_order_visit(node, inside)
+
+    post_order_visit(body, visit)
     return bool(found)
 
 

@@ -32,6 +32,7 @@ from .helpers import Helpers
 from .types import c_type, identifier, literal, memory_type, real
 
 WORKSPACE = "workspace"
+BOUNDS = "tir_var_upper_bound"
 STACK_BYTES = 1024  # larger arrays of kernels come from the workspace
 ARRAYS, BINARY = "arrays", "binary"
 _EXTERN = ("tir.call_extern", "tir.call_pure_extern")
@@ -108,6 +109,10 @@ class ProgramText:
         self.binary = weights == BINARY
         self.stack_bytes = stack_bytes
         self.helpers = Helpers()
+        self.bounds: dict[str, int] = {}  # of symbolic sizes, by name
+        for func in functions.values():
+            for symbol, most in dict(func.attrs.get(BOUNDS) or {}).items():
+                self.bounds[symbol] = max(int(most), self.bounds.get(symbol, 0))
         self.prototypes = prototypes_of(_Libraries(self.libraries))
         self.externs: dict[str, tuple[list[str], str]] = {}
         self.done: dict[str, FunctionEmitter | None] = {}
@@ -342,6 +347,11 @@ class ProgramText:
             size = next(a.bytes for a in entry.areas if a.name == WORKSPACE)
             at = size - emitter.scratch_bytes
             given.append(f"{WORKSPACE} + {at}" if at else WORKSPACE)
+        for var, label in zip(entry.symbols, entry.fields, strict=True):
+            if var.name in self.bounds:
+                text = f"inputs->{label}"
+                most = self.bounds[var.name]
+                lines.insert(0, f"  if ({text} < 0 || {text} > {most}) return -3;")
         if self.binary:
             lines.append(f"  {self.prefix}_weights = (const uint8_t*)weights;")
         text = f"{emitter.symbol}({', '.join(given)})"
@@ -545,7 +555,12 @@ def _described(entry: Entry, program: ProgramText) -> list[str]:
     if any(a.bytes for a in entry.areas):
         lines.append("Calls at the same time need memory of their own each.")
     if entry.fields:
-        lines.append(f"Extents in the inputs: {', '.join(entry.fields)}.")
+        bounds = (program.bounds.get(v.name) for v in entry.symbols)
+        shown = [
+            f if most is None else f"{f} <= {most} (else it returns -3)"
+            for f, most in zip(entry.fields, bounds, strict=True)
+        ]
+        lines.append(f"Extents in the inputs: {', '.join(shown)}.")
     if program.binary:
         lines.append(f"weights: the bytes of {program.prefix}.weights, aligned to {ALIGNMENT}.")
     return ["/* " + "\n * ".join(lines) + " */"]

@@ -281,6 +281,8 @@ class _Converter:
         body = self.allocate(self.state.build())
         entry = EntrySpec(tuple(specs), tuple(results), symbols, tree).as_attr()
         attrs = {"global_symbol": self.name, "tir.noalias": False, "native_entry": entry}
+        if "tir_var_upper_bound" in func.attrs:  # what code with static memory goes by
+            attrs["tir_var_upper_bound"] = func.attrs["tir_var_upper_bound"]
         return PrimFunc([*params, *outs, *symbols], body, attrs=attrs, span=func.span)
 
     def parameters(self) -> tuple[list[Var], list[TensorSpec | ScalarSpec]]:

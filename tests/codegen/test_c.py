@@ -1,0 +1,253 @@
+"""The C that comes out: structs, sizes, weights, functions from outside, refusals."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+
+import numpy as np
+import pytest
+
+import loopwright
+from loopwright import Arena, tir
+from loopwright.backend.c import loop_pipeline
+from loopwright.base.errors import LoopwrightError
+from loopwright.ir.module import IRModule
+from loopwright.runtime.extern import ExternLibrary
+from loopwright.script import ir as I
+from loopwright.script import relax as R
+from loopwright.script import tir as T
+
+from .c_programs import C_FLAGS, run
+
+pytestmark = [
+    pytest.mark.no_roundtrip,
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc"),
+]
+
+
+@I.ir_module
+class Chain:
+    @R.function
+    def main(x: R.Tensor((4, 64), "float32")) -> R.Tuple(
+        R.Tensor((4,), "float32"), R.Tensor((4, 64), "float32")
+    ):
+        with R.dataflow():
+            a = R.exp(x)
+            w = R.const(np.eye(64, dtype="float32") * 2)
+            b = R.matmul(a, w)
+            c = R.sum(b, axis=[1])
+            out = (c, b)
+            R.output(out)
+        return out
+
+
+def random(*shape):
+    return np.random.default_rng(0).standard_normal(shape, "float32")
+
+
+def test_inputs_and_outputs_are_structs_with_shapes():
+    model = loopwright.compile(Chain, target="c")
+    for line in (
+        "struct model_main_inputs {\n  const float* x; /* float32[4, 64] */\n};",
+        "  float* out0; /* float32[4] */\n  float* out1; /* float32[4, 64] */\n",
+        "int32_t model_main_run(const struct model_main_inputs* inputs, ",
+        f"#define MODEL_WORKSPACE_BYTES {model.workspace_bytes}\n",
+    ):
+        assert line in model.header
+    x = random(4, 64)
+    sums, products = model.build()(x)
+    np.testing.assert_allclose(products, np.exp(x) * 2, rtol=1e-5)
+    np.testing.assert_allclose(sums, np.exp(x).sum(1) * 2, rtol=1e-5)
+
+
+def test_files_under_another_name_and_weights_as_one_file(tmp_path):
+    model = loopwright.compile(Chain, target="c")
+    written = model.write(tmp_path, "net", weights="binary")
+    assert [p.name for p in written] == ["net.c", "net.h", "net.weights"]
+    assert (tmp_path / "net.weights").stat().st_size == 64 * 64 * 4
+    assert "#define NET_WEIGHTS_BYTES 16384" in (tmp_path / "net.h").read_text()
+    x = random(4, 64)
+    library = model.build(tmp_path, name="net", weights="binary")
+    np.testing.assert_allclose(library(x)[1], np.exp(x) * 2, rtol=1e-5)
+    run("gcc", *C_FLAGS, "-DNET_NO_WORKSPACE", "-c", "-o", tmp_path / "net.o", tmp_path / "net.c")
+    with pytest.raises(LoopwrightError, match="weights are C arrays or one binary file"):
+        model.write(tmp_path, weights="gzip")
+
+
+def test_the_same_header_serves_cpp(tmp_path):
+    if shutil.which("g++") is None:
+        pytest.skip("there is no g++")
+    loopwright.compile(Chain, target="c").write(tmp_path)
+    (tmp_path / "main.cpp").write_text('#include "model.h"\nint main() { return 0; }\n')
+    run("g++", "-Wall", "-Wextra", "-Werror", "-c", "-o", tmp_path / "m.o", tmp_path / "main.cpp")
+
+
+def test_wrong_arguments_are_refused():
+    library = loopwright.compile(Chain, target="c").build()
+    with pytest.raises(TypeError, match="main takes 1 arguments"):
+        library()
+    with pytest.raises(TypeError, match="main: x is of float32"):
+        library(np.zeros((4, 64)))
+    with pytest.raises(ValueError, match="axis 0 of x must be 4"):
+        library(np.zeros((3, 64), "float32"))
+    with pytest.raises(KeyError, match="no function of this name"):
+        library["other"]
+
+
+@T.prim_func
+def halves(x: T.handle, y: T.handle, scale: T.float32):
+    T.func_attr({"global_symbol": "halves"})
+    n = T.int64()
+    X = T.match_buffer(x, (n,), "float16")
+    Y = T.match_buffer(y, (n,), "float16")
+    for i in range(n):
+        with T.block("Y"):
+            v = T.axis.spatial(n, i)
+            Y[v] = T.Cast("float16", T.Cast("float32", X[v]) * scale)
+
+
+def test_a_kernel_of_any_size_with_a_scalar():
+    model = loopwright.compile(halves, target="c")
+    assert "  float scale; /* float32 */\n  int64_t n; /* extent */\n" in model.header
+    x = np.arange(7, dtype="float16")
+    y = np.zeros(7, "float16")
+    assert model.build()(x, y, 0.5) is None
+    np.testing.assert_array_equal(y, x / 2)
+
+
+@T.prim_func
+def roomy(X: T.Buffer((1024,), "float32"), Y: T.Buffer((1024,), "float32")):
+    T.func_attr({"global_symbol": "roomy", "tir.is_scheduled": True})
+    room = T.alloc_buffer((1024,), "float32")
+    for i in range(1024):
+        with T.block("room"):
+            v = T.axis.spatial(1024, i)
+            room[v] = X[v] + T.float32(1)
+    for i in range(1024):
+        with T.block("Y"):
+            v = T.axis.spatial(1024, i)
+            Y[v] = room[1023 - v] * T.float32(2)
+
+
+def test_large_arrays_of_kernels_come_from_the_workspace():
+    planned = loop_pipeline()
+    alone = loop_pipeline().remove("tir.PlanUnifiedMemory")
+    for passes in (planned, alone):
+        model = loopwright.compile(roomy, target="c", tir_pipeline=passes)
+        assert model.workspace_bytes == 4096
+        x, y = random(1024), np.zeros(1024, "float32")
+        model.build()(x, y)
+        np.testing.assert_array_equal(y, (x + np.float32(1))[::-1] * 2)
+    assert "float room[1024];" in model.render(stack_bytes=4096).source
+
+
+def test_pools_by_name():
+    arenas = [Arena("sram", limit=1024), Arena("dram")]
+    model = loopwright.compile(Chain, target="c", arenas=arenas)
+    total = sum(a.bytes for a in model.files.areas.values())
+    assert total == model.workspace_bytes == model.memory_plan.bytes
+    for name in model.files.areas:
+        assert (
+            f"#define MODEL_{name.upper()}_BYTES {model.files.areas[name].bytes}\n" in model.header
+        )
+        assert f"uint8_t* {name}" in model.header
+    x = random(4, 64)
+    np.testing.assert_allclose(model.build()(x)[1], np.exp(x) * 2, rtol=1e-5)
+
+
+LIBRARY = """#include "scaling.h"
+int scale(const float* x, float* y, int n) {
+  for (int i = 0; i < n; ++i) y[i] = x[i] * FACTOR;
+  return 0;
+}
+"""
+
+
+def calling(name="scale", *, n="int32", library):
+    """A module whose kernel calls a C function."""
+    x, y = tir.decl_buffer((8,), "float32", "x"), tir.decl_buffer((8,), "float32", "y")
+    args = [tir.StringImm(name), x.data, y.data, tir.const(8, n)]
+    body = tir.Evaluate(tir.Call("int32", "tir.call_extern", args))
+    func = tir.PrimFunc([x, y], body).with_attr("global_symbol", "main")
+    return IRModule({"main": func}, attrs={"external_mods": [library]})
+
+
+def test_functions_from_outside_bring_their_sources(tmp_path):
+    (tmp_path / "scaling.c").write_text(LIBRARY)
+    (tmp_path / "scaling.h").write_text("#define FACTOR 3\nint scale(const float*, float*, int);\n")
+    prototypes = ["int scale(const float* x, float* y, int n)"]
+    library = ExternLibrary("scaling", prototypes, sources=[tmp_path / "scaling.c"])
+    model = loopwright.compile(calling(library=library), target="c")
+    assert "int scale(const float* x, float* y, int n);" in model.source
+    names = {p.name for p in model.write(tmp_path / "out")}
+    assert names == {"model.c", "model.h", "scaling.c", "scaling.h"}
+    x, y = random(8), np.zeros(8, "float32")
+    model.build()(x, y)
+    np.testing.assert_array_equal(y, x * 3)
+    with pytest.raises(LoopwrightError, match="does not agree with its declaration"):
+        loopwright.compile(calling(n="int64", library=library), target="c")
+    bare = ExternLibrary("scaling", prototypes)
+    with pytest.raises(LoopwrightError, match="external library scaling has no C sources to write"):
+        loopwright.compile(calling(library=bare), target="c").write(tmp_path / "bare")
+
+
+@T.prim_func
+def packed(x: T.Buffer((1,), "int32")):
+    T.func_attr({"global_symbol": "packed"})
+    x[0] = T.call_packed("my.function", x[0], dtype="int32")
+
+
+@T.prim_func
+def checked(x: T.Buffer((1,), "int32")):
+    T.func_attr({"global_symbol": "checked"})
+    with T.Assert(x[0] < 5, 'too "large"?'):
+        x[0] = x[0] + 1
+
+
+def test_what_has_no_c_code_is_refused_where_it_stands():
+    with pytest.raises(LoopwrightError, match="tir.call_packed has no C code") as refused:
+        loopwright.compile(packed, target="c")
+    assert "test_c.py" in str(refused.value) and "T.call_extern" in str(refused.value)
+    vectors = tir.PrimFunc([], tir.Evaluate(tir.Broadcast(tir.const(1), 4) + 1))
+    assert loopwright.compile(vectors.with_attr("global_symbol", "f"), target="c")
+    a = tir.decl_buffer((4,), "float32", "a")
+    at = tir.Ramp(tir.const(0), tir.const(1), 4)
+    store = tir.BufferStore(a, tir.Broadcast(tir.const(1.0), 4), [at])
+    with pytest.raises(LoopwrightError, match="Ramp has no C code"):
+        loopwright.compile(tir.PrimFunc([a], store).with_attr("global_symbol", "f"), target="c")
+
+
+def test_assertions_return_an_error():
+    model = loopwright.compile(checked, target="c")
+    assert 'MODEL_ERROR("too \\042large\\042\\077");' in model.source
+    library, x = model.build(), np.array([4], "int32")
+    library(x)
+    assert x[0] == 5
+    with pytest.raises(RuntimeError, match="checked returned -1"):
+        library(x)
+    assert x[0] == 5
+
+
+@pytest.mark.parametrize("suffix", [".so", ".a", ".o"])
+def test_libraries(suffix, tmp_path):
+    model = loopwright.compile(roomy, target="c")
+    path = model.export_library(tmp_path / f"libkernel{suffix}")
+    header = path.with_suffix(".h")
+    assert "kernel_roomy_run" in header.read_text()
+    if suffix != ".so":
+        linked = tmp_path / "all.so"
+        run(
+            "gcc",
+            "-shared",
+            "-o",
+            linked,
+            "-Wl,--whole-archive",
+            path,
+            "-Wl,--no-whole-archive",
+            "-lm",
+        )
+        path = linked
+    assert ctypes.CDLL(str(path)).kernel_roomy_run
+    with pytest.raises(LoopwrightError, match="the suffix of the file says what is exported"):
+        model.export_library(tmp_path / "model.wasm")
