@@ -46,7 +46,7 @@ exe = lw.compile(Network, backends=[BACKEND])
 print("LLVM: max error", np.abs(exe["main"](X).numpy() - expected).max())
 
 model = lw.compile(Network, target="c", backends=[BACKEND])
-print("\n".join(line for line in model.source.splitlines() if "storage" in line))
+print("int32_t model_main(" + model.source.split("int32_t model_main(")[1].split("\n}")[0])
 with tempfile.TemporaryDirectory() as folder:
     model.write(folder)
     Path(folder, "run.c").write_text(PROGRAM)

@@ -31,7 +31,8 @@ LIBRARY = ExternLibrary(
 
 
 def kernel(function: str):
-    """A call of one of the library's functions, for any sizes."""
+    """A call of one of the library's functions, for any sizes. What it returns is checked."""
+    failed = f"{NAME}: {function} failed"
 
     @T.prim_func(private=True)
     def call(x: T.handle, weight: T.handle, bias: T.handle, out: T.handle):
@@ -40,9 +41,11 @@ def kernel(function: str):
         W = T.match_buffer(weight, (depth, units))
         B = T.match_buffer(bias, (units,))
         O = T.match_buffer(out, (rows, units))
-        T.evaluate(
-            T.call_extern("int32", function, X.data, W.data, B.data, O.data, rows, depth, units)
+        status: T.int32 = T.call_extern(
+            "int32", function, X.data, W.data, B.data, O.data, rows, depth, units
         )
+        assert status == 0, failed
+        T.evaluate(0)
 
     return call
 

@@ -40,8 +40,9 @@ EXAMPLES = {
     "own_onnx_operator": ["before: operators of this model have no converter", "after: right True"],
     "seed4_c_codegen": [
         "LLVM: max error",
-        "model_dense_bias_relu_kernel(x, model_const0, model_const1, (float*)storage);",
-        "model_dense_bias_kernel((const float*)storage, model_const2, model_const3, out);",
+        "(uint8_t*)(workspace_ + 0);",
+        "model_dense_bias_relu_kernel(x, model_const0, model_const1, (float*)alloc)",
+        "model_dense_bias_kernel((const float*)alloc, model_const2, model_const3, out)",
         "C: max error",
     ],
     "nn_module": ["R.nn.layer_norm", "n = 1: right", "n = 7: right", "n = 64: right"],

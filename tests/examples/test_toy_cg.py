@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import loopwright as lw
 from loopwright.ir import trace as tracing
 from loopwright.relax.byoc import remove_backend
+from loopwright.runtime import ExternLibrary
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from tests.house.source import ROOT
@@ -130,3 +132,32 @@ def test_as_c_the_library_is_compiled_beside_the_model(backend, arenas, tmp_path
     expected = np.exp(np.maximum(x @ w1 + b1, 0) @ w2 + b2)
     run = model.build(flags=["-O1"])
     np.testing.assert_allclose(np.asarray(run(x)), expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=native", "c"])
+def test_a_failure_in_the_library_is_an_error_of_the_model(backend, target, tmp_path):
+    source = tmp_path / "broken.c"
+    functions = [p.text for p in backend.libraries[0].prototypes.values()]
+    used = "(void)x; (void)weight; (void)bias; (void)out; (void)rows; (void)depth; (void)units;"
+    bodies = "\n".join(f"{text} {{ {used} return 7; }}" for text in functions)
+    source.write_text(f"#include <stdint.h>\n{';'.join(functions)};\n{bodies}\n")
+    broken = ExternLibrary("broken", functions, sources=[source])
+
+    @I.ir_module
+    class Network:
+        @R.function
+        def main(
+            x: R.Tensor((3, 8), "float32"),
+            w: R.Tensor((8, 4), "float32"),
+            b: R.Tensor((4,), "float32"),
+        ):
+            with R.dataflow():
+                y = R.add(R.matmul(x, w), b)
+                R.output(y)
+            return y
+
+    made = lw.compile(Network, target, backends=[replace(backend, libraries=[broken])])
+    run = made.build(flags=["-O1"]) if target == "c" else made["main"]
+    expected = "main returned -1" if target == "c" else "toy_cg_thflow: dense_bias failed"
+    with pytest.raises((RuntimeError, ValueError), match=expected):
+        run(numbers(3, 8), numbers(8, 4), numbers(4))
