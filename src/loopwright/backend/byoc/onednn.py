@@ -354,7 +354,8 @@ def lower(bb: Any, call: Call) -> Any:
         elif argument == dnnl.WEIGHTS and array is not None:
             array = _weights(job) if "conv" in job.call.op.name else array
             layout = primitive.layout(argument, array.shape)
-            value = const(dnnl.reordered(array, Layout.plain(array.shape), layout))
+            array = dnnl.reordered(array, Layout.plain(array.shape), layout)
+            value = const(array.reshape(_shape(layout)))
         else:
             wish = primitive.layout(argument, operand.dims)
             if layout != wish:
