@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -465,3 +467,31 @@ def test_apply_pass_to_function_keeps_what_is_called(mod):
     mod["main"] = Func([], Call("int32", GlobalVar("g"), []))
     assert "g" in ApplyPassToFunction(Drop("g"), "g")(mod)  # main still calls it
     assert "f" not in ApplyPassToFunction(Drop("f"), "f")(mod)
+
+
+TVM_OPTIONS = {
+    "relax.backend.use_cuda_graph": True,
+    "relax.FuseOps.max_depth": 8,
+    "relax.fallback_device_type": 1,
+    "tir.InjectDoubleBuffer": {"split_loop": 1},
+    "tir.ReduceBranchingThroughOvercompute": {"use_dataflow_analysis": True},
+    "tir.UnrollLoop": {"auto_max_step": 16},
+    "tir.detect_global_barrier": False,
+    "tir.merge_static_smem": True,
+    "tir.noalias": True,
+    "tir.use_async_copy": 1,
+    "tir.vtcm_capacity": 1 << 20,
+}
+
+
+def test_options_of_tvm_are_known_before_any_pass_is() -> None:
+    code = (
+        "from loopwright.ir.transform import PassContext\n"
+        f"ctx = PassContext(config={TVM_OPTIONS!r})\n"
+        "assert ctx.option('tir.use_async_copy') is True\n"
+        "text = PassContext.list_configs()['tir.use_async_copy']['doc']\n"
+        "assert text == 'Accepted, no effect.', text\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(TypeError, match=r"'tir.vtcm_capacity' needs a value of type int"):
+        PassContext(config={"tir.vtcm_capacity": "many"})

@@ -118,6 +118,57 @@ def main(A: T.Buffer((5, 4), "float32"), C: T.Buffer((6,), "float32"), P: T.Buff
         assert statement in str(e.value)
 
 
+LANES = {
+    "neighbour": ("B[i + 1] = B[i] * T.float32(2)", "B[1], which i = 1 reads and i = 0 writes"),
+    "reversed": ("B[i] = B[7 - i]", "B[0], which i = 7 reads and i = 0 writes"),
+    "two": ("B[i] = A[i]\n        B[i + 1] = A[i]", "B[1], which i = 0 writes and i = 1 writes"),
+    "ahead": ("B[i] = B[i + 1]", None),
+    "halved": ("B[i // 2] = A[i]", None),
+    "sum": ("B[0] = B[0] + A[i]", None),
+    "own": ("B[i] = A[i]\n        B[i] = B[i] + B[i]", None),
+    "overlapping": (
+        "for j in range(3):\n            B[i * 2 + j] = A[i + j]",
+        "B[2], which i = 1 writes and i = 0 writes",
+    ),
+    "inner": ("for j in range(2):\n            B[i * 2 + j] = A[i + j]", None),
+}
+
+
+@pytest.mark.parametrize("case", LANES)
+def test_lanes_keep_the_order(case):
+    """A vectorized loop runs each statement for all lanes: refused where that is another order,
+    else compiled to what the serial loop gives."""
+    statement, got = LANES[case]
+    source = f"""
+@T.prim_func
+def main(A: T.Buffer((17,), "float32"), B: T.Buffer((17,), "float32")):
+    T.func_attr({{"tir.is_scheduled": True}})
+    for i in T.vectorized(8):
+        {statement}
+"""
+    if got is not None:
+        with pytest.raises(ValueError) as e:
+            lw.compile(from_source(source))
+        assert got in str(e.value)
+        assert "for i in T.vectorized(8):" in str(e.value)
+        return
+    a, made, wanted = (np.arange(n, n + 17, dtype="float32") for n in (1, 90, 90))
+    lw.compile(from_source(source))["main"](a, made)
+    run(from_source(source.replace("T.vectorized", "range")), [a, wanted])
+    np.testing.assert_array_equal(made, wanted)
+
+
+def test_virtual_threads_that_race():
+    source = """
+@T.prim_func
+def main(B: T.Buffer((9,), "float32")):
+    for i in T.thread_binding(8, thread="vthread.x"):
+        B[i + 1] = B[i]
+"""
+    with pytest.raises(ValueError, match=r"B\[1\], which i = 1 reads and i = 0 writes"):
+        lw.compile(from_source(source))
+
+
 @pytest.mark.parametrize("inside", [True, False])
 def test_memory_of_one_iteration(inside):
     """A block's buffer that only the loop uses is each iteration's own."""

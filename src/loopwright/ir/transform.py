@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 from ..base import config as knobs
 from ..base.errors import explain, suggest
 from ..base.span import Span, source_line
+from . import pass_options as pass_options  # fills the table that contexts are checked by
 from . import trace as tracing
 from .function import BaseFunc
 from .functor import allow_deep_programs
@@ -59,7 +60,8 @@ class PassContext:
 
     opt_level: in a `Sequential`, passes of a higher level are left out.
     required_pass, disabled_pass: names that run, or do not, whatever their level.
-    config: options declared with `base.config.declare_pass_option`; an unknown key is an error.
+    config: the options of `ir.pass_options`, and what `base.config.declare_pass_option` adds; an
+        unknown key is an error.
     """
 
     def __init__(

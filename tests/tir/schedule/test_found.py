@@ -205,7 +205,8 @@ def test_indices_are_copied_before_what_they_index() -> None:
     sch = tir.Schedule(from_source(GATHER))
     copy = sch.cache_read("C", 1, "global")
     sch.reverse_compute_at("C", sch.get_loops(copy)[0])
-    refused(lambda: sch.reindex_cache_read("C", 0, "global", lambda v: (v,)), "in the same loops")
+    sch.reindex_cache_read("C", 0, "global", lambda v: (v,))
+    check(sch, from_source(GATHER))
 
 
 def test_a_split_keeps_data_dependent_places_in_range() -> None:

@@ -242,16 +242,26 @@ def test_every_step_has_a_refusal() -> None:
 
 @pytest.mark.parametrize("case", ["neighbour", "halved"])
 def test_racy_by_its_indices(case: str, golden: Any) -> None:
-    """Axes that are said to be spatial and are not: compiling finds the two iterations."""
+    """Axes that are said to be spatial and are not: the primitives find the two iterations, and
+    compiling does where the program says so itself."""
     source = NEIGHBOUR
     if case == "halved":
         source = source.replace("v + 1", "v // 2").replace("B[v] *", "T.float32(3) *")
         source = source.replace("T.reads(B[v])", "T.reads()")
     sch = Schedule(from_source(source))
-    sch.parallel(loop(sch, "B", 0))
+    i = loop(sch, "B", 0)
+    steps = [lambda: sch.parallel(i), *(lambda t=t: sch.bind(i, f"{t}.x") for t in THREADS)]
+    if case == "neighbour":  # several lanes that write one element do so in their order
+        steps.append(lambda: sch.vectorize(i))
+    for step in steps:
+        with pytest.raises(ScheduleError, match="are in each other's way"):
+            step()
     with pytest.raises(ValueError) as caught:
-        lw.compile(sch.mod["main"])
+        lw.compile(from_source(source.replace("range(8)", "T.parallel(8)")))
     golden(f"refusals/racy_{case}.txt", f"{caught.value}\n")
+
+
+THREADS = ("blockIdx", "threadIdx", "vthread")
 
 
 SHIFTED = """

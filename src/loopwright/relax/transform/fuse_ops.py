@@ -62,7 +62,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.config import declare_pass_option
 from ...ir import trace
 from ...ir.expr import GlobalVar
 from ...ir.module import IRModule
@@ -77,7 +76,6 @@ from ._grouping import GroupedRewriter, name_of
 from ._partition import Graph, Partition
 
 _MAX_DEPTH = "relax.FuseOps.max_depth"
-declare_pass_option(_MAX_DEPTH, int, 256, "Most operators in one fused function.")
 
 
 @dataclass(frozen=True, repr=False)

@@ -502,16 +502,16 @@ class _Converter:
         for a in args:
             found = self.value(a)
             values.extend(found if isinstance(found, (tuple, list)) else [found])
-        pointers, scalars, dims = [], [], {}
+        given, dims = [], {}
         if len(values) != len(func.params):
             raise NotNative(f"{gvar.name_hint} takes {len(func.params)} arguments")
         for param, v in zip(func.params, values, strict=True):
             buffer = func.buffer_map.get(param)
             if buffer is None:
-                scalars.append(cast(param.dtype, v))
-                dims[param] = scalars[-1]
+                given.append(cast(param.dtype, v))
+                dims[param] = given[-1]
                 continue
-            pointers.append(v.pointer)
+            given.append(v.pointer)
             for have, want in zip(v.dims, buffer.shape, strict=True):
                 if isinstance(want, Var):
                     dims.setdefault(want, cast(want.dtype, have))
@@ -520,7 +520,7 @@ class _Converter:
             if symbol not in dims:
                 raise NotNative(f"{gvar.name_hint}: dimension {symbol.name} cannot be found")
             extra.append(dims[symbol])
-        called = PrimCall("void", gvar, [*pointers, *scalars, *extra], span)
+        called = PrimCall("void", gvar, [*given, *extra], span)
         self.state.do(st.Evaluate(called, span=span))
 
     # -- operators -----------------------------------------------------------------------------

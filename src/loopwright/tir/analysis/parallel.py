@@ -1,4 +1,4 @@
-"""Parallel loops whose iterations are in each other's way."""
+"""Parallel, vectorized and virtually threaded loops whose iterations are in each other's way."""
 
 from __future__ import annotations
 
@@ -6,14 +6,28 @@ from typing import Any
 
 from ...base.errors import explain
 from ...ir.functor import Visitor
-from ...ir.prim_expr import Var
+from ...ir.prim_expr import Add, IntImm, Mul, PrimExpr, Sub, Var
+from ...ir.structural import structural_equal
 from ..function import PrimFunc
 from ..stmt import For, ForKind
 from .places import Place, Places, places_of
-from .value import iterations, lanes_at, samples, value_at
+from .value import iterations, lanes_at, samples, uses, value_at
 
 _FEW, _MOST = 4, 64
 Found = dict[Any, tuple[int, Place]]
+
+
+def together(loop: For) -> str | None:
+    """How the iterations of a loop run at once, if they do: "parallel" (in any order),
+    "vectorized" (each statement for all of them, in their order)."""
+    if loop.kind == ForKind.PARALLEL:
+        return "parallel"
+    if loop.kind == ForKind.VECTORIZED:
+        return "vectorized"
+    thread = loop.thread_binding
+    if thread is not None and thread.thread_tag.startswith(("vthread", "cthread")):
+        return "parallel"
+    return None
 
 
 class _ParallelLoops(Visitor):
@@ -24,14 +38,16 @@ class _ParallelLoops(Visitor):
         pass
 
     def visit_For(self, node: For) -> None:
-        self.any = self.any or node.kind == ForKind.PARALLEL
+        self.any = self.any or together(node) is not None
         if not self.any:
             self.visit(node.body)
 
 
-def race_errors(func: PrimFunc) -> list[str]:
-    """A text for each parallel loop of which two iterations write the same element, or one reads
-    what the other writes.
+def race_errors(func: PrimFunc, only: Var | None = None) -> list[str]:
+    """A text for each parallel loop (or of virtual threads) of which two iterations write the same
+    element, or one reads what the other writes; for each vectorized loop where the order of such
+    accesses is another than in a serial one. With `only`, just the loop of that variable is looked
+    at.
 
     Each is a real race: the text names the element and both iterations. Accesses at indices that
     depend on data are taken to be as their author means them.
@@ -44,7 +60,7 @@ def race_errors(func: PrimFunc) -> list[str]:
     by_loop: dict[Var, tuple[For, list[Place]]] = {}
     for place in walk.found:
         for loop in place.loops:
-            if loop.kind == ForKind.PARALLEL:
+            if together(loop) and (only is None or loop.loop_var is only):
                 by_loop.setdefault(loop.loop_var, (loop, []))[1].append(place)
     checked = (_race(loop, places, walk) for loop, places in by_loop.values())
     return [text for text in checked if text is not None]
@@ -54,12 +70,14 @@ def _race(loop: For, places: list[Place], walk: Places) -> str | None:
     shared = [p for p in places if not _own(p, loop, walk)]
     written = {p.buffer.data for p in shared if p.is_write}
     shared = [p for p in shared if p.buffer.data in written]
+    if together(loop) == "vectorized":
+        return _reordered(loop, shared)
     writes: dict[Var, Found] = {}
     for place in shared:
         if not place.is_write:
             continue
         table = writes.setdefault(place.buffer.data, {})
-        for element, number in _elements(place, loop):
+        for element, number, _ in _elements(place, loop):
             other = table.setdefault(element, (number, place))
             if other[0] != number:
                 return _text(loop, place, element, number, other)
@@ -67,11 +85,71 @@ def _race(loop: For, places: list[Place], walk: Places) -> str | None:
         if place.is_write:
             continue
         table = writes.get(place.buffer.data, {})
-        for element, number in _elements(place, loop):
+        for element, number, _ in _elements(place, loop):
             hit = table.get(element)
             if hit is not None and hit[0] != number:
                 return _text(loop, place, element, number, hit)
     return None
+
+
+def _reordered(loop: For, places: list[Place]) -> str | None:
+    """The text for an element of which a vectorized loop turns two accesses round: the first one in
+    the order of iterations comes later in that of statements. A place that does not depend on the
+    loop is no matter: such a statement runs once for each iteration."""
+    var = loop.loop_var
+    by_buffer: dict[Var, list[tuple[int, Place]]] = {}
+    for n, place in enumerate(places):
+        by_buffer.setdefault(place.buffer.data, []).append((n, place))
+    for accesses in by_buffer.values():
+        if any(p.is_write and not any(uses(i, {var}) for i in p.indices) for _, p in accesses):
+            continue
+        first = accesses[0][1].indices
+        inside = {o.loop_var for _, p in accesses for o in p.loops[_depth(p, loop) + 1 :]}
+        if _plain(first, var) and not any(uses(i, inside) for i in first):
+            if all(structural_equal(p.indices, first) for _, p in accesses):
+                continue
+        seen: dict[Any, list[tuple[int, int, Place, dict[Var, int]]]] = {}
+        for n, place in accesses:
+            for element, number, at in _elements(place, loop):
+                before = seen.setdefault(element, [])
+                for m, earlier, other, there in before:
+                    if number == earlier or not (place.is_write or other.is_write):
+                        continue
+                    after = _runs_after(loop, (place, at), (other, there), n > m)
+                    if after is not None and after != (number > earlier):
+                        if not other.is_write:
+                            return _text(loop, other, element, earlier, (number, place))
+                        return _text(loop, place, element, number, (earlier, other))
+                before.append((n, number, place, at))
+    return None
+
+
+def _plain(indices: tuple[PrimExpr, ...], var: Var) -> bool:
+    """Whether an index of its own belongs to each iteration."""
+    return any(uses(i, {var}) and _is_sum(i) for i in indices)
+
+
+def _is_sum(expr: Any) -> bool:
+    if isinstance(expr, (Add, Sub, Mul)):
+        return _is_sum(expr.a) and _is_sum(expr.b)
+    return isinstance(expr, (Var, IntImm))
+
+
+def _runs_after(
+    loop: For, one: tuple[Place, dict[Var, int]], two: tuple[Place, dict[Var, int]], later: bool
+) -> bool | None:
+    """Whether, statement by statement, an access runs after another: by the loops inside that both
+    share, then by the order of the program. None for one statement, which keeps the lanes' order.
+    """
+    (place, at), (other, there) = one, two
+    for a, b in zip(place.loops, other.loops, strict=False):
+        if a.loop_var is not b.loop_var:
+            break
+        mine, theirs = at.get(a.loop_var), there.get(b.loop_var)
+        if a.loop_var is loop.loop_var or mine == theirs:
+            continue
+        return None if mine is None or theirs is None else mine > theirs
+    return None if place is other else later
 
 
 def _own(place: Place, loop: For, walk: Places) -> bool:
@@ -92,8 +170,8 @@ def _own(place: Place, loop: For, walk: Places) -> bool:
 
 
 def _elements(place: Place, loop: For) -> Any:
-    """(element, iteration of the loop) for some of the iterations."""
-    depth = next(n for n, p in enumerate(place.loops) if p.loop_var is loop.loop_var)
+    """(element, iteration of the loop, all loop variables) for some of the iterations."""
+    depth = _depth(place, loop)
     outer, inner = place.loops[:depth], place.loops[depth + 1 :]
     start: dict[Var, int] = {}
     for around in outer:  # both iterations run within one of the loops around
@@ -110,24 +188,28 @@ def _elements(place: Place, loop: For) -> Any:
                 break
             width = max((len(values) for values in lanes if values), default=1)
             for n in range(width):
-                yield tuple(v[n] if len(v) > 1 else v[0] for v in lanes if v), number
+                yield tuple(v[n] if len(v) > 1 else v[0] for v in lanes if v), number, at
+
+
+def _depth(place: Place, loop: For) -> int:
+    return next(n for n, p in enumerate(place.loops) if p.loop_var is loop.loop_var)
 
 
 def _text(loop: For, place: Place, element: Any, number: int, other: tuple[int, Place]) -> str:
     name = loop.loop_var.name
-    what = f"iterations of the parallel loop {name} are in each other's way"
+    what = f"iterations of the {together(loop)} loop {name} are in each other's way"
     does = "writes" if place.is_write else "reads"
     at = ", ".join(map(str, element))
     got = f"{place.buffer.name}[{at}], which {name} = {number} {does} "
     got += f"and {name} = {other[0]} writes"
-    hint = "make the loop serial, or parallelize one whose iterations write elements of their own"
+    hint = "make the loop serial, or take one whose iterations write elements of their own"
     spans = [s for s in (place.span, other[1].span) if s is not None]
     text = explain(what, got=got, instead=hint, span=loop.span)
     return "\n".join([text, *dict.fromkeys(s.render() for s in spans)])
 
 
 def verify_parallel(obj: Any, assert_mode: bool = True) -> bool:
-    """Whether no parallel loop of a PrimFunc (or of all those of a module) is known to race.
+    """Whether no parallel or vectorized loop of a PrimFunc (or of all those of a module) is known to race.
 
     Raises ValueError naming the first that does, unless `assert_mode` is false.
     """

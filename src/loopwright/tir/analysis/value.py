@@ -110,10 +110,11 @@ def samples(loop: For, at: dict[Var, int], few: int) -> list[int]:
     return sorted({*range(low, low + min(few, size)), *([low + size - 1] if size > 0 else [])})
 
 
-def _uses(expr: Any, variables: set[Var]) -> bool:
+def uses(expr: Any, variables: set[Var]) -> bool:
+    """Whether one of the variables occurs in an expression."""
     if isinstance(expr, Var):
         return expr in variables
-    return any(_uses(child, variables) for child in expr.children())
+    return any(uses(child, variables) for child in expr.children())
 
 
 def iterations(
@@ -124,7 +125,7 @@ def iterations(
         yield at
         return
     own = {loop.loop_var for loop in loops}
-    nested = any(_uses(loop.min, own) or _uses(loop.extent, own) for loop in loops)
+    nested = any(uses(loop.min, own) or uses(loop.extent, own) for loop in loops)
     plain = [samples(loop, at, few) for loop in loops[: 1 if nested else None]]
     if not nested and all(plain):
         for values in islice(product(*plain), most):
@@ -135,4 +136,4 @@ def iterations(
         yield from islice(iterations(loops[1:], inner, few, most), most)
 
 
-__all__ = ["iterations", "lanes_at", "samples", "value_at"]
+__all__ = ["iterations", "lanes_at", "samples", "uses", "value_at"]

@@ -94,21 +94,13 @@ class _Caller:
         return result
 
     def kernel(self, name: str, *args: Any) -> Any:
-        """A function of the module, called with pointers for its buffers: in the order of its
-        parameters, or as `MakeUnpackedAPI` orders them, with the symbolic dimensions."""
+        """A function of the module, called as `MakeUnpackedAPI` makes it: with pointers for its
+        buffers, and the symbolic dimensions at the end."""
         func = self.find(name)
         if not isinstance(func, PrimFunc) or not func.buffer_map:
             return self(name, *args)
         lowered = unpacked(func)
-        ordered = len(args) == len(func.params) and all(
-            isinstance(a, np.ndarray) == p.dtype.is_handle
-            for a, p in zip(args, func.params, strict=True)
-        )
-        if ordered and len(lowered.params) == len(args):
-            data = [func.buffer_map[p].data if p in func.buffer_map else p for p in func.params]
-            given = dict(zip(data, args, strict=True))
-            args = tuple(given[p] for p in lowered.params)
-        elif len(lowered.params) != len(args):
+        if len(args) != len(lowered.params):
             return self(name, *args)
         return compile_func(lowered)(*args, mod=self.mod)
 

@@ -3,19 +3,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ...ir.expr import GlobalVar
-from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
-from ...ir.prim_op import add, cast, const
+from ...ir.prim_expr import IntImm, IterVar, Range, Var
+from ...ir.prim_op import const
 from ..buffer import Buffer, BufferRegion, decl_buffer
 from ..expr import BufferLoad
-from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
+from ..stmt import Block, BufferStore, Stmt
 from .accesses import ReplaceBuffer, check_no_pointer
-from .compute_at import body_items, own_tests
 from .error import ScheduleError
+from .place import (
+    check_reduces_inside,
+    copy_loops,
+    domain_box,
+    insert,
+    place_after,
+    place_before,
+    steady,
+    written_box,
+)
 from .primitive import primitive
-from .region import Box, relaxed_region, union_box, whole
+from .region import Box, relaxed_region, union_box
 from .rv import BlockRV
 from .scope import read_buffers, siblings, write_buffers
 from .state import Ref
@@ -63,16 +72,16 @@ def cache_read(
     makers = [b for b in siblings(ref) if buffer in write_buffers(b.stmt)]
     cache = cache_buffer(buffer, storage_scope)
     box: Box | None = None
-    ana = sch.state.analyzer(scope)
+    at, position = place_before(scope, makers, users)
+    ana = sch.state.analyzer(at)
     for user in users:
         check_no_pointer(user.stmt, buffer, user)
-        box = union_box(ana, box, relaxed_region(sch, user, scope, buffer, write=False))
-    position, at = place_before(scope, makers, users)
-    nest, made = copy_nest(ana, buffer, cache, box)
+        box = union_box(ana, box, relaxed_region(sch, user, at, buffer, write=False))
+    nest, made = copy_nest(ana, buffer, cache, box, scope, at)
     renamed: dict[Block, Block] = {}
     replace = ReplaceBuffer({buffer: cache}, renamed)
     changes: dict[Ref, Any] = {user: replace.visit(user.realize) for user in users}
-    insert(sch, ref.func, changes, renamed, scope, at, position, nest, cache)
+    insert(sch, ref.func, changes, renamed, scope, at, [(position, nest, made)], cache)
     return sch.new_block(ref.func, made)
 
 
@@ -120,21 +129,27 @@ def cache_write(
     if sch.enable_check:
         check_writers(ref, writers, blocks, buffer)
     cache = cache_buffer(buffer, storage_scope)
-    box: Box | None = None
-    ana = sch.state.analyzer(scope)
     for writer in writers:
-        if sch.enable_check and own_tests(sch, writer):
-            what = f"block {writer.stmt.name_hint!r} writes where its predicate holds only"
-            raise ScheduleError(what, instead="a block without T.where", at=writer.node)
         check_no_pointer(writer.stmt, buffer, writer)
-        box = union_box(ana, box, relaxed_region(sch, writer, scope, buffer, write=True))
     others = [b for b in blocks if b not in writers and buffer in read_buffers(b.stmt)]
-    position, at = place_after(scope, writers, [b for b in others if b not in users])
-    nest, made = copy_nest(ana, cache, buffer, box)
+    at, position = place_after(scope, writers, [b for b in others if b not in users])
+    ana = sch.state.analyzer(at)
+    limits: list[Box] = []
+    kept = False
+    if sch.enable_check:
+        # What the buffer holds elsewhere is not to be written over.
+        kept = at is not scope or buffer not in scope.stmt.alloc_buffers
+        for writer in writers:
+            check_reduces_inside(writer, at)
+        domain = domain_box(sch, writers, buffer)
+        limits += [domain] if domain is not None else []
+    box = written_box(sch, writers, at, buffer, kept)
+    limits += [box] if at is not scope else []
+    nest, made = copy_nest(ana, cache, buffer, box, scope, at, limits=limits)
     renamed: dict[Block, Block] = {}
     replace = ReplaceBuffer({buffer: cache}, renamed)
     changes = {b: replace.visit(b.realize) for b in (*writers, *users)}
-    insert(sch, ref.func, changes, renamed, scope, at, position, nest, cache)
+    insert(sch, ref.func, changes, renamed, scope, at, [(position, nest, made)], cache)
     return sch.new_block(ref.func, made)
 
 
@@ -195,88 +210,36 @@ def cache_buffer(buffer: Buffer, storage_scope: str) -> Buffer:
 
 
 def copy_nest(
-    ana: Any, source: Buffer, target: Buffer, box: Box | None, name: str = ""
+    ana: Any,
+    source: Buffer,
+    target: Buffer,
+    box: Box | None,
+    scope: Ref,
+    at: Ref,
+    name: str = "",
+    limits: Sequence[Box] = (),
 ) -> tuple[Stmt, Block]:
-    """Loops that copy a box of `source` to `target`, both of one shape."""
-    loops: list[tuple[Var, PrimExpr]] = []
-    axes, points, values = [], [], []
+    """Loops that copy a box of `source` to `target`, both of one shape, in the body of `at`; no
+    element outside of the boxes `limits`."""
     assert box is not None
-    for n, (low, extent) in enumerate(whole(box, ana)):
-        dim = source.shape[n]
-        low, extent = cast(dim.dtype, low), cast(dim.dtype, extent)
-        if not (ana.can_prove(low >= 0) and ana.can_prove(low + extent <= dim)):
-            low, extent = const(0, dim.dtype), dim
-        loop, axis = Var(f"ax{n}", dim.dtype), Var(f"v{n}", dim.dtype)
-        loops.append((loop, extent))
-        values.append(add(low, loop))
-        zero = const(0, dim.dtype)
-        axes.append(IterVar(Range.from_min_extent(zero, dim), axis, IterVar.DataPar))
-        points.append(axis)
-    body = BufferStore(target, BufferLoad(source, points), points)
+    spans = steady(box, scope)
+    zeros = [const(0, dim.dtype) for dim in source.shape]
+    if at is scope:  # bounds that are not proven are those of the buffer
+        for n, (span, dim) in enumerate(zip(spans, source.shape, strict=True)):
+            if span is None or not (ana.can_prove(span[0] >= 0) and ana.can_prove(span[1] < dim)):
+                spans[n] = None
+    points = [Var(f"v{n}", dim.dtype) for n, dim in enumerate(source.shape)]
+    axes = [
+        IterVar(Range.from_min_extent(zero, dim), v, IterVar.DataPar)
+        for zero, v, dim in zip(zeros, points, source.shape, strict=True)
+    ]
     name = name or (target.name if len(target.name) > len(source.name) else source.name)
     block = Block(
         axes,
         [BufferRegion.from_point(source, points)],
         [BufferRegion.from_point(target, points)],
         name,
-        body,
+        BufferStore(target, BufferLoad(source, points), points),
     )
-    nest: Stmt = BlockRealize(values, True, block)
-    for loop, extent in reversed(loops):
-        nest = For(loop, 0, extent, ForKind.SERIAL, nest)
-    return nest, block
-
-
-def item_index(at: Ref, ref: Ref) -> int:
-    """Which statement of the body of `at` holds `ref`; -1 where it is not directly in it."""
-    inner = ref.node
-    for above in ref.ancestors():
-        if above is at:
-            break
-        inner = above.node
-    for n, item in enumerate(body_items(at)):
-        if item is inner:
-            return n
-    return -1
-
-
-def place_before(scope: Ref, makers: list[Ref], users: list[Ref]) -> tuple[int, Ref]:
-    """Where in the scope's body a copy goes: after the makers, before the users."""
-    items = [item_index(scope, user) for user in users]
-    after = max((item_index(scope, m) + 1 for m in makers), default=0)
-    if not items or min(items) < after or -1 in items:
-        what = "the copy has no place before the readers and after the writers in this scope"
-        raise ScheduleError(what, at=[r.node for r in (*makers, *users)])
-    return after, scope
-
-
-def place_after(scope: Ref, writers: list[Ref], readers: list[Ref]) -> tuple[int, Ref]:
-    """Where in the scope's body a copy goes: after the writers, before the readers."""
-    items = [item_index(scope, w) for w in writers]
-    before = min((item_index(scope, r) for r in readers), default=1 << 30)
-    if -1 in items or before <= max(items):
-        what = "the copy has no place after the writers and before the readers in this scope"
-        hint = "give the readers in the same loops as consumer_blocks, or cache before compute_at"
-        raise ScheduleError(what, instead=hint, at=[r.node for r in (*writers, *readers)])
-    return max(items) + 1, scope
-
-
-def insert(
-    sch: Any,
-    func: GlobalVar,
-    changes: dict[Ref, Any],
-    renamed: dict[Block, Block],
-    scope: Ref,
-    at: Ref,
-    position: int,
-    nest: Stmt,
-    buffer: Buffer,
-) -> None:
-    """Make the changes, put `nest` at a place in the scope's body, and allocate the buffer."""
-
-    def change(block: Block) -> Block:
-        items = list(block.body.seq if isinstance(block.body, SeqStmt) else (block.body,))
-        items.insert(position, nest)
-        return block.replace(body=seq(*items), alloc_buffers=(*block.alloc_buffers, buffer))
-
-    sch.state.update(func, changes, renamed, {scope: change})
+    ends = [[limit[n] for limit in limits] for n in range(len(axes))]
+    return copy_loops(ana, axes, spans, block, ends), block

@@ -9,8 +9,8 @@ from ..buffer import decl_buffer
 from ..expr import BufferLoad
 from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from .accesses import with_found_regions
-from .cache import item_index
 from .error import ScheduleError
+from .place import item_index
 from .primitive import primitive
 from .rewrite import BlockRewriter, substitute, vars_in
 from .rv import BlockRV

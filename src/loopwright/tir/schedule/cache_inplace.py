@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from ..buffer import Buffer
-from ..stmt import Block, SeqStmt, seq
+from ..stmt import Block
 from .accesses import ReplaceBuffer, check_no_pointer
-from .cache import buffer_at, cache_buffer, copy_nest, item_index
+from .cache import buffer_at, cache_buffer, copy_nest
 from .error import ScheduleError
+from .place import check_reduces_inside, holding_item, insert, levels
 from .primitive import primitive
 from .region import Box, relaxed_region, union_box
 from .rv import BlockRV
-from .scope import write_buffers
+from .scope import read_buffers, write_buffers
+from .state import Ref
 
 
 @primitive("CacheInplace", inputs="block", attrs="read_buffer_index storage_scope")
@@ -56,26 +58,34 @@ def cache_inplace(
         what = f"block {ref.stmt.name_hint!r} does not write {buffer.name}"
         raise ScheduleError(what, instead="cache_read", at=ref.node)
     scope = ref.scope()
-    position = item_index(scope, ref)
-    shared = [b for b in scope.blocks() if b is not ref and item_index(scope, b) == position]
-    if position < 0 or shared:
-        what = f"block {ref.stmt.name_hint!r} shares its loops with other blocks"
-        raise ScheduleError(what, at=[ref.node, *(b.node for b in shared)])
+    at, position = place_around(scope, ref, buffer)
     check_no_pointer(ref.stmt, buffer, ref)
+    if sch.enable_check:
+        check_reduces_inside(ref, at)
     cache = cache_buffer(buffer, storage_scope)
-    ana = sch.state.analyzer(ref)
+    ana = sch.state.analyzer(at)
     box: Box | None = None
     for write in (False, True):
-        box = union_box(ana, box, relaxed_region(sch, ref, scope, buffer, write=write))
-    first, there = copy_nest(ana, buffer, cache, box)
-    last, back = copy_nest(ana, cache, buffer, box, f"{cache.name}_back")
+        box = union_box(ana, box, relaxed_region(sch, ref, at, buffer, write=write))
+    first, there = copy_nest(ana, buffer, cache, box, scope, at)
+    last, back = copy_nest(ana, cache, buffer, box, scope, at, f"{cache.name}_back")
     renamed: dict[Block, Block] = {}
     made = ReplaceBuffer({buffer: cache}, renamed).visit(ref.realize)
-
-    def change(b: Block) -> Block:
-        items = list(b.body.seq if isinstance(b.body, SeqStmt) else (b.body,))
-        items[position : position + 1] = [first, items[position], last]
-        return b.replace(body=seq(*items), alloc_buffers=(*b.alloc_buffers, cache))
-
-    sch.state.update(ref.func, {ref: made}, renamed, {scope: change})
+    nests = [(position, first, there), (position + 1, last, back)]
+    insert(sch, ref.func, {ref: made}, renamed, scope, at, nests, cache)
     return [sch.new_block(ref.func, there), sch.new_block(ref.func, back)]
+
+
+def place_around(scope: Ref, ref: Ref, buffer: Buffer) -> tuple[Ref, int]:
+    """The scope or a loop, the furthest out whose statement that holds the block holds no other
+    that accesses the buffer, and that statement."""
+    others = [
+        b
+        for b in scope.blocks()
+        if b is not ref and buffer in read_buffers(b.stmt) | write_buffers(b.stmt)
+    ]
+    for at, (position,) in levels(scope, [ref]):
+        if not any(b.is_under(at) and holding_item(at, b) == position for b in others):
+            return at, position
+    what = f"block {ref.stmt.name_hint!r} stands under a condition, or another block in it"
+    raise ScheduleError(what, instead="loops and blocks only", at=ref.node)

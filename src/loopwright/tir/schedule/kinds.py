@@ -6,6 +6,7 @@ from typing import Any
 
 from ...ir.prim_expr import IntImm, IterVar, Var
 from ..analysis import race_errors
+from ..buffer import BufferRegion
 from ..stmt import Block, For, ForKind
 from .bindings import injective, one_to_one
 from .error import ScheduleError
@@ -143,9 +144,13 @@ def set_kind(sch: Any, loop: LoopRV, kind: ForKind, tag: str = "") -> None:
         hint = "split it by the length of a vector"
         raise ScheduleError(what, got=node.extent, instead=hint, at=node)
     if sch.enable_check:
-        sure = check_parallel(sch, ref, kind, across_threads=tag.startswith("threadIdx"))
+        across = tag.startswith("threadIdx")
+        sure = check_parallel(sch, ref, kind, across_threads=across)
         if not sure:
             check_races(sch, ref)
+        elif not writes_by_axes(ref, across_threads=across):
+            in_order = kind == ForKind.VECTORIZED
+            check_races(sch, ref, ForKind.VECTORIZED if in_order else ForKind.PARALLEL)
     binding = None
     if tag:
         binding = IterVar(None, Var(tag, node.loop_var.dtype), IterVar.ThreadIndex, tag)
@@ -192,14 +197,45 @@ def check_parallel(sch: Any, ref: Ref, how: ForKind, *, across_threads: bool) ->
     return sure
 
 
-def check_races(sch: Any, ref: Ref) -> None:
+def writes_by_axes(ref: Ref, *, across_threads: bool) -> bool:
+    """Whether the blocks below a loop plainly write, and read of what they write, an element for
+    each value of the axes that the loop drives, so that only the axes need be looked at."""
+    var = ref.stmt.loop_var
+    for block in ref.blocks():
+        axes: list[Var] = []
+        for axis, value in zip(block.stmt.iter_vars, block.realize.iter_values, strict=True):
+            if uses_any(value, {var}):
+                if across_threads and axis.iter_type != IterVar.DataPar:
+                    break  # a reduction across threads, which is lowered as a whole
+                axes.append(axis.var)
+        else:
+            written = write_buffers(block.stmt)
+            regions = [*block.stmt.writes, *(r for r in block.stmt.reads if r.buffer in written)]
+            places: dict[Any, list[int]] = {}
+            for region in regions:
+                here = [_dimension(region, axis) for axis in axes]
+                if None in here or places.setdefault(region.buffer, here) != here:
+                    return False
+    return True
+
+
+def _dimension(region: BufferRegion, axis: Var) -> int | None:
+    """The dimension that an axis indexes by itself."""
+    for n, r in enumerate(region.region):
+        if r.min is axis and isinstance(r.extent, IntImm) and r.extent.value == 1:
+            return n
+    return None
+
+
+def check_races(sch: Any, ref: Ref, kind: ForKind = ForKind.PARALLEL) -> None:
     """Raise ScheduleError where two iterations of a loop are seen to be in each other's way."""
     func = sch.state.func(ref.func)
-    made = ref.stmt.replace(kind=ForKind.PARALLEL, thread_binding=None)
+    made = ref.stmt.replace(kind=kind, thread_binding=None)
     tried = func.with_body(replaced(func.body, ref, made))
-    errors = race_errors(tried)
+    errors = race_errors(tried, made.loop_var)
     if errors:
-        what = f"iterations of loop {ref.stmt.loop_var.name!r} are in each other's way"
+        name = ref.stmt.loop_var.name
+        what = f"iterations of loop {name!r} are in each other's way"
         got = errors[0].split("got:")[-1].split("instead:")[0].strip()
         hint = "a loop whose iterations each write elements of their own"
         raise ScheduleError(what, got=got, instead=hint, at=ref.stmt)

@@ -11,8 +11,8 @@ from ..expr import BufferLoad, int_value
 from ..op import if_then_else
 from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from .accesses import ReplaceBuffer, with_found_regions
-from .cache import item_index
 from .error import ScheduleError
+from .place import item_index
 from .primitive import primitive
 from .reducer import find_reducer
 from .rfactor import single_path

@@ -73,6 +73,7 @@ def primitive(
 
         by_name = bool(spec.inputs) and spec.inputs[0] in _BLOCKS
         first = spec.inputs[0] if spec.inputs else ""
+        more = [i[1:] for i in spec.inputs[1:] if i == "*consumer_blocks"]
 
         @functools.wraps(fn)
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -81,6 +82,17 @@ def primitive(
                     args = (self.get_block(args[0]), *args[1:])
                 elif isinstance(kwargs.get(first), str):
                     kwargs[first] = self.get_block(kwargs[first])
+            for name in more:
+                given = spec.arguments(args, kwargs).get(name)
+                if isinstance(given, str):
+                    given = [given]
+                if given and any(isinstance(b, str) for b in given):
+                    blocks = [self.get_block(b) if isinstance(b, str) else b for b in given]
+                    at = spec.params.index(name)
+                    if at < len(args):
+                        args = (*args[:at], blocks, *args[at + 1 :])
+                    else:
+                        kwargs[name] = blocks
             # What an analyzer writes depends on what it has seen: each step starts with its own, so
             # that a trace gives the same text wherever it is replayed.
             self.state.forget_ranges()

@@ -7,17 +7,30 @@ from collections.abc import Callable
 from typing import Any
 
 from ...arith import IterMapLevel, detect_iter_map
-from ...ir.prim_expr import IterVar, PrimExpr, Var
-from ...ir.prim_op import add, convert
+from ...arith.int_set import Evaluator
+from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
+from ...ir.prim_op import add, const, convert
 from ..buffer import Buffer, BufferRegion, decl_buffer
-from ..expr import BufferLoad
+from ..expr import BufferLoad, int_value
 from ..index_map import IndexMap
-from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
+from ..stmt import Block, BufferStore, For, Stmt
 from .accesses import check_no_pointer, with_found_regions
-from .cache import buffer_at, item_index
+from .cache import buffer_at
 from .compute_at import check_runs_everywhere
+from .domain import Span
 from .error import ScheduleError
+from .place import (
+    check_fills,
+    check_reduces_inside,
+    copy_loops,
+    domain_box,
+    holding_item,
+    insert,
+    levels,
+    steady,
+)
 from .primitive import primitive
+from .region import axis_values, interval, loop_domain, loops_between
 from .rewrite import BlockRewriter, substitute, vars_in
 from .rv import BlockRV
 from .scope import is_dominant, read_buffers, write_buffers
@@ -275,32 +288,58 @@ def cached(
         BufferStore(target[0], BufferLoad(*source), target[1]),
     )
     copy = with_found_regions(copy)
-    loops = [Var(f"ax{n}", a.var.dtype) for n, a in enumerate(axes)]
-    values = [add(a.dom.min, loop) for a, loop in zip(axes, loops, strict=True)]
-    nest: Stmt = BlockRealize(values, True, copy)
-    for loop, axis in reversed(list(zip(loops, axes, strict=True))):
-        nest = For(loop, 0, axis.dom.extent, ForKind.SERIAL, nest)
-
-    accesses = _Accesses(buffer, (made, indices))
-    block = accesses.visit(node)
-    position = item_index(scope, ref)
-    if position < 0:
-        raise ScheduleError("the block stands under a condition", at=ref.node)
-    _check_shared(ref, scope, copy, position, write)
+    at, position = place_beside(ref, scope, copy, write)
     if write and sch.enable_check:
-        check_runs_everywhere(sch, ref)
+        if at is scope:
+            check_runs_everywhere(sch, ref)
+        else:
+            check_reduces_inside(ref, at)
+            domain_box(sch, [ref], buffer)  # no predicate of its own
+            check_fills(sch, ref, at, buffer.name, _points(ref, axes))
         if not is_dominant(ref):
             what = f"another block writes {buffer.name}, too"
             raise ScheduleError(what, instead="the only writer of a buffer", at=ref.node)
-
-    def change(b: Block) -> Block:
-        items = list(b.body.seq if isinstance(b.body, SeqStmt) else (b.body,))
-        items.insert(position + 1 if write else position, nest)
-        return b.replace(body=seq(*items), alloc_buffers=(*b.alloc_buffers, made))
-
+    nest = around(sch, ref, scope, at, axes, copy, write)
+    accesses = _Accesses(buffer, (made, indices))
+    block = accesses.visit(node)
     changes = {ref: ref.realize.replace(block=block)}
-    sch.state.update(ref.func, changes, accesses.renamed, {scope: change})
+    places = [(position + 1 if write else position, nest, copy)]
+    insert(sch, ref.func, changes, accesses.renamed, scope, at, places, made)
     return copy
+
+
+def values(ref: Ref, axes: list[IterVar]) -> list[PrimExpr]:
+    """What some of a block's axes are bound to."""
+    bound = axis_values(ref)
+    return [bound[a.var] for a in axes]
+
+
+def _points(ref: Ref, axes: list[IterVar]) -> list[tuple[PrimExpr, PrimExpr]]:
+    return [(v, const(1, v.dtype)) for v in values(ref, axes)]
+
+
+def around(
+    sch: Any, ref: Ref, scope: Ref, at: Ref, axes: list[IterVar], copy: Block, write: bool
+) -> Stmt:
+    """The loops of a copy in the body of `at`: over the domains of the axes or, in a loop, over
+    the values that they take in one iteration."""
+    spans: list[Span | None] = [None] * len(axes)
+    ana = sch.state.analyzer(ref)
+    if at is not scope:
+        domain = Evaluator(ana, loop_domain(loops_between(ref, at)))
+        box = []
+        for axis, value in zip(axes, values(ref, axes), strict=True):
+            rng = Range.from_min_extent(value, const(1, value.dtype))
+            box.append(interval(domain, rng, add(axis.dom.min, axis.dom.extent)))
+        spans = [
+            span if int_value(axis.dom.min) == 0 else None
+            for axis, span in zip(axes, steady(box, scope), strict=True)
+        ]
+        if write and None in spans:
+            what = f"what block {ref.stmt.name_hint!r} writes in one iteration is not known"
+            raise ScheduleError(what, instead="reindex before the blocks share loops", at=ref.node)
+    limits = [[span] if span is not None and write else [] for span in spans]
+    return copy_loops(ana, list(copy.iter_vars), spans, copy, limits)
 
 
 def check_inside(sch: Any, ref: Ref, buffer: Buffer, indices: Any) -> None:
@@ -313,19 +352,23 @@ def check_inside(sch: Any, ref: Ref, buffer: Buffer, indices: Any) -> None:
             raise ScheduleError(what, got=index, instead=hint, at=ref.node)
 
 
-def _check_shared(ref: Ref, scope: Ref, copy: Block, position: int, write: bool) -> None:
-    """Raise ScheduleError where a block in the same loops writes what is copied before them (or
-    the indices with which it is), or reads what is copied after them."""
-    for other in scope.blocks():
-        if other is ref or item_index(scope, other) != position:
-            continue
+def place_beside(ref: Ref, scope: Ref, copy: Block, write: bool) -> tuple[Ref, int]:
+    """The scope or a loop, the furthest out, whose statement that holds the block holds no other
+    that writes what is copied before it (or the indices with which it is), or reads what is
+    copied after it; and that statement."""
+
+    def clashes(other: Ref) -> bool:
         clash = write_buffers(other.stmt) & (read_buffers(copy) | write_buffers(copy))
         if write:
             clash |= read_buffers(other.stmt) & write_buffers(copy)
-        if clash:
-            name = next(iter(clash)).name
-            what = f"block {other.stmt.name_hint!r} accesses {name} in the same loops"
-            raise ScheduleError(what, at=[ref.node, other.node])
+        return bool(clash)
+
+    others = [b for b in scope.blocks() if b is not ref and clashes(b)]
+    for at, (position,) in levels(scope, [ref]):
+        if not any(b.is_under(at) and holding_item(at, b) == position for b in others):
+            return at, position
+    what = f"block {ref.stmt.name_hint!r} stands under a condition, or another block in it"
+    raise ScheduleError(what, instead="loops and blocks only", at=ref.node)
 
 
 def check_same_elements(

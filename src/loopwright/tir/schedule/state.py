@@ -283,12 +283,12 @@ class ScheduleState:
         gvar: GlobalVar,
         changes: dict[Ref, Any],
         renamed: dict[Block, Block] | None = None,
-        blocks: dict[Ref, Callable[[Block], Block]] | None = None,
+        blocks: dict[Ref, Callable[[Any], Any]] | None = None,
     ) -> dict[Block, Block]:
         """Replace statements: `changes` maps a ref to its new statement (None: take it out, with
         what is left empty around it). `renamed` says which blocks became which others inside the
-        new statements. `blocks` are blocks around them that change in themselves. Gives all
-        blocks that became others."""
+        new statements. `blocks` are blocks and loops around them that change in themselves. Gives
+        all blocks that became others."""
         swap = _Swap(changes, blocks or {}, dict(renamed or {}))
         func = self.func(gvar)
         body = swap.visit(func.body)
@@ -352,7 +352,7 @@ class _Swap:
     def __init__(
         self,
         changes: dict[Ref, Any],
-        blocks: dict[Ref, Callable[[Block], Block]],
+        blocks: dict[Ref, Callable[[Any], Any]],
         renamed: dict[Block, Block],
     ) -> None:
         self.table = {id(ref.node): new for ref, new in changes.items()}
@@ -378,6 +378,9 @@ class _Swap:
             if key not in self.path:
                 return stmt
             body = self.visit(stmt.body)
+            fn = self.blocks.get(key)
+            if fn is not None:
+                return fn(stmt.replace(body=NO_OP if body is None else body))
             return None if body is None else stmt.replace(body=body)
         if kind is BlockRealize:
             return self.realize(stmt) if key in self.path else stmt

@@ -28,7 +28,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.config import declare_pass_option
 from ...ir.functor import Visitor
 from ...ir.prim_expr import (
     Add,
@@ -63,14 +62,6 @@ from ._base import PrimFuncPass, Simplifying, StmtRewriter, bind_function
 
 _TOTAL = (Add, Sub, Mul, Min, Max)
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
-
-declare_pass_option("tir.disable_cse_tir", bool, False, "CommonSubexprElimTIR does nothing.")
-declare_pass_option(
-    "tir.enable_equiv_terms_in_cse_tir",
-    bool,
-    False,
-    "CommonSubexprElimTIR finds terms that are equal once written out.",
-)
 
 
 class _Candidates(Visitor):

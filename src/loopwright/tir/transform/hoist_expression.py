@@ -30,7 +30,6 @@ from dataclasses import dataclass
 from enum import Flag
 from typing import Any
 
-from ...base.config import declare_pass_option
 from ...ir.functor import pre_order_visit
 from ...ir.prim_expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr
 from ...ir.prim_op import logical_and
@@ -39,12 +38,6 @@ from ..function import PrimFunc
 from ..stmt import For, ForKind, IfThenElse, LetStmt, Stmt
 from ._base import PrimFuncPass, StmtRewriter, conjuncts, uses_var
 
-declare_pass_option(
-    "tir.HoistExpression",
-    dict,
-    None,
-    "hoisted_conditionals, hoisted_let_bindings: what `HoistExpression` moves (the enums, or bool).",
-)
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 

@@ -25,20 +25,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.config import declare_pass_option
 from ...ir.functor import pre_order_visit
 from ...ir.prim_expr import Call
 from ..expr import BufferLoad
 from ..function import PrimFunc
 from ..stmt import For, IfThenElse, Stmt
 from ._base import PrimFuncPass, StmtRewriter, uses_var
-
-declare_pass_option(
-    "tir.HoistIfThenElse",
-    dict,
-    None,
-    "Taken for TVM's scripts: what its flags ask for is always done.",
-)
 
 
 class _Hoist(StmtRewriter):

@@ -30,7 +30,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.config import declare_pass_option
 from ...base.errors import explain
 from ...ir.module import IRModule
 from ...ir.prim_expr import Broadcast, Call, IntImm, Let, Not, PrimExpr, Ramp, Select, StringImm
@@ -54,13 +53,6 @@ from ..stmt import (
 )
 from ..stmt_functor import substitute
 from ._base import NO_OP, PrimFuncPass, Simplifying, StmtVisitor, bind_function
-
-declare_pass_option(
-    "tir.instrument_bound_checkers",
-    bool,
-    False,
-    "Accesses of compiled loops are checked: one outside of its buffer is an error.",
-)
 
 
 @dataclass

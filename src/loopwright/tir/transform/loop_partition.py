@@ -34,7 +34,6 @@ from typing import Any
 
 from ...arith import Analyzer
 from ...arith.int_set import Evaluator
-from ...base.config import declare_pass_option
 from ...ir.functor import post_order_visit
 from ...ir.prim_expr import GE, GT, LE, LT, And, Call, CmpExpr, IntImm, PrimExpr, Var
 from ...ir.prim_op import convert
@@ -54,13 +53,6 @@ from ._base import (
 )
 
 _TILE = (ForKind.VECTORIZED, ForKind.UNROLLED)
-
-declare_pass_option(
-    "tir.LoopPartition",
-    dict,
-    None,
-    "partition_const_loop (bool): False keeps the checks where all loops are constant.",
-)
 
 
 class _Checks(StmtVisitor):

@@ -35,7 +35,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.config import declare_pass_option
 from ...base.errors import explain
 from ...ir.module import IRModule
 from ...ir.transform import Pass, PassContext, Sequential
@@ -66,13 +65,6 @@ from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
 from .verify_externs import VerifyExterns
 from .verify_parallel import VerifyParallel
-
-declare_pass_option(
-    "tir.add_lower_pass",
-    list,
-    None,
-    "Pairs (phase 0 to 3, pass) run within the lowering of PrimFuncs.",
-)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.config import declare_pass_option
 from ...ir.functor import pre_order_visit
 from ...ir.prim_expr import Call
 from ..function import PrimFunc
@@ -42,13 +41,6 @@ from ..stmt import (
     seq,
 )
 from ._base import NO_OP, PrimFuncPass, StmtRewriter, is_no_op
-
-declare_pass_option(
-    "tir.RemoveNoOp",
-    dict,
-    None,
-    "Taken for TVM's scripts: what its flags ask for is always done.",
-)
 
 
 def has_effect(expr: Any) -> bool:

@@ -21,19 +21,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.config import declare_pass_option
 from ...ir.prim_expr import IntImm, Not
 from ..expr import BufferLoad
 from ..function import PrimFunc
 from ..stmt import AssertStmt, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt
 from ._base import NO_OP, PrimFuncPass, Simplifying, bind_function
-
-declare_pass_option(
-    "tir.Simplify",
-    dict,
-    None,
-    "Taken for TVM's scripts: what its flags ask for is always done.",
-)
 
 
 class _Simplify(Simplifying):

@@ -19,14 +19,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.config import declare_pass_option
 from ...ir.module import IRModule
 from ...ir.transform import Pass, PassContext
 from ..function import PrimFunc
 from ..stmt import AssertStmt, Stmt
 from ._base import PrimFuncPass, StmtRewriter
-
-declare_pass_option("tir.disable_assert", bool, False, "Assertions are left out of the code.")
 
 
 class _Skip(StmtRewriter):

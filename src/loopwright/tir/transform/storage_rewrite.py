@@ -45,7 +45,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...base.config import declare_pass_option
 from ...ir.functor import post_order_visit, rewrite
 from ...ir.prim_expr import IntImm, Var
 from ...ir.structural import structural_equal
@@ -53,8 +52,6 @@ from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, DeclBuffer, LetStmt, SeqStmt, Stmt
 from ._base import PrimFuncPass, StmtRewriter
-
-declare_pass_option("tir.disable_storage_rewrite", bool, False, "StorageRewrite does nothing.")
 
 
 @dataclass

@@ -26,7 +26,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.config import declare_pass_option
 from ...ir.functor import Visitor, post_order_visit
 from ...ir.prim_expr import Add, ConstExpr, IntImm, PrimExpr, Var
 from ...ir.prim_op import const, fold_binary
@@ -37,12 +36,6 @@ from ..stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt,
 from ..stmt_functor import definitions
 from ._base import PrimFuncPass, StmtRewriter, Substitute
 
-declare_pass_option(
-    "tir.UnrollLoop",
-    dict,
-    None,
-    "auto_max_step, auto_max_depth, auto_max_extent (numbers), explicit_unroll (bool).",
-)
 _DEFAULTS = {
     "auto_max_step": 0,
     "auto_max_depth": 8,

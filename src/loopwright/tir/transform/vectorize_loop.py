@@ -25,7 +25,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.config import declare_pass_option
 from ...base.errors import explain
 from ...ir import prim_expr as pe
 from ...ir.functor import pre_order_visit
@@ -60,8 +59,6 @@ from ._base import (
     conjuncts,
     uses_var,
 )
-
-declare_pass_option("tir.disable_vectorize", bool, False, "Run vectorized loops serially.")
 
 
 class _NotLanewise(Exception):

@@ -1,4 +1,5 @@
-"""`VerifyParallel`: refuses parallel loops whose iterations write the same element.
+"""`VerifyParallel`: refuses parallel loops whose iterations write the same element, and vectorized
+loops that are not what they would be serially.
 
 Before::
 

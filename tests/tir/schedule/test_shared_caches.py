@@ -1,0 +1,218 @@
+"""Caches where the blocks share loops: the copy stands in the loop, and holds what one iteration
+needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import tir
+from loopwright.script import from_source
+from loopwright.tir.schedule import ScheduleError
+
+from .util import arguments, check, outcome
+
+CHAIN = """
+@T.prim_func
+def main(A: T.Buffer((8, 6), "float32"), C: T.Buffer((8, 6), "float32")):
+    B = T.alloc_buffer((8, 6))
+    for i, j in T.grid(8, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j in T.grid(8, 6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + T.float32(1)
+"""
+STENCIL = """
+@T.prim_func
+def main(A: T.Buffer((15,), "float32"), C: T.Buffer((13,), "float32")):
+    B = T.alloc_buffer((15,))
+    for i in range(15):
+        with T.block("B"):
+            v = T.axis.spatial(15, i)
+            B[v] = A[v] * T.float32(2)
+    for i in range(13):
+        with T.block("C"):
+            v = T.axis.spatial(13, i)
+            C[v] = B[v] + B[v + 1] * T.float32(3) + B[v + 2]
+"""
+MATMUL = """
+@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"), D: T.Buffer((8, 8), "float32")):
+    C = T.alloc_buffer((8, 8))
+    for i, j, k in T.grid(8, 8, 8):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(8, 8):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = T.max(C[vi, vj], T.float32(0))
+"""
+INPLACE = """
+@T.prim_func
+def main(A: T.Buffer((8, 4), "float32"), C: T.Buffer((8, 4), "float32")):
+    for i in range(8):
+        for j in range(4):
+            with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = A[vi, vj] * T.float32(2)
+        for j in range(4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vi, 3 - vj]
+"""
+
+
+def native(sch: tir.Schedule, before: tir.PrimFunc) -> None:
+    """Compiled, the program gives what the unscheduled one gives."""
+    args = arguments(before)
+    lw.compile(sch.mod["main"].with_attr("tir.is_scheduled", True))["main"](*args)
+    for made, wanted in zip(args, outcome(before), strict=True):
+        np.testing.assert_allclose(made, wanted, rtol=1e-5)
+
+
+def fused(s: tir.Schedule) -> None:
+    s.compute_at("B", s.get_loops("C")[0])
+
+
+def tiled(s: tir.Schedule) -> None:
+    outer, _ = s.split(s.get_loops("C")[0], [None, 4])
+    s.compute_at("B", outer)
+
+
+def rows(s: tir.Schedule) -> None:
+    s.reverse_compute_at("D", s.get_loops("C")[0])
+
+
+def parallel_rows(s: tir.Schedule) -> None:
+    rows(s)
+    s.parallel(s.get_loops("C")[0])
+
+
+Step = Callable[[tir.Schedule], Any]
+CASES: dict[str, tuple[str, Step, Step, str]] = {
+    "read": (CHAIN, fused, lambda s: s.cache_read("C", "B", "local"), "1 6"),
+    "write": (CHAIN, fused, lambda s: s.cache_write("B", "B", "local"), "1 6"),
+    "read of an output": (CHAIN, fused, lambda s: s.cache_write("C", "C", "local"), "8 6"),
+    "input": (CHAIN, fused, lambda s: s.cache_read("B", "A", "local"), "8 6"),
+    "reindex": (CHAIN, fused, lambda s: s.reindex("C", ("read", 0)), "1 6"),
+    "reindex write": (CHAIN, fused, lambda s: s.reindex("B", ("write", 0)), "1 6"),
+    "reindex_cache_read": (
+        CHAIN,
+        fused,
+        lambda s: s.reindex_cache_read("C", 0, "local", lambda i, j: (j, i)),
+        "1 6",
+    ),
+    "reindex_cache_write": (
+        CHAIN,
+        fused,
+        lambda s: s.reindex_cache_write("B", 0, "local", lambda i, j: (j, i)),
+        "1 6",
+    ),
+    "stencil read": (STENCIL, tiled, lambda s: s.cache_read("C", "B", "local"), "6"),
+    "stencil write": (STENCIL, tiled, lambda s: s.cache_write("B", "B", "local"), "6"),
+    "reduction": (MATMUL, rows, lambda s: s.cache_write("C", "C", "local"), "1 8"),
+    "reduction, parallel": (MATMUL, parallel_rows, lambda s: s.cache_write("C", 0, "local"), "1 8"),
+    "reduction's input": (MATMUL, rows, lambda s: s.cache_read("D", "C", "local"), "1 8"),
+    "in place": (INPLACE, lambda s: None, lambda s: s.cache_inplace("A", 0, "local")[0], "1 4"),
+    "behind in place": (
+        INPLACE,
+        lambda s: None,
+        lambda s: s.cache_read("C", "A", "local", ["C"]),
+        "1 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_copy_stands_in_the_shared_loop(name: str) -> None:
+    source, share, step, extents = CASES[name]
+    func = from_source(source)
+    sch = tir.Schedule(func, debug_mask="all")
+    share(sch)
+    copy = step(sch)
+    scope = sch.get_sref(copy).parent
+    inner = []
+    while scope is not None and not scope.is_block:
+        inner.append(scope)
+        scope = scope.parent
+    own = [r for r in inner if r.stmt.loop_var.name.startswith("ax")]
+    assert " ".join(str(r.stmt.extent) for r in reversed(own)) == extents
+    check(sch, func)
+    native(sch, func)
+
+
+def test_several_levels_and_readers() -> None:
+    """The copy goes as far out as no writer comes between it and those that read it."""
+    func = from_source(CHAIN)
+    sch = tir.Schedule(func, debug_mask="all")
+    sch.compute_at("B", sch.get_loops("C")[1])
+    first = sch.cache_read("C", "B", "local")
+    second = sch.cache_read("C", "B_local", "shared")
+    assert [len(sch.get_loops(b)) for b in (first, second)] == [4, 4]
+    check(sch, func)
+    native(sch, func)
+
+
+REFUSED: dict[str, tuple[str, str, Step]] = {
+    "vectorized": (
+        CHAIN,
+        "vectorized loop",
+        lambda s: (
+            s.compute_at("B", s.get_loops("C")[1]),
+            s.vectorize(s.get_loops("C")[1]),
+            s.cache_read("C", "B", "local"),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    source, match, step = REFUSED[name]
+    sch = tir.Schedule(from_source(source))
+    with pytest.raises(ScheduleError, match=match):
+        step(sch)
+
+
+GAPS = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8, 8), "float32")):
+    for i in range(4):
+        with T.block("B"):
+            v = T.axis.spatial(4, i)
+            B[{index}] = A[v]
+"""
+
+
+@pytest.mark.parametrize("index", ["v * 2, 0", "v, v", "0, v // 2 * 3 + v % 2"])
+def test_what_lies_between_is_not_written_over(index: str) -> None:
+    """The output keeps what the block does not write."""
+    func = from_source(GAPS.format(index=index))
+    for step in (
+        lambda s: s.cache_write("B", 0, "local"),
+        lambda s: (s.split(s.get_loops("B")[0], [None, 2]), s.cache_write("B", 0, "local")),
+    ):
+        sch = tir.Schedule(func)
+        with pytest.raises(ScheduleError, match="gaps"):
+            step(sch)
+
+
+def test_only_the_domain_is_copied_back() -> None:
+    func = from_source(
+        GAPS.format(index="0, v").replace("range(4)", "range(3)").replace("(4, i)", "(3, i)")
+    )
+    sch = tir.Schedule(func, debug_mask="all")
+    sch.split(sch.get_loops("B")[0], [None, 2])
+    sch.cache_write("B", 0, "local")
+    check(sch, func)
+    native(sch, func)

@@ -1,0 +1,79 @@
+"""Calls between PrimFuncs: the arguments arrive in the order in which they are written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright.script import from_source
+from loopwright.tir.interpreter import run
+from loopwright.tir.transform import default_tir_pipeline
+
+CALLS = """
+@I.ir_module
+class Module:
+    @T.prim_func{private}
+    def helper(k: T.int32, A: T.Buffer((8,), "float32"), s: T.float32, B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            B[i] = A[i] * s + T.Cast("float32", k)
+
+    @T.prim_func
+    def main(n: T.int32, A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        T.func_attr({{"tir.is_scheduled": True}})
+        Module.helper(n + 1, A.data, T.float32(2), B.data)
+"""
+
+
+@pytest.mark.parametrize("private", ["", "(private=True)"])
+def test_scalars_before_buffers(private: str) -> None:
+    mod = from_source(CALLS.format(private=private))
+    a = np.arange(8, dtype="float32")
+    lowered = default_tir_pipeline()(mod)
+    native, shown, low = (np.zeros(8, "float32") for _ in range(3))
+    exe = lw.compile(mod)
+    exe["main"](3, a, native)
+    run(mod["main"], [3, a, shown], mod=mod)
+    run(lowered["main"], [3, a, low], mod=lowered)
+    for made in (native, shown, low):
+        np.testing.assert_array_equal(made, a * 2 + 4)
+    lw.build(mod, target="llvm")["main"](3, a, native)
+    np.testing.assert_array_equal(native, a * 2 + 4)
+
+
+def test_sizes_that_pointers_do_not_say() -> None:
+    """A function with a symbolic dimension takes it as its last argument."""
+    source = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def helper(k: T.int32, a: T.handle, b: T.handle):
+        m = T.int32()
+        A = T.match_buffer(a, (m,), "float32")
+        B = T.match_buffer(b, (m,), "float32")
+        for i in range(m):
+            B[i] = A[i] + T.Cast("float32", k)
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        T.func_attr({"tir.is_scheduled": True})
+        Module.helper(1, A.data, B.data{sizes})
+"""
+    mod = from_source(source.replace("{sizes}", ", 8"))
+    a, b = np.arange(8, dtype="float32"), np.zeros(8, "float32")
+    lw.compile(mod)["main"](a, b)
+    np.testing.assert_array_equal(b, a + 1)
+    with pytest.raises(ValueError, match=r"pass k, A, B, m \(pointers for buffers"):
+        default_tir_pipeline()(from_source(source.replace("{sizes}", "")))
+
+
+def test_a_kernel_called_from_outside() -> None:
+    func = from_source("""
+@T.prim_func
+def main(k: T.int32, A: T.Buffer((8,), "float32"), s: T.float32, B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        B[i] = A[i] * s + T.Cast("float32", k)
+""")
+    a, b = np.arange(8, dtype="float32"), np.zeros(8, "float32")
+    lw.compile(func)["main"](1, a, 2.0, b)
+    np.testing.assert_array_equal(b, a * 2 + 1)
