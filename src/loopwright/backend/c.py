@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..base.errors import LoopwrightError, explain
 from ..codegen.c.program import STACK_BYTES, WORKSPACE
 from ..ir.target import Target
 from ..ir.transform import Sequential
-from ..runtime.arena import Arena
+from ..runtime.arena import Arena, as_arenas
 from ..tir import transform as tt
 from . import cpu
 
@@ -35,6 +36,11 @@ def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = 
     arenas: memory that all tensors are placed in; functions take a pointer to each. Without any
         there is one, the workspace.
     """
+    for arena in as_arenas(tuple(arenas) or DEFAULT):
+        if "constant" in arena.kinds:
+            what = f"arena {arena.name} takes constants, which are const arrays in C"
+            hint = 'use kinds=("tensor", "scratch")'
+            raise LoopwrightError(explain(what, instead=hint))
     planned = tt.PlanUnifiedMemory(arenas=tuple(arenas) or DEFAULT, stack_bytes=STACK_BYTES)
     return Sequential(
         [

@@ -34,7 +34,7 @@ from ..relax.transform.graph_to_tir import EntrySpec
 from ..runtime.dtype import elements_per_byte, numpy_dtype
 from ..runtime.extern import ExternLibrary
 from ..runtime.tensor import PackedTensor, Tensor
-from ..tir.memory_plan import MemoryPlan, plan_of
+from ..tir.memory_plan import MemoryPlan, plan_of_module
 
 C_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 
@@ -101,9 +101,7 @@ class CModel:
     @property
     def memory_plan(self) -> MemoryPlan | None:
         """Where the tensors of `main`, or of the only planned function, lie in the workspace."""
-        plans = {g.name_hint: plan_of(f) for g, f in self.lowered.functions.items()}
-        found = [p for p in plans.values() if p is not None]
-        return plans.get("main") or (found[0] if len(found) == 1 else None)
+        return plan_of_module(self.lowered)
 
     def write(
         self, folder: str | Path, name: str = "model", weights: str = ARRAYS, **options: Any

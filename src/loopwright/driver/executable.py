@@ -157,10 +157,7 @@ class Executable(Timed):
         """Where the tensors of `main`, or of the only planned function, lie in the arenas that
         `compile` was given; None without arenas."""
         # Not at the top: an executable runs without it.
-        plan_of = importlib.import_module("loopwright.tir.memory_plan").plan_of
-        plans = {g.name_hint: plan_of(f) for g, f in self.lowered.functions.items()}
-        found = [p for p in plans.values() if p is not None]
-        return plans.get("main") or (found[0] if len(found) == 1 else None)
+        return importlib.import_module("loopwright.tir.memory_plan").plan_of_module(self.lowered)
 
     def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
         """Call a function `number` times and tell how long each of its kernels took.

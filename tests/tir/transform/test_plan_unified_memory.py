@@ -382,8 +382,8 @@ def test_too_small():
     assert str(error.value) == (
         "the memory of main does not fit arena sram (8KiB)\n"
         "  got: 8448 bytes live at once in one (step 1), 8192 are there:\n"
-        "    one.room: 8192 bytes\n"
-        "    y: 256 bytes\n"
+        "    one.room: 8192 bytes, one .. one\n"
+        "    y: 256 bytes, one .. one\n"
         '  instead: give sram 8448 bytes, or add an arena that takes y, z, w: Arena("more")'
     )
     with pytest.raises(lw.LoopwrightError) as error:
@@ -391,8 +391,8 @@ def test_too_small():
     assert str(error.value) == (
         "the memory of main does not fit arena fast (256B), slow (128B)\n"
         "  got: 512 bytes live at once in one (step 1), 384 are there:\n"
-        "    y: 256 bytes\n"
-        "    z: 256 bytes\n"
+        "    y: 256 bytes, one .. one\n"
+        "    z: 256 bytes, one .. one\n"
         '  instead: give slow 256 bytes, or add an arena that takes z: Arena("more")'
     )
     with pytest.raises(lw.LoopwrightError, match="give sram 256 bytes"):
@@ -422,6 +422,12 @@ def test_options_that_do_not_go():
     )
     with pytest.raises(lw.LoopwrightError, match="takes constants, and is allocated anew"):
         planned(mod, Arena("a", kinds="constant"), pools="allocate")
+    with pytest.raises(lw.LoopwrightError) as error:
+        lw.compile(mod, target="c", arenas=[Arena("a", kinds="constant")])
+    assert str(error.value) == (
+        "arena a takes constants, which are const arrays in C\n"
+        '  instead: use kinds=("tensor", "scratch")'
+    )
     with pytest.raises(ValueError, match="unknown workspace of GraphToTIR"):
         rt.GraphToTIR(workspace="two")
 

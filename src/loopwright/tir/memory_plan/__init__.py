@@ -16,6 +16,7 @@ from .plan import Entry as Entry
 from .plan import MemoryPlan as MemoryPlan
 from .plan import PlannedPool as PlannedPool
 from .plan import plan_of as plan_of
+from .plan import plan_of_module as plan_of_module
 from .problem import Item as Item
 from .problem import Placement as Placement
 from .problem import Pool as Pool

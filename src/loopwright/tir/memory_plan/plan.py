@@ -161,6 +161,13 @@ def plan_of(func: Any) -> MemoryPlan | None:
     )
 
 
+def plan_of_module(mod: Any) -> MemoryPlan | None:
+    """The plan of `main`, or of the only planned function of a module; None without one."""
+    plans = {g.name_hint: plan_of(f) for g, f in mod.functions.items()}
+    found = [p for p in plans.values() if p is not None]
+    return plans.get("main") or (found[0] if len(found) == 1 else None)
+
+
 def _text(value: Any) -> str:
     return str(getattr(value, "value", value))
 
@@ -182,4 +189,4 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
     return made
 
 
-__all__ = ["ATTRIBUTE", "Entry", "MemoryPlan", "PlannedPool", "plan_of"]
+__all__ = ["ATTRIBUTE", "Entry", "MemoryPlan", "PlannedPool", "plan_of", "plan_of_module"]

@@ -292,8 +292,7 @@ class _Planner:
         hint = f'give {last.name} {enough} bytes, or add an arena that takes {names}: Arena("more")'
         return explain(what, got=got, instead=hint)
 
-    @staticmethod
-    def alive(problem: Problem, rivals: list[int], time: int) -> list[tuple[int, str]]:
+    def alive(self, problem: Problem, rivals: list[int], time: int) -> list[tuple[int, str]]:
         """What lives at a time: bytes that it adds to what it is written over, a text."""
         found = []
         items = problem.items
@@ -301,7 +300,9 @@ class _Planner:
         for k in living:
             below = [a for a, b in problem.shared if b == k and a in living]
             over = max(below, key=lambda a: items[a].size, default=None)
-            size, text = items[k].size, f"{items[k].name}: {items[k].size} bytes"
+            size, steps = items[k].size, self.live.labels
+            first, last = steps[items[k].first], steps[items[k].last]
+            text = f"{items[k].name}: {size} bytes, {first} .. {last}"
             if over is not None:
                 size -= min(size, items[over].size)
                 text += f", over {items[over].name}"
