@@ -160,6 +160,7 @@ def test_a_whole_model_of_any_batch():
     exe = lw.compile(DIGITS, backends=[tensorrt(reference=True)])
     (module,) = exe.mod.attrs["external_mods"]
     assert '"shape": ["n", 1, 16, 16]' in module.get_source("json")
+    assert all(len(name) < 140 for name in module.function_names())  # of fourteen operators
     plain = lw.compile(DIGITS)
     for n in (1, 3):
         x = numbers(n, 1, 16, 16)
