@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from loopwright.base.errors import LoopwrightError
 from loopwright.driver import demo
 from loopwright.driver.cli import app, main
 
@@ -70,3 +71,15 @@ def test_an_error_has_no_frames(
     assert stop.value.code == 1
     shown = capsys.readouterr().err
     assert shown.startswith("error: ") and "Traceback" not in shown
+
+
+def test_compile_writes_libraries_and_c_source(tmp_path: Path) -> None:
+    text = call("compile", MODEL, "-o", str(tmp_path / "digits.so"))
+    assert "digits.so: " in text and (tmp_path / "digits.h").is_file()
+    folder = tmp_path / "out"
+    sizes = ["--target", "c", "--dims", "n=10", "--weights", "binary", "--arena", "sram=128KiB"]
+    text = call("compile", MODEL, "-o", str(folder), *sizes)
+    assert "pool sram: " in text and "of 131072 (128KiB)" in text
+    assert sorted(p.suffix for p in folder.iterdir()) == [".c", ".h", ".weights"]
+    with pytest.raises(LoopwrightError, match="a folder is written for C source only"):
+        call("compile", MODEL, "-o", str(folder))

@@ -1,4 +1,4 @@
-"""The command line: `loopwright show | run | bench | check MODEL`.
+"""The command line: `loopwright show | run | bench | check | compile MODEL`.
 
 MODEL is an ONNX file. Inputs come from `--feeds FILE.npz` (arrays by input name); without it they
 are random, symbolic sizes being `--size`.
@@ -14,12 +14,16 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..base.errors import LoopwrightError
+from ..base.errors import LoopwrightError, explain
 from ..ir import trace as tracing
 from ..ir.dtype import numpy_dtype
 from ..relax.interpreter import Interpreter
-from .build import as_module, compile_steps, lower
+from ..relax.transform import BindSymbolicVars
+from ..runtime.arena import Arena
+from .build import as_module, as_target, compile_steps, lower
+from .c_export import CModel
 from .executable import Executable
+from .export import c_name
 from .front import DEFAULT_TARGET, compile
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
@@ -138,6 +142,42 @@ def check(
         typer.echo(f"{name}: greatest relative difference {error:.1e}")
     if worst > tolerance:
         raise typer.Exit(1)
+
+
+@app.command("compile")
+def compile_to(
+    model: Model,
+    out: Annotated[Path, typer.Option("-o", "--out", help="A .so, .a or .o; for C a folder, too.")],
+    target: TargetText = DEFAULT_TARGET,
+    dims: Annotated[str, typer.Option(help="Numbers of symbolic sizes: n=1,height=32.")] = "",
+    arena: Annotated[
+        list[str] | None, typer.Option(help="Memory to plan for: sram=256KiB, or dram; in order.")
+    ] = None,
+    weights: Annotated[str, typer.Option(help='Of C files: "arrays" or "binary".')] = "arrays",
+) -> None:
+    """Write a model as a library with a C header, or (--target c) as C source into a folder."""
+    mod = as_module(str(model))
+    if dims:
+        pairs = (part.split("=") for part in dims.split(","))
+        mod = BindSymbolicVars({name.strip(): int(number) for name, number in pairs})(mod)
+    arenas = [
+        Arena(name, limit or None) for name, _, limit in (a.partition("=") for a in arena or [])
+    ]
+    if out.suffix:
+        made = compile(mod, target, arenas=arenas)
+        path = made.export_library(out)
+        typer.echo(f"{path}: {path.stat().st_size} bytes")
+        typer.echo(str(path.with_suffix(".h")))
+        return
+    if as_target(target).kind.code_generator != "c":
+        what = "a folder is written for C source only"
+        raise LoopwrightError(explain(what, got=target, instead="--target c, or -o FILE.so"))
+    made = compile(mod, target, arenas=arenas)
+    assert isinstance(made, CModel)
+    for path in made.write(out, c_name(model.stem), weights):
+        typer.echo(f"{path}: {path.stat().st_size} bytes")
+    if made.memory_plan is not None:
+        typer.echo("\n".join(made.memory_plan.report().splitlines()[:3]))
 
 
 def _flat(value: Any) -> list[np.ndarray]:
