@@ -1,4 +1,4 @@
-"""The command line: `loopwright show | run | bench | check | compile MODEL`.
+"""The command line: `loopwright show | run | bench | check | compile MODEL`, `loopwright plugins`.
 
 MODEL is an ONNX file. Inputs come from `--feeds FILE.npz` (arrays by input name); without it they
 are random, symbolic sizes being `--size`.
@@ -13,10 +13,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from ..base.errors import LoopwrightError, explain
 from ..ir import trace as tracing
 from ..ir.dtype import numpy_dtype
+from ..relax.byoc import get_backend, plugins
 from ..relax.interpreter import Interpreter
 from ..relax.transform import BindSymbolicVars
 from ..runtime.arena import Arena
@@ -178,6 +182,18 @@ def compile_to(
         typer.echo(f"{path}: {path.stat().st_size} bytes")
     if made.memory_plan is not None:
         typer.echo("\n".join(made.memory_plan.report().splitlines()[:3]))
+
+
+@app.command("plugins")
+def show_plugins() -> None:
+    """Print what installed packages bring, and what is wrong with it."""
+    table = Table("name", "group", "package", "back ends", "available", "error")
+    for plugin in plugins():
+        why = {name: get_backend(name).why_not() for name in plugin.backends}
+        usable = "\n".join(reason or "yes" for reason in why.values())
+        shown = (plugin.name, plugin.group.removeprefix("loopwright."), plugin.package)
+        table.add_row(*map(escape, (*shown, "\n".join(why), usable, plugin.error)))
+    Console().print(table)
 
 
 def _flat(value: Any) -> list[np.ndarray]:
