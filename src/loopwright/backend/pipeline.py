@@ -16,6 +16,7 @@ from ..base.errors import explain, suggest
 from ..ir.target import Target
 from ..ir.transform import Pass, Sequential
 from ..relax import transform as rt
+from ..relax.byoc.plugins import find_pass
 from . import cpu
 
 _MODULES = {"llvm": cpu, "c": cpu}  # a target kind -> the module with its passes
@@ -48,7 +49,11 @@ _PIPELINES: dict[str, Callable[..., Pass]] = {
 
 
 def get_pipeline(name: str = "zero", **kwargs: Any) -> Pass:
-    """The pipeline of that name. Raises ValueError, naming those there are."""
+    """The pipeline of that name, or the pass of a plug-in. Raises ValueError, naming those there
+    are."""
+    found = find_pass(name) if name not in _PIPELINES else None
+    if found is not None:
+        return found if isinstance(found, Pass) else found(**kwargs)
     if name not in _PIPELINES:
         what = "there is no pipeline of this name"
         raise ValueError(explain(what, got=name, instead=suggest(name, _PIPELINES, "one of")))

@@ -22,6 +22,7 @@ from ..ir.prim_op import cast, const, multiply
 from ..ir.target import Target
 from ..ir.transform import Pass, Sequential, unwatched
 from ..relax import transform as rt
+from ..relax.byoc.plugins import load_extensions
 from ..relax.expr import Function
 from ..relax.transform.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec, entry_of
 from ..runtime.arena import Arena
@@ -151,6 +152,7 @@ def _lower_graph(
     arenas: Sequence[Arena | str],
 ) -> IRModule:
     """The module after the graph passes."""
+    load_extensions()
     if params:
         mod = rt.BindParams("main", params)(mod)
     if isinstance(relax_pipeline, str) and relax_pipeline != "default":
