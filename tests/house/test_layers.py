@@ -12,6 +12,7 @@ from .source import PACKAGE, ROOT, sources
 
 # Third parties that a user may not have, or that are too slow to import with the package.
 OPTIONAL = {"onnx", "onnxruntime", "torch", "tvm_ffi", "llvmlite", "ml_dtypes", "rich", "typer"}
+OPTIONAL |= {"scipy_openblas32"}
 
 
 def test_import_contracts():

@@ -250,10 +250,10 @@ def _place(var: Any, func: Function) -> tuple[int, int]:
     raise LoopwrightError(explain(what, span=func.span))
 
 
-def _leaves(info: StructInfo) -> list[StructInfo]:
+def _leaves(info: StructInfo | None) -> list[StructInfo]:
     if isinstance(info, TupleStructInfo):
         return [leaf for field in info.fields for leaf in _leaves(field)]
-    return [info]
+    return [] if info is None else [info]
 
 
 @dataclass(frozen=True)
