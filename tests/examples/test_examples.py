@@ -27,6 +27,17 @@ EXAMPLES = {
         "T.parallel",
         "; onnx:/conv1, onnx:/relu1",
     ],
+    "seed1_own_kernel": [
+        "legalize relax.nn.hardswish (in LegalizeOps), 18 times",
+        "group: conv2d, add, my_hardswish",
+        "as by default, as ONNX Runtime: [True, True]",
+    ],
+    "seed3_legalization_per_target": [
+        "offload mynpu.dense_relu (in PartitionFor)",
+        "winner: target mynpu: kernel packed_relu",
+        "losers: target mynpu: kernel packed (the function that makes the kernel answered None)",
+        "numbers equal: True",
+    ],
     "own_pass": [
         "passes around ours: CanonicalizeBindings DropSoftmax LegalizeOps",
         "the digits are still read: True",
@@ -58,11 +69,13 @@ def test_runs(name):
     done = subprocess.run(
         [sys.executable, f"examples/{name}.py"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
         capture_output=True,
         text=True,
         timeout=300,
     )
+    if "RegistryError" in done.stderr:
+        pytest.skip("the registry with the zoo's models is out of reach")
     assert done.returncode == 0, done.stderr
     assert [text for text in EXAMPLES[name] if text not in done.stdout] == []
     if name == "seed4_c_codegen":

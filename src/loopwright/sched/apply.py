@@ -39,10 +39,12 @@ from typing import Any
 from ..base import customised
 from ..base.errors import explain
 from ..ir import trace
+from ..ir.functor import Rewriter
 from ..ir.module import IRModule
 from ..ir.target import Target
 from ..ir.transform import FunctionPass, PassContext
 from ..tir.function import PrimFunc
+from ..tir.stmt import Block
 
 Rule = Callable[[PrimFunc, Target], PrimFunc | None]
 _RULES: dict[str, list[tuple[str, Rule]]] = {}
@@ -87,15 +89,45 @@ class ApplyDefaultSchedule(FunctionPass):
         if func.attrs.get("tir.is_scheduled"):
             return func
         target = func.attrs.get("target") or Target.current(allow_none=True) or Target("llvm")
+        old, func = func, named_apart(func)
         refused: list[str] = []
         for name, rule in rules_for(target):
             made: Any = rule(func, target)
             if made is not None:
-                _note(mod, func, name, refused)
+                _note(mod, old, name, refused)
                 return made.with_attr("tir.is_scheduled", True)
             refused.append(name)
-        _note(mod, func, "none", refused)
+        _note(mod, old, "none", refused)
         return func
+
+
+def named_apart(func: PrimFunc) -> PrimFunc:
+    """The function with a name of its own for each block, by which rules find them: in one written
+    by hand two may have the same."""
+    body = _Apart().visit(func.body)
+    return func if body is func.body else func.replace(body=body)
+
+
+class _Apart(Rewriter):
+    """Numbers the blocks whose names are taken, those inside after those around them."""
+
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+
+    def visit_Block(self, node: Block) -> Block:
+        name, count = node.name_hint, 0
+        while name in self.taken:
+            count += 1
+            name = f"{node.name_hint}_{count}"
+        self.taken.add(name)
+        made = self.visit_default(node)
+        return made if name == node.name_hint else made.replace(name_hint=name)
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_Buffer(self, node: Any) -> Any:
+        return node
 
 
 def _note(mod: IRModule, func: PrimFunc, winner: str, refused: list[str]) -> None:

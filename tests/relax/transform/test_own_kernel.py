@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
+from loopwright import relax
 from loopwright.ir import trace
 from loopwright.ir.op import Op
 from loopwright.ir.target import Target
@@ -15,6 +16,7 @@ from loopwright.relax.transform import LegalizeOps
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
+from loopwright.tir.analysis.op_pattern import OpPattern, analyze_op_pattern
 
 
 @T.prim_func
@@ -62,9 +64,9 @@ class Model:
 @pytest.fixture
 def rules():
     """Operators whose rules are put back after the test."""
-    names = ["relax.matmul", "relax.nn.leakyrelu", "relax.exp"]
+    names = ["matmul", "nn.leakyrelu", "exp", "sum", "nn.hardswish", "nn.conv2d"]
     tables = ["FLegalizeByTarget", "FLegalizeEarlier", "FLegalize"]
-    kept = {(n, t): Op.get(n).get_attr(t) for n in names for t in tables}
+    kept = {(n, t): Op.get(n).get_attr(t) for n in map("relax.{}".format, names) for t in tables}
     yield
     for (name, table), value in kept.items():
         op = Op.get(name)
@@ -248,3 +250,239 @@ def test_what_is_no_kernel_is_refused():
         lw.register_legalize("relax.matmul", lambda bb, call: None, tir=blocked_matmul)
     with pytest.raises(TypeError, match="give a kernel as tir="):
         lw.register_legalize("relax.matmul", blocked_matmul)
+
+
+# ---------------------------------------------------------------- fusion with neighbours
+
+
+def test_a_chain_through_buffers_fuses(rules):
+    @T.prim_func
+    def chain(x: T.handle, y: T.handle):
+        n, m = T.int64(), T.int64()
+        X, Y = T.match_buffer(x, (n, m)), T.match_buffer(y, (n, m))
+        A, B = T.alloc_buffer((n, m)), T.alloc_buffer((n, m))
+        for i, j in T.grid(n, m):
+            with T.block("a"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = X[vi, vj] + 1.0
+        for i, j in T.grid(n, m):
+            with T.block("b"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * X[vi, vj]
+        for i, j in T.grid(n, m):
+            with T.block("c"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                Y[vi, vj] = T.exp(B[vi, vj] - A[vi, vj])
+
+    lw.register_legalize("relax.exp", tir=chain, target="llvm")
+    check(
+        lambda x: R.nn.relu(R.exp(R.negative(x)) - R.const(1.0)),
+        lambda x: np.maximum(np.exp((1 - x) * -x - (1 - x)) - 1, 0),
+        "fused_negative_chain_subtract_relu",
+    )
+
+
+def test_a_reduction_with_an_epilogue_fuses(rules):
+    @T.prim_func
+    def root_of_squares(x: T.handle, y: T.handle):
+        n, m = T.int64(), T.int64()
+        X, Y, S = T.match_buffer(x, (n, m)), T.match_buffer(y, (n,)), T.alloc_buffer((n,))
+        for i, j in T.grid(n, m):
+            with T.block("squares"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    S[vi] = 0.0
+                S[vi] += X[vi, vj] * X[vi, vj]
+        for i in range(n):
+            with T.block("root"):
+                vi = T.axis.spatial(n, i)
+                Y[vi] = T.sqrt(S[vi])
+
+    lw.register_legalize("relax.sum", tir=root_of_squares, target="llvm")
+    check(
+        lambda x: R.nn.relu(R.sum(x, axis=[1]) - R.const(2.0)),
+        lambda x: np.maximum(np.sqrt((x * x).sum(1)) - 2, 0),
+        "fused_root_of_squares_subtract_relu",
+    )
+
+
+def test_a_stencil_fuses(rules):
+    @T.prim_func
+    def blur(x: T.handle, y: T.handle):
+        """Twice the mean of three neighbours in a row, the ends repeated."""
+        n, m = T.int64(), T.int64()
+        X, Y, H = T.match_buffer(x, (n, m)), T.match_buffer(y, (n, m)), T.alloc_buffer((n, m))
+        for i, j in T.grid(n, m):
+            with T.block("once"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                left, right = T.max(vj - 1, 0), T.min(vj + 1, m - 1)
+                H[vi, vj] = (X[vi, left] + X[vi, vj] + X[vi, right]) / 3.0
+        for i, j in T.grid(n, m):
+            with T.block("twice"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                left, right = T.max(vj - 1, 0), T.min(vj + 1, m - 1)
+                Y[vi, vj] = (H[vi, left] + H[vi, vj] + H[vi, right]) / 3.0
+
+    def once(x):
+        wide = np.pad(x, ((0, 0), (1, 1)), "edge")
+        return (wide[:, :-2] + wide[:, 1:-1] + wide[:, 2:]) / 3
+
+    lw.register_legalize("relax.exp", tir=blur, target="llvm")
+    check(
+        lambda x: R.nn.relu(R.exp(R.negative(x)) + x),
+        lambda x: np.maximum(once(once(-x)) + x, 0),
+        "blur_add_relu",
+    )
+
+
+def test_a_packed_intermediate_buffer_fuses(rules):
+    """The layout of a buffer of the kernel's own is nobody else's business."""
+
+    def turned(call):
+        schedule = lw.tir.Schedule(blocked_matmul)
+        copy = schedule.cache_read("product", 1, "global")
+        schedule.transform_layout(copy, ("write", 0), lambda i, j: (j, i))
+        return schedule.mod["main"]
+
+    lw.register_legalize("relax.matmul", tir=turned, target="llvm")
+    steps = lw.lower(Model)
+    assert "fused_blocked_matmul_relu" in steps["FuseTIR"].changed_functions()
+    w, x = numbers(8, 4), numbers(3, 8)
+    got = lw.compile(Model)["main"](x, w).numpy()
+    np.testing.assert_allclose(got, np.maximum(x @ w, 0), rtol=1e-5, atol=1e-6)
+
+
+def check(graph, meaning, kernel):
+    """A graph of one input compiles to numbers as numpy's, and has the kernel of that name."""
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((lw.tir.Var("n", "int64"), 6), "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            out = bb.emit_output(graph(x))
+        bb.emit_func_output(out)
+    names = [g.name_hint for g in lw.lower(bb.get())["FuseTIR"].after.functions]
+    assert any(kernel in name for name in names), names
+    exe = lw.compile(bb.get())
+    for n in (1, 7):
+        data = numbers(n, 6)
+        got = exe["main"](data).numpy()
+        np.testing.assert_allclose(got, meaning(data), rtol=1e-5, atol=1e-6)
+
+
+# ---------------------------------------------------------------- blocked layouts
+
+
+def any_rank(call):
+    """exp-like elementwise kernel for every rank: hardswish through a buffer."""
+    dims = [lw.tir.Var(f"d{k}", "int64") for k in range(call.args[0].struct_info.ndim)]
+
+    @T.prim_func
+    def own_hardswish(x: T.handle, y: T.handle):
+        X, Y, gate = T.match_buffer(x, dims), T.match_buffer(y, dims), T.alloc_buffer(dims)
+        for axes in T.grid(*dims):
+            with T.block("gate"):
+                v = T.axis.remap("S" * len(dims), axes)
+                gate[v] = T.max(T.min(X[v] + 3.0, 6.0), 0.0)
+        for axes in T.grid(*dims):
+            with T.block("product"):
+                v = T.axis.remap("S" * len(dims), axes)
+                Y[v] = X[v] * gate[v] / 6.0
+
+    return own_hardswish
+
+
+def four_dimensions(call):
+    return any_rank(call) if call.args[0].struct_info.ndim == 4 else None
+
+
+def convolutions():
+    weights = numbers(20, 3, 3, 3), numbers(4, 20, 1, 1)
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((1, 3, 9, 10), "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            first = R.nn.conv2d(x, relax.const(weights[0]), padding=1)
+            out = bb.emit_output(R.nn.conv2d(R.nn.hardswish(first), relax.const(weights[1])))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+@pytest.mark.parametrize(
+    "kernel, group",
+    [(any_rank, "conv2d, own_hardswish"), (four_dimensions, "unpack_channels, own_hardswish")],
+)
+def test_kernels_between_blocked_convolutions(rules, kernel, group):
+    x = numbers(1, 3, 9, 10)
+    want = lw.compile(convolutions())["main"](x).numpy()
+    lw.register_legalize("relax.nn.hardswish", tir=kernel, target="llvm")
+    steps = lw.lower(convolutions())
+    assert f"group: {group}" in str(steps.explain("relax.nn.hardswish", "fuse"))
+    got = lw.compile(convolutions())["main"](x).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_convolution_of_ones_own_between_blocked_ones(rules):
+    """It is left in the plain layout; what stands around it is laid out as before."""
+
+    @T.prim_func
+    def own_conv(x: T.handle, w: T.handle, y: T.handle):
+        n, c, h, v = T.int64(), T.int64(), T.int64(), T.int64()
+        o = T.int64()
+        X = T.match_buffer(x, (n, c, h, v))
+        W = T.match_buffer(w, (o, c, 1, 1))
+        Y = T.match_buffer(y, (n, o, h, v))
+        for b, f, i, j, k in T.grid(n, o, h, v, c):
+            with T.block("own_conv"):
+                vb, vf, vi, vj, vk = T.axis.remap("SSSSR", [b, f, i, j, k])
+                with T.init():
+                    Y[vb, vf, vi, vj] = 0.0
+                Y[vb, vf, vi, vj] += X[vb, vk, vi, vj] * W[vf, vk, 0, 0]
+
+    x = numbers(1, 3, 9, 10)
+    want = lw.compile(convolutions())["main"](x).numpy()
+    lw.register_legalize("relax.nn.conv2d", tir=own_conv, target="llvm")
+    steps = lw.lower(convolutions())
+    winners = [n.facts["winner"] for n in steps.explain("relax.nn.conv2d", "legalize")]
+    assert "target llvm: kernel own_conv" in winners
+    got = lw.compile(convolutions())["main"](x).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_blocks_of_one_name_are_told_apart():
+    """Also one called as the block around all."""
+
+    @I.ir_module
+    class Twice:
+        @T.prim_func
+        def main(X: T.Buffer((4, 8), "float32"), Y: T.Buffer((4, 8), "float32")):
+            S = T.alloc_buffer((4, 8))
+            A = T.alloc_buffer((4, 8))
+            for i, j in T.grid(4, 8):
+                with T.block("root"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    S[vi, vj] = X[vi, vj] + 1.0
+            for i, j in T.grid(4, 8):
+                with T.block("step"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    A[vi, vj] = S[vi, vj] * 2.0
+            for i, j in T.grid(4, 8):
+                with T.block("step"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    Y[vi, vj] = A[vi, vj] - 3.0
+
+    x = numbers(4, 8)
+    got = np.empty_like(x)
+    lw.compile(Twice)["main"](x, got)
+    np.testing.assert_allclose(got, (x + 1) * 2 - 3, rtol=1e-6)
+
+
+def test_a_store_through_a_name_is_no_elementwise_one():
+    @T.prim_func(private=True)
+    def scatter(X: T.Buffer((8,), "float32"), Y: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.block("scatter"):
+                vi = T.axis.spatial(8, i)
+                place = (vi * 3) % 8
+                Y[place] = X[vi]
+
+    assert analyze_op_pattern(scatter) is OpPattern.OPAQUE

@@ -33,7 +33,8 @@ After::
 A convolution reads whole vectors of output channels when its tensors are laid out NCHW16c: the
 vector length of the target stands at the end. The pass converts each convolution with a constant
 weight, lets elementwise operators and pooling work on blocks, and converts back (unpack_channels)
-where another operator needs the plain layout. Channels are filled up with zeros to whole blocks;
+where another operator needs the plain layout, or has a rule of somebody's own whose kernel does not
+take blocks. Channels are filled up with zeros to whole blocks;
 only operators that keep finite numbers finite see those (the keys of `_RULES`), and weights multiply
 them by zero. FoldConstant packs the weights afterwards.
 """
@@ -68,7 +69,7 @@ from ..expr import (
 )
 from ..functor import GraphRewriter
 from ..struct_info import TensorStructInfo
-from .legalize_ops.common import has_own_rule
+from .legalize_ops.common import has_own_rule, taker
 
 _UNARY = {
     "relax.nn.relu",
@@ -200,10 +201,12 @@ class _Blocker(GraphRewriter):
         super().binding(binding)
 
     def rule_of(self, op: Any) -> Any:
-        """How an operator is blocked; None for one that somebody lowers otherwise."""
+        """How an operator is blocked; None for one that somebody lowers otherwise, if the operator
+        is more than a function of each element: a kernel for those may fit blocks, too."""
         if not isinstance(op, Op) or op.name not in _RULES:
             return None
-        return None if has_own_rule(op, self.target) else _RULES[op.name]
+        own = has_own_rule(op, self.target) and op.name not in _UNARY
+        return None if own else _RULES[op.name]
 
     def match_cast(self, binding: MatchCast) -> bool:
         """A check of a blocked tensor's extents is made on the blocks."""
@@ -318,6 +321,10 @@ class _Blocker(GraphRewriter):
         if source is None:
             return None
         made = call.replace(args=(source.any(), *call.args[1:]))
+        if has_own_rule(call.op, self.target):
+            own = taker(call, self.target)
+            if own is None or taker(self.builder.normalize(made), self.target) != own:
+                return None
         return made, source.channels, source if source.is_flat else None
 
     def binary(self, call: Call) -> _Made | None:

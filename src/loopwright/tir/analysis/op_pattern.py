@@ -14,7 +14,7 @@ from ...ir.prim_expr import Add, Cast, IntImm, IterVar, Mul, PrimExpr, Var
 from ...ir.structural import structural_equal
 from ..expr import BufferLoad
 from ..function import PrimFunc
-from ..stmt import Block, BlockRealize, BufferStore
+from ..stmt import Block, BlockRealize, BufferStore, LetStmt
 
 
 class OpPattern(IntEnum):
@@ -45,7 +45,7 @@ def analyze_op_pattern(func: PrimFunc) -> OpPattern:
     dims = (d for buffer in func.buffers for d in buffer.shape)
     symbols = {v for d in (*dims, *func.params) for v in _variables(d)}
     for block in found.blocks:
-        own = _block_pattern(block, symbols)
+        own = _block_pattern(block, symbols, found.local)
         if own is _OPAQUE:
             return _OPAQUE
         # What follows a reduction in the same function is an epilogue of it (softmax).
@@ -55,13 +55,16 @@ def analyze_op_pattern(func: PrimFunc) -> OpPattern:
 
 
 class _Blocks(Visitor):
-    """The innermost blocks in order, and whether a store stands in none of them."""
+    """The innermost blocks in order, the buffers of their own, and whether a store stands in none
+    of them."""
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
+        self.local: set[Any] = set()
         self.loose = False
 
     def visit_BlockRealize(self, node: BlockRealize) -> None:
+        self.local.update(node.block.alloc_buffers)
         before, loose = len(self.blocks), self.loose
         self.visit(node.block.body)
         if len(self.blocks) == before and not (node.block.name_hint == "root" and not self.loose):
@@ -79,6 +82,11 @@ class _Accesses(Visitor):
     def __init__(self) -> None:
         self.stores: list[BufferStore] = []
         self.loads: list[BufferLoad] = []
+        self.lets: list[LetStmt] = []
+
+    def visit_LetStmt(self, node: LetStmt) -> None:
+        self.lets.append(node)
+        self.visit_default(node)
 
     def visit_BufferStore(self, node: BufferStore) -> None:
         self.stores.append(node)
@@ -92,7 +100,7 @@ class _Accesses(Visitor):
         pass
 
 
-def _block_pattern(block: Block, symbols: set[Any]) -> OpPattern:
+def _block_pattern(block: Block, symbols: set[Any], local: set[Any]) -> OpPattern:
     found = _Accesses()
     found.visit(block.body)
     if not found.stores:
@@ -102,6 +110,9 @@ def _block_pattern(block: Block, symbols: set[Any]) -> OpPattern:
         if not _same_place(store, other):
             return _OPAQUE
     axes = {a.var for a in block.iter_vars if a.iter_type == IterVar.CommReduce}
+    if any(let.var in store.indices for let in found.lets):
+        return _OPAQUE
+    symbols = symbols | _fixed_by(block, found.lets, symbols)
     kinds = [_pair_pattern(store, load, symbols) for load in found.loads]
     plain = max(kinds, default=_ELEM)
     if plain is _BCAST and _ELEM in kinds:
@@ -109,11 +120,26 @@ def _block_pattern(block: Block, symbols: set[Any]) -> OpPattern:
     if plain is not _OPAQUE and not axes:
         return plain
     if not axes:
-        return _OPAQUE
+        # In what layout an intermediate buffer is kept (packed, tiled) concerns nobody else.
+        known = {*(a.var for a in block.iter_vars), *symbols}
+        inside = all(s.buffer in local for s in found.stores)
+        return _INJ if inside and all(_indices_in(load, known) for load in found.loads) else _OPAQUE
     if len(found.stores) == 1 and _is_multiply_add(store):
         return _FUSABLE
     pure = all(_reduces_whole_axes(load, axes) for load in found.loads)
     return _REDUCE if pure else _FUSABLE
+
+
+def _fixed_by(block: Block, lets: list[LetStmt], symbols: set[Any]) -> set[Any]:
+    """The names of expressions that follow from the block's axes, not from what it loads."""
+    known = {*(a.var for a in block.iter_vars), *symbols}
+    made = set()
+    for let in lets:
+        loads = _Accesses()
+        loads.visit(let.value)
+        if not loads.loads and _variables(let.value) <= known | made:
+            made.add(let.var)
+    return made
 
 
 def _same_place(a: BufferStore, b: BufferStore) -> bool:
@@ -134,9 +160,13 @@ def _pair_pattern(store: BufferStore, load: BufferLoad, symbols: set[Any]) -> Op
         return _BCAST
     if all(isinstance(i, Var) for i in store.indices):
         known = {*store.indices, *symbols}
-        if all(_variables(i) <= known for i in load.indices):
+        if _indices_in(load, known):
             return _INJ
     return _OPAQUE
+
+
+def _indices_in(load: BufferLoad, known: set[Any]) -> bool:
+    return all(_variables(i) <= known for i in load.indices)
 
 
 def _is_broadcast(store: BufferStore, load: BufferLoad) -> bool:

@@ -149,4 +149,12 @@ def has_own_rule(op: Op, target: Target | None) -> bool:
     return bool(by_target) or bool(op.get_attr(_EARLIER))
 
 
-__all__ = ["Candidate", "Conditional", "candidates", "has_own_rule", "register_legalize"]
+def taker(call: Any, target: Target | None) -> Candidate | None:
+    """The kernel that will take a call; None where that is seen only by asking a rule."""
+    for candidate in candidates(call.op, target, {}):
+        if candidate.refusal(call) is None:
+            return candidate if candidate.is_checked else None
+    return None
+
+
+__all__ = ["Candidate", "Conditional", "candidates", "has_own_rule", "register_legalize", "taker"]

@@ -39,6 +39,7 @@ class Kernel:
         self.op_name = op_name
         self.tir = tir
         self.name = _name_of(tir, op_name)
+        self._last: tuple[Call, tuple[PrimFunc, list[Any]] | str] | None = None
 
     def __str__(self) -> str:
         return f"kernel {self.name}"
@@ -62,6 +63,11 @@ class Kernel:
 
         Raises LoopwrightError when the inputs fit and the results do not: then the kernel is wrong.
         """
+        if self._last is None or self._last[0] is not call:
+            self._last = call, self._fit(call)
+        return self._last[1]
+
+    def _fit(self, call: Call) -> tuple[PrimFunc, list[Any]] | str:
         func = self.tir if isinstance(self.tir, PrimFunc) else self.tir(call)
         if func is None:
             return "the function that makes the kernel answered None"
