@@ -303,3 +303,23 @@ def test_sets_and_counts_of_an_analyzer():
     assert stats.nodes_visited > 0 and stats.rewrites_performed == 1
     with ana.constraint_scope(x > 3):
         assert ana.rewrite_simplify_stats.constraints_entered == 1
+
+
+def test_systems_that_grow_without_end():
+    """Elimination squares the number of bounds with each variable: it is refused, not begun."""
+    variables = [Var(f"x{n}") for n in range(6)]
+    rng = random.Random(1)
+    rows = []
+    for _ in range(14):
+        total = po.const(rng.randint(-9, 9), "int32")
+        for v in variables:
+            total = total + v * rng.randint(-3, 3)
+        rows.append(total >= rng.randint(-20, 0))
+    with pytest.raises(ValueError, match=r"bound x\d in too many ways"):
+        solve_linear_inequalities(rows, variables)
+    condition = variables[0] > 0
+    for n in range(40):
+        v = Var(f"y{n}")
+        condition = pe.And(condition, pe.Or(v < 0, v > 5))
+    with pytest.raises(ValueError, match="too many ways for this condition to hold"):
+        PresburgerSet(condition).is_nothing()

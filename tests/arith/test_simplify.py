@@ -186,3 +186,23 @@ def test_symbolic_ranges(question, n):
     for a in range(n):
         for b in range(n, 2 * n):
             check_equal(question, made, {"x": a, "y": b, "z": n})
+
+
+def test_long_conditions_take_no_exponential_time():
+    """Each `and` asks what its right operand implies of the left one, which holds `and`s too."""
+    variables = [Var(f"x{n}") for n in range(60)]
+    flat, mixed = variables[0] > 0, variables[0] > 0
+    for v in variables[1:]:
+        flat = pe.And(flat, v < 5)
+        mixed = pe.And(pe.Or(mixed, v > 0), v < 5)
+    assert Analyzer().simplify(flat) is flat
+    assert Analyzer().simplify(mixed) is mixed
+    assert isinstance(Analyzer().simplify(pe.Not(mixed)), pe.Or)
+
+
+def test_what_an_operand_implies():
+    x, y = Var("x"), Var("y")
+    assert str(Analyzer().simplify(pe.And(pe.And(x > 0, x > 1), x > 2))) == "2 < x"
+    assert str(Analyzer().simplify(pe.And(pe.Or(x > 0, y > 0), x > 2))) == "2 < x"
+    both = pe.And(pe.And(x > 0, y > 0), x > 2)
+    assert str(Analyzer().simplify(both)) == "0 < x and 0 < y and 2 < x"

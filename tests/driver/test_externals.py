@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import numpy as np
 import pytest
 
 import loopwright as lw
+from loopwright.base.errors import LoopwrightError
 from loopwright.relax.interpreter import Interpreter
 from loopwright.runtime import ExternLibrary, Module
 from loopwright.runtime.extern import Prototype
@@ -163,3 +166,14 @@ def test_prototypes():
         Prototype.parse("int h")
     with pytest.raises(ValueError, match="a type in"):
         Prototype.parse("int h(complex x)")
+
+
+def test_compiled_sources_leave_nothing_behind(library, tmp_path, monkeypatch):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    assert library.symbols()["scale"]
+    assert not list(folder.iterdir())
+    library.sources[0].unlink()
+    with pytest.raises(LoopwrightError, match="no such source file"):
+        library.digest()

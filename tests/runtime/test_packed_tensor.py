@@ -72,3 +72,9 @@ def test_packing_wraps_around_and_comes_back():
         if dtype[0] == "i":
             want = np.where(want >> bits - 1, want - (1 << bits), want)
         np.testing.assert_array_equal(back, want)
+
+
+def test_widths_that_share_no_byte():
+    for name in ("int0", "int3", "uint7"):
+        with pytest.raises(ValueError, match="integers below 8 bits have 1, 2 or 4"):
+            tensor([1], dtype=name)

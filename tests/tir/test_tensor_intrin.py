@@ -12,6 +12,7 @@ import pytest
 import loopwright as lw
 from loopwright import te, tir
 from loopwright.codegen.llvm.compiler import CompileError, host_features
+from loopwright.script import tir as T
 from loopwright.tir import tensor_intrin
 from loopwright.tir.interpreter import run
 
@@ -129,3 +130,34 @@ def test_tvm_paths() -> None:
     from loopwright.tir.tensor_intrin.x86 import VNNI_DOT_16x4_INTRIN
 
     assert VNNI_DOT_16x4_INTRIN == "dot_16x4_vnni"
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=core2", "llvm -mcpu=skylake"])
+def test_a_processor_without_the_instruction(target):
+    """LLVM would end the process."""
+
+    @T.prim_func
+    def f(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+        T.func_attr({"global_symbol": "f"})
+        A[T.Ramp(0, 1, 16)] = T.call_llvm_pure_intrin(
+            "int32x16",
+            "llvm.x86.avx512.vpdpbusd.512",
+            A[T.Ramp(0, 1, 16)],
+            B[T.Ramp(0, 1, 16)],
+            B[T.Ramp(0, 1, 16)],
+        )
+
+    with pytest.raises(CompileError, match="no instruction for llvm.x86.avx512.vpdpbusd.512"):
+        lw.build(f, target=target)
+
+
+@pytest.mark.parametrize("name", ["llvm.nvvm.barrier0", "llvm.amdgcn.s.barrier"])
+def test_an_instruction_of_another_machine(name):
+    @T.prim_func
+    def f(A: T.Buffer((16,), "int32")):
+        T.func_attr({"global_symbol": "f"})
+        T.evaluate(T.call_llvm_intrin("void", name))
+        A[0] = 1
+
+    with pytest.raises(CompileError, match=f"no instruction for {name}"):
+        lw.build(f, target="llvm")

@@ -189,3 +189,43 @@ def test_traverse_inline():
     seen = []
     topi.utils.traverse_inline(s, c.op, lambda op: seen.append(op.name))
     assert seen == ["A", "identity", "elemwise_sum"] and s[b].is_inline
+
+
+def test_arguments_that_do_not_fit():
+    a, v = te.placeholder((2, 5), name="A"), te.placeholder((5,), name="V")
+    lengths = te.placeholder((2,), "int32", name="L")
+    with pytest.raises(ValueError, match="one shape"):
+        topi.elemwise_sum([a, te.placeholder((2, 3))])
+    with pytest.raises(ValueError, match="one shape"):
+        topi.elemwise_sum([a, v])
+    with pytest.raises(ValueError, match="stack joins tensors"):
+        topi.stack([])
+    with pytest.raises(ValueError, match="no such axis"):
+        topi.reverse_sequence(a, lengths, 5, 0)
+    with pytest.raises(ValueError, match="are different"):
+        topi.reverse_sequence(a, lengths, 1, -1)
+    with pytest.raises(ValueError, match="an axis and a batch"):
+        topi.sequence_mask(v, lengths)
+    with pytest.raises(ValueError, match="a number is needed here"):
+        topi.nn.pad(a, [te.var("n"), 0])
+    data, kernel = te.placeholder((1, 1, 8)), te.placeholder((1, 1, 4))
+    with pytest.raises(ValueError, match="padding is"):
+        topi.nn.conv1d(data, kernel, padding="FULL")
+
+
+def test_axes_from_the_end():
+    a, lengths = te.placeholder((2, 5), name="A"), te.placeholder((2,), "int32", name="L")
+    func = te.create_prim_func([a, lengths, topi.reverse_sequence(a, lengths, -1, -2)])
+    data, out = np.arange(10, dtype="float32").reshape(2, 5), np.zeros((2, 5), "float32")
+    run(func, [data, np.array([3, 2], "int32"), out])
+    assert out.tolist() == [[2, 1, 0, 3, 4], [6, 5, 7, 8, 9]]
+
+
+def test_same_padding_of_an_even_kernel():
+    """The odd element goes to the left, as TVM's get_pad_tuple1d("SAME", (4,)) = (2, 1)."""
+    x, k = te.placeholder((1, 1, 8), name="X"), te.placeholder((1, 1, 4), name="K")
+    func = te.create_prim_func([x, k, topi.nn.conv1d(x, k, padding="SAME")])
+    out = np.zeros((1, 1, 8), "float32")
+    kernel = np.array([[[1, 0, 0, 0]]], "float32")
+    run(func, [np.arange(8, dtype="float32").reshape(1, 1, 8), kernel, out])
+    assert out.ravel().tolist() == [0, 0, 0, 1, 2, 3, 4, 5]

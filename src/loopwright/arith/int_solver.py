@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 from typing import Any
 
+from ..base.errors import explain
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
-from ..ir.functor import post_order_visit
+from ..ir.functor import post_order_visit, rewrite
 from ..ir.node import Node
 from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
 from . import poly as P
@@ -23,6 +24,10 @@ from .int_set import IntSet, eval_set, is_infinite
 from .poly import ONE, VAR, Poly
 
 TRUE, FALSE = IntImm("bool", 1), IntImm("bool", 0)
+# Eliminating a variable pairs its lower bounds with its upper ones, and a condition of n choices
+# has 2**n ways to hold: more than this takes minutes, soon years.
+MOST_PAIRS = 1000
+MOST_WAYS = 20_000
 
 
 class IntGroupBounds(Node):
@@ -171,14 +176,7 @@ def _analyzer(ranges: Mapping[Var, Range]) -> Analyzer:
 
 def _substitute(e: Any, values: Mapping[Var, Any]) -> Any:
     """`e` with variables replaced at once."""
-    if isinstance(e, Var):
-        return values.get(e, e)
-    if isinstance(e, pe.Call):
-        return pe.Call._make(e.dtype, e.op, tuple(_substitute(a, values) for a in e.args))
-    if not isinstance(e, PrimExpr):
-        return e
-    parts = [_substitute(getattr(e, f.name), values) for f in e.__fields__]
-    return e._make(*parts)
+    return rewrite(e, {Var: values.get})
 
 
 # ---------------------------------------------------------------------------- equations
@@ -306,7 +304,8 @@ def _combination(row: Sequence[int], values: Sequence[Poly]) -> Poly:
 def _limits(rng: Range | None, value: PrimExpr) -> list[PrimExpr]:
     if rng is None:
         return []
-    return [pe.LE(rng.min, value), pe.LT(value, po.add(rng.min, rng.extent))]
+    inside: list[PrimExpr] = [pe.LE(rng.min, value), pe.LT(value, po.add(rng.min, rng.extent))]
+    return inside
 
 
 def _ranges_of(
@@ -355,7 +354,7 @@ def solve_linear_inequalities(
     Returns `IntConstraints`: the range of a variable may speak of the variables after it, and of
     no other; what the ranges do not say is left in `relations`. A system that has no solutions
     gives the relation False. With `deskew_range` an `IntConstraintsTransform` to variables that
-    all start at 0.
+    all start at 0. Raises ValueError for a system whose elimination has no end in sight.
     """
     system = _System(equations, variables, ranges)
     src = IntConstraints(system.variables, system.ranges, system.conditions)
@@ -402,6 +401,10 @@ def _eliminated(system: _System) -> dict[Var, _Bounds] | None:
                 own.upper.append((-f, others))
             else:
                 rest.append(p)
+        if len(own.lower) * len(own.upper) > MOST_PAIRS:
+            what = f"the inequalities bound {var.name} in too many ways to solve them"
+            got = f"{len(own.lower)} lower and {len(own.upper)} upper bounds"
+            raise ValueError(explain(what, got=got, instead="solve for fewer variables at once"))
         for a, low in own.lower:
             for b, high in own.upper:  # low / a <= var <= high / b
                 rest.append(P.add(P.scaled(high, a), low, -b))
@@ -442,8 +445,8 @@ def _best(
     pairs = []
     for low in bounds.lower:
         for high in bounds.upper:
-            ends = (system.build(low[1]), *map(int, low[:1]), system.build(high[1]), high[0])
-            pairs.append((_between(ana, *ends), low, high))
+            rng = _between(ana, system.build(low[1]), low[0], system.build(high[1]), high[0])
+            pairs.append((rng, low, high))
     best = _shortest(ana, [rng for rng, _, _ in pairs])
     used = next(((low, high) for rng, low, high in pairs if rng is best), (None, None))
     rest = [P.add(P.scaled(number, f), e, -1) for f, e in bounds.lower if (f, e) != used[0]]
@@ -520,7 +523,7 @@ class PresburgerSet(IntSet):
         return _variables([self.constraint])
 
     def disjuncts(self) -> list[list[PrimExpr]]:
-        """The condition as an `or` of `and`s."""
+        """The condition as an `or` of `and`s. Raises ValueError where there are too many."""
         return _disjuncts(self.constraint, True)
 
     def union(self, other: PresburgerSet) -> PresburgerSet:
@@ -549,11 +552,17 @@ def _disjuncts(condition: Any, holds: bool) -> list[list[PrimExpr]]:
     if isinstance(condition, (pe.And, pe.Or)):
         a, b = _disjuncts(condition.a, holds), _disjuncts(condition.b, holds)
         if isinstance(condition, pe.And) == holds:
+            if len(a) * len(b) > MOST_WAYS:
+                what = "there are too many ways for this condition to hold"
+                got = f"{len(a)} times {len(b)}"
+                hint = "ask about parts of it that speak of fewer choices"
+                raise ValueError(explain(what, got=got, instead=hint))
             return [x + y for x in a for y in b]
         return a + b
     if isinstance(condition, IntImm):
         return [[]] if bool(condition.value) == holds else []
     if isinstance(condition, (pe.EQ, pe.NE)) and isinstance(condition, pe.NE) == holds:
         a, b = condition.a, condition.b
-        return [[pe.LT(a, b)], [pe.GT(a, b)]]
+        sides: list[list[PrimExpr]] = [[pe.LT(a, b)], [pe.GT(a, b)]]
+        return sides
     return [[condition if holds else Analyzer().simplify(pe.Not(condition))]]

@@ -80,39 +80,58 @@ def detect_common_subexpr(expr: PrimExpr, threshold: int) -> dict[PrimExpr, int]
     >>> [(type(e).__name__, count) for e, count in found.items()]
     [('Add', 3)]
     """
-    ana = Analyzer()
-    groups: dict[Any, list[PrimExpr]] = {}
-    _computations(ana, expr, groups)
+    seen = _Occurrences()
+    counts = dict(seen.inside(expr))
     found: dict[PrimExpr, int] = {}
     # Those that have the most inside first: what they hold occurs that much less often.
-    sizes = {key: _size(made[0]) for key, made in groups.items()}
-    for key in sorted(groups, key=lambda k: -sizes[k]):
-        count = len(groups[key])
+    for key in sorted(counts, key=lambda k: -seen.size(seen.first[k])):
+        count = counts[key]
         if count < max(threshold, 2):
             continue
-        found[groups[key][0]] = count
-        inside: dict[Any, list[PrimExpr]] = {}
-        for child in _parts(groups[key][0]):
-            _computations(ana, child, inside)
-        for part, made in inside.items():  # one of the copies stays: it is computed once
-            del groups[part][: (count - 1) * len(made)]
+        found[seen.first[key]] = count
+        for part in _parts(seen.first[key]):
+            for inner, times in seen.inside(part).items():
+                counts[inner] -= (count - 1) * times  # one of the copies stays: it is computed once
     return found
 
 
-def _computations(ana: Analyzer, e: Any, groups: dict[Any, list[PrimExpr]]) -> None:
-    """All occurrences of what can be computed once and used again, by meaning."""
-    if isinstance(e, (Var, pe.ConstExpr)) or not isinstance(e, PrimExpr):
-        return
-    key = ana.key(e)
-    if key[0] != "id":
-        groups.setdefault(key, []).append(e)
-    for part in _parts(e):
-        _computations(ana, part, groups)
+class _Occurrences:
+    """How often what can be computed once and used again occurs, by meaning. Of a node that is
+    shared by others this is found out once."""
+
+    def __init__(self) -> None:
+        self.ana = Analyzer()
+        self.first: dict[Any, PrimExpr] = {}
+        self.counts: dict[int, tuple[Any, dict[Any, int]]] = {}
+        self.sizes: dict[int, tuple[Any, int]] = {}
+
+    def inside(self, e: Any) -> dict[Any, int]:
+        """The number of occurrences in `e`, itself included, by key."""
+        if isinstance(e, (Var, pe.ConstExpr)) or not isinstance(e, PrimExpr):
+            return {}
+        known = self.counts.get(id(e))
+        if known is not None:
+            return known[1]
+        found: dict[Any, int] = {}
+        key = self.ana.key(e)
+        if key[0] != "id":
+            found[key] = 1
+            self.first.setdefault(key, e)
+        for part in _parts(e):
+            for inner, times in self.inside(part).items():
+                found[inner] = found.get(inner, 0) + times
+        self.counts[id(e)] = (e, found)
+        return found
+
+    def size(self, e: Any) -> int:
+        """The number of nodes, each counted wherever it occurs."""
+        if not isinstance(e, PrimExpr):
+            return 0
+        known = self.sizes.get(id(e))
+        if known is None:
+            known = self.sizes[id(e)] = (e, 1 + sum(map(self.size, _parts(e))))
+        return known[1]
 
 
 def _parts(e: Any) -> list[Any]:
     return list(e.args) if isinstance(e, pe.Call) else list(e.children())
-
-
-def _size(e: Any) -> int:
-    return 1 + sum(map(_size, _parts(e))) if isinstance(e, PrimExpr) else 0

@@ -374,7 +374,16 @@ class Simplifier(Prover):
         if not isinstance(condition, pe.CmpExpr) or not is_index(condition.a.dtype):
             return False
         with self.constraint_scope(condition):
-            made = self._simplified(conclusion)
+            return self._holds(conclusion)
+
+    def _holds(self, conclusion: Any) -> bool:
+        """Whether a condition is known to hold. Its parts are looked at one by one: to simplify
+        the whole would ask again, for each `and` inside, what its operands imply."""
+        if isinstance(conclusion, pe.And):
+            return self._holds(conclusion.b) and self._holds(conclusion.a)
+        if isinstance(conclusion, pe.Or):
+            return self._holds(conclusion.b) or self._holds(conclusion.a)
+        made = self._simplified(conclusion)
         return isinstance(made, IntImm) and bool(made.value)
 
     def _under(self, condition: Any, holds: bool, expr: Any) -> Any:

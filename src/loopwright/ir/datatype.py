@@ -117,20 +117,31 @@ def type_name(dtype: DataType) -> str:
 
 
 def create_lower_func(extern_func_map: dict[Any, str]) -> Lower:
-    """Lower to calls of C functions, by width: `{32: "MineAdd"}`, for casts `{(from, to): name}`."""
+    """Lower to calls of C functions, by width: `{32: "MineAdd"}`, for casts `{(from, to): name}`.
+
+    The result raises RuntimeError for a width that has no function, and for an expression that is
+    no cast, literal, call or binary operation.
+    """
 
     def lower(op: Any) -> PrimExpr:
-        dtype = op.dtype
-        if dtype.code == "custom":
-            dtype = bits_type(dtype)
+        dtype = bits_type(op.dtype) if op.dtype.code == "custom" else op.dtype
+        width: Any = op.dtype.bits
+        args: Any = op.args if isinstance(op, Call) else ()
         if isinstance(op, Cast):
-            return _extern(dtype, extern_func_map[op.value.dtype.bits, op.dtype.bits], op.value)
-        if isinstance(op, FloatImm):
-            return _extern(dtype, extern_func_map[op.dtype.bits], FloatImm("float32", op.value))
-        if isinstance(op, Call):
-            return _extern(dtype, extern_func_map[op.dtype.bits], *op.args)
-        assert isinstance(op, BinaryOpExpr)
-        return _extern(dtype, extern_func_map[op.a.dtype.bits], op.a, op.b)
+            width, args = (op.value.dtype.bits, width), (op.value,)
+        elif isinstance(op, FloatImm):
+            args = (FloatImm("float32", op.value),)
+        elif isinstance(op, BinaryOpExpr):
+            width, args = op.a.dtype.bits, (op.a, op.b)
+        elif not isinstance(op, Call):
+            what = f"{type(op).__name__} of a custom type is not lowered to a call"
+            hint = "register_op takes any function from the expression to what replaces it"
+            raise RuntimeError(explain(what, got=str(op), instead=hint))
+        if width not in extern_func_map:
+            what = f"no function is registered for {type(op).__name__} of this width"
+            known = ", ".join(map(str, extern_func_map)) or "none"
+            raise RuntimeError(explain(what, got=width, instead=f"those registered are {known}"))
+        return _extern(dtype, extern_func_map[width], *args)
 
     return lower
 

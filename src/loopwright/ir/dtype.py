@@ -117,6 +117,9 @@ def _make(text: Any) -> DataType:
     if own is not None and own[1] not in CUSTOM_TYPES:
         hint = f'datatype.register("{own[1]}", code) makes it one'
         raise ValueError(explain("this custom type is not registered", got=base, instead=hint))
+    if own is not None and own[2] not in ("8", "16", "32", "64"):
+        what = "a custom type is stored as an unsigned integer"
+        raise ValueError(explain(what, got=base, instead="8, 16, 32 or 64 bits"))
     if (base not in _BASIC and own is None) or lanes < 1:
         what = "unknown data type"
         hint = "int8..int64, uint8..uint64, float16/32/64, bfloat16, float8_*, bool, handle"
@@ -155,7 +158,8 @@ def _from_other(value: Any) -> str:
 def numpy_dtype(dtype: str) -> np.dtype:
     """The numpy dtype that stores one element of `dtype`.
 
-    Arrays have int4, uint4 and the like one per byte (tensors pack them). Raises ValueError for handle and void.
+    Arrays have int4, uint4 and the like one per byte (tensors pack them). Raises ValueError for
+    handle and void.
     """
     dtype = DataType(dtype)
     base = dtype.base

@@ -84,7 +84,10 @@ def elements_per_byte(dtype: str) -> int:
     match = _PATTERN.match(dtype)
     if match is None or match[1] not in ("int", "uint"):
         return 1
-    return max(1, 8 // int(match[2]))
+    bits = int(match[2])
+    if bits < 8 and bits not in (1, 2, 4):
+        raise ValueError(f"unknown dtype {dtype!r}; integers below 8 bits have 1, 2 or 4")
+    return max(1, 8 // bits)
 
 
 def pack_bits(array: np.ndarray, dtype: str) -> np.ndarray:

@@ -165,30 +165,28 @@ class ExternLibrary:
     def _open(self) -> Any:
         if self._loaded is not None:
             return self._loaded
-        path: str | None = None
-        if self.library is not None:
-            path = str(self.library)
-        elif self.sources:
-            path = str(self._compile())
-        try:
-            self._loaded = ctypes.CDLL(path)
-        except OSError as err:
-            what = f"external library {self.name} cannot be loaded"
-            raise LoopwrightError(explain(what, got=str(err))) from None
+        with tempfile.TemporaryDirectory(prefix="loopwright-extern-") as folder:
+            path: str | None = None
+            if self.library is not None:
+                there = Path(self.library).is_file()
+                path = str(Path(self.library).resolve() if there else self.library)
+            elif self.sources:
+                path = str(self._compile(Path(folder)))
+            try:
+                self._loaded = ctypes.CDLL(path)  # which needs the file no longer
+            except OSError as err:
+                what = f"external library {self.name} cannot be loaded"
+                raise LoopwrightError(explain(what, got=str(err))) from None
         return self._loaded
 
-    def _compile(self) -> Path:
-        """The sources as a shared library in a folder of temporary files."""
+    def _compile(self, folder: Path) -> Path:
+        """The sources as a shared library in a folder."""
         compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
         if compiler is None:
             what = f"external library {self.name} comes as C sources, and there is no C compiler"
             raise LoopwrightError(explain(what, instead="install gcc or clang, or give library="))
-        missing = [str(s) for s in self.sources if not s.is_file()]
-        if missing:
-            what = f"external library {self.name}: no such source file"
-            raise LoopwrightError(explain(what, got=", ".join(missing)))
-        folder = Path(tempfile.mkdtemp(prefix="loopwright-extern-"))
-        out = folder / f"{self.name}-{self.digest()[:8]}.so"
+        self._check_sources()
+        out = folder / "library.so"
         includes = [f"-I{d}" for d in self.include_dirs]
         command = [compiler, "-O2", "-fPIC", "-shared", *includes, "-o", str(out)]
         command += [*map(str, self.sources), *self.link]
@@ -198,8 +196,15 @@ class ExternLibrary:
             raise LoopwrightError(explain(what, got=done.stderr.strip()))
         return out
 
+    def _check_sources(self) -> None:
+        missing = [str(s) for s in self.sources if not s.is_file()]
+        if missing:
+            what = f"external library {self.name}: no such source file"
+            raise LoopwrightError(explain(what, got=", ".join(missing)))
+
     def digest(self) -> str:
-        """A hash of what the library is made of."""
+        """A hash of what the library is made of. Raises LoopwrightError where a source is gone."""
+        self._check_sources()
         made = hashlib.sha256()
         for p in self.prototypes.values():
             made.update(p.text.encode())

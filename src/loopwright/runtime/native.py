@@ -24,24 +24,29 @@ from loopwright.runtime.tensor import PackedTensor, ShapeTuple, Tensor, from_dlp
 class NativeFunction:
     """A native entry point. `keep_alive` (a loaded library) lives at least as long as this."""
 
-    __slots__ = ("_function", "_tensor_type", "keep_alive", "name")
+    __slots__ = ("_function", "_packs", "_tensor_type", "keep_alive", "name")
 
     def __init__(self, address: int, name: str = "main", keep_alive: Any = None) -> None:
         self.name = name
         self.keep_alive = keep_alive
         self._function = ffi().Function.__from_extern_c__(address, keep_alive_object=keep_alive)
         self._tensor_type = ffi().Tensor
+        # Whether its result is packed: asked once, as a tensor's dtype takes as long as a call.
+        self._packs: bool | None = None
 
     def __call__(self, *args: Any) -> Any:
         try:
             result = self._function(*args)
         except BufferError:  # an array numpy does not export: bfloat16, int4, read-only
             result = self._call_packing(args)
-        if type(result) is self._tensor_type and elements_per_byte(str(result.dtype)) == 1:
-            tensor = Tensor.__new__(Tensor)
-            tensor._array = None
-            tensor._ffi = result
-            return tensor
+        if type(result) is self._tensor_type:
+            if self._packs is None:
+                self._packs = elements_per_byte(str(result.dtype)) > 1
+            if not self._packs:
+                tensor = Tensor.__new__(Tensor)
+                tensor._array = None
+                tensor._ffi = result
+                return tensor
         return from_ffi(result)
 
     def _call_packing(self, args: tuple[Any, ...]) -> Any:

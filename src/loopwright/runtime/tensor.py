@@ -94,6 +94,8 @@ class Tensor:
         """A numpy array on the same memory."""
         if self._array is None:
             value = self._ffi
+            if elements_per_byte(str(value.dtype)) > 1:
+                return PackedTensor.on(value).view()
             try:
                 self._array = np.from_dlpack(value)
             except (BufferError, RuntimeError):  # a type numpy has only through ml_dtypes
@@ -213,7 +215,8 @@ class PackedTensor(Tensor):
     def on(cls, value: Any) -> PackedTensor:
         """A tensor on a tvm-ffi tensor's memory."""
         dtype, shape = str(value.dtype), tuple(value.shape)
-        if tuple(value.strides or ()) not in ((), _row_major(shape)):
+        steps = zip(value.strides or (), _row_major(shape), shape, strict=False)
+        if prod(shape) and any(step != row for step, row, extent in steps if extent != 1):
             what = f"a tensor of {dtype} with strides {tuple(value.strides)}"
             raise ValueError(f"{what} cannot be read; pass one that is contiguous")
         size = -(-prod(shape) // elements_per_byte(dtype))

@@ -97,8 +97,11 @@ def _partial(
     for part in conditions:
         condition = logical_and(condition, part)
     if rest:
-        count = range(len(source))
-        return [Reduce(first.combiner, source, tuple(rest), condition, n, ()) for n in count]
+        axes = tuple(rest)
+        made: list[PrimExpr] = [
+            Reduce(first.combiner, source, axes, condition, n, ()) for n in range(len(source))
+        ]
+        return made
     neutral = first.combiner.identity_element
     return [if_then_else(condition, s, e) for s, e in zip(source, neutral, strict=True)]
 

@@ -224,7 +224,6 @@ def lower(
         if isinstance(arg, Tensor):
             s[arg]
     func = Player(s, given).play()
-    getattr(_front_door(), "script")  # noqa: B009 - loaded, so that what is lowered prints
     mod = IRModule({name: func.with_attr("global_symbol", name)})
     if simple_mode:
         for step in _LOOPS:
@@ -246,12 +245,8 @@ _LOOPS = (
 
 def build(s: Schedule, args: Sequence[Any], target: Any = None, name: str = "main") -> Any:
     """Compile a scheduled computation; `f[name](*arrays)` runs it."""
-    return _front_door().build(lower(s, args, name), target)
-
-
-def _front_door() -> Any:
-    """The package, which gives the printer and the compiler; they lie above te."""
-    return sys.modules[__name__.partition(".")[0]]
+    package = sys.modules[__name__.partition(".")[0]]  # it has the compiler, which lies above te
+    return package.build(lower(s, args, name), target)
 
 
 __all__ = ["Schedule", "Stage", "build", "create_schedule", "lower"]

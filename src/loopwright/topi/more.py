@@ -9,6 +9,7 @@ from typing import Any
 from .. import te, tir
 from ..base.errors import explain
 from ..ops import OPERATORS
+from .utils import simplify
 
 
 def _each(name: str, x: te.Tensor, value: Any) -> te.Tensor:
@@ -36,9 +37,15 @@ def reinterpret(x: te.Tensor, dtype: str) -> te.Tensor:
 
 
 def elemwise_sum(xs: Sequence[te.Tensor]) -> te.Tensor:
-    """The sum of tensors of one shape."""
+    """The sum of tensors of one shape. Raises ValueError where their shapes differ."""
     if not xs:
         raise ValueError(explain("elemwise_sum adds tensors", got="none"))
+    for x in xs[1:]:
+        gaps = [simplify(a - b) for a, b in zip(x.shape, xs[0].shape, strict=False)]
+        known = [gap.value for gap in gaps if isinstance(gap, tir.IntImm)]
+        if x.ndim != xs[0].ndim or known.count(0) < len(known):
+            what = "elemwise_sum adds tensors of one shape"
+            raise ValueError(explain(what, got=f"{xs[0].shape} and {x.shape}"))
     return te.compute(
         xs[0].shape, lambda *i: _fold(lambda a, b: a + b, (x(*i) for x in xs)), name="elemwise_sum"
     )
@@ -66,6 +73,8 @@ def expand_dims(a: te.Tensor, axis: int, num_newaxis: int = 1) -> te.Tensor:
 
 def stack(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
     """Tensors of one shape along a new axis."""
+    if not tensors:
+        raise ValueError(explain("stack joins tensors", got="none"))
     place = _axis("stack", axis, tensors[0].ndim + 1)
     wide = [OPERATORS["relax.expand_dims"](t, [place]) for t in tensors]
     return OPERATORS["relax.concat"](wide, axis=place)
@@ -139,6 +148,9 @@ def sequence_mask(
     two dimensions."""
     if axis not in (0, 1):
         raise ValueError(explain("sequence_mask: axis is 0 or 1", got=axis))
+    if data.ndim < 2:
+        what = "sequence_mask takes data with an axis and a batch"
+        raise ValueError(explain(what, got=f"{data.ndim} dimensions"))
     rest = te.const(mask_value, data.dtype)
     return te.compute(
         data.shape,
@@ -150,7 +162,15 @@ def sequence_mask(
 def reverse_sequence(
     a: te.Tensor, seq_lengths: te.Tensor, seq_axis: int = 1, batch_axis: int = 0
 ) -> te.Tensor:
-    """The first `seq_lengths[batch]` elements along `seq_axis` in the other order."""
+    """The first `seq_lengths[batch]` elements along `seq_axis` in the other order.
+
+    Negative axes count from the end. Raises ValueError where the two are no axes, or one.
+    """
+    seq_axis = _axis("reverse_sequence", seq_axis, a.ndim)
+    batch_axis = _axis("reverse_sequence", batch_axis, a.ndim)
+    if seq_axis == batch_axis:
+        what = "reverse_sequence: seq_axis and batch_axis are different"
+        raise ValueError(explain(what, got=seq_axis))
 
     def element(*i: Any) -> Any:
         length = seq_lengths(i[batch_axis]).astype(i[seq_axis].dtype)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from .. import te
+from ..base.errors import explain
 from ..ops import OPERATORS
 from ..ops.conv import expand_per_axis
 from ..ops.linear import matmul as _matmul
 from ..ops.manipulate import transpose as _transpose
+from .utils import get_const_int
 
 _PREFIX = "relax.nn."
 for _operator in OPERATORS.values():
@@ -189,7 +191,7 @@ def pad(
 ) -> te.Tensor:
     """`pad_value` around: so many elements before and after in each dimension."""
     after = pad_before if pad_after is None else pad_after
-    widths = [int(w) for pair in zip(pad_before, after, strict=True) for w in pair]
+    widths = [get_const_int(w) for pair in zip(pad_before, after, strict=True) for w in pair]
     return OPERATORS["relax.nn.pad"](data, widths, "constant", pad_value)
 
 
@@ -207,12 +209,16 @@ def conv1d(
     """1-D convolution; padding is "VALID" (none), "SAME", or a number of elements (left, right)."""
     layout = kernel_layout or ("OIW" if data_layout == "NCW" else "WIO")
     holes = _listed(dilation)
-    pads = _listed(padding)
     if padding == "VALID":
         pads = [0]
     elif padding == "SAME":
-        whole = (int(kernel.shape[layout.index("W")]) - 1) * holes[0]
-        pads = [whole // 2, whole - whole // 2]
+        whole = (get_const_int(kernel.shape[layout.index("W")]) - 1) * holes[0]
+        pads = [whole - whole // 2, whole // 2]  # of an odd number, more to the left, as in TVM
+    elif isinstance(padding, str):
+        what = 'conv1d: padding is "VALID", "SAME", a number, or (left, right)'
+        raise ValueError(explain(what, got=repr(padding)))
+    else:
+        pads = _listed(padding)
     return OPERATORS["relax.nn.conv1d"](
         data, kernel, _listed(strides), pads, holes, groups, data_layout, layout, data_layout,
         out_dtype,

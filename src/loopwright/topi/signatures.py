@@ -10,6 +10,7 @@ from ..base.errors import explain
 from ..ir.prim_expr import PrimExpr
 from ..ops import OPERATORS
 from .nn import matmul as _matmul
+from .utils import get_const_int
 
 
 def _axes(axis: Any) -> Any:
@@ -80,7 +81,7 @@ def strided_slice(
     dims = list(range(len(begin))) if axes is None else list(axes)
     if slice_mode == "size":
         last = zip(begin, end, dims, strict=True)
-        end = [int(a.shape[n]) if size == -1 else low + size for low, size, n in last]
+        end = [get_const_int(a.shape[n]) if size == -1 else low + size for low, size, n in last]
         strides = None
     parts = [[te.const(v, "int64") for v in list(given)] for given in (begin, end)]
     steps = list(strides or []) + [1] * (len(dims) - len(strides or []))

@@ -24,7 +24,8 @@ def get_const_int(expr: Any) -> int:
     """The number that an expression is. Raises ValueError when it is not a literal."""
     made = simplify(convert(expr))
     if not isinstance(made, IntImm):
-        raise ValueError(explain("a number is needed here", got=str(expr)))
+        what = "a number is needed here, not an extent that is known when the program runs"
+        raise ValueError(explain(what, got=str(expr)))
     return made.value
 
 

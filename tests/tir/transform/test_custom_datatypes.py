@@ -166,3 +166,15 @@ def test_what_is_not_registered():
         tt.LowerCustomDatatypes()(IRModule({"main": from_source(text)}))
     assert datatype.get_type_name(151) == "halves" and datatype.get_type_code("brain") == 150
     assert datatype.get_type_registered(150) and not datatype.get_type_registered(200)
+
+
+def test_what_has_no_c_function():
+    datatype.register("partial", 153)
+    x = lw.tir.Var("x", "custom[partial]16")
+    lower = datatype.create_lower_func({32: "Add32"})
+    with pytest.raises(RuntimeError, match="no function is registered for Add of this width"):
+        lower(lw.tir.Add(x, x))
+    with pytest.raises(RuntimeError, match="Select of a custom type is not lowered to a call"):
+        lower(lw.tir.Select(lw.tir.Var("c", "bool"), x, x))
+    with pytest.raises(ValueError, match="8, 16, 32 or 64 bits"):
+        DataType("custom[partial]7")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -197,3 +199,20 @@ def test_what_is_no_warp_memory():
         lower(text.replace('"threadIdx.x", 8', '"threadIdx.x", 16'))
     with pytest.raises(ValueError, match="a thread stores to what another lane holds"):
         lower(text.replace("W[o * 16 + tx * 2 + i] = ", "W[o * 16 + tx * 2 + i + 2] = "))
+
+
+def test_a_thread_that_ends_early_is_found_without_waiting():
+    """The others do not wait for a time: a slow thread is no missing one, a missing one is found
+    at once."""
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((4,), "float32")):
+    tx = T.launch_thread("threadIdx.x", 4)
+    if tx < 3:
+        T.tvm_storage_sync("shared")
+    A[tx] = T.float32(1)
+""")
+    start = time.perf_counter()
+    with pytest.raises(RuntimeError, match="did not come to this barrier"):
+        run(func, [np.zeros(4, "float32")])
+    assert time.perf_counter() - start < 5

@@ -16,6 +16,7 @@ import os
 import pickle
 import re
 import struct
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -114,7 +115,7 @@ def _optimized(
         raise ValueError(f"opt must be one of {', '.join(LEVELS)}, got {opt!r}")
     triple, cpu, features = resolve(triple, cpu, features)
     machine = target_machine(triple, cpu, features)
-    check_instructions(text, triple, features)
+    check_instructions(text, triple, cpu, features)
     context = llvm.create_context()
     try:
         module = llvm.parse_assembly(text, context)
@@ -132,29 +133,48 @@ def _optimized(
         return finish(machine, module)
 
 
-# Intrinsics of one machine, and what it has to have: LLVM ends the process where it has not.
-_NEEDS = {
-    "llvm.x86.avx512.vpdpbusd.512": ("x86_64", "avx512vnni"),
-    "llvm.x86.avx512.": ("x86_64", "avx512bw"),
-    "llvm.x86.": ("x86_64", ""),
-    "llvm.aarch64.": ("aarch64", ""),
+# LLVM's prefixes of intrinsics that only some machines have.
+_MACHINES = "aarch64|amdgcn|arm|bpf|dx|hexagon|loongarch|mips|nvvm|ppc|r600|riscv|s390|spv|ve|wasm|x86|xcore"
+_MACHINE_CALL = re.compile(rf"@(llvm\.(?:{_MACHINES})\.[\w.]+)")
+# Of those that schedules use, the processor and feature that have them.
+_KNOWN = {
+    "llvm.x86.avx512.vpdpbusd.512": ("x86_64", "+avx512vnni"),
+    "llvm.x86.avx512.pmaddubs.w.512": ("x86_64", "+avx512bw"),
+    "llvm.x86.avx512.pmaddw.d.512": ("x86_64", "+avx512bw"),
 }
+# Compiles a module alone. Arguments: triple, cpu, features.
+_PROBE = """
+import sys
+import llvmlite.binding as llvm
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+module = llvm.parse_assembly(sys.stdin.read())
+triple, cpu, features = sys.argv[1:]
+target = llvm.Target.from_triple(triple)
+machine = target.create_target_machine(cpu=cpu, features=features, opt=2, reloc="pic")
+module.triple, module.data_layout = machine.triple, str(machine.target_data)
+machine.emit_object(module)
+"""
 
 
-def check_instructions(text: str, triple: str, features: str) -> None:
-    """Raise CompileError where a module calls an intrinsic of another machine."""
-    if "@llvm.x86." not in text and "@llvm.aarch64." not in text:
+def check_instructions(text: str, triple: str, cpu: str, features: str) -> None:
+    """Raise CompileError where a module calls an intrinsic that the target has no instruction for.
+
+    LLVM ends the process in that case. What is not known to be there is tried in another one.
+    """
+    called = sorted(set(_MACHINE_CALL.findall(text)))
+    has = {triple.split("-")[0], *features.split(",")}
+    unknown = [name for name in called if name not in _KNOWN or not has.issuperset(_KNOWN[name])]
+    if not unknown:
         return
-    for name in sorted(set(re.findall(r"@(llvm\.(?:x86|aarch64)\.[\w.]+)", text))):
-        arch, feature = next(need for start, need in _NEEDS.items() if name.startswith(start))
-        here = triple.split("-")[0]
-        # Without a list of features, the CPU's name says what it has.
-        missing = feature and features and f"+{feature}" not in features.split(",")
-        if here != arch or missing:
-            got = f"{here} without {feature}" if here == arch else here
-            hint = "another intrinsic, or the interpreter, which knows this one"
-            what = f"the target has no instruction for {name}"
-            raise CompileError(f"{what}\n  got: {got}\n  instead: {hint}")
+    command = [sys.executable, "-c", _PROBE, triple, cpu, features]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if done.returncode < 0:
+        what = f"the target has no instruction for {' or '.join(unknown)}"
+        said = [line for line in done.stderr.splitlines() if line.startswith("LLVM ERROR")]
+        got = " ".join(part for part in (triple, cpu, *said) if part)
+        hint = "another intrinsic or -mcpu; the interpreter knows those that CPU schedules use"
+        raise CompileError(f"{what}\n  got: {got}\n  instead: {hint}")
 
 
 def _located(text: str, message: str) -> str:

@@ -96,8 +96,8 @@ class FunctionEmitter(ExprEmitter):
         if isinstance(value, IntImm):
             return
         self.note(node)
-        name = getattr(value.op, "name", "") if isinstance(value, Call) else ""
-        if name == "tir.ret" or name == "tir.thread_return":
+        leaves = ("tir.ret", "tir.thread_return")
+        if isinstance(value, Call) and getattr(value.op, "name", "") in leaves:
             self.ret(value)
         else:
             self.expr(value)
