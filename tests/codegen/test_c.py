@@ -95,6 +95,35 @@ def test_wrong_arguments_are_refused():
         library["other"]
 
 
+def rows(bounds):
+    @I.ir_module
+    class Rows:
+        @R.function
+        def main(x: R.Tensor(("n", 8), "float32"), w: R.Tensor((8, 8), "float32")):
+            R.func_attr(bounds)
+            with R.dataflow():
+                y = R.nn.softmax(R.matmul(x, w))
+                R.output(y)
+            return y
+
+    return Rows
+
+
+def test_sizes_are_bounded_or_refused():
+    with pytest.raises(LoopwrightError, match="in model_main depends on n [*] 32") as refused:
+        loopwright.compile(rows({}), target="c")
+    assert "BindSymbolicVars" in str(refused.value) and "test_c.py" in str(refused.value)
+    model = loopwright.compile(rows({"tir_var_upper_bound": {"n": 6}}), target="c")
+    assert "  int64_t n; /* extent */\n" in model.header and "n <= 6" in model.header
+    library, w = model.build(), random(8, 8)
+    for n in (1, 6):
+        x = random(n, 8)
+        want = loopwright.compile(rows({}))["main"](x, w).numpy()
+        np.testing.assert_allclose(library(x, w), want, rtol=1e-5)
+    with pytest.raises(RuntimeError, match="main returned -3"):
+        library(random(7, 8), w)
+
+
 @T.prim_func
 def halves(x: T.handle, y: T.handle, scale: T.float32):
     T.func_attr({"global_symbol": "halves"})

@@ -51,11 +51,12 @@ EXAMPLES = {
     "own_onnx_operator": ["before: operators of this model have no converter", "after: right True"],
     "seed4_c_codegen": [
         "LLVM: max error",
-        "(uint8_t*)(workspace_ + 0);",
+        "uint8_t* const alloc = workspace;",
         "model_dense_bias_relu_kernel(x, model_const0, model_const1, (float*)alloc)",
         "model_dense_bias_kernel((const float*)alloc, model_const2, model_const3, out)",
         "C: max error",
     ],
+    "c_export": ["ratio 1.000", "digits.c, digits.h", "reads a 0; as in Python: True"],
     "nn_module": ["R.nn.layer_norm", "n = 1: right", "n = 7: right", "n = 64: right"],
 }
 

@@ -269,6 +269,8 @@ class CallEmitter(ExprEmitter):
         const = self.const_of(base)
         if self.pointees.get(base, "void").removeprefix("const ") != "uint8_t":
             text = f"({const}uint8_t*){text}"
+        if isinstance(offset, IntImm) and offset.value == 0:
+            return text if text.isidentifier() else f"({text})"
         return f"({text} + {self.index_operand(offset)})"
 
     def index_operand(self, node: PrimExpr) -> str:
@@ -312,7 +314,10 @@ class CallEmitter(ExprEmitter):
             return text
         if not kind.endswith("*") or kind in ("void*", "const void*"):
             return text
-        if kind == f"{self.pointees.get(node)}*" or kind == f"const {self.pointees.get(node)}*":
+        held = self.pointees.get(node)
+        if isinstance(node, Call) and getattr(node.op, "name", "") == "tir.handle_add_byte_offset":
+            held = f"{self.const_of(node.args[0])}uint8_t"
+        if kind in (f"{held}*", f"const {held}*"):
             return text
         plain = text.isidentifier() or (text[0] == "&" and "[" in text)
         return f"({kind}){text}" if plain else f"({kind})({text})"

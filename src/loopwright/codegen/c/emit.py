@@ -79,7 +79,9 @@ class FunctionEmitter(CallEmitter):
         """The whole definition."""
         ok, bad = ("return 0;", "return -1;") if self.can_fail else ("return;", "")
         body = "\n".join(self.lines).replace(_RETURN_OK, ok).replace(_RETURN_BAD, bad)
-        return f"{self.header} {{\n{body}\n}}"
+        span = "" if self.func.span is None else str(self.func.span).splitlines()[0]
+        comment = span.replace("*/", "* /").replace("/*", "/ *")
+        return f"{f'/* {comment} */' if comment else ''}\n{self.header} {{\n{body}\n}}".lstrip()
 
     def emit(self, line: str) -> None:
         self.lines.append("  " * self.depth + line)

@@ -322,7 +322,7 @@ class ProgramText:
             hint = 'give the arenas kinds=("tensor", "scratch")'
             raise LoopwrightError(explain(what, instead=hint, span=func.span))
         made = [Area(str(p[0]), int(p[1]), int(p[2])) for p in func.attrs.get("pools") or ()]
-        made = [a if a.name == WORKSPACE else replace(a, name=identifier(a.name)) for a in made]
+        made = [replace(a, name=_area_name(a.name)) for a in made]
         for k, area in enumerate(made):
             if area.name == WORKSPACE:
                 size = rounded(area.bytes) + scratch if scratch else area.bytes
@@ -479,6 +479,11 @@ _ALIGNED = """
 #endif
 #endif
 """
+
+
+def _area_name(name: str) -> str:
+    """The parameter for a pool."""
+    return f"{name}_" if name in ("inputs", "outputs", "weights") else identifier(name)
 
 
 def _arena(macro: str, prefix: str, area: Area) -> str:
