@@ -611,8 +611,12 @@ def kernels(draw):
     more = draw(some.sampled_from(["", f" + A[{out}]", f" * A[{draw(some_index)}]"]))
     if draw(some.booleans()):
         lines += ["for i in range(24):", "    S[i] = A[23 - i]"]
+        more += draw(some.sampled_from(["", f" - S[{out}]"]))
     lines += [f"for i in {kind}({n}):", f"    for j in range({m}):"]
-    if draw(some.integers(0, 3)) == 0:
+    if draw(some.integers(0, 2)) == 0:  # rows: first all reads of one, then its writes
+        lines += [f"        S[{out}] = A[{source}]{more}", f"    for j in range({m}):"]
+        lines += [f"        B[{draw(some_index)}] = S[{out}]"]
+    elif draw(some.integers(0, 3)) == 0:
         lines += [f"        B[{out}] = T.float32(3)"]
         lines += [f"        B[{out}] = B[{out}] + A[{source}]{more}"]
     elif draw(some.integers(0, 3)) == 0:
@@ -662,12 +666,27 @@ def test_what_works_in_place_makes_the_same(body):
             np.testing.assert_array_equal(apart[1][written], over[1][written])
 
 
+ROWS = """
+for i in range(4):
+    for j in range(6):
+        S[j] = A[i * 6 + 5 - j]
+    for j in range(6):
+        B[i * 6 + j] = S[j]
+"""
 IN_PLACE = [
     ("for i in range(24):\n    B[i] = A[i] * A[i]", True),
     ("for i in T.parallel(24):\n    B[i] = A[i] + T.float32(1)", True),
     ("for i in range(12):\n    B[i * 2] = A[i * 2]\n    B[i * 2 + 1] = A[i * 2 + 1]", True),
     ("for i in range(3):\n    B[i * 8:i * 8 + 8] = A[i * 8:i * 8 + 8] * S[0:8]", True),
     ("for i in range(24):\n    S[i] = A[23 - i]\nfor i in range(24):\n    B[i] = S[i]", True),
+    (ROWS, True),
+    (
+        "for i in range(24):\n    S[0] = S[0] + A[i]\nfor i in range(24):\n    B[i] = A[i] / S[0]",
+        True,
+    ),
+    (ROWS.replace("B[i * 6 + j]", "B[i * 6 + 5 - j]"), True),
+    (ROWS.replace("B[i * 6 + j]", "B[(3 - i) * 6 + j]"), False),
+    (ROWS.replace("B[i * 6 + j]", "B[j]"), False),
     ("for i in range(12):\n    B[i * 2 + 1] = A[i * 2 + 1]\n    B[i * 2] = A[i * 2 + 1]", False),
     ("for i in range(24):\n    B[i] = A[23 - i]", False),
     ("for i in range(24):\n    B[i // 2] = A[i // 2]", False),

@@ -1,8 +1,8 @@
 """Whether a kernel may write its result over an input that nobody needs any more.
 
-It may where every element is read before something is written to its place: when all reads come
-before all writes, or when each read is at the index of a write of the same iteration, which comes
-after it, and no element is written twice.
+It may where every element is read before something is written to its place. Each read comes before
+all writes, or before all writes of its row where no row writes what another one reads, or it is at
+the index of a write of the same iteration, which comes after it, where no element is written twice.
 """
 
 from __future__ import annotations
@@ -68,16 +68,19 @@ def can_overwrite(func: PrimFunc, read: Var, written: Var) -> bool:
     seen.visit(func.body)
     if seen.strange or not seen.stores:
         return False
-    if not seen.loads:
+    stores = seen.stores
+    loads = [a for a in seen.loads if not _before(a, stores, 0)]
+    if not loads:
         return True
-    loops = {loop for a in seen.loads for loop in a.loops}
-    apart = not any(loop in loops for a in seen.stores for loop in a.loops)
-    if apart and max(a.time for a in seen.loads) < min(a.time for a in seen.stores):
-        return True
-    kinds = {(a.buffer.dtype.itemsize, a.buffer.dtype.lanes) for a in seen.loads + seen.stores}
-    if len(kinds) > 1 or not all(_matched(a, seen.stores) for a in seen.loads):
+    kinds = {(a.buffer.dtype.itemsize, a.buffer.dtype.lanes) for a in loads + stores}
+    if len(kinds) > 1:
         return False
-    return _each_once(seen.stores)
+    around = _common([a.loops for a in loads + stores])
+    in_turn = [a for a in loads if _before(a, stores, around)]
+    others = [a for a in loads if not _before(a, stores, around)]
+    if in_turn and not _rows_apart(in_turn, stores, around):
+        return False
+    return not others or (all(_matched(a, stores) for a in others) and _each_once(stores))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +170,60 @@ def _is_zero(expr: Any) -> bool:
     return isinstance(expr, IntImm) and expr.value == 0
 
 
+def _before(load: _Access, stores: list[_Access], around: int) -> bool:
+    """Whether a load is done, with all its loops but the outer `around`, before any store."""
+    own = load.loops[around:]
+    apart = not any(loop is mine for s in stores for loop in s.loops[around:] for mine in own)
+    return apart and load.time < min(s.time for s in stores)
+
+
+def _common(loops: list[tuple[st.For, ...]]) -> int:
+    """How many loops are around all accesses."""
+    count = 0
+    for same in zip(*loops, strict=False):
+        if any(loop is not same[0] for loop in same):
+            break
+        count += 1
+    return count
+
+
+def _rows_apart(loads: list[_Access], stores: list[_Access], around: int) -> bool:
+    """Whether no iteration of the outer `around` loops, which are around all accesses, writes
+    where another one reads or writes."""
+    written, read = _elements(stores, around), _elements(loads, around)
+    if written is None or read is None:
+        return False
+    size = int(max(written[0].max(initial=0), read[0].max(initial=0))) + 1
+    if size > 4 * MOST or min(written[0].min(initial=0), read[0].min(initial=0)) < 0:
+        return False
+    owner = np.full(size, -1, np.int64)
+    owner[written[0]] = written[1]
+    found = owner[read[0]]
+    return bool(
+        (owner[written[0]] == written[1]).all() and ((found == read[1]) | (found < 0)).all()
+    )
+
+
+def _elements(accesses: list[_Access], around: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """The elements that are accessed, and in which iteration of the outer loops each time; None
+    where that depends on data, or is too much."""
+    found, rows, total = [], [], 0
+    for a in accesses:
+        sizes = [_extent(loop) for loop in a.loops]
+        total += math.prod(n or 0 for n in sizes) * a.index.dtype.lanes
+        if None in sizes or total > MOST:
+            return None
+        known = [n or 0 for n in sizes]
+        indices = _indices(a, known)
+        if indices is None:
+            return None
+        count = math.prod(known[:around])
+        row = np.arange(count).reshape(*known[:around], *[1] * (indices.ndim - around))
+        found.append(indices.reshape(-1))
+        rows.append(np.broadcast_to(row, indices.shape).reshape(-1))
+    return np.concatenate(found), np.concatenate(rows)
+
+
 def _matched(load: _Access, stores: list[_Access]) -> bool:
     """Whether a store of the same iteration, not before the load, goes to where it reads."""
     return any(
@@ -179,20 +236,11 @@ def _matched(load: _Access, stores: list[_Access]) -> bool:
 
 
 def _each_once(stores: list[_Access]) -> bool:
-    """Whether no element is written twice: all indices are computed and counted."""
-    found = []
-    total = 0
-    for s in stores:
-        sizes = [_extent(loop) for loop in s.loops]
-        count = math.prod(n or 0 for n in sizes) * s.index.dtype.lanes
-        total += count
-        if None in sizes or total > MOST:
-            return False
-        indices = _indices(s, [n or 0 for n in sizes])
-        if indices is None:
-            return False
-        found.append(indices.reshape(-1))
-    every = np.concatenate(found)
+    """Whether no element is written twice."""
+    found = _elements(stores, 0)
+    if found is None:
+        return False
+    every = found[0]
     if not every.size:
         return True
     low, high = int(every.min()), int(every.max())

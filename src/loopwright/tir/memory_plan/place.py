@@ -16,6 +16,7 @@ from ...base.errors import explain, suggest
 from .problem import Placement, Problem, lower_bound, made_placement
 
 STEPS = 300  # of hill climbing
+WORK = 2_000_000  # conflicts that it looks at, so that large problems end in seconds
 SEEDS = 3  # that `best` climbs from
 
 
@@ -97,7 +98,8 @@ def hill_climb(problem: Problem, steps: int = STEPS, seed: int = 0) -> Placement
     goal = _goal(problem)
     chance = random.Random(seed)
     current = least
-    for _ in range(steps):
+    work = sum(1 + len(n) for n in problem.neighbours)
+    for _ in range(min(steps, max(WORK // max(work, 1), 10))):
         if least.cost <= goal:
             break
         trial = _changed(problem, order, current, chance)
