@@ -17,6 +17,7 @@ from ..ir.prim_expr import IntImm
 from ..relax.byoc import Backend, Cost, partition
 from ..relax.byoc.partition import MEASURERS
 from ..relax.struct_info import TensorStructInfo
+from ..relax.transform import RunCodegen
 from .build import compile_steps
 
 ROUNDS, SECONDS = 9, 0.002
@@ -30,8 +31,10 @@ def measure(mod: IRModule, backend: Backend) -> Cost | None:
     if any(i is None for i in inputs):
         return None
     mod = IRModule({"main": main})
-    ways = (partition(mod, backend, cost=None), mod)
-    calls = [compile_steps(m)[0]["main"] for m in ways]
+    offloaded = partition(mod, backend, cost=None)
+    ways = (RunCodegen(backends=[backend])(offloaded), mod)
+    programs: list[Any] = [compile_steps(m)[0] for m in ways]
+    calls = [program["main"] for program in programs]
     turns = []
     for call in calls:
         call(*inputs)
