@@ -157,12 +157,13 @@ def read(bindings: Mapping[Any, Any]) -> Job | None:
     """The bindings of a match, in order, as a job; None for what oneDNN has no words for."""
     steps = list(bindings.items())
     var, call = steps.pop(0)
-    operands = [_operand(a) for a in call.args]
+    operands = [o for o in map(_operand, call.args) if o is not None]
     dims = _extents(call.struct_info)
-    if dims is None or None in operands:
+    if dims is None or len(operands) < len(call.args):
         return None
     arguments = (dnnl.SRC, dnnl.SRC_1 if _is_binary(call) else dnnl.WEIGHTS)
-    job = Job(call, dims, dict(zip(arguments, operands, strict=False)))
+    tensors: dict[int, Operand] = dict(zip(arguments, operands, strict=False))
+    job = Job(call, dims, tensors)
     while steps:
         taken = _post(job, var, [value for _, value in steps])
         if not taken:
@@ -349,7 +350,7 @@ def lower(bb: Any, call: Call) -> Any:
     tensors = []
     for argument, operand, (value, layout) in zip(job.tensors, job.inputs, sources, strict=True):
         array = operand.array
-        if argument == dnnl.BIAS:
+        if argument == dnnl.BIAS and array is not None:
             value, layout = const(array.reshape(-1)), Layout.plain((array.size,))
         elif argument == dnnl.WEIGHTS and array is not None:
             array = _weights(job) if "conv" in job.call.op.name else array
