@@ -407,18 +407,18 @@ def _attributes(func: Function) -> dict[str, Any]:
 
 
 def inlined(work: GraphRewriter, func: Function, args: Sequence[Any]) -> Any:
-    """Emit the bindings of a function for these arguments; its result."""
+    """Emit the bindings of a function for these arguments, but for the last; its result."""
     inner = GraphRewriter(work.mod)
     inner.builder = work.builder
     given = dict(zip(func.params, map(work.builder.normalize_argument, args), strict=True))
     if any(tir_vars_in_struct_info(p.struct_info) for p in func.params):
         func = bind_params(func, given)  # symbolic variables are replaced, too
     inner.var_map = dict(given)
-    for block in func.body.blocks:
-        for binding in block.bindings:
-            value = inner.value(binding.value)
-            var = work.builder.emit(value, binding.var.name_hint)
-            inner.var_map[binding.var] = var
+    for binding in (b for block in func.body.blocks for b in block.bindings):
+        value = inner.value(binding.value)
+        if binding.var is func.body.body:
+            return value  # the caller's own variable is bound to it
+        inner.var_map[binding.var] = work.builder.emit(value, binding.var.name_hint)
     return inner.value(func.body.body)
 
 

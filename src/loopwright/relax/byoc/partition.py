@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,15 +23,17 @@ from ...ir.expr import GlobalVar
 from ...ir.module import IRModule
 from ...ir.structural import StructuralKey
 from ...ir.transform import ModulePass, PassContext
-from ..expr import Call, Function
+from ..expr import Call, Function, If, SeqExpr
 from ..functor import GraphRewriter
 from ..transform.fuse_ops_by_pattern import CODEGEN, COMPOSITE, FuseOpsByPattern
 from ..transform.merge_composite_functions import MergeCompositeFunctions
 from .lower import inlined
 from .registry import Backend, Cost, get_backend
 
+NO_PATTERN = "no pattern takes it"
 # Compiles and times a composite function both ways: (mod with it as main, back end) -> Cost.
 MEASURERS: list[Callable[[IRModule, Backend], Cost | None]] = []
+_MEASURED: dict[tuple[str, StructuralKey], tuple[Backend, Cost | None]] = {}
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,17 @@ class Decision:
 
 @dataclass
 class PartitionReport:
-    """What a partition decided; print it."""
+    """What a partition decided; print it.
+
+    decisions: the composite functions. left: how many calls of each operator stay. refused: of
+    these, why matches of them were not taken. reasons: why each stays.
+    """
 
     backend: str = ""
     decisions: list[Decision] = field(default_factory=list)
     left: dict[str, int] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)  # operator -> why checks said no
+    refused: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         rows = [
@@ -66,7 +73,7 @@ class PartitionReport:
         for row in (head, *rows):
             lines.append("  ".join(c.ljust(w) for c, w in zip(row, wide, strict=True)).rstrip())
         kept = ", ".join(f"{n} {name}" for name, n in sorted(self.left.items()))
-        why = [f"  {name}: {reason}" for name, reason in sorted(self.refused.items())]
+        why = [f"  {name}: {reason}" for name, reason in sorted(self.reasons.items())]
         return "\n".join([*lines, f"left to the default: {kept or 'nothing'}", *why])
 
 
@@ -93,13 +100,27 @@ def partition(
     mod = FuseOpsByPattern(wanted, found.bind_constants, refused=refused)(mod)
     made = PartitionReport() if report is None else report
     made.backend = found.name
-    mod = _worthwhile(mod, found, cost, made)
+    fused = mod
+    mod = _worthwhile(fused, found, cost, made)
     for name, count in _operators_left(mod).items():
         made.left[name] = count
         reasons = dict.fromkeys(reason for op, reason in refused if op == name)
         if reasons:
             made.refused[name] = "; ".join(reasons)
+        unpaid = _unpaid(fused, name, made)
+        made.reasons[name] = "; ".join([*reasons, *unpaid]) or NO_PATTERN
     return MergeCompositeFunctions()(mod)
+
+
+def _unpaid(fused: IRModule, operator: str, report: PartitionReport) -> list[str]:
+    """Which composites with an operator were not worth it."""
+    found = {}
+    for decision in report.decisions:
+        if not decision.offloaded and decision.function in fused:
+            calls = _calls_in(fused[decision.function].body)
+            if any(getattr(c.op, "name", "") == operator for c in calls):
+                found[f"{decision.pattern} does not pay ({decision.reason})"] = None
+    return list(found)
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,9 +180,7 @@ def _pays(func: Function, backend: Backend, cost: Any) -> tuple[bool, str]:
     elif cost == "measured":
         if not MEASURERS:  # the compiler is above this layer, and brings itself in
             importlib.import_module("loopwright.driver.measure")
-        main = func.without_attr("Primitive").with_attr("global_symbol", "main")
-        answer = MEASURERS[0](IRModule({"main": main}), backend)
-        how = "measured"
+        answer, how = _measured(func, backend), "measured"
     elif callable(cost):
         answer, how = cost(func), "asked"
     else:
@@ -178,6 +197,16 @@ def _pays(func: Function, backend: Backend, cost: Any) -> tuple[bool, str]:
     return offloaded < default, f"{how}: {offloaded:.3g} against {default:.3g}"
 
 
+def _measured(func: Function, backend: Backend) -> Cost | None:
+    """What a composite function takes; measured once in a process."""
+    main = func.without_attr("Primitive").with_attr("global_symbol", "main")
+    key = (backend.name, StructuralKey(main))
+    known = _MEASURED.get(key)
+    if known is None or known[0] is not backend:
+        known = _MEASURED[key] = backend, MEASURERS[0](IRModule({"main": main}), backend)
+    return known[1]
+
+
 def _calls(mod: IRModule) -> dict[GlobalVar, int]:
     found: dict[GlobalVar, int] = {}
     for value in _bound_calls(mod):
@@ -188,13 +217,23 @@ def _calls(mod: IRModule) -> dict[GlobalVar, int]:
 
 def _bound_calls(mod: IRModule) -> list[Call]:
     return [
-        binding.value
+        call
         for func in mod.functions.values()
         if isinstance(func, Function) and COMPOSITE not in func.attrs and CODEGEN not in func.attrs
-        for block in func.body.blocks
-        for binding in block.bindings
-        if isinstance(binding.value, Call)
+        for call in _calls_in(func.body)
     ]
+
+
+def _calls_in(seq: SeqExpr) -> Iterator[Call]:
+    """The calls that are bound in a function's body, those in branches too."""
+    for block in seq.blocks:
+        for binding in block.bindings:
+            value = binding.value  # type: ignore[attr-defined]
+            if isinstance(value, Call):
+                yield value
+            elif isinstance(value, If):
+                yield from _calls_in(value.true_branch)
+                yield from _calls_in(value.false_branch)
 
 
 def _operators_left(mod: IRModule) -> dict[str, int]:

@@ -140,7 +140,7 @@ class FuseOpsByPattern(ModulePass):
     annotate_codegen: wrap each composite function into a public one with the attribute `Codegen`:
         the text before the first dot of the pattern's name.
     entry_functions: the functions to look at; all by default.
-    refused: is filled with (operator, reason) of the matches whose check gave a reason.
+    refused: is filled with (operator, reason) for the operators of each match that is not taken.
 
     Raises LoopwrightError where the call of a match would depend on itself; ValueError for an entry
     function that is not there, and where two functions define one variable.
@@ -264,6 +264,7 @@ class _Matcher(GroupedRewriter):
                 refused = "it overlaps an earlier match"
             self.note(binding, inner, values, refused)
             if refused:
+                self.refused.extend((name, refused) for name in _operators(inner, values))
                 continue
             for k in before:
                 del found[k]
@@ -286,8 +287,6 @@ class _Matcher(GroupedRewriter):
         )
         if self.pattern.check(context):
             return ""
-        operator = getattr(getattr(binding.value, "op", None), "name", "")
-        self.refused.extend((operator, reason) for reason in context.reasons)
         return "; ".join(context.reasons) or "the pattern's check said no"
 
     def annotated(self, parts: Mapping[dpl.DFPattern, Any]) -> dict[str, Any]:
@@ -305,15 +304,20 @@ class _Matcher(GroupedRewriter):
             return
         called = name_of(binding) or binding.var.name_hint
         names = sorted(v.name_hint for v in inner)
-        callees = [getattr(getattr(values.get(v), "op", None), "name", "") for v in inner]
         trace.note(
             "pattern",
             called,
             pattern=self.pattern.name,
             matched=names,
-            of=sorted({name for name in callees if name}),
+            of=_operators(inner, values),
             refused=refused,
         )
+
+
+def _operators(inner: set[Var], values: Mapping[Var, Any]) -> list[str]:
+    """The names of the operators that a match consists of."""
+    callees = (getattr(getattr(values.get(v), "op", None), "name", "") for v in inner)
+    return sorted({name for name in callees if name})
 
 
 def check_acyclic(block: DataflowBlock, group_of: Mapping[Var, int], pattern: str) -> None:
