@@ -9,6 +9,7 @@ import pytest
 from loopwright import compile, tir
 from loopwright import relax as rx
 from loopwright.base.errors import LoopwrightError
+from loopwright.ir import trace
 from loopwright.ir.module import IRModule
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.runtime import empty, register_func, remove_global_func, tensor
@@ -139,7 +140,10 @@ def parallel_store(columns, offset=0):
 def test_parallel_loops_that_would_share_a_byte_become_serial():
     serial, parallel = tir.ForKind.SERIAL, tir.ForKind.PARALLEL
     assert loops_of(parallel_store(6)) == [serial, parallel]
-    assert loops_of(parallel_store(7)) == [serial, serial]
+    with trace.trace() as told:
+        assert loops_of(parallel_store(7)) == [serial, serial]
+    (note,) = [n for n in told.notes if n.kind == "serial loop"]
+    assert note.facts["why"] == "two of its iterations may store to one byte"
     assert loops_of(parallel_store(6, 1)) == [serial, serial]
     assert loops_of(parallel_store(6, 2)) == [serial, parallel]
     one_each = elementwise(lambda a: a, "int4", lanes=8)

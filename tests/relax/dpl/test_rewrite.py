@@ -465,6 +465,9 @@ def test_rewriter_with_attributes_and_kernels():
     assert called.name_hint != "kernel" and len(made.functions) == 3
     other = relax_module(TWICE)
     assert Rule(other) is other
+    # What the kernel was called in one module is forgotten in the next.
+    alone = Rule(Before["main"])
+    assert alone.body.blocks[0].bindings[1].value.args[0].name_hint == "kernel"
 
 
 def test_rewriter_of_several_values():

@@ -447,20 +447,54 @@ def _tuple(m: Matcher, p: TuplePattern, value: Any, rest: Any) -> Any:
 def _unordered(m: Matcher, p: UnorderedTuplePattern, value: Any, rest: Any) -> Any:
     if not isinstance(value, Tuple) or len(p.fields) != len(value.fields):
         return FAIL
-    return (_assign, p.fields, value.fields, rest)
+    fields = tuple(enumerate(value.fields))
+    fits = [{n for n, expr in fields if _matches_alone(m, part, expr)} for part in p.fields]
+    if not _all_fit(fits):
+        return FAIL
+    return (_assign, tuple(zip(p.fields, fits, strict=True)), fields, rest)
 
 
-def _assign(m: Matcher, patterns: tuple[DFPattern, ...], fields: tuple[Any, ...], rest: Any) -> Any:
-    """The first pattern takes one of the fields, the others what is left."""
+def _assign(m: Matcher, patterns: tuple[Any, ...], fields: tuple[Any, ...], rest: Any) -> Any:
+    """The first pattern takes one of the fields, the others what is left, if that can be: what
+    fails for them alone is not tried in all orders."""
     if not patterns:
         return rest
+    (pattern, own), *others = patterns
     ways = []
-    for i, expr in enumerate(fields):
-        left = fields[:i] + fields[i + 1 :]
-        ways.append((match_goal, patterns[0], expr, (_assign, patterns[1:], left, rest)))
+    for at, (n, expr) in enumerate(fields):
+        if n in own and _all_fit([fit - {n} for _, fit in others]):
+            left = fields[:at] + fields[at + 1 :]
+            others_left = tuple((p, fit - {n}) for p, fit in others)
+            ways.append((match_goal, pattern, expr, (_assign, others_left, left, rest)))
+    if not ways:
+        return FAIL
     for way in reversed(ways[1:]):
         m.choose(way)
     return ways[0]
+
+
+def _all_fit(fits: list[set[int]]) -> bool:
+    """Whether each can have a place of its own among those that fit it (Kuhn's algorithm)."""
+    owner: dict[int, int] = {}
+
+    def place(one: int, seen: set[int]) -> bool:
+        for n in fits[one] - seen:
+            seen.add(n)
+            if n not in owner or place(owner[n], seen):
+                owner[n] = one
+                return True
+        return False
+
+    return all(place(one, set()) for one in range(len(fits)))
+
+
+def _matches_alone(m: Matcher, pattern: DFPattern, expr: Any) -> bool:
+    """Whether a pattern matches with what is bound now; nothing stays bound."""
+    mark, height = len(m.trail), len(m.choices)
+    found = m._run((match_goal, pattern, expr, None), height)
+    del m.choices[height:]
+    m.undo(mark)
+    return found
 
 
 def _tuple_get_item(m: Matcher, p: TupleGetItemPattern, value: Any, rest: Any) -> Any:
@@ -479,11 +513,7 @@ def _and(m: Matcher, p: AndPattern, value: Any, rest: Any) -> Any:
 
 
 def _not(m: Matcher, p: NotPattern, value: Any, rest: Any) -> Any:
-    mark, height = len(m.trail), len(m.choices)
-    found = m._run((match_goal, p.reject, value, None), height)
-    del m.choices[height:]
-    m.undo(mark)
-    return FAIL if found else rest
+    return FAIL if _matches_alone(m, p.reject, value) else rest
 
 
 def _attrs(m: Matcher, p: AttrPattern, value: Any, rest: Any) -> Any:

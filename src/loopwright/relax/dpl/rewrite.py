@@ -51,11 +51,9 @@ class PatternMatchingRewriter(ModulePass):
     """
 
     rules: list[Rule]
-    _scripts: list[ScriptRule]
 
-    def __init__(self, rules: Iterable[Rule], scripts: Iterable[ScriptRule] = ()) -> None:
+    def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = list(rules)
-        self._scripts = list(scripts)  # whose functions go with their replacements
 
     @staticmethod
     def from_pattern(
@@ -84,10 +82,10 @@ class PatternMatchingRewriter(ModulePass):
         script = read_rule(mod)
         rule: Rule
         if isinstance(script.pattern, TuplePattern):
-            rule = TupleRule(script.pattern.fields, script.callback)
+            rule = TupleRule(script.pattern.fields, script)
         else:
-            rule = ExprRule(script.pattern, script.callback)
-        return PatternMatchingRewriter([rule], [script])
+            rule = ExprRule(script.pattern, script)
+        return PatternMatchingRewriter([rule])
 
     def __or__(self, other: PatternMatchingRewriter) -> PatternMatchingRewriter:
         return OrRewriter(self, other)
@@ -97,19 +95,22 @@ class PatternMatchingRewriter(ModulePass):
         if isinstance(obj, IRModule):
             return super().__call__(obj)
         if isinstance(obj, Function):
-            return self.function(obj)
+            return _rewritten(obj, self.rules, None)
         what = "a rewriter is applied to a function or a module"
         hint = "wrap the expression in a function: relax.Function(params, expr)"
         raise TypeError(explain(what, got=type(obj).__name__, instead=hint))
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        known = mod
-        for script in self._scripts:
-            known = add_functions(known, script)
+        known, rules = mod, []
+        for rule in self.rules:  # the functions of scripts go with their replacements
+            if isinstance(rule.callback, ScriptRule):
+                known, script = add_functions(known, rule.callback)
+                rule = rule.calling(script)
+            rules.append(rule)
         changed = {}
         for gvar, func in mod.functions.items():
             if isinstance(func, Function):
-                made = self.function(func, known)
+                made = _rewritten(func, rules, known)
                 if made is not func:
                     changed[gvar] = made
         if not changed:
@@ -119,30 +120,6 @@ class PatternMatchingRewriter(ModulePass):
         return made.with_functions(
             remove=[g for g in made.functions if g not in mod.functions and g not in called]
         )
-
-    def function(self, func: Function, mod: IRModule | None = None) -> Function:
-        """A function rewritten until nothing matches. Raises ValueError when there is no end."""
-        allow_deep_programs()
-        for _ in range(DEEPEST):
-            made = self._once(func, mod)
-            if made is func:
-                return func
-            made = tidy(made, mod)
-            if structural_equal(made, func):
-                return func
-            func = made
-        what = "a rewrite does not come to an end: its replacement matches again"
-        hint = "return the original expression where it is in its new form already"
-        raise ValueError(explain(what, got=f"{DEEPEST} rounds", instead=hint, span=func.span))
-
-    def _once(self, func: Function, mod: IRModule | None) -> Function:
-        single = [rule for rule in self.rules if isinstance(rule, ExprRule)]
-        if single:
-            func = ExprRewriting(mod, single).function(func)
-        for rule in self.rules:
-            if isinstance(rule, TupleRule):
-                func = TupleRewriting(mod, rule).function(func)
-        return func
 
 
 class ExprPatternRewriter(PatternMatchingRewriter):
@@ -173,7 +150,33 @@ class OrRewriter(PatternMatchingRewriter):
                 what = "rewriters are combined with rewriters"
                 hint = "make one with PatternMatchingRewriter.from_pattern(pattern, func)"
                 raise TypeError(explain(what, got=type(side).__name__, instead=hint))
-        super().__init__([*lhs.rules, *rhs.rules], [*lhs._scripts, *rhs._scripts])
+        super().__init__([*lhs.rules, *rhs.rules])
+
+
+def _rewritten(func: Function, rules: list[Rule], mod: IRModule | None) -> Function:
+    """A function rewritten until nothing matches. Raises ValueError when there is no end."""
+    allow_deep_programs()
+    for _ in range(DEEPEST):
+        made = _once(func, rules, mod)
+        if made is func:
+            return func
+        made = tidy(made, mod)
+        if structural_equal(made, func):
+            return func
+        func = made
+    what = "a rewrite does not come to an end: its replacement matches again"
+    hint = "return the original expression where it is in its new form already"
+    raise ValueError(explain(what, got=f"{DEEPEST} rounds", instead=hint, span=func.span))
+
+
+def _once(func: Function, rules: list[Rule], mod: IRModule | None) -> Function:
+    single = [rule for rule in rules if isinstance(rule, ExprRule)]
+    if single:
+        func = ExprRewriting(mod, single).function(func)
+    for rule in rules:
+        if isinstance(rule, TupleRule):
+            func = TupleRewriting(mod, rule).function(func)
+    return func
 
 
 def _has_tuple(pattern: DFPattern) -> bool:

@@ -46,6 +46,10 @@ class ExprRule:
         self.callback = callback
         self.new_struct_info = new_struct_info
 
+    def calling(self, callback: Callback) -> ExprRule:
+        """The same rule with another callback."""
+        return ExprRule(self.pattern, callback, self.new_struct_info)
+
 
 class TupleRule:
     """Where `patterns` match different variables of a block, `callback(tuple of their values,
@@ -57,6 +61,10 @@ class TupleRule:
         self.patterns = list(patterns)
         self.callback = callback
         self.new_struct_info = new_struct_info
+
+    def calling(self, callback: Callback) -> TupleRule:
+        """The same rule with another callback."""
+        return TupleRule(self.patterns, callback, self.new_struct_info)
 
 
 # ---------------------------------------------------------------------- one value at a time

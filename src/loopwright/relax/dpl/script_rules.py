@@ -13,7 +13,7 @@ class AddToMultiply:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...base.errors import explain
@@ -53,10 +53,11 @@ from .pattern import (
 
 @dataclass
 class ScriptRule:
-    """A rule read from a module.
+    """A rule read from a module; called as a rewriter's callback.
 
     params: the replacement's parameters and the patterns that give their values.
-    replacement: its result with its bindings written out. functions: those it calls.
+    replacement: its result with its bindings written out. functions: those it calls; renamed:
+    what they are called in the module that is rewritten.
     """
 
     pattern: DFPattern
@@ -65,7 +66,7 @@ class ScriptRule:
     functions: dict[GlobalVar, Any] = field(default_factory=dict)
     renamed: dict[Any, Any] = field(default_factory=dict)
 
-    def callback(self, value: Any, matches: dict[DFPattern, Any]) -> Any:
+    def __call__(self, value: Any, matches: dict[DFPattern, Any]) -> Any:
         """The replacement for what was matched."""
         table: dict[Any, Any] = {}
         for param, pattern in self.params.items():
@@ -192,16 +193,16 @@ def _pattern_of(func: Function) -> tuple[DFPattern, dict[Var, DFPattern]]:
     return result, params
 
 
-def add_functions(mod: IRModule, script: ScriptRule) -> IRModule:
-    """The module with the functions that a rule's replacement calls, under names that are free."""
+def add_functions(mod: IRModule, script: ScriptRule) -> tuple[IRModule, ScriptRule]:
+    """The module with the functions that a rule's replacement calls, under names that are free,
+    and the rule that calls them by these."""
     if not script.functions:
-        return mod
+        return mod, script
     builder = BlockBuilder(mod)
     table: dict[Any, Any] = {}
     for gvar, func in script.functions.items():
         table[gvar] = builder.add_func(func, gvar.name_hint)
-    script.renamed = table
-    return builder.get()
+    return builder.get(), replace(script, renamed=table)
 
 
 __all__ = ["ScriptRule", "add_functions", "read_rule"]

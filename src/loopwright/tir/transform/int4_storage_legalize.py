@@ -16,7 +16,7 @@ After::
 
 The first element lies in the lowest bits, as in DLPack. Vectors that cover whole bytes are loaded
 and stored as such; other stores read the byte, change their bits and write it back. A parallel loop
-two of whose iterations may so write one byte becomes serial. Parameters change their type.
+two of whose iterations may so write one byte becomes serial, which the trace tells. Parameters change their type.
 It runs on flat buffers with vectors written out, and leaves int4 in registers as it is.
 """
 
@@ -30,6 +30,7 @@ import numpy as np
 from ...arith import Analyzer
 from ...base.errors import LoopwrightError, explain
 from ...ir import prim_expr as pe
+from ...ir import trace
 from ...ir.dtype import DataType
 from ...ir.op import Op
 from ...ir.prim_expr import Broadcast, Call, IntImm, PrimExpr, Ramp, Range, Var
@@ -298,14 +299,19 @@ class _Packer(Simplifying):
         self.parallel.append(_Parallel(node.loop_var))
         made = super().visit_For(node)
         loop = self.parallel.pop()
-        return made.replace(kind=ForKind.SERIAL) if loop.shares_bytes else made
+        if not loop.shares_bytes:
+            return made
+        why = "two of its iterations may store to one byte"
+        trace.note("serial loop", node.loop_var.name, buffers=", ".join(loop.shares_bytes), why=why)
+        return made.replace(kind=ForKind.SERIAL)
 
     def note_store(self, node: BufferStore, index: PrimExpr) -> None:
         """Two iterations of a parallel loop must not change the bits of one byte."""
         for loop in self.parallel:
             if node.buffer.data not in loop.own:
                 per = 8 // node.value.dtype.bits
-                loop.shares_bytes |= not self.apart(index, loop.var, per)
+                if not self.apart(index, loop.var, per):
+                    loop.shares_bytes[node.buffer.name] = None
 
     def apart(self, index: PrimExpr, var: Var, per: int) -> bool:
         """Whether different values of `var` store to different bytes: the index is c * var + r,
@@ -364,12 +370,13 @@ class _Packer(Simplifying):
 
 
 class _Parallel:
-    """A parallel loop around a store: the memory made in it, and whether iterations share bytes."""
+    """A parallel loop around a store: the memory made in it, and the buffers of which iterations
+    may share bytes."""
 
     def __init__(self, var: Var) -> None:
         self.var = var
         self.own: set[Var] = set()
-        self.shares_bytes = False
+        self.shares_bytes: dict[str, None] = {}
 
 
 def _flat(node: Any) -> PrimExpr:
