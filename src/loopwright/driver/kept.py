@@ -314,6 +314,11 @@ class Restored(Executable):
     def lowered(self) -> Any:  # type: ignore[override]
         return self._again().lowered
 
+    @property
+    def memory_plan(self) -> None:
+        """None: what is kept was compiled without arenas."""
+        return None
+
     def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
         return self._again().profile(*args, function=function, number=number)
 

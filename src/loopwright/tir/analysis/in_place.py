@@ -72,8 +72,8 @@ def can_overwrite(func: PrimFunc, read: Var, written: Var) -> bool:
     loads = [a for a in seen.loads if not _before(a, stores, 0)]
     if not loads:
         return True
-    kinds = {(a.buffer.dtype.itemsize, a.buffer.dtype.lanes) for a in loads + stores}
-    if len(kinds) > 1:
+    # Of one type: C compilers take it that an int and a float are not in one place.
+    if len({a.buffer.dtype for a in loads + stores}) > 1:
         return False
     around = _common([a.loops for a in loads + stores])
     in_turn = [a for a in loads if _before(a, stores, around)]
