@@ -5,6 +5,8 @@ it means (numpy).
 |---|---|---|---|
 | CONSTANT | | values | the values |
 | CONVOLUTION | x (NCHW) | kernel (OIHW), bias? (O) | a padded, strided, dilated, grouped convolution |
+| DECONVOLUTION | x (NCHW) | kernel (IOHW), bias? (O) | its transposition |
+| SCALE | x | scale, shift | x * scale + shift, by the extents of an axis |
 | MATRIX_MULTIPLY | a, b (one rank) | | a @ b, either transposed |
 | ACTIVATION | x | | RELU, SIGMOID, TANH, LEAKY_RELU (alpha), CLIP (alpha to beta) |
 | ELEMENTWISE | a, b (one rank) | | SUM, SUB, PROD, DIV, MAX, MIN, POW |
@@ -23,6 +25,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,22 +37,21 @@ KEYS = ("format", "version", "name", "builder", "inputs", "outputs", "tensors", 
 _PAIR, _FLAG, _WORD, _NUMBER = "two integers", "a boolean", "a word", "a number"
 _INT, _INTS, _INTS_OR_NONE = "an integer", "integers", "integers or null"
 
+_WINDOWS = {
+    "maps": _INT,
+    "kernel_size": _PAIR,
+    "stride": _PAIR,
+    "pre_padding": _PAIR,
+    "post_padding": _PAIR,
+    "dilation": _PAIR,
+    "groups": _INT,
+}
 # Layer type -> (how many inputs; None: any number), {weight: whether it may be left out}, {parameter: kind}.
 LAYERS: dict[str, tuple[int | None, dict[str, bool], dict[str, str]]] = {
     "CONSTANT": (0, {"values": False}, {}),
-    "CONVOLUTION": (
-        1,
-        {"kernel": False, "bias": True},
-        {
-            "maps": _INT,
-            "kernel_size": _PAIR,
-            "stride": _PAIR,
-            "pre_padding": _PAIR,
-            "post_padding": _PAIR,
-            "dilation": _PAIR,
-            "groups": _INT,
-        },
-    ),
+    "CONVOLUTION": (1, {"kernel": False, "bias": True}, _WINDOWS),
+    "DECONVOLUTION": (1, {"kernel": False, "bias": True}, _WINDOWS),
+    "SCALE": (1, {"scale": False, "shift": False}, {"axis": _INT}),
     "MATRIX_MULTIPLY": (2, {}, {"op0": _WORD, "op1": _WORD}),
     "ACTIVATION": (1, {}, {"op": _WORD, "alpha": _NUMBER, "beta": _NUMBER}),
     "ELEMENTWISE": (2, {}, {"op": _WORD}),
@@ -85,16 +87,20 @@ class Network:
         self.weights = {name: np.asarray(value) for name, value in weights.items()}
         check(self.description, self.weights)
 
+    def save(self, folder: str | Path) -> Path:
+        """Write NAME.json and, with the weights by name, NAME.npz; the path of the first."""
+        path = Path(folder, f"{self.description['name']}.json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.text(), encoding="utf-8")
+        np.savez(path.with_suffix(".npz"), allow_pickle=False, **self.weights)
+        return path
+
     @staticmethod
-    def read(text: str, weights: Mapping[str, Any]) -> Network:
-        """From JSON. A weight may have another shape with as many elements."""
-        description = json.loads(text)
-        known = description.get("weights", {}) if isinstance(description, dict) else {}
-        shaped = {n: np.asarray(w) for n, w in weights.items() if n in known}
-        for name, array in shaped.items():
-            if array.size == math.prod(known[name]["shape"]):
-                shaped[name] = array.reshape(known[name]["shape"])
-        return Network(description, shaped)
+    def load(path: str | Path) -> Network:
+        """What `save` has written."""
+        path = Path(path)
+        with np.load(path.with_suffix(".npz")) as weights:
+            return Network(json.loads(path.read_text(encoding="utf-8")), dict(weights))
 
     def text(self) -> str:
         """The description as JSON, a line for each tensor, weight and layer."""
@@ -231,6 +237,32 @@ def _convolution(args: Any, weights: Any, p: Any) -> np.ndarray:
     return made + weights["bias"].reshape(-1, 1, 1) if "bias" in weights else made
 
 
+def _deconvolution(args: Any, weights: Any, p: Any) -> np.ndarray:
+    """Every element of the input adds its multiple of the kernel to a place of the result."""
+    (x,), kernel, groups = args, weights["kernel"], p["groups"]
+    n, c, h, w = x.shape
+    (kh, kw), (sh, sw), (dh, dw) = p["kernel_size"], p["stride"], p["dilation"]
+    kernels = kernel.reshape(groups, c // groups, -1, kh, kw)
+    grouped = x.reshape(n, groups, c // groups, h, w)
+    made = np.zeros(
+        (n, p["maps"], (h - 1) * sh + dh * (kh - 1) + 1, (w - 1) * sw + dw * (kw - 1) + 1)
+    )
+    for i in range(kh):
+        for j in range(kw):
+            part = np.einsum("ngchw,gco->ngohw", grouped, kernels[..., i, j]).reshape(n, -1, h, w)
+            rows = slice(i * dh, i * dh + (h - 1) * sh + 1, sh)
+            made[:, :, rows, j * dw : j * dw + (w - 1) * sw + 1 : sw] += part
+    (top, left), (bottom, right) = p["pre_padding"], p["post_padding"]
+    made = made[:, :, top : made.shape[2] - bottom, left : made.shape[3] - right]
+    return made + weights["bias"].reshape(-1, 1, 1) if "bias" in weights else made
+
+
+def _scale(args: Any, weights: Any, p: Any) -> np.ndarray:
+    (x,) = args
+    shape = [-1 if k == p["axis"] else 1 for k in range(x.ndim)]
+    return x * weights["scale"].reshape(shape) + weights["shift"].reshape(shape)
+
+
 def _pooling(args: Any, weights: Any, p: Any) -> np.ndarray:
     (x,) = args
     more = [_beyond(x.shape[2 + k], p, k) for k in (0, 1)]
@@ -330,6 +362,8 @@ OPS: dict[str, tuple[str, ...]] = {
 _RUN: dict[str, Callable[[list[Any], dict[str, Any], dict[str, Any]], Any]] = {
     "CONSTANT": lambda args, w, p: w["values"],
     "CONVOLUTION": _convolution,
+    "DECONVOLUTION": _deconvolution,
+    "SCALE": _scale,
     "MATRIX_MULTIPLY": _matmul,
     "ACTIVATION": lambda args, w, p: _ACTIVATIONS[p["op"]](args[0], p["alpha"], p["beta"]),
     "ELEMENTWISE": lambda args, w, p: _ELEMENTWISE[p["op"]](*args),

@@ -3,13 +3,13 @@
     trt = tensorrt(fp16=True)
     mod = relax.byoc.partition(mod, trt)
     mod = relax.transform.RunCodegen(backends=[trt])(mod)
-    print(mod.attrs["external_mods"][0].get_source("json"))
+    for network in mod.attrs["external_mods"][0].networks.values():
+        network.save("out")           # out/NAME.json, out/NAME.npz
 
 An example of a graph-level back end: the code generator gets the functions of its regions and gives
-back a module with a function for each. A description has the builder's options, the tensors by
-name, the names of the weights (their values are in the module's attribute
-"const_name_to_constant") and layers with TensorRT's names and parameters; `network.LAYERS` says
-which, `network.Network` reads it back.
+back a module with a function for each. A description has the builder's options, the tensors and
+weights by name, and layers with TensorRT's names and parameters; `network.LAYERS` says which,
+`network.Network` reads it back.
 
 TensorRT itself is not part of this: the option `runner` is a function (description, weights) ->
 function of the inputs that returns the results. `reference=True` is one in numpy, for tests;
@@ -21,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,9 @@ import numpy as np
 from ...base.errors import LoopwrightError, explain, suggest
 from ...ir.prim_expr import IntImm
 from ...relax.byoc import Backend
-from ...relax.dpl import is_const, is_op, wildcard
+from ...relax.dpl import is_const, is_op, is_tuple_get_item, wildcard
 from ...relax.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from ...relax.struct_info import TensorStructInfo
+from ...relax.struct_info import TensorStructInfo, TupleStructInfo
 from ...relax.transform.fuse_ops_by_pattern import COMPOSITE, PatternCheckContext
 from ...runtime.module import Module
 from .network import FORMAT, Network
@@ -76,8 +77,13 @@ def patterns() -> list[Any]:
     made.append((f"{NAME}.conv2d_bias", _biased(_convolution())))
     made.append((f"{NAME}.matmul_bias", _biased(_product())))
     made.append((f"{NAME}.conv2d", _convolution()))
+    made.append(
+        (f"{NAME}.conv2d_transpose", is_op("relax.nn.conv2d_transpose")(wildcard(), is_const()))
+    )
+    normalized = is_op("relax.nn.batch_norm")(wildcard(), *(is_const() for _ in range(4)))
+    made.append((f"{NAME}.batch_norm", is_tuple_get_item(normalized, 0)))
     for op in EMIT:
-        if op != "relax.nn.conv2d":
+        if op not in ("relax.nn.conv2d", "relax.nn.conv2d_transpose", "relax.nn.batch_norm"):
             short = op.rpartition(".")[2]
             made.append((f"{NAME}.{short}", is_op(op)(varg_default_wildcard=True)))
     return [(name, pattern, {}, _wanted) for name, pattern in made]
@@ -107,7 +113,7 @@ def _wanted(match: PatternCheckContext) -> bool:
 
 
 def _takes(call: Call) -> bool:
-    infos = [t.struct_info for t in _tensors(call)] + [call.struct_info]
+    infos = [t.struct_info for t in _tensors(call)] + [_result(call)]
     for info in infos:
         if not isinstance(info, TensorStructInfo) or str(info.dtype) not in FLOATS:
             return False
@@ -115,6 +121,12 @@ def _takes(call: Call) -> bool:
             return False
     condition = CONDITIONS.get(call.op.name)
     return condition is None or condition(call)
+
+
+def _result(call: Call) -> Any:
+    """The type of what is taken of a call: the first result of several."""
+    info = call.struct_info
+    return info.fields[0] if isinstance(info, TupleStructInfo) else info
 
 
 def _bias_fits(calls: Sequence[Call]) -> bool:
@@ -132,6 +144,11 @@ CONDITIONS: dict[str, Callable[[Call], bool]] = {
         and (c.attrs.data_layout, c.attrs.kernel_layout, c.attrs.out_layout)
         == ("NCHW", "OIHW", "NCHW")
     ),
+    "relax.nn.conv2d_transpose": lambda c: (
+        (c.attrs.data_layout, c.attrs.kernel_layout, c.attrs.out_layout) == ("NCHW", "IOHW", "NCHW")
+        and not any(int(p) for p in c.attrs.output_padding)
+    ),
+    "relax.nn.batch_norm": lambda c: not c.attrs.training,
     "relax.matmul": lambda c: min(a.struct_info.ndim for a in c.args) >= 2 and _aligned(c),
     **dict.fromkeys(ELEMENTWISE, lambda c: _aligned(c)),
     **dict.fromkeys(RESHAPES, lambda c: _one_free(c.struct_info)),
@@ -241,8 +258,8 @@ class Describer:
                 known[binding.var] = look(value)
         return look(func.body.body)
 
-    def operator(self, call: Call, args: list[Any]) -> str:
-        """Emit the layers of an operator."""
+    def operator(self, call: Call, args: list[Any]) -> Any:
+        """Emit the layers of an operator; the name of its result, or a list of them."""
         emit = EMIT.get(call.op.name)
         if emit is None:
             what = f"the back end {NAME} has no layer for {call.op.name}"
@@ -263,7 +280,8 @@ class Describer:
 
     def of(self, call: Call, kind: str, inputs: list[str], **params: Any) -> str:
         """Emit the layer of an operator; the name of its result."""
-        name = self.layer(kind, inputs, call.struct_info.dtype, _dims(call.struct_info), **params)
+        info = _result(call)
+        name = self.layer(kind, inputs, info.dtype, _dims(info), **params)
         if call.span is not None:
             self.layers[-1]["source"] = str(call.span)
         return name
@@ -280,9 +298,12 @@ class Describer:
 
     def weight(self, role: str, constant: Constant, shape: Sequence[int]) -> None:
         """Give the last layer a weight, by its name."""
-        name, values = self.names[constant], constant.data.numpy()
+        self.values(role, self.names[constant], constant.data.numpy().reshape(shape))
+
+    def values(self, role: str, name: str, values: np.ndarray) -> None:
+        """Give the last layer a weight with these values."""
         self.layers[-1]["weights"][role] = name
-        self.weights[name] = values.reshape(shape)
+        self.weights[name] = values
         if self.options["fp16"] and values.size and np.abs(values).max() > 65504:
             self.layers[-1]["precision"] = "float32"  # it would be infinite as float16
 
@@ -312,13 +333,13 @@ class Describer:
 
 def _conv2d(net: Describer, call: Call, args: list[Any]) -> str:
     kernel, attrs = call.args[1], call.attrs
-    out, _, *window = _dims(kernel.struct_info)
+    transposed = call.op.name == "relax.nn.conv2d_transpose"
     name = net.of(
         call,
-        "CONVOLUTION",
+        "DECONVOLUTION" if transposed else "CONVOLUTION",
         [net.value(args[0])],
-        maps=out,
-        kernel_size=window,
+        maps=_dims(call.struct_info)[1],
+        kernel_size=_dims(kernel.struct_info)[2:],
         stride=_ints(attrs.strides),
         pre_padding=_ints(attrs.padding)[:2],
         post_padding=_ints(attrs.padding)[2:],
@@ -327,6 +348,19 @@ def _conv2d(net: Describer, call: Call, args: list[Any]) -> str:
     )
     net.weight("kernel", kernel, _dims(kernel.struct_info))
     return name
+
+
+def _batch_norm(net: Describer, call: Call, args: list[Any]) -> list[Any]:
+    """Its statistics are known: a scale and a shift, computed here."""
+    gamma, beta, mean, var = (a.data.numpy().astype("float64") for a in call.args[1:])
+    gamma = gamma if call.attrs.scale else np.ones_like(gamma)
+    beta = beta if call.attrs.center else np.zeros_like(beta)
+    scale = gamma / np.sqrt(var + float(call.attrs.epsilon))
+    rank = _result(call).ndim
+    name = net.of(call, "SCALE", [net.value(args[0])], axis=int(call.attrs.axis) % rank)
+    for role, values in (("scale", scale), ("shift", beta - mean * scale)):
+        net.values(role, f"{net.symbol}_{name}_{role}", values.astype(str(_result(call).dtype)))
+    return [name, None, None]
 
 
 def _matmul(net: Describer, call: Call, args: list[Any]) -> str:
@@ -411,8 +445,10 @@ def _ints(values: Any) -> list[int]:
     return [int(v) for v in values]
 
 
-EMIT: dict[str, Callable[[Describer, Call, list[Any]], str]] = {
+EMIT: dict[str, Callable[[Describer, Call, list[Any]], Any]] = {
     "relax.nn.conv2d": _conv2d,
+    "relax.nn.conv2d_transpose": _conv2d,
+    "relax.nn.batch_norm": _batch_norm,
     "relax.matmul": _matmul,
     **dict.fromkeys(ACTIVATIONS, _activation),
     **dict.fromkeys(ELEMENTWISE, _elementwise),
@@ -430,10 +466,17 @@ EMIT: dict[str, Callable[[Describer, Call, list[Any]], str]] = {
 # ---------------------------------------------------------------------- the back end
 
 
+class Described(Module):
+    """The functions of the regions, and the networks that describe them; `get_source("json")` is
+    the text of all, `get_source(symbol)` of one."""
+
+    networks: Mapping[str, Network] = MappingProxyType({})
+
+
 def codegen(
     functions: Sequence[Function], options: Mapping[str, Any], names: Mapping[Any, str]
-) -> list[Module]:
-    """A module with a function for each region; its sources are the descriptions."""
+) -> list[Described]:
+    """A module with a function for each region."""
     unknown = [o for o in options if o not in OPTIONS]
     if unknown:
         what = f"the back end {NAME} has no option {unknown[0]}"
@@ -447,7 +490,9 @@ def codegen(
         made[symbol] = _runnable(networks[symbol], given)
     texts = {symbol: network.text() for symbol, network in networks.items()}
     whole = "[\n" + ",\n".join(texts.values()) + "\n]\n"
-    return [Module(made, kind=NAME, sources={"json": whole, **texts}, keep_alive=networks)]
+    module = Described(made, kind=NAME, sources={"json": whole, **texts})
+    module.networks = networks
+    return [module]
 
 
 def _runnable(network: Network, options: Mapping[str, Any]) -> Callable[..., None]:
@@ -493,4 +538,4 @@ def tensorrt(**options: Any) -> Backend:
     return dataclasses.replace(BACKEND, options=options)
 
 
-__all__ = ["BACKEND", "Describer", "backend", "codegen", "tensorrt"]
+__all__ = ["BACKEND", "Described", "Describer", "backend", "codegen", "tensorrt"]
