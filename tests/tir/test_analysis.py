@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loopwright import tir
+from loopwright.script import from_source
 from loopwright.script import tir as T
 from loopwright.tir import analysis
 
@@ -233,3 +234,41 @@ def test_small_questions():
     assert analysis.expr_deep_equal(x + 1, x + 1) and not analysis.expr_deep_equal(x + 1, y + 1)
     assert analysis.has_if_then_else(tir.if_then_else(x > 0, x, y))
     assert not analysis.has_if_then_else(tir.Select(x > 0, x, y))
+
+
+COPY = """
+@T.prim_func
+def main(A: T.Buffer(({source}), "{dtype}"), B: T.Buffer(({dest}), "float32")):
+    for i, j in T.grid({grid}):
+        {store}
+"""
+COPIES = {
+    "whole": ("4, 8", "4, 8", "4, 8", "B[i, j] = A[i, j]", "A[0:4, 0:8] B[0:4, 0:8]"),
+    "flat": ("32,", "4, 8", "4, 8", "B[i, j] = A[i * 8 + j]", "A[0:32] B[0:4, 0:8]"),
+    "rows": ("9, 8", "4, 8", "4, 8", "B[i, j] = A[i + 5, j]", "A[5:9, 0:8] B[0:4, 0:8]"),
+    "part of rows": ("4, 8", "4, 8", "4, 4", "B[i, j] = A[i, j]", None),
+    "transposed": ("8, 4", "4, 8", "4, 8", "B[i, j] = A[j, i]", None),
+    "computed": ("4, 8", "4, 8", "4, 8", "B[i, j] = A[i, j] + T.float32(1)", None),
+}
+
+
+@pytest.mark.parametrize("case", COPIES)
+def test_identify_memcpy(case: str) -> None:
+    source, dest, grid, store, wanted = COPIES[case]
+    text = COPY.format(source=source, dest=dest, grid=grid, store=store, dtype="float32")
+    found = analysis.identify_memcpy(from_source(text).body)
+    assert (None if found is None else f"{found.source} {found.dest}") == wanted
+
+
+def test_workspace_bytes() -> None:
+    func = from_source("""
+@T.prim_func
+def main(B: T.Buffer((4,), "float32")):
+    with T.allocate([5], "int8", "global") as a:
+        with T.allocate([3], "float32", "global") as b:
+            T.evaluate(0)
+        with T.allocate([100], "int8", "global") as c:
+            T.evaluate(0)
+""")
+    assert analysis.calculate_workspace_bytes(func) == 105
+    assert analysis.calculate_workspace_bytes(func, 16) == 16 + 112

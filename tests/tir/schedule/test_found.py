@@ -12,6 +12,7 @@ from loopwright import tir
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.script import from_source
 from loopwright.script import tir as T
+from loopwright.tir import transform as tt
 from loopwright.tir.analysis import out_of_bounds_errors, race_errors
 from loopwright.tir.interpreter import run
 from loopwright.tir.schedule import ScheduleError, Trace
@@ -19,7 +20,7 @@ from loopwright.tir.transform import default_tir_pipeline
 
 from . import programs as p
 from .intrinsics import matching
-from .util import check
+from .util import arguments, check
 
 
 def refused(step: Any, match: str) -> None:
@@ -396,3 +397,28 @@ def main(A: T.Buffer((1,), "float32"), C: T.Buffer((8,), "float32")):
     text = sch.mod.script()
     refused(lambda: sch.loop_partition(loop, [2, None]), "each other's way|write the same")
     assert sch.mod.script() == text
+
+
+MIRRORED = """
+@T.prim_func
+def main(D: T.Buffer((16,), "float32"), E: T.Buffer((16,), "float32")):
+    for i in range(16):
+        with T.block("E"):
+            v = T.axis.spatial(16, i)
+            E[v] = D[v] * D[15 - v]
+"""
+
+
+def test_regions_of_two_places_can_be_read_back() -> None:
+    """Their box speaks of the least and the greatest of both."""
+    func = from_source(MIRRORED)
+    for step in (lambda s: None, lambda s: s.split(s.get_loops("E")[0], [None, 4])):
+        sch = tir.Schedule(func)
+        step(sch)
+        check(sch, func)
+        mod = sch.mod
+        steps = [tt.LowerInitBlock(), tt.Simplify(), tt.ConvertBlocksToOpaque(), tt.Simplify()]
+        for lower in steps:
+            mod = lower(mod)
+            assert_structural_equal(from_source(mod["main"].script()), mod["main"])
+        run(mod["main"], arguments(func))

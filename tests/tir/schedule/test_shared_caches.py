@@ -216,3 +216,34 @@ def test_only_the_domain_is_copied_back() -> None:
     sch.cache_write("B", 0, "local")
     check(sch, func)
     native(sch, func)
+
+
+SCOPES = ("global", "global.vtcm", "local", "shared", "shared.dyn", "warp", "wmma.matrix_a")
+MORE_SCOPES = ("m16n8k8.matrixC", "texture", "texture-nhwc", "my_chip.scratch", "global:3")
+
+
+@pytest.mark.parametrize("scope", [*SCOPES, *MORE_SCOPES])
+def test_storage_scopes(scope: str) -> None:
+    sch = tir.Schedule(from_source(CHAIN))
+    copy = sch.cache_read("C", "B", scope)
+    assert sch.get(copy).writes[0].buffer.scope() == scope
+
+
+@pytest.mark.parametrize("scope", ["glbal", "share", ".x", "x.", "my scope"])
+def test_unknown_storage_scopes(scope: str) -> None:
+    steps: list[Step] = [
+        lambda s: s.cache_read("C", "B", scope),
+        lambda s: s.cache_write("B", "B", scope),
+        lambda s: s.set_scope("B", 0, scope),
+        lambda s: s.cache_index("B", scope),
+        lambda s: s.reindex_cache_read("C", 0, scope, lambda i, j: (j, i)),
+        lambda s: s.read_at(s.get_loops("C")[0], s.get_block("C"), 0, scope),
+    ]
+    for step in steps:
+        with pytest.raises(ScheduleError, match='no such storage scope(.|\n)*"shared.dyn"'):
+            step(tir.Schedule(from_source(CHAIN)))
+
+
+def test_marks_of_places() -> None:
+    inline, root = tir.schedule.StmtSRef.inline_mark(), tir.schedule.StmtSRef.root_mark()
+    assert inline.stmt is None and root.stmt is None and inline is not root

@@ -216,3 +216,22 @@ def main(A: T.Buffer((4,), "float32")):
     with pytest.raises(RuntimeError, match="did not come to this barrier"):
         run(func, [np.zeros(4, "float32")])
     assert time.perf_counter() - start < 5
+
+
+def test_an_allreduce_runs_before_it_is_lowered():
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((3, 8), "float32"), B: T.Buffer((3,), "float32")):
+    bx = T.launch_thread("blockIdx.x", 3)
+    tx = T.launch_thread("threadIdx.x", 8)
+    r = T.allocate([1], "float32", "local")
+    R = T.Buffer((1,), data=r, scope="local")
+    with T.attr(T.comm_reducer(lambda x, y: x + y, [T.float32(0)]), "reduce_scope", T.reinterpret("handle", T.uint64(0))):
+        T.tvm_thread_allreduce(T.uint32(1), A[bx, tx], T.bool(True), R[0], tx)
+    if tx == 0:
+        B[bx] = R[0]
+""")
+    a = np.random.default_rng(0).random((3, 8), "float32")
+    b = np.zeros(3, "float32")
+    run(func, [a, b])
+    np.testing.assert_allclose(b, a.sum(1), rtol=1e-6)

@@ -24,3 +24,6 @@ from .query import expr_deep_equal as expr_deep_equal
 from .query import find_anchor_block as find_anchor_block
 from .query import has_if_then_else as has_if_then_else
 from .query import is_pure_function as is_pure_function
+from .workspace import MemCpyDetails as MemCpyDetails
+from .workspace import calculate_workspace_bytes as calculate_workspace_bytes
+from .workspace import identify_memcpy as identify_memcpy

@@ -29,9 +29,10 @@ from ...base.errors import explain
 from ...ir.expr import GlobalVar
 from ...runtime.packed_func import get_global_func
 from ..function import PrimFunc
+from ..transform.lower_thread_allreduce import LowerThreadAllreduce
 from ..transform.make_unpacked_api import unpacked_params
 from . import meaning
-from .stmt import translate
+from .stmt import has_call, translate
 
 __all__ = ["Compiled", "compile_func", "run"]
 
@@ -47,6 +48,8 @@ class Compiled:
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
+        if has_call(func.body, "tir.tvm_thread_allreduce"):  # it means what it is lowered to
+            func = LowerThreadAllreduce().run_function(func, None, None)
         self.source, names = translate(func)
         scope = {**names, "_Return": _Return}
         exec(compile(self.source, "<interpreted PrimFunc>", "exec"), scope)

@@ -346,7 +346,7 @@ class StmtTranslator(CallTranslator):
         if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
             var = node.node.var
             if var not in self.vars:
-                if node.node.thread_tag.startswith("threadIdx") and _meet(node.body):
+                if node.node.thread_tag.startswith("threadIdx") and has_call(node.body, *_MEETINGS):
                     self.together(node)
                     return
                 low = const(0, var.dtype)
@@ -481,17 +481,18 @@ class StmtTranslator(CallTranslator):
         self.vars[var] = (name, 0)
 
 
-_MEETINGS = ("tir.tvm_storage_sync", "tir.tvm_warp_shuffle", "tir.tvm_thread_allreduce")
+# Threads wait for each other, or give each other values.
+_MEETINGS = ("tir.tvm_storage_sync", "tir.tvm_warp_shuffle")
 
 
-def _meet(body: Stmt) -> bool:
-    """Whether threads wait for each other, or give each other values."""
+def has_call(body: Stmt, *names: str) -> bool:
+    """Whether an operator is called whose name starts so."""
     found = False
 
     def visit(node: Any) -> None:
         nonlocal found
         if isinstance(node, Call) and isinstance(node.op, Op):
-            found = found or node.op.name.startswith(_MEETINGS)
+            found = found or node.op.name.startswith(names)
 
     post_order_visit(body, visit)
     return found
@@ -571,4 +572,4 @@ def translate(func: PrimFunc) -> tuple[str, dict[str, Any]]:
     return "\n".join([*lines, " return None"]), made.names
 
 
-__all__ = ["NEVER", "StmtTranslator", "translate"]
+__all__ = ["NEVER", "StmtTranslator", "has_call", "translate"]

@@ -103,9 +103,9 @@ def _blockize_blocks(sch: Any, target: list[BlockRV], preserve_unit_iters: bool 
     """
     refs = [sch.block(block) for block in target]
     tops = _tops(refs)
-    order = sorted(range(len(refs)), key=lambda n: tops[n].parent.children.index(tops[n]))
+    order = sorted(range(len(refs)), key=lambda n: _parent(tops[n]).children.index(tops[n]))
     refs, tops = [refs[n] for n in order], [tops[n] for n in order]
-    children = tops[0].parent.children
+    children = _parent(tops[0]).children
     first = children.index(tops[0])
     if any(top is not child for top, child in zip(tops, children[first:], strict=False)):
         what = "the blocks do not follow each other directly"
@@ -208,6 +208,11 @@ def outer_block(sch: Any, at: Ref, keep_unit: bool) -> tuple[BlockRealize, dict[
     return realize, {node: inner}
 
 
+def _parent(ref: Ref) -> Ref:
+    assert ref.parent is not None
+    return ref.parent
+
+
 def _tops(refs: list[Ref]) -> list[Ref]:
     """For each block, the loop (or itself) directly below what is around all of them."""
     if len(set(refs)) != len(refs) or not refs:
@@ -225,7 +230,7 @@ def _tops(refs: list[Ref]) -> list[Ref]:
     for ref in refs:
         top = ref
         while top.parent is not shared:
-            top = top.parent  # type: ignore[assignment]
+            top = _parent(top)
         if top.node is not ref.node and top not in single_path(ref):
             what = f"loop {top.stmt.loop_var.name!r} holds more than block {ref.stmt.name_hint!r}"
             hint = "blocks that share all of the loops or none of those that are inside"

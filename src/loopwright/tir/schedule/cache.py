@@ -204,9 +204,23 @@ def check_writers(ref: Ref, writers: list[Ref], blocks: list[Ref], buffer: Buffe
 
 def cache_buffer(buffer: Buffer, storage_scope: str) -> Buffer:
     """A buffer of the same shape elsewhere."""
+    check_storage_scope(storage_scope)
     return decl_buffer(
         buffer.shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope
     )
+
+
+_SCOPES = ("global", "shared", "local", "warp", "texture")
+
+
+def check_storage_scope(scope: str) -> None:
+    """Raise ScheduleError for a memory scope that nobody knows; one with a dot is taken to be a
+    back end's own."""
+    known = scope.split(":")[0].split("-")[0] in _SCOPES or scope == ""
+    if not known and not all(part for part in ("." in scope, *scope.split("."))):
+        hint = ", ".join(f'"{s}"' for s in _SCOPES)
+        hint += ', "shared.dyn", "wmma.matrix_a", "m16n8k8.matrixC", or another with a dot'
+        raise ScheduleError("no such storage scope", got=repr(scope), instead=hint)
 
 
 def copy_nest(

@@ -9,6 +9,7 @@ from ..buffer import decl_buffer
 from ..expr import BufferLoad
 from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from .accesses import with_found_regions
+from .cache import check_storage_scope
 from .error import ScheduleError
 from .place import item_index
 from .primitive import primitive
@@ -48,6 +49,7 @@ def cache_index(sch: Any, block: BlockRV, storage_scope: str, cse_thresh: int = 
                     B[v] = A[index_0[v]] * T.float32(2)
     """
     ref = sch.block(block)
+    check_storage_scope(storage_scope)
     node: Block = ref.stmt
     scope = ref.scope()
     position = item_index(scope, ref)

@@ -15,7 +15,7 @@ from ..expr import BufferLoad, int_value
 from ..index_map import IndexMap
 from ..stmt import Block, BufferStore, For, Stmt
 from .accesses import check_no_pointer, with_found_regions
-from .cache import buffer_at
+from .cache import buffer_at, check_storage_scope
 from .compute_at import check_runs_everywhere
 from .domain import Span
 from .error import ScheduleError
@@ -165,6 +165,7 @@ def reindex_cache_write(
 def _by_map(
     sch: Any, ref: Ref, buffer: Buffer, write: bool, storage_scope: str, index_map: Any
 ) -> BlockRV:
+    check_storage_scope(storage_scope)
     axes = [a.var for a in ref.stmt.iter_vars]
     dtype = str(axes[0].dtype) if axes else "int32"
     if not isinstance(index_map, IndexMap):

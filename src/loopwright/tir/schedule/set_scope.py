@@ -7,7 +7,7 @@ from typing import Any
 from ...ir.prim_expr import Var
 from ..buffer import Buffer
 from .accesses import ReplaceBuffer
-from .cache import buffer_at
+from .cache import buffer_at, check_storage_scope
 from .error import ScheduleError
 from .primitive import primitive
 from .rv import BlockRV
@@ -49,6 +49,7 @@ def set_scope(
                     C[v] = B[v] + T.float32(1)
     """
     ref = sch.block(block)
+    check_storage_scope(storage_scope)
     buffer = buffer_at(ref, buffer_index, write=True)
     site = alloc_site(ref, buffer)
     if buffer.scope() == storage_scope:

@@ -54,6 +54,16 @@ class Ref:
         """Whether this is a block, not a loop."""
         return self.realize is not None
 
+    @staticmethod
+    def inline_mark() -> Ref:
+        """What stands for "inlined" where a place in the program is asked for."""
+        return _MARKS[0]
+
+    @staticmethod
+    def root_mark() -> Ref:
+        """What stands for "left at the root" where a place in the program is asked for."""
+        return _MARKS[1]
+
     def ancestors(self) -> Iterator[Ref]:
         """The loops and blocks around, the nearest first."""
         at = self.parent
@@ -91,6 +101,9 @@ class Ref:
     def is_under(self, other: Ref) -> bool:
         """Whether `other` is around this one, or is this one."""
         return self is other or any(ref is other for ref in self.ancestors())
+
+
+_MARKS = tuple(Ref(None, None, None, GlobalVar(name)) for name in ("inline", "root"))
 
 
 class Index:

@@ -77,7 +77,7 @@ def get_tensorize_loop_mapping(
     ):
         loop = theirs.get(value) if isinstance(value, Var) else None
         size = None if loop is None else loop.extent
-        if not isinstance(size, IntImm):
+        if loop is None or not isinstance(size, IntImm):
             return None
         while n > 0:
             n -= 1
@@ -132,7 +132,7 @@ def get_auto_tensorize_mapping_info(
     for axis in lhs:
         groups.get((where(axis, 1), axis.iter_type), alone).append(axis)
     given = [a.var for a in lhs]
-    final = [a.var for a in alone]
+    final: list[PrimExpr] = [a.var for a in alone]
     for axis in rhs:
         fused: PrimExpr = const(0, given[0].dtype)
         for part in groups[where(axis, 0), axis.iter_type]:

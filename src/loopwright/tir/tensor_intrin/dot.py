@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ...ir.prim_expr import Broadcast, IterVar, PrimExpr, Ramp, Range, Shuffle, Var
+from ...ir.prim_expr import Broadcast, IntImm, IterVar, PrimExpr, Ramp, Range, Shuffle, Var
 from ...ir.prim_op import add, cast, const, multiply
 from ..buffer import Buffer, BufferRegion, decl_buffer
 from ..expr import BufferLoad
@@ -58,9 +58,15 @@ def _loops(rows: int, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     return nest
 
 
+def size(extent: PrimExpr) -> int:
+    """The value of a constant extent."""
+    assert isinstance(extent, IntImm)
+    return extent.value
+
+
 def lanes(buffer: Buffer, *lead: int) -> BufferLoad:
     """All elements of the last dimension."""
-    ramp = Ramp(const(0), const(1), int(buffer.shape[-1]))
+    ramp = Ramp(const(0), const(1), size(buffer.shape[-1]))
     return BufferLoad(buffer, [*map(const, lead), ramp])
 
 
@@ -71,7 +77,7 @@ def rows_of(b: Buffer, rows: range) -> PrimExpr:
 
 
 def store(c: Buffer, value: PrimExpr) -> Stmt:
-    return BufferStore(c, value, [Ramp(const(0), const(1), int(c.shape[0]))])
+    return BufferStore(c, value, [Ramp(const(0), const(1), size(c.shape[0]))])
 
 
 def four_times(a: Buffer, rows: int) -> PrimExpr:

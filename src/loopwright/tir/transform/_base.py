@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from ...arith import Analyzer
@@ -24,6 +25,7 @@ from ..expr import int_value
 from ..function import PrimFunc
 from ..stmt import (
     AttrStmt,
+    BlockRealize,
     Evaluate,
     For,
     IfThenElse,
@@ -178,6 +180,21 @@ class Simplifying(StmtRewriter):
     def visit_For(self, node: For) -> Any:
         with self.loop(node):
             return self.visit_default(node)
+
+    def visit_IterVar(self, node: IterVar) -> Any:
+        dom = None if node.dom is None else self.visit(node.dom)
+        return node if dom is node.dom else node.replace(dom=dom)
+
+    def visit_BlockRealize(self, node: BlockRealize) -> Any:
+        """Inside, the axes run over their domains."""
+        values, predicate = self.visit(node.iter_values), self.visit(node.predicate)
+        with ExitStack() as scopes:
+            for axis in node.block.iter_vars:
+                scopes.enter_context(self.ana.loop_scope(axis.var, axis.dom))
+            block = self.visit_default(node.block)
+        if values is node.iter_values and predicate is node.predicate and block is node.block:
+            return node
+        return node.replace(iter_values=values, predicate=predicate, block=block)
 
     def visit_AttrStmt(self, node: AttrStmt) -> Any:
         """What it is about stays; a thread's number is below the number of threads."""

@@ -121,9 +121,8 @@ class _Lower(StmtRewriter):
             raise ValueError(explain(what, got=got, instead=hint, span=block.span))
         state = SimpleNamespace(analyzer=lambda _: self.ana)
         try:
-            reducer = find_reducer(
-                SimpleNamespace(state=state), SimpleNamespace(stmt=block, node=realize)
-            )  # type: ignore[arg-type]
+            alone: Any = SimpleNamespace(stmt=block, node=realize)
+            reducer = find_reducer(SimpleNamespace(state=state), alone)
         except ScheduleError as err:
             raise ValueError(str(err)) from None
         body = self.reduction(realize, reducer, along, threads)

@@ -1,0 +1,118 @@
+"""What a function needs of memory, and which loops only copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...arith import Analyzer
+from ...base.errors import explain
+from ...ir.prim_expr import IntImm, PrimExpr, Range, Var
+from ...ir.prim_op import const
+from ..buffer import Buffer, BufferRegion
+from ..expr import BufferLoad
+from ..function import PrimFunc
+from ..stmt import Allocate, AllocateConst, BufferStore, For, SeqStmt, Stmt
+from ..stmt_functor import substitute
+
+
+def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int = 1) -> int:
+    """The most bytes that the allocations of a lowered function take at one time, each rounded up
+    to the alignment. Raises ValueError for an allocation of unknown size."""
+    return _held(func.body, max(int(workspace_byte_alignment), 1))
+
+
+def _held(node: Any, alignment: int) -> int:
+    if isinstance(node, Allocate):
+        size = node.dtype.itemsize * node.dtype.lanes
+        for extent in node.extents:
+            if not isinstance(extent, IntImm):
+                what = f"the size of allocation {node.buffer_var.name} is not known"
+                raise ValueError(explain(what, got=extent, instead="constant extents"))
+            size *= extent.value
+        return -(-size // alignment) * alignment + _held(node.body, alignment)
+    if isinstance(node, AllocateConst):
+        return _held(node.body, alignment)
+    children = node.children() if isinstance(node, Stmt) else ()
+    return max((_held(c, alignment) for c in children if isinstance(c, Stmt)), default=0)
+
+
+@dataclass(frozen=True)
+class MemCpyDetails:
+    """A copy of as many elements, one after the other, from a region to another."""
+
+    source: BufferRegion
+    dest: BufferRegion
+
+
+def identify_memcpy(stmt: Stmt) -> MemCpyDetails | None:
+    """What loops copy that do nothing but copy contiguous memory; None where they do more, or
+    other."""
+    loops: list[For] = []
+    inner: Any = stmt
+    while isinstance(inner, (For, SeqStmt)):
+        if isinstance(inner, SeqStmt):
+            if len(inner.seq) != 1:
+                return None
+            inner = inner.seq[0]
+            continue
+        loops.append(inner)
+        inner = inner.body
+    if not isinstance(inner, BufferStore) or not isinstance(inner.value, BufferLoad):
+        return None
+    load = inner.value
+    if load.buffer.dtype != inner.buffer.dtype or load.predicate or inner.predicate:
+        return None
+    ana = Analyzer()
+    strides: list[dict[Var, int]] = []
+    for access in (load, inner):
+        found = _strides(ana, _offset(access.buffer, access.indices), loops)
+        if found is None:
+            return None
+        strides.append(found)
+    if strides[0] != strides[1]:
+        return None
+    step = 1
+    for loop in sorted(loops, key=lambda n: strides[0].get(n.loop_var, 0)):
+        if not isinstance(loop.extent, IntImm):
+            return None
+        if loop.extent.value != 1 and strides[0].get(loop.loop_var, 0) != step:
+            return None
+        step *= loop.extent.value
+    return MemCpyDetails(_region(ana, load, loops), _region(ana, inner, loops))
+
+
+def _offset(buffer: Buffer, indices: Any) -> PrimExpr:
+    total: PrimExpr = const(0, indices[0].dtype if indices else "int32")
+    for n, index in enumerate(indices):
+        if buffer.strides:
+            total = total + index * buffer.strides[n]
+        else:
+            total = (total * buffer.shape[n] if n else total) + index
+    return total
+
+
+def _strides(ana: Analyzer, offset: PrimExpr, loops: list[For]) -> dict[Var, int] | None:
+    """How far one iteration of each loop moves; None where that is not always the same."""
+    made: dict[Var, int] = {}
+    for loop in loops:
+        var = loop.loop_var
+        moved = ana.simplify(substitute(offset, {var: var + 1}) - offset)
+        if not isinstance(moved, IntImm):
+            return None
+        made[var] = moved.value
+    return made
+
+
+def _region(ana: Analyzer, access: Any, loops: list[For]) -> BufferRegion:
+    first = {loop.loop_var: loop.min for loop in loops}
+    last = {loop.loop_var: loop.min + loop.extent - 1 for loop in loops}
+    ranges = []
+    for index in access.indices:
+        low = ana.simplify(substitute(index, first))
+        high = ana.simplify(substitute(index, last))
+        ranges.append(Range.from_min_extent(low, ana.simplify(high - low + 1)))
+    return BufferRegion(access.buffer, ranges)
+
+
+__all__ = ["MemCpyDetails", "calculate_workspace_bytes", "identify_memcpy"]
