@@ -29,47 +29,6 @@ if TYPE_CHECKING:
     from .program import ProgramText
 
 I32, I64 = DataType("int32"), DataType("int64")
-# Functions of math.h of numbers that have no other meaning here; float ones end in f.
-_MATH = {
-    **{
-        n: n
-        for n in [
-            "exp",
-            "exp2",
-            "erf",
-            "tanh",
-            "log",
-            "log2",
-            "log10",
-            "log1p",
-            "tan",
-            "cos",
-            "cosh",
-            "acos",
-            "acosh",
-        ]
-    },
-    **{
-        n: n
-        for n in [
-            "sin",
-            "sinh",
-            "asin",
-            "asinh",
-            "atan",
-            "atanh",
-            "atan2",
-            "hypot",
-            "sqrt",
-            "floor",
-            "ceil",
-            "trunc",
-        ]
-    },
-    **{n: n for n in ["nearbyint", "copysign", "fma", "fmod"]},
-    "round": "rint",
-    "pow": "pow",
-}
 _BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _ROUNDING = ("floor", "ceil", "trunc", "round", "nearbyint")
 
@@ -96,7 +55,7 @@ class CallEmitter(ExprEmitter):
         handler = _CALLS.get(name)
         if handler is not None:
             return handler(self, node)
-        if name in _MATH:
+        if name in MATH_H or name == "round":
             return self.math(name, node)
         what = f"the intrinsic {node.op.name} has no C code"
         hint = _INSTEAD.get(name, "call a C function with T.call_extern")
@@ -116,7 +75,8 @@ class CallEmitter(ExprEmitter):
         end = "" if dtype.base == "float64" else "f"
 
         def compute(*values: str) -> str:
-            return f"{_MATH[name]}{end}({', '.join(map(bare, values))})"
+            called = "rint" if name == "round" else name  # half goes to even
+            return f"{called}{end}({', '.join(map(bare, values))})"
 
         return self.in_float(dtype, args, compute)
 

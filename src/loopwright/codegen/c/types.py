@@ -15,118 +15,24 @@ import numpy as np
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType, numpy_dtype
 
-_KEYWORDS = [
-    "auto",
-    "break",
-    "case",
-    "char",
-    "const",
-    "continue",
-    "default",
-    "do",
-    "double",
-    "else",
-    "enum",
-    "extern",
-    "float",
-    "for",
-    "goto",
-    "if",
-    "inline",
-    "int",
-    "long",
-    "register",
-    "restrict",
-    "return",
-    "short",
-    "signed",
-    "sizeof",
-    "static",
-    "struct",
-    "switch",
-    "typedef",
-    "union",
-    "unsigned",
-    "void",
-    "volatile",
-    "while",
-    "bool",
-    "true",
-    "false",
-    "main",
-    "asm",
-    "NULL",
-    "NAN",
-    "INFINITY",
-    "errno",
-    "stdin",
-    "stdout",
-    "stderr",
-    "unix",
-    "linux",
-    "j0",
-    "j1",
-    "jn",
-    "y0",
-    "y1",
-    "yn",
-    "gamma",
-]
+_WORD = re.compile(r"\w+")
+_KEYWORDS = frozenset(
+    _WORD.findall(
+        """auto break case char const continue default do double else enum extern float for goto if
+    inline int long register restrict return short signed sizeof static struct switch typedef
+    union unsigned void volatile while bool true false main asm NULL NAN INFINITY errno stdin
+    stdout stderr unix linux j0 j1 jn y0 y1 yn gamma"""
+    )
+)
 # Functions of the C library that kernels may call by name, declared by its headers.
 MATH_H = frozenset(
     f"{name}{suffix}"
-    for name in [
-        "acos",
-        "asin",
-        "atan",
-        "atan2",
-        "cos",
-        "sin",
-        "tan",
-        "acosh",
-        "asinh",
-        "atanh",
-        "cosh",
-        "sinh",
-        "tanh",
-        "exp",
-        "exp2",
-        "expm1",
-        "frexp",
-        "ldexp",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "modf",
-        "cbrt",
-        "fabs",
-        "hypot",
-        "pow",
-        "sqrt",
-        "erf",
-        "erfc",
-        "lgamma",
-        "tgamma",
-        "ceil",
-        "floor",
-        "nearbyint",
-        "rint",
-        "lrint",
-        "llrint",
-        "round",
-        "lround",
-        "llround",
-        "trunc",
-        "fmod",
-        "remainder",
-        "copysign",
-        "nextafter",
-        "fdim",
-        "fmax",
-        "fmin",
-        "fma",
-    ]
+    for name in _WORD.findall(
+        """acos asin atan atan2 cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 frexp ldexp
+    log log10 log1p log2 modf cbrt fabs hypot pow sqrt erf erfc lgamma tgamma ceil floor
+    nearbyint rint lrint llrint round lround llround trunc fmod remainder copysign nextafter
+    fdim fmax fmin fma"""
+    )
     for suffix in ("", "f")
 )
 STRING_H = frozenset(("memcpy", "memmove", "memset", "memcmp", "strlen"))
