@@ -7,17 +7,23 @@
 A converter holds from its version of the domain until the next one registered. It gets the
 `Context`, the `Node` and a `Value` for each input (None for one left out), and gives the outputs: a
 Relax expression, a Value, or a list of them.
+
+A node that is an operator of ours under another name needs no function:
+
+    register_converter("Swish", domain="my.domain", to="mylib.swish")
 """
 
 from __future__ import annotations
 
 import inspect
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ...base import customised
+from ...base.errors import LoopwrightError, explain, suggest
+from ...ops.core import OPERATORS, find_operator
 from .reader import domain_name
 
 Converter = Callable[..., Any]
@@ -37,18 +43,36 @@ class Entry:
 _TABLE: dict[tuple[str, str], list[Entry]] = {}
 
 
-def register_converter(op_type: str, since: int, convert: Converter, domain: str = "") -> Converter:
+def register_converter(
+    op_type: str,
+    since: int = 1,
+    convert: Converter | None = None,
+    domain: str = "",
+    *,
+    to: str | None = None,
+    attributes: Mapping[str, str] | None = None,
+) -> Converter:
     """Make `convert` the converter of an operator from version `since` of its domain on.
 
     It replaces one registered for the same version, so a model's own operators and other meanings
     of the known ones come in the same way.
+
+    to: instead of `convert`, the operator that this one is: "mylib.swish", "relax.nn.silu". Inputs
+        are its tensors in order, attributes those of the same name; what is not given has the
+        operator's default.
+    attributes: with `to`, {attribute of the node: the operator's name of it} where they differ.
+    Raises LoopwrightError for an operator that is not defined.
     """
+    if (to is None) == (convert is None):
+        what = f"the converter of {op_type} is a function, or an operator"
+        raise LoopwrightError(explain(what, instead="give convert, or to="))
+    entry = _entry(since, convert) if to is None else _same_operator(since, to, attributes or {})
     customised.note()
     entries = _TABLE.setdefault((domain_name(domain), op_type), [])
     entries[:] = [e for e in entries if e.since != since]
-    entries.append(_entry(since, convert))
+    entries.append(entry)
     entries.sort(key=lambda e: e.since)
-    return convert
+    return entry.convert
 
 
 def converter(op_type: str, since: int = 1, domain: str = "") -> Callable[[Converter], Converter]:
@@ -70,6 +94,38 @@ def supported_operators(domain: str = "") -> dict[str, list[int]]:
         for (where, name), entries in sorted(_TABLE.items())
         if where == domain_name(domain)
     }
+
+
+def _same_operator(since: int, name: str, renamed: Mapping[str, str]) -> Entry:
+    """The converter for a node that is an operator of ours."""
+    operator = find_operator(name)
+    if operator is None:
+        hint = f"{suggest(name, list(OPERATORS))}; define it before, by @op"
+        raise LoopwrightError(explain("this operator is not defined", got=name, instead=hint))
+    kinds = [p.kind for p in operator.graph_params]
+    many = kinds[-1:] == ["Tensors"]
+    if any(kind != "Tensor" for kind in kinds[: len(kinds) - many]):
+        what = f"the inputs of {name} are not all tensors"
+        hint = "write a converter: register_converter(op_type, since, f)"
+        raise LoopwrightError(explain(what, got=str(operator.signature), instead=hint))
+    own = {p.name: p.name for p in operator.attr_params}
+    unknown = [ours for ours in renamed.values() if ours not in own]
+    if unknown:
+        what = f"{name} has no attribute {unknown[0]}"
+        raise LoopwrightError(explain(what, instead=f"it takes {operator.signature}"))
+    own.update({ours: theirs for theirs, ours in renamed.items()})
+
+    def convert(cx: Any, node: Any, *inputs: Any) -> Any:
+        tensors: list[Any] = [None if x is None else x.expr for x in inputs]
+        if many:
+            tensors[len(kinds) - 1 :] = [tensors[len(kinds) - 1 :]]
+        given = {ours: node.attributes[theirs] for ours, theirs in own.items() if node.has(theirs)}
+        node.skip(*own.values())
+        return operator.builder(*tensors, **given)
+
+    least = sum(not p.optional for p in operator.graph_params)
+    names = tuple(p.name for p in operator.graph_params)
+    return Entry(since, convert, least, None if many else len(names), names)
 
 
 def _entry(since: int, convert: Converter) -> Entry:

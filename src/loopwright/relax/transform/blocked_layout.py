@@ -69,7 +69,7 @@ from ..expr import (
 )
 from ..functor import GraphRewriter
 from ..struct_info import TensorStructInfo
-from .legalize_ops.common import has_own_rule, taker
+from .legalize_ops.common import may_be_taken, taker
 
 _UNARY = {
     "relax.nn.relu",
@@ -182,7 +182,7 @@ class _Blocker(GraphRewriter):
             return
         if isinstance(binding, VarBinding) and isinstance(binding.value, Call):
             call = binding.value
-            rule = self.rule_of(call.op)
+            rule = self.rule_of(call)
             made = rule(self, call) if rule is not None and _is_float_image(call) else None
             if made is not None:
                 value, channels, flat = made
@@ -200,12 +200,13 @@ class _Blocker(GraphRewriter):
                 return
         super().binding(binding)
 
-    def rule_of(self, op: Any) -> Any:
-        """How an operator is blocked; None for one that somebody lowers otherwise, if the operator
-        is more than a function of each element: a kernel for those may fit blocks, too."""
+    def rule_of(self, call: Call) -> Any:
+        """How a call is blocked; None for one that somebody lowers otherwise, if the operator is
+        more than a function of each element: a kernel for those may fit blocks, too."""
+        op = call.op
         if not isinstance(op, Op) or op.name not in _RULES:
             return None
-        own = has_own_rule(op, self.target) and op.name not in _UNARY
+        own = op.name not in _UNARY and may_be_taken(call, self.target)
         return None if own else _RULES[op.name]
 
     def match_cast(self, binding: MatchCast) -> bool:
@@ -321,7 +322,7 @@ class _Blocker(GraphRewriter):
         if source is None:
             return None
         made = call.replace(args=(source.any(), *call.args[1:]))
-        if has_own_rule(call.op, self.target):
+        if may_be_taken(call, self.target):
             own = taker(call, self.target)
             if own is None or taker(self.builder.normalize(made), self.target) != own:
                 return None

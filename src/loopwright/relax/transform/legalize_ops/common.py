@@ -149,6 +149,14 @@ def has_own_rule(op: Op, target: Target | None) -> bool:
     return bool(by_target) or bool(op.get_attr(_EARLIER))
 
 
+def may_be_taken(call: Any, target: Target | None) -> bool:
+    """Whether somebody's own rule takes a call, or may: that is seen only by asking it."""
+    if not has_own_rule(call.op, target):
+        return False
+    *own, _ = candidates(call.op, target, {})  # the last one is the definition's
+    return any(candidate.refusal(call) is None for candidate in own)
+
+
 def taker(call: Any, target: Target | None) -> Candidate | None:
     """The kernel that will take a call; None where that is seen only by asking a rule."""
     for candidate in candidates(call.op, target, {}):
@@ -157,4 +165,4 @@ def taker(call: Any, target: Target | None) -> Candidate | None:
     return None
 
 
-__all__ = ["Candidate", "Conditional", "candidates", "has_own_rule", "register_legalize", "taker"]
+__all__ = ["Candidate", "Conditional", "candidates", "may_be_taken", "register_legalize", "taker"]
