@@ -12,6 +12,7 @@ from loopwright.arith import Analyzer
 from loopwright.ir import prim_expr as pe
 from loopwright.ir import prim_op as po
 from loopwright.ir.prim_expr import IntImm, Range, Var
+from loopwright.ir.structural import structural_equal
 
 NAMES = ("x", "y", "z")
 VARS = {name: Var(name) for name in NAMES}
@@ -202,7 +203,40 @@ def test_long_conditions_take_no_exponential_time():
 
 def test_what_an_operand_implies():
     x, y = Var("x"), Var("y")
-    assert str(Analyzer().simplify(pe.And(pe.And(x > 0, x > 1), x > 2))) == "2 < x"
-    assert str(Analyzer().simplify(pe.And(pe.Or(x > 0, y > 0), x > 2))) == "2 < x"
+    assert str(Analyzer().simplify(pe.And(pe.And(x > 0, x > 1), x > 2))) == "x > 2"
+    assert str(Analyzer().simplify(pe.And(pe.Or(x > 0, y > 0), x > 2))) == "x > 2"
     both = pe.And(pe.And(x > 0, y > 0), x > 2)
-    assert str(Analyzer().simplify(both)) == "0 < x and 0 < y and 2 < x"
+    assert str(Analyzer().simplify(both)) == "x > 0 and y > 0 and x > 2"
+
+
+def test_divisions_by_symbols_have_one_form():
+    x, m, q, b = (Var(n, "int64") for n in ("x", "m", "q", "b"))
+    twelve, one, many = po.const(12, "int64"), po.const(1, "int64"), po.const(10_000, "int64")
+    div, mod = po.floordiv, po.floormod
+    ana = Analyzer()
+    # x // (12 m) and x // m // 12 are the same, for every sign of m.
+    assert structural_equal(
+        ana.simplify((div(x, m * 12) * 12 + mod(div(x, m), twelve)) * m + mod(x, m)), x
+    )
+    assert structural_equal(ana.simplify(mod(div(x, m), twelve)), mod(div(x, m), twelve))
+    for var in (m, q, b):
+        ana.bind(var, Range(one, many))
+    # x // (m q), x // m // q and x // q // m are the same for positive m and q.
+    assert structural_equal(ana.simplify(div(x, m * q) * m + mod(div(x, q), m)), div(x, q))
+    assert structural_equal(
+        ana.simplify(div(div(x, q), m) - div(div(x, m), q)), po.const(0, "int64")
+    )
+    with ana.constraint_scope(x < m * 12 * b):
+        assert ana.can_prove(div(x, m * 12) < b)
+        assert not ana.can_prove(div(x, m * 11) < b)
+
+
+def test_the_factors_of_a_positive_product_are_positive():
+    m, b = Var("m", "int64"), Var("b", "int64")
+    ana = Analyzer()
+    ana.assume_nonnegative(m)
+    ana.assume_nonnegative(b)
+    assert not ana.can_prove(m >= 1)
+    with ana.constraint_scope(m * b * 12 >= 1):
+        assert ana.can_prove(m >= 1)
+    assert not ana.can_prove(m >= 1)

@@ -276,7 +276,16 @@ class Analyzer(Simplifier):
                 high = min(high, k // -f)
             self._known[m[0]] = (low, high)
             return
+        if len(pairs) == 1 and pairs[0][1] > 0 and p.get(ONE, 0) < 0:
+            self._learn_factors(pairs[0][0])
         self._add_fact(p)
+
+    def _learn_factors(self, product: Any) -> None:
+        """A product that is positive, of factors that are not negative: each is positive."""
+        if all(self.poly_bound({(a,): 1})[0] >= 0 for a in product):
+            for a in product:
+                low, high = self._known.get(a, (-P_INF, P_INF))
+                self._known[a] = (max(low, 1), high)
 
     def _learn_modular(self, diff: Poly) -> None:
         """From x - c * (x // c) == b: x is c * k + b."""

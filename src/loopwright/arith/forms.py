@@ -408,7 +408,40 @@ class Forms:
             return whole
         if self.nonneg(rest) and self.nonneg(P.shift(P.add(d, rest, -1), -1)):
             return whole
-        return P.add(whole, self._div_atom(rest, d, dtype))
+        if len(d) == 1 and dc > 1:  # x // (12 * m) is x // m // 12: one form for both
+            inner = self._div_symbolic(rest, {dm: 1}, dtype)
+            return P.add(whole, self._div_const(inner, dc, dtype))
+        if len(d) == 1 and dc == 1 and len(dm) > 1:  # so is x // (m * n) for a positive n
+            *first, last = dm
+            if self.poly_bound({(last,): 1})[0] > 0:
+                inner = self._div_symbolic(rest, {tuple(first): 1}, dtype)
+                return P.add(whole, self._div_symbolic(inner, {(last,): 1}, dtype))
+        swapped = self._in_order(rest, d, dtype)
+        return P.add(whole, self._div_atom(rest, d, dtype) if swapped is None else swapped)
+
+    def _in_order(self, n: Poly, d: Poly, dtype: Any) -> Poly | None:
+        """x // 12 // m as x // m // 12, and x // n // m as x // m // n where m comes first; only
+        for positive divisors."""
+        inner = self._single_quotient(n)
+        if inner is None or len(d) != 1 or self.poly_bound(d)[0] <= 0:
+            return None
+        x, other = inner
+        c = P.constant_value(other)
+        if c is None and (len(other) != 1 or next(iter(other)) <= next(iter(d))):
+            return None
+        if self.poly_bound(other)[0] <= 0:
+            return None
+        first = self._div_symbolic(x, d, dtype)
+        return self.poly_div(first, other, dtype)
+
+    def _single_quotient(self, n: Poly) -> tuple[Poly, Poly] | None:
+        """(x, d) where n is x // d and nothing else."""
+        if len(n) != 1:
+            return None
+        ((m, f),) = n.items()
+        if f != 1 or len(m) != 1 or self._atoms[m[0]].kind != DIV:
+            return None
+        return self._atoms[m[0]].data
 
     def _div_atom(self, n: Poly, d: Poly, dtype: Any) -> Poly:
         return self._atom((DIV, P.key_of(n), P.key_of(d)), DIV, dtype, None, (n, d))
@@ -461,26 +494,41 @@ class Forms:
             atom = self._atoms[q]
             if atom.kind != DIV:
                 continue
-            n, d = atom.data
-            lead, lead_coef = _lead(d)
             without = P.divides((q,), m)
-            factor = P.divides(lead, without) if without is not None else None
-            if factor is None:
+            if without is None:
                 continue
-            c = P.constant_value(d)
-            steps = [1] if c is None else self._inner_divisors(p, n, c)
-            for step in steps:
-                divisor = d if c is None else P.constant(c // step)
-                size = lead_coef if c is None else c // step
-                if f % size:
+            for n, d in self._quotients_of(atom):
+                lead, lead_coef = _lead(d)
+                factor = P.divides(lead, without)
+                if factor is None:
                     continue
-                scale = -f // size
-                value = n if step == 1 else self._div_const(n, step, atom.dtype)
-                left = P.add(p, P.multiply({factor: scale}, value), -1)
-                left = P.add(left, P.multiply({times_atom(factor, q): scale}, divisor))
-                if self._worth(p, left, value, factor, scale):
-                    return left, (scale, factor, value, divisor)
+                c = P.constant_value(d)
+                steps = [1] if c is None else self._inner_divisors(p, n, c)
+                for step in steps:
+                    divisor = d if c is None else P.constant(c // step)
+                    size = lead_coef if c is None else c // step
+                    if f % size:
+                        continue
+                    scale = -f // size
+                    value = n if step == 1 else self._div_const(n, step, atom.dtype)
+                    left = P.add(p, P.multiply({factor: scale}, value), -1)
+                    left = P.add(left, P.multiply({times_atom(factor, q): scale}, divisor))
+                    if self._worth(p, left, value, factor, scale):
+                        return left, (scale, factor, value, divisor)
         return None
+
+    def _quotients_of(self, atom: Any) -> list[tuple[Poly, Poly]]:
+        """(n, d) for which an atom is n // d: itself; for x // m // 12 also x // (12 * m); for
+        x // m // n also x // n // m."""
+        n, d = atom.data
+        inner = self._single_quotient(n)
+        if inner is None:
+            return [(n, d)]
+        x, other = inner
+        made = [(n, d), (x, P.multiply(other, d))]
+        if P.constant_value(d) is None and self.poly_bound(d)[0] > 0 < self.poly_bound(other)[0]:
+            made.append((self._div_atom(x, d, atom.dtype), other))
+        return made
 
     def _inner_divisors(self, p: Poly, n: Poly, c: int) -> list[int]:
         """Numbers s below c for which n // s occurs in p: then n // s % (c // s) may."""

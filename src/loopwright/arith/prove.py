@@ -92,7 +92,24 @@ class Prover(Examples):
                 rest = P.add(P.scaled(p, abs(fact[m]) // g), fact, -(abs(f) // g))
                 if self._search(rest, depth - 1, seen):
                     return True
-        return self._split_extreme(p, depth, seen)
+        return self._split_extreme(p, depth, seen) or self._multiplied_out(p, depth, seen)
+
+    def _multiplied_out(self, p: Poly, depth: int, seen: set[Any]) -> bool:
+        """n // d <= b where n < (b + 1) * d, and n // d >= b where n >= b * d, for positive d."""
+        for m, f in p.items():
+            if abs(f) != 1 or len(m) != 1 or self._atoms[m[0]].kind != DIV:
+                continue
+            n, d = self._atoms[m[0]].data
+            if self.poly_bound(d)[0] <= 0:
+                continue
+            rest = {k: c for k, c in p.items() if k != m}
+            if f < 0:
+                needed = P.shift(P.add(P.multiply(P.shift(rest, 1), d), n, -1), -1)
+            else:
+                needed = P.add(n, P.multiply(rest, d))
+            if self._search(needed, depth - 1, seen):
+                return True
+        return False
 
     def _facts_with(self, m: Any, positive: bool) -> list[Poly]:
         found = [p for p in self._fact_index.get(m, ()) if (p[m] > 0) == positive]
