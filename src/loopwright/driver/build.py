@@ -25,7 +25,7 @@ from ..relax import transform as rt
 from ..relax.byoc.plugins import load_extensions
 from ..relax.expr import Function
 from ..relax.transform.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec, entry_of
-from ..runtime.arena import Arena
+from ..runtime.arena import Arena, as_arenas
 from ..runtime.extern import ExternLibrary
 from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
@@ -53,6 +53,7 @@ def compile_steps(
     """`compile` without a look at what is kept, and the seconds that its steps took."""
     mod = as_module(model)
     target = as_target(target)
+    arenas = as_arenas(arenas) if arenas else ()
     pipelines, generator = _pipelines(target), target.kind.code_generator
     with gc_paused(), target:
         start = time.perf_counter()
@@ -88,6 +89,7 @@ def lower(
         mod = as_module(model)
         trace.note("import", "module", ms=(time.perf_counter() - started) * 1e3)
         target = as_target(target)
+        arenas = as_arenas(arenas) if arenas else ()
         with gc_paused(), target:
             graph = _lower_graph(mod, target, params, relax_pipeline, backends, arenas)
             loops = partial(_pipelines(target).loop_pipeline, arenas=arenas)

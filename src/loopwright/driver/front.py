@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from ..runtime.arena import Arena, as_arenas
+from ..runtime.arena import Arena
 from . import kept
 from .executable import Executable
 
@@ -47,7 +47,7 @@ def compile(
     if backends:
         options["backends"] = backends
     if arenas:
-        options["arenas"] = as_arenas(arenas)
+        options["arenas"] = arenas
     plain = (
         not params
         and not backends

@@ -583,8 +583,12 @@ def test_arenas_show_in_the_trace():
             R.output(z)
         return z
 
-    trace = lw.driver.lower(main, arenas=["ram"])
+    trace = lw.driver.lower(main, arenas="ram")
     assert "tir.PlanUnifiedMemory" in trace.names()
+    (pool,) = plan_of(trace["tir.PlanUnifiedMemory"].after["main"]).pools
+    assert pool.name == "ram"
+    with pytest.raises(ValueError, match="two arenas have one name"):
+        lw.compile(main, arenas=["ram", Arena("ram")])
 
 
 # ---------------------------------------------------------------------- in place
