@@ -259,7 +259,7 @@ class Forms:
         if opposite is not None:
             ((number,),) = atom
             pair = (number, opposite.number)
-            self._opposites.append(pair if kind == MIN else pair[::-1])
+            self._opposites.append(pair if kind == MIN else (pair[1], pair[0]))
         return P.add(common, atom) if common else atom
 
     def _absorbed(self, kind: int, a: Poly, b: Poly) -> Poly | None:

@@ -304,7 +304,7 @@ def _combination(row: Sequence[int], values: Sequence[Poly]) -> Poly:
 def _limits(rng: Range | None, value: PrimExpr) -> list[PrimExpr]:
     if rng is None:
         return []
-    inside: list[PrimExpr] = [pe.LE(rng.min, value), pe.LT(value, po.add(rng.min, rng.extent))]
+    inside: list[Any] = [pe.LE(rng.min, value), pe.LT(value, po.add(rng.min, rng.extent))]
     return inside
 
 
@@ -563,6 +563,6 @@ def _disjuncts(condition: Any, holds: bool) -> list[list[PrimExpr]]:
         return [[]] if bool(condition.value) == holds else []
     if isinstance(condition, (pe.EQ, pe.NE)) and isinstance(condition, pe.NE) == holds:
         a, b = condition.a, condition.b
-        sides: list[list[PrimExpr]] = [[pe.LT(a, b)], [pe.GT(a, b)]]
+        sides: list[list[Any]] = [[pe.LT(a, b)], [pe.GT(a, b)]]
         return sides
     return [[condition if holds else Analyzer().simplify(pe.Not(condition))]]

@@ -9,7 +9,7 @@ from ..arith.analyzer import Analyzer
 from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.node import Node, define, field, ignore
-from ..ir.prim_expr import Add, Call, IntImm, IterVar, PrimExpr, Ramp, Range, Var
+from ..ir.prim_expr import Add, Call, IntImm, IterVar, PrimExpr, Ramp, Range, StringImm, Var
 from ..ir.prim_op import cast, const, convert, match_types, multiply, subtract
 from ..ir.serialize import register_codec
 from ..ir.structural import structural_equal
@@ -49,11 +49,21 @@ class AttrStmt(Stmt):
 
 
 class AssertStmt(Stmt):
-    """Fails with `message` when `condition` does not hold; `body` runs after."""
+    """Fails with `message` when `condition` does not hold; `body` runs after.
+
+    The message is a text, or `T.tvm_tuple(text, value)`: then "{value}" in it stands for an integer.
+    """
 
     condition: PrimExpr
     message: PrimExpr
     body: Stmt
+
+    @property
+    def text_and_value(self) -> tuple[str, PrimExpr | None]:
+        """The message, and what stands for "{value}" in it."""
+        parts = getattr(self.message, "args", (self.message,))
+        text = parts[0].value if isinstance(parts[0], StringImm) else str(parts[0])
+        return text, parts[1] if len(parts) > 1 else None
 
     def __init__(self, condition: Any, message: Any, body: Stmt, span: Any = None) -> None:
         self._set(convert(condition), convert(message), body, span)

@@ -103,6 +103,7 @@ DECLARATIONS = {
     "lw_ret_tensor": "declare i32 @lw_ret_tensor(ptr, ptr)",
     "lw_ret_tuple": "declare i32 @lw_ret_tuple(ptr, i32, ptr)",
     "lw_raise": "declare void @lw_raise(ptr, ptr)",
+    "lw_raise_value": "declare void @lw_raise_value(ptr, ptr, i64)",
     **callbacks.DECLARATIONS,
 }
 
@@ -189,6 +190,13 @@ declare void @free(ptr)
 
 define void @lw_raise(ptr %kind, ptr %message) cold {
   call void @TVMFFIErrorSetRaisedFromCStr(ptr %kind, ptr %message)
+  ret void
+}
+
+define void @lw_raise_value(ptr %kind, ptr %format, i64 %value) cold {
+  %buf = alloca [2048 x i8], align 1
+  %n = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %buf, i64 2048, ptr %format, i64 %value)
+  call void @lw_raise(ptr %kind, ptr %buf)
   ret void
 }
 

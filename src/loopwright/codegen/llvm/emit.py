@@ -17,7 +17,8 @@ from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
-from ...ir.prim_expr import Call, IntImm, PrimExpr, StringImm, Var
+from ...ir.prim_expr import Call, IntImm, PrimExpr, Var
+from ...ir.prim_op import cast
 from ...tir import stmt as st
 from ...tir.function import PrimFunc
 from .expr import ExprEmitter, reads_memory
@@ -200,18 +201,25 @@ class FunctionEmitter(ExprEmitter):
         self.note(node)
         cond = self.expr(node.condition)
         failed = self.fresh(f"xor i1 {cond}, true")
-        message = node.message.value if isinstance(node.message, StringImm) else str(node.message)
-        self.fail_if(failed, "ValueError", message)
+        text, value = node.text_and_value
+        self.fail_if(failed, "ValueError", text, value)
         self.stmt(node.body)
 
-    def fail_if(self, failed: str, kind: str, message: str) -> None:
-        """Leave with an error where `failed` holds."""
+    def fail_if(self, failed: str, kind: str, message: str, value: Any = None) -> None:
+        """Leave with an error where `failed` holds; `value` stands for "{value}" in its text."""
         bad, good = self.label("fail"), self.label("ok")
         self.jump_if(failed, bad, good)
         self.place(bad)
-        self.module.declare("lw_raise", "declare void @lw_raise(ptr, ptr)")
-        texts = f"ptr @{self.module.string(kind)}, ptr @{self.module.string(message)}"
-        self.emit(f"call void @lw_raise({texts})")
+        if value is None:
+            self.module.declare("lw_raise", "declare void @lw_raise(ptr, ptr)")
+            texts = f"ptr @{self.module.string(kind)}, ptr @{self.module.string(message)}"
+            self.emit(f"call void @lw_raise({texts})")
+        else:
+            self.module.declare("lw_raise_value", "declare void @lw_raise_value(ptr, ptr, i64)")
+            form = message.replace("%", "%%").replace("{value}", "%lld")
+            texts = f"ptr @{self.module.string(kind)}, ptr @{self.module.string(form)}"
+            number = self.expr(cast("int64", value))
+            self.emit(f"call void @lw_raise_value({texts}, i64 {number})")
         self.leave_failed()
         self.place(good)
 

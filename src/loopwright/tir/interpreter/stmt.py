@@ -384,7 +384,10 @@ class StmtTranslator(CallTranslator):
         self.line(f"{self.helper(meaning.run_threads)}({thread}, [{', '.join(extents)}])")
 
     def assertion(self, node: AssertStmt) -> None:
-        message = self.value(node.message)
+        text, value = node.text_and_value
+        message = repr(text)
+        if value is not None:
+            message = f"{message}.replace('{{value}}', str({self.scalar(value)}))"
         self.line(f"if not {self.scalar(node.condition)}: raise AssertionError({message})")
         self.stmt(node.body)
 

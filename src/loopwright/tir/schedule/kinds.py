@@ -211,7 +211,7 @@ def writes_by_axes(ref: Ref, *, across_threads: bool) -> bool:
         else:
             written = write_buffers(block.stmt)
             regions = [*block.stmt.writes, *(r for r in block.stmt.reads if r.buffer in written)]
-            places: dict[Any, list[int]] = {}
+            places: dict[Any, list[int | None]] = {}
             for region in regions:
                 here = [_dimension(region, axis) for axis in axes]
                 if None in here or places.setdefault(region.buffer, here) != here:

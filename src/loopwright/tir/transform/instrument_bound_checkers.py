@@ -38,7 +38,7 @@ from ...ir.transform import Pass, PassContext
 from ..buffer import Buffer
 from ..expr import BufferLoad
 from ..function import PrimFunc
-from ..op import is_call_to
+from ..op import call_intrin, is_call_to
 from ..stmt import (
     AssertStmt,
     BlockRealize,
@@ -58,7 +58,7 @@ from ._base import NO_OP, PrimFuncPass, Simplifying, StmtVisitor, bind_function
 @dataclass
 class _Check:
     condition: PrimExpr
-    message: str
+    message: PrimExpr
 
 
 class _Checks(StmtVisitor):
@@ -116,9 +116,13 @@ class _Checks(StmtVisitor):
                 inside = logical_and(inside, part)
             for guard in reversed(self.guards):
                 inside = logical_or(Not(guard), inside)
-            what = f"{buffer.name}: index {index} is outside of axis {axis} ({extent} elements)"
+            value = index.dtype.lanes == 1 and not isinstance(index, IntImm)
+            shown = f"{index} = {{value}}" if value else str(index)
+            what = f"{buffer.name}: index {shown} is outside of axis {axis} ({extent} elements)"
             span = (node.span or self.span) if self.show_source else None
-            self.found.append(_Check(inside, explain(what, span=span)))
+            text = StringImm(explain(what, span=span))
+            message = call_intrin("handle", "tir.tvm_tuple", text, index) if value else text
+            self.found.append(_Check(inside, message))
 
 
 def _ends(index: PrimExpr) -> list[PrimExpr]:
@@ -189,7 +193,7 @@ class _Instrument(Simplifying):
 def _checked(stmt: Stmt, checks: _Checks) -> Stmt:
     for check in reversed(checks.found):
         if not (isinstance(check.condition, IntImm) and check.condition.value):
-            stmt = AssertStmt(check.condition, StringImm(check.message), stmt, span=stmt.span)
+            stmt = AssertStmt(check.condition, check.message, stmt, span=stmt.span)
     return stmt
 
 

@@ -417,7 +417,7 @@ class _Vectorizer(StmtRewriter):
         return node.replace(body=self.statement(node.body))
 
     def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
-        if uses_var(node.condition, self.values):
+        if uses_var(node.condition, self.values) or uses_var(node.message, self.values):
             raise _NotLanewise
         return node.replace(body=self.statement(node.body))
 
