@@ -8,7 +8,7 @@ from .pattern_registry import get_patterns_with_prefix as get_patterns_with_pref
 
 # Modules here, by TVM's names where they differ; imported when they are asked for.
 _MODULES = {
-    name: name for name in ("c", "cpu", "pattern_registry", "patterns", "pipeline", "utils")
+    name: name for name in ("c", "cpu", "cuda", "pattern_registry", "patterns", "pipeline", "utils")
 } | {"cpu_generic": "cpu"}
 
 

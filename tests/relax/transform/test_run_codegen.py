@@ -442,6 +442,41 @@ def test_an_inplace_kernel():
     check([backend], Inc, X)
 
 
+# ---------------------------------------------------------------------- modules from outside
+
+
+def test_modules_that_are_attached(tmp_path):
+    @I.ir_module
+    class Scaled:
+        @R.function
+        def main(x: R.Tensor((4,), "float32")):
+            with R.dataflow():
+                y = R.call_dps_packed("scale", (x,), out_sinfo=R.Tensor((4,), "float32"))
+                R.output(y)
+            return y
+
+    def scale(x, out):
+        np.copyto(np.from_dlpack(out), 3 * np.from_dlpack(x))
+
+    class Loads:
+        def load(self):
+            return made
+
+    made = Module({"scale": scale})
+    lib = ExternLibrary("l", ["int f(void)"], addresses={"f": 1})
+    attach = relax.transform.AttachExternModules
+    mod = attach([Loads(), made, lib])(Scaled)
+    assert list(mod.attrs["external_mods"]) == [made, lib]
+    assert list(attach([lib])(mod).attrs["external_mods"]) == [made, lib]
+    assert attach([])(Scaled).attrs.get("external_mods") is None
+    np.testing.assert_array_equal(lw.compile(mod)["main"](X).numpy(), 3 * X)
+    with pytest.raises(TypeError) as error:
+        attach(["libm.so"])
+    assert str(error.value) == (
+        "an external module is a runtime.Module or an ExternLibrary\n  got: 'libm.so'"
+    )
+
+
 # ---------------------------------------------------------------------- errors
 
 

@@ -42,6 +42,7 @@ from ..struct_info import (
     TupleStructInfo,
 )
 from ..transform._graph import called_functions
+from ..transform.attach_external_modules import attach_externals
 from ..transform.fuse_ops_by_pattern import CODEGEN, COMPOSITE, check_entries
 from ..transform.legalize import LegalizeOps
 from ..transform.legalize_ops.common import candidates
@@ -49,7 +50,7 @@ from .registry import Backend, find_backend
 
 _SCALARS = (ShapeStructInfo, PrimStructInfo)
 ALIGNMENT = 64  # of planned storage, of kernels' own memory
-EXTERNAL_MODS, CONSTANTS = "external_mods", "const_name_to_constant"
+CONSTANTS = "const_name_to_constant"
 
 
 def run_codegen(
@@ -114,13 +115,6 @@ def _replaced(work: GraphRewriter, changed: Mapping[GlobalVar, Any], gvars: Any)
     return made.with_functions(remove=[g for g in gvars if g not in called])
 
 
-def _with_externals(mod: IRModule, made: Sequence[Any]) -> IRModule:
-    """The module with further external libraries and modules, each once."""
-    known = list((mod.attrs or {}).get(EXTERNAL_MODS) or ())
-    known += [m for m in made if not any(m is k for k in known)]
-    return mod.with_attr(EXTERNAL_MODS, known) if known else mod
-
-
 # ---------------------------------------------------------------------- graph level
 
 
@@ -148,7 +142,7 @@ def _graph_level(
     known = dict((mod.attrs or {}).get(CONSTANTS) or {})
     known.update({name: constant.data for constant, name in names.items()})
     mod = mod.with_attr(CONSTANTS, known) if known else mod
-    return _with_externals(mod, [*modules, *backend.libraries])
+    return attach_externals(mod, [*modules, *backend.libraries])
 
 
 def _constant_names(
@@ -333,7 +327,7 @@ def _loop_level(
         facts = {"backend": backend.name, "level": "loops", "of": made_of, "target": str(target)}
         trace.note("codegen", gvar.name_hint, **facts)
     made = _replaced(work, changed, gvars)
-    return _with_externals(made, libraries)
+    return attach_externals(made, libraries)
 
 
 def _check_scratch(name: str, kernel: PrimFunc) -> None:

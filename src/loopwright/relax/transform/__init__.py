@@ -8,6 +8,7 @@ from ._decorators import (
     function_pass,
 )
 from .annotate_op_pattern import AnnotateTIROpPattern as AnnotateTIROpPattern
+from .attach_external_modules import AttachExternModules as AttachExternModules
 from .attach_global_symbol import AttachGlobalSymbol as AttachGlobalSymbol
 from .bind_params import BindParams as BindParams
 from .bind_symbolic_vars import BindSymbolicVars as BindSymbolicVars
