@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 
@@ -186,6 +187,16 @@ print(main(a, b).numpy().sum())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(done.stdout) == 120
+
+
+@needs_blas
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+def test_c_code_calls_it():
+    model_c = lw.compile(offloaded(model((5, 8), (8, 3), activation=True))[0], target="c")
+    assert "scipy_cblas_sgemm(101, 111, 111, 5, 3, 8," in model_c.source
+    a, b = numbers((5, 8)), numbers((8, 3))
+    out = model_c.build()(a, b)
+    np.testing.assert_allclose(out, np.maximum(a @ b + 1, 0), rtol=1e-5)
 
 
 def test_it_is_a_plug_in():
