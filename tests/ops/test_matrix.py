@@ -72,7 +72,8 @@ def test_compiled(operator, case):
 
 
 def test_every_operator_has_samples_and_a_meaning():
-    missing = [op.name for op in OPERATORS.values() if not op.cases]
+    ours = [op for name, op in OPERATORS.items() if name.startswith("relax.")]
+    missing = [op.name for op in ours if not op.cases]
     assert not missing, f"add samples to {missing}"
-    mute = [op.name for op in OPERATORS.values() if not op.op.has_attr("FNumpy")]
+    mute = [op.name for op in ours if not op.op.has_attr("FNumpy")]
     assert not mute, f"say with numpy what these mean: {mute}"

@@ -38,7 +38,6 @@ def swish():
     @op("onnxlib.swish")
     def swish(x: Tensor, beta: float = 1.0):
         "x * sigmoid(beta x)."
-        ...
 
     swish.infer(lambda x, beta: relax.TensorStructInfo(x.shape, x.dtype))
     swish.numpy(lambda x, beta: x / (1 + np.exp(-beta * x)))

@@ -10,7 +10,7 @@ from loopwright.ir import trace
 from loopwright.ir.module import IRModule
 from loopwright.ir.op import Op, register_op_attr
 from loopwright.ir.structural import assert_structural_equal, structural_equal
-from loopwright.ir.target import Target
+from loopwright.ir.target import Target, register_target_kind
 from loopwright.relax.transform import LegalizeOps
 from loopwright.relax.transform.legalize_ops.common import register_legalize
 from loopwright.script import ir as I
@@ -290,3 +290,39 @@ def test_calls_of_functions_and_loops_stay():
             return y
 
     assert LegalizeOps()(Mod) is Mod
+
+
+def test_a_rule_may_give_other_operators():
+    """Which are lowered in turn, by the rules of the same target; the map's too."""
+
+    def as_swish(bb, call):
+        (x,) = call.args
+        return relax.op.multiply(x, relax.op.sigmoid(x))
+
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((3, 4), "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            out = bb.emit_output(relax.op.exp(x))
+        bb.emit_func_output(out)
+    with trace.trace() as seen:
+        made = LegalizeOps({"relax.exp": as_swish})(bb.get())
+    assert sorted(g.name_hint for g in made.functions) == ["main", "multiply", "sigmoid"]
+    (note,) = seen.explain("relax.exp", "legalize")
+    assert note.facts["winner"].startswith("call-site map: ")
+    assert [c.split(":")[0] for c in note.facts["not_asked"]] == ["default"]
+
+
+def test_the_order_of_all_places(made_up):
+    """The map, the kind, its keys in their order, the parent kind and its keys, the default."""
+    register_target_kind("legalize_kind", keys=("first", "second"), parent="llvm", override=True)
+    places = ["legalize_kind", "first", "second", "llvm", "cpu"]
+    for place in places:
+        register_legalize(made_up.name, lambda bb, call: None, target=place)
+    register_legalize(made_up.name, to("default"))
+    with trace.trace() as seen, Target("legalize_kind"):
+        made = LegalizeOps({made_up.name: lambda bb, call: None})(module_of(made_up))
+    assert callees(made) == ["default"]
+    (note,) = seen.explain(made_up.name, "legalize")
+    asked = [loser.split(":")[0] for loser in note.facts["losers"]]
+    assert asked == ["call-site map", *(f"target {place}" for place in places)]
