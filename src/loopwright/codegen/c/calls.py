@@ -39,9 +39,10 @@ class CallEmitter(ExprEmitter):
     module: ProgramText
 
     def call(self, node: Call) -> str:
-        before, self.indexing = self.indexing, False
+        before = self.indexing, self.narrow
+        self.indexing = self.narrow = False
         text = self.call_any(node)
-        self.indexing = before
+        self.indexing, self.narrow = before
         return text
 
     def call_any(self, node: Call) -> str:

@@ -26,6 +26,7 @@ from .calls import CallEmitter
 from .types import bare, c_type, memory_type
 
 ALIGNMENT = 64
+_NARROW = 1 << 31
 _LARGEST = 1 << 40  # of an extent that an allocation can have
 _RETURN_OK, _RETURN_BAD = "\0ok", "\0bad"
 
@@ -69,7 +70,7 @@ class FunctionEmitter(CallEmitter):
         if self.scratch_bytes:
             declared.append("uint8_t* scratch")
         result = "int32_t" if self.can_fail else "void"
-        self.header = f"static {result} {self.symbol}({', '.join(declared) or 'void'})"
+        self.header = f"{self.module.macro}_NOINLINE\nstatic {result} {self.symbol}({', '.join(declared) or 'void'})"
         unused = [f"  (void){self.env[p]};" for p, _ in self.params if p not in self.used]
         self.lines = [*unused, *(line for line in self.lines if line)]
         if self.can_fail:
@@ -170,12 +171,19 @@ class FunctionEmitter(CallEmitter):
             self.pointees[var] = f"{self.constness(node.value)}{pointee(var)}"
         elif dtype.is_int:
             self.ranges[var] = self.interval(node.value)
+        narrow = dtype.is_int and dtype.bits == 64 and self.fits_narrow(node.value)
+        if narrow:
+            self.narrow_vars.add(var)
         at = len(self.lines)
         self.lines.append("")
         self.stmt(node.body)
         if var in self.used:
             plain = dtype.is_int and dtype.bits >= 32 and not loads(node.value)
-            kind = f"{self.pointees[var]}* const" if dtype.is_handle else f"const {c_type(dtype)}"
+            kind = (
+                f"{self.pointees[var]}* const"
+                if dtype.is_handle
+                else f"const {'ptrdiff_t' if narrow else c_type(dtype)}"
+            )
             if dtype.is_handle:
                 value = self.argument(node.value, f"{self.pointees[var]}*")
             else:
@@ -226,6 +234,9 @@ class FunctionEmitter(CallEmitter):
             limit = self.name(f"{var.name}_end")
             self.emit(f"const {kind} {limit} = {end};")
             end = limit
+        if var.dtype == "int64" and first > -_NARROW and last + 1 < _NARROW:
+            kind = "ptrdiff_t"  # 32 bits where the machine has no more
+            self.narrow_vars.add(var)
         before = set(self.taken)
         made = self.env[var] = self.name(var.name)
         self.ranges[var] = (first, last)

@@ -32,6 +32,8 @@ _SIGNS = {pe.Add: "+", pe.Sub: "-", pe.Mul: "*"}
 _ON_FLAGS = {pe.Add: "||", pe.Sub: "!=", pe.Mul: "&&"}
 _COMPARE = {pe.EQ: "==", pe.NE: "!=", pe.LT: "<", pe.LE: "<=", pe.GT: ">", pe.GE: ">="}
 _DIVIDE = {pe.Div: "div", pe.Mod: "mod", pe.FloorDiv: "floordiv", pe.FloorMod: "floormod"}
+_INTEGER_OPS = (*_SIGNS, *_DIVIDE, pe.Min, pe.Max)
+_INT32, _NARROW = DataType("int32"), 1 << 31
 _NO_RANGE = (-(1 << 70), 1 << 70)
 
 
@@ -50,6 +52,8 @@ class ExprEmitter:
         self.ranges: dict[Var, tuple[int, int]] = {}
         self.taken: set[str] = set()
         self.indexing = False
+        self.narrow = False  # whether int64 arithmetic is known to fit 32 bits
+        self.narrow_vars: set[Var] = set()  # int64 variables that are held in a ptrdiff_t
 
     # -- names ---------------------------------------------------------------------------------
 
@@ -69,7 +73,8 @@ class ExprEmitter:
             what = f"variable {node.name} is not defined here"
             raise LoopwrightError(explain(what, span=node.span))
         self.used.add(node)
-        return found
+        wide = node in self.narrow_vars and not self.narrow
+        return f"((int64_t){found})" if wide else found
 
     # -- expressions ---------------------------------------------------------------------------
 
@@ -87,21 +92,23 @@ class ExprEmitter:
         return bare(self.expr(node))
 
     def index(self, node: PrimExpr) -> str:
-        """An index: it does not overflow."""
-        before, self.indexing = self.indexing, True
+        """An index: it does not overflow. Where all of it fits, it is computed in 32 bits."""
+        before = self.indexing, self.narrow
+        self.indexing, self.narrow = True, self.fits_narrow(node)
         text = self.bare(node)
-        self.indexing = before
+        self.indexing, self.narrow = before
         return text
 
     def data(self, node: PrimExpr) -> str:
         """The value of a condition or datum inside an index."""
-        before, self.indexing = self.indexing, False
+        before = self.indexing, self.narrow
+        self.indexing = self.narrow = False
         text = self.expr(node)
-        self.indexing = before
+        self.indexing, self.narrow = before
         return text
 
     def number(self, node: IntImm | FloatImm) -> str:
-        return literal(node.value, node.dtype)
+        return literal(node.value, _INT32 if self.narrow else node.dtype)
 
     # -- arithmetic ----------------------------------------------------------------------------
 
@@ -132,7 +139,8 @@ class ExprEmitter:
 
     def divide(self, node: Any) -> str:
         """Div, Mod, FloorDiv and FloorMod."""
-        a, b, kind, dtype = self.expr(node.a), self.expr(node.b), type(node), node.dtype
+        a, b, kind = self.expr(node.a), self.expr(node.b), type(node)
+        dtype = _INT32 if self.narrow else node.dtype
         if dtype.is_float:
             of = F32 if is_small(dtype) else dtype
             if kind is pe.FloorDiv and dtype.base == "float16":  # the quotient is a float16, too
@@ -161,7 +169,7 @@ class ExprEmitter:
         return f"{self.helpers.floor_mod(dtype)}({bare(a)}, {bare(b)})"
 
     def extremum(self, node: pe.Min | pe.Max) -> str:
-        largest, dtype = isinstance(node, pe.Max), node.dtype
+        largest, dtype = isinstance(node, pe.Max), _INT32 if self.narrow else node.dtype
         sides = [node.a, node.b]
         if isinstance(node.a, FloatImm):  # the side that is not looked at for NaN last
             sides.reverse()
@@ -175,7 +183,10 @@ class ExprEmitter:
     # -- conditions ----------------------------------------------------------------------------
 
     def compare(self, node: pe.CmpExpr) -> str:
-        a, b = self.data(node.a), self.data(node.b)
+        if self.fits_narrow(node.a) and self.fits_narrow(node.b):
+            a, b = (f"({t})" if " " in t else t for t in map(self.index, (node.a, node.b)))
+        else:
+            a, b = self.data(node.a), self.data(node.b)
         if is_small(node.a.dtype):
             widen = self.helpers.widen(node.a.dtype)
             a, b = f"{widen}({bare(a)})", f"{widen}({bare(b)})"
@@ -213,6 +224,8 @@ class ExprEmitter:
     # -- conversions ---------------------------------------------------------------------------
 
     def cast(self, node: pe.Cast) -> str:
+        if self.narrow:
+            return self.expr(node.value)
         inner = self.data if node.value.dtype.is_float else self.expr
         return self.convert(inner(node.value), node.value.dtype, node.dtype)
 
@@ -281,6 +294,23 @@ class ExprEmitter:
             return False
         low, high = self.interval(node)
         return -(1 << (dtype.bits - 1)) <= low and high < 1 << (dtype.bits - 1)
+
+    def fits_narrow(self, node: PrimExpr) -> bool:
+        """Whether an expression of integers, every part of it, is known to fit 32 bits."""
+        if not node.dtype.is_int or node.dtype.bits < 32:
+            return False
+        low, high = self.interval(node)
+        if low < -_NARROW or high >= _NARROW:
+            return False
+        if isinstance(node, IntImm):
+            return True
+        if isinstance(node, Var):
+            return node.dtype.bits == 32 or node in self.narrow_vars
+        if isinstance(node, pe.Cast):
+            return self.fits_narrow(node.value)
+        if isinstance(node, _INTEGER_OPS):
+            return self.fits_narrow(node.a) and self.fits_narrow(node.b)
+        return False
 
     def interval(self, node: PrimExpr) -> tuple[int, int]:
         """The least and the greatest value of an integer expression, as far as it is known."""

@@ -444,7 +444,8 @@ class ProgramText:
         parts += list(dict.fromkeys(included))
         text = "\n".join(parts) + "\n\n"
         text += f"#ifndef {m}_ERROR /* called with a message before a function returns -1 */\n"
-        text += f"#define {m}_ERROR(message) ((void)0)\n#endif\n{_ALIGNED.format(m=m)}\n"
+        text += f"#define {m}_ERROR(message) ((void)0)\n#endif\n{_ALIGNED.format(m=m)}"
+        text += f"{_NOINLINE.format(m=m)}\n"
         declared = [
             f"{found.text};"
             for lib in self.libraries
@@ -470,6 +471,16 @@ class ProgramText:
         return text + "\n\n".join(f"{d}\n{a}" for d, a in pairs) + "\n"
 
 
+# The workspace holds tensors of different types one after the other.
+_NOINLINE = """
+#ifndef {m}_NOINLINE /* calls order what kernels do to memory that they share */
+#if defined(__GNUC__)
+#define {m}_NOINLINE __attribute__((noinline))
+#else
+#define {m}_NOINLINE
+#endif
+#endif
+"""
 _ALIGNED = """
 #ifndef {m}_ALIGNED
 #if defined(__GNUC__)
