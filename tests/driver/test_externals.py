@@ -177,3 +177,12 @@ def test_compiled_sources_leave_nothing_behind(library, tmp_path, monkeypatch):
     library.sources[0].unlink()
     with pytest.raises(LoopwrightError, match="no such source file"):
         library.digest()
+
+
+def test_a_kernel_may_have_the_name_of_the_c_function_it_calls(library):
+    kernel = Model["scaled"]
+    mod = lw.IRModule({"scale": kernel.with_attr("global_symbol", "scale")})
+    exe = lw.compile(mod.with_attr("external_mods", [library]))
+    x, y = np.arange(3, dtype="float32"), np.zeros(3, "float32")
+    exe["scale"](x, y)
+    np.testing.assert_array_equal(y, 3 * x)

@@ -54,18 +54,19 @@ def build_program(
     """
     functions: Mapping[str, PrimFunc] = ChainMap(kernels, graphs)  # type: ignore[arg-type]
     triple, cpu, features = compile_options(target)
+    externs = {name for library in libraries for name in library.prototypes}
     modules: dict[str, list[str]] = {}
     constants: dict[str, Any] = {}
     keys: dict[str, str] = {}
     with jit.ObjectStream(triple=triple, cpu=cpu, features=features, jobs=jobs) as stream:
         for name, func in kernels.items():
-            module = ModuleText(name, functions, imports)
+            module = ModuleText(name, functions, imports, externs)
             add_function(module, name, func)
             modules[name] = module.code()
             keys[name] = stream.add(text_of(without_comments(modules[name])), LEVEL)
             constants.update(module.constants)
         if graphs or entries:
-            modules[GRAPH] = _graph_module(functions, graphs, entries, constants, imports)
+            modules[GRAPH] = _graph_module(functions, graphs, entries, constants, imports, externs)
             keys[GRAPH] = stream.add(text_of(without_comments(modules[GRAPH])), LEVEL)
         made = stream.finish()
     data = {n: aligned(_array(c)) for n, c in constants.items()}
@@ -96,9 +97,10 @@ def _graph_module(
     entries: Mapping[str, Any],
     constants: dict[str, Any],
     imports: Container[str],
+    externs: Container[str],
 ) -> list[str]:
     """The lines of the module of graph functions and entries."""
-    main = ModuleText("graph", functions, imports)
+    main = ModuleText("graph", functions, imports, externs)
     for name, func in graphs.items():
         add_function(main, name, func)
     for name, spec in entries.items():

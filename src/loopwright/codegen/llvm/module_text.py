@@ -41,15 +41,18 @@ done:
 
 class ModuleText:
     """Collects a module. `owner` makes the names of constants unique in the program; `functions`
-    are the program's other functions by name, `imports` the packed ones that it brings along."""
+    are the program's other functions by name, `imports` the packed ones that it brings along,
+    `externs` the C functions of external libraries."""
 
     def __init__(
         self,
         owner: str = "",
         functions: Mapping[str, PrimFunc] | None = None,
         imports: Container[str] = (),
+        externs: Container[str] = (),
     ) -> None:
         self.imports = imports
+        self.externs = externs
         self.owner = owner.replace(" ", "_")
         self.functions = functions or {}
         self.definitions: list[list[str]] = []
@@ -134,8 +137,9 @@ class ModuleText:
     # -- other functions -----------------------------------------------------------------------
 
     def is_function(self, name: str) -> bool:
-        """Whether the program has a function of that name."""
-        return name in self.functions
+        """Whether a call of that name is one of the program's functions: a C function's kernel may
+        have its name."""
+        return name in self.functions and name not in self.externs and name != self.owner
 
     def returned(self, name: str) -> DataType | None:
         """The type of what T.ret returns in a function; None for none or the literal 0."""
