@@ -152,6 +152,30 @@ def test_a_tuple_field_as_root():
     np.testing.assert_array_equal(np.asarray(Interpreter(made)["main"](x)), x[:2] + x[2:])
 
 
+@I.ir_module
+class Local:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        @R.function
+        def inner(y: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            with R.dataflow():
+                a = R.exp(y)
+                b = R.nn.relu(a)
+                R.output(b)
+            return b
+
+        z = inner(x)
+        return z
+
+
+def test_local_functions():
+    made = FuseOpsByPattern([("x.er", EXP_RELU)])(Local)
+    assert "fused_relax_exp_relax_nn_relu" in [v.name_hint for v in made.functions]
+    x = np.linspace(-1, 1, 4, dtype="float32")
+    np.testing.assert_allclose(np.asarray(Interpreter(made)["main"](x)), np.exp(x), rtol=1e-6)
+    assert structural_equal(FuseOpsByPattern(each("x", "sin"))(Local), Local)
+
+
 def test_entry_functions():
     mod = lw.ir.IRModule(
         {

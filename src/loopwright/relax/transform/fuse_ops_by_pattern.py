@@ -392,6 +392,7 @@ class _Annotator(GroupedRewriter):
         self.wrapped: dict[Any, Any] = {}
 
     def call(self, call: Call) -> Any:
+        assert self.mod is not None
         func = self.mod.get(call.op) if isinstance(call.op, GlobalVar) else None
         if not isinstance(func, Function) or COMPOSITE not in func.attrs:
             return call
@@ -410,7 +411,7 @@ class _Annotator(GroupedRewriter):
             local = Var("local_func", inner.struct_info)
             called = builder.normalize(Call(local, params))
             output = Var("output", called.struct_info)
-            block = BindingBlock([VarBinding(local, inner), VarBinding(output, called)])
+            block = BindingBlock([VarBinding._make(local, inner), VarBinding._make(output, called)])
             seq = builder.normalize(SeqExpr([block], output))
         attrs = {CODEGEN: backend, "global_symbol": full}
         outer = Function(params, seq, None, True, attrs, func.span)

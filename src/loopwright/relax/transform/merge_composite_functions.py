@@ -124,6 +124,7 @@ class _Merger(GroupedRewriter):
         """The back end of a called composite function; "" for anything else."""
         if not isinstance(value, Call) or not isinstance(value.op, GlobalVar):
             return ""
+        assert self.mod is not None
         func = self.mod.get(value.op)
         named = func.attrs.get(COMPOSITE) if isinstance(func, Function) else None
         return "" if named is None else backend_of(str(named))
@@ -131,7 +132,7 @@ class _Merger(GroupedRewriter):
     def _add(self, group: Group) -> GlobalVar:
         """The function of a region: public, its composites as local functions."""
         func, builder = group.func, BlockBuilder(self.mod)
-        assert func is not None
+        assert func is not None and self.mod is not None
         backend = next(self.composite(b.value) for b in group.bindings if self.composite(b.value))
         made: list[Any] = []
         local: dict[GlobalVar, Var] = {}
@@ -145,12 +146,12 @@ class _Merger(GroupedRewriter):
                         inner = copy_with_new_vars(inner.without_attr("global_symbol"))
                         local[value.op] = Var("gv", inner.struct_info)
                         self.merged.setdefault(value.op)
-                        made.append(VarBinding(local[value.op], inner))
+                        made.append(VarBinding._make(local[value.op], inner))
                     value = Call(local[value.op], value.args, value.attrs, value.sinfo_args)
                 value = builder.normalize(_with_vars(value, renamed))
                 var = Var("gv", value.struct_info, binding.var.span)
                 renamed[binding.var] = var
-                made.append(VarBinding(var, value, binding.span))
+                made.append(VarBinding._make(var, value, span=binding.span))
             body = _with_vars(func.body.body, renamed)
             seq = builder.normalize(SeqExpr([BindingBlock(made)], body))
         region = Function(func.params, seq, None, True, {CODEGEN: backend}, func.span)
@@ -167,7 +168,8 @@ class _Merger(GroupedRewriter):
         )
         if len(name) > _LONGEST:  # a whole network
             name = f"{name[: _LONGEST - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-        self.names[name] = count = self.names.get(name, int(name in self.mod) - 1) + 1
+        taken = self.mod is not None and name in self.mod
+        self.names[name] = count = self.names.get(name, int(taken) - 1) + 1
         return f"{name}{count}" if count else name
 
 
