@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from loopwright import runtime
 from loopwright.runtime import Module, Profile, get_global_func, measure, register_func, threads
+from loopwright.runtime.module import ordered_inputs
 
 
 @pytest.fixture
@@ -125,3 +127,22 @@ def test_the_runtime_stands_alone():
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_inputs_in_order():
+    x, y = np.zeros(2), np.ones(2)
+    names, also = ["input", "weight"], ["x", "w"]
+
+    def ordered(feeds=(), **named):
+        return [id(v) for v in ordered_inputs("main", names, feeds, named, also)]
+
+    both = [id(x), id(y)]
+    assert ordered([x, y]) == ordered({"input": x, "w": y}) == ordered([x], weight=y) == both
+    assert ordered(x) == [id(x)]  # one array is one input, not its rows
+    assert ordered(x, w=y) == ordered(input=x, weight=y) == both
+    with pytest.raises(ValueError, match="missing input, weight"):
+        ordered({})
+    with pytest.raises(ValueError, match="missing weight; unknown z"):
+        ordered([x], z=y)
+    with pytest.raises(ValueError, match="unknown input"):
+        ordered([x], input=x, weight=y)

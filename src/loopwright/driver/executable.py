@@ -7,11 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from ..base.errors import explain
 from ..codegen.llvm.program import NativeProgram
-from ..runtime.module import Timed
+from ..runtime.module import Timed, ordered_inputs
 from ..runtime.native import NativeFunction
 from ..runtime.profiler import Profile
 from ..runtime.tensor import Tensor
@@ -128,29 +126,11 @@ class Executable(Timed):
 
         Raises ValueError naming the inputs that are missing or unknown.
         """
-        args = self._ordered(feeds, named, function)
+        plain = [p.name for p in self.signature(function).params]
+        args = ordered_inputs(function, self.input_names(function), feeds, named, plain)
         result = self[function](*args)
         flat = _flatten(result)
         return dict(zip(self.output_names(function), flat, strict=True))
-
-    def _ordered(self, feeds: Any, named: dict[str, Any], function: str) -> list[Any]:
-        names = self.input_names(function)
-        if isinstance(feeds, Mapping) or named:
-            given = {**(feeds if isinstance(feeds, Mapping) else {}), **named}
-            plain = [p.name for p in self.signature(function).params]
-            missing = [
-                n for n, p in zip(names, plain, strict=True) if n not in given and p not in given
-            ]
-            unknown = [n for n in given if n not in names and n not in plain]
-            if missing or unknown:
-                what = f"the inputs of {function} are {', '.join(names)}"
-                parts = [f"missing {', '.join(missing)}"] if missing else []
-                parts += [f"unknown {', '.join(unknown)}"] if unknown else []
-                raise ValueError(explain(what, got="; ".join(parts)))
-            return [given[n] if n in given else given[p] for n, p in zip(names, plain, strict=True)]
-        if isinstance(feeds, (np.ndarray, Tensor)):
-            return [feeds]
-        return list(feeds)
 
     @property
     def memory_plan(self) -> MemoryPlan | None:

@@ -19,7 +19,7 @@ import numpy as np
 from ..base.errors import LoopwrightError, explain
 from ..relax.interpreter import Interpreter
 from ..runtime.device import Device
-from ..runtime.module import BenchmarkResult, measure
+from ..runtime.module import BenchmarkResult, evaluator
 from ..runtime.profiler import Profile
 from ..runtime.tensor import tensor
 from ..tir.function import PrimFunc
@@ -189,21 +189,20 @@ class VirtualMachine:
         cache_flush_bytes: int = 0,
         f_preproc: str = "",
     ) -> Callable[..., BenchmarkResult]:
-        """A function that measures `func_name` on the arguments it is given."""
-        function = self[func_name]
-
-        def evaluate(*args: Any) -> BenchmarkResult:
-            return measure(
-                lambda: function(*args),
-                number,
-                repeat,
-                min_repeat_ms,
-                cooldown_interval_ms,
-                repeats_to_cooldown,
-                cache_flush_bytes,
-            )
-
-        return evaluate
+        """A function that measures `func_name` on the arguments it is given; see
+        `runtime.module.evaluator`."""
+        return evaluator(
+            self,
+            func_name,
+            dev,
+            number,
+            repeat,
+            min_repeat_ms,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            cache_flush_bytes,
+            f_preproc,
+        )
 
 
 def _compact(array: np.ndarray) -> np.ndarray:

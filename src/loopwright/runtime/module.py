@@ -6,18 +6,20 @@ import ctypes
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from loopwright.base.errors import explain
 from loopwright.runtime import threads
 from loopwright.runtime.device import Device
 from loopwright.runtime.device import device as make_device
 from loopwright.runtime.ffi import ffi
 from loopwright.runtime.native import NativeFunction
+from loopwright.runtime.tensor import Tensor
 
 # An exported library names its entries in this symbol: each name ends in a zero byte, an empty one
 # ends the list. The entry of `f` is the symbol `__tvm_ffi_f`, which tvm-ffi's loader knows too.
@@ -91,6 +93,44 @@ def measure(
     return BenchmarkResult(results)
 
 
+def evaluator(
+    functions: Any,
+    func_name: str,
+    dev: Device | str | None = None,
+    number: int = 10,
+    repeat: int = 1,
+    min_repeat_ms: float = 0,
+    cooldown_interval_ms: float = 0,
+    repeats_to_cooldown: int = 1,
+    cache_flush_bytes: int = 0,
+    f_preproc: str | Callable[..., Any] = "",
+) -> Callable[..., BenchmarkResult]:
+    """A function that times `functions[func_name]` on the arguments it is given; see `measure`.
+
+    f_preproc: a function, or the name of one, that is called with them before each repeat.
+    Raises ValueError for a device that runs no code here.
+    """
+    function = functions[func_name]
+    where = make_device("cpu" if dev is None else dev)
+    if not where.exist:
+        raise ValueError(f"cannot measure on {where}: only the cpu runs code here")
+    prepare = functions[f_preproc] if isinstance(f_preproc, str) and f_preproc else f_preproc
+
+    def evaluate(*args: Any) -> BenchmarkResult:
+        return measure(
+            lambda: function(*args),
+            number,
+            repeat,
+            min_repeat_ms,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            cache_flush_bytes,
+            (lambda: prepare(*args)) if callable(prepare) else None,
+        )
+
+    return evaluate
+
+
 class Timed:
     """What has functions by name: they can be timed."""
 
@@ -114,25 +154,18 @@ class Timed:
 
         `limit_zero_time_iterations` is accepted for compatibility: a CPU's clock always moves.
         """
-        function = self[func_name]
-        where = make_device("cpu" if dev is None else dev)
-        if not where.exist:
-            raise ValueError(f"cannot measure on {where}: only the cpu runs code here")
-        prepare = self[f_preproc] if isinstance(f_preproc, str) and f_preproc else f_preproc
-
-        def evaluate(*args: Any) -> BenchmarkResult:
-            return measure(
-                lambda: function(*args),
-                number,
-                repeat,
-                min_repeat_ms,
-                cooldown_interval_ms,
-                repeats_to_cooldown,
-                cache_flush_bytes,
-                (lambda: prepare(*args)) if callable(prepare) else None,
-            )
-
-        return evaluate
+        return evaluator(
+            self,
+            func_name,
+            dev,
+            number,
+            repeat,
+            min_repeat_ms,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            cache_flush_bytes,
+            f_preproc,
+        )
 
 
 class Module(Timed):
@@ -225,6 +258,31 @@ class Module(Timed):
         return f"<Module {self.kind}: {', '.join(self._functions)}>"
 
 
+def ordered_inputs(
+    function: str,
+    names: Sequence[str],
+    feeds: Any,
+    named: Mapping[str, Any],
+    also: Sequence[str] | None = None,
+) -> list[Any]:
+    """Inputs in the order of `names`, from a dict, a list, one array, and keywords; `also` has
+    other names of the same inputs. Raises ValueError naming those that are missing or unknown."""
+    by_name = isinstance(feeds, Mapping)
+    given = {**feeds, **named} if by_name else dict(named)
+    args = [] if by_name else [feeds] if isinstance(feeds, (np.ndarray, Tensor)) else list(feeds)
+    if not given and not (by_name and names):
+        return args
+    left = list(zip(names, also or names, strict=True))[len(args) :]
+    missing = [name for name, other in left if name not in given and other not in given]
+    unknown = [name for name in given if not any(name in pair for pair in left)]
+    if missing or unknown:
+        parts = [f"missing {', '.join(missing)}"] if missing else []
+        parts += [f"unknown {', '.join(unknown)}"] if unknown else []
+        what = f"the inputs of {function} are {', '.join(names)}"
+        raise ValueError(explain(what, got="; ".join(parts)))
+    return [*args, *(given[n] if n in given else given[other] for n, other in left)]
+
+
 class LoadedLibrary(Module):
     """The functions of an exported library, and what it tells of them: name -> {"inputs": [[name,
     dtype, shape]...], "outputs": ...}; a symbolic dimension is its text."""
@@ -250,18 +308,7 @@ class LoadedLibrary(Module):
 
         Raises ValueError naming the inputs that are missing or unknown.
         """
-        names = self.input_names(function)
-        given = {**feeds, **named} if isinstance(feeds, Mapping) else named
-        args = [] if isinstance(feeds, Mapping) else list(feeds)
-        if given:
-            missing = [n for n in names[len(args) :] if n not in given]
-            unknown = [n for n in given if n not in names[len(args) :]]
-            if missing or unknown:
-                raise ValueError(
-                    f"the inputs of {function} are {', '.join(names)}\n  got: "
-                    f"missing {', '.join(missing) or 'none'}; unknown {', '.join(unknown) or 'none'}"
-                )
-            args += [given[n] for n in names[len(args) :]]
+        args = ordered_inputs(function, self.input_names(function), feeds, named)
         result = self[function](*args)
         flat = result if isinstance(result, (list, tuple)) else [result]
         return dict(zip(self.output_names(function), flat, strict=True))

@@ -98,7 +98,7 @@ def _partial(
         condition = logical_and(condition, part)
     if rest:
         axes = tuple(rest)
-        made: list[PrimExpr] = [
+        made: list[Any] = [
             Reduce(first.combiner, source, axes, condition, n, ()) for n in range(len(source))
         ]
         return made

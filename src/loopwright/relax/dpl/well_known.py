@@ -146,8 +146,8 @@ def make_rms_norm_pattern() -> Named:
     """A kernel (gv) of an input and a weight (inp; rms_norm is the call)."""
     inp, weight = wildcard(), wildcard()
     out = is_call_tir("", [inp, weight])
-    kernel, *_ = out.args or ()
-    return out, {"gv": kernel, "inp": inp, "rms_norm": out}
+    assert out.args is not None
+    return out, {"gv": out.args[0], "inp": inp, "rms_norm": out}
 
 
 __all__ = [

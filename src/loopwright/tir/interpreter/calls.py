@@ -10,7 +10,7 @@ from ...ir.expr import GlobalVar
 from ...ir.op import Op
 from ...ir.prim_expr import Call, IntImm
 from ..expr import BufferLoad
-from . import meaning
+from . import meaning, structs, threads
 from .machine import MACHINE
 from .vector import VectorTranslator
 
@@ -242,13 +242,13 @@ class CallTranslator(VectorTranslator):
         return f"{made}({args}, {self.scalar(offset)})", False
 
     def call_sync(self, node: Call) -> tuple[str, bool]:
-        return f"{self.helper(meaning.sync)}()", False
+        return f"{self.helper(threads.sync)}()", False
 
     def call_shuffle(self, node: Call) -> tuple[str, bool]:
         """The value of another thread of the warp: by its number, or so many lanes away."""
         _, value, lane, width, _ = (self.value(a) for a in node.args)
         step = {"tir.tvm_warp_shuffle": 0, "tir.tvm_warp_shuffle_up": -1}.get(node.op.name, 1)  # type: ignore[union-attr]
-        return f"{self.helper(meaning.shuffle)}({value}, {lane}, {width}, {step})", False
+        return f"{self.helper(threads.shuffle)}({value}, {lane}, {width}, {step})", False
 
     def call_activemask(self, node: Call) -> tuple[str, bool]:
         return "0xFFFFFFFF", False
@@ -265,22 +265,22 @@ class CallTranslator(VectorTranslator):
 
     def call_struct_get(self, node: Call) -> tuple[str, bool]:
         base, index, code = (self.scalar(a) for a in node.args[:3])
-        return f"{self.helper(meaning.struct_get)}({base}, {index}, {code})", False
+        return f"{self.helper(structs.struct_get)}({base}, {index}, {code})", False
 
     def call_struct_set(self, node: Call) -> tuple[str, bool]:
         base, index, code = (self.scalar(a) for a in node.args[:3])
         value = self.value(node.args[3])
-        return f"{self.helper(meaning.struct_set)}({base}, {index}, {code}, {value})", False
+        return f"{self.helper(structs.struct_set)}({base}, {index}, {code}, {value})", False
 
     def call_alloca(self, node: Call) -> tuple[str, bool]:
         kind, count = (self.value(a) for a in node.args)
-        return f"{self.helper(meaning.stack_alloca)}({kind}, {count})", False
+        return f"{self.helper(structs.stack_alloca)}({kind}, {count})", False
 
     def call_packed_lowered(self, node: Call) -> tuple[str, bool]:
         """The arguments lie from `begin` to `end` in an array of structs; the result after them."""
         name, stack, begin, end = (self.value(a) for a in node.args[:4])
         return (
-            f"{self.helper(meaning.call_on_stack)}(_call, {name}, {stack}, {begin}, {end})",
+            f"{self.helper(structs.call_on_stack)}(_call, {name}, {stack}, {begin}, {end})",
             False,
         )
 

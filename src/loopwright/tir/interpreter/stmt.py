@@ -32,7 +32,7 @@ from ..stmt import (
     Stmt,
     While,
 )
-from . import meaning
+from . import meaning, threads
 from .calls import CallTranslator
 from .expr import NEVER, ViewInfo, int_of
 
@@ -381,7 +381,7 @@ class StmtTranslator(CallTranslator):
 
         thread = self.fresh("thread")
         self.loop(f"def {thread}({', '.join(names)}):", None, inside)
-        self.line(f"{self.helper(meaning.run_threads)}({thread}, [{', '.join(extents)}])")
+        self.line(f"{self.helper(threads.run_threads)}({thread}, [{', '.join(extents)}])")
 
     def assertion(self, node: AssertStmt) -> None:
         text, value = node.text_and_value

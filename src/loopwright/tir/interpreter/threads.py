@@ -1,0 +1,103 @@
+"""Threads of a block that wait for each other, or give each other values: a Python thread each."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import explain
+
+
+class Block:
+    """The threads of a block: a barrier for all, and the last value that each one gave."""
+
+    def __init__(self, count: int) -> None:
+        self.given: list[Any] = [None] * count
+        self._change = threading.Condition()
+        self._waiting = self._round = 0
+        self._broken = False
+
+    def wait(self) -> bool:
+        """Wait for all threads; False where one of them has ended and does not come."""
+        with self._change:
+            now = self._round
+            self._waiting += 1
+            if self._waiting == len(self.given) and not self._broken:
+                self._waiting = 0
+                self._round += 1
+                self._change.notify_all()
+            else:
+                self._change.wait_for(lambda: self._round != now or self._broken)
+            return self._round != now
+
+    def leave(self) -> None:
+        """A thread has ended: who waits, or comes to wait, does it for nothing."""
+        with self._change:
+            self._broken = True
+            self._change.notify_all()
+
+
+_THREAD = threading.local()
+
+
+def run_threads(body: Callable[..., None], extents: list[int]) -> None:
+    """Run `body(x, y, ...)` for all numbers below the extents, x the fastest, at the same time."""
+    block = Block(math.prod(extents))
+    errors: list[BaseException] = []
+
+    def one(number: int) -> None:
+        _THREAD.block, _THREAD.number = block, number
+        at, rest = [], number
+        for extent in extents:
+            at.append(rest % extent)
+            rest //= extent
+        try:
+            with np.errstate(all="ignore"):
+                body(*at)
+        except BaseException as err:
+            errors.append(err)  # the first says what was wrong, the others could not meet it
+        finally:
+            block.leave()
+
+    threads = []
+    try:
+        for number in range(math.prod(extents)):
+            threads.append(threading.Thread(target=one, args=(number,)))
+            threads[-1].start()
+    except RuntimeError as err:
+        threads.pop()
+        block.leave()
+        what = f"a block of {math.prod(extents)} threads cannot be run here"
+        hint = "run the interpreter on smaller blocks"
+        errors.insert(0, RuntimeError(explain(what, got=str(err), instead=hint)))
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def sync() -> None:
+    """Wait for all threads of the block. Raises RuntimeError where one of them does not come."""
+    block = getattr(_THREAD, "block", None)
+    if block is not None and not block.wait():
+        what = "a thread of the block did not come to this barrier"
+        raise RuntimeError(explain(what, instead="put barriers where all threads pass"))
+
+
+def shuffle(value: Any, lane: int, width: int, step: int) -> Any:
+    """What another thread of the warp gives; outside the warp one's own."""
+    block = getattr(_THREAD, "block", None)
+    if block is None:  # a thread alone
+        return value
+    number = _THREAD.number
+    block.given[number] = value
+    sync()
+    first = number - number % width
+    other = lane % width if step == 0 else number - first + step * lane
+    found = block.given[first + other] if 0 <= other < width else value
+    sync()
+    return found
