@@ -57,29 +57,31 @@ ROOTS = ("nn.conv2d", "nn.conv2d_transpose", "matmul", "add", "multiply", *POOLS
 
 
 def patterns() -> list[Any]:
-    """Each operator with a bias, another tensor added and an activation, as far as they are there."""
+    """Each operator with a bias, another tensor added and an activation, as far as they are there;
+    the longest first."""
+    yes, no = (True, False), (False,)
     made = []
     for root in ROOTS:
-        name = f"onednn.{root.removeprefix('nn.')}"
-        operands = 1 if root in POOLS else 2
-        for bias in (True, False) if "conv" in root or root == "matmul" else (False,):
-            scaled = (True, False) if bias and root == "nn.conv2d_transpose" else (False,)
-            for residual, scale in product(
-                ("left", "right", "") if "conv" in root else ("",), scaled
-            ):
-                for activation in (True, False) if root not in POOLS else (False,):
-                    out: DFPattern = is_op(f"relax.{root}")(*(wildcard() for _ in range(operands)))
-                    if scale:  # what is left of a batch_norm
-                        out = is_op("relax.multiply")(out, is_const())
-                    if bias:
-                        out = is_op("relax.add")(out, is_const())
-                    if residual:
-                        pair = (out, wildcard()) if residual == "left" else (wildcard(), out)
-                        out = is_op("relax.add")(*pair)
-                    if activation:
-                        out = _activated(out)
-                    made.append((name, out, {}, wanted))
+        is_conv, is_pool = "conv" in root, root in POOLS
+        scales = yes if root == "nn.conv2d_transpose" else no  # what is left of a batch_norm
+        biases = yes if is_conv or root == "matmul" else no
+        sides = ("left", "right", "") if is_conv else ("",)
+        for parts in product(biases, scales, sides, no if is_pool else yes):
+            pattern = _pattern(root, *parts)
+            made.append((f"onednn.{root.removeprefix('nn.')}", pattern, {}, wanted))
     return made
+
+
+def _pattern(root: str, bias: bool, scale: bool, side: str, activation: bool) -> DFPattern:
+    operands = [wildcard() for _ in range(1 if root in POOLS else 2)]
+    out: DFPattern = is_op(f"relax.{root}")(*operands)
+    if scale:
+        out = is_op("relax.multiply")(out, is_const())
+    if bias:
+        out = is_op("relax.add")(out, is_const())
+    if side:
+        out = is_op("relax.add")(*((out, wildcard()) if side == "left" else (wildcard(), out)))
+    return _activated(out) if activation else out
 
 
 def _activated(x: DFPattern) -> DFPattern:
@@ -223,8 +225,8 @@ def _operand(value: Any) -> Operand | None:
 def _extents(info: Any) -> tuple[int, ...] | None:
     """The extents of a float32 tensor whose extents are numbers."""
     shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
-    if shape is None or str(info.dtype) != "float32" or not shape:
-        return () if shape is not None and not shape and str(info.dtype) == "float32" else None
+    if shape is None or str(info.dtype) != "float32":
+        return None
     return tuple(d.value for d in shape) if all(isinstance(d, IntImm) for d in shape) else None
 
 
@@ -351,7 +353,9 @@ def lower(bb: Any, call: Call) -> Any:
     for argument, operand, (value, layout) in zip(job.tensors, job.inputs, sources, strict=True):
         array = operand.array
         if argument == dnnl.BIAS and array is not None:
-            value, layout = const(array.reshape(-1)), Layout.plain((array.size,))
+            ones = (1,) * (len(job.dims) - 1) if job.call.op.name == "relax.matmul" else ()
+            array = array.reshape(*ones, -1)
+            value, layout = const(array), Layout.plain(array.shape)
         elif argument == dnnl.WEIGHTS and array is not None:
             array = _weights(job) if "conv" in job.call.op.name else array
             layout = primitive.layout(argument, array.shape)
