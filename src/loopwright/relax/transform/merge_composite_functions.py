@@ -180,23 +180,23 @@ def _with_vars(value: Any, renamed: dict[Any, Any]) -> Any:
 
 
 class _Regions:
-    """Which bindings go into one region (a disjoint-set forest of units)."""
+    """Which bindings go into one region: a disjoint-set forest of units. Sets of units are ints
+    with a bit for each."""
 
     def __init__(self, owner: _Merger) -> None:
         self.owner = owner
         self.unit_of: dict[Var, int] = {}
         self.kind: list[str] = []  # the back end, "" for what is not offloaded
         self.parent: list[int] = []
-        self.needs: list[set[int]] = []  # all units that a unit depends on, by their roots then
+        # Of each root: its units, and all units outside that they depend on.
+        self.members: dict[int, int] = {}
+        self.needs: dict[int, int] = {}
 
     def root(self, unit: int) -> int:
         while self.parent[unit] != unit:
             self.parent[unit] = self.parent[self.parent[unit]]
             unit = self.parent[unit]
         return unit
-
-    def depends(self, unit: int) -> set[int]:
-        return {self.root(u) for u in self.needs[unit]} - {unit}
 
     def read(self, block: DataflowBlock) -> None:
         """Put every binding into a unit."""
@@ -209,20 +209,28 @@ class _Regions:
                 if self.kind[source] and type(binding) is VarBinding:
                     self.unit_of[var] = source  # a field belongs to its tuple
                     continue
-            unit = self.add(backend, sources)
-            self.unit_of[var] = unit
+            self.unit_of[var] = unit = self.add(backend, sources)
             if backend:
-                blocked = {u for s in sources for u in self.depends(s)}
-                for source in sorted(sources):
-                    if self.kind[source] == backend and source not in blocked:
-                        self.join(source, unit)
+                for source in self.mergeable(sources, backend):
+                    self.join(source, unit)
 
     def add(self, backend: str, sources: set[int]) -> int:
         unit = len(self.parent)
         self.parent.append(unit)
         self.kind.append(backend)
-        self.needs.append({u for s in sources for u in (s, *self.depends(s))})
+        self.members[unit] = 1 << unit
+        self.needs[unit] = 0
+        for source in sources:
+            self.needs[unit] |= self.members[source] | self.needs[source]
         return unit
+
+    def mergeable(self, sources: set[int], backend: str) -> list[int]:
+        """The sources of that back end that no other one needs."""
+        needed = 0
+        for source in sources:
+            needed |= self.needs[source]
+        same = (s for s in sorted(sources) if self.kind[s] == backend)
+        return [s for s in same if not needed & self.members[s]]
 
     def join(self, source: int, unit: int) -> None:
         """Make two units one; who needs the one now needs what the other needs."""
@@ -230,10 +238,11 @@ class _Regions:
         if a == b:
             return
         self.parent[a] = b
-        self.needs[b] = (self.depends(a) | self.depends(b)) - {a, b}
-        for other in range(len(self.parent)):
-            if other != b and self.root(other) == other and b in self.depends(other):
-                self.needs[other] |= self.needs[b]
+        members = self.members[b] = self.members[b] | self.members.pop(a)
+        needs = self.needs[b] = (self.needs[b] | self.needs.pop(a)) & ~members
+        for other, needed in self.needs.items():
+            if needed & members:
+                self.needs[other] = needed | needs | members
 
 
 __all__ = ["MergeCompositeFunctions"]
