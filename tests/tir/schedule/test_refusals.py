@@ -292,3 +292,22 @@ def test_out_of_bounds_before_running(golden: Any) -> None:
     with pytest.raises(IndexError) as caught:
         OOBChecker()(IRModule({"main": func}))
     golden("refusals/out_of_bounds_before_running.txt", f"{caught.value}\n")
+
+
+@pytest.mark.parametrize("statement", ["B[v + 1] = B[v]", "B[v // 2] = A[v]", "B[v] = B[v + 3]"])
+def test_iterations_that_depend_on_each_other_keep_their_order(statement: str) -> None:
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((12,), "float32")):
+    for i, j in T.grid(2, 4):
+        with T.block("B"):
+            v = T.axis.spatial(8, i * 4 + j)
+            {statement}
+""")
+    sch = Schedule(func)
+    i, j = sch.get_loops("B")
+    if statement == "B[v // 2] = A[v]":  # the order within a pair stays
+        sch.reorder(j, i)
+        return
+    with pytest.raises(ScheduleError, match="would run the other way round"):
+        sch.reorder(j, i)

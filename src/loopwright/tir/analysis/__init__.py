@@ -14,6 +14,7 @@ from .memory import verify_memory as verify_memory
 from .out_of_bounds import OOBChecker as OOBChecker
 from .out_of_bounds import out_of_bounds_errors as out_of_bounds_errors
 from .out_of_bounds import verify_in_bounds as verify_in_bounds
+from .parallel import order_errors as order_errors
 from .parallel import race_errors as race_errors
 from .parallel import verify_parallel as verify_parallel
 from .query import assert_pure_function as assert_pure_function

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...base.errors import explain
 from ...ir.functor import Visitor
-from ...ir.prim_expr import Add, IntImm, Mul, PrimExpr, Sub, Var
+from ...ir.prim_expr import Add, IntImm, IterVar, Mul, PrimExpr, Sub, Var
 from ...ir.structural import structural_equal
 from ..function import PrimFunc
 from ..stmt import For, ForKind
@@ -64,6 +64,36 @@ def race_errors(func: PrimFunc, only: Var | None = None) -> list[str]:
                 by_loop.setdefault(loop.loop_var, (loop, []))[1].append(place)
     checked = (_race(loop, places, walk) for loop, places in by_loop.values())
     return [text for text in checked if text is not None]
+
+
+def order_errors(func: PrimFunc, before: list[Var], after: list[Var]) -> list[str]:
+    """What two iterations of a nest access that runs in another order of its loops, where the one
+    that came first would come last; at most one text. Reductions may be in any order."""
+    walk = places_of(func)
+    outer = next((n for p in walk.found for n in p.loops if n.loop_var is before[0]), None)
+    if outer is None:
+        return []
+    seen: dict[Any, list[tuple[Place, dict[Var, int]]]] = {}
+    below = [p for p in walk.found if any(n.loop_var is before[-1] for n in p.loops)]
+    written = {p.buffer.data for p in below if p.is_write}
+    for place in below:
+        axes = () if place.block is None else place.block.iter_vars
+        if place.buffer.data not in written or any(a.iter_type != IterVar.DataPar for a in axes):
+            continue
+        if _own(place, outer, walk):
+            continue
+        for element, _, at in _elements(place, outer):
+            others = seen.setdefault((place.buffer.data, element), [])
+            for other, there in others:
+                if not (place.is_write or other.is_write):
+                    continue
+                was = [at.get(v, 0) < there.get(v, 0) for v in before if at.get(v) != there.get(v)]
+                now = [at.get(v, 0) < there.get(v, 0) for v in after if at.get(v) != there.get(v)]
+                if was and was[0] != now[0]:
+                    shown = ", ".join(map(str, element))
+                    return [f"{place.buffer.name}[{shown}]"]
+            others.append((place, at))
+    return []
 
 
 def _race(loop: For, places: list[Place], walk: Places) -> str | None:
@@ -222,4 +252,4 @@ def verify_parallel(obj: Any, assert_mode: bool = True) -> bool:
     return True
 
 
-__all__ = ["race_errors", "verify_parallel"]
+__all__ = ["order_errors", "race_errors", "verify_parallel"]

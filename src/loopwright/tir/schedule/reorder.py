@@ -6,9 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 from ...ir.prim_expr import IterVar
+from ..analysis import order_errors
 from ..stmt import For
 from .bindings import driven, injective
 from .error import ScheduleError
+from .kinds import writes_by_axes
 from .primitive import primitive
 from .rewrite import uses_any
 from .rv import LoopRV
@@ -105,6 +107,13 @@ def check_reorder(sch: Any, chain: list[Ref], order: list[Ref]) -> None:
             continue
         check_reduction(sch, block, chain, order)
     check_independent_iterations(sch, chain[-1], blocks)
+    if not all(writes_by_axes(ref, across_threads=False) for ref in chain):
+        before, after = ([ref.stmt.loop_var for ref in nest] for nest in (chain, order))
+        errors = order_errors(sch.state.func(chain[0].func), before, after)
+        if errors:
+            what = "iterations that access the same element would run the other way round"
+            hint = "loops whose iterations do not depend on each other"
+            raise ScheduleError(what, got=errors[0], instead=hint, at=chain[0].stmt)
 
 
 def check_reduction(sch: Any, block: Ref, chain: list[Ref], order: list[Ref]) -> None:
