@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 
 import loopwright as lw
+from loopwright import relax
 from loopwright.ir import trace
+from loopwright.ir.module import VDevice
 from loopwright.ir.op import Op
 from loopwright.ir.target import Target, register_target_kind
-from loopwright.relax.transform import LegalizeOps
+from loopwright.relax.transform import (
+    LegalizeOps,
+    LowerRuntimeBuiltin,
+    RemovePurityChecking,
+    ToNonDataflow,
+)
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
@@ -155,3 +162,50 @@ def test_arguments_on_different_devices_are_an_error():
                 return z
 
     assert "R.to_vdevice" in str(error.value)
+
+
+@pytest.mark.no_roundtrip  # the builder knows nothing of the devices yet
+def test_a_convolution_on_another_device_keeps_its_layout():
+    """When that device has a rule of its own for it; the host's convolution is laid out in blocks."""
+
+    @T.prim_func
+    def npu_conv(x: T.handle, w: T.handle, y: T.handle):
+        n, c, h, v, o = T.int64(), T.int64(), T.int64(), T.int64(), T.int64()
+        X = T.match_buffer(x, (n, c, h, v))
+        W = T.match_buffer(w, (o, c, 1, 1))
+        Y = T.match_buffer(y, (n, o, h, v))
+        for b, f, i, j, k in T.grid(n, o, h, v, c):
+            with T.block("npu_conv"):
+                vb, vf, vi, vj, vk = T.axis.remap("SSSSR", [b, f, i, j, k])
+                with T.init():
+                    Y[vb, vf, vi, vj] = 0.0
+                Y[vb, vf, vi, vj] += X[vb, vk, vi, vj] * W[vf, vk, 0, 0]
+
+    rng = np.random.default_rng(0)
+    one, two = (rng.random((20, c, 1, 1), dtype="float32") - 0.5 for c in (16, 20))
+    host, npu = VDevice("llvm"), VDevice("testnpu")
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((1, 16, 5, 7), "float32", host))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            y = bb.emit(R.nn.relu(R.nn.conv2d(x, relax.const(one))))
+            z = bb.emit(R.to_vdevice(y, npu))
+            out = bb.emit_output(R.nn.relu(R.nn.conv2d(z, relax.const(two))))
+        bb.emit_func_output(out)
+    mod = lw.IRModule(bb.get().functions, global_infos={"vdevice": [host, npu]})
+    lw.register_legalize("relax.nn.conv2d", tir=npu_conv, target="testnpu")
+    try:
+        notes = lw.lower(mod).explain("relax.nn.conv2d", "legalize")
+        exe = lw.compile(mod)
+    finally:
+        Op.get("relax.nn.conv2d").reset_attr("FLegalizeByTarget")
+    assert [n.facts["kernel"] for n in notes] == ["conv2d_llvm", "npu_conv_testnpu"]
+    data = rng.random((1, 16, 5, 7), dtype="float32")
+    inner = np.maximum(np.einsum("oc,nchw->nohw", one[:, :, 0, 0], data), 0)
+    want = np.maximum(np.einsum("oc,nchw->nohw", two[:, :, 0, 0], inner), 0)
+    np.testing.assert_allclose(exe["main"](data).numpy(), want, rtol=1e-4, atol=1e-5)
+
+
+def test_the_machines_copy_knows_the_kind_of_device():
+    made = LowerRuntimeBuiltin()(RemovePurityChecking()(ToNonDataflow()(mixed())))
+    assert '"vm.builtin.to_device", a, R.prim_value(1), R.prim_value(0)' in made.script()

@@ -63,10 +63,13 @@ def register_converter(
     attributes: with `to`, {attribute of the node: the operator's name of it} where they differ.
     Raises LoopwrightError for an operator that is not defined.
     """
-    if (to is None) == (convert is None):
+    if convert is not None and to is None:
+        entry = _entry(since, convert)
+    elif convert is None and to is not None:
+        entry = _same_operator(since, to, attributes or {})
+    else:
         what = f"the converter of {op_type} is a function, or an operator"
         raise LoopwrightError(explain(what, instead="give convert, or to="))
-    entry = _entry(since, convert) if to is None else _same_operator(since, to, attributes or {})
     customised.note()
     entries = _TABLE.setdefault((domain_name(domain), op_type), [])
     entries[:] = [e for e in entries if e.since != since]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...ir.expr import GlobalVar
-from ...ir.module import IRModule
+from ...ir.module import IRModule, VDevice
 from ...ir.op import Op
 from ..expr import (
     Binding,
@@ -137,6 +137,16 @@ def tensor_fields(info: StructInfo) -> list[StructInfo]:
     if isinstance(info, TupleStructInfo):
         return [leaf for field in info.fields for leaf in tensor_fields(field)]
     return [info]
+
+
+def device_of(args: tuple[Any, ...]) -> VDevice | None:
+    """The virtual device on which the first placed argument lives."""
+    for arg in args:
+        info: StructInfo | None = arg.struct_info
+        for leaf in tensor_fields(info) if info is not None else ():
+            if isinstance(leaf, TensorStructInfo) and leaf.vdevice is not None:
+                return leaf.vdevice
+    return None
 
 
 def shape_known(info: StructInfo | None) -> bool:

@@ -69,6 +69,7 @@ from ..expr import (
 )
 from ..functor import GraphRewriter
 from ..struct_info import TensorStructInfo
+from ._graph import device_of
 from .legalize_ops.common import may_be_taken, taker
 
 _UNARY = {
@@ -206,8 +207,13 @@ class _Blocker(GraphRewriter):
         op = call.op
         if not isinstance(op, Op) or op.name not in _RULES:
             return None
-        own = op.name not in _UNARY and may_be_taken(call, self.target)
+        own = op.name not in _UNARY and may_be_taken(call, self.target_of(call))
         return None if own else _RULES[op.name]
+
+    def target_of(self, call: Call) -> Target | None:
+        """Whose rules lower a call."""
+        device = device_of(call.args)
+        return self.target if device is None else device.target
 
     def match_cast(self, binding: MatchCast) -> bool:
         """A check of a blocked tensor's extents is made on the blocks."""
@@ -322,9 +328,10 @@ class _Blocker(GraphRewriter):
         if source is None:
             return None
         made = call.replace(args=(source.any(), *call.args[1:]))
-        if may_be_taken(call, self.target):
-            own = taker(call, self.target)
-            if own is None or taker(self.builder.normalize(made), self.target) != own:
+        target = self.target_of(call)
+        if may_be_taken(call, target):
+            own = taker(call, target)
+            if own is None or taker(self.builder.normalize(made), target) != own:
                 return None
         return made, source.channels, source if source.is_flat else None
 

@@ -48,7 +48,7 @@ from typing import Any
 from ...base.errors import LoopwrightError, explain
 from ...ir import trace
 from ...ir.expr import GlobalVar
-from ...ir.module import IRModule, VDevice
+from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.target import Target
 from ...ir.transform import ModulePass, PassContext
@@ -56,7 +56,7 @@ from ...tir.function import PrimFunc
 from ..expr import Call
 from ..functor import GraphRewriter
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from ._graph import is_tir_call, shape_known, tensor_fields
+from ._graph import device_of, is_tir_call, shape_known, tensor_fields
 from .dead_code import DeadCodeElimination
 from .legalize_ops.common import Candidate, candidates
 
@@ -97,7 +97,7 @@ class _Legalizer(GraphRewriter):
         op = call.op
         if not isinstance(op, Op):
             return call
-        device = _device(call.args)
+        device = device_of(call.args)
         target = self.target if device is None else device.target
         key = (op.name, id(target))
         rules = self.rules.get(key)
@@ -229,16 +229,6 @@ def _placed(made: Any, info: StructInfo) -> Any:
     made = made.replace(sinfo_args=(new,))
     made._update_struct_info(new)
     return made
-
-
-def _device(args: tuple[Any, ...]) -> VDevice | None:
-    """The virtual device on which the first placed argument lives."""
-    for arg in args:
-        info: StructInfo | None = arg.struct_info
-        for leaf in tensor_fields(info) if info is not None else ():
-            if isinstance(leaf, TensorStructInfo) and leaf.vdevice is not None:
-                return leaf.vdevice
-    return None
 
 
 __all__ = ["LegalizeOps"]

@@ -26,6 +26,7 @@ from typing import Any
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.transform import FunctionPass, PassContext
+from ...runtime.device import Device
 from ..expr import Call, Function, PrimValue, StringImm, Tuple
 from ..functor import GraphRewriter
 from ..op.base import (
@@ -118,8 +119,9 @@ def _invoke(work: _Lower, call: Call) -> Any:
 
 def _to_device(work: _Lower, call: Call) -> Any:
     device = call.attrs.dst_vdevice
-    kind = 1 if device.target is None else device.target.device_type
-    args = [call.args[0], PrimValue(int(kind)), PrimValue(device.vdevice_id)]
+    kind = "cpu" if device.target is None else device.target.device_type
+    code = Device(kind, device.vdevice_id).dlpack_device_type()
+    args = [call.args[0], PrimValue(code), PrimValue(device.vdevice_id)]
     return call_packed("vm.builtin.to_device", *args, sinfo_args=[work.info(call)])
 
 
