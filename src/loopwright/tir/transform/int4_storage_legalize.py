@@ -82,25 +82,30 @@ def _pointed(var: Var) -> DataType | None:
     return made if made is not None and is_packed(made) else None
 
 
+class _Found(Exception):
+    """Ends the search."""
+
+
 class _Finder(StmtVisitor):
-    """Whether a function touches packed memory."""
-
-    def __init__(self) -> None:
-        self.found = False
-
-    def visit_default(self, node: Any) -> None:
-        if not self.found:
-            super().visit_default(node)
+    """Raises _Found where a function touches packed memory. Most functions do not, and at this
+    stage they are long: what cannot hold a buffer is not gone into."""
 
     def visit_Buffer(self, node: Buffer) -> None:
-        self.found = self.found or is_packed(node.dtype)
+        if is_packed(node.dtype) or _pointed(node.data) is not None:
+            raise _Found
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self.visit_Buffer(node.buffer)
+        self.visit(node.indices)
+        self.visit(node.predicate)
 
     def visit_Var(self, node: Var) -> None:
         if node.dtype.is_handle and _pointed(node) is not None:
-            self.found = True
+            raise _Found
 
     def visit_Allocate(self, node: Any) -> None:
-        self.found = self.found or is_packed(node.dtype)
+        if is_packed(node.dtype):
+            raise _Found
         self.visit_default(node)
 
     visit_AllocateConst = visit_Allocate
@@ -416,12 +421,11 @@ class Int4StorageLegalize(PrimFuncPass):
     name = "tir.Int4StorageLegalize"
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        finder = _Finder()
-        for node in (*func.params, *func.buffers, func.body):
-            finder.visit(node)
-        if not finder.found:
+        try:
+            _Finder().visit((*func.params, *func.buffers, func.body))
             return func
-        func = renew_defs(func)
+        except _Found:
+            func = renew_defs(func)
         ana = Analyzer()
         bind_function(ana, func)
         return _Packer(ana).run(func)
