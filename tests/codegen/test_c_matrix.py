@@ -10,10 +10,12 @@ import pytest
 import loopwright
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir.dtype import DataType, numpy_dtype
+from loopwright.ir.module import IRModule
 from loopwright.tir.interpreter import run
 
 from .emitted import elementwise
 from .matrix import SMALL, equal, table_function
+from .test_emit_random import INTEGERS, Grower, loop_nest, padded
 from .test_matrix import ALL, NOT_OF, ROUGH, TOLERANCE, casts, inputs, op, operators
 
 pytestmark = [
@@ -53,3 +55,42 @@ def test_nextafter_of_small_floats_is_refused(dtype):
     func = elementwise(lambda a: op("nextafter", a, a), dtype, lanes=1)
     with pytest.raises(LoopwrightError, match=f"nextafter has no C code for {dtype}"):
         loopwright.compile(func, target="c")
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, "float32", "float64"])
+def test_random_expressions(dtype):
+    made = {}
+    for seed in range(40):
+        grown = lambda a, b, c, s=seed: Grower(s, dtype).grow([a, b, c], 4)  # noqa: E731
+        made[f"f{seed}"] = elementwise(grown, *[dtype] * 3, lanes=1, out_dtype=dtype)
+    rng = np.random.default_rng(11)
+    if dtype.startswith("float"):
+        arrays = [padded(rng.integers(-32, 32, 64) / 4, dtype) for _ in range(3)]
+    else:
+        low = 0 if DataType(dtype).is_uint else -INTEGERS[dtype]
+        arrays = [padded(rng.integers(low, INTEGERS[dtype], 64), dtype) for _ in range(3)]
+    library = library_of(made)
+    for name, func in made.items():
+        want, got = np.zeros(64, dtype), np.zeros(64, dtype)
+        run(func, [*arrays, want])
+        library[name](*arrays, got)
+        rtol = 1e-6 if dtype == "float32" else 0
+        np.testing.assert_allclose(got, want, rtol=rtol, err_msg=func.script())
+
+
+def test_random_loop_nests():
+    made = {f"f{seed}": loop_nest(seed) for seed in range(60)}
+    library = library_of(made)
+    for name, func in made.items():
+        a = np.arange(64, dtype="int32") * 3 - 50
+        want, got = np.zeros(512, "int32"), np.zeros(512, "int32")
+        run(func, [a.copy(), want])
+        library[name](a, got)
+        np.testing.assert_array_equal(got, want, err_msg=func.script())
+
+
+def library_of(functions):
+    """Functions by name, compiled; compilers warn of what random code does (x < x)."""
+    named = {n: f.with_attr("global_symbol", n) for n, f in functions.items()}
+    flags = (*SANITIZED, "-Wno-error", "-w")
+    return loopwright.compile(IRModule(named), target="c").build(compiler="gcc", flags=flags)

@@ -110,7 +110,7 @@ def test_random_expressions(dtype):
             raise AssertionError(f"{func.script()}\n{error}") from None
 
 
-def _nest(seed):
+def loop_nest(seed):
     """A random nest of loops over two buffers, of every kind of loop."""
     r = random.Random(seed)
     extents = [r.choice([1, 2, 3, 4, 8]) for _ in range(3)]
@@ -134,7 +134,7 @@ def _nest(seed):
 
 
 def test_random_loop_nests():
-    made = {f"f{seed}": _nest(seed) for seed in range(BATCH)}
+    made = {f"f{seed}": loop_nest(seed) for seed in range(BATCH)}
     entries = compiled(made)
     for name, func in made.items():
         a = np.arange(64, dtype="int32") * 3 - 50

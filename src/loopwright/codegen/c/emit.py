@@ -251,9 +251,11 @@ class FunctionEmitter(CallEmitter):
         self.block(f"while ({self.bare(node.condition)})", node.body)
 
     def assertion(self, node: st.AssertStmt) -> None:
-        message = (
-            node.message if isinstance(node.message, StringImm) else StringImm(str(node.message))
-        )
+        message = node.message
+        if isinstance(message, Call) and message.args:  # a text, and the values it shows
+            message = message.args[0]
+        if not isinstance(message, StringImm):
+            message = StringImm(str(message))
         self.fail_unless(self.bare(node.condition), message)
         self.stmt(node.body)
 
