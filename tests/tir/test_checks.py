@@ -49,7 +49,7 @@ def test_compiled_access_outside_is_an_error():
     exe["main"](a, b, 0)
     np.testing.assert_array_equal(b, a + 1)
     with pytest.raises(
-        ValueError, match=r"A: index i \+ k = 8 is outside of axis 0 \(8 elements\)"
+        ValueError, match=r"A: index i \+ k = (8|9|10) is outside of axis 0 \(8 elements\)"
     ) as e:
         exe["main"](a, b, 3)
     assert "B[vi, vj] = A[vi + k, vj] + T.float32(1)" in str(e.value)
