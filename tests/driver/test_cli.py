@@ -83,3 +83,6 @@ def test_compile_writes_libraries_and_c_source(tmp_path: Path) -> None:
     assert sorted(p.suffix for p in folder.iterdir()) == [".c", ".h", ".weights"]
     with pytest.raises(LoopwrightError, match="a folder is written for C source only"):
         call("compile", MODEL, "-o", str(folder))
+    for command in ("run", "bench", "check"):
+        with pytest.raises(LoopwrightError, match="C source is not run from here"):
+            call(command, MODEL, "--target", "c")

@@ -61,7 +61,7 @@ def show(
     """Print the steps of the lowering, what one of them did, or one kernel at every level."""
     if kernel:
         with tracing.trace() as trace:
-            exe, _ = compile_steps(as_module(str(model)), target)
+            exe, _ = compile_steps(as_module(str(model)), _machine(target))
         if kernel not in exe.program.texts:
             known = ", ".join(sorted(exe.program.texts))
             raise typer.BadParameter(f"no kernel {kernel!r}; there are: {known}")
@@ -88,7 +88,7 @@ def run(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write outputs (.npz).")] = None,
 ) -> None:
     """Run a model once and print or keep its outputs."""
-    exe = compile(str(model), target)
+    exe = _executable(str(model), target)
     results = {k: v.numpy() for k, v in exe.run(make_feeds(exe, feeds, size)).items()}
     if out is not None:
         np.savez(out, **results)  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def bench(
     seconds: Annotated[float, typer.Option(help="How long to measure.")] = 2.0,
 ) -> None:
     """Print the median time of a call and the kernels that take most of it."""
-    exe = compile(str(model), target)
+    exe = _executable(str(model), target)
     given = make_feeds(exe, feeds, size)
     exe.run(given)
     took, end = [], time.perf_counter() + seconds
@@ -130,7 +130,7 @@ def check(
 ) -> None:
     """Compare compiled results with what the model's operators mean, said by numpy."""
     mod = as_module(str(model))
-    exe = compile(mod, target)
+    exe = _executable(mod, target)
     given = make_feeds(exe, feeds, size)
     args = [given[name] for name in exe.input_names()]
     worst = 0.0
@@ -194,6 +194,19 @@ def show_plugins() -> None:
         shown = (plugin.name, plugin.group.removeprefix("loopwright."), plugin.package)
         table.add_row(*map(escape, (*shown, "\n".join(why), usable, plugin.error)))
     Console().print(table)
+
+
+def _machine(target: str) -> str:
+    """A target whose code runs here. Raises LoopwrightError for C source."""
+    if as_target(target).kind.code_generator == "c":
+        what = "C source is not run from here"
+        hint = "loopwright compile MODEL -o FOLDER --target c"
+        raise LoopwrightError(explain(what, got=target, instead=hint))
+    return target
+
+
+def _executable(model: Any, target: str) -> Executable:
+    return compile(model, _machine(target))
 
 
 def _flat(value: Any) -> list[np.ndarray]:
