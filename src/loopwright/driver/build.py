@@ -64,7 +64,7 @@ def compile_steps(
         lowered = _OneByOne(graph, passes) if alone else passes(graph)
         seconds = time.perf_counter() - start
         exe: Executable | CModel
-        if generator == "c":
+        if generator == "c" and isinstance(lowered, IRModule):
             exe = _c_model(graph, lowered, target)
         else:
             exe = link(graph, lowered, target)

@@ -61,7 +61,8 @@ def show(
     """Print the steps of the lowering, what one of them did, or one kernel at every level."""
     if kernel:
         with tracing.trace() as trace:
-            exe, _ = compile_steps(as_module(str(model)), _machine(target))
+            exe = compile_steps(as_module(str(model)), _machine(target))[0]
+        assert isinstance(exe, Executable)
         if kernel not in exe.program.texts:
             known = ", ".join(sorted(exe.program.texts))
             raise typer.BadParameter(f"no kernel {kernel!r}; there are: {known}")

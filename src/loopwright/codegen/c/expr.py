@@ -47,7 +47,7 @@ class ExprEmitter:
     def __init__(self, helpers: Helpers) -> None:
         self.helpers = helpers
         self.env: dict[Var, str] = {}
-        self.pointees: dict[Var, str] = {}  # what pointers point to, with const
+        self.pointees: dict[Any, str] = {}  # what pointers point to, with const
         self.used: set[Var] = set()
         self.ranges: dict[Var, tuple[int, int]] = {}
         self.taken: set[str] = set()

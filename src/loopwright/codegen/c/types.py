@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 import numpy as np
 
@@ -103,9 +104,9 @@ def literal(value: float, dtype: DataType) -> str:
         return real(np.float32(value))
 
 
-def real(value: float | np.floating) -> str:
+def real(value: Any) -> str:
     """A float (np.float32) or double (float) literal that reads back as the same number."""
-    single = isinstance(value, np.float32)
+    single = type(value) is np.float32
     if math.isnan(value):
         name = "NAN" if single else "(double)NAN"
         return f"(-{name})" if math.copysign(1.0, value) < 0 else name
