@@ -49,7 +49,7 @@ def compile_steps(
     tir_pipeline: Any = "default",
     backends: Sequence[Any] = (),
     arenas: Sequence[Arena | str] = (),
-) -> tuple[Executable | CModel, dict[str, float]]:
+) -> tuple[Any, dict[str, float]]:
     """`compile` without a look at what is kept, and the seconds that its steps took."""
     mod = as_module(model)
     target = as_target(target)

@@ -266,7 +266,7 @@ def _entry(value: dict[str, Any]) -> Entry:
 class RestoredProgram(NativeProgram):
     """A program whose text is written again when it is asked for."""
 
-    is_foreign = False  # such programs are not kept
+    is_foreign: Any = False  # such programs are not kept
 
     def __init__(
         self,

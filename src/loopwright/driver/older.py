@@ -10,7 +10,7 @@ from .front import compile
 
 
 def _is_schedule(model: Any) -> bool:
-    te = sys.modules.get(f"{__package__.rpartition('.')[0]}.te")  # nobody has one before it is in
+    te = sys.modules.get(f"{__name__.split('.')[0]}.te")  # nobody has one before it is in
     return te is not None and isinstance(model, te.Schedule)
 
 

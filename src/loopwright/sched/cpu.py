@@ -320,7 +320,7 @@ def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile) -
         return None
     buffer = _right_side(sch.get(block), reduction)
     shape = [constant(d) for d in buffer.shape] if buffer is not None else [None]
-    if buffer is None or None in shape or shape[1] % width:
+    if buffer is None or None in shape or (shape[1] or 0) % width:
         return None
     if math.prod(d for d in shape if d) * buffer.dtype.itemsize < PACKED_BYTES:
         return None

@@ -12,15 +12,16 @@ After::
     @T.prim_func
     def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), k: T.int32):
         for i in range(8):
-            assert i + k >= 0 and i + k < 8, "A: index i + k is outside of axis 0 (8 elements)"
+            assert i + k >= 0 and i + k < 8, T.tvm_tuple("A: index i + k = {value} is outside of axis 0 (8 elements)", i + k)
             B[i] = A[i + k]
 
 Pass::
 
     InstrumentBoundCheckers(show_source=False)
 
-The message also shows the source line with the access marked. What is proven to stay inside is not checked. An access under `T.if_then_else` or `Select` is
-checked where it is made. Masked vector accesses are left to their mask.
+The message also shows the source line with the access marked, and the index in place of `{value}`.
+What is proven to stay inside is not checked. An access under `T.if_then_else` or `Select` is checked
+where it is made. Masked vector accesses are left to their mask.
 
 The default pipeline runs it with `PassContext(config={"tir.instrument_bound_checkers": True})`.
 """
