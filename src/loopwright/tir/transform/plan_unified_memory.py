@@ -273,9 +273,10 @@ class _Planner:
         limits = ", ".join(f"{self.arenas[p].name} ({_shown(self.arenas[p])})" for p in pools)
         rivals = [k for k, i in enumerate(problem.items) if set(i.pools) & set(pools)]
         times = sorted({problem.items[k].first for k in rivals})
-        alive: list[Any] = [self.alive(problem, rivals, t) for t in times]
-        worst = max(range(len(times)), key=lambda n: (sum(e for e, _ in alive[n]), -n))
-        total, time = sum(size for size, _ in alive[worst]), times[worst]
+        alive = [self.alive(problem, rivals, t) for t in times]
+        sizes = [sum(size for size, _ in living) for living in alive]
+        worst = max(range(len(times)), key=lambda n: (sizes[n], -n))
+        total, time = sizes[worst], times[worst]
         room = sum(self.arenas[p].limit or 0 for p in pools)
         what = f"the memory of {self.gvar.name_hint} does not fit arena {limits}"
         lines = [text for _, text in sorted(alive[worst], key=lambda e: (-e[0], e[1]))]
