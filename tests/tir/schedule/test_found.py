@@ -422,3 +422,21 @@ def test_regions_of_two_places_can_be_read_back() -> None:
             mod = lower(mod)
             assert_structural_equal(from_source(mod["main"].script()), mod["main"])
         run(mod["main"], arguments(func))
+
+
+def test_an_init_that_a_fused_loop_repeats_is_vectorized() -> None:
+    @T.prim_func
+    def sums(A: T.Buffer((7, 8), "float32"), B: T.Buffer((7,), "float32")):
+        for k, i in T.grid(8, 7):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+
+    sch = tir.Schedule(sums, debug_mask="all")
+    block = sch.get_block("B")
+    fused = sch.fuse(*sch.get_loops(block))
+    init = sch.decompose_reduction(block, fused)
+    sch.vectorize(sch.get_loops(init)[0])
+    assert tir.analysis.verify_parallel(sch.mod["main"])

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...base.errors import explain
 from ...ir.functor import Visitor
-from ...ir.prim_expr import Add, IntImm, IterVar, Mul, PrimExpr, Sub, Var
+from ...ir.prim_expr import Add, FloatImm, IntImm, IterVar, Mul, PrimExpr, Sub, Var
 from ...ir.structural import structural_equal
 from ..function import PrimFunc
 from ..stmt import For, ForKind
@@ -145,6 +145,8 @@ def _reordered(loop: For, places: list[Place]) -> str | None:
                 for m, earlier, other, there in before:
                     if number == earlier or not (place.is_write or other.is_write):
                         continue
+                    if _same_constant(place, other):
+                        continue
                     after = _runs_after(loop, (place, at), (other, there), n > m)
                     if after is not None and after != (number > earlier):
                         if not other.is_write:
@@ -152,6 +154,15 @@ def _reordered(loop: For, places: list[Place]) -> str | None:
                         return _text(loop, place, element, number, (earlier, other))
                 before.append((n, number, place, at))
     return None
+
+
+def _same_constant(place: Place, other: Place) -> bool:
+    """Whether both store the same literal, as the start of a reduction does: then lanes may do so in
+    any order."""
+    if not (place.is_write and other.is_write):
+        return False
+    value = place.node.value
+    return isinstance(value, (IntImm, FloatImm)) and structural_equal(value, other.node.value)
 
 
 def _plain(indices: tuple[PrimExpr, ...], var: Var) -> bool:

@@ -34,9 +34,9 @@ def item_index(at: Ref, ref: Ref) -> int:
 
 
 def holding_item(at: Ref, ref: Ref) -> int:
-    """Which statement of the body of `at` holds `ref` in any way."""
+    """Which statement of the body of `at` holds `ref` in any way; -1 where that is in its init."""
     inner = _child(at, ref).node
-    return next(n for n, item in enumerate(body_items(at)) if holds(item, inner))
+    return next((n for n, item in enumerate(body_items(at)) if holds(item, inner)), -1)
 
 
 def _child(at: Ref, ref: Ref) -> Ref:
