@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...ir.prim_expr import IntImm, IterVar, Range, Var
+from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import const
 from ..buffer import Buffer, BufferRegion, decl_buffer
 from ..expr import BufferLoad
 from ..stmt import Block, BufferStore, Stmt
 from .accesses import ReplaceBuffer, check_no_pointer
+from .compute_at import tests_around
 from .error import ScheduleError
 from .place import (
     check_reduces_inside,
@@ -77,7 +78,8 @@ def cache_read(
     for user in users:
         check_no_pointer(user.stmt, buffer, user)
         box = union_box(ana, box, relaxed_region(sch, user, at, buffer, write=False))
-    nest, made = copy_nest(ana, buffer, cache, box, scope, at)
+    tests = tests_around(users, at)
+    nest, made = copy_nest(ana, buffer, cache, box, scope, at, tests=tests)
     renamed: dict[Block, Block] = {}
     replace = ReplaceBuffer({buffer: cache}, renamed)
     changes: dict[Ref, Any] = {user: replace.visit(user.realize) for user in users}
@@ -232,9 +234,10 @@ def copy_nest(
     at: Ref,
     name: str = "",
     limits: Sequence[Box] = (),
+    tests: Sequence[PrimExpr] = (),
 ) -> tuple[Stmt, Block]:
     """Loops that copy a box of `source` to `target`, both of one shape, in the body of `at`; no
-    element outside of the boxes `limits`."""
+    element outside of the boxes `limits`, and nothing where `tests` do not hold."""
     assert box is not None
     spans = steady(box, scope)
     zeros = [const(0, dim.dtype) for dim in source.shape]
@@ -256,4 +259,4 @@ def copy_nest(
         BufferStore(target, BufferLoad(source, points), points),
     )
     ends = [[limit[n] for limit in limits] for n in range(len(axes))]
-    return copy_loops(ana, axes, spans, block, ends), block
+    return copy_loops(ana, axes, spans, block, ends, tests), block

@@ -8,6 +8,7 @@ from ..buffer import Buffer
 from ..stmt import Block
 from .accesses import ReplaceBuffer, check_no_pointer
 from .cache import buffer_at, cache_buffer, copy_nest
+from .compute_at import tests_around
 from .error import ScheduleError
 from .place import check_reduces_inside, holding_item, insert, levels
 from .primitive import primitive
@@ -67,8 +68,9 @@ def cache_inplace(
     box: Box | None = None
     for write in (False, True):
         box = union_box(ana, box, relaxed_region(sch, ref, at, buffer, write=write))
-    first, there = copy_nest(ana, buffer, cache, box, scope, at)
-    last, back = copy_nest(ana, cache, buffer, box, scope, at, f"{cache.name}_back")
+    tests = tests_around([ref], at)
+    first, there = copy_nest(ana, buffer, cache, box, scope, at, tests=tests)
+    last, back = copy_nest(ana, cache, buffer, box, scope, at, f"{cache.name}_back", tests=tests)
     renamed: dict[Block, Block] = {}
     made = ReplaceBuffer({buffer: cache}, renamed).visit(ref.realize)
     nests = [(position, first, there), (position + 1, last, back)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -10,6 +10,7 @@ from ...arith.int_set import Evaluator
 from ...ir.functor import pre_order_visit
 from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import const, logical_and
+from ...ir.structural import structural_equal
 from ..expr import BufferLoad
 from ..stmt import BlockRealize, For, ForKind, SeqStmt, Stmt, seq
 from .bindings import linear_terms
@@ -18,7 +19,14 @@ from .domain import AxisLoop, Span, axis_loop, solve_axes, union_spans
 from .error import ScheduleError
 from .kinds import check_parallel_around
 from .primitive import primitive
-from .region import axis_values, interval, loop_domain, region_covers, relaxed_region
+from .region import (
+    axis_values,
+    interval,
+    loop_domain,
+    loops_between,
+    region_covers,
+    relaxed_region,
+)
 from .rewrite import conjuncts, substitute, vars_in
 from .rv import INLINE, BlockRV, LoopRV
 from .scope import (
@@ -218,9 +226,11 @@ def move(
     position: int,
     keep_unit: bool,
     also: Callable[[Any, Ref, Ref], None] | None = None,
+    tests: Sequence[PrimExpr] = (),
 ) -> None:
     """Put the block into the loop `at`, its axes running over `spans` (the others over their
-    domains), and undo that where what it reads would not be there, or `also` refuses it."""
+    domains), where `tests` hold, and undo that where what it reads would not be there, or `also`
+    refuses it."""
     if sch.enable_check:
         check_order(ref, at, position)
         spans = {v: span for v, span in spans.items() if is_steady(ref, at, span)}
@@ -235,6 +245,10 @@ def move(
     for made in loops:
         for test in made.tests:
             predicate = logical_and(predicate, test)
+    with ana.constraint_scope(predicate):
+        more = [test for test in tests if not ana.can_prove(test)]
+    for test in more:
+        predicate = logical_and(predicate, test)
     realize = BlockRealize._make(
         tuple(made.value for made in loops), predicate, ref.stmt, span=ref.realize.span
     )
@@ -295,6 +309,24 @@ def own_tests(sch: Any, ref: Ref) -> list[PrimExpr]:
         known = logical_and(known, value < dom.min + dom.extent)
     with ana.constraint_scope(known):
         return [part for part in parts if not ana.can_prove(part)]
+
+
+def tests_around(users: list[Ref], at: Ref) -> list[PrimExpr]:
+    """What the predicates of all the blocks say of the loops from `at` outwards: where that does not
+    hold none of them runs, and what goes with them must not either (it might read what is not
+    there)."""
+    if at.is_block:
+        return []
+    around = {at.stmt.loop_var, *(r.stmt.loop_var for r in at.loops())}
+    inside = {r.stmt.loop_var for user in users for r in loops_between(user, at)}
+    first, *others = [conjuncts(user.realize.predicate) for user in users]
+    return [
+        test
+        for test in first
+        if vars_in(test) & around
+        and not vars_in(test) & inside
+        and all(any(structural_equal(test, t) for t in other) for other in others)
+    ]
 
 
 def check_runs_everywhere(sch: Any, ref: Ref) -> None:

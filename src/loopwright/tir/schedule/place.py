@@ -217,22 +217,25 @@ def copy_loops(
     spans: list[Span | None],
     block: Block,
     limits: list[list[Span]] | None = None,
+    tests: Iterable[PrimExpr] = (),
 ) -> Stmt:
     """A block in loops that let its axes run over spans, within their domains, as far as `limits`
-    go."""
+    go, where `tests` hold."""
     predicate: PrimExpr = const(True, "bool")
+    for test in tests:
+        predicate = logical_and(predicate, test)
     values, loops = [], []
     for n, (axis, span) in enumerate(zip(axes, spans, strict=True)):
         made = axis_loop(ana, axis, span, f"ax{n}", True)
         assert made.var is not None
         bind_range(ana, made.var, const(0, made.var.dtype), made.extent)
-        tests = list(made.tests)
+        inside = list(made.tests)
         for low, high in (limits or [[]] * len(axes))[n]:
             low, high = cast(axis.var.dtype, low), cast(axis.var.dtype, high)
             for test in (made.value >= low, made.value <= high):
                 if not ana.can_prove(test):
-                    tests.append(test)
-        for test in tests:
+                    inside.append(test)
+        for test in inside:
             predicate = logical_and(predicate, test)
         values.append(made.value)
         loops.append(made)

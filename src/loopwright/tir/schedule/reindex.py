@@ -16,7 +16,7 @@ from ..index_map import IndexMap
 from ..stmt import Block, BufferStore, For, Stmt
 from .accesses import check_no_pointer, with_found_regions
 from .cache import buffer_at, check_storage_scope
-from .compute_at import check_runs_everywhere
+from .compute_at import check_runs_everywhere, tests_around
 from .domain import Span
 from .error import ScheduleError
 from .place import (
@@ -340,7 +340,8 @@ def around(
             what = f"what block {ref.stmt.name_hint!r} writes in one iteration is not known"
             raise ScheduleError(what, instead="reindex before the blocks share loops", at=ref.node)
     limits = [[span] if span is not None and write else [] for span in spans]
-    return copy_loops(ana, list(copy.iter_vars), spans, copy, limits)
+    tests = tests_around([ref], at)
+    return copy_loops(ana, list(copy.iter_vars), spans, copy, limits, tests)
 
 
 def check_inside(sch: Any, ref: Ref, buffer: Buffer, indices: Any) -> None:

@@ -9,7 +9,14 @@ from ...arith.int_set import is_infinite
 from ...ir.prim_expr import IntImm, Var
 from ..stmt import ForKind
 from .bindings import driven, injective
-from .compute_at import check_movable, check_runs_everywhere, insert_position, move, users_of
+from .compute_at import (
+    check_movable,
+    check_runs_everywhere,
+    insert_position,
+    move,
+    tests_around,
+    users_of,
+)
 from .domain import Span, solve_axes
 from .error import ScheduleError
 from .primitive import primitive
@@ -102,7 +109,8 @@ def reverse_compute_at(
                 spans.setdefault(var, span)
     if sch.enable_check:
         check_whole(sch, ref, at, spans)
-    move(sch, ref, at, spans, position, preserve_unit_loops, check_once)
+    tests = tests_around(sources, at)
+    move(sch, ref, at, spans, position, preserve_unit_loops, check_once, tests)
 
 
 def points_or_whole(region: Any, axes: set[Var]) -> bool:
