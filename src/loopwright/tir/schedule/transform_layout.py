@@ -14,6 +14,7 @@ from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, S
 from .accesses import with_found_regions
 from .cache import buffer_at
 from .error import ScheduleError
+from .kinds import is_private
 from .primitive import primitive
 from .rewrite import BlockRewriter, substitute
 from .rv import BlockRV
@@ -104,8 +105,25 @@ def transform_layout(
     )
     fill = None
     if has_padding and any(old in write_buffers(b.stmt) for b in ref.scope().blocks()):
+        check_shared(ref, old)
         fill = fill_padding(sch, new, inverse, padded, pad_value)
     apply_map(sch, ref, site, old, new, index_map, fill)
+
+
+def check_shared(ref: Ref, buffer: Buffer) -> None:
+    """Raise ScheduleError where each iteration of a loop that does not run serially has a copy of
+    the buffer: filling its padding before the loop would make them one."""
+    for writer in ref.scope().blocks():
+        if buffer not in write_buffers(writer.stmt):
+            continue
+        for above in writer.ancestors():
+            if above.is_block or above.stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED):
+                continue
+            if is_private(above, writer):
+                name = above.stmt.loop_var.name
+                what = f"each iteration of loop {name!r} has a copy of {buffer.name}"
+                hint = "change the layout first, then the kind of the loop"
+                raise ScheduleError(what, instead=hint, at=[above.stmt, writer.node])
 
 
 def buffer_name(ref: Ref, buffer: Buffer) -> Any:

@@ -116,7 +116,10 @@ class _Checks(StmtVisitor):
         low = Evaluator(self.ana, self.loops).ends(p)[0]
         if low is None:
             return None
-        return self.ana.simplify(self.ana._compare_built(GE, low, condition.a.dtype))
+        try:
+            return self.ana.simplify(self.ana._compare_built(GE, low, condition.a.dtype))
+        except ValueError:  # a bound that the dtype cannot hold
+            return None
 
 
 def _unwrapped(condition: PrimExpr) -> PrimExpr:
