@@ -274,7 +274,7 @@ class _Planner:
         rivals = [k for k, i in enumerate(problem.items) if set(i.pools) & set(pools)]
         times = sorted({problem.items[k].first for k in rivals})
         alive = [self.alive(problem, rivals, t) for t in times]
-        sizes = [sum(size for size, _ in living) for living in alive]
+        sizes = [sum(entry[0] for entry in living) for living in alive]
         worst = max(range(len(times)), key=lambda n: (sizes[n], -n))
         total, time = sizes[worst], times[worst]
         room = sum(self.arenas[p].limit or 0 for p in pools)
