@@ -274,10 +274,10 @@ class _Planner:
         rivals = [k for k, i in enumerate(problem.items) if set(i.pools) & set(pools)]
         times = sorted({problem.items[k].first for k in rivals})
         alive = [self.alive(problem, rivals, t) for t in times]
-        sizes = [sum(entry[0] for entry in living) for living in alive]
+        sizes = [sum(size for size, _ in living) for living in alive]
         worst = max(range(len(times)), key=lambda n: (sizes[n], -n))
         total, time = sizes[worst], times[worst]
-        room = sum(self.arenas[p].limit or 0 for p in pools)
+        room = sum(_limit(self.arenas[p]) or 0 for p in pools)
         what = f"the memory of {self.gvar.name_hint} does not fit arena {limits}"
         lines = [text for _, text in sorted(alive[worst], key=lambda e: (-e[0], e[1]))]
         listed = "".join(f"\n    {line}" for line in lines[:12])
