@@ -245,8 +245,11 @@ def move(
     for made in loops:
         for test in made.tests:
             predicate = logical_and(predicate, test)
+    # Iterations that differ in other loops only come to the same points; of those that the axes
+    # depend on each is needed.
+    used: set[Var] = set().union(*(vars_in(made.value) for made in loops))
     with ana.constraint_scope(predicate):
-        more = [test for test in tests if not ana.can_prove(test)]
+        more = [t for t in tests if not vars_in(t) & used and not ana.can_prove(t)]
     for test in more:
         predicate = logical_and(predicate, test)
     realize = BlockRealize._make(
