@@ -212,7 +212,7 @@ def _compacted(ana: Analyzer, buffer: Buffer, box: Box, aligns: Any) -> tuple[Bu
         start, size = _dimension(ana, extent, dim)
         shape.append(size)
         starts.append(start)
-    strides = _strides(shape, aligns) if aligns else buffer.strides
+    strides = _strides(shape, aligns) if aligns and shape else buffer.strides
     if all(a is b for a, b in zip(shape, buffer.shape, strict=True)) and strides is buffer.strides:
         return buffer, starts
     return buffer.replace(shape=tuple(shape), strides=tuple(strides)), starts
