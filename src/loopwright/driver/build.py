@@ -26,11 +26,10 @@ from ..relax.byoc.plugins import load_extensions
 from ..relax.expr import Function
 from ..relax.transform.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec, entry_of
 from ..runtime.arena import Arena, as_arenas
-from ..runtime.extern import ExternLibrary
+from ..runtime.extern import EXTERNAL_MODS, ExternLibrary
 from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
 from ..tir.transform.make_unpacked_api import symbolic_dims
-from ..tir.transform.verify_externs import EXTERNAL_MODS
 from .c_export import CModel
 from .executable import Executable
 from .front import DEFAULT_TARGET, compile

@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +30,7 @@ from ..ir.prim_expr import IntImm, Var
 from ..ir.prim_op import const
 from ..ir.target import Target
 from ..relax.transform.graph_to_tir import EntrySpec
+from ..runtime.c_compiler import compile_c, find_compiler, run_tool
 from ..runtime.dtype import elements_per_byte, numpy_dtype
 from ..runtime.extern import ExternLibrary
 from ..runtime.tensor import PackedTensor, Tensor
@@ -147,10 +147,18 @@ class CModel:
         )
         written = self.write(where, name, weights, **options)
         out = where / f"lib{identifier(name)}.so"
-        more = [flag for library in self.libraries for flag in linker_flags(library)]
+        more = self._linked()
         own = [str(p) for p in written if p.suffix == ".c"]
         compile_c(own, out, [*C_FLAGS, *flags, "-fPIC", "-shared"], more, compiler)
         return CLibrary(out, self.render(name, weights, **options))
+
+    def _linked(self) -> list[str]:
+        """What the linker needs: external libraries that are not compiled in, the math library."""
+        flags = [
+            library.link if library.sources else library.linker_flags()
+            for library in self.libraries
+        ]
+        return [*(flag for found in flags for flag in found), "-lm"]
 
     def export_library(
         self, file_name: str | Path, *, compiler: str | None = None, flags: Iterable[str] = ("-O3",)
@@ -168,59 +176,20 @@ class CModel:
             sources = [str(p) for p in written if p.suffix == ".c"]
             shutil.copy(Path(folder, f"{name}.h"), path.with_suffix(".h"))
             if path.suffix in (".so", ".dylib"):
-                more = [flag for library in self.libraries for flag in linker_flags(library)]
+                more = self._linked()
                 compile_c(sources, path, [*C_FLAGS, *flags, "-fPIC", "-shared"], more, compiler)
                 return path
             objects = []
             for source in sources:
                 objects.append(str(Path(source).with_suffix(".o")))
                 options = [*C_FLAGS, *flags, "-fPIC", "-c"]
-                compile_c([source], Path(objects[-1]), options, (), compiler, link=False)
+                compile_c([source], objects[-1], options, (), compiler)
             if path.suffix == ".a":
                 path.unlink(missing_ok=True)
-                _run(["ar", "rcs", str(path), *objects])
+                run_tool(["ar", "rcs", str(path), *objects])
             else:
-                _run([find_compiler(compiler), "-r", "-nostdlib", "-o", str(path), *objects])
+                run_tool([find_compiler(compiler), "-r", "-nostdlib", "-o", str(path), *objects])
         return path
-
-
-def find_compiler(wanted: str | None = None) -> str:
-    """The C compiler to call. Raises LoopwrightError where there is none."""
-    for name in [wanted] if wanted else ["cc", "gcc", "clang"]:
-        if name and shutil.which(name):
-            return name
-    what = f"there is no C compiler {wanted}" if wanted else "there is no C compiler"
-    raise LoopwrightError(explain(what, instead="install gcc or clang, or name another one"))
-
-
-def compile_c(
-    sources: Sequence[str],
-    out: Path,
-    flags: Sequence[str],
-    more: Sequence[str] = (),
-    compiler: str | None = None,
-    link: bool = True,
-) -> None:
-    """Run the C compiler. Raises LoopwrightError with its words."""
-    tail = [*more, "-lm"] if link else list(more)
-    _run([find_compiler(compiler), *flags, "-o", str(out), *sources, *tail])
-
-
-def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        what = f"{command[0]} failed"
-        raise LoopwrightError(explain(what, got=done.stderr.strip()[:4000]))
-
-
-def linker_flags(library: ExternLibrary) -> list[str]:
-    """What the linker needs for an external library that comes without sources."""
-    flags = list(library.link)
-    if library.library is not None and not library.sources:
-        path = Path(library.library)
-        known = [str(path), f"-Wl,-rpath,{path.resolve().parent}"]
-        flags += known if path.is_file() else [f"-l{path}"]
-    return flags
 
 
 def _copied(library: ExternLibrary, folder: Path) -> list[Path]:
@@ -426,7 +395,4 @@ __all__ = [
     "CFunction",
     "CLibrary",
     "CModel",
-    "compile_c",
-    "find_compiler",
-    "linker_flags",
 ]

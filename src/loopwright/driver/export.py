@@ -13,9 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +25,6 @@ from ..codegen.llvm.jit import compile_objects
 from ..codegen.llvm.program import ENTRY_PREFIX, compile_options
 from ..codegen.llvm.types import symbol
 from ..relax.transform.graph_to_tir import ScalarSpec
-from ..runtime.extern import ExternLibrary
 from ..runtime.module import METADATA_SYMBOL
 from .executable import Executable, described
 
@@ -123,43 +119,12 @@ def _objects(exe: Executable, prefix: str) -> tuple[list[bytes], list[str]]:
         data = compile_objects([constants], triple=triple, cpu=cpu, features=features, jobs=1)
     more, flags = [], []
     for library in program.libraries:
-        more += _compiled(library)
-        flags += _flags(library)
+        if library.library is None:
+            more += library.objects(export.cross_compiler(triple))
+        flags += library.linker_flags()
     objects = [*program.objects.values(), *data, *more]
     extra = [export.wrappers_text(wrapped), metadata]
     return export.library_objects(objects, entries, triple, cpu, features, extra), flags
-
-
-def _compiled(library: ExternLibrary) -> list[bytes]:
-    """The objects of an external library that comes as C sources."""
-    if library.library is not None or not library.sources:
-        return []
-    compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
-    if compiler is None:
-        what = f"external library {library.name} comes as C sources, and there is no C compiler"
-        raise LoopwrightError(explain(what, instead="install gcc or clang"))
-    made = []
-    with tempfile.TemporaryDirectory() as folder:
-        for k, source in enumerate(library.sources):
-            out = Path(folder, f"{k}.o")
-            includes = [f"-I{d}" for d in library.include_dirs]
-            command = [compiler, "-O2", "-fPIC", "-c", *includes, "-o", str(out), str(source)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                what = f"{compiler} could not compile {source}"
-                raise LoopwrightError(explain(what, got=done.stderr.strip()))
-            made.append(out.read_bytes())
-    return made
-
-
-def _flags(library: ExternLibrary) -> list[str]:
-    flags = list(library.link)
-    if library.library is not None:
-        path = Path(library.library)
-        flags += (
-            [str(path), f"-Wl,-rpath,{path.resolve().parent}"] if path.is_file() else [f"-l{path}"]
-        )
-    return flags
 
 
 # ---------------------------------------------------------------------- the C side

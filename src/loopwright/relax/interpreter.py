@@ -24,6 +24,7 @@ from ..ir.module import IRModule
 from ..ir.op import Op
 from ..ir.prim_op import trunc_div
 from ..runtime.dtype import elements_per_byte
+from ..runtime.extern import EXTERNAL_MODS
 from ..runtime.module import Module
 from ..runtime.packed_func import get_global_func
 from ..runtime.tensor import ShapeTuple, Tensor
@@ -335,7 +336,7 @@ class Interpreter:
 
     def call_packed(self, name: str, args: list[Any]) -> Any:
         """Call a function of the module's external modules, else of the runtime's table."""
-        for module in (self.mod.attrs or {}).get("external_mods") or ():
+        for module in (self.mod.attrs or {}).get(EXTERNAL_MODS) or ():
             if isinstance(module, Module) and module.implements_function(name):
                 return to_numpy(module.get_function(name)(*[to_runtime(a) for a in args]))
         return to_numpy(get_global_func(name)(*[to_runtime(a) for a in args]))

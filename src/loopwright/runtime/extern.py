@@ -14,8 +14,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import re
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from loopwright.base.errors import LoopwrightError, explain
+from loopwright.runtime.c_compiler import compile_c
+
+EXTERNAL_MODS = "external_mods"  # the module attribute that lists external libraries and modules
 
 # C's types, as the dtypes of values that are passed for them.
 _SCALARS = {
@@ -181,20 +182,46 @@ class ExternLibrary:
 
     def _compile(self, folder: Path) -> Path:
         """The sources as a shared library in a folder."""
-        compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
-        if compiler is None:
-            what = f"external library {self.name} comes as C sources, and there is no C compiler"
-            raise LoopwrightError(explain(what, instead="install gcc or clang, or give library="))
-        self._check_sources()
         out = folder / "library.so"
-        includes = [f"-I{d}" for d in self.include_dirs]
-        command = [compiler, "-O2", "-fPIC", "-shared", *includes, "-o", str(out)]
-        command += [*map(str, self.sources), *self.link]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            what = f"{compiler} could not compile the sources of external library {self.name}"
-            raise LoopwrightError(explain(what, got=done.stderr.strip()))
+        self._run_compiler(self.sources, out, ["-shared"], self.link)
         return out
+
+    def objects(self, compiler: str | None = None) -> list[bytes]:
+        """The sources as position-independent objects, by the system's C compiler or another.
+
+        Raises LoopwrightError for a missing source or compiler, and with the compiler's words.
+        """
+        made = []
+        with tempfile.TemporaryDirectory(prefix="loopwright-extern-") as folder:
+            for k, source in enumerate(self.sources):
+                out = Path(folder, f"{k}.o")
+                self._run_compiler([source], out, ["-c"], compiler=compiler)
+                made.append(out.read_bytes())
+        return made
+
+    def linker_flags(self) -> list[str]:
+        """What the linker needs for the shared library and by `link`."""
+        if self.library is None:
+            return list(self.link)
+        path = Path(self.library)
+        known = [str(path), f"-Wl,-rpath,{path.resolve().parent}"]
+        return [*self.link, *(known if path.is_file() else [f"-l{path}"])]
+
+    def _run_compiler(
+        self,
+        sources: Iterable[Path],
+        out: Path,
+        flags: Iterable[str],
+        more: Iterable[str] = (),
+        compiler: str | None = None,
+    ) -> None:
+        self._check_sources()
+        includes = [f"-I{d}" for d in self.include_dirs]
+        try:
+            compile_c([*sources], out, ["-O2", "-fPIC", *flags, *includes], [*more], compiler)
+        except LoopwrightError as err:
+            what = f"could not compile the sources of external library {self.name}"
+            raise LoopwrightError(explain(what, got=str(err))) from None
 
     def _check_sources(self) -> None:
         missing = [str(s) for s in self.sources if not s.is_file()]
@@ -214,4 +241,4 @@ class ExternLibrary:
         return made.hexdigest()
 
 
-__all__ = ["CType", "ExternLibrary", "Prototype"]
+__all__ = ["EXTERNAL_MODS", "CType", "ExternLibrary", "Prototype"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loopwright.base.errors import LoopwrightError
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.module import IRModule
 from loopwright.ir.prim_expr import Var
 from loopwright.ir.transform import PassContext
 from loopwright.script import from_source
+from loopwright.script import tir as T
 from loopwright.tir import transform as tt
 from loopwright.tir.interpreter import run
 from loopwright.tir.stmt import For, ForKind
@@ -424,3 +426,21 @@ def test_kernels_take_pointers_then_sizes():
     assert [p.name for p in params] == ["A", "B", "m", "n"]
     assert [str(p.dtype) for p in params] == ["handle", "handle", "int32", "int32"]
     assert all(isinstance(p, Var) for p in params) and not mod["main"].buffer_map
+
+
+def test_memory_that_wants_more_alignment_than_there_is() -> None:
+    @T.prim_func
+    def copy(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        S = T.alloc_buffer((4,), align=128)
+        for i in range(4):
+            with T.block("S"):
+                v = T.axis.spatial(4, i)
+                S[v] = A[v]
+        for i in range(4):
+            with T.block("B"):
+                v = T.axis.spatial(4, i)
+                B[v] = S[v]
+
+    with pytest.raises(LoopwrightError, match="buffer S cannot be aligned to 128 bytes") as error:
+        tt.default_tir_pipeline()(IRModule({"copy": copy}))
+    assert "memory here is aligned to 64: take more and align the pointer" in str(error.value)

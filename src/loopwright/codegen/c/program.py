@@ -22,7 +22,7 @@ from ...ir.dtype import DataType
 from ...ir.expr import GlobalVar
 from ...ir.prim_expr import Call, StringImm, Var
 from ...runtime.dtype import elements_per_byte
-from ...runtime.extern import CType, ExternLibrary
+from ...runtime.extern import EXTERNAL_MODS, CType, ExternLibrary
 from ...runtime.tensor import PackedTensor
 from ...tir.function import PrimFunc
 from ...tir.transform.verify_externs import prototypes_of
@@ -526,7 +526,7 @@ class _Libraries:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        return {"external_mods": self.libraries}
+        return {EXTERNAL_MODS: self.libraries}
 
 
 class _Symbol:

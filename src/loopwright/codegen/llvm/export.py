@@ -146,9 +146,19 @@ def _linkers(triple: str | None = None) -> list[list[str]]:
 def _tools(names: Sequence[str], triple: str | None) -> list[str]:
     """Those of the tools that there are; for another machine under its prefix: aarch64-linux-gnu-ld."""
     if triple is not None and triple.split("-")[0] != host_triple().split("-")[0]:
-        parts = [p for p in triple.split("-") if p not in ("unknown", "pc")]
-        names = [f"{'-'.join(parts)}-{name}" for name in names if name not in ("cc", "clang")]
+        names = [f"{_prefix(triple)}-{name}" for name in names if name not in ("cc", "clang")]
     return [name for name in names if shutil.which(name)]
+
+
+def cross_compiler(triple: str) -> str | None:
+    """The C compiler for another machine's triple, as it would be called; None for this machine."""
+    if triple.split("-")[0] == host_triple().split("-")[0]:
+        return None
+    return f"{_prefix(triple)}-gcc"
+
+
+def _prefix(triple: str) -> str:
+    return "-".join(p for p in triple.split("-") if p not in ("unknown", "pc"))
 
 
 def link_shared(

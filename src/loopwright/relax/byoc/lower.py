@@ -29,6 +29,7 @@ from ...tir import stmt as st
 from ...tir.buffer import decl_buffer
 from ...tir.expr import int_value
 from ...tir.function import PrimFunc
+from ...tir.transform.lower_opaque_block import MEMORY_ALIGNMENT
 from ..analysis import tir_vars_in_struct_info
 from ..expr import Call, Constant, Function, Tuple, Var
 from ..functor import GraphRewriter
@@ -49,7 +50,6 @@ from ..transform.legalize_ops.common import candidates
 from .registry import Backend, find_backend
 
 _SCALARS = (ShapeStructInfo, PrimStructInfo)
-ALIGNMENT = 64  # of planned storage, of kernels' own memory
 CONSTANTS = "const_name_to_constant"
 
 
@@ -335,9 +335,11 @@ def _check_scratch(name: str, kernel: PrimFunc) -> None:
 
     def check(node: Any) -> None:
         for buffer in node.alloc_buffers if isinstance(node, st.Block) else ():
-            if buffer.data_alignment > ALIGNMENT:
+            if buffer.data_alignment > MEMORY_ALIGNMENT:
                 what = f"the scratch {buffer.name} of {name} cannot be aligned to {buffer.data_alignment} bytes"
-                hint = f"memory here is aligned to {ALIGNMENT}: take more and align the pointer"
+                hint = (
+                    f"memory here is aligned to {MEMORY_ALIGNMENT}: take more and align the pointer"
+                )
                 raise LoopwrightError(explain(what, instead=hint, span=kernel.span))
 
     post_order_visit(kernel.body, check)

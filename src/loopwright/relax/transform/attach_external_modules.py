@@ -37,8 +37,7 @@ from typing import Any
 from ...base.errors import explain
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext
-from ...runtime.extern import ExternLibrary
-from ...tir.transform.verify_externs import EXTERNAL_MODS
+from ...runtime.extern import EXTERNAL_MODS, ExternLibrary
 
 
 class AttachExternModules(ModulePass):

@@ -32,6 +32,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...base.errors import LoopwrightError, explain
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_op import const
 from ..buffer import Buffer
@@ -48,6 +49,8 @@ from ..stmt import (
     Stmt,
 )
 from ._base import PrimFuncPass, Substitute, is_true
+
+MEMORY_ALIGNMENT = 64  # of all memory that kernels get, in bytes
 
 
 class _Lower(Substitute):
@@ -82,6 +85,10 @@ class _Lower(Substitute):
 
 def allocate(buffer: Buffer, body: Stmt, origin: Any) -> Stmt:
     """`body` with the buffer allocated around it."""
+    if buffer.data_alignment > MEMORY_ALIGNMENT:
+        what = f"buffer {buffer.name} cannot be aligned to {buffer.data_alignment} bytes"
+        hint = f"memory here is aligned to {MEMORY_ALIGNMENT}: take more and align the pointer"
+        raise LoopwrightError(explain(what, instead=hint, span=origin.span))
     extents = buffer.shape
     if buffer.strides:
         extents = (buffer.strides[0] * buffer.shape[0],)

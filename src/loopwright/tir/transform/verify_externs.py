@@ -27,12 +27,11 @@ from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
 from ...ir.functor import post_order_visit
 from ...ir.prim_expr import Call, PrimExpr, StringImm, Var
-from ...runtime.extern import CType, ExternLibrary, Prototype
+from ...runtime.extern import EXTERNAL_MODS, CType, ExternLibrary, Prototype
 from ..expr import BufferLoad
 from ..function import PrimFunc
 from ._base import PrimFuncPass
 
-EXTERNAL_MODS = "external_mods"  # the module attribute that lists external libraries and modules
 _CALLS = ("tir.call_extern", "tir.call_pure_extern")
 
 

@@ -1,0 +1,41 @@
+"""The system's C compiler: for external sources, and for C that we write."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from loopwright.base.errors import LoopwrightError, explain
+
+
+def find_compiler(wanted: str | None = None) -> str:
+    """The C compiler to call. Raises LoopwrightError where there is none."""
+    for name in [wanted] if wanted else ["cc", "gcc", "clang"]:
+        if name and shutil.which(name):
+            return name
+    what = f"there is no C compiler {wanted}" if wanted else "there is no C compiler"
+    raise LoopwrightError(explain(what, instead="install gcc or clang, or name another one"))
+
+
+def compile_c(
+    sources: Sequence[str | Path],
+    out: str | Path,
+    flags: Sequence[str],
+    more: Sequence[str] = (),
+    compiler: str | None = None,
+) -> None:
+    """Run `compiler FLAGS -o OUT SOURCES MORE`. Raises LoopwrightError with its words."""
+    run_tool([find_compiler(compiler), *flags, "-o", str(out), *map(str, sources), *more])
+
+
+def run_tool(command: Sequence[str]) -> None:
+    """Run a command. Raises LoopwrightError with what it said where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        what = f"{command[0]} failed"
+        raise LoopwrightError(explain(what, got=done.stderr.strip()[:4000]))
+
+
+__all__ = ["compile_c", "find_compiler", "run_tool"]
