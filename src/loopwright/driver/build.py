@@ -24,12 +24,12 @@ from ..ir.transform import Pass, Sequential, unwatched
 from ..relax import transform as rt
 from ..relax.byoc.plugins import load_extensions
 from ..relax.expr import Function
-from ..relax.transform.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec, entry_of
+from ..relax.transform.lower.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec, entry_of
 from ..runtime.arena import Arena, as_arenas
 from ..runtime.extern import EXTERNAL_MODS, ExternLibrary
 from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
-from ..tir.transform.make_unpacked_api import symbolic_dims
+from ..tir.transform.lower.make_unpacked_api import symbolic_dims
 from .c_export import CModel
 from .executable import Executable
 from .front import DEFAULT_TARGET, compile

@@ -29,7 +29,7 @@ from ..ir.module import IRModule
 from ..ir.prim_expr import IntImm, Var
 from ..ir.prim_op import const
 from ..ir.target import Target
-from ..relax.transform.graph_to_tir import EntrySpec
+from ..relax.transform.lower.graph_to_tir import EntrySpec
 from ..runtime.c_compiler import compile_c, find_compiler, run_tool
 from ..runtime.dtype import elements_per_byte, numpy_dtype
 from ..runtime.extern import ExternLibrary

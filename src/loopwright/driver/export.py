@@ -24,7 +24,7 @@ from ..codegen.llvm.compiler import resolve
 from ..codegen.llvm.jit import compile_objects
 from ..codegen.llvm.program import ENTRY_PREFIX, compile_options
 from ..codegen.llvm.types import symbol
-from ..relax.transform.graph_to_tir import ScalarSpec
+from ..relax.transform.lower.graph_to_tir import ScalarSpec
 from ..runtime.module import METADATA_SYMBOL
 from .executable import Executable, described
 

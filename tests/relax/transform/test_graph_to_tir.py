@@ -8,7 +8,7 @@ import pytest
 from loopwright.driver import compile
 from loopwright.ir import trace as tracing
 from loopwright.relax.interpreter import Interpreter
-from loopwright.relax.transform.graph_to_tir import entry_of
+from loopwright.relax.transform.lower.graph_to_tir import entry_of
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T

@@ -17,7 +17,7 @@ from loopwright.script import from_source
 from loopwright.tir import transform as tt
 from loopwright.tir.interpreter import run
 from loopwright.tir.op import call_packed, reinterpret
-from loopwright.tir.transform.bf16_storage_legalize import decode, encode
+from loopwright.tir.transform.tvm.bf16_storage_legalize import decode, encode
 
 BF = DataType("bfloat16")
 datatype.register("brain", 150)

@@ -27,7 +27,7 @@ from ...ir.target import register_target_kind
 from ...relax import Function
 from ...relax.byoc import Backend, Cost
 from ...relax.dpl import is_op, wildcard
-from ...relax.transform.fuse_ops_by_pattern import PatternCheckContext
+from ...relax.transform.fuse.fuse_ops_by_pattern import PatternCheckContext
 from ...relax.transform.legalize_ops.common import register_legalize
 from ...runtime.extern import ExternLibrary
 from ...script import tir as T

@@ -38,7 +38,7 @@ from ...relax.byoc import Backend, Cost
 from ...relax.dpl import DFPattern, is_const, is_op, wildcard
 from ...relax.op import call_tir
 from ...relax.struct_info import TensorStructInfo
-from ...relax.transform.fuse_ops_by_pattern import PatternCheckContext
+from ...relax.transform.fuse.fuse_ops_by_pattern import PatternCheckContext
 from ...relax.transform.legalize_ops.common import register_legalize
 from ...runtime.extern import ExternLibrary, Prototype
 from ...script import tir as T

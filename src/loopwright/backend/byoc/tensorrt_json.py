@@ -32,7 +32,7 @@ from ...relax.byoc import Backend
 from ...relax.dpl import is_const, is_op, is_tuple_get_item, wildcard
 from ...relax.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from ...relax.struct_info import TensorStructInfo, TupleStructInfo
-from ...relax.transform.fuse_ops_by_pattern import COMPOSITE, PatternCheckContext
+from ...relax.transform.fuse.fuse_ops_by_pattern import COMPOSITE, PatternCheckContext
 from ...runtime.module import Module
 from .network import FORMAT, Network
 

@@ -25,7 +25,7 @@ from ...runtime.dtype import elements_per_byte
 from ...runtime.extern import EXTERNAL_MODS, CType, ExternLibrary
 from ...runtime.tensor import PackedTensor
 from ...tir.function import PrimFunc
-from ...tir.transform.verify_externs import prototypes_of
+from ...tir.transform.verify.verify_externs import prototypes_of
 from .calls import extern_header
 from .emit import ALIGNMENT, FunctionEmitter, rounded, written_pointers
 from .helpers import Helpers

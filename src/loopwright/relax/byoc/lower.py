@@ -29,7 +29,7 @@ from ...tir import stmt as st
 from ...tir.buffer import decl_buffer
 from ...tir.expr import int_value
 from ...tir.function import PrimFunc
-from ...tir.transform.lower_opaque_block import MEMORY_ALIGNMENT
+from ...tir.transform.lower.lower_opaque_block import MEMORY_ALIGNMENT
 from ..analysis import tir_vars_in_struct_info
 from ..expr import Call, Constant, Function, Tuple, Var
 from ..functor import GraphRewriter
@@ -43,9 +43,9 @@ from ..struct_info import (
     TupleStructInfo,
 )
 from ..transform._graph import called_functions
-from ..transform.attach_external_modules import attach_externals
-from ..transform.fuse_ops_by_pattern import CODEGEN, COMPOSITE, check_entries
-from ..transform.legalize import LegalizeOps
+from ..transform.tvm.attach_external_modules import attach_externals
+from ..transform.fuse.fuse_ops_by_pattern import CODEGEN, COMPOSITE, check_entries
+from ..transform.graph.legalize import LegalizeOps
 from ..transform.legalize_ops.common import candidates
 from .registry import Backend, find_backend
 

@@ -25,8 +25,8 @@ from ...ir.structural import StructuralKey
 from ...ir.transform import ModulePass, PassContext
 from ..expr import Call, Function, If, SeqExpr
 from ..functor import GraphRewriter
-from ..transform.fuse_ops_by_pattern import CODEGEN, COMPOSITE, FuseOpsByPattern
-from ..transform.merge_composite_functions import MergeCompositeFunctions
+from ..transform.fuse.fuse_ops_by_pattern import CODEGEN, COMPOSITE, FuseOpsByPattern
+from ..transform.fuse.merge_composite_functions import MergeCompositeFunctions
 from .lower import inlined
 from .registry import Backend, Cost, get_backend
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...base import customised
-from ..transform.fuse_ops_by_pattern import FusionPattern
+from ..transform.fuse.fuse_ops_by_pattern import FusionPattern
 
 _PATTERNS: list[FusionPattern] = []
 

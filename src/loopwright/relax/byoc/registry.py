@@ -11,7 +11,7 @@ from ...base.errors import LoopwrightError, explain, suggest
 from ...ir.target import Target
 from ...runtime.extern import ExternLibrary
 from ...runtime.packed_func import get_global_func
-from ..transform.fuse_ops_by_pattern import FusionPattern
+from ..transform.fuse.fuse_ops_by_pattern import FusionPattern
 
 Codegen = Callable[[Sequence[Any], Mapping[str, Any], Mapping[Any, str]], Sequence[Any]]
 

@@ -26,8 +26,8 @@ from ...ir.structural import structural_equal
 from ...ir.transform import ModulePass, PassContext
 from ..analysis.variables import remove_all_unused
 from ..expr import Function
-from ..transform.canonicalize import canonicalize
-from ..transform.eliminate_common_subexpr import EliminateCommonSubexpr
+from ..transform.graph.canonicalize import canonicalize
+from ..transform.tvm.eliminate_common_subexpr import EliminateCommonSubexpr
 from .constraints import ConstraintGraph
 from .pattern import DFPattern, OrPattern, TuplePattern
 from .rules import (

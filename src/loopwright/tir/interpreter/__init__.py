@@ -29,8 +29,8 @@ from ...base.errors import explain
 from ...ir.expr import GlobalVar
 from ...runtime.packed_func import get_global_func
 from ..function import PrimFunc
-from ..transform.lower_thread_allreduce import LowerThreadAllreduce
-from ..transform.make_unpacked_api import unpacked_params
+from ..transform.gpu.lower_thread_allreduce import LowerThreadAllreduce
+from ..transform.lower.make_unpacked_api import unpacked_params
 from . import meaning
 from .stmt import has_call, translate
 

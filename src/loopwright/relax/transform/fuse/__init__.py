@@ -1,0 +1,1 @@
+"""Which calls become one kernel, and which regions go to an external code generator."""

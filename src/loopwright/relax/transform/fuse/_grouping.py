@@ -1,0 +1,391 @@
+"""Groups of bindings become functions: what FuseOps and pattern-based fusion share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....base.span import merge_spans
+from ....ir import trace
+from ....ir.expr import GlobalVar
+from ....ir.op import Op
+from ....ir.prim_expr import Var as TirVar
+from ...analysis import definable_tir_vars_in_struct_info, tir_vars_in_struct_info
+from ...block_builder import BlockBuilder, NameSupply
+from ...expr import (
+    Binding,
+    Call,
+    Constant,
+    DataflowBlock,
+    DataflowVar,
+    Function,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from ...functor import GraphRewriter
+from ...struct_info import ShapeStructInfo, StructInfo
+from .._graph import is_tir_call, used_vars
+
+
+@dataclass
+class Group:
+    """The bindings of one group in order; `attrs` of the function to make of them."""
+
+    key: int
+    bindings: list[Any] = field(default_factory=list)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    outputs: list[Var] = field(default_factory=list)
+    name: str = "fused"
+
+    # What stands in the function's parameters and what the caller passes for them.
+    params: list[Var] = field(default_factory=list)
+    args: list[Any] = field(default_factory=list)
+    func: Function | None = None
+
+
+class GroupedRewriter(GraphRewriter):
+    """Replaces the groups of a dataflow block by calls of new functions.
+
+    group_of: binding variable -> the number of its group; single bindings need none.
+    """
+
+    lift_constants = True
+    lift_shapes = False  # symbolic shapes that operators take become parameters as a whole
+
+    def __init__(self, mod: Any) -> None:
+        super().__init__(mod)
+        self.symbols: dict[int, tuple[StructInfo, list[TirVar]]] = {}
+        self.group_of: dict[Var, int] = {}
+        self.attrs_of: dict[int, dict[str, Any]] = {}
+
+    def regroup(self, block: DataflowBlock) -> DataflowBlock:
+        """The block with each group as a call of its function, made at the group's last binding."""
+        groups = self._collect(block)
+        if not groups:
+            return self.super_block(block)
+        for group in groups.values():
+            if group.outputs:
+                _FunctionMaker(self, group).make()
+        builder = self.builder
+        builder._begin(True)
+        outer = builder.span
+        for binding in _in_group_order(block, groups, self.group_of):
+            builder.span = binding.span or outer
+            group = groups.get(self.group_of.get(binding.var, -1))
+            if group is None:
+                self.binding(binding)
+            elif group.func is not None and binding is group.bindings[-1]:
+                self._call_group(group)
+        builder.span = outer
+        return builder._end_block().with_span(block.span)
+
+    def symbols_of(self, info: StructInfo) -> list[TirVar]:
+        """The symbolic variables in a struct info; looked for once."""
+        known = self.symbols.get(id(info))
+        if known is None:
+            known = self.symbols[id(info)] = (info, tir_vars_in_struct_info(info))
+        return known[1]
+
+    def super_block(self, block: Any) -> Any:
+        """A block without groups."""
+        return GraphRewriter.block(self, block)
+
+    def _collect(self, block: DataflowBlock) -> dict[int, Group]:
+        groups: dict[int, Group] = {}
+        for binding in block.bindings:
+            key = self.group_of.get(binding.var)  # type: ignore[attr-defined]
+            if key is not None:
+                group = groups.setdefault(key, Group(key, attrs=self.attrs_of.get(key, {})))
+                group.bindings.append(binding)
+        outputs: dict[int, dict[Var, None]] = {key: {} for key in groups}
+        for binding in block.bindings:
+            own = self.group_of.get(binding.var)  # type: ignore[attr-defined]
+            if own is not None and not isinstance(binding.var, DataflowVar):  # type: ignore[attr-defined]
+                outputs[own].setdefault(binding.var)  # type: ignore[attr-defined]
+            for var in used_vars(binding.value):  # type: ignore[attr-defined]
+                made_in = self.group_of.get(var)
+                if made_in is not None and made_in != own and made_in in outputs:
+                    outputs[made_in].setdefault(var)
+        for key, group in groups.items():
+            group.outputs = [b.var for b in group.bindings if b.var in outputs[key]]
+        return groups
+
+    def _add(self, group: Group) -> GlobalVar:
+        """Put the function of a group into the module."""
+        assert group.func is not None
+        return self.builder.add_func(group.func, group.name)
+
+    def _call_group(self, group: Group) -> None:
+        builder = self.builder
+        assert group.func is not None
+        gvar = self._add(group)
+        if trace.active() is not None:
+            made_of = [n for n in map(name_of, group.bindings) if n]
+            trace.note("group", gvar.name_hint, of=made_of)
+        args = [builder.normalize_argument(self.value(a)) for a in group.args]
+        call = Call(gvar, args, span=group.func.span)
+        escapes = any(not isinstance(v, DataflowVar) for v in group.outputs)
+        if len(group.outputs) == 1:
+            var = builder.bind(builder.normalize(call), not escapes)
+            self.var_map[group.outputs[0]] = var
+            return
+        whole = builder.emit(call)
+        for i, old in enumerate(group.outputs):
+            item = builder.normalize(TupleGetItem(whole, i))
+            var = builder.bind(item, isinstance(old, DataflowVar))
+            self.var_map[old] = var
+
+
+def _in_group_order(
+    block: DataflowBlock, groups: dict[int, Group], group_of: dict[Var, int]
+) -> list[Binding]:
+    """The bindings so that what a group's call needs stands before its last binding, and what
+    uses its results behind it."""
+    position = {b.var: n for n, b in enumerate(block.bindings)}  # type: ignore[attr-defined]
+    last = {key: position[g.bindings[-1].var] for key, g in groups.items()}
+    moved = False
+    for n, binding in enumerate(block.bindings):
+        own = group_of.get(binding.var)  # type: ignore[attr-defined]
+        at = last.get(own, n)  # type: ignore[arg-type]
+        for var in used_vars(binding.value):  # type: ignore[attr-defined]
+            made_in = group_of.get(var)
+            if made_in in last and made_in != own and last[made_in] > at:
+                moved = True
+    return _sorted_by_group(block, groups, group_of) if moved else list(block.bindings)
+
+
+def _sorted_by_group(
+    block: DataflowBlock, groups: dict[int, Group], group_of: dict[Var, int]
+) -> list[Binding]:
+    """A topological order of groups and single bindings, as near to the given one as it can be."""
+    unit_of: dict[Var, int] = {}
+    units: list[list[Any]] = []
+    index: dict[int, int] = {}
+    for binding in block.bindings:
+        key = group_of.get(binding.var)  # type: ignore[attr-defined]
+        if key in groups and key in index:
+            units[index[key]].append(binding)
+        else:
+            if key in groups:
+                index[key] = len(units)
+            units.append([binding])
+        unit_of[binding.var] = index[key] if key in groups else len(units) - 1  # type: ignore[attr-defined]
+    done: set[int] = set()
+    order: list[Any] = []
+
+    def place(unit: int) -> None:
+        stack = [(unit, False)]
+        while stack:
+            at, ready = stack.pop()
+            if at in done:
+                continue
+            if ready:
+                done.add(at)
+                order.extend(units[at])
+                continue
+            stack.append((at, True))
+            needed = {
+                unit_of[v]
+                for b in units[at]
+                for v in used_vars(b.value)
+                if v in unit_of and unit_of[v] != at
+            }
+            stack.extend((n, False) for n in sorted(needed, reverse=True) if n not in done)
+
+    for unit in range(len(units)):
+        place(unit)
+    return order
+
+
+class _FunctionMaker:
+    """Makes the function of a group."""
+
+    def __init__(self, owner: GroupedRewriter, group: Group) -> None:
+        self.owner = owner
+        self.group = group
+        self.inside = {b.var for b in group.bindings}
+        self.map: dict[Any, Any] = {}
+        self.fields: dict[tuple[Var, int], Var] = {}
+        self.partial: set[Var] = set()
+
+    def make(self) -> None:
+        group = self.group
+        group.name = "_".join(["fused", *(n for n in map(name_of, group.bindings) if n)])
+        self.partial = self._partly_used()
+        values = [self.rewrite(b.value) for b in group.bindings]
+        self._shape_param()
+        builder = BlockBuilder(self.owner.mod)
+        made: list[Any] = []
+        names = NameSupply()
+        for var in group.params:
+            names.fresh(var.name_hint)
+        with builder.scope(group.params):
+            for binding, value in zip(group.bindings, values, strict=True):
+                given = self._given_field(value)
+                if given is not None and binding.var not in group.outputs:
+                    self.map[binding.var] = given
+                else:
+                    made.append(self._binding(builder, names, binding, value))
+            body: Any = Tuple([self.map[v] for v in group.outputs])
+            if len(group.outputs) == 1:
+                body = body.fields[0]
+            seq = builder.normalize(SeqExpr([DataflowBlock(made)], body))
+        span = merge_spans(*(b.span or b.value.span for b in group.bindings))
+        attrs = {"Primitive": True, **group.attrs}
+        group.func = Function(group.params, seq, None, True, attrs, span)
+
+    def _given_field(self, value: Any) -> Var | None:
+        """The parameter that is this field of a tuple from outside."""
+        if type(value) is not TupleGetItem:
+            return None
+        return self.fields.get((value.tuple_value, value.index))  # type: ignore[arg-type]
+
+    def _binding(self, builder: BlockBuilder, names: NameSupply, binding: Any, value: Any) -> Any:
+        value = self.substituted(value)
+        value = builder.normalize(value)
+        old = binding.var
+        output = old in self.group.outputs
+        hint = names.fresh("gv") if output else old.name_hint
+        info = value.struct_info if type(binding) is VarBinding else binding.struct_info
+        new = (Var if output else DataflowVar)._make(hint, info, span=old.span)
+        self.map[old] = new
+        if isinstance(binding, MatchCast):
+            return MatchCast._make(new, value, info, span=binding.span)
+        return VarBinding._make(new, value, span=binding.span)
+
+    # ------------------------------------------------------------------ parameters
+
+    def rewrite(self, value: Any) -> Any:
+        """Collect what the value needs from outside."""
+        if type(value) is Call:
+            args = value.args[1:] if is_tir_call(value) else value.args
+            for arg in args:
+                self.need(arg)
+        elif type(value) is TupleGetItem:
+            source = value.tuple_value
+            if source in self.partial:
+                self.need_field(source, value.index)  # type: ignore[arg-type]
+            else:
+                self.need(source)
+        elif type(value) is Tuple:
+            for item in value.fields:
+                self.need(item)
+        else:
+            self.need(value)
+        return value
+
+    def need(self, arg: Any) -> None:
+        if type(arg) is Tuple:
+            for item in arg.fields:
+                self.need(item)
+        elif type(arg) is TupleGetItem:
+            self.need(arg.tuple_value)
+        elif isinstance(arg, Var):
+            if arg not in self.inside and arg not in self.map:
+                self._param(arg, arg.name_hint, arg.struct_info)
+        elif isinstance(arg, Constant) and self.owner.lift_constants:
+            if arg not in self.map:
+                self._param(arg, f"param_{len(self.group.params)}", arg.struct_info)
+        elif isinstance(arg, (ShapeExpr, PrimValue)) and self.owner.lift_shapes:
+            if arg not in self.map and self.owner.symbols_of(arg.struct_info):
+                self._param(arg, f"param_{len(self.group.params)}", arg.struct_info)
+
+    def need_field(self, source: Var, index: int) -> None:
+        if (source, index) not in self.fields:
+            info = source.struct_info.fields[index]
+            param = Var(f"{source.name_hint}_{index}", info)
+            self.fields[source, index] = param
+            self.group.params.append(param)
+            self.group.args.append(TupleGetItem(source, index))
+
+    def _param(self, outside: Any, name: str, info: StructInfo) -> None:
+        param = Var(name, info, outside.span)
+        self.map[outside] = param
+        self.group.params.append(param)
+        self.group.args.append(outside)
+
+    def _partly_used(self) -> set[Var]:
+        """Tuples from outside of which the group takes only some fields."""
+        taken: dict[Var, set[int]] = {}
+        whole: set[Var] = set()
+        for binding in self.group.bindings:
+            value = binding.value
+            if type(value) is TupleGetItem and isinstance(value.tuple_value, Var):
+                if value.tuple_value not in self.inside:
+                    taken.setdefault(value.tuple_value, set()).add(value.index)
+            else:
+                whole.update(used_vars(value))
+        return {
+            var
+            for var, fields in taken.items()
+            if var not in whole and len(fields) < len(var.struct_info.fields)
+        }
+
+    def _shape_param(self) -> None:
+        """Symbolic variables that no parameter defines are passed as a shape."""
+        defined: set[TirVar] = set()
+        for param in self.group.params:
+            defined.update(definable_tir_vars_in_struct_info(param.struct_info))
+        needed: dict[TirVar, None] = {}
+        for binding in self.group.bindings:
+            for info in _infos_in(binding.value):
+                needed.update(dict.fromkeys(self.owner.symbols_of(info)))
+        for param in self.group.params:
+            needed.update(dict.fromkeys(self.owner.symbols_of(param.struct_info)))
+        missing = [v for v in needed if v not in defined]
+        if missing:
+            self.group.params.append(Var("tir_vars", ShapeStructInfo(missing)))
+            self.group.args.append(ShapeExpr(missing))
+
+    # ------------------------------------------------------------------ the body
+
+    def substituted(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is Call:
+            args = tuple(self.substituted(a) for a in value.args)
+            same = all(a is b for a, b in zip(args, value.args, strict=True))
+            return value if same else value.replace(args=args)
+        if kind is Tuple:
+            return Tuple([self.substituted(f) for f in value.fields])
+        if kind is TupleGetItem:
+            given = self._given_field(value)
+            if given is not None:
+                return given
+            return TupleGetItem(self.substituted(value.tuple_value), value.index, value.span)
+        if isinstance(value, (Var, Constant, ShapeExpr, PrimValue)):
+            return self.map.get(value, value)
+        return value
+
+
+def _infos_in(value: Any) -> list[StructInfo]:
+    """The struct infos in which an expression mentions symbolic variables."""
+    found: list[StructInfo] = [] if value.struct_info is None else [value.struct_info]
+    if type(value) is Call:
+        found += value.sinfo_args
+        for arg in value.args:
+            if isinstance(arg, (ShapeExpr, PrimValue)):
+                found.append(arg.struct_info)
+            elif type(arg) is Tuple:
+                found += [f.struct_info for f in arg.fields]
+    return found
+
+
+def name_of(binding: Any) -> str:
+    """What a binding adds to its group's name: the loops' name, or the operator's."""
+    value = binding.value
+    if type(value) is not Call:
+        return ""
+    if is_tir_call(value) and isinstance(value.args[0], GlobalVar):
+        return value.args[0].name_hint
+    if isinstance(value.op, Op):
+        return value.op.name.replace(".", "_")
+    return value.op.name_hint if isinstance(value.op, GlobalVar) else ""
+
+
+__all__ = ["Group", "GroupedRewriter", "name_of"]

@@ -1,0 +1,54 @@
+"""AnnotateTIROpPattern: every PrimFunc is told its fusion kind.
+
+The attribute `op_pattern` is 0 elementwise, 1 broadcast, 2 injective, 3 reduction, 4 product or
+window (fusable with an elementwise epilogue), 8 opaque. Functions that have one keep it.
+
+Before::
+
+    @T.prim_func
+    def main(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
+        for i in range(T.int64(4)):
+            with T.block("y"):
+                vi = T.axis.spatial(T.int64(4), i)
+                y[vi] = T.exp(x[vi])
+
+After::
+
+    @T.prim_func
+    def main(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
+        T.func_attr({"op_pattern": 0})
+        for i in range(T.int64(4)):
+            with T.block("y"):
+                vi = T.axis.spatial(T.int64(4), i)
+                y[vi] = T.exp(x[vi])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir import trace
+from ....ir.module import IRModule
+from ....ir.transform import FunctionPass, PassContext
+from ....tir.analysis.op_pattern import analyze_op_pattern
+from ....tir.function import PrimFunc
+
+
+@dataclass(frozen=True, repr=False)
+class AnnotateTIROpPattern(FunctionPass):
+    """Set `op_pattern` on the PrimFuncs that lack it, by analysis of their loops."""
+
+    name = "AnnotateTIROpPattern"
+    function_type = PrimFunc
+
+    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        if "op_pattern" in func.attrs:
+            return func
+        kind = analyze_op_pattern(func)
+        if trace.active() is not None:
+            trace.note("fusion kind", func.attrs.get("global_symbol", ""), kind=kind.name.lower())
+        return func.with_attr("op_pattern", int(kind))
+
+
+__all__ = ["AnnotateTIROpPattern"]

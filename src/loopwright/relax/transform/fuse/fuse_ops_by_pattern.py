@@ -1,0 +1,421 @@
+"""FuseOpsByPattern: what a pattern matches becomes a composite function.
+
+Pass::
+
+    FuseOpsByPattern([("mine.exp_relu", dpl.is_op("relax.nn.relu")(dpl.is_op("relax.exp")(dpl.wildcard())))])
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+            with R.dataflow():
+                lv: R.Tensor((4,), dtype="float32") = R.exp(x)
+                gv: R.Tensor((4,), dtype="float32") = R.nn.relu(lv)
+                R.output(gv)
+            return gv
+
+After::
+
+    @I.ir_module
+    class Module:
+        @R.function(private=True)
+        def fused_relax_exp_relax_nn_relu(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+            R.func_attr({"Composite": "mine.exp_relu", "Primitive": True})
+            with R.dataflow():
+                lv: R.Tensor((4,), dtype="float32") = R.exp(x)
+                gv: R.Tensor((4,), dtype="float32") = R.nn.relu(lv)
+                R.output(gv)
+            return gv
+
+        @R.function
+        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+            cls = Module
+            with R.dataflow():
+                gv: R.Tensor((4,), dtype="float32") = cls.fused_relax_exp_relax_nn_relu(x)
+                R.output(gv)
+            return gv
+
+Patterns are tried in order; what one has taken the next ones leave alone. Of the matches of one
+pattern the larger one wins. Values that are used outside become results of the function. The trace
+has a note "pattern" for every binding at which a pattern matched or was refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....base.errors import LoopwrightError, explain, suggest
+from ....ir import trace
+from ....ir.expr import GlobalVar
+from ....ir.module import IRModule
+from ....ir.transform import ModulePass, PassContext
+from ...analysis.variables import udchain
+from ...dpl import pattern as dpl
+from ...dpl.matcher import matcher_of
+from ...expr import (
+    BindingBlock,
+    Call,
+    Constant,
+    DataflowBlock,
+    Function,
+    SeqExpr,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from .._graph import functions_of, used_vars
+from ._grouping import GroupedRewriter, name_of
+
+COMPOSITE, CODEGEN = "Composite", "Codegen"
+
+
+@dataclass(frozen=True)
+class PatternCheckContext:
+    """What a pattern's check may look at.
+
+    matched_expr: the value at the root of the match.
+    annotated_expr: the values of the annotated patterns, by name.
+    matched_bindings: variable -> value, of everything matched.
+    var_usages: variable -> the variables whose values use it.
+    value_to_bound_var: value -> the variable it is bound to, of the block up to the match.
+    """
+
+    matched_expr: Any
+    annotated_expr: Mapping[str, Any]
+    matched_bindings: Mapping[Var, Any]
+    var_usages: Mapping[Var, Sequence[Var]]
+    value_to_bound_var: Mapping[Any, Var]
+    reasons: list[str] = field(default_factory=list)
+
+    def refuse(self, reason: str) -> bool:
+        """False, with a reason for the trace and the partition's report."""
+        self.reasons.append(reason)
+        return False
+
+
+Check = Callable[[PatternCheckContext], bool]
+
+
+@dataclass(frozen=True)
+class FusionPattern:
+    """A pattern with the name of the composite functions made of its matches.
+
+    annotation_patterns: parts of the pattern that the check asks for by name.
+    check: whether a match is wanted.
+    attrs_getter: further attributes of the function, from the annotated values.
+    """
+
+    name: str
+    pattern: dpl.DFPattern
+    annotation_patterns: Mapping[str, dpl.DFPattern] = field(default_factory=dict)
+    check: Check | None = None
+    attrs_getter: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+
+    @staticmethod
+    def of(given: Any) -> FusionPattern:
+        """From a FusionPattern, or a tuple (name, pattern[, annotations][, check])."""
+        if isinstance(given, FusionPattern):
+            return given
+        what = "a pattern is a FusionPattern or a tuple (name, pattern[, annotations][, check])"
+        if not isinstance(given, (tuple, list)) or not 2 <= len(given) <= 5:
+            raise TypeError(explain(what, got=repr(given)))
+        name, pattern, *rest = given
+        if not isinstance(name, str) or not isinstance(pattern, dpl.DFPattern):
+            raise TypeError(explain(what, got=repr(given)))
+        annotations = rest.pop(0) if rest and isinstance(rest[0], Mapping) else {}
+        if len(rest) > 2 or not all(r is None or callable(r) for r in rest):
+            raise TypeError(explain(what, got=repr(given)))
+        return FusionPattern(name, pattern, dict(annotations), *rest)
+
+
+class FuseOpsByPattern(ModulePass):
+    """See the file's docstring.
+
+    patterns: FusionPatterns or tuples; the first have priority.
+    bind_constants: keep matched constants inside the functions; else they are parameters.
+    annotate_codegen: wrap each composite function into a public one with the attribute `Codegen`:
+        the text before the first dot of the pattern's name.
+    entry_functions: the functions to look at; all by default.
+    refused: is filled with (operator, reason) for the operators of each match that is not taken.
+
+    Raises LoopwrightError where the call of a match would depend on itself; ValueError for an entry
+    function that is not there, and where two functions define one variable.
+    """
+
+    name = "FuseOpsByPattern"
+
+    def __init__(
+        self,
+        patterns: Sequence[Any],
+        bind_constants: bool = True,
+        annotate_codegen: bool = False,
+        entry_functions: Sequence[str] | None = None,
+        refused: list[tuple[str, str]] | None = None,
+    ) -> None:
+        super().__init__()
+        self.refused = [] if refused is None else refused
+        self.patterns = [FusionPattern.of(p) for p in patterns]
+        self.bind_constants = bind_constants
+        self.annotate_codegen = annotate_codegen
+        self.entry_functions = None if entry_functions is None else list(entry_functions)
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        check_entries(mod, self.entry_functions)
+        check_definitions(mod)
+        for pattern in self.patterns:
+            work = _Matcher(mod, pattern, not self.bind_constants, self.refused)
+            changed = {
+                gvar: work.function(func)
+                for gvar, func in functions_of(mod)
+                if self._wanted(gvar.name_hint, func)
+            }
+            mod = work.builder.get().with_functions(changed)
+        return annotate(mod) if self.annotate_codegen else mod
+
+    def _wanted(self, name: str, func: Function) -> bool:
+        if any(func.attrs.get(a) for a in ("Primitive", COMPOSITE, CODEGEN)):
+            return False
+        return self.entry_functions is None or name in self.entry_functions
+
+
+def check_entries(mod: IRModule, names: Sequence[str] | None) -> None:
+    """Raise ValueError for the name of a function that the module has not."""
+    known = [g.name_hint for g, _ in functions_of(mod)]
+    for name in names or ():
+        if name not in known:
+            what = "entry_functions names a function that is not in the module"
+            raise ValueError(explain(what, got=name, instead=suggest(name, known, "one of")))
+
+
+def check_definitions(mod: IRModule) -> None:
+    """Raise ValueError where one variable is defined twice in the module's functions."""
+    owner: dict[Var, str] = {}
+    for gvar, func in functions_of(mod):
+        defined = [b.var for block in func.body.blocks for b in block.bindings]
+        for var in (*func.params, *defined):
+            other = owner.setdefault(var, gvar.name_hint)
+            if other != gvar.name_hint:
+                what = f"the variable {var.name_hint} is defined in two functions"
+                got = f"{other} and {gvar.name_hint}"
+                hint = "copy a function with relax.utils.copy_with_new_vars"
+                raise ValueError(explain(what, got=got, instead=hint))
+
+
+class _Matcher(GroupedRewriter):
+    """Makes the matches of one pattern into functions."""
+
+    lift_shapes = True
+
+    def __init__(
+        self,
+        mod: Any,
+        pattern: FusionPattern,
+        lift_constants: bool,
+        refused: list[tuple[str, str]],
+    ) -> None:
+        super().__init__(mod)
+        self.refused = refused
+        self.pattern = pattern
+        self.lift_constants = lift_constants
+
+    def block(self, block: Any) -> Any:
+        if not isinstance(block, DataflowBlock):
+            return self.super_block(block)
+        matches = self.find(block)
+        self.attrs_of = {n: attrs for n, (_, attrs) in enumerate(matches.values())}
+        self.group_of = {v: n for n, (found, _) in enumerate(matches.values()) for v in found}
+        if not matches:
+            return self.super_block(block)
+        check_acyclic(block, self.group_of, self.pattern.name)
+        return self.regroup(block)
+
+    def find(self, block: DataflowBlock) -> dict[int, tuple[set[Var], dict[str, Any]]]:
+        """The matches in a block that do not overlap: their variables and attributes."""
+        bindings = [b for b in block.bindings if type(b) is VarBinding]
+        values = {
+            b.var: b.value for b in bindings if isinstance(b.value, (Call, TupleGetItem, Constant))
+        }
+        variable = {id(value): var for var, value in values.items()}
+        bound: dict[Any, Var] = {}
+        users = udchain(block)
+        match = matcher_of(self.pattern.pattern, values)
+        found: dict[int, tuple[set[Var], dict[str, Any]]] = {}
+        owner: dict[Var, int] = {}
+        for n, binding in enumerate(bindings):
+            value = binding.value
+            bound[value] = binding.var
+            if not isinstance(value, (Call, TupleGetItem)):
+                continue
+            parts = match(value)
+            if parts is None:
+                continue
+            inner = {binding.var} | {
+                variable[id(v)]
+                for p, v in parts.items()
+                if isinstance(p, (dpl.CallPattern, dpl.TupleGetItemPattern)) and id(v) in variable
+            }
+            before = {owner[v] for v in inner if v in owner}
+            refused = self.refusal(binding, parts, inner, values, bound, users)
+            if not refused and not all(found[k][0] <= inner for k in before):
+                refused = "it overlaps an earlier match"
+            self.note(binding, inner, values, refused)
+            if refused:
+                self.refused.extend((name, refused) for name in _operators(inner, values))
+                continue
+            for k in before:
+                del found[k]
+            found[n] = (inner, self.attributes(parts))
+            owner.update(dict.fromkeys(inner, n))
+        return found
+
+    def refusal(
+        self, binding: Any, parts: Any, inner: set[Var], values: Any, bound: Any, users: Any
+    ) -> str:
+        """Why the pattern's check does not want a match; "" where it does."""
+        if self.pattern.check is None:
+            return ""
+        context = PatternCheckContext(
+            binding.value,
+            self.annotated(parts),
+            {v: values[v] for v in values if v in inner},
+            users,
+            dict(bound),
+        )
+        if self.pattern.check(context):
+            return ""
+        return "; ".join(context.reasons) or "the pattern's check said no"
+
+    def annotated(self, parts: Mapping[dpl.DFPattern, Any]) -> dict[str, Any]:
+        named = self.pattern.annotation_patterns.items()
+        return {name: parts[p] for name, p in named if p in parts}
+
+    def attributes(self, parts: Mapping[dpl.DFPattern, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {COMPOSITE: self.pattern.name}
+        if self.pattern.attrs_getter is not None:
+            made.update(self.pattern.attrs_getter(self.annotated(parts)))
+        return made
+
+    def note(self, binding: Any, inner: set[Var], values: Any, refused: str) -> None:
+        if trace.active() is None:
+            return
+        called = name_of(binding) or binding.var.name_hint
+        names = sorted(v.name_hint for v in inner)
+        trace.note(
+            "pattern",
+            called,
+            pattern=self.pattern.name,
+            matched=names,
+            of=_operators(inner, values),
+            refused=refused,
+        )
+
+
+def _operators(inner: set[Var], values: Mapping[Var, Any]) -> list[str]:
+    """The names of the operators that a match consists of."""
+    callees = (getattr(getattr(values.get(v), "op", None), "name", "") for v in inner)
+    return sorted({name for name in callees if name})
+
+
+def check_acyclic(block: DataflowBlock, group_of: Mapping[Var, int], pattern: str) -> None:
+    """Raise LoopwrightError where calls of the groups would need each other's results."""
+    needs: dict[Any, dict[Any, None]] = {}
+    names: dict[Any, list[str]] = {}
+    for binding in block.bindings:
+        unit = group_of.get(binding.var, binding.var)  # type: ignore[attr-defined]
+        names.setdefault(unit, []).append(binding.var.name_hint)  # type: ignore[attr-defined]
+        wanted = needs.setdefault(unit, {})
+        for var in used_vars(binding.value):  # type: ignore[attr-defined]
+            source = group_of.get(var, var)
+            if source is not unit and source != unit:
+                wanted.setdefault(source)
+    state: dict[Any, int] = {}
+    for start in needs:
+        stack = [(start, iter(needs[start]))] if start not in state else []
+        state.setdefault(start, 1)
+        while stack:
+            unit, rest = stack[-1]
+            for source in rest:
+                if state.get(source) == 1:
+                    _raise_cycle(block, names, unit, source, pattern)
+                if source in needs and source not in state:
+                    state[source] = 1
+                    stack.append((source, iter(needs[source])))
+                    break
+            else:
+                state[unit] = 2
+                stack.pop()
+
+
+def _raise_cycle(block: Any, names: Any, unit: Any, source: Any, pattern: str) -> None:
+    group = next(u for u in (unit, source) if isinstance(u, int))
+    other = source if group == unit else unit
+    what = f"A cyclic dependency detected: a match of pattern {pattern} would need its own result"
+    got = f"the match {', '.join(names[group])} and {', '.join(names[other])} need each other"
+    hint = "the values between the parts must be in the pattern, or refused by its check"
+    raise LoopwrightError(explain(what, got=got, instead=hint, span=block.span))
+
+
+# ---------------------------------------------------------------------- annotate_codegen
+
+
+def backend_of(composite: str) -> str:
+    """The back end that a composite function's name says: "dnnl" of "dnnl.conv2d_relu".
+
+    Raises LoopwrightError where the name says none.
+    """
+    backend, dot, _ = composite.partition(".")
+    if not backend or not dot:
+        what = "the name of a composite function begins with its back end's, before a dot"
+        raise LoopwrightError(explain(what, got=repr(composite), instead='such as "dnnl.conv2d"'))
+    return backend
+
+
+def annotate(mod: IRModule) -> IRModule:
+    """Each composite function as a local one of a public function with the attribute `Codegen`."""
+    work = _Annotator(mod)
+    changed = {
+        gvar: work.function(func)
+        for gvar, func in functions_of(mod)
+        if COMPOSITE not in func.attrs and CODEGEN not in func.attrs
+    }
+    made = work.builder.get().with_functions(changed)
+    return made.with_functions(remove=work.wrapped)
+
+
+class _Annotator(GroupedRewriter):
+    def __init__(self, mod: Any) -> None:
+        super().__init__(mod)
+        self.wrapped: dict[Any, Any] = {}
+
+    def call(self, call: Call) -> Any:
+        assert self.mod is not None
+        func = self.mod.get(call.op) if isinstance(call.op, GlobalVar) else None
+        if not isinstance(func, Function) or COMPOSITE not in func.attrs:
+            return call
+        made = self.wrapped.get(call.op)
+        if made is None:
+            made = self.wrapped[call.op] = self.wrap(call.op.name_hint, func)
+        return Call(made, call.args, call.attrs, call.sinfo_args, call.span)
+
+    def wrap(self, name: str, func: Function) -> Any:
+        backend = backend_of(str(func.attrs[COMPOSITE]))
+        full = f"{name}_{backend}"
+        inner = func.without_attr("Primitive").without_attr("global_symbol")
+        params = [Var(p.name_hint, p.struct_info, p.span) for p in func.params]
+        builder = self.builder
+        with builder.scope(params):
+            local = Var("local_func", inner.struct_info)
+            called = builder.normalize(Call(local, params))
+            output = Var("output", called.struct_info)
+            block = BindingBlock([VarBinding._make(local, inner), VarBinding._make(output, called)])
+            seq = builder.normalize(SeqExpr([block], output))
+        attrs = {CODEGEN: backend, "global_symbol": full}
+        outer = Function(params, seq, None, True, attrs, func.span)
+        return builder.add_func(outer, full)
+
+
+__all__ = ["FuseOpsByPattern", "FusionPattern", "PatternCheckContext"]

@@ -1,0 +1,504 @@
+"""FuseTIR: each fused function becomes one PrimFunc.
+
+A private graph function with the attribute `Primitive` that only calls loops is replaced by a
+PrimFunc of the same name: the loops one after the other, what flows between them in allocated
+buffers. Calls of it become call_tir; functions that nothing calls any more go.
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
+            T.func_attr({"op_pattern": 0, "tir.noalias": True})
+            for i in range(T.int64(4)):
+                with T.block("y"):
+                    vi = T.axis.spatial(T.int64(4), i)
+                    y[vi] = T.exp(x[vi])
+
+        @R.function(private=True)
+        def fused_exp_exp(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+            R.func_attr({"Primitive": True})
+            cls = Module
+            with R.dataflow():
+                lv = R.call_tir(cls.exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
+                gv = R.call_tir(cls.exp, (lv,), out_sinfo=R.Tensor((4,), dtype="float32"))
+                R.output(gv)
+            return gv
+
+        @R.function
+        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+            cls = Module
+            with R.dataflow():
+                gv: R.Tensor((4,), dtype="float32") = cls.fused_exp_exp(x)
+                R.output(gv)
+            return gv
+
+After::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def fused_exp_exp(x: T.Buffer((T.int64(4),), "float32"), y_intermediate_1: T.Buffer((T.int64(4),), "float32")):
+            T.func_attr({"tir.noalias": True})
+            y_intermediate = T.alloc_buffer((T.int64(4),))
+            for i in range(T.int64(4)):
+                with T.block("y"):
+                    vi = T.axis.spatial(T.int64(4), i)
+                    y_intermediate[vi] = T.exp(x[vi])
+            for i in range(T.int64(4)):
+                with T.block("y_1"):
+                    vi = T.axis.spatial(T.int64(4), i)
+                    y_intermediate_1[vi] = T.exp(y_intermediate[vi])
+
+        @R.function
+        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+            cls = Module
+            with R.dataflow():
+                gv = R.call_tir(cls.fused_exp_exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
+                R.output(gv)
+            return gv
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....base.errors import LoopwrightError, explain
+from ....base.span import merge_spans
+from ....ir.expr import Attrs, GlobalVar
+from ....ir.functor import post_order_visit, rewrite
+from ....ir.module import IRModule
+from ....ir.prim_expr import BinaryOpExpr, PrimExpr
+from ....ir.prim_expr import Var as TirVar
+from ....ir.prim_op import const, fold_binary
+from ....ir.transform import ModulePass, PassContext
+from ....tir.analysis.access import get_block_read_write_region
+from ....tir.buffer import Buffer, decl_buffer
+from ....tir.function import PrimFunc
+from ....tir.stmt import Block, BlockRealize, Stmt, seq
+from ....tir.stmt_functor import renew_defs
+from ...expr import Call, Function, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ...functor import GraphRewriter
+from ...op.base import CALL_TIR, CALL_TIR_INPLACE
+from ...relations import function_struct_info
+from ...struct_info import (
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from .._graph import call_fields, tensor_fields
+from ..graph.canonicalize import canonicalize
+from ..graph.dead_code import DeadCodeElimination, eliminate
+
+
+@dataclass(frozen=True, repr=False)
+class FuseTIR(ModulePass):
+    """Make one PrimFunc of every fused function, and call it."""
+
+    name = "FuseTIR"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        fused: dict[GlobalVar, Fused] = {}
+        for gvar, func in mod.functions.items():
+            if isinstance(func, Function) and func.attrs.get("Primitive", False):
+                made = fuse(func, mod)
+                if made is not None:
+                    fused[gvar] = made
+        if not fused:
+            return DeadCodeElimination().run(mod, ctx)
+        # New variables: those of the old module say what they meant there.
+        new = {gvar.name_hint: (GlobalVar(gvar.name_hint), made) for gvar, made in fused.items()}
+        work = _Caller(mod, new)
+        functions: dict[GlobalVar, Any] = {}
+        for fresh, made in new.values():
+            fresh.struct_info = function_struct_info(made.func)
+            functions[fresh] = made.func
+        for gvar, func in mod.functions.items():
+            if isinstance(func, Function) and gvar not in fused:
+                changed = work.function(func)
+                func = changed if changed is func else canonicalize(changed, mod)
+            if gvar not in fused:
+                functions[gvar] = func
+        made_mod = IRModule(functions, mod.attrs, mod.global_infos, mod.span)
+        return eliminate(made_mod, None, {id(made.func): made.callees for _, made in new.values()})
+
+
+@dataclass
+class Fused:
+    """A fused PrimFunc, and how it is called: which tensors of the flattened arguments it takes,
+    and which argument each output is written over (-1: none)."""
+
+    func: PrimFunc
+    taken: list[bool]
+    inplace: list[int]
+    callees: set[GlobalVar]
+
+
+class _Caller(GraphRewriter):
+    """Turns calls of fused functions into call_tir."""
+
+    def __init__(self, mod: IRModule, fused: dict[str, tuple[GlobalVar, Fused]]) -> None:
+        super().__init__(mod)
+        self.fused = fused
+
+    def call(self, call: Call) -> Any:
+        if not isinstance(call.op, GlobalVar) or call.op.name_hint not in self.fused:
+            return call
+        gvar, fused = self.fused[call.op.name_hint]
+        tensors: list[Any] = []
+        scalars: list[PrimExpr] = []
+        for arg in call.args:
+            self.flatten(arg, arg.struct_info, tensors, scalars)
+        kept = [t for t, keep in zip(tensors, fused.taken, strict=True) if keep]
+        args: list[Any] = [gvar, Tuple(kept)]
+        if scalars:
+            args.append(ShapeExpr(scalars))
+        info = call.struct_info or self.builder.normalize(call).struct_info
+        nested = isinstance(info, TupleStructInfo) and any(
+            isinstance(f, TupleStructInfo) for f in info.fields
+        )
+        out = TupleStructInfo(tensor_fields(info)) if nested else info
+        if all(i == -1 for i in fused.inplace):
+            made = Call(CALL_TIR, args, None, [out], call.span)
+        else:
+            attrs = Attrs("relax.call_tir_inplace", {"inplace_indices": fused.inplace})
+            made = Call(CALL_TIR_INPLACE, args, attrs, [out], call.span)
+        if not nested:
+            return made
+        flat = self.builder.emit(made)
+        return _nested(info, (TupleGetItem(flat, i) for i in range(len(out.fields))))
+
+    def flatten(self, arg: Any, info: StructInfo, tensors: list[Any], scalars: list[Any]) -> None:
+        if isinstance(info, TupleStructInfo):
+            known = self.builder.lookup_binding(arg) if isinstance(arg, Var) else arg
+            for i, inner in enumerate(info.fields):
+                item = known.fields[i] if isinstance(known, Tuple) else TupleGetItem(arg, i)
+                self.flatten(item, inner, tensors, scalars)
+        elif isinstance(info, ShapeStructInfo):
+            scalars.extend(arg.values if isinstance(arg, ShapeExpr) else info.values or ())
+        elif isinstance(info, PrimStructInfo):
+            scalars.append(arg.value if isinstance(arg, PrimValue) else info.value)
+        else:
+            tensors.append(arg)
+
+
+def _nested(info: StructInfo, items: Any) -> Any:
+    """The outputs of a call in the nesting of a struct info."""
+    if isinstance(info, TupleStructInfo):
+        return Tuple([_nested(f, items) for f in info.fields])
+    return next(items)
+
+
+def fuse(func: Function, mod: IRModule) -> Fused | None:
+    """One PrimFunc for a graph function that only calls loops, or None for another function."""
+    work = _Fuser(mod)
+    return work.fuse(func)
+
+
+@dataclass
+class _Slot:
+    """A tensor: its buffer, made at its first use; `index` among the parameters or -1."""
+
+    name: str
+    info: TensorStructInfo
+    index: int = -1
+    buffer: Buffer | None = None
+    source: Any = None
+
+
+@dataclass
+class _Fuser:
+    mod: IRModule
+    values: dict[Any, Any] = field(default_factory=dict)  # relax Var -> slot, or list of them
+    inputs: list[_Slot] = field(default_factory=list)
+    scalars: list[TirVar] = field(default_factory=list)
+    stmts: list[Stmt] = field(default_factory=list)
+    allocated: list[Buffer] = field(default_factory=list)
+    used: set[Any] = field(default_factory=set)
+    names: dict[str, int] = field(default_factory=dict)
+    buffer_names: dict[str, int] = field(default_factory=dict)
+    targets: list[Any] = field(default_factory=list)
+    callees: set[GlobalVar] = field(default_factory=set)
+
+    def fuse(self, func: Function) -> Fused | None:
+        if not all(self.param(p, p.name_hint, p.struct_info) for p in func.params):
+            return None
+        spans = [func.span]
+        for block in func.body.blocks:
+            for binding in block.bindings:
+                if not self.binding(binding):
+                    return None
+                spans.append(binding.span or binding.value.span)  # type: ignore[attr-defined]
+        outs = self.flat(func.body.body)
+        if outs is None or len({id(s) for s in outs}) != len(outs) or not self.stmts:
+            return None
+        return self.finish(outs, merge_spans(*spans))
+
+    def param(self, var: Var, name: str, info: StructInfo) -> bool:
+        made = self.slots(name, info)
+        self.values[var] = made
+        if isinstance(info, (ShapeStructInfo, PrimStructInfo)):
+            given: Any = info.values if isinstance(info, ShapeStructInfo) else (info.value,)
+            for value in given or ():
+                known = isinstance(value, TirVar) and value not in self.scalars
+                self.scalars.append(value if known else TirVar("scalar", value.dtype))
+            return given is not None and None not in given
+        return made is not None
+
+    def slots(self, name: str, info: StructInfo) -> Any:
+        if isinstance(info, TupleStructInfo):
+            made = [self.slots(f"{name}_{i}", f) for i, f in enumerate(info.fields)]
+            return None if any(m is None for m in made) else made
+        if isinstance(info, TensorStructInfo) and isinstance(info.shape, ShapeExpr):
+            slot = _Slot(name, info, len(self.inputs))
+            self.inputs.append(slot)
+            return slot
+        return None
+
+    # ------------------------------------------------------------------ bindings
+
+    def binding(self, binding: Any) -> bool:
+        value = binding.value
+        if isinstance(value, Call) and value.op in (CALL_TIR, CALL_TIR_INPLACE):
+            made = self.call(binding.var, value)
+        else:
+            made = self.look(value)
+        self.values[binding.var] = made
+        return made is not None
+
+    def look(self, expr: Any) -> Any:
+        """The slots of an expression that calls nothing, or None."""
+        if isinstance(expr, Var):
+            return self.values.get(expr)
+        if isinstance(expr, Tuple):
+            made = [self.look(f) for f in expr.fields]
+            return None if any(m is None for m in made) else made
+        if isinstance(expr, TupleGetItem):
+            whole = self.look(expr.tuple_value)
+            return whole[expr.index] if isinstance(whole, list) else None
+        return None
+
+    def flat(self, expr: Any) -> list[_Slot] | None:
+        found = self.look(expr)
+        return None if found is None else _leaves(found)
+
+    def call(self, var: Var, call: Call) -> Any:
+        gvar = call.args[0]
+        func = self.mod.functions.get(gvar) if isinstance(gvar, GlobalVar) else None
+        if not isinstance(func, PrimFunc):
+            return None
+        if gvar in self.used:
+            func = renew_defs(func)
+        self.used.add(gvar)
+        params = list(func.params)
+        buffers: dict[Buffer, Buffer] = {}
+        known: dict[Any, Any] = {}
+        if len(call.args) > 2:  # what shapes may mention, so it comes first
+            scalars = call.args[2].struct_info.values
+            known.update(zip(params[len(params) - len(scalars) :], scalars, strict=True))
+        given: list[_Slot | None] = []
+        for arg in call_fields(call):
+            if isinstance(arg.struct_info, PrimStructInfo):
+                known[params.pop(0)] = arg.struct_info.value
+                given.append(None)
+                continue
+            found = self.look(arg)
+            if found is None:
+                return None
+            for slot in _leaves(found):
+                self.bind(func.buffer_map[params.pop(0)], slot, buffers, known)
+                given.append(slot)
+        outs = tensor_fields(call.sinfo_args[0])
+        made = self.outputs(call, outs, params, func, buffers, known, given)
+        self.append(func, buffers, known)
+        return _like(call.sinfo_args[0], iter(made))
+
+    def outputs(
+        self,
+        call: Call,
+        infos: list[Any],
+        params: list[Any],
+        func: PrimFunc,
+        buffers: dict[Buffer, Buffer],
+        known: dict[Any, Any],
+        given: list[_Slot | None],
+    ) -> list[_Slot]:
+        """Slots of the outputs, whose parameters are taken off `params`."""
+        over = [-1] * len(infos)
+        if call.op is CALL_TIR_INPLACE:
+            over = list(call.attrs.inplace_indices)
+        made: list[_Slot] = []
+        for info, index in zip(infos, over, strict=True):
+            if index >= 0:
+                slot = given[index]
+                assert slot is not None
+                made.append(slot)
+                continue
+            old = func.buffer_map[params.pop(0)]
+            _match(old.shape, info.shape.values, known)
+            fresh = TirVar(old.data.name, "handle", type_annotation=old.data.type_annotation)
+            name = self.fresh(self.buffer_names, f"{old.name}_intermediate")
+            shape = tuple(_substituted(d, known) for d in old.shape)
+            strides = tuple(_substituted(d, known) for d in old.strides)
+            new = old.replace(data=fresh, name=name, shape=shape, strides=strides)
+            buffers[old] = new
+            self.allocated.append(new)
+            made.append(_Slot(name, info, -1, new, old))
+        return made
+
+    def bind(
+        self, old: Buffer, slot: _Slot, buffers: dict[Buffer, Buffer], known: dict[Any, Any]
+    ) -> None:
+        """Let the loops' buffer be the one of the slot."""
+        _match(old.shape, slot.info.shape.values, known)
+        if slot.buffer is None:
+            separators = old.axis_separators
+            shape, dtype = slot.info.shape.values, slot.info.dtype
+            slot.buffer = decl_buffer(shape, dtype, slot.name, axis_separators=separators)
+            slot.source = old
+        elif slot.buffer.axis_separators != old.axis_separators:
+            raise LoopwrightError(
+                explain(
+                    f"Inconsistent buffers {slot.source.name} and {old.name} "
+                    f"mapped to the same relax var: {slot.name}",
+                    got=f"axis_separators {slot.buffer.axis_separators} and {old.axis_separators}",
+                )
+            )
+        buffers[old] = slot.buffer
+
+    # ------------------------------------------------------------------ loops
+
+    def append(self, func: PrimFunc, buffers: dict[Buffer, Buffer], known: dict[Any, Any]) -> None:
+        """Add the loops of a function, over other buffers and with variables replaced."""
+        pointers: dict[Any, Any] = {old.data: new.data for old, new in buffers.items()}
+        pointers.update(known)
+        aliased = len(set(buffers.values())) < len(buffers)
+        fold = any(not isinstance(v, TirVar) for v in known.values())
+
+        def pre(node: Any) -> Any:
+            if isinstance(node, Buffer):
+                return buffers.get(node)
+            return pointers.get(node) if isinstance(node, TirVar) else None
+
+        def post(node: Any) -> Any:
+            if fold and isinstance(node, BinaryOpExpr):
+                return fold_binary(type(node), node.a, node.b)
+            if isinstance(node, Block):
+                return self.block(node, aliased)
+            if isinstance(node, GlobalVar):
+                self.callees.add(node)
+            return None
+
+        stmt, own = _content(func.body)
+        # One rewriting for both, so that a buffer stays one object.
+        made, allocated = rewrite((stmt, own), post, pre)
+        self.allocated += allocated
+        self.stmts.append(made)
+        self.targets.append(func.attrs.get("target"))
+
+    def block(self, block: Block, aliased: bool) -> Block:
+        name = self.fresh(self.names, block.name_hint, "_")
+        if aliased:
+            reads, writes = get_block_read_write_region(block, {})
+            return block.replace(name_hint=name, reads=tuple(reads), writes=tuple(writes))
+        return block.replace(name_hint=name)
+
+    @staticmethod
+    def fresh(taken: dict[str, int], name: str, join: str = "_") -> str:
+        made = name
+        while made in taken:
+            taken[name] += 1
+            made = f"{name}{join}{taken[name]}"
+        taken[made] = 0
+        return made
+
+    # ------------------------------------------------------------------ the function
+
+    def finish(self, outs: list[_Slot], span: Any) -> Fused | None:
+        needed = self.symbols()
+        defined = {d for s in (*self.inputs, *outs) if s.buffer for d in s.buffer.shape}
+        taken = [s.buffer is not None for s in self.inputs]
+        for i, slot in enumerate(self.inputs):  # an unused tensor may tell a dimension
+            if not taken[i] and any(d in needed and d not in defined for d in _vars(slot)):
+                slot.buffer = decl_buffer(slot.info.shape.values, slot.info.dtype, slot.name)
+                taken[i] = True
+        position = {id(s): n for n, s in enumerate(s for s in self.inputs if s.buffer)}
+        params: list[TirVar] = []
+        views: dict[TirVar, Buffer] = {}
+        for slot in self.inputs:
+            if slot.buffer is not None:
+                params.append(TirVar(f"p_{slot.name}", "handle"))
+                views[params[-1]] = slot.buffer
+        inplace = [position.get(id(slot), -1) for slot in outs]
+        given = [slot for slot, at in zip(outs, inplace, strict=True) if at < 0]
+        for n, slot in enumerate(given):
+            if slot.buffer is None:  # an argument handed through
+                return None
+            params.append(TirVar(f"p_output{n}", "handle"))
+            views[params[-1]] = slot.buffer
+        results = {slot.buffer for slot in given}
+        kept = [b for b in self.allocated if b not in results]
+        root = Block((), (), (), "root", seq(*self.stmts), alloc_buffers=kept)
+        body = BlockRealize((), const(True), root)
+        attrs: dict[str, Any] = {"tir.noalias": True}
+        target = self.targets[0]
+        if target is not None and all(t == target for t in self.targets):
+            attrs["target"] = target
+        func = PrimFunc([*params, *self.scalars], body, None, views, attrs, span)
+        return Fused(func, taken, inplace, self.callees)
+
+    def symbols(self) -> set[TirVar]:
+        """The variables in the shapes of the buffers."""
+        shapes = [b.shape for b in self.allocated]
+        shapes += [s.buffer.shape for s in self.inputs if s.buffer is not None]
+        found: set[TirVar] = set()
+        for dim in (d for shape in shapes for d in shape):
+            post_order_visit(dim, lambda n: found.add(n) if isinstance(n, TirVar) else None)
+        return found - set(self.scalars)
+
+
+def _vars(slot: _Slot) -> list[TirVar]:
+    return [d for d in slot.info.shape.values if isinstance(d, TirVar)]
+
+
+def _content(body: Stmt) -> tuple[Stmt, tuple[Buffer, ...]]:
+    """What the root block of a function holds and allocates; a body without one is itself."""
+    if not isinstance(body, BlockRealize) or body.block.iter_vars:
+        return body, ()
+    block = body.block
+    plain = block.init is None and not block.match_buffers and not (block.reads or block.writes)
+    return (block.body, block.alloc_buffers) if plain else (body, ())
+
+
+def _leaves(slots: Any) -> list[_Slot]:
+    return [leaf for s in slots for leaf in _leaves(s)] if isinstance(slots, list) else [slots]
+
+
+def _like(info: StructInfo, made: Any) -> Any:
+    """The slots in the nesting of a struct info."""
+    if isinstance(info, TupleStructInfo):
+        return [_like(f, made) for f in info.fields]
+    return next(made)
+
+
+def _match(pattern: Any, values: Any, known: dict[Any, Any]) -> None:
+    """Learn what the loops' symbolic dimensions are in the graph."""
+    for dim, value in zip(pattern, values, strict=True):
+        if isinstance(dim, TirVar):
+            known.setdefault(dim, value)
+
+
+def _substituted(expr: PrimExpr, known: dict[Any, Any]) -> PrimExpr:
+    def post(node: Any) -> Any:
+        if isinstance(node, TirVar):
+            return known.get(node)
+        return fold_binary(type(node), node.a, node.b) if isinstance(node, BinaryOpExpr) else None
+
+    return rewrite(expr, post) if known else expr
+
+
+__all__ = ["FuseTIR", "Fused", "fuse"]

@@ -1,0 +1,49 @@
+"""BindParams: parameters of a function become constants.
+
+Pass::
+
+    BindParams("main", {"w": __import__("numpy").zeros((), "float32")})
+
+Before::
+
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32"), w: R.Tensor((), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        gv = R.add(x, w)
+        return gv
+
+After::
+
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        gv = R.add(x, R.const(0.0, "float32"))
+        return gv
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.transform import ModulePass, PassContext
+from ...specialize import bind_params
+
+
+@dataclass(frozen=True, repr=False)
+class BindParams(ModulePass):
+    """Replace parameters of `func_name` by constants: {name or Var: array or Tensor}.
+
+    Raises ValueError for a name that is no parameter, or an array that does not fit it.
+    """
+
+    name = "BindParams"
+    func_name: str
+    params: Mapping[Any, Any]
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        gvar = mod.get_global_var(self.func_name)
+        return mod.with_functions({gvar: bind_params(mod[gvar], self.params)})
+
+
+__all__ = ["BindParams"]

@@ -1,0 +1,173 @@
+"""CanonicalizeBindings: second names for a value go.
+
+A variable bound to another one is replaced by it, a field of a known tuple by that field, a tuple
+made of all the fields of another by that one, a dataflow variable that is a constant by the
+constant, and a match_cast that can only succeed and defines
+nothing by its value. Where the output of a dataflow block is a second name, its first one gets the
+output's name.
+
+Before::
+
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        with R.dataflow():
+            lv = R.add(x, x)
+            lv1 = (lv, x)
+            lv2 = lv1[0]
+            lv3 = R.exp(lv2)
+            gv = lv3
+            R.output(gv)
+        return gv
+
+After::
+
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        with R.dataflow():
+            lv = R.add(x, x)
+            lv1 = (lv, x)
+            gv = R.exp(lv)
+            R.output(gv)
+        return gv
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.structural import structural_equal
+from ....ir.transform import FunctionPass, PassContext
+from ...analysis import BaseCheckResult, struct_info_base_check, tir_vars_in_struct_info
+from ...expr import (
+    BindingBlock,
+    Constant,
+    DataflowBlock,
+    DataflowVar,
+    Function,
+    MatchCast,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from ...functor import GraphRewriter
+from .._graph import shape_vars
+
+
+@dataclass(frozen=True, repr=False)
+class CanonicalizeBindings(FunctionPass):
+    """Replace second names by the first."""
+
+    name = "CanonicalizeBindings"
+    opt_level = 1
+    function_type = Function
+
+    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        return canonicalize(func, mod)
+
+
+def canonicalize(func: Function, mod: IRModule) -> Function:
+    """A function in which values have one name."""
+    return _Canonicalizer(mod).function(func)
+
+
+class _Canonicalizer(GraphRewriter):
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self.known: dict[Var, Any] = {}
+
+    def block(self, block: BindingBlock) -> BindingBlock:
+        self.var_map.update(_promoted(block))
+        return super().block(block)
+
+    def binding(self, binding: Any) -> None:
+        var = binding.var
+        promoted = self.var_map.get(var)
+        if isinstance(promoted, Var) and not isinstance(promoted, DataflowVar):
+            # `var` is what the output `promoted` names: bind that one here.
+            if type(binding) is VarBinding and not isinstance(binding.value, Var):
+                value = self.builder.normalize(self.value(binding.value))
+                self.builder.emit_normalized(VarBinding._make(promoted, value, span=binding.span))
+                self.known[promoted] = value
+                return
+        value = self.value(binding.value)
+        if isinstance(binding, MatchCast):
+            if not _needed(binding, value):
+                self.var_map[var] = value
+                return
+        elif isinstance(value, Constant) and isinstance(var, DataflowVar):
+            self.var_map[var] = value
+            return
+        elif isinstance(value, Var):
+            if value is var:  # the output is bound where its second name was
+                return
+            keep = not isinstance(var, DataflowVar) and self.builder.current_block_is_dataflow()
+            if not keep and _same_info(var, value):
+                self.var_map[var] = value
+                return
+        self.emit(binding, value)
+        self.known[var] = value
+
+    def tuple_get_item(self, node: TupleGetItem) -> Any:
+        bound = self.known.get(node.tuple_value)  # type: ignore[call-overload]
+        made = node.tuple_value if isinstance(node.tuple_value, Tuple) else bound
+        return made.fields[node.index] if isinstance(made, Tuple) else node
+
+    def value(self, expr: Any) -> Any:
+        made = super().value(expr)
+        return self.whole_tuple(made) if type(made) is Tuple else made
+
+    def whole_tuple(self, made: Tuple) -> Any:
+        """The tuple whose fields these are, all and in order; else `made`."""
+        source = None
+        for i, field in enumerate(made.fields):
+            value = self.known.get(field)
+            if not isinstance(value, TupleGetItem) or value.index != i:
+                return made
+            if source is not None and value.tuple_value is not source:
+                return made
+            source = value.tuple_value
+        if isinstance(source, DataflowVar) and not self.builder.current_block_is_dataflow():
+            return made  # it is not seen outside its block
+        whole = source is not None and len(source.struct_info.fields) == len(made.fields)
+        return source if whole else made
+
+
+def _promoted(block: BindingBlock) -> dict[Var, Var]:
+    """Dataflow variables whose only output name shall be theirs: variable -> output."""
+    if not isinstance(block, DataflowBlock):
+        return {}
+    bound = {b.var for b in block.bindings if type(b) is VarBinding}  # type: ignore[attr-defined]
+    inner = {b.var: b.value for b in block.bindings}  # type: ignore[attr-defined]
+    made: dict[Var, Var] = {}
+    for binding in block.bindings:
+        var, value = binding.var, binding.value  # type: ignore[attr-defined]
+        if type(binding) is not VarBinding or isinstance(var, DataflowVar):
+            continue
+        while isinstance(value, DataflowVar) and isinstance(inner.get(value), Var):
+            value = inner[value]
+        if isinstance(value, DataflowVar) and value in bound and value not in made:
+            if _same_info(var, value):
+                made[value] = var
+    return made
+
+
+def _same_info(a: Var, b: Var) -> bool:
+    return a.struct_info is b.struct_info or structural_equal(a.struct_info, b.struct_info)
+
+
+def _needed(binding: MatchCast, value: Any) -> bool:
+    """Whether a cast checks or defines anything."""
+    info = binding.struct_info
+    if any(True for _ in shape_vars(info)) or not isinstance(value, Var):
+        return True
+    known = set(tir_vars_in_struct_info(value.struct_info))
+    if not known.issuperset(tir_vars_in_struct_info(info)):
+        return True
+    passes = struct_info_base_check(info, value.struct_info) is BaseCheckResult.PASS
+    return not (passes and structural_equal(info, value.struct_info))
+
+
+__all__ = ["CanonicalizeBindings", "canonicalize"]

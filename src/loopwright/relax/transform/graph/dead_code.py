@@ -1,0 +1,180 @@
+"""DeadCodeElimination: what nothing uses goes.
+
+Bindings without an effect whose variable is not used, and functions that no entry function
+reaches. Entry functions are those given by name, else the public ones (with a `global_symbol`);
+a module without any keeps all its functions.
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def unused(x: T.Buffer((T.int64(2),), "float32")):
+            for i in range(T.int64(2)):
+                with T.block("b"):
+                    vi = T.axis.spatial(T.int64(2), i)
+                    x[vi] = T.float32(0)
+
+        @R.function
+        def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+            with R.dataflow():
+                lv = R.add(x, x)
+                gv = R.multiply(x, x)
+                R.output(gv)
+            return gv
+
+After::
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+            with R.dataflow():
+                gv = R.multiply(x, x)
+                R.output(gv)
+            return gv
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.expr import GlobalVar
+from ....ir.module import IRModule, called_global_vars
+from ....ir.transform import ModulePass, PassContext
+from ...expr import Function, If, MatchCast, SeqExpr, Var
+from .._graph import called_functions, is_pure, shape_vars, used_vars
+
+
+@dataclass(frozen=True, repr=False)
+class DeadCodeElimination(ModulePass):
+    """Take out unused bindings and functions.
+
+    entry_functions: names of the functions to keep. Raises ValueError for one that is not there.
+    """
+
+    name = "DeadCodeElimination"
+    opt_level = 1
+    entry_functions: Iterable[str] | None = None
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return eliminate(mod, self.entry_functions, {})
+
+
+Callees = dict[int, Iterable[GlobalVar]]  # id of a function that is kept -> what it calls
+
+
+def eliminate(mod: IRModule, entry_functions: Any, callees: Callees) -> IRModule:
+    """The module without what is dead. `callees`: what is known already of PrimFuncs' calls."""
+    entries = _entries(mod, entry_functions)
+    # First the functions, so that no work goes into those that are not reached; then once
+    # more, for a dead binding may have held the last call.
+    kept = _reachable(mod, entries, callees)
+    changed = {g: clean(f) for g, f in kept.functions.items() if isinstance(f, Function)}
+    cleaned = kept.with_functions(changed)
+    return kept if cleaned is kept else _reachable(cleaned, entries, callees)
+
+
+def _entries(mod: IRModule, given: Iterable[str] | None) -> list[GlobalVar]:
+    if given:
+        names = [given] if isinstance(given, str) else list(given)
+        for name in names:
+            if name not in mod:
+                known = ", ".join(sorted(g.name_hint for g in mod.functions))
+                what = "DeadCodeElimination: there is no entry function of this name"
+                raise ValueError(explain(what, got=name, instead=f"one of {known}"))
+        return [mod.get_global_var(name) for name in names]
+    attrs = ((g, getattr(f, "attrs", {})) for g, f in mod.functions.items())
+    return [g for g, a in attrs if "global_symbol" in a]
+
+
+def _reachable(mod: IRModule, entries: list[GlobalVar], callees: Callees) -> IRModule:
+    if not entries:
+        return mod
+    seen: set[GlobalVar] = set(entries)
+    stack = list(entries)
+    while stack:
+        func = mod.functions.get(stack.pop())
+        if func is None:
+            continue
+        if isinstance(func, Function):
+            found: Iterable[GlobalVar] = called_functions(func)
+        elif id(func) in callees:
+            found = callees[id(func)]
+        else:
+            found = callees[id(func)] = called_global_vars(func)
+        for gvar in found:
+            if gvar not in seen:
+                seen.add(gvar)
+                stack.append(gvar)
+    return mod.with_functions(remove=[g for g in mod.functions if g not in seen])
+
+
+def clean(func: Function) -> Function:
+    """A function without bindings that have no effect and are not used."""
+    force = bool(func.attrs.get("relax.force_pure", False))
+    body = _Cleaner(force).seq(func.body, set())
+    return func if body is func.body else _with_body(func, body)
+
+
+def _with_body(func: Function, body: SeqExpr) -> Function:
+    return func.replace(body=body)
+
+
+class _Cleaner:
+    def __init__(self, force: bool) -> None:
+        self.force = force
+
+    def seq(self, seq: SeqExpr, live: set[Var]) -> SeqExpr:
+        """Go backwards; `live` holds the variables used behind, and gets those used here."""
+        live.update(used_vars(seq.body))
+        blocks: list[Any] = []
+        for block in reversed(seq.blocks):
+            kept: list[Any] = []
+            for binding in reversed(block.bindings):
+                made = self.binding(binding, live)
+                if made is not None:
+                    kept.append(made)
+            kept.reverse()
+            same = len(kept) == len(block.bindings) and all(
+                a is b for a, b in zip(kept, block.bindings, strict=True)
+            )
+            if kept:
+                blocks.append(block if same else type(block)(kept, span=block.span))
+        blocks.reverse()
+        if len(blocks) == len(seq.blocks) and all(
+            a is b for a, b in zip(blocks, seq.blocks, strict=True)
+        ):
+            return seq
+        made_seq = SeqExpr._make(tuple(blocks), seq.body, span=seq.span)
+        made_seq._update_struct_info(seq.struct_info)
+        return made_seq
+
+    def binding(self, binding: Any, live: set[Var]) -> Any:
+        value = binding.value
+        cast = isinstance(binding, MatchCast)
+        if binding.var not in live and not cast and is_pure(value, self.force):
+            return None
+        if cast:  # it may define symbolic variables and checks at run time
+            live.update(shape_vars(binding.struct_info))
+        if isinstance(value, If):
+            true, false = self.seq(value.true_branch, live), self.seq(value.false_branch, live)
+            live.update(used_vars(value.cond))
+            if true is not value.true_branch or false is not value.false_branch:
+                new = If._make(value.cond, true, false, span=value.span)
+                new._update_struct_info(value.struct_info)
+                return binding.replace(value=new)
+            return binding
+        if isinstance(value, Function):
+            body = self.seq(value.body, live)
+            if body is not value.body:
+                return binding.replace(value=_with_body(value, body))
+            return binding
+        live.update(used_vars(value))
+        return binding
+
+
+__all__ = ["DeadCodeElimination"]

@@ -1,0 +1,75 @@
+"""DropHostCopies: R.to_vdevice between devices that both use the host's memory moves nothing.
+
+Before::
+
+    @I.ir_module
+    class Module:
+        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("c")]})
+
+        @R.function
+        def main(x: R.Tensor((2, 3), dtype="float32", vdevice="llvm:0")) -> R.Tensor((2, 3), dtype="float32", vdevice="c:0"):
+            with R.dataflow():
+                lv: R.Tensor((2, 3), dtype="float32", vdevice="c:0") = R.to_vdevice(x, dst_vdevice="c:0")
+                gv = R.call_dps_packed("f", (lv,), out_sinfo=R.Tensor((2, 3), dtype="float32", vdevice="c:0"))
+                R.output(gv)
+            return gv
+
+After::
+
+    @I.ir_module
+    class Module:
+        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("c")]})
+
+        @R.function
+        def main(x: R.Tensor((2, 3), dtype="float32", vdevice="llvm:0")) -> R.Tensor((2, 3), dtype="float32", vdevice="c:0"):
+            with R.dataflow():
+                lv: R.Tensor((2, 3), dtype="float32", vdevice="llvm:0") = x
+                gv = R.call_dps_packed("f", (lv,), out_sinfo=R.Tensor((2, 3), dtype="float32", vdevice="c:0"))
+                R.output(gv)
+            return gv
+
+It runs when every operator has its loops: until then the device says whose rules an operator has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule, VDevice
+from ....ir.transform import FunctionPass, PassContext
+from ...expr import Call, Function
+from ...functor import GraphRewriter
+from ...op.base import TO_VDEVICE
+
+
+@dataclass(frozen=True, repr=False)
+class DropHostCopies(FunctionPass):
+    """Use a tensor where it is, when the other device reaches it there."""
+
+    name = "DropHostCopies"
+    function_type = Function
+
+    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        return _Copies(mod).function(func)
+
+
+class _Copies(GraphRewriter):
+    def call(self, call: Call) -> Any:
+        if call.op is not TO_VDEVICE:
+            return call
+        source = call.args[0]
+        near = _on_host(source.struct_info.vdevice) and _on_host(call.attrs.dst_vdevice)
+        return source if near else call
+
+
+def _on_host(device: VDevice | None) -> bool:
+    """Whether a device's tensors lie in the host's memory."""
+    if device is None:
+        return True
+    target = device.target
+    plain = device.memory_scope in ("", "global")
+    return plain and (target is None or target.device_type == "cpu")
+
+
+__all__ = ["DropHostCopies"]

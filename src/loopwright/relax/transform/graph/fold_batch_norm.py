@@ -1,0 +1,121 @@
+"""FoldBatchnormToConv2D: a batch norm with constant statistics disappears.
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((1, 2, 3, 3), dtype="float32")) -> R.Tensor((1, 2, 3, 3), dtype="float32"):
+            with R.dataflow():
+                lv = R.nn.batch_norm(x, R.const([1.0, 1.0], "float32"), R.const([0.0, 1.0], "float32"), R.const([0.0, 0.0], "float32"), R.const([1.0, 1.0], "float32"), axis=1, epsilon=0.0, training=False)
+                gv: R.Tensor((1, 2, 3, 3), dtype="float32") = lv[0]
+                R.output(gv)
+            return gv
+
+After::
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((1, 2, 3, 3), dtype="float32")) -> R.Tensor((1, 2, 3, 3), dtype="float32"):
+            with R.dataflow():
+                lv = R.nn.batch_norm(x, R.const([1.0, 1.0], "float32"), R.const([0.0, 1.0], "float32"), R.const([0.0, 0.0], "float32"), R.const([1.0, 1.0], "float32"), axis=1, epsilon=0.0, training=False)
+                lv1: R.Tensor((1, 2, 3, 3), dtype="float32") = R.multiply(x, R.const([[[[1.0]], [[1.0]]]], "float32"))
+                gv: R.Tensor((1, 2, 3, 3), dtype="float32") = R.add(lv1, R.const([[[[0.0]], [[1.0]]]], "float32"))
+                R.output(gv)
+            return gv
+
+After a convolution with a constant weight the scale goes into the weight; elsewhere the batch norm
+becomes one multiplication and one addition per channel. What the batch norm leaves behind is dead
+code.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ....ir.functor import pre_order_visit
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ....ir.transform import ModulePass, PassContext
+from ... import op as relax_op
+from ...expr import Call, Constant, TupleGetItem, Var, const
+from ...functor import GraphRewriter
+
+
+@dataclass(frozen=True)
+class FoldBatchnormToConv2D(ModulePass):
+    """See the file's docstring."""
+
+    name = "FoldBatchnormToConv2D"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Rewrite every function."""
+        return _Folder(mod).run()
+
+
+class _Folder(GraphRewriter):
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self.uses: Counter[Var] = Counter()
+        for func in mod.functions.values():
+            pre_order_visit(func, self._count)
+
+    def _count(self, node: Any) -> None:
+        if isinstance(node, Call):
+            self.uses.update(a for a in node.args if isinstance(a, Var))
+
+    def tuple_get_item(self, node: TupleGetItem) -> Any:
+        norm = self.definition(node.tuple_value)
+        if node.index != 0 or not _is_call(norm, "relax.nn.batch_norm"):
+            return node
+        if norm.attrs.training or not all(isinstance(a, Constant) for a in norm.args[1:]):
+            return node
+        data = norm.args[0]
+        scale, shift = _affine(norm)
+        conv = self.definition(data)
+        alone = isinstance(data, Var) and self.uses[data] == 1
+        if _is_call(conv, "relax.nn.conv2d") and alone and self.foldable(conv, norm):
+            weight = conv.args[1].data.numpy()
+            folded = (weight * scale.reshape(-1, 1, 1, 1)).astype(weight.dtype)
+            data = conv.replace(args=(conv.args[0], const(folded)))
+        else:
+            data = relax_op.multiply(data, self.per_channel(scale, data, norm))
+        return relax_op.add(data, self.per_channel(shift, norm.args[0], norm))
+
+    def definition(self, value: Any) -> Any:
+        """What a variable was bound to."""
+        if isinstance(value, Var):
+            return self.builder.lookup_binding(value)
+        return value
+
+    def foldable(self, conv: Call, norm: Call) -> bool:
+        plain = conv.attrs.data_layout == "NCHW" and conv.attrs.kernel_layout == "OIHW"
+        return plain and isinstance(conv.args[1], Constant) and norm.attrs.axis in (1, -3)
+
+    def per_channel(self, values: np.ndarray, data: Any, norm: Call) -> Constant:
+        rank = data.struct_info.ndim
+        shape = [1] * rank
+        shape[norm.attrs.axis] = -1
+        return const(values.reshape(shape))
+
+
+def _is_call(value: Any, name: str) -> bool:
+    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == name
+
+
+def _affine(norm: Call) -> tuple[np.ndarray, np.ndarray]:
+    """(scale, shift) of a batch norm, per channel."""
+    gamma, beta, mean, var = (a.data.numpy().astype(np.float64) for a in norm.args[1:])
+    dtype = norm.args[1].data.numpy().dtype
+    scale = 1.0 / np.sqrt(var + norm.attrs.epsilon)
+    scale = scale * gamma if norm.attrs.scale else scale
+    shift = -mean * scale + (beta if norm.attrs.center else 0.0)
+    return scale.astype(dtype), shift.astype(dtype)
+
+
+__all__ = ["FoldBatchnormToConv2D"]

@@ -1,0 +1,202 @@
+"""FoldConstant: what only constants go into is computed now.
+
+Operators are evaluated by their numpy meaning, so it is cheapest before LegalizeOps; calls of loops
+by an evaluator of PrimFuncs: the TensorIR interpreter for small ones, or one that a layer above
+registers (`register_evaluator`), which may compile them. A result larger than what went into it
+is left to run time, when it has many elements (a large `full`, a `broadcast_to`).
+
+Before::
+
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        with R.dataflow():
+            lv = R.add(R.const(1.0, "float32"), R.const(2.0, "float32"))
+            gv = R.multiply(x, lv)
+            R.output(gv)
+        return gv
+
+After::
+
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        with R.dataflow():
+            lv: R.Tensor((), dtype="float32") = R.const(3.0, "float32")
+            gv = R.multiply(x, lv)
+            R.output(gv)
+        return gv
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ....ir import trace
+from ....ir.expr import GlobalVar
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ....ir.prim_expr import IntImm
+from ....ir.transform import FunctionPass, PassContext
+from ....runtime.tensor import tensor
+from ....tir import interpreter as tir_interpreter
+from ....tir.function import PrimFunc
+from ...expr import (
+    Call,
+    Constant,
+    DataTypeImm,
+    Function,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ...functor import GraphRewriter
+from ...interpreter import Interpreter, _Frame
+from ...op.base import CALL_TIR
+from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from .._graph import tensor_fields
+
+_SMALL = 1 << 14  # elements that a result may have although its arguments are smaller
+_GROWTH = 4  # how many times as large as its arguments it may be: weights are filled up to blocks
+_INTERPRETED = 1 << 16  # elements up to which the interpreter is quick enough
+_KEPT = ("relax.builtin.", "relax.memory.", "relax.vm.", "relax.call_", "relax.null_value")
+
+Evaluator = Callable[[PrimFunc, list[Any]], bool]
+_EVALUATORS: list[Evaluator] = []
+
+
+def register_evaluator(run: Evaluator) -> Evaluator:
+    """Let `run(func, arrays)` run PrimFuncs in place on arrays; it says whether it did."""
+    _EVALUATORS.insert(0, run)
+    return run
+
+
+@dataclass(frozen=True, repr=False)
+class FoldConstant(FunctionPass):
+    """Compute what depends on constants only."""
+
+    name = "FoldConstant"
+    function_type = Function
+
+    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        if func.attrs.get("Primitive", False) or func.attrs.get("Composite"):
+            return func
+        return _Folder(mod).function(func)
+
+
+class _Folder(GraphRewriter):
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self.known: dict[Var, Any] = {}
+        self.interpreter = Interpreter(mod, run_tir=self.run_tir)
+
+    def binding(self, binding: Any) -> None:
+        super().binding(binding)
+        value = self.builder.lookup_binding(binding.var)
+        if isinstance(value, Constant) or (isinstance(value, Tuple) and self.constant(value)):
+            self.known[binding.var] = value
+
+    def tuple_get_item(self, node: TupleGetItem) -> Any:
+        value = self.known.get(node.tuple_value)  # type: ignore[call-overload]
+        return value.fields[node.index] if isinstance(value, Tuple) else node
+
+    def call(self, call: Call) -> Any:
+        if not isinstance(call.op, Op) or not self.can_fold(call):
+            return call
+        args = [self.literal(a) for a in call.args]
+        if any(a is None for a in args):
+            return call
+        if call.struct_info is None:
+            call = self.builder.normalize(call)
+        if not _worth(call, args):
+            return call
+        ready = call.replace(args=tuple(args))
+        ready._update_struct_info(call.struct_info)
+        try:
+            made = self.interpreter.value(ready, _Frame("FoldConstant", {}, {}))
+        except Exception as error:  # it may fail at run time too, or never run
+            trace.note("fold", call.op.name, reason=f"{type(error).__name__}: {error}")
+            return call
+        result = _constant(made, call.struct_info)
+        return call if result is None else result
+
+    def can_fold(self, call: Call) -> bool:
+        """Whether the callee can be evaluated here."""
+        op = call.op
+        if op is CALL_TIR:
+            gvar = call.args[0]
+            func = self.mod.get(gvar) if self.mod and isinstance(gvar, GlobalVar) else None
+            elements = sum(_elements(f) for f in tensor_fields(call.sinfo_args[0]))
+            return isinstance(func, PrimFunc) and (bool(_EVALUATORS) or elements <= _INTERPRETED)
+        if op.name.startswith(_KEPT) or not op.get_attr("FPurity", False):
+            return False
+        return op.has_attr("FNumpy")
+
+    def literal(self, arg: Any) -> Any:
+        """An argument as constants only, or None."""
+        if isinstance(arg, Var):
+            return self.known.get(arg)
+        if isinstance(arg, Tuple):
+            fields = [self.literal(f) for f in arg.fields]
+            return None if any(f is None for f in fields) else Tuple(fields)
+        if isinstance(arg, ShapeExpr):
+            return arg if all(isinstance(v, IntImm) for v in arg.values) else None
+        if isinstance(arg, PrimValue):
+            return arg if hasattr(arg.value, "value") else None
+        kept = (Constant, DataTypeImm, StringImm, GlobalVar)
+        return arg if isinstance(arg, kept) else None
+
+    def constant(self, value: Tuple) -> bool:
+        """Whether a tuple holds constants only."""
+        return all(
+            isinstance(f, Constant) or (isinstance(f, Tuple) and self.constant(f))
+            for f in value.fields
+        )
+
+    def run_tir(self, func: PrimFunc, args: list[Any]) -> None:
+        for run in _EVALUATORS:
+            if run(func, args):
+                return
+        tir_interpreter.run(func, args, self.mod)
+
+
+def _elements(info: StructInfo) -> int:
+    """Elements of a tensor of static shape; many for another."""
+    dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
+    if dims is None or not all(isinstance(d, IntImm) for d in dims):
+        return 1 << 62
+    return math.prod(d.value for d in dims)  # type: ignore[attr-defined]
+
+
+def _worth(call: Call, args: list[Any]) -> bool:
+    """Whether the result is not much larger than the arguments."""
+    given = 0
+    for arg in args:
+        for leaf in arg.fields if isinstance(arg, Tuple) else [arg]:
+            if isinstance(leaf, Constant):
+                given += math.prod(leaf.data.shape)
+    info = call.struct_info
+    known = isinstance(info, (TensorStructInfo, TupleStructInfo))
+    made = sum(_elements(f) for f in tensor_fields(info)) if known else 0
+    return made <= max(given * _GROWTH, _SMALL) or made >= 1 << 62
+
+
+def _constant(value: Any, info: StructInfo | None) -> Any:
+    """The result as constants, or None when it is something else."""
+    if isinstance(value, tuple) and isinstance(info, TupleStructInfo):
+        fields = [_constant(v, i) for v, i in zip(value, info.fields, strict=True)]
+        return None if any(f is None for f in fields) else Tuple(fields)
+    if isinstance(value, tuple) and all(type(v) is int for v in value):
+        return ShapeExpr(value)
+    if not isinstance(value, np.ndarray) or not isinstance(info, TensorStructInfo):
+        return None
+    return Constant(tensor(np.array(value, order="C")))
+
+
+__all__ = ["FoldConstant", "register_evaluator"]

@@ -1,0 +1,234 @@
+"""LegalizeOps: operators become calls of loops.
+
+Every operator with a legalization (see `legalize_ops.common` for the order in which rules are
+asked) is replaced; what a rule returns is legalized again. A call whose arguments' shapes are not
+known stays. Arguments on a virtual device select its target, and the loops made for them carry it.
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((2, 3), dtype="float32"), y: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((2, 3), dtype="float32"):
+            with R.dataflow():
+                lv = R.add(x, y)
+                R.output(lv)
+            return lv
+
+After::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def add(x: T.Buffer((T.int64(2), T.int64(3)), "float32"), y: T.Buffer((T.int64(2), T.int64(3)), "float32"), T_add: T.Buffer((T.int64(2), T.int64(3)), "float32")):
+            T.func_attr({"tir.noalias": True})
+            for ax0, ax1 in T.grid(T.int64(2), T.int64(3)):
+                with T.block("T_add"):
+                    v_ax0, v_ax1 = T.axis.remap("SS", [ax0, ax1])
+                    T.reads(x[v_ax0, v_ax1], y[v_ax0, v_ax1])
+                    T.writes(T_add[v_ax0, v_ax1])
+                    T_add[v_ax0, v_ax1] = x[v_ax0, v_ax1] + y[v_ax0, v_ax1]
+
+        @R.function
+        def main(x: R.Tensor((2, 3), dtype="float32"), y: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((2, 3), dtype="float32"):
+            cls = Module
+            with R.dataflow():
+                lv = R.call_tir(cls.add, (x, y), out_sinfo=R.Tensor((2, 3), dtype="float32"))
+                R.output(lv)
+            return lv
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....base.errors import LoopwrightError, explain
+from ....ir import trace
+from ....ir.expr import GlobalVar
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ....ir.target import Target
+from ....ir.transform import ModulePass, PassContext
+from ....tir.function import PrimFunc
+from ...expr import Call
+from ...functor import GraphRewriter
+from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from .._graph import device_of, is_tir_call, shape_known, tensor_fields
+from .dead_code import DeadCodeElimination
+from ..legalize_ops.common import Candidate, candidates
+
+_DEEPEST = 32  # rules that lower an operator to itself again and again are cut off here
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, repr=False)
+class LegalizeOps(ModulePass):
+    """Lower operators to calls of loops.
+
+    customize_legalize_map: operator name -> rule f(bb, call), or a PrimFunc; asked first.
+    enable_warning: log the operators that have no rule.
+    """
+
+    name = "LegalizeOps"
+    customize_legalize_map: Mapping[str, Callable[..., Any]] | None = field(default=None)
+    enable_warning: bool = False
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        work = _Legalizer(mod, dict(self.customize_legalize_map or {}), self.enable_warning)
+        made = work.run()
+        return DeadCodeElimination().run(made, ctx) if work.retargeted else made
+
+
+class _Legalizer(GraphRewriter):
+    def __init__(self, mod: IRModule, custom: dict[str, Any], warn: bool) -> None:
+        super().__init__(mod)
+        self.custom = custom
+        self.warn = warn
+        self.target = Target.current(allow_none=True)
+        self.rules: dict[tuple[str, int], list[Candidate]] = {}
+        self.rivals: set[tuple[str, Candidate]] = set()
+        self.depth = 0
+        self.retargeted = False
+
+    def call(self, call: Call) -> Any:
+        op = call.op
+        if not isinstance(op, Op):
+            return call
+        device = device_of(call.args)
+        target = self.target if device is None else device.target
+        key = (op.name, id(target))
+        rules = self.rules.get(key)
+        if rules is None:
+            rules = self.rules[key] = candidates(op, target, self.custom)
+            if not rules and self.warn and not op.name.startswith(("relax.call", "relax.memory")):
+                _log.warning("no legalization of %s", op.name)
+        if not rules:
+            return call
+        if not all(shape_known(a.struct_info) for a in call.args):
+            self.note(op, target, rules, [], None, "an argument's shape is not known")
+            return call
+        if call.struct_info is None:
+            call = self.builder.normalize(call)
+        return self.lower(call, rules, target, device)
+
+    def lower(self, call: Call, rules: list[Candidate], target: Target | None, device: Any) -> Any:
+        builder = self.builder
+        builder._begin(builder.current_block_is_dataflow())
+        made: Any = None
+        winner = None
+        refused: list[str] = []
+        for candidate in rules:
+            why = candidate.refusal(call)
+            if why is None:
+                made = candidate.rule(builder, call)
+                if made is not None:
+                    winner = candidate
+                    break
+                why = "answered None"
+            refused.append(f"{candidate} ({why})")
+        if made is None or made is call:
+            builder._end_block()
+            why = "no rule took it" if made is None else "left as it is"
+            self.note(call.op, target, rules, refused, winner, why)
+            return call
+        if winner is not None:
+            self.report_rivals(call, rules, winner)
+        made = builder.normalize(made)
+        extra = builder._end_block()
+        if device is not None:
+            made = _placed(made, call.struct_info)
+            if device.target is not None:
+                made = self.with_target(made, device.target)
+        self.note(call.op, target, rules, refused, winner, "", made)
+        return self.again(call, made, extra)
+
+    def again(self, call: Call, made: Any, extra: Any) -> Any:
+        """Legalize what a rule emitted and what it returned."""
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            what = f"the legalization of {call.op.name} does not come to an end"
+            hint = "a rule must return something simpler, the call itself, or None"
+            raise LoopwrightError(explain(what, instead=hint, span=call.span))
+        for binding in extra.bindings:
+            self.binding(binding)
+        made = self.value(made)
+        self.depth -= 1
+        return made
+
+    def with_target(self, made: Any, target: Target) -> Any:
+        """Call a copy of the loops that says which target it is for."""
+        if not is_tir_call(made) or not isinstance(made.args[0], GlobalVar):
+            return made
+        gvar = made.args[0]
+        func = self.builder.get()[gvar]
+        if not isinstance(func, PrimFunc) or "target" in func.attrs:
+            return made
+        self.retargeted = True
+        name = f"{gvar.name_hint}_{target.kind_name}"
+        new = self.builder.add_func(func.with_attr("target", target), name)
+        info = made.struct_info
+        made = made.replace(args=(new, *made.args[1:]))
+        made._update_struct_info(info)
+        return made
+
+    def report_rivals(self, call: Call, rules: list[Candidate], winner: Candidate) -> None:
+        """Say that another kernel of the winner's priority fits the call, too."""
+        if not winner.is_checked or (call.op.name, winner) in self.rivals:
+            return
+        for other in rules[rules.index(winner) + 1 :]:
+            same = (other.origin, other.priority) == (winner.origin, winner.priority)
+            if same and other.is_checked and other.refusal(call) is None:
+                self.rivals.add((call.op.name, winner))
+                hint = "the later registered one is taken; give one a higher priority, or when="
+                _log.warning("%s: %s and %s both fit; %s", call.op.name, winner, other, hint)
+                trace.note(
+                    "legalize conflict", call.op.name, taken=str(winner), also=str(other), why=hint
+                )
+
+    def note(
+        self,
+        op: Op,
+        target: Target | None,
+        rules: list[Candidate],
+        refused: list[str],
+        winner: Candidate | None,
+        reason: str,
+        made: Any = None,
+    ) -> None:
+        if trace.active() is None:
+            return
+        callee = made.args[0] if is_tir_call(made) else None
+        trace.note(
+            "legalize",
+            op.name,
+            winner=None if winner is None else str(winner),
+            losers=refused,
+            not_asked=[str(c) for c in rules[rules.index(winner) + 1 :]] if winner else [],
+            kernel=getattr(callee, "name_hint", None),
+            target=None if target is None else str(target),
+            reason=reason or ("first that took it" if refused else "first asked"),
+        )
+
+
+def _placed(made: Any, info: StructInfo) -> Any:
+    """A call of loops whose results live where the operator's did; rules do not think of it."""
+    if not is_tir_call(made):
+        return made
+    whole = made.struct_info
+    owns, wanted = tensor_fields(whole), tensor_fields(info)
+    if len(owns) != len(wanted) or not all(
+        isinstance(i, TensorStructInfo) for i in [*owns, *wanted]
+    ):
+        return made
+    pairs = zip(owns, wanted, strict=True)
+    outs = [TensorStructInfo(o.shape, o.dtype, w.vdevice, o.ndim) for o, w in pairs]
+    new = TupleStructInfo(outs) if isinstance(whole, TupleStructInfo) else outs[0]
+    made = made.replace(sinfo_args=(new,))
+    made._update_struct_info(new)
+    return made
+
+
+__all__ = ["LegalizeOps"]

@@ -1,0 +1,172 @@
+"""NameDimensions: a kernel's dimensions are variables, not formulas of the model's dimensions.
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def exp(a: T.handle, b: T.handle, n: T.int64):
+            A = T.match_buffer(a, ((n + T.int64(1)) // T.int64(2),))
+            B = T.match_buffer(b, ((n + T.int64(1)) // T.int64(2),))
+            for i in range((n + T.int64(1)) // T.int64(2)):
+                with T.block("exp"):
+                    vi = T.axis.spatial((n + T.int64(1)) // T.int64(2), i)
+                    B[vi] = T.exp(A[vi])
+
+        @R.function
+        def main(x: R.Tensor(("n",), dtype="float32"), y: R.Tensor(("(n + 1) // 2",), dtype="float32")) -> R.Tensor(("(n + 1) // 2",), dtype="float32"):
+            n = T.int64()
+            cls = Module
+            with R.dataflow():
+                gv = R.call_tir(cls.exp, (y,), out_sinfo=R.Tensor(((n + 1) // 2,), dtype="float32"), tir_vars=R.shape([n]))
+                R.output(gv)
+            return gv
+
+After::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def exp(a: T.handle, b: T.handle):
+            d0 = T.int64()
+            A = T.match_buffer(a, (d0,))
+            B = T.match_buffer(b, (d0,))
+            for i in range(d0):
+                with T.block("exp"):
+                    vi = T.axis.spatial(d0, i)
+                    B[vi] = T.exp(A[vi])
+
+        @R.function
+        def main(x: R.Tensor(("n",), dtype="float32"), y: R.Tensor(("(n + 1) // 2",), dtype="float32")) -> R.Tensor(("(n + 1) // 2",), dtype="float32"):
+            n = T.int64()
+            cls = Module
+            with R.dataflow():
+                gv = R.call_tir(cls.exp, (y,), out_sinfo=R.Tensor(((n + 1) // 2,), dtype="float32"))
+                R.output(gv)
+            return gv
+
+Index arithmetic becomes simple, and layers that differ only in the formula of their size share one
+kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.expr import GlobalVar
+from ....ir.functor import post_order_visit, rewrite
+from ....ir.module import IRModule
+from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.structural import StructuralKey, structural_equal
+from ....ir.transform import ModulePass, PassContext
+from ....tir.function import PrimFunc
+from ...expr import Call, ShapeExpr
+from ...functor import GraphRewriter
+from ...op.base import CALL_TIR
+
+
+@dataclass(frozen=True)
+class NameDimensions(ModulePass):
+    """See the file's docstring."""
+
+    name = "NameDimensions"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Rewrite the private kernels and their calls."""
+        changed: dict[GlobalVar, PrimFunc] = {}
+        kept: dict[GlobalVar, list[int]] = {}
+        for gvar, func in mod.functions.items():
+            if isinstance(func, PrimFunc) and func.is_private:
+                made = name_dimensions(func)
+                if made is not func:
+                    changed[gvar] = made
+                    kept[gvar] = _scalars_left(func, made)
+        if changed:
+            # New variables: the old ones say which parameters there were.
+            functions = {
+                GlobalVar(g.name_hint) if g in changed else g: changed.get(g, f)
+                for g, f in mod.functions.items()
+            }
+            mod = IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
+        same = _duplicates(mod)
+        return _Caller(mod, kept, same).run() if changed or same else mod
+
+
+def name_dimensions(func: PrimFunc) -> PrimFunc:
+    """The function with each compound dimension of its buffers replaced by a variable; scalar
+    parameters that nothing uses any more are dropped."""
+    names: dict[StructuralKey, Var] = {}
+    for buffer in func.buffers:
+        for dim in buffer.shape:
+            if not isinstance(dim, (IntImm, Var)):
+                key = StructuralKey(dim, map_free_vars=False)
+                names.setdefault(key, Var(f"d{len(names)}", dim.dtype))
+    if not names:
+        return func
+    kinds = {type(key.node) for key in names}
+
+    def replace(node: Any) -> Any:
+        if type(node) in kinds:
+            return names.get(StructuralKey(node, map_free_vars=False))
+        return None
+
+    views, body = rewrite((func.buffer_map, func.body), None, replace)
+    used: set[Var] = set()
+    post_order_visit((views, body), lambda n: used.add(n) if isinstance(n, Var) else None)
+    params = [p for p in func.params if p in func.buffer_map or p in used]
+    return func.replace(params=tuple(params), buffer_map=views, body=body)
+
+
+def _scalars_left(old: PrimFunc, new: PrimFunc) -> list[int]:
+    """Which of the scalar parameters are still there."""
+    scalars = [p for p in old.params if p not in old.buffer_map]
+    return [k for k, p in enumerate(scalars) if p in new.params]
+
+
+def _duplicates(mod: IRModule) -> dict[GlobalVar, GlobalVar]:
+    """Private kernels that are the same as an earlier one."""
+    seen: dict[StructuralKey, GlobalVar] = {}
+    same: dict[GlobalVar, GlobalVar] = {}
+    for gvar, func in sorted(mod.functions.items(), key=lambda item: _order(item[0].name_hint)):
+        if not (isinstance(func, PrimFunc) and func.is_private):
+            continue
+        first = seen.setdefault(StructuralKey(func), gvar)
+        if first is not gvar and structural_equal(mod[first], func):
+            same[gvar] = first
+    return same
+
+
+def _order(name: str) -> tuple[int, str]:
+    return len(name), name
+
+
+class _Caller(GraphRewriter):
+    def __init__(
+        self,
+        mod: IRModule,
+        kept: dict[GlobalVar, list[int]],
+        same: dict[GlobalVar, GlobalVar],
+    ) -> None:
+        super().__init__(mod)
+        self.kept, self.same = kept, same
+        self.named = {gvar: gvar for gvar in mod.functions}
+
+    def run(self) -> IRModule:
+        """Rewrite the calls and drop the duplicates."""
+        made = super().run()
+        return made.with_functions(remove=list(self.same)) if self.same else made
+
+    def call(self, call: Call) -> Any:
+        if call.op is not CALL_TIR:
+            return call
+        gvar, args = call.args[0], list(call.args)
+        left = self.kept.get(gvar)
+        if left is not None and len(args) > 2:
+            values: list[PrimExpr] = [args[2].struct_info.values[k] for k in left]
+            args = [*args[:2], ShapeExpr(values)] if values else args[:2]
+        args[0] = self.same.get(gvar, self.named[gvar])
+        return call if args[0] is gvar else call.replace(args=tuple(args))
+
+
+__all__ = ["NameDimensions"]

@@ -1,0 +1,1 @@
+"""From values to planned storage and one native function."""

@@ -1,0 +1,148 @@
+"""CallTIRRewrite: destination passing is written out.
+
+The outputs of call_tir, call_tir_inplace and call_dps_packed are allocated, and the callee is
+called with them behind its inputs. Runs on functions without dataflow blocks.
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func
+        def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
+            for i in range(T.int64(4)):
+                with T.block("y"):
+                    vi = T.axis.spatial(T.int64(4), i)
+                    y[vi] = T.exp(x[vi])
+
+        @R.function
+        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+            R.func_attr({"relax.force_pure": True})
+            cls = Module
+            gv = R.call_tir(cls.exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
+            return gv
+
+After::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func
+        def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
+            for i in range(T.int64(4)):
+                with T.block("y"):
+                    vi = T.axis.spatial(T.int64(4), i)
+                    y[vi] = T.exp(x[vi])
+
+        @R.function
+        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+            R.func_attr({"relax.force_pure": True})
+            cls = Module
+            alloc: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+            cls.exp(x, alloc)
+            gv: R.Tensor((4,), dtype="float32") = alloc
+            return gv
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.expr import GlobalVar
+from ....ir.module import IRModule
+from ....ir.transform import ModulePass, PassContext
+from ...expr import Call, Function, ShapeExpr, Tuple
+from ...functor import GraphRewriter
+from ...op.base import (
+    CALL_DPS_PACKED,
+    CALL_TIR_INPLACE,
+    builtin_alloc_tensor,
+    vm_call_tir_dyn,
+)
+from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from .._graph import call_fields, is_tir_call
+
+
+@dataclass(frozen=True, repr=False)
+class CallTIRRewrite(ModulePass):
+    """Allocate outputs and call kernels with them."""
+
+    name = "CallTIRRewrite"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        work = _Rewriter(mod)
+        for gvar, func in list(mod.functions.items()):
+            if isinstance(func, Function):
+                work.update(gvar, work.function(func))
+        return work.builder.get()
+
+
+class _Rewriter(GraphRewriter):
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self.devices = list(mod.global_infos.get("vdevice", ()))
+
+    def call(self, call: Call) -> Any:
+        if not is_tir_call(call) and call.op is not CALL_DPS_PACKED:
+            return call
+        info = call.sinfo_args[0]
+        inputs = list(call_fields(call))
+        if isinstance(call.args[1].struct_info, TupleStructInfo) and not isinstance(
+            call.args[1], Tuple
+        ):
+            inputs = [self.builder.normalize_argument(f) for f in call.args[1]]
+        inplace: list[int] = []
+        if call.op is CALL_TIR_INPLACE:
+            inplace = list(call.attrs.inplace_indices)
+        outs: list[Any] = []
+        given: list[Any] = []
+        result = self.allocate(call, info, inputs, inplace, outs, given)
+        callee = call.args[0]
+        args = [*inputs, *given]
+        if len(call.args) > 2:
+            shape = call.args[2]
+            kernel = isinstance(callee, GlobalVar)
+            if kernel and isinstance(shape, ShapeExpr):
+                made: Any = vm_call_tir_dyn(callee, [*args, shape])
+            else:
+                made = Call(callee, [*args, shape])
+        else:
+            made = Call(callee, args)
+        self.builder.emit(made.with_span(call.span), "_")
+        return result
+
+    def allocate(
+        self,
+        call: Call,
+        info: StructInfo,
+        inputs: list[Any],
+        inplace: list[int],
+        outs: list[Any],
+        given: list[Any],
+    ) -> Any:
+        """The outputs as one value; `given` gets those that were allocated."""
+        if isinstance(info, TupleStructInfo):
+            fields = [self.allocate(call, f, inputs, inplace, outs, given) for f in info.fields]
+            return Tuple(fields)
+        at = inplace[len(outs)] if inplace else -1
+        var = inputs[at] if at >= 0 else self.alloc(call, info)
+        if at < 0:
+            given.append(var)
+        outs.append(var)
+        return var
+
+    def alloc(self, call: Call, info: StructInfo) -> Any:
+        if not isinstance(info, TensorStructInfo) or info.shape is None:
+            what = f"{call.op.name} cannot allocate its output"
+            hint = "state the shape in out_sinfo"
+            raise ValueError(explain(what, got=str(info), instead=hint, span=call.span))
+        index, scope = 0, "global"
+        if info.vdevice is not None:
+            scope = info.vdevice.memory_scope
+            same = [n for n, d in enumerate(self.devices) if d is info.vdevice]
+            index = same[0] if same else info.vdevice.vdevice_id
+        made = builtin_alloc_tensor(info.shape, info.dtype, index, scope)
+        return self.builder.emit(made.with_span(call.span), "alloc")
+
+
+__all__ = ["CallTIRRewrite"]

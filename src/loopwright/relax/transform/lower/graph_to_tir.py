@@ -1,0 +1,696 @@
+"""GraphToTIR: a graph function whose storage is planned becomes one native function.
+
+Pass::
+
+    GraphToTIR()
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func
+        def exp(A: T.Buffer((T.int64(4),), "float32"), B: T.Buffer((T.int64(4),), "float32")):
+            T.func_attr({"tir.noalias": True})
+            for i in range(T.int64(4)):
+                with T.block("exp"):
+                    vi = T.axis.spatial(T.int64(4), i)
+                    B[vi] = T.exp(A[vi])
+
+        @R.function
+        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+            R.func_attr({"relax.force_pure": True})
+            cls = Module
+            alloc: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+            cls.exp(x, alloc)
+            return alloc
+
+After::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func
+        def exp(A: T.Buffer((T.int64(4),), "float32"), B: T.Buffer((T.int64(4),), "float32")):
+            T.func_attr({"tir.noalias": True})
+            for i in range(T.int64(4)):
+                with T.block("exp"):
+                    vi = T.axis.spatial(T.int64(4), i)
+                    B[vi] = T.exp(A[vi])
+
+        @T.prim_func
+        def main(x: T.handle("float32", "global"), out: T.handle("float32", "global")):
+            T.func_attr({"native_entry": {"params": [["x", "float32", [4]]], "results": [["out", "float32", [4]]], "symbols": []}, "tir.noalias": False})
+            Module.exp(x, out)
+            T.evaluate(0)
+
+The kernels are called one after the other with plain pointers; storage is cut from one workspace;
+symbolic dimensions are parameters. What it cannot say (control flow, packed calls, closures, shapes
+known only at run time) stays a graph function for the virtual machine, and the trace says why.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ....arith import Analyzer
+from ....base.errors import explain
+from ....ir import trace
+from ....ir.dtype import DataType
+from ....ir.expr import GlobalVar
+from ....ir.functor import post_order_visit, rewrite
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ....ir.prim_expr import Call as PrimCall
+from ....ir.prim_expr import IntImm, PrimExpr, Range, StringImm, Var
+from ....ir.prim_op import add, cast, const, equal, floordiv, multiply
+from ....ir.transform import ModulePass, PassContext
+from ....tir import stmt as st
+from ....tir.function import PrimFunc
+from ....tir.transform.lower.make_unpacked_api import symbolic_dims
+from ... import expr as rx
+from ...struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
+
+ALIGNMENT = 64  # of every tensor in the workspace, in bytes
+
+
+class NotNative(Exception):
+    """Why a function stays with the virtual machine."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor parameter or result of a native entry; dims are expressions of the symbols."""
+
+    name: str
+    dtype: str
+    dims: tuple[PrimExpr, ...]
+
+
+@dataclass(frozen=True)
+class ScalarSpec:
+    """A scalar parameter of a native entry."""
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True)
+class EntrySpec:
+    """How a native function is called from outside: its parameters, results, the symbols that
+    the parameters' shapes bind, and the nesting of the results (None: one tensor).
+
+    It stands in the function's attribute "native_entry" as plain lists, so that it is printed and
+    parsed: `entry_of(func)` reads it.
+    """
+
+    params: tuple[TensorSpec | ScalarSpec, ...]
+    results: tuple[TensorSpec, ...]
+    symbols: tuple[Var, ...]
+    tree: Any = None
+
+    def as_attr(self) -> dict[str, Any]:
+        """The value of the attribute "native_entry"."""
+        attr = {
+            "params": [_spec_lists(p) for p in self.params],
+            "results": [_spec_lists(r) for r in self.results],
+            "symbols": list(self.symbols),
+        }
+        return attr if self.tree is None else {**attr, "tree": self.tree}
+
+
+def entry_of(func: Any) -> EntrySpec | None:
+    """How a function made by GraphToTIR is called; None for any other."""
+    attr = func.attrs.get("native_entry") if isinstance(func, PrimFunc) else None
+    if attr is None:
+        return None
+    params = tuple(_spec(p) for p in attr["params"])
+    results = tuple(TensorSpec(*r[:2], _dims(r[2])) for r in attr["results"])
+    return EntrySpec(params, results, tuple(attr["symbols"]), attr.get("tree"))
+
+
+def _spec_lists(spec: TensorSpec | ScalarSpec) -> list[Any]:
+    if isinstance(spec, ScalarSpec):
+        return [spec.name, spec.dtype]
+    dims = [d.value if isinstance(d, IntImm) else d for d in spec.dims]
+    return [spec.name, spec.dtype, dims]
+
+
+def _spec(lists: Any) -> TensorSpec | ScalarSpec:
+    if len(lists) == 2:
+        return ScalarSpec(*lists)
+    return TensorSpec(*lists[:2], _dims(lists[2]))
+
+
+def _dims(values: Any) -> tuple[PrimExpr, ...]:
+    return tuple(const(v, "int64") if isinstance(v, int) else v for v in values)
+
+
+@dataclass(frozen=True, repr=False)
+class GraphToTIR(ModulePass):
+    """Turn planned graph functions into native ones. See the file's docstring.
+
+    workspace: "one" piece of memory that storages are cut from; "tensors": an allocation for each
+        tensor, for `tir.transform.PlanUnifiedMemory`. Leave StaticPlanBlockMemory out then. Sizes
+        are bounded by the function's attribute `tir_var_upper_bound` ({"n": 16}).
+    """
+
+    name = "GraphToTIR"
+    workspace: str = "one"
+
+    def __post_init__(self) -> None:
+        if self.workspace not in ("one", "tensors"):
+            what = "unknown workspace of GraphToTIR"
+            raise ValueError(explain(what, got=self.workspace, instead='"one" or "tensors"'))
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Convert every public graph function that can be."""
+        functions: dict[GlobalVar, Any] = dict(mod.functions)
+        for gvar, func in mod.functions.items():
+            if isinstance(func, rx.Function):
+                try:
+                    functions[gvar] = _Converter(mod, gvar, func, self.workspace).run()
+                except NotNative as why:
+                    self.stays(gvar, str(why))
+        graphs = [g for g, f in mod.functions.items() if isinstance(f, rx.Function)]
+        todo = [g for g in graphs if functions[g] is mod[g]]
+        while todo:  # what the virtual machine runs calls graph functions, not native ones
+            caller = todo.pop()
+            for gvar in _called(mod[caller]):
+                if gvar in graphs and functions[gvar] is not mod[gvar]:
+                    functions[gvar] = mod[gvar]
+                    self.stays(gvar, f"{caller.name_hint} calls it, which the machine runs")
+                    todo.append(gvar)
+        if all(functions[g] is mod[g] for g in graphs):
+            return mod
+        return IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
+
+    @staticmethod
+    def stays(gvar: GlobalVar, why: str) -> None:
+        """Say in the trace why a function is not native."""
+        trace.note("native", gvar.name_hint, rule="virtual machine", why=why)
+
+
+def _called(func: rx.Function) -> list[GlobalVar]:
+    found: list[GlobalVar] = []
+    post_order_visit(func, lambda n: found.append(n) if isinstance(n, GlobalVar) else None)
+    return found
+
+
+@dataclass
+class _Tensor:
+    """A tensor at run time: where it is and what it looks like."""
+
+    pointer: PrimExpr
+    dims: tuple[PrimExpr, ...]
+    dtype: str
+    root: Any = None  # the binding's variable that owns the memory
+
+
+@dataclass
+class _Storage:
+    pointer: PrimExpr
+
+
+@dataclass
+class _Nothing:
+    """What a packed call that fills its last arguments gives back."""
+
+    symbol: str
+
+
+@dataclass
+class _State:
+    """Statements in order; each is a function from the rest to a statement."""
+
+    steps: list[Any] = field(default_factory=list)
+
+    def let(self, var: Var, value: PrimExpr) -> None:
+        self.steps.append(lambda rest: st.LetStmt(var, value, rest))
+
+    def do(self, stmt: st.Stmt) -> None:
+        self.steps.append(lambda rest: st.seq(stmt, rest))
+
+    def wrap(self, make: Any) -> None:
+        self.steps.append(make)
+
+    def build(self) -> st.Stmt:
+        body: Any = None
+        for step in reversed(self.steps):
+            body = step(st.Evaluate(const(0, "int32")) if body is None else body)
+        return st.Evaluate(const(0, "int32")) if body is None else body
+
+
+class _Converter:
+    def __init__(
+        self, mod: IRModule, gvar: GlobalVar, func: rx.Function, workspace: str = "one"
+    ) -> None:
+        self.apart = workspace == "tensors"
+        self.mod, self.name, self.func = mod, gvar.name_hint, func
+        self.env: dict[rx.Var, Any] = {}
+        self.values: dict[rx.Var, Any] = {}
+        self.symbols: dict[Var, PrimExpr] = {}
+        self.state = _State()
+        self.workspace = Var("workspace", "handle", type_annotation=("uint8", "global"))
+        self.total: PrimExpr = const(0, "int64")
+        self.constants: dict[int, tuple[Any, Var]] = {}
+        self.analyzer = Analyzer()
+        self.outputs: dict[rx.Var, Var] = {}
+        self.known: list[Var] = []
+
+    # -- signature -----------------------------------------------------------------------------
+
+    def run(self) -> PrimFunc:
+        """The native function."""
+        func = self.func
+        if len(func.body.blocks) and any(isinstance(b, rx.DataflowBlock) for b in func.body.blocks):
+            raise NotNative("it still has dataflow blocks")
+        params, specs = self.parameters()
+        symbols = tuple(v for v, known in self.symbols.items() if v is known)
+        self.find_values()
+        leaves, tree = self.result_leaves()
+        results = [self.result_spec(k, info, len(leaves)) for k, (_, info) in enumerate(leaves)]
+        outs = [Var(r.name, "handle", type_annotation=(r.dtype, "global")) for r in results]
+        self.claim_outputs(leaves, outs)
+        for block in func.body.blocks:
+            for binding in block.bindings:
+                self.binding(binding)
+        self.copy_results(leaves, outs)
+        results = [self.bound_spec(r) for r in results]
+        body = self.allocate(self.state.build())
+        entry = EntrySpec(tuple(specs), tuple(results), symbols, tree).as_attr()
+        attrs = {"global_symbol": self.name, "tir.noalias": False, "native_entry": entry}
+        if "tir_var_upper_bound" in func.attrs:  # what code with static memory goes by
+            attrs["tir_var_upper_bound"] = func.attrs["tir_var_upper_bound"]
+        return PrimFunc([*params, *outs, *symbols], body, attrs=attrs, span=func.span)
+
+    def parameters(self) -> tuple[list[Var], list[TensorSpec | ScalarSpec]]:
+        """The native parameters and how they come in. Extents are checked by the entry: against
+        numbers, expressions of symbols, and scalar parameters, which it knows by their names."""
+        params: list[Var] = []
+        specs: list[TensorSpec | ScalarSpec] = []
+        scalars: list[Var] = []
+        for p in self.func.params:
+            info = p.struct_info
+            if isinstance(info, PrimStructInfo):
+                var = Var(p.name_hint, info.dtype)
+                self.env[p] = var
+                scalars.append(var)
+                if isinstance(info.value, Var):
+                    self.symbols[info.value] = var
+        for p in self.func.params:
+            if isinstance(p.struct_info, TensorStructInfo):
+                for d in p.struct_info.get_shape() or ():
+                    if isinstance(d, Var):
+                        self.symbols.setdefault(d, d)
+        self.known = [*(v for v in self.symbols.values()), *scalars]
+        for p in self.func.params:
+            info = p.struct_info
+            if isinstance(info, TensorStructInfo):
+                dims = self.known_dims(info, f"parameter {p.name_hint}")
+                for d in dims:
+                    self.check_bound(d)
+                var = Var(p.name_hint, "handle", type_annotation=(str(info.dtype), "global"))
+                self.env[p] = _Tensor(var, dims, str(info.dtype), p)
+                specs.append(TensorSpec(p.name_hint, str(info.dtype), dims))
+            elif isinstance(info, PrimStructInfo):
+                var = self.env[p]
+                specs.append(ScalarSpec(p.name_hint, str(info.dtype)))
+            else:
+                raise NotNative(f"parameter {p.name_hint} is no tensor or scalar: {info}")
+            params.append(var)
+        return params, specs
+
+    def check_bound(self, dim: PrimExpr) -> None:
+        """Refuse a dimension that the caller cannot compute from the arguments."""
+        found: list[Var] = []
+        post_order_visit(dim, lambda v: found.append(v) if isinstance(v, Var) else None)
+        for v in found:
+            if not any(v is k for k in self.known):
+                raise NotNative(f"dimension {v.name} is not the extent of a parameter's axis")
+
+    def known_dims(self, info: TensorStructInfo, what: str) -> tuple[PrimExpr, ...]:
+        dims = info.get_shape()
+        if dims is None or info.dtype.is_void:
+            raise NotNative(f"the shape or dtype of {what} is known only at run time: {info}")
+        return tuple(self.bound(d) for d in dims)
+
+    def bound(self, expr: PrimExpr) -> PrimExpr:
+        """An expression with the symbols that match_cast defined replaced."""
+        if isinstance(expr, IntImm) or not self.symbols:
+            return expr
+        table = self.symbols
+        return rewrite(expr, lambda v: table.get(v) if isinstance(v, Var) else None)
+
+    # -- results -------------------------------------------------------------------------------
+
+    def find_values(self) -> None:
+        for block in self.func.body.blocks:
+            for binding in block.bindings:
+                self.values[binding.var] = binding.value
+
+    def result_leaves(self) -> tuple[list[tuple[Any, TensorStructInfo]], Any]:
+        leaves: list[tuple[Any, TensorStructInfo]] = []
+
+        def walk(value: Any, info: Any) -> Any:
+            if isinstance(info, TensorStructInfo):
+                leaves.append((value, info))
+                return len(leaves) - 1
+            if not isinstance(info, TupleStructInfo):
+                raise NotNative(f"it returns {info}")
+            parts = self.tuple_fields(value, len(info.fields))
+            return [walk(v, i) for v, i in zip(parts, info.fields, strict=True)]
+
+        body = self.func.body.body
+        tree = walk(body, body.struct_info)
+        return leaves, None if isinstance(tree, int) else tree
+
+    def tuple_fields(self, value: Any, count: int) -> list[Any]:
+        while isinstance(value, rx.Var) and value in self.values:
+            value = self.values[value]
+        if isinstance(value, rx.Tuple):
+            return list(value.fields)
+        raise NotNative(f"it returns a tuple that is no tuple expression: {value}")
+
+    def result_spec(self, k: int, info: TensorStructInfo, count: int) -> TensorSpec:
+        dims = info.get_shape()
+        if dims is None or info.dtype.is_void:
+            raise NotNative(f"the shape of result {k} is known only at run time: {info}")
+        return TensorSpec("out" if count == 1 else f"out{k}", str(info.dtype), tuple(dims))
+
+    def bound_spec(self, spec: TensorSpec) -> TensorSpec:
+        """A result whose shape the caller can compute: of the parameters' symbols alone."""
+        dims = tuple(self.bound(d) for d in spec.dims)
+        for d in dims:
+            self.check_bound(d)
+        return TensorSpec(spec.name, spec.dtype, dims)
+
+    def claim_outputs(self, leaves: list[Any], outs: list[Var]) -> None:
+        """A tensor that is returned is allocated by the caller, where nothing else claims it."""
+        for (value, _), out in zip(leaves, outs, strict=True):
+            owner = self.owner(value)
+            if owner is not None and owner not in self.outputs:
+                self.outputs[owner] = out
+
+    def owner(self, value: Any) -> rx.Var | None:
+        """The variable whose allocation holds `value`, seen through views."""
+        last: rx.Var | None = None
+        while True:
+            if isinstance(value, rx.Var):
+                last, value = value, self.values.get(value)
+                continue
+            if isinstance(value, rx.TupleGetItem):
+                inner = value.tuple_value
+                while isinstance(inner, rx.Var) and inner in self.values:
+                    inner = self.values[inner]
+                if not isinstance(inner, rx.Tuple):
+                    return None
+                value = inner.fields[value.index]
+                continue
+            name = _op_name(value)
+            if name in _VIEWS:
+                value = value.args[0]
+                continue
+            return last if name == "relax.builtin.alloc_tensor" else None
+
+    def copy_results(self, leaves: list[Any], outs: list[Var]) -> None:
+        """Results that are no allocation of their own are copied out."""
+        for (value, _), out in zip(leaves, outs, strict=True):
+            tensor = self.value(value)
+            if not isinstance(tensor, _Tensor):
+                raise NotNative("a result is no tensor")
+            if tensor.pointer is out:
+                continue
+            size = self.bytes_of(tensor.dims, tensor.dtype)
+            copy = PrimCall("handle", "tir.call_extern", ["memcpy", out, tensor.pointer, size])
+            self.state.do(st.Evaluate(copy))
+
+    # -- bindings ------------------------------------------------------------------------------
+
+    def binding(self, binding: rx.Binding) -> None:
+        if isinstance(binding, rx.MatchCast):
+            self.match_cast(binding)
+            return
+        self.env[binding.var] = self.value(binding.value, binding.var)
+
+    def value(self, value: Any, var: rx.Var | None = None) -> Any:
+        if isinstance(value, rx.Var):
+            found = self.env[value]
+            if isinstance(found, _Nothing):
+                raise NotNative(f"it uses what the packed call {found.symbol} returned")
+            return found
+        if isinstance(value, rx.StringImm):
+            return StringImm(value.value)
+        if isinstance(value, rx.Constant):
+            return self.constant(value)
+        if isinstance(value, rx.Tuple):
+            return [self.value(f) for f in value.fields]
+        if isinstance(value, rx.TupleGetItem):
+            parts = self.value(value.tuple_value)
+            if not isinstance(parts, list):
+                raise NotNative(f"a tuple known only at run time: {value}")
+            return parts[value.index]
+        if isinstance(value, rx.ShapeExpr):
+            return tuple(self.bound(v) for v in value.values)
+        if isinstance(value, rx.PrimValue):
+            return self.bound(value.value)
+        if isinstance(value, rx.Call):
+            return self.call(value, var)
+        raise NotNative(f"{type(value).__name__} needs the virtual machine")
+
+    def call(self, call: rx.Call, var: rx.Var | None) -> Any:
+        if isinstance(call.op, GlobalVar):
+            self.kernel(call.op, list(call.args), call.span)
+            return []
+        name = _op_name(call)
+        if name == "relax.vm.call_tir_dyn":
+            gvar, args = call.args
+            self.kernel(gvar, list(args.fields), call.span)
+            return []
+        if isinstance(call.op, rx.ExternFunc) and not call.sinfo_args:
+            return self.packed(call.op.global_symbol, list(call.args), call.span)
+        handler = _HANDLERS.get(name)
+        if handler is None:
+            raise NotNative(f"call of {name or call.op}")
+        return handler(self, call, var)
+
+    def packed(self, symbol: str, args: list[Any], span: Any) -> _Nothing:
+        """Call a registered function, or an external code generator's, with the tensors."""
+        given = [self.packed_argument(self.value(a)) for a in args]
+        called = PrimCall("int32", "tir.call_packed", [StringImm(symbol), *given], span)
+        self.state.do(st.Evaluate(called, span=span))
+        return _Nothing(symbol)
+
+    def packed_argument(self, value: Any) -> PrimExpr:
+        """What a packed call gets for a value of the graph."""
+        if isinstance(value, PrimExpr):
+            return value
+        if not isinstance(value, _Tensor):
+            raise NotNative(f"a packed call with {type(value).__name__.strip('_').lower()}")
+        dtype = DataType(value.dtype)
+        shape = PrimCall("handle", "tir.tvm_stack_make_shape", list(value.dims))
+        parts = [value.pointer, shape, const(0, "int32"), const(len(value.dims), "int32")]
+        zero = [const(0, dtype), const(0, "int64")]
+        return PrimCall("handle", "tir.tvm_stack_make_array", [*parts, *zero])
+
+    def kernel(self, gvar: GlobalVar, args: list[Any], span: Any) -> None:
+        func = self.mod.functions.get(gvar)
+        if not isinstance(func, PrimFunc):
+            raise NotNative(f"call of the graph function {gvar.name_hint}")
+        values: list[Any] = []
+        for a in args:
+            found = self.value(a)
+            values.extend(found if isinstance(found, (tuple, list)) else [found])
+        given, dims = [], {}
+        if len(values) != len(func.params):
+            raise NotNative(f"{gvar.name_hint} takes {len(func.params)} arguments")
+        for param, v in zip(func.params, values, strict=True):
+            buffer = func.buffer_map.get(param)
+            if buffer is None:
+                given.append(cast(param.dtype, v))
+                dims[param] = given[-1]
+                continue
+            given.append(v.pointer)
+            for have, want in zip(v.dims, buffer.shape, strict=True):
+                if isinstance(want, Var):
+                    dims.setdefault(want, cast(want.dtype, have))
+        extra = []
+        for symbol in symbolic_dims(func):
+            if symbol not in dims:
+                raise NotNative(f"{gvar.name_hint}: dimension {symbol.name} cannot be found")
+            extra.append(dims[symbol])
+        called = PrimCall("void", gvar, [*given, *extra], span)
+        self.state.do(st.Evaluate(called, span=span))
+
+    # -- operators -----------------------------------------------------------------------------
+
+    def alloc_storage(self, call: rx.Call, var: rx.Var | None) -> _Storage:
+        (size,) = self.value(call.args[0])
+        return _Storage(self.take(size, var.name_hint if var is not None else "storage"))
+
+    def take(self, size: PrimExpr, name: str) -> PrimExpr:
+        """A pointer to `size` fresh bytes of the workspace."""
+        if self.apart:
+            return self.own_memory(size, name)
+        offset = self.total
+        rounded = multiply(floordiv(add(size, ALIGNMENT - 1), ALIGNMENT), ALIGNMENT)
+        self.total = self.analyzer.simplify(add(self.total, self.analyzer.simplify(rounded)))
+        pointer = Var(name, "handle", type_annotation=("uint8", "global"))
+        at = PrimCall("handle", "tir.handle_add_byte_offset", [self.workspace, offset])
+        self.state.let(pointer, at)
+        return pointer
+
+    def own_memory(self, size: PrimExpr, name: str) -> PrimExpr:
+        """An allocation of at least `size` bytes; of a known number where that has a bound."""
+        most = self.bounds.const_int_bound(size).max_value
+        if most < 1 << 40:
+            size = const(most, "int64")
+        var = Var(name, "handle", type_annotation=("uint8", "global"))
+        true = const(True, "bool")
+        self.state.wrap(lambda rest: st.Allocate(var, "uint8", (size,), true, rest))
+        return var
+
+    @cached_property
+    def bounds(self) -> Analyzer:
+        """Knows what the attribute `tir_var_upper_bound` says of the parameters' symbols."""
+        made = Analyzer()
+        given = dict(self.func.attrs.get("tir_var_upper_bound", {}).items())
+        for symbol, value in self.symbols.items():
+            most = given.get(symbol.name)
+            if most is not None and isinstance(value, Var):
+                end = const(int(getattr(most, "value", most)) + 1, value.dtype)
+                made.bind(value, Range.from_min_extent(const(0, value.dtype), end))
+        return made
+
+    def alloc_tensor(self, call: rx.Call, var: rx.Var | None) -> _Tensor:
+        storage, offset = self.value(call.args[0]), self.value(call.args[1])
+        dims, dtype = self.value(call.args[2]), str(call.args[3].value)
+        pointer = storage.pointer
+        if not (isinstance(offset, IntImm) and offset.value == 0):
+            pointer = PrimCall("handle", "tir.handle_add_byte_offset", [pointer, offset])
+        return _Tensor(pointer, dims, dtype, var)
+
+    def builtin_alloc_tensor(self, call: rx.Call, var: rx.Var | None) -> _Tensor:
+        dims, dtype = self.value(call.args[0]), str(call.args[1].value)
+        out = self.outputs.get(var) if var is not None else None
+        pointer: PrimExpr
+        if out is not None:
+            pointer = out
+        else:
+            pointer = self.take(self.bytes_of(dims, dtype), var.name_hint if var else "alloc")
+        return _Tensor(pointer, dims, dtype, var)
+
+    def bytes_of(self, dims: tuple[PrimExpr, ...], dtype: str) -> PrimExpr:
+        size: PrimExpr = const(DataType(dtype).itemsize, "int64")
+        for d in dims:
+            size = multiply(size, cast("int64", d))
+        return self.analyzer.simplify(size)
+
+    def view(self, call: rx.Call, var: rx.Var | None) -> _Tensor:
+        source = self.value(call.args[0])
+        info = call.struct_info
+        if not isinstance(source, _Tensor) or not isinstance(info, TensorStructInfo):
+            raise NotNative(f"a view of {type(source).__name__}")
+        dims = self.known_dims(info, "a view")
+        return _Tensor(source.pointer, dims, str(info.dtype), source.root)
+
+    def memory_view(self, call: rx.Call, var: rx.Var | None) -> _Tensor:
+        if len(call.args) > 3:
+            offset = self.value(call.args[3]) if isinstance(call.args[3], rx.PrimValue) else None
+            if offset is not None and not (isinstance(offset, IntImm) and offset.value == 0):
+                raise NotNative("a view with a byte offset")
+        return self.view(call, var)
+
+    def kill(self, call: rx.Call, var: rx.Var | None) -> list[Any]:
+        return []
+
+    def shape_of(self, call: rx.Call, var: rx.Var | None) -> tuple[PrimExpr, ...]:
+        found = self.value(call.args[0])
+        return found.dims
+
+    def match_cast(self, binding: rx.MatchCast) -> None:
+        found, info = self.value(binding.value), binding.struct_info
+        if isinstance(found, _Tensor) and isinstance(info, TensorStructInfo):
+            dims = info.get_shape()
+            if dims is None:
+                self.env[binding.var] = found
+                return
+            self.match_dims(found.dims, dims, binding)
+            made = tuple(self.bound(d) for d in dims)
+            self.env[binding.var] = _Tensor(found.pointer, made, found.dtype, found.root)
+            return
+        if isinstance(found, tuple) and isinstance(info, ShapeStructInfo):
+            self.match_dims(found, info.values or (), binding)
+            self.env[binding.var] = found
+            return
+        raise NotNative(f"match_cast of {binding.value}")
+
+    def match_dims(self, have: Any, want: Any, binding: rx.MatchCast) -> None:
+        if len(have) != len(want):
+            raise NotNative("a match_cast that changes the rank")
+        for k, (a, b) in enumerate(zip(have, want, strict=True)):
+            if isinstance(b, Var) and b not in self.symbols:
+                self.symbols[b] = a
+                continue
+            b = self.bound(b)
+            if self.analyzer.can_prove_equal(a, b):
+                continue
+            place = binding.span or binding.value
+            message = StringImm(
+                f"{self.name}: another extent than expected on axis {k} at {place} "
+                f"({_plain(a)} against {_plain(b)}); give inputs whose shapes agree"
+            )
+            check = equal(a, b)
+            self.state.wrap(lambda rest, c=check, m=message: st.AssertStmt(c, m, rest))
+
+    def constant(self, value: rx.Constant) -> _Tensor:
+        info = value.struct_info
+        key = id(value.data)
+        if key not in self.constants:
+            kind = (str(info.dtype), "global")
+            var = Var(f"const{len(self.constants)}", "handle", type_annotation=kind)
+            self.constants[key] = (value.data, var)
+        pointer = self.constants[key][1]
+        dims = tuple(const(d, "int64") for d in value.data.shape)
+        return _Tensor(pointer, dims, str(info.dtype), None)
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def allocate(self, body: st.Stmt) -> st.Stmt:
+        if not (isinstance(self.total, IntImm) and self.total.value == 0):
+            true = const(True, "bool")
+            body = st.Allocate(self.workspace, DataType("uint8"), (self.total,), true, body)
+        for data, var in self.constants.values():
+            extents = tuple(const(d, "int64") for d in data.shape)
+            body = st.AllocateConst(var, DataType(data.dtype), extents, data, body)
+        return body
+
+
+def _op_name(value: Any) -> str:
+    called = isinstance(value, rx.Call) and isinstance(value.op, Op)
+    return value.op.name if called else ""
+
+
+_VIEWS = {"relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset"}
+_HANDLERS: dict[str, Any] = {
+    "relax.memory.alloc_storage": _Converter.alloc_storage,
+    "relax.vm.alloc_storage": _Converter.alloc_storage,
+    "relax.memory.alloc_tensor": _Converter.alloc_tensor,
+    "relax.builtin.alloc_tensor": _Converter.builtin_alloc_tensor,
+    "relax.reshape": _Converter.view,
+    "relax.memory.view": _Converter.memory_view,
+    "relax.memory.ensure_zero_offset": _Converter.view,
+    "relax.memory.kill_tensor": _Converter.kill,
+    "relax.memory.kill_storage": _Converter.kill,
+    "relax.vm.kill_object": _Converter.kill,
+    "relax.shape_of": _Converter.shape_of,
+}
+
+
+def _plain(dim: Any) -> str:
+    """A dimension in a message, literals as bare numbers."""
+    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(dim))
+
+
+__all__ = ["EntrySpec", "GraphToTIR", "ScalarSpec", "TensorSpec", "entry_of"]

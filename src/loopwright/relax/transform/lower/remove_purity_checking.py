@@ -1,0 +1,57 @@
+"""RemovePurityChecking: pure functions may be lowered to impure calls.
+
+Every pure function gets the attribute `relax.force_pure`: it stays pure as a whole, whatever its
+bindings are turned into.
+
+Before::
+
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        gv = R.exp(x)
+        return gv
+
+After::
+
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        R.func_attr({"relax.force_pure": True})
+        gv = R.exp(x)
+        return gv
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.transform import FunctionPass, PassContext
+from ...expr import Function, Var
+from .._graph import BodyRewriter
+
+
+@dataclass(frozen=True, repr=False)
+class RemovePurityChecking(FunctionPass):
+    """Mark pure functions, local ones too, with `relax.force_pure`."""
+
+    name = "RemovePurityChecking"
+    function_type = Function
+
+    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        return _Marker().function(func)
+
+
+class _Marker(BodyRewriter):
+    def function(self, func: Function) -> Function:
+        made = super().function(func)
+        if not made.is_pure or made.attrs.get("relax.force_pure", False):
+            return made
+        return made.with_attr("relax.force_pure", True)
+
+    def block(self, block: Any, live_out: set[Var]) -> Any:
+        made = [b.replace(value=self.value(b.value)) for b in block.bindings]
+        same = all(a is b for a, b in zip(made, block.bindings, strict=True))
+        return block if same else type(block)(made, span=block.span)
+
+
+__all__ = ["RemovePurityChecking"]

@@ -1,0 +1,410 @@
+"""StaticPlanBlockMemory: tensors that do not live at the same time share memory.
+
+In every block, tensors that are allocated there and used only there, by kernels, are laid into
+storages; a storage is taken over by a later tensor of its dtype and scope once the last use of the
+earlier one lies behind. What escapes (a result, an argument of a graph function, a value used in
+another block) keeps its own allocation.
+
+The function attribute `tir_var_upper_bound` ({"n": 16}) gives symbolic sizes a bound, and so a
+static plan; without it a symbolic size is reused for the same size only. With
+`relax.memory_plan_dynamic_func_output`, results of dynamic shape are planned too.
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func
+        def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
+            for i in range(T.int64(4)):
+                with T.block("y"):
+                    vi = T.axis.spatial(T.int64(4), i)
+                    y[vi] = T.exp(x[vi])
+
+        @R.function
+        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+            R.func_attr({"relax.force_pure": True})
+            cls = Module
+            alloc: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+            cls.exp(x, alloc)
+            alloc1: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+            cls.exp(alloc, alloc1)
+            alloc2: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+            cls.exp(alloc1, alloc2)
+            alloc3: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+            cls.exp(alloc2, alloc3)
+            return alloc3
+
+After::
+
+    @I.ir_module
+    class Module:
+        @T.prim_func
+        def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
+            for i in range(T.int64(4)):
+                with T.block("y"):
+                    vi = T.axis.spatial(T.int64(4), i)
+                    y[vi] = T.exp(x[vi])
+
+        @R.function
+        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+            R.func_attr({"relax.force_pure": True})
+            cls = Module
+            storage: R.Object = R.memory.alloc_storage(R.shape([16]), R.prim_value(0), R.str("global"), R.dtype("float32"))
+            alloc: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([4]), R.dtype("float32"))
+            cls.exp(x, alloc)
+            storage1: R.Object = R.memory.alloc_storage(R.shape([16]), R.prim_value(0), R.str("global"), R.dtype("float32"))
+            alloc1: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage1, R.prim_value(0), R.shape([4]), R.dtype("float32"))
+            cls.exp(alloc, alloc1)
+            alloc2: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([4]), R.dtype("float32"))
+            cls.exp(alloc1, alloc2)
+            alloc3: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+            cls.exp(alloc2, alloc3)
+            return alloc3
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....arith import Analyzer
+from ....base.errors import explain
+from ....ir import trace
+from ....ir.expr import GlobalVar
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ....ir.prim_expr import IntImm, Mul, PrimExpr, Range
+from ....ir.prim_expr import Var as TirVar
+from ....ir.prim_op import const, multiply
+from ....ir.structural import StructuralKey
+from ....ir.transform import ModulePass, PassContext
+from ....tir.function import PrimFunc
+from ...analysis import defined_symbolic_vars
+from ...expr import Call, Function, ShapeExpr, Tuple, TupleGetItem, Var, VarBinding
+from ...functor import GraphRewriter
+from ...op.base import (
+    BUILTIN_ALLOC_TENSOR,
+    ENSURE_ZERO_OFFSET,
+    MEMORY_VIEW,
+    VM_CALL_TIR_DYN,
+    memory_alloc_storage,
+    memory_alloc_tensor,
+)
+from ...relations import prim_vars
+from .._graph import used_vars
+from ..tvm.lower_alloc_tensor import nbytes
+
+_WINDOW = 16  # a storage is reused for sizes that differ by no more than this factor
+_BOUNDS, _PLAN_OUTPUT = "tir_var_upper_bound", "relax.memory_plan_dynamic_func_output"
+
+
+@dataclass(frozen=True, repr=False)
+class StaticPlanBlockMemory(ModulePass):
+    """Share memory between tensors of a block that do not live at the same time."""
+
+    name = "StaticPlanBlockMemory"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        changed = {}
+        for gvar, func in mod.functions.items():
+            if isinstance(func, Function):
+                plan = _Planner(mod, func).plan()
+                if plan:
+                    changed[gvar] = _Rewriter(mod, plan).function(func)
+                    _note(gvar.name_hint, plan)
+        return mod.with_functions(changed)
+
+
+@dataclass(eq=False)
+class Storage:
+    """Memory for tensors one after the other. `bytes` grows with the largest of them."""
+
+    bytes: PrimExpr
+    call: Call
+    tensors: int = 0
+    var: Any = None
+
+
+@dataclass(eq=False)
+class _Token:
+    """A tensor that may be planned: where it is made and last used."""
+
+    call: Call
+    block: Any
+    last: int
+    escapes: bool = False
+    is_output: bool = False
+    storage: Storage | None = None
+
+
+def _note(name: str, plan: dict[Var, Storage]) -> None:
+    if trace.active() is None:
+        return
+    storages = set(plan.values())
+    sizes = [s.bytes.value if isinstance(s.bytes, IntImm) else str(s.bytes) for s in storages]
+    trace.note("memory plan", name, tensors=len(plan), storages=len(storages), bytes=sizes)
+
+
+# ---------------------------------------------------------------------- which storage
+
+
+@dataclass
+class _Pool:
+    """Free storages of one dtype and scope, by size."""
+
+    sizes: list[int] = field(default_factory=list)
+    storages: list[Storage] = field(default_factory=list)
+    symbolic: dict[StructuralKey, list[Storage]] = field(default_factory=dict)
+
+    def take(self, size: PrimExpr) -> Storage | None:
+        """A free storage for `size`: the smallest that is large enough, else the largest that is
+        smaller, which then grows; both within the window."""
+        if not isinstance(size, IntImm):
+            same = self.symbolic.get(_size_key(size))
+            return same.pop(0) if same else None
+        value = size.value
+        at = bisect_left(self.sizes, value)
+        if at < bisect_right(self.sizes, value * _WINDOW):
+            return self._pop(at)
+        if at > bisect_left(self.sizes, value // _WINDOW):
+            storage = self._pop(at - 1)
+            storage.bytes = size
+            return storage
+        return None
+
+    def _pop(self, at: int) -> Storage:
+        self.sizes.pop(at)
+        return self.storages.pop(at)
+
+    def give(self, storage: Storage) -> None:
+        """Take a storage back."""
+        if not isinstance(storage.bytes, IntImm):
+            self.symbolic.setdefault(_size_key(storage.bytes), []).append(storage)
+            return
+        at = bisect_right(self.sizes, storage.bytes.value)
+        self.sizes.insert(at, storage.bytes.value)
+        self.storages.insert(at, storage)
+
+
+def _size_key(size: PrimExpr) -> StructuralKey:
+    """Sizes of equal dimensions are built alike."""
+    return StructuralKey(size, map_free_vars=False)
+
+
+class _Planner:
+    """Decides for one function which allocation gets which storage."""
+
+    def __init__(self, mod: IRModule, func: Function) -> None:
+        self.mod = mod
+        self.func = func
+        self.limits: dict[PrimExpr, int | None] = {}
+        self.values: dict[Var, Any] = {}  # variable -> token, or list of them for a tuple
+        self.tokens: dict[Var, _Token] = {}
+        self.blocks: list[tuple[Any, list[Var]]] = []
+        self.bounds = self._read_bounds()
+        self.sizes: dict[Any, PrimExpr] = {}  # dtype and dimensions -> bytes
+        self.plan_output = bool(func.attrs.get(_PLAN_OUTPUT, False))
+
+    def _read_bounds(self) -> dict[TirVar, int]:
+        given = self.func.attrs.get(_BOUNDS)
+        if given is None:
+            return {}
+        bounds: dict[str, int] = {}
+        for name, value in dict(given.items()).items():
+            plain = getattr(value, "value", value)
+            if isinstance(plain, bool) or not isinstance(plain, int):
+                what = f"the attribute {_BOUNDS} maps names to integers"
+                raise TypeError(explain(what, got=f"{name}: {value!r}"))
+            if plain < 0:
+                what = f"an upper bound in {_BOUNDS} is not negative"
+                raise ValueError(explain(what, got=f"{name}: {plain}"))
+            bounds[str(name)] = plain
+        known = defined_symbolic_vars(self.func)
+        return {v: bounds[v.name] for v in known if v.name in bounds}
+
+    def plan(self) -> dict[Var, Storage]:
+        """The storage of each planned variable."""
+        for block in self.func.body.blocks:
+            self._collect(block)
+        for token in self._tokens_in(self.func.body.body):
+            token.is_output = True
+            dynamic = any(not isinstance(d, IntImm) for d in token.call.args[0].struct_info.values)
+            if not (self.plan_output and dynamic):
+                token.escapes = True
+        made: dict[Var, Storage] = {}
+        for block, variables in self.blocks:
+            self._assign(block, variables, made)
+        return made
+
+    # ------------------------------------------------------------------ lives
+
+    def _collect(self, block: Any) -> None:
+        own: list[Var] = []
+        self.blocks.append((block, own))
+        for n, binding in enumerate(block.bindings):
+            var, value = binding.var, binding.value
+            if isinstance(value, Call):
+                self.values[var] = self._call(value, block, n, var, own)
+            elif isinstance(value, (Var, Tuple, TupleGetItem)) and type(binding) is VarBinding:
+                self.values[var] = self._look(value)
+                self._use(value, block, n)
+            else:
+                self._discard(value)
+                for inner in (
+                    getattr(value, "true_branch", None),
+                    getattr(value, "false_branch", None),
+                ):
+                    for nested in inner.blocks if inner is not None else ():
+                        self._collect(nested)
+
+    def _call(self, call: Call, block: Any, n: int, var: Var, own: list[Var]) -> Any:
+        if call.op is BUILTIN_ALLOC_TENSOR:
+            known = call.args[0].struct_info.values is not None
+            if not known or call.struct_info is None:
+                return None
+            token = self.tokens[var] = _Token(call, block, n)
+            own.append(var)
+            return token
+        op = call.op
+        if isinstance(op, Op) and (
+            op in (MEMORY_VIEW, ENSURE_ZERO_OFFSET) or op.name == "relax.reshape"
+        ):
+            self._use(call.args[0], block, n)
+            return self._look(call.args[0])
+        foreign = type(op).__name__ == "ExternFunc" or op is VM_CALL_TIR_DYN
+        if foreign or (isinstance(op, GlobalVar) and isinstance(self.mod.get(op), PrimFunc)):
+            for arg in call.args:
+                self._use(arg, block, n)
+            return None
+        self._discard(call)
+        return None
+
+    def _look(self, expr: Any) -> Any:
+        if isinstance(expr, Var):
+            return self.values.get(expr)
+        if isinstance(expr, Tuple):
+            return [self._look(f) for f in expr.fields]
+        if isinstance(expr, TupleGetItem):
+            whole = self._look(expr.tuple_value)
+            return whole[expr.index] if isinstance(whole, list) else whole
+        return None
+
+    def _tokens_in(self, expr: Any) -> Iterator[_Token]:
+        yield from _flat(self._look(expr))
+
+    def _use(self, expr: Any, block: Any, n: int) -> None:
+        for token in self._tokens_in(expr):
+            if token.block is not block:
+                token.escapes = True
+            token.last = max(token.last, n)
+
+    def _discard(self, expr: Any) -> None:
+        for var in used_vars(expr):
+            for token in self._tokens_in(var):
+                token.escapes = True
+
+    # ------------------------------------------------------------------ storages
+
+    def _assign(self, block: Any, variables: list[Var], made: dict[Var, Storage]) -> None:
+        ends: dict[int, list[_Token]] = {}
+        pools: dict[Any, _Pool] = {}
+        position = {b.var: n for n, b in enumerate(block.bindings)}
+        mine = [v for v in variables if not self.tokens[v].escapes]
+        starts = {position[v]: v for v in mine}
+        for n in range(len(block.bindings)):
+            if n in starts:
+                token = self.tokens[starts[n]]
+                storage = self._storage(token, pools)
+                storage.tensors += 1
+                token.storage = made[starts[n]] = storage
+                if not token.is_output:
+                    ends.setdefault(token.last, []).append(token)
+            for token in ends.get(n, ()):
+                assert token.storage is not None
+                pools[_kind(token.call)].give(token.storage)
+
+    def _storage(self, token: _Token, pools: dict[Any, _Pool]) -> Storage:
+        size = self._size(token.call)
+        pool = pools.setdefault(_kind(token.call), _Pool())
+        found = pool.take(size)
+        return Storage(size, token.call) if found is None else found
+
+    def _size(self, call: Call) -> PrimExpr:
+        """The bytes of an allocation, or a bound of them."""
+        dims = (d.value if isinstance(d, IntImm) else d for d in call.args[0].struct_info.values)
+        key = (call.args[1].value, *dims)
+        if key not in self.sizes:
+            self.sizes[key] = self._computed_size(call)
+        return self.sizes[key]
+
+    def _computed_size(self, call: Call) -> PrimExpr:
+        """bytes of an element and of the bounded dims, times the product of the others"""
+        nbytes_known = nbytes(ShapeExpr([]), call.args[1].value).value  # type: ignore[attr-defined]
+        others: PrimExpr | None = None
+        for dim in call.args[0].struct_info.values:
+            most = self._most(dim)
+            if most is not None:
+                nbytes_known *= most
+            else:
+                others = dim if others is None else multiply(others, dim)
+        known = const(nbytes_known, "int64")
+        return known if others is None else Mul(known, others)
+
+    def _most(self, dim: PrimExpr) -> int | None:
+        """The greatest value of a dimension, or None."""
+        if isinstance(dim, IntImm):
+            return dim.value
+        if dim not in self.limits:
+            variables = prim_vars(dim)
+            bounded = all(v in self.bounds for v in variables)
+            self.limits[dim] = self._upper_bound(dim, variables) if bounded else None
+        return self.limits[dim]
+
+    def _upper_bound(self, dim: PrimExpr, variables: list[TirVar]) -> int | None:
+        analyzer = Analyzer()
+        for var in variables:
+            greatest = const(self.bounds[var] + 1, "int64")
+            analyzer.bind(var, Range.from_min_extent(const(0, "int64"), greatest))
+        most = analyzer.const_int_bound(analyzer.simplify(dim)).max_value
+        return None if most >= 2**62 else int(most)
+
+
+def _flat(value: Any) -> Iterator[_Token]:
+    if isinstance(value, _Token):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _flat(item)
+
+
+def _kind(call: Call) -> tuple[Any, ...]:
+    """Tensors share a storage when these are the same."""
+    _, dtype, device, scope = call.args
+    return str(dtype.value), getattr(device.value, "value", str(device.value)), scope.value
+
+
+# ---------------------------------------------------------------------- the new function
+
+
+class _Rewriter(GraphRewriter):
+    def __init__(self, mod: IRModule, plan: dict[Var, Storage]) -> None:
+        super().__init__(mod)
+        self.plan = plan
+
+    def binding(self, binding: Any) -> None:
+        storage = self.plan.get(binding.var)
+        if storage is None:
+            super().binding(binding)
+            return
+        call = binding.value
+        shape, dtype, device, scope = call.args
+        if storage.var is None:
+            made = memory_alloc_storage([storage.bytes], device, scope, dtype)
+            storage.var = self.builder.emit(made.with_span(call.span), "storage")
+        tensor = memory_alloc_tensor(storage.var, 0, shape, dtype).with_span(call.span)
+        self.emit(binding, tensor)
+
+
+__all__ = ["StaticPlanBlockMemory", "Storage"]

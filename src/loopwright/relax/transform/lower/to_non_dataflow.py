@@ -1,0 +1,60 @@
+"""ToNonDataflow: dataflow blocks become plain ones.
+
+Before::
+
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        with R.dataflow():
+            lv = R.add(x, x)
+            gv = R.exp(lv)
+            R.output(gv)
+        return gv
+
+After::
+
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        lv = R.add(x, x)
+        gv = R.exp(lv)
+        return gv
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.transform import FunctionPass, PassContext
+from ...expr import BindingBlock, DataflowVar, Function, Var
+from .._graph import BodyRewriter
+
+
+@dataclass(frozen=True, repr=False)
+class ToNonDataflow(FunctionPass):
+    """Make plain blocks and plain variables of dataflow ones."""
+
+    name = "ToNonDataflow"
+    function_type = Function
+
+    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        return _Plain().function(func)
+
+
+class _Plain(BodyRewriter):
+    def block(self, block: Any, live_out: set[Var]) -> Any:
+        made = []
+        for binding in block.bindings:
+            value = self.value(binding.value)
+            var = binding.var
+            if isinstance(var, DataflowVar):
+                var = Var._make(var.name_hint, var.struct_info, span=var.span)
+                self.table[binding.var] = var
+            made.append(binding.replace(var=var, value=value))
+        same = type(block) is BindingBlock and all(
+            a is b for a, b in zip(made, block.bindings, strict=True)
+        )
+        return block if same else BindingBlock(made, span=block.span)
+
+
+__all__ = ["ToNonDataflow"]

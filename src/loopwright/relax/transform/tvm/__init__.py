@@ -1,0 +1,1 @@
+"""Passes that TVM's users call by name. No pipeline of this package runs them."""

@@ -1,0 +1,79 @@
+"""AttachExternModules: modules and C libraries that a module's functions are compiled against.
+
+Pass::
+
+    AttachExternModules([])
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+            with R.dataflow():
+                gv = R.call_dps_packed("scale", (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
+                R.output(gv)
+            return gv
+
+After::
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+            with R.dataflow():
+                gv = R.call_dps_packed("scale", (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
+                R.output(gv)
+            return gv
+
+They are listed in the module's attribute "external_mods", each once; only that changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.module import IRModule
+from ....ir.transform import ModulePass, PassContext
+from ....runtime.extern import EXTERNAL_MODS, ExternLibrary
+
+
+class AttachExternModules(ModulePass):
+    """See the file's docstring.
+
+    extern_modules: `runtime.Module`s, `ExternLibrary`s, or what gives one by `load()`.
+
+    Raises TypeError for anything else.
+    """
+
+    name = "AttachExternModules"
+
+    def __init__(self, extern_modules: Sequence[Any]) -> None:
+        super().__init__()
+        self.extern_modules = [_module(m) for m in extern_modules]
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return attach_externals(mod, self.extern_modules)
+
+
+def _module(given: Any) -> Any:
+    """An external module, or library, as it is given or loaded."""
+    made = given.load() if hasattr(given, "load") else given
+    if not isinstance(made, ExternLibrary) and not hasattr(made, "function_names"):
+        what = "an external module is a runtime.Module or an ExternLibrary"
+        raise TypeError(explain(what, got=repr(made)))
+    return made
+
+
+def attach_externals(mod: IRModule, made: Iterable[Any]) -> IRModule:
+    """The module with further external libraries and modules, each once."""
+    known = list((mod.attrs or {}).get(EXTERNAL_MODS) or ())
+    for module in made:
+        if not any(module is k for k in known):
+            known.append(module)
+    return mod.with_attr(EXTERNAL_MODS, known) if known else mod
+
+
+__all__ = ["AttachExternModules", "attach_externals"]

@@ -1,0 +1,101 @@
+"""EliminateCommonSubexpr: equal values are computed once.
+
+Before::
+
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        with R.dataflow():
+            lv = R.exp(x)
+            lv1 = R.exp(x)
+            gv = R.add(lv, lv1)
+            R.output(gv)
+        return gv
+
+After::
+
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        with R.dataflow():
+            lv = R.exp(x)
+            lv1 = lv
+            gv = R.add(lv, lv)
+            R.output(gv)
+        return gv
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ....ir.structural import StructuralKey
+from ....ir.transform import FunctionPass, PassContext
+from ...expr import Call, DataflowVar, Function, Var, VarBinding
+from ...functor import GraphRewriter
+from ...op.base import BUILTIN_ALLOC_TENSOR, MEMORY_ALLOC_STORAGE, MEMORY_ALLOC_TENSOR
+from .._graph import is_pure
+
+_FRESH = (BUILTIN_ALLOC_TENSOR, MEMORY_ALLOC_STORAGE, MEMORY_ALLOC_TENSOR)
+
+
+@dataclass(frozen=True, repr=False)
+class EliminateCommonSubexpr(FunctionPass):
+    """Reuse the first of equal pure values.
+
+    call_only: look at calls only, not at tuples and fields.
+    """
+
+    name = "EliminateCommonSubexpr"
+    opt_level = 1
+    function_type = Function
+    call_only: bool = False
+
+    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        return _Reuser(mod, self.call_only).function(func)
+
+
+class _Reuser(GraphRewriter):
+    def __init__(self, mod: IRModule, call_only: bool) -> None:
+        super().__init__(mod)
+        self.call_only = call_only
+        self.seen: dict[StructuralKey, Var] = {}
+
+    def block(self, block: Any) -> Any:
+        made = super().block(block)
+        # Dataflow variables end with their block.
+        self.seen = {k: v for k, v in self.seen.items() if not isinstance(v, DataflowVar)}
+        return made
+
+    def seq(self, seq: Any, in_dataflow: bool = False) -> Any:
+        outer = dict(self.seen)
+        made = super().seq(seq, in_dataflow)
+        self.seen = outer  # what a branch computed is known in it only
+        return made
+
+    def binding(self, binding: Any) -> None:
+        value = self.value(binding.value)
+        if type(binding) is not VarBinding or not self.reusable(value):
+            self.emit(binding, value)
+            return
+        if value.struct_info is None:
+            value = self.builder.normalize(value)
+        key = StructuralKey(value, map_free_vars=False)
+        first = self.seen.get(key)
+        if first is None:
+            self.emit(binding, value)
+            self.seen[key] = self.var_map.get(binding.var, binding.var)
+            return
+        self.var_map[binding.var] = first
+        self.builder.emit_normalized(binding.replace(value=first))
+
+    def reusable(self, value: Any) -> bool:
+        """Whether two equal values of this kind are one."""
+        if isinstance(value, Call):
+            fresh = value.op in _FRESH if isinstance(value.op, Op) else False
+            return not fresh and is_pure(value)
+        return not self.call_only and type(value).__name__ in ("Tuple", "TupleGetItem")
+
+
+__all__ = ["EliminateCommonSubexpr"]

@@ -1,0 +1,113 @@
+"""KillAfterLastUse: values are dropped where nothing uses them any more.
+
+Second names go first (CanonicalizeBindings). Then, behind the last use of every storage, tensor
+that was allocated, and tensor that a call made, a call says that it is not needed any more.
+
+Before::
+
+    @R.function
+    def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+        R.func_attr({"relax.force_pure": True})
+        storage: R.Object = R.memory.alloc_storage(R.shape([16]), R.prim_value(0), R.str("global"), R.dtype("uint8"))
+        alloc: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([4]), R.dtype("float32"))
+        y: R.Tensor((4,), dtype="float32") = R.add(alloc, x)
+        return y
+
+After::
+
+    @R.function
+    def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+        R.func_attr({"relax.force_pure": True})
+        storage: R.Object = R.memory.alloc_storage(R.shape([16]), R.prim_value(0), R.str("global"), R.dtype("uint8"))
+        alloc: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([4]), R.dtype("float32"))
+        R.memory.kill_storage(storage)
+        y: R.Tensor((4,), dtype="float32") = R.add(alloc, x)
+        R.memory.kill_tensor(alloc)
+        return y
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ....ir.transform import FunctionPass, PassContext
+from ...expr import Call, DataflowBlock, Function, Var, VarBinding
+from ...op.base import (
+    MEMORY_ALLOC_STORAGE,
+    MEMORY_KILL_STORAGE,
+    MEMORY_KILL_TENSOR,
+    VM_ALLOC_STORAGE,
+    VM_KILL_OBJECT,
+)
+from ...struct_info import TensorStructInfo, TupleStructInfo
+from .._graph import BodyRewriter, used_vars
+from ..graph.canonicalize import canonicalize
+
+_KILLS = (MEMORY_KILL_STORAGE, MEMORY_KILL_TENSOR, VM_KILL_OBJECT)
+
+
+@dataclass(frozen=True, repr=False)
+class KillAfterLastUse(FunctionPass):
+    """Drop storages and tensors after their last use."""
+
+    name = "KillAfterLastUse"
+    function_type = Function
+
+    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        return _Killer().function(canonicalize(func, mod))
+
+
+class _Killer(BodyRewriter):
+    def block(self, block: Any, live_out: set[Var]) -> Any:
+        if isinstance(block, DataflowBlock):
+            return block
+        last: dict[Var, int] = {}
+        mine: dict[Var, Op] = {}
+        killed: set[Var] = set()
+        for n, binding in enumerate(block.bindings):
+            value = binding.value
+            if isinstance(value, Call) and value.op in _KILLS:
+                killed.update(used_vars(value))
+            for var in used_vars(value):
+                last[var] = n
+            kill = _kill_of(binding)
+            if kill is not None:
+                mine[binding.var] = kill
+                last.setdefault(binding.var, n)
+        at: dict[int, list[Var]] = {}
+        for var in mine:
+            if var not in live_out and var not in killed:
+                at.setdefault(last[var], []).append(var)
+        made = []
+        for n, binding in enumerate(block.bindings):
+            made.append(binding.replace(value=self.value(binding.value)))
+            dying = at.get(n, ())
+            # Tensors before the storage they lie in.
+            for var in sorted(dying, key=lambda v: mine[v] is MEMORY_KILL_STORAGE):
+                made.append(_kill(mine[var], var))
+        same = len(made) == len(block.bindings) and all(
+            a is b for a, b in zip(made, block.bindings, strict=True)
+        )
+        return block if same else type(block)(made, span=block.span)
+
+
+def _kill_of(binding: Any) -> Op | None:
+    """How what a binding makes is dropped, or None when it needs not be."""
+    value = binding.value
+    if type(binding) is not VarBinding or not isinstance(value, Call):
+        return None
+    if value.op is MEMORY_ALLOC_STORAGE or value.op is VM_ALLOC_STORAGE:
+        return MEMORY_KILL_STORAGE
+    return MEMORY_KILL_TENSOR if isinstance(value.struct_info, TensorStructInfo) else None
+
+
+def _kill(op: Op, var: Var) -> VarBinding:
+    call = Call(op, [var])
+    call._update_struct_info(TupleStructInfo([]))
+    return VarBinding(Var("_", call.struct_info), call)
+
+
+__all__ = ["KillAfterLastUse"]

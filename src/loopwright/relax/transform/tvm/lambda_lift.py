@@ -1,0 +1,112 @@
+"""LambdaLift: local functions become functions of the module.
+
+A local function that uses nothing from around it is called as a global one; one that does becomes
+a closure over what it uses.
+
+Before::
+
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        @R.function
+        def twice(y: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+            s: R.Tensor((2,), dtype="float32") = R.add(y, y)
+            return s
+        gv: R.Tensor((2,), dtype="float32") = twice(x)
+        return gv
+
+After::
+
+    @I.ir_module
+    class Module:
+        @R.function(private=True)
+        def main_twice(y: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+            s: R.Tensor((2,), dtype="float32") = R.add(y, y)
+            return s
+
+        @R.function
+        def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+            cls = Module
+            gv: R.Tensor((2,), dtype="float32") = cls.main_twice(x)
+            return gv
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.expr import GlobalVar
+from ....ir.module import IRModule
+from ....ir.transform import ModulePass, PassContext
+from ...analysis import free_vars
+from ...expr import Call, Function, Var
+from ...functor import GraphRewriter
+from ...op.base import invoke_closure, invoke_pure_closure, make_closure
+from ...relations import derive_call_ret_struct_info
+
+
+@dataclass(frozen=True, repr=False)
+class LambdaLift(ModulePass):
+    """Make local functions global."""
+
+    name = "LambdaLift"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        work = _Lifter(mod)
+        for gvar, func in list(mod.functions.items()):
+            if isinstance(func, Function):
+                work.outer = gvar.name_hint
+                work.update(gvar, work.function(func))
+        return work.builder.get()
+
+
+class _Lifter(GraphRewriter):
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self.outer = ""
+        self.lifted: dict[Var, GlobalVar] = {}
+        self.closures: dict[Var, Any] = {}  # variable -> the function's struct info
+
+    def binding(self, binding: Any) -> None:
+        if not isinstance(binding.value, Function):
+            super().binding(binding)
+            return
+        var, func = binding.var, binding.value
+        name = f"{self.outer}_{var.name_hint}"
+        captured = [v for v in free_vars(func) if v is not var and v not in self.lifted]
+        if any(v is var for v in free_vars(func)) and captured:
+            # A closure that calls itself hands on what it captured.
+            self.closures[var] = func.struct_info
+        func = func.without_attr("global_symbol")
+        if not captured:
+            # Calls of itself, too, are calls of the global one.
+            gvar = GlobalVar(name)
+            gvar.struct_info = func.struct_info
+            self.lifted[var] = self.var_map[var] = gvar
+            made = self.function(func)
+            real = self.builder.add_func(made, name)
+            if real != gvar:
+                self.lifted[var] = self.var_map[var] = real
+            return
+        params = [Var(v.name_hint, v.struct_info) for v in captured]
+        table = dict(zip(captured, params, strict=True))
+        outer, self.var_map = self.var_map, {**self.var_map, **table}
+        inner = self.function(func)
+        self.var_map = outer
+        ret, pure = func.ret_struct_info, func.is_pure
+        whole = Function([*func.params, *params], inner.body, ret, pure, func.attrs, func.span)
+        gvar = self.builder.add_func(whole, name)
+        args = [self.value(v) for v in captured]
+        self.closures[var] = func.struct_info
+        self.emit(binding, make_closure(gvar, args))
+
+    def call(self, call: Call) -> Any:
+        for var, info in self.closures.items():
+            if call.op is self.var_map.get(var, var):
+                ret = derive_call_ret_struct_info(info, call, self.builder)
+                build = invoke_pure_closure if info.purity else invoke_closure
+                return build(call.op, list(call.args), ret)
+        return call
+
+
+__all__ = ["LambdaLift"]

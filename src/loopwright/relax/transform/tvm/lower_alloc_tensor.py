@@ -1,0 +1,72 @@
+"""LowerAllocTensor: what memory planning left gets storage of its own.
+
+Before::
+
+    @R.function
+    def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+        R.func_attr({"relax.force_pure": True})
+        alloc: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+        return alloc
+
+After::
+
+    @R.function
+    def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+        R.func_attr({"relax.force_pure": True})
+        storage: R.Object = R.memory.alloc_storage(R.shape([16]), R.prim_value(0), R.str("global"), R.dtype("uint8"))
+        alloc: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([4]), R.dtype("float32"))
+        return alloc
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.dtype import DataType
+from ....ir.module import IRModule
+from ....ir.prim_expr import PrimExpr
+from ....ir.prim_op import const, multiply
+from ....ir.transform import FunctionPass, PassContext
+from ...expr import Call, Function
+from ...functor import GraphRewriter
+from ...op.base import BUILTIN_ALLOC_TENSOR, memory_alloc_storage, memory_alloc_tensor
+from ...struct_info import ShapeStructInfo
+
+
+@dataclass(frozen=True, repr=False)
+class LowerAllocTensor(FunctionPass):
+    """Make builtin.alloc_tensor a storage and a tensor in it."""
+
+    name = "LowerAllocTensor"
+    function_type = Function
+
+    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        return _Lower(mod).function(func)
+
+
+class _Lower(GraphRewriter):
+    def call(self, call: Call) -> Any:
+        if call.op is not BUILTIN_ALLOC_TENSOR:
+            return call
+        shape, dtype, device, scope = call.args
+        size = nbytes(shape, dtype.value)
+        made = memory_alloc_storage([size], device, scope, "uint8").with_span(call.span)
+        storage = self.builder.emit(made, "storage")
+        return memory_alloc_tensor(storage, 0, shape, dtype)
+
+
+def nbytes(shape: Any, dtype: DataType) -> PrimExpr:
+    """The number of bytes of a compact tensor. Raises ValueError when the shape is unknown."""
+    info = shape.struct_info
+    if not isinstance(info, ShapeStructInfo) or info.values is None:
+        what = "an allocation needs a shape of known dimensions"
+        raise ValueError(explain(what, got=str(info), instead="R.match_cast the shape first"))
+    size: PrimExpr = const((dtype.bits * dtype.lanes + 7) // 8, "int64")
+    for dim in info.values:
+        size = multiply(size, dim)
+    return size
+
+
+__all__ = ["LowerAllocTensor", "nbytes"]

@@ -1,0 +1,157 @@
+"""LowerRuntimeBuiltin: graph operators of the runtime become calls of the machine's builtins.
+
+Before::
+
+    @R.function
+    def main(x: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((6,), dtype="float32"):
+        R.func_attr({"relax.force_pure": True})
+        gv: R.Tensor((6,), dtype="float32") = R.reshape(x, R.shape([6]))
+        return gv
+
+After::
+
+    @R.function
+    def main(x: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((6,), dtype="float32"):
+        R.func_attr({"relax.force_pure": True})
+        gv: R.Tensor((6,), dtype="float32") = R.call_packed("vm.builtin.reshape", x, R.shape([6]), sinfo_args=(R.Tensor((6,), dtype="float32"),))
+        return gv
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ....ir.transform import FunctionPass, PassContext
+from ....runtime.device import Device
+from ...expr import Call, Function, PrimValue, StringImm, Tuple
+from ...functor import GraphRewriter
+from ...op.base import (
+    MEMORY_ALLOC_STORAGE,
+    MEMORY_ALLOC_TENSOR,
+    MEMORY_KILL_STORAGE,
+    MEMORY_KILL_TENSOR,
+    call_builtin_with_ctx,
+    call_packed,
+    vm_alloc_storage,
+    vm_alloc_tensor,
+    vm_kill_object,
+)
+from ...struct_info import TupleStructInfo
+
+
+@dataclass(frozen=True, repr=False)
+class LowerRuntimeBuiltin(FunctionPass):
+    """Call builtins of the virtual machine.
+
+    An operator with the attribute `FCallPacked` becomes a call of the packed function it names.
+    """
+
+    name = "LowerRuntimeBuiltin"
+    function_type = Function
+
+    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        return _Lower(mod).function(func)
+
+
+class _Lower(GraphRewriter):
+    def call(self, call: Call) -> Any:
+        if not isinstance(call.op, Op):
+            return call
+        rule = _RULES.get(call.op.name)
+        if rule is not None:
+            return rule(self, call)
+        packed = call.op.get_attr("FCallPacked")
+        return call if packed is None else _packed(packed)(self, call)
+
+    def info(self, call: Call) -> Any:
+        """The struct info of a call."""
+        return call.struct_info or self.builder.normalize(call).struct_info
+
+
+Rule = Callable[[_Lower, Call], Any]
+
+
+def _packed(name: str) -> Rule:
+    """The same arguments to a packed function."""
+
+    def lower(work: _Lower, call: Call) -> Any:
+        return call_packed(name, *call.args, sinfo_args=[work.info(call)])
+
+    return lower
+
+
+def _storage(work: _Lower, call: Call) -> Any:
+    size, device, scope, _ = call.args
+    return vm_alloc_storage(size, device, "uint8", scope)
+
+
+def _tensor(work: _Lower, call: Call) -> Any:
+    return vm_alloc_tensor(*call.args)
+
+
+def _kill(work: _Lower, call: Call) -> Any:
+    return vm_kill_object(call.args[0])
+
+
+def _pure_packed(work: _Lower, call: Call) -> Any:
+    return Call(call.args[0], call.args[1:], call.attrs, call.sinfo_args)
+
+
+def _closure(work: _Lower, call: Call) -> Any:
+    func, args = call.args
+    name = getattr(func, "name_hint", None) or getattr(func, "global_symbol", "")
+    fields = args.fields if isinstance(args, Tuple) else list(args)
+    call_args = Tuple([StringImm(name), *fields])
+    return call_builtin_with_ctx("vm.builtin.make_closure", call_args, sinfo_args=[work.info(call)])
+
+
+def _invoke(work: _Lower, call: Call) -> Any:
+    closure, args = call.args
+    fields = args.fields if isinstance(args, Tuple) else list(args)
+    return call_builtin_with_ctx(
+        "vm.builtin.invoke_closure", Tuple([closure, *fields]), sinfo_args=call.sinfo_args
+    )
+
+
+def _to_device(work: _Lower, call: Call) -> Any:
+    device = call.attrs.dst_vdevice
+    kind = "cpu" if device.target is None else device.target.device_type
+    code = Device(kind, device.vdevice_id).dlpack_device_type()
+    args = [call.args[0], PrimValue(code), PrimValue(device.vdevice_id)]
+    return call_packed("vm.builtin.to_device", *args, sinfo_args=[work.info(call)])
+
+
+def _tuple_or_void(name: str) -> Rule:
+    def lower(work: _Lower, call: Call) -> Any:
+        return call_packed(name, *call.args, sinfo_args=[TupleStructInfo([])])
+
+    return lower
+
+
+_RULES: dict[str, Rule] = {
+    MEMORY_ALLOC_STORAGE.name: _storage,
+    MEMORY_ALLOC_TENSOR.name: _tensor,
+    MEMORY_KILL_STORAGE.name: _kill,
+    MEMORY_KILL_TENSOR.name: _kill,
+    "relax.call_pure_packed": _pure_packed,
+    "relax.call_inplace_packed": _pure_packed,
+    "relax.make_closure": _closure,
+    "relax.invoke_closure": _invoke,
+    "relax.invoke_pure_closure": _invoke,
+    "relax.to_vdevice": _to_device,
+    "relax.reshape": _packed("vm.builtin.reshape"),
+    "relax.shape_of": _packed("vm.builtin.shape_of"),
+    "relax.tensor_to_shape": _packed("vm.builtin.tensor_to_shape"),
+    "relax.shape_to_tensor": _packed("relax.run.shape_to_tensor"),
+    "relax.null_value": _packed("vm.builtin.null_value"),
+    "relax.memory.view": _packed("runtime.TVMTensorCreateView"),
+    "relax.memory.ensure_zero_offset": _packed("vm.builtin.ensure_zero_offset"),
+    "relax.print": _tuple_or_void("relax.run.print"),
+    "relax.assert_op": _tuple_or_void("relax.run.assert_op"),
+}
+
+__all__ = ["LowerRuntimeBuiltin"]

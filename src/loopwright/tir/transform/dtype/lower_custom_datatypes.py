@@ -1,0 +1,148 @@
+"""`LowerCustomDatatypes`: values of a type of one's own become their bits, operations on them what
+was registered.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "custom[doubled]32"), B: T.Buffer((8,), "custom[doubled]32")):
+        for i in range(8):
+            B[i] = T.if_then_else(i < 4, A[i] + A[i], A[i])
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "uint32"), B: T.Buffer((8,), "uint32")):
+        for i in range(8):
+            B[i] = T.if_then_else(i < 4, T.call_pure_extern("uint32", "AddDoubled", A[i], A[i]), A[i])
+
+Pass::
+
+    for_example("doubled", {"Add": datatype.create_lower_func({32: "AddDoubled"})})
+
+`ir.datatype`, which is `tvm.target.datatype`, registers a type and what its operations become.
+Choices (`Select`, `if_then_else`) and memory need no registration: they move bits. A literal without a
+function of its own is cast from float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.errors import LoopwrightError, explain
+from ....ir import datatype
+from ....ir.dtype import CUSTOM_TYPES, DataType
+from ....ir.op import Op
+from ....ir.prim_expr import BinaryOpExpr, Call, Cast, FloatImm, Var
+from ....ir.target import Target
+from ...function import PrimFunc
+from .._base import PrimFuncPass
+from ._low_precision import StoreAsBits
+
+_MOVES = {"tir.if_then_else": datatype.lower_ite}
+_EXTERN = {"tir.call_pure_extern", "tir.call_extern", "tir.call_packed", "tir.reinterpret"}
+
+
+def is_custom(dtype: Any) -> bool:
+    """Whether a type was registered with `datatype.register`."""
+    return dtype.code == "custom"
+
+
+class _Lower(StoreAsBits):
+    def __init__(self, target: str) -> None:
+        super().__init__(is_custom, self.lowered, self.lowered)
+        self.target = target
+
+    def lowered(self, *args: Any) -> Any:
+        raise LoopwrightError(explain("a custom type has no bits to take apart", got=str(args)))
+
+    def by(self, op_name: str, dtype: DataType, other: str, node: Any, made: Any) -> Any:
+        """What the registered function makes of `made`, the rebuilt `node`."""
+        name = datatype.type_name(dtype)
+        lower = datatype.lowering(self.target, op_name, name, other)
+        if lower is None:
+            what = f"{op_name} of {dtype} has no lowering for {self.target}"
+            extra = f', "{other}"' if other else ""
+            hint = f'datatype.register_op(function, "{op_name}", "{self.target}", "{name}"{extra})'
+            raise LoopwrightError(explain(what, got=str(node), instead=hint, span=node.span))
+        result = lower(made)
+        wanted = datatype.bits_type(node.dtype) if is_custom(node.dtype) else node.dtype
+        if result.dtype != wanted:
+            what = f"the lowering of {op_name} of {name} gives {wanted}"
+            raise LoopwrightError(explain(what, got=str(result.dtype), span=node.span))
+        return result
+
+    def visit_Var(self, node: Var) -> Any:
+        if not is_custom(node.dtype):
+            return super().visit_Var(node)
+        if node not in self.vars:
+            self.vars[node] = Var(node.name, datatype.bits_type(node.dtype))
+        return self.vars[node]
+
+    def visit_FloatImm(self, node: FloatImm) -> Any:
+        if not is_custom(node.dtype):
+            return node
+        if datatype.lowering(self.target, "FloatImm", datatype.type_name(node.dtype)) is None:
+            return self.visit_Cast(Cast(node.dtype, FloatImm("float32", node.value), node.span))
+        return self.by("FloatImm", node.dtype, "", node, node)
+
+    def visit_Cast(self, node: Cast) -> Any:
+        old, new = node.value.dtype, node.dtype
+        if not is_custom(old) and not is_custom(new):
+            return self.visit_default(node)
+        made = Cast._make(new, self.visit(node.value), span=node.span)
+        return self.by("Cast", old, datatype.type_name(new), node, made)
+
+    def visit_BinaryOpExpr(self, node: BinaryOpExpr) -> Any:
+        made = self.visit_default(node)
+        if not is_custom(node.a.dtype):
+            return made
+        return self.by(type(node).__name__, node.a.dtype, "", node, made)
+
+    def visit_Call(self, node: Call) -> Any:
+        made = node.replace(args=tuple(self.visit(a) for a in node.args))
+        name = node.op.name if isinstance(node.op, Op) else ""
+        own = [e.dtype for e in (node, *node.args) if is_custom(e.dtype)]
+        if not own:
+            return made
+        if name in _MOVES and is_custom(node.dtype):
+            return _MOVES[name](made)
+        if name in _EXTERN and name != "tir.reinterpret":
+            found = datatype.lowering(self.target, "Call", datatype.type_name(own[0]), name)
+            if found is None:
+                return datatype.lower_call_pure_extern(made) if is_custom(node.dtype) else made
+        if name == "tir.reinterpret":  # of bits, to bits
+            wanted = datatype.bits_type(node.dtype) if is_custom(node.dtype) else node.dtype
+            same = made.args[0].dtype == wanted
+            return made.args[0] if same else made.replace(dtype=wanted)
+        return self.by("Call", own[0], name, node, made)
+
+
+def for_example(name: str, lowerings: dict[str, Any]) -> LowerCustomDatatypes:
+    """The pass, with a type registered for LLVM; the number is the greatest of a code."""
+    datatype.register(name, 255)
+    for op_name, lower in lowerings.items():
+        datatype.register_op(lower, op_name, "llvm", name)
+    return LowerCustomDatatypes()
+
+
+@dataclass(frozen=True)
+class LowerCustomDatatypes(PrimFuncPass):
+    """See the file's docstring. Functions are looked up by the target's kind, "llvm" without one."""
+
+    name = "tir.LowerCustomDatatypes"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        if not CUSTOM_TYPES:
+            return func
+        target = func.attrs.get("target") or Target.current(allow_none=True)
+        made = _Lower("llvm" if target is None else target.kind.code_generator)
+        body = made.visit(func.body)
+        views = any(is_custom(b.dtype) for b in func.buffer_map.values())
+        scalars = any(is_custom(p.dtype) for p in func.params)
+        if body is func.body and not views and not scalars:
+            return func
+        return made.run(func)
+
+
+__all__ = ["LowerCustomDatatypes"]

@@ -1,0 +1,1 @@
+"""Threads, shared memory and kernel launches. No pipeline runs these passes yet."""

@@ -1,0 +1,72 @@
+"""`AnnotateDeviceRegions`: what runs in threads of a device is marked with the function's target.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((16,), "float32")):
+        T.func_attr({"target": T.target("cuda", host="llvm")})
+        with T.launch_thread("threadIdx.x", 16) as tx:
+            A[tx] = T.float32(0)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((16,), "float32")):
+        T.func_attr({"target": T.target("cuda", host="llvm")})
+        with T.attr(T.target("cuda"), "target", 0):
+            with T.launch_thread("threadIdx.x", 16) as tx:
+                A[tx] = T.float32(0)
+
+`SplitHostDevice` makes functions of the marked regions. A function without a host in its target
+runs on one device as a whole and stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.prim_expr import IntImm
+from ....ir.target import Target
+from ...function import PrimFunc
+from ...stmt import AttrStmt, For, ForKind, Stmt
+from .._base import PrimFuncPass, StmtRewriter
+
+_REGIONS = ("thread_extent", "device_scope", "pipeline_exec_scope")
+
+
+class _Annotate(StmtRewriter):
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def marked(self, node: Stmt) -> Stmt:
+        return AttrStmt(self.target, "target", IntImm("int32", 0), node)
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key == "target":
+            return node
+        return self.marked(node) if node.attr_key in _REGIONS else self.visit_default(node)
+
+    def visit_For(self, node: For) -> Stmt:
+        return (
+            self.marked(node) if node.kind == ForKind.THREAD_BINDING else self.visit_default(node)
+        )
+
+
+@dataclass(frozen=True)
+class AnnotateDeviceRegions(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.AnnotateDeviceRegions"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        target = func.attrs.get("target")
+        if target is None or target.host is None:
+            return func
+        return func.replace(body=_Annotate(target.replace(host=None)).visit(func.body))
+
+
+__all__ = ["AnnotateDeviceRegions"]

@@ -1,0 +1,41 @@
+"""`DecorateDeviceScope`: the whole body is marked to run on the device.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32")):
+        for i in range(8):
+            A[i] = T.float32(0)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32")):
+        with T.attr(0, "device_scope", 0):
+            for i in range(8):
+                A[i] = T.float32(0)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.prim_expr import IntImm
+from ...function import PrimFunc
+from ...stmt import AttrStmt
+from .._base import PrimFuncPass
+
+
+@dataclass(frozen=True)
+class DecorateDeviceScope(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.DecorateDeviceScope"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        zero = IntImm("int32", 0)
+        return func.replace(body=AttrStmt(zero, "device_scope", zero, func.body))
+
+
+__all__ = ["DecorateDeviceScope"]

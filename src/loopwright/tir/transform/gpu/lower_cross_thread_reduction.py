@@ -1,0 +1,276 @@
+"""`LowerCrossThreadReduction`: a block whose reduction runs along threads reduces within each thread,
+then across them.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8, 32), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            for ko in range(4):
+                for ki in T.thread_binding(8, thread="threadIdx.x"):
+                    with T.block("B"):
+                        vi = T.axis.spatial(8, i)
+                        vk = T.axis.reduce(32, ko * 8 + ki)
+                        T.reads(A[vi, vk])
+                        T.writes(B[vi])
+                        with T.init():
+                            B[vi] = T.float32(0)
+                        B[vi] = B[vi] + A[vi, vk]
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8, 32), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            for ki in T.thread_binding(8, thread="threadIdx.x"):
+                with T.block(""):
+                    T.reads(A[i, 0:32])
+                    T.writes(B[i])
+                    in_thread_B = T.alloc_buffer((1,), scope="local")
+                    cross_thread_B = T.alloc_buffer((1,), scope="local")
+                    with T.block("B_in_thread_init"):
+                        T.reads()
+                        T.writes(in_thread_B[0])
+                        in_thread_B[0] = T.float32(0)
+                    for ko in range(4):
+                        with T.block("B_in_thread"):
+                            vi = T.axis.spatial(8, i)
+                            vk = T.axis.reduce(32, ko * 8 + ki)
+                            T.reads(A[vi, vk])
+                            T.writes(in_thread_B[0])
+                            in_thread_B[0] = in_thread_B[0] + A[vi, vk]
+                    with T.block("B_cross_thread"):
+                        T.reads(in_thread_B[0])
+                        T.writes(cross_thread_B[0])
+                        with T.attr(T.comm_reducer(lambda x0, y0: x0 + y0, [T.float32(0)]), "reduce_scope", T.reinterpret("handle", T.uint64(0))):
+                            T.tvm_thread_allreduce(T.uint32(1), in_thread_B[0], T.bool(True), cross_thread_B[0], ki)
+                    with T.block("B_write_back"):
+                        vi = T.axis.spatial(8, i)
+                        T.where(ki == 0)
+                        T.reads(cross_thread_B[0])
+                        T.writes(B[vi])
+                        B[vi] = cross_thread_B[0]
+
+Threads that are the first along every axis write the result; where it lies in "local" memory, all do.
+`LowerThreadAllreduce` writes the reduction across threads out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from ....arith import Analyzer, eval_set
+from ....base.errors import explain
+from ....ir.prim_expr import EQ, Call, IntImm, IterVar, PrimExpr, Range
+from ....ir.prim_op import add, const, logical_and, subtract
+from ...buffer import Buffer, BufferRegion, decl_buffer
+from ...expr import BufferLoad, CommReducer
+from ...function import PrimFunc
+from ...op import reinterpret
+from ...schedule.error import ScheduleError
+from ...schedule.reducer import Reducer, find_reducer
+from ...stmt import AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, Stmt, seq
+from ...stmt_functor import substitute
+from .._base import PrimFuncPass, StmtRewriter, conjuncts, is_true, loop_range, uses_var
+
+_ZERO = const(0, "int32")
+
+
+class _Lower(StmtRewriter):
+    def __init__(self) -> None:
+        self.ana = Analyzer()
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_For(self, node: For) -> Stmt:
+        loops = [node]
+        while isinstance(loops[-1].body, For):
+            loops.append(loops[-1].body)
+        realize = loops[-1].body
+        if isinstance(realize, BlockRealize) and realize.block.init is not None:
+            made = self.nest(loops, realize)
+            if made is not None:
+                return made
+        return self.visit_default(node)
+
+    def nest(self, loops: list[For], realize: BlockRealize) -> Stmt | None:
+        """The loops around a reduction block, where some of its reduction's are threads."""
+        block: Block = realize.block
+        pairs = list(zip(block.iter_vars, realize.iter_values, strict=True))
+        summed = [v for axis, v in pairs if axis.iter_type == IterVar.CommReduce]
+        along = [n for n in loops if any(uses_var(v, {n.loop_var}) for v in summed)]
+        threads = [n for n in along if _is_thread(n)]
+        if not threads:
+            return None
+        first = loops.index(along[0])
+        inner = loops[first:]
+        others = [n for n in inner if n not in along and not _is_thread(n)]
+        shared = {n.loop_var for n in along}
+        mixed = [a for a, v in pairs if a.iter_type != IterVar.CommReduce and uses_var(v, shared)]
+        if others or mixed:
+            what = f"block {block.name_hint!r} cannot be reduced across threads"
+            got = (
+                f"loop {others[0].loop_var.name} inside its reduction's loops"
+                if others
+                else f"axis {mixed[0].var.name} that depends on a loop of the reduction"
+            )
+            hint = "put the loops of the reduction innermost, and bind other axes to other loops"
+            raise ValueError(explain(what, got=got, instead=hint, span=block.span))
+        state = SimpleNamespace(analyzer=lambda _: self.ana)
+        try:
+            alone: Any = SimpleNamespace(stmt=block, node=realize)
+            reducer = find_reducer(SimpleNamespace(state=state), alone)
+        except ScheduleError as err:
+            raise ValueError(str(err)) from None
+        body = self.reduction(realize, reducer, along, threads)
+        for loop in reversed([n for n in inner if _is_thread(n)]):
+            body = loop.replace(body=body)
+        for loop in reversed(loops[:first]):
+            body = loop.replace(body=body)
+        return body
+
+    def reduction(
+        self, realize: BlockRealize, reducer: Reducer, along: list[For], threads: list[For]
+    ) -> Stmt:
+        block: Block = realize.block
+        name = block.name_hint
+        targets = [s.buffer for s in reducer.stores]
+        mine = [_single(f"in_thread_{b.name}", b) for b in targets]
+        whole = [_single(f"cross_thread_{b.name}", b) for b in targets]
+        own, whole_own = [_region(b) for b in mine], [_region(b) for b in whole]
+        init = _opaque(f"{name}_in_thread_init", (), own, reducer.start(mine, [_ZERO]), block)
+        reads = tuple(r for r in block.reads if r.buffer not in targets)
+        update = block.replace(
+            name_hint=f"{name}_in_thread",
+            init=None,
+            reads=reads,
+            writes=tuple(own),
+            body=reducer.update(mine, [_ZERO], reducer.values),
+        )
+        within: Stmt = realize.replace(block=update)
+        for loop in reversed([n for n in along if n not in threads]):
+            within = loop.replace(body=within)
+        across = _opaque(
+            f"{name}_cross_thread", own, whole_own, _allreduce(reducer, mine, whole, threads), block
+        )
+        back = self.write_back(realize, reducer, whole, whole_own, along, threads)
+        body = seq(init, within, across, back)
+        values = dict(zip([a.var for a in block.iter_vars], realize.iter_values, strict=True))
+        domain = {n.loop_var: loop_range(n) for n in along}
+        outer = Block(
+            [],
+            [self.covered(r, values, domain) for r in reads],
+            [self.covered(r, values, domain) for r in block.writes],
+            "",
+            body,
+            alloc_buffers=[*mine, *whole],
+            span=block.span,
+        )
+        return BlockRealize([], const(True), outer, span=block.span)
+
+    def write_back(
+        self,
+        realize: BlockRealize,
+        reducer: Reducer,
+        whole: list[Buffer],
+        regions: list[BufferRegion],
+        along: list[For],
+        threads: list[For],
+    ) -> Stmt:
+        """The first thread stores the result under the conditions that its place is under."""
+        block: Block = realize.block
+        pairs = zip(block.iter_vars, realize.iter_values, strict=True)
+        kept = [(a, v) for a, v in pairs if a.iter_type != IterVar.CommReduce]
+        fresh = {a.var: a.var.copy_with_suffix("") for a, _ in kept}
+        axes = [IterVar(a.dom, fresh[a.var], a.iter_type, a.thread_tag) for a, _ in kept]
+        stores = [
+            BufferStore(s.buffer, BufferLoad(b, [_ZERO]), [substitute(i, fresh) for i in s.indices])
+            for s, b in zip(reducer.stores, whole, strict=True)
+        ]
+        writes = [
+            BufferRegion(
+                w.buffer,
+                tuple(
+                    Range.from_min_extent(substitute(r.min, fresh), substitute(r.extent, fresh))
+                    for r in w.region
+                ),
+            )
+            for w in block.writes
+        ]
+        summed = {n.loop_var for n in along}
+        tests = [c for c in conjuncts(realize.predicate) if not uses_var(c, summed)]
+        tests = [c for c in tests if not is_true(c)]
+        if any(b.scope() != "local" for b in (s.buffer for s in reducer.stores)):
+            tests += [EQ(n.loop_var, n.min) for n in threads]
+        predicate: PrimExpr = const(True)
+        for test in tests:
+            predicate = logical_and(predicate, test)
+        made = Block(axes, regions, writes, f"{block.name_hint}_write_back", seq(*stores))
+        return BlockRealize([v for _, v in kept], predicate, made, span=block.span)
+
+    def covered(self, region: BufferRegion, values: Any, domain: Any) -> BufferRegion:
+        """A region in terms of the loops outside, over all of the reduction."""
+        made = []
+        for r, extent in zip(region.region, region.buffer.shape, strict=True):
+            low = substitute(r.min, values)
+            high = add(low, subtract(substitute(r.extent, values), const(1, r.extent.dtype)))
+            a = eval_set(low, domain, self.ana).min_value
+            b = eval_set(high, domain, self.ana).max_value
+            size = self.ana.simplify(add(subtract(b, a), const(1, r.min.dtype)))
+            inside = self.ana.can_prove(size <= extent)
+            whole = Range.from_min_extent(const(0, r.min.dtype), extent)
+            made.append(Range.from_min_extent(self.ana.simplify(a), size) if inside else whole)
+        return BufferRegion(region.buffer, tuple(made))
+
+
+def _is_thread(loop: For) -> bool:
+    bound = loop.thread_binding
+    is_bound = loop.kind == ForKind.THREAD_BINDING and bound is not None
+    return is_bound and bound.thread_tag.startswith("threadIdx")  # type: ignore[union-attr]
+
+
+def _single(name: str, like: Buffer) -> Buffer:
+    return decl_buffer((1,), like.dtype, name, scope="local")
+
+
+def _region(buffer: Buffer) -> BufferRegion:
+    return BufferRegion(buffer, (Range.from_min_extent(_ZERO, const(1, "int32")),))
+
+
+def _opaque(name: str, reads: Any, writes: Any, body: Stmt, like: Block) -> Stmt:
+    made = Block([], reads, writes, name, body, span=like.span)
+    return BlockRealize([], const(True), made, span=like.span)
+
+
+def _allreduce(
+    reducer: Reducer, mine: list[Buffer], whole: list[Buffer], threads: list[For]
+) -> Stmt:
+    combiner = CommReducer(
+        tuple(reducer.itself), tuple(reducer.other), tuple(reducer.results), tuple(reducer.inits)
+    )
+    args = [
+        IntImm("uint32", len(mine)),
+        *(BufferLoad(b, [_ZERO]) for b in mine),
+        const(True),
+        *(BufferLoad(b, [_ZERO]) for b in whole),
+        *(n.loop_var for n in threads),
+    ]
+    call = Call("handle", "tir.tvm_thread_allreduce", args)
+    nothing = reinterpret("handle", IntImm("uint64", 0))
+    return AttrStmt(combiner, "reduce_scope", nothing, Evaluate(call))
+
+
+@dataclass(frozen=True)
+class LowerCrossThreadReduction(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.LowerCrossThreadReduction"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Lower().visit(func.body))
+
+
+__all__ = ["LowerCrossThreadReduction"]

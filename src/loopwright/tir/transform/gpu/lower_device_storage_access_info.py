@@ -1,0 +1,132 @@
+"""`LowerDeviceStorageAccessInfo`: memory of a special scope lies where its owner says, and pointers into
+it are plain ones.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((16,), "float32")):
+        v = T.allocate([16], "float32", "local.scratch")
+        V = T.Buffer((16,), data=v, scope="local.scratch")
+        for i in range(16):
+            V[i] = A[i]
+        T.call_extern("int32", "work", T.tvm_access_ptr(T.type_annotation("float32"), v, 4, 12, 1))
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((16,), "float32")):
+        v: T.handle("float32", "local.scratch") = T.call_pure_extern("handle", "scratch_memory")
+        V = T.Buffer((16,), data=v, scope="local.scratch")
+        for i in range(16):
+            V[i] = A[i]
+        T.call_extern("int32", "work", T.address_of(V[4]))
+
+Pass::
+
+    for_example("local.scratch", "scratch_memory")
+
+The global function `tvm.info.mem.<scope>` gives what is known of a scope: an object (or dict) with
+`head_address`, the expression where it begins or None (then the allocation stays), and `max_num_bits`,
+how much there is at most. An allocation of more is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.prim_expr import Call, IntImm, Var
+from ....runtime.packed_func import get_global_func, register_func
+from ...buffer import decl_buffer
+from ...expr import BufferLoad
+from ...function import PrimFunc
+from ...op import address_of, call_pure_extern, is_call_to
+from ...stmt import Allocate, DeclBuffer, LetStmt, Stmt
+from .._base import PrimFuncPass, StmtRewriter
+
+
+def _info(scope: str) -> Any:
+    """What is known of a scope with a tag: None for one that nobody described."""
+    if "." not in scope or scope == "shared.dyn":
+        return None
+    found = get_global_func(f"tvm.info.mem.{scope}", allow_missing=True)
+    return None if found is None else found()
+
+
+def _field(info: Any, name: str) -> Any:
+    return info.get(name) if isinstance(info, dict) else getattr(info, name, None)
+
+
+class _Lower(StmtRewriter):
+    def __init__(self) -> None:
+        self.special: set[Var] = set()
+        self.buffers: dict[Var, Any] = {}
+
+    def visit_Allocate(self, node: Allocate) -> Stmt:
+        kind = node.buffer_var.type_annotation
+        info = None if kind is None else _info(kind[1])
+        if info is None:
+            return self.visit_default(node)
+        self.special.add(node.buffer_var)
+        self.check(node, info)
+        body = self.visit(node.body)
+        head = _field(info, "head_address")
+        if head is None:
+            return node.replace(body=body)
+        return LetStmt(node.buffer_var, head, body, span=node.span)
+
+    def check(self, node: Allocate, info: Any) -> None:
+        most = _field(info, "max_num_bits")
+        bits = node.dtype.bits * node.dtype.lanes
+        for extent in node.extents:
+            if not isinstance(extent, IntImm):
+                return
+            bits *= extent.value
+        if most is not None and bits > int(most):
+            what = f"buffer {node.buffer_var.name} does not fit its memory"
+            got = f"{bits} bits, there are {most}"
+            hint = "keep a smaller tile of it"
+            raise ValueError(explain(what, got=got, instead=hint, span=node.span))
+
+    def visit_BufferStore(self, node: Any) -> Stmt:
+        self.buffers.setdefault(node.buffer.data, node.buffer)
+        return self.visit_default(node)
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
+        self.buffers.setdefault(node.buffer.data, node.buffer)
+        return self.visit_default(node)
+
+    def visit_Call(self, node: Call) -> Any:
+        if is_call_to(node, "tvm_access_ptr") and node.args[1] in self.special:
+            tag, data, offset, extent = node.args[:4]
+            known = self.buffers.get(data)
+            kind = tag.dtype.element
+            if known is None or known.dtype != kind or len(known.shape) != 1:
+                size = extent if isinstance(extent, IntImm) else 1
+                scope = data.type_annotation[1]
+                known = decl_buffer((size,), kind, data.name, data, scope=scope)
+                self.buffers[data] = known
+            return address_of(BufferLoad(known, [self.visit(offset)]))
+        return self.visit_default(node)
+
+
+def for_example(scope: str, function: str) -> LowerDeviceStorageAccessInfo:
+    """The pass, with a scope whose memory a C function gives."""
+    head = call_pure_extern("handle", function)
+    info = {"head_address": head, "max_num_bits": 1 << 20}
+    register_func(f"tvm.info.mem.{scope}", lambda: info, override=True)
+    return LowerDeviceStorageAccessInfo()
+
+
+@dataclass(frozen=True)
+class LowerDeviceStorageAccessInfo(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.LowerDeviceStorageAccessInfo"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Lower().visit(func.body))
+
+
+__all__ = ["LowerDeviceStorageAccessInfo"]

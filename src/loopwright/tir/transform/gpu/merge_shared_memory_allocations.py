@@ -1,0 +1,175 @@
+"""`MergeSharedMemoryAllocations`: the dynamic shared memory of a kernel is one allocation.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float16")):
+        tx = T.launch_thread("threadIdx.x", 8)
+        a = T.allocate([8], "float32", "shared.dyn")
+        b = T.allocate([8], "float16", "shared.dyn")
+        a_1 = T.Buffer((8,), data=a, scope="shared.dyn")
+        b_1 = T.Buffer((8,), "float16", data=b, scope="shared.dyn")
+        a_1[tx] = A[tx]
+        b_1[tx] = B[tx]
+        T.tvm_storage_sync("shared.dyn")
+        A[tx] = a_1[7 - tx]
+        B[tx] = b_1[7 - tx]
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float16")):
+        tx = T.launch_thread("threadIdx.x", 8)
+        shared_memory = T.allocate([48], "uint8", "shared.dyn")
+        a_1 = T.Buffer((8,), data=shared_memory, scope="shared.dyn")
+        b_1 = T.Buffer((24,), "float16", data=shared_memory, scope="shared.dyn")
+        a_1[tx] = A[tx]
+        b_1[tx + 16] = B[tx]
+        T.tvm_storage_sync("shared.dyn")
+        A[tx] = a_1[7 - tx]
+        B[tx] = b_1[23 - tx]
+
+Each begins at a multiple of 16 bytes. It runs on flat buffers of constant size; memory is not shared by
+buffers that live one after the other (`StorageRewrite` does that before).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....arith import Analyzer
+from ....ir.functor import post_order_visit
+from ....ir.prim_expr import Call, IntImm, IterVar, Var
+from ....ir.prim_op import add, const
+from ...buffer import Buffer
+from ...expr import BufferLoad
+from ...function import PrimFunc
+from ...op import handle_add_byte_offset, is_call_to
+from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, Stmt
+from .._base import PrimFuncPass, StmtRewriter
+
+_ALIGN = 16
+_SCOPE = "shared.dyn"
+
+
+def _dynamic(body: Stmt) -> dict[Var, tuple[int, int]]:
+    """(offset, size) in bytes of each allocation of constant size."""
+    found: dict[Var, tuple[int, int]] = {}
+    total = 0
+
+    def visit(node: Any) -> None:
+        nonlocal total
+        if not isinstance(node, Allocate) or node.buffer_var.type_annotation is None:
+            return
+        if node.buffer_var.type_annotation[1] != _SCOPE or node.buffer_var in found:
+            return
+        size = node.dtype.itemsize * node.dtype.lanes
+        for extent in node.extents:
+            if not isinstance(extent, IntImm):
+                return
+            size *= extent.value
+        found[node.buffer_var] = (total, size)
+        total += -(-size // _ALIGN) * _ALIGN
+
+    def outermost_first(node: Any) -> None:
+        nodes.append(node)
+
+    nodes: list[Any] = []
+    post_order_visit(body, outermost_first)
+    for node in reversed(nodes):
+        visit(node)
+    return found
+
+
+class _Merge(StmtRewriter):
+    """Within one launch: accesses go to the common memory."""
+
+    def __init__(self, places: dict[Var, tuple[int, int]], memory: Var) -> None:
+        self.places, self.memory = places, memory
+        self.buffers: dict[Buffer, tuple[Buffer, int]] = {}
+        self.ana = Analyzer()
+
+    def moved(self, buffer: Buffer) -> tuple[Buffer, int] | None:
+        """(the buffer in the common memory, the element at which it begins)"""
+        place = self.places.get(buffer.data)
+        if place is None:
+            return None
+        found = self.buffers.get(buffer)
+        if found is None:
+            first = place[0] // (buffer.dtype.itemsize * buffer.dtype.lanes)
+            shape = (add(buffer.shape[0], const(first, buffer.shape[0].dtype)),)
+            made = buffer.replace(data=self.memory, shape=shape)
+            found = self.buffers[buffer] = (made, first)
+        return found
+
+    def access(self, node: Any) -> Any:
+        found = self.moved(node.buffer)
+        if found is None:
+            return node
+        buffer, first = found
+        (index,) = node.indices
+        at = self.ana.simplify(add(index, const(first, index.dtype))) if first else index
+        return node.replace(buffer=buffer, indices=(at,))
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        return self.access(self.visit_default(node))
+
+    def visit_BufferStore(self, node: BufferStore) -> Any:
+        return self.access(self.visit_default(node))
+
+    def visit_Allocate(self, node: Allocate) -> Stmt:
+        body = self.visit(node.body)
+        return body if node.buffer_var in self.places else node.replace(body=body)
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
+        body = self.visit(node.body)
+        return body if node.buffer.data in self.places else node.replace(body=body)
+
+    def visit_Call(self, node: Call) -> Any:
+        if is_call_to(node, "tvm_access_ptr") and node.args[1] in self.places:
+            tag, data, offset = node.args[:3]
+            size = tag.dtype.itemsize * tag.dtype.lanes
+            first = const(self.places[data][0] // size, offset.dtype)
+            args = (tag, self.memory, add(self.visit(offset), first), *node.args[3:])
+            return node.replace(args=args)
+        return self.visit_default(node)
+
+    def visit_Var(self, node: Var) -> Any:
+        place = self.places.get(node)
+        if place is None:
+            return node
+        return handle_add_byte_offset(self.memory, const(place[0], "int32"))
+
+
+class _Launches(StmtRewriter):
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        """The common memory stands within the innermost of the launches around."""
+        threads = node.attr_key == "thread_extent" and isinstance(node.node, IterVar)
+        inner = node.body
+        if isinstance(inner, AttrStmt) and inner.attr_key == "thread_extent":
+            return self.visit_default(node)
+        places = _dynamic(inner) if threads else {}
+        if len(places) < 2:
+            return self.visit_default(node)
+        memory = Var("shared_memory", "handle", type_annotation=("uint8", _SCOPE))
+        total = max(offset + size for offset, size in places.values())
+        body = _Merge(places, memory).visit(inner)
+        size = (const(total, "int32"),)
+        return node.replace(body=Allocate(memory, "uint8", size, const(True), body))
+
+
+@dataclass(frozen=True)
+class MergeSharedMemoryAllocations(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.MergeSharedMemoryAllocations"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Launches().visit(func.body))
+
+
+__all__ = ["MergeSharedMemoryAllocations"]

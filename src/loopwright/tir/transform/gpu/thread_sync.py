@@ -1,0 +1,144 @@
+"""`ThreadSync`: a barrier stands between what one thread writes and what another one reads.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        tx = T.launch_thread("threadIdx.x", 8)
+        s = T.allocate([8], "float32", "shared")
+        S = T.Buffer((8,), data=s, scope="shared")
+        S[tx] = A[tx]
+        B[tx] = S[7 - tx]
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        tx = T.launch_thread("threadIdx.x", 8)
+        s = T.allocate([8], "float32", "shared")
+        S = T.Buffer((8,), data=s, scope="shared")
+        S[tx] = A[tx]
+        T.tvm_storage_sync("shared")
+        B[tx] = S[7 - tx]
+
+Pass::
+
+    ThreadSync("shared")
+
+Statements of a sequence that touch the same memory of the scope, one of them writing, are kept
+apart; so are the iterations of a loop around them. Barriers that are there count. A barrier is never
+put under a condition: the whole conditional is one access.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.prim_expr import Call, StringImm
+from ...expr import BufferLoad
+from ...function import PrimFunc
+from ...op import is_call_to
+from ...stmt import AttrStmt, BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, While, seq
+from .._base import PrimFuncPass, StmtRewriter, StmtVisitor
+
+
+class _Touched(StmtVisitor):
+    """The pointers of a scope that a statement reads and writes, and whether it has a barrier."""
+
+    def __init__(self, scope: str) -> None:
+        self.scope = scope
+        self.reads: set[Any] = set()
+        self.writes: set[Any] = set()
+        self.barrier = False
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        if node.buffer.scope() == self.scope:
+            self.reads.add(node.buffer.data)
+        self.visit_default(node)
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        if node.buffer.scope() == self.scope:
+            self.writes.add(node.buffer.data)
+        self.visit_default(node)
+
+    def visit_Var(self, node: Any) -> None:
+        """A pointer that is given away may be read and written."""
+        kind = node.type_annotation
+        if kind is not None and kind[1] == self.scope:
+            self.reads.add(node)
+            self.writes.add(node)
+
+    def visit_Call(self, node: Call) -> None:
+        self.barrier = self.barrier or is_call_to(node, "tvm_storage_sync")
+        self.visit(node.args)
+
+
+class _Sync(StmtRewriter):
+    def __init__(self, scope: str) -> None:
+        self.scope = scope
+        self.inside = False
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def touched(self, stmt: Any) -> _Touched:
+        found = _Touched(self.scope)
+        found.visit(stmt)
+        return found
+
+    def barrier(self) -> Stmt:
+        return Evaluate(Call("int32", "tir.tvm_storage_sync", [StringImm(self.scope)]))
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        outer, self.inside = self.inside, self.inside or node.attr_key == "thread_extent"
+        made = node.replace(body=self.visit(node.body))
+        self.inside = outer
+        return made
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        return node
+
+    def visit_While(self, node: While) -> Stmt:
+        return node
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        if not self.inside:
+            return self.visit_default(node)
+        made: list[Stmt] = []
+        reads: set[Any] = set()
+        writes: set[Any] = set()
+        for stmt in node.seq:
+            stmt = self.visit(stmt)
+            now = self.touched(stmt)
+            if writes & (now.reads | now.writes) or reads & now.writes:
+                made.append(self.barrier())
+                reads, writes = set(), set()
+            if now.barrier:
+                reads, writes = set(), set()
+            reads |= now.reads
+            writes |= now.writes
+            made.append(stmt)
+        return seq(*made)
+
+    def visit_For(self, node: For) -> Stmt:
+        """The next iteration waits for this one, where they share memory."""
+        body = self.visit(node.body)
+        now = self.touched(body)
+        if self.inside and isinstance(body, SeqStmt) and now.writes & now.reads:
+            body = seq(body, self.barrier())
+        return node.replace(body=body)
+
+
+@dataclass(frozen=True)
+class ThreadSync(PrimFuncPass):
+    """See the file's docstring. `storage_scope` is the memory that threads share: "shared"."""
+
+    name = "tir.ThreadSync"
+    storage_scope: str = "shared"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Sync(self.storage_scope).visit(func.body))
+
+
+__all__ = ["ThreadSync"]

@@ -1,0 +1,45 @@
+"""`VerifyMemory`: refuses code for a GPU that reaches its memory from outside of its threads.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32")):
+        T.func_attr({"target": T.target("cuda")})
+        for i in T.thread_binding(8, thread="threadIdx.x"):
+            A[i] = T.float32(0)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32")):
+        T.func_attr({"target": T.target("cuda")})
+        for i in T.thread_binding(8, thread="threadIdx.x"):
+            A[i] = T.float32(0)
+
+A loop that is bound to no thread runs on the host, which cannot reach that memory: RuntimeError.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...analysis.memory import host_access_errors
+from ...function import PrimFunc
+from .._base import PrimFuncPass
+
+
+@dataclass(frozen=True)
+class VerifyMemory(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.VerifyMemory"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        errors = host_access_errors(func)
+        if errors:
+            raise RuntimeError(errors[0])
+        return func
+
+
+__all__ = ["VerifyMemory"]

@@ -1,0 +1,63 @@
+"""`VerifyVTCMLimit`: a function that allocates more tightly coupled memory than there is, is refused.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "uint8")):
+        v = T.allocate([64], "uint8", "global.vtcm")
+        V = T.Buffer((64,), "uint8", data=v, scope="global.vtcm")
+        for i in range(64):
+            V[i] = A[i]
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "uint8")):
+        v = T.allocate([64], "uint8", "global.vtcm")
+        V = T.Buffer((64,), "uint8", data=v, scope="global.vtcm")
+        for i in range(64):
+            V[i] = A[i]
+
+Pass::
+
+    VerifyVTCMLimit(64)
+
+The limit, in bytes, is the option, else the target's `vtcm-capacity`; 0 or none is no limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.target import Target
+from ...analysis.query import calculate_allocated_bytes
+from ...function import PrimFunc
+from .._base import PrimFuncPass
+
+
+@dataclass(frozen=True)
+class VerifyVTCMLimit(PrimFuncPass):
+    """See the file's docstring. Raises RuntimeError for a function over the limit."""
+
+    name = "tir.VerifyVTCMLimit"
+    limit: int | None = None
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        limit = self.limit
+        if limit is None:
+            target = func.attrs.get("target") or Target.current(allow_none=True)
+            limit = None if target is None else target.attrs.get("vtcm-capacity")
+        if limit and int(limit) > 0:
+            for name, sizes in calculate_allocated_bytes(func).items():
+                used = sizes.get("global.vtcm", 0)
+                if used > int(limit):
+                    what = f"function {name} allocates more VTCM than there is"
+                    got = f"{used} bytes, the limit is {limit}"
+                    hint = "compute in smaller tiles (sch.compute_at of the caches)"
+                    raise RuntimeError(explain(what, got=got, instead=hint, span=func.span))
+        return func
+
+
+__all__ = ["VerifyVTCMLimit"]

@@ -1,0 +1,270 @@
+"""`CompactBufferAllocation`: a buffer is as large as what is accessed of it, starting at 0.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
+        for i in range(4):
+            with T.block(""):
+                T.reads(A[i, 0:8])
+                T.writes(C[i, 0:8])
+                B = T.alloc_buffer((4, 8))
+                for j in range(8):
+                    B[i, j] = A[i, j] + T.float32(1)
+                for j in range(8):
+                    C[i, j] = B[i, j] * T.float32(2)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
+        for i in range(4):
+            with T.block(""):
+                T.reads(A[i, 0:8])
+                T.writes(C[i, 0:8])
+                B = T.alloc_buffer((1, 8))
+                for j in range(8):
+                    B[0, j] = A[i, j] + T.float32(1)
+                for j in range(8):
+                    C[i, j] = B[0, j] * T.float32(2)
+
+A block's annotation `buffer_dim_align` ([[buffer, dim, factor, offset], ...]) pads the stride of a
+dimension of what it writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....arith import Analyzer, IntervalSet, eval_set, neg_inf, pos_inf
+from ....arith.int_set import is_infinite, union_interval
+from ....ir.functor import pre_order_visit
+from ....ir.prim_expr import Call, IntImm, PrimExpr, Range, Var
+from ....ir.prim_op import add, const, floordiv, multiply, subtract
+from ...buffer import Buffer, BufferRegion
+from ...expr import BufferLoad
+from ...function import PrimFunc
+from ...stmt import Block, BufferStore, For, LetStmt
+from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function, loop_range, uses_var
+
+Box = list[IntervalSet]
+_UNKNOWN = 1 << 24  # so many elements along a dimension come from the limits of a type
+
+
+class _Regions(StmtVisitor):
+    """What is accessed of each allocated buffer, with the loops inside its block taken whole."""
+
+    def __init__(self, ana: Analyzer) -> None:
+        self.ana = ana
+        self.inner: list[tuple[Var, Any]] = []  # variables defined so far, with their sets
+        self.outside: dict[Buffer, int] = {}  # how many of them lie outside the allocation
+        self.by_data: dict[Var, Buffer] = {}
+        self.boxes: dict[Buffer, Box] = {}
+        self.opaque: set[Buffer] = set()
+        self.made: dict[Buffer, tuple[Buffer, list[Any]]] = {}
+        self.aligns: dict[Buffer, list[tuple[int, int, int]]] = {}
+
+    def visit_Var(self, node: Var) -> None:
+        if node in self.by_data:
+            self.opaque.add(self.by_data[node])
+
+    def visit_For(self, node: For) -> None:
+        self.visit(node.min)
+        self.visit(node.extent)
+        self.inner.append((node.loop_var, loop_range(node)))
+        with self.ana.loop_scope(node.loop_var, loop_range(node)):
+            self.visit(node.body)
+        self.inner.pop()
+
+    def visit_LetStmt(self, node: LetStmt) -> None:
+        self.visit(node.value)
+        self.inner.append((node.var, IntervalSet(neg_inf(), pos_inf())))
+        self.visit(node.body)
+        self.inner.pop()
+
+    def visit_Block(self, node: Block) -> None:
+        for buffer in node.alloc_buffers:
+            self.outside[buffer] = len(self.inner)
+            self.by_data[buffer.data] = buffer
+        for match in node.match_buffers:
+            self.opaque.add(match.source.buffer)
+        for entry in node.annotations.get("buffer_dim_align", ()):
+            index, dim, factor, offset = map(int, entry)
+            buffer = node.writes[index].buffer
+            self.aligns.setdefault(buffer, []).append((dim, factor, offset))
+        for part in (node.init, node.body):
+            if part is not None:
+                self.visit(part)
+        for buffer in node.alloc_buffers:
+            self.decide(buffer)
+
+    def decide(self, buffer: Buffer) -> None:
+        """All accesses are seen, and the loops around the allocation are still known."""
+        box = self.boxes.get(buffer)
+        plain = not buffer.strides and buffer.elem_offset is None
+        if box is None or buffer in self.opaque or not plain:
+            return
+        new, starts = _compacted(self.ana, buffer, box, self.aligns.get(buffer))
+        if new is not buffer:
+            self.made[buffer] = (new, starts)
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self.visit(node.indices)
+        self.access(node.buffer, node.indices)
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        self.visit(node.value)
+        self.visit(node.indices)
+        self.access(node.buffer, node.indices)
+
+    def relaxed(self, index: PrimExpr, domain: dict[Var, Any]) -> IntervalSet:
+        """The values of an index over all inner loops, whose ranges may depend on each other."""
+        found = eval_set(index, domain, self.ana)
+        for _ in range(4):
+            low, high = found.min_value, found.max_value
+            if is_infinite(low) or is_infinite(high):
+                break
+            if not uses_var(low, domain) and not uses_var(high, domain):
+                return found
+            found = IntervalSet(
+                eval_set(low, domain, self.ana).min_value,
+                eval_set(high, domain, self.ana).max_value,
+            )
+        return IntervalSet(neg_inf(), pos_inf())
+
+    def access(self, buffer: Buffer, indices: Any) -> None:
+        start = self.outside.get(buffer)
+        if start is None:
+            if buffer.data in self.by_data:
+                self.opaque.add(self.by_data[buffer.data])
+            return
+        if any(i.dtype.lanes > 1 for i in indices):
+            self.opaque.add(buffer)
+            return
+        domain = dict(self.inner[start:])
+        box = [self.relaxed(i, domain) for i in indices]
+        known = self.boxes.get(buffer)
+        if known is not None:
+            box = [union_interval(self.ana, a, b) for a, b in zip(known, box, strict=True)]
+        self.boxes[buffer] = box
+
+
+def _reads_memory(expr: PrimExpr) -> bool:
+    found = False
+
+    def visit(node: Any) -> bool:
+        nonlocal found
+        found = found or isinstance(node, (BufferLoad, Call))
+        return not found
+
+    pre_order_visit(expr, visit)
+    return found
+
+
+class _Compact(StmtRewriter):
+    def __init__(self, ana: Analyzer, made: dict[Buffer, tuple[Buffer, list[Any]]]) -> None:
+        self.ana = ana
+        self.made = made
+
+    def shifted(self, indices: Any, starts: list[Any]) -> tuple[PrimExpr, ...]:
+        return tuple(
+            i if s is None else self.ana.simplify(subtract(i, s))
+            for i, s in zip(indices, starts, strict=True)
+        )
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        node = self.visit_default(node)
+        found = self.made.get(node.buffer)
+        if found is None:
+            return node
+        buffer, starts = found
+        return node.replace(buffer=buffer, indices=self.shifted(node.indices, starts))
+
+    def visit_BufferStore(self, node: BufferStore) -> Any:
+        node = self.visit_default(node)
+        found = self.made.get(node.buffer)
+        if found is None:
+            return node
+        buffer, starts = found
+        return node.replace(buffer=buffer, indices=self.shifted(node.indices, starts))
+
+    def visit_BufferRegion(self, node: BufferRegion) -> Any:
+        found = self.made.get(node.buffer)
+        if found is None:
+            return node
+        buffer, starts = found
+        begins = self.shifted([r.min for r in node.region], starts)
+        pairs = zip(begins, node.region, strict=True)
+        return BufferRegion(buffer, tuple(Range.from_min_extent(b, r.extent) for b, r in pairs))
+
+    def visit_Block(self, node: Block) -> Any:
+        buffers = tuple(self.made[b][0] if b in self.made else b for b in node.alloc_buffers)
+        if any(a is not b for a, b in zip(buffers, node.alloc_buffers, strict=True)):
+            node = node.replace(alloc_buffers=buffers)
+        return self.visit_default(node)
+
+
+def _compacted(ana: Analyzer, buffer: Buffer, box: Box, aligns: Any) -> tuple[Buffer, list[Any]]:
+    shape: list[Any] = []
+    starts: list[Any] = []
+    for extent, dim in zip(buffer.shape, box, strict=True):
+        start, size = _dimension(ana, extent, dim)
+        shape.append(size)
+        starts.append(start)
+    strides = _strides(shape, aligns) if aligns and shape else buffer.strides
+    if all(a is b for a, b in zip(shape, buffer.shape, strict=True)) and strides is buffer.strides:
+        return buffer, starts
+    return buffer.replace(shape=tuple(shape), strides=tuple(strides)), starts
+
+
+def _dimension(ana: Analyzer, extent: Any, dim: IntervalSet) -> tuple[Any, Any]:
+    """(first index or None for 0, extent)"""
+    low, high = dim.min_value, dim.max_value
+    if is_infinite(low) or is_infinite(high) or _reads_memory(low) or _reads_memory(high):
+        return None, extent
+    size = ana.simplify(high - low + 1)
+    if isinstance(size, IntImm):  # an access under a condition may seem to reach further
+        if not 0 < size.value <= (extent.value if isinstance(extent, IntImm) else _UNKNOWN):
+            return None, extent
+    elif not ana.can_prove(size <= extent):
+        return None, extent
+    if ana.can_prove_equal(size, extent):
+        size = extent
+    first = ana.simplify(low)
+    zero = isinstance(first, IntImm) and first.value == 0
+    return (None if zero else first), size
+
+
+def _strides(shape: list[Any], aligns: list[tuple[int, int, int]]) -> list[Any]:
+    """Row-major strides; that of an aligned dimension is offset modulo factor."""
+    wanted = {dim: (factor, offset) for dim, factor, offset in aligns}
+    strides: list[Any] = []
+    step: Any = const(1, shape[0].dtype)
+    for dim in reversed(range(len(shape))):
+        if dim in wanted:
+            factor, offset = wanted[dim]
+            over = subtract(offset, step)
+            step = add(step, subtract(over, multiply(floordiv(over, factor), factor)))
+        strides.insert(0, step)
+        step = multiply(step, shape[dim])
+    return strides
+
+
+@dataclass(frozen=True)
+class CompactBufferAllocation(PrimFuncPass):
+    """See the file's docstring. `is_strict` is TVM's; what is found is always covered."""
+
+    name = "tir.CompactBufferAllocation"
+    is_strict: bool = True
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        ana = Analyzer()
+        bind_function(ana, func)
+        found = _Regions(ana)
+        found.visit(func.body)
+        made = found.made
+        return func.replace(body=_Compact(ana, made).visit(func.body)) if made else func
+
+
+__all__ = ["CompactBufferAllocation"]

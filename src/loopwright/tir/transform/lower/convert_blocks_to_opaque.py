@@ -1,0 +1,61 @@
+"""`ConvertBlocksToOpaque`: the axes of blocks are replaced by what they are bound to.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                T.reads(A[vi])
+                T.writes(B[vi])
+                B[vi] = A[vi] + T.float32(1)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.block("B"):
+                T.reads(A[i])
+                T.writes(B[i])
+                B[i] = A[i] + T.float32(1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...function import PrimFunc
+from ...stmt import Block, BlockRealize
+from .._base import PrimFuncPass, Substitute
+
+
+class _Convert(Substitute):
+    def visit_BlockRealize(self, node: BlockRealize) -> BlockRealize:
+        values = [self.visit(v) for v in node.iter_values]
+        predicate = self.visit(node.predicate)
+        for axis, value in zip(node.block.iter_vars, values, strict=True):
+            self.values[axis.var] = value
+        block = self.visit(node.block)
+        if not values and predicate is node.predicate and block is node.block:
+            return node
+        return BlockRealize._make((), predicate, block, span=node.span)
+
+    def visit_Block(self, node: Block) -> Block:
+        made = self.visit_default(node.replace(iter_vars=()))
+        return node if made is node else made
+
+
+@dataclass(frozen=True)
+class ConvertBlocksToOpaque(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.ConvertBlocksToOpaque"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Convert({}).visit(func.body))
+
+
+__all__ = ["ConvertBlocksToOpaque"]

@@ -1,0 +1,111 @@
+"""`FlattenBuffer`: buffers of several dimensions are accessed as one-dimensional memory.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+        for i, j in T.grid(4, 8):
+            B[i, j] = A[i, j] + T.float32(1)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+        A_1 = T.Buffer((32,), data=A.data)
+        B_1 = T.Buffer((32,), data=B.data)
+        for i, j in T.grid(4, 8):
+            B_1[i * 8 + j] = A_1[i * 8 + j] + T.float32(1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.prim_expr import Ramp
+from ....ir.prim_op import const
+from ...buffer import Buffer
+from ...expr import BufferLoad
+from ...function import PrimFunc
+from ...stmt import Allocate, BufferStore, DeclBuffer
+from .._base import PrimFuncPass, Simplifying, bind_function
+
+
+class _Flatten(Simplifying):
+    def __init__(self) -> None:
+        super().__init__()
+        self.flat: dict[Buffer, Buffer] = {}
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        found = self.flat.get(buffer)
+        if found is None:
+            made = buffer.get_flattened_buffer()
+            if not buffer.shape:
+                made = buffer.replace(shape=(const(1, "int32"),))
+            size = tuple(self.ana.simplify(e) for e in made.shape)
+            found = made.replace(shape=size) if made is not buffer else buffer
+            if found.elem_offset is not None:
+                found = found.replace(elem_offset=None)
+            self.flat[buffer] = found
+        return found
+
+    def index(self, buffer: Buffer, indices: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not indices:
+            offset = buffer.elem_offset
+            return (const(0, "int32") if offset is None else self.ana.simplify(offset),)
+        last = indices[-1]
+        if len(indices) == 1 and not buffer.strides and buffer.elem_offset is None:
+            return (self.ana.simplify(last),)
+        if isinstance(last, Ramp) and all(i.dtype.lanes == 1 for i in indices[:-1]):
+            # Row-major or strided alike, the last index steps by the last stride.
+            base = buffer.flat_offset([*indices[:-1], last.base])
+            step = buffer.strides[-1] * last.stride if buffer.strides else last.stride
+            return (Ramp(self.ana.expand(base), self.ana.simplify(step), last.lanes),)
+        offset = buffer.flat_offset(list(indices))
+        return (self.ana.expand(offset) if offset.dtype.lanes == 1 else self.ana.simplify(offset),)
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        node = self.visit_default(node)
+        made, indices = self.buffer(node.buffer), self.index(node.buffer, node.indices)
+        if made is node.buffer and len(indices) == 1 and indices[0] is node.indices[0]:
+            return node
+        return BufferLoad._make(made, indices, node.predicate, span=node.span)
+
+    def visit_BufferStore(self, node: BufferStore) -> Any:
+        node = self.visit_default(node)
+        made, indices = self.buffer(node.buffer), self.index(node.buffer, node.indices)
+        if made is node.buffer and len(indices) == 1 and indices[0] is node.indices[0]:
+            return node
+        return BufferStore._make(made, node.value, indices, node.predicate, span=node.span)
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> Any:
+        made, body = self.buffer(node.buffer), self.visit(node.body)
+        if made is node.buffer and body is node.body:
+            return node
+        return DeclBuffer._make(made, body, span=node.span)
+
+    def visit_Allocate(self, node: Allocate) -> Any:
+        body = self.visit(node.body)
+        size = node.extents[0] if node.extents else const(1, "int32")
+        for extent in node.extents[1:]:
+            size = size * extent
+        size = self.ana.simplify(size)
+        if body is node.body and len(node.extents) == 1 and size is node.extents[0]:
+            return node
+        return node.replace(extents=(size,), body=body)
+
+
+@dataclass(frozen=True)
+class FlattenBuffer(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.FlattenBuffer"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        flatten = _Flatten()
+        bind_function(flatten.ana, func)
+        body = flatten.visit(func.body)
+        return func.replace(body=body)
+
+
+__all__ = ["FlattenBuffer"]

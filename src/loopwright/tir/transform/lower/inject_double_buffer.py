@@ -1,0 +1,167 @@
+"""`InjectDoubleBuffer`: the next iteration's data is fetched while this one's is used.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32")):
+        for i in range(8):
+            b = T.allocate([4], "float32", "local")
+            B = T.Buffer((4,), data=b, scope="local")
+            with T.attr(b, "double_buffer_scope", 1):
+                for j in range(4):
+                    B[j] = A[i * 4 + j]
+            for j in range(4):
+                C[i * 4 + j] = B[j] + T.float32(1)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32")):
+        b = T.allocate([8], "float32", "local")
+        B = T.Buffer((8,), data=b, scope="local")
+        for j in range(4):
+            B[j] = A[j]
+        for i in range(8):
+            if i + 1 < 8:
+                for j in range(4):
+                    B[(i + 1) % 2 * 4 + j] = A[(i + 1) * 4 + j]
+            for j in range(4):
+                C[i * 4 + j] = B[i % 2 * 4 + j] + T.float32(1)
+
+The loop's body is one flat allocation around the fetch, marked `double_buffer_scope`, and what uses
+it. A fetch that reads what the rest of the body writes is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.prim_expr import IntImm, PrimExpr
+from ....ir.prim_op import add, const, floormod, less, multiply, subtract
+from ...buffer import Buffer
+from ...expr import BufferLoad
+from ...function import PrimFunc
+from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, SeqStmt, Stmt, seq
+from ...stmt_functor import renew_defs
+from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, Substitute
+
+
+class _Touched(StmtVisitor):
+    def __init__(self) -> None:
+        self.reads: set[Any] = set()
+        self.writes: set[Any] = set()
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self.reads.add(node.buffer.data)
+        self.visit_default(node)
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        self.writes.add(node.buffer.data)
+        self.visit_default(node)
+
+
+def _touched(stmt: Any) -> _Touched:
+    found = _Touched()
+    found.visit(stmt)
+    return found
+
+
+class _Shift(StmtRewriter):
+    """Accesses of a buffer moved to one of its two halves."""
+
+    def __init__(self, pointer: Any, made: dict[Buffer, Buffer], offset: PrimExpr) -> None:
+        self.pointer, self.made, self.offset = pointer, made, offset
+
+    def moved(self, node: Any) -> Any:
+        node = self.visit_default(node)
+        if node.buffer.data is not self.pointer:
+            return node
+        buffer = self.made.get(node.buffer)
+        if buffer is None:
+            size = multiply(node.buffer.shape[0], 2)
+            buffer = self.made[node.buffer] = node.buffer.replace(shape=(size,))
+        return node.replace(buffer=buffer, indices=(add(self.offset, node.indices[0]),))
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        return self.moved(node)
+
+    def visit_BufferStore(self, node: BufferStore) -> Any:
+        return self.moved(node)
+
+
+class _Double(StmtRewriter):
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_For(self, node: For) -> Stmt:
+        made = node.replace(body=self.visit(node.body))
+        found = _marked(made)
+        return made if found is None else self.double(made, *found)
+
+    def double(self, loop: For, alloc: Allocate, fetch: Stmt, use: list[Stmt]) -> Stmt:
+        pointer = alloc.buffer_var
+        later = _touched(use)
+        early = _touched(fetch)
+        clash = early.reads & later.writes or (early.writes & later.writes) - {pointer}
+        if clash:
+            names = ", ".join(sorted(v.name for v in clash))
+            what = f"the fetch into {pointer.name} depends on what the loop writes"
+            hint = "leave out double_buffer_scope"
+            raise ValueError(explain(what, got=names, instead=hint, span=loop.span))
+        if len(alloc.extents) != 1:
+            what = f"{pointer.name} is not flat"
+            raise ValueError(explain(what, instead="run FlattenBuffer before", span=loop.span))
+        (size,) = alloc.extents
+        var = loop.loop_var
+        buffers: dict[Buffer, Buffer] = {}
+        zero = const(0, var.dtype)
+
+        def at(stmt: Any, iteration: PrimExpr) -> Any:
+            half = floormod(subtract(iteration, loop.min), 2)
+            stmt = Substitute({var: iteration}).visit(stmt)
+            return _Shift(pointer, buffers, multiply(half, size)).visit(stmt)
+
+        following = add(var, 1)
+        ahead = IfThenElse(
+            less(following, add(loop.min, loop.extent)), at(renew_defs(fetch), following)
+        )
+        first: Stmt = at(fetch, loop.min)
+        if not (isinstance(loop.extent, IntImm) and loop.extent.value > 0):
+            first = IfThenElse(less(zero, loop.extent), first)
+        again = loop.replace(body=seq(ahead, [at(s, var) for s in use]))
+        body: Stmt = seq(first, again)
+        return alloc.replace(extents=(multiply(size, 2),), body=body)
+
+
+def _marked(loop: For) -> tuple[Allocate, Stmt, list[Stmt]] | None:
+    """(allocation, fetch, the rest) of a loop whose body is marked."""
+    alloc: Any = loop.body
+    if not isinstance(alloc, Allocate):
+        return None
+    body: Any = alloc.body
+    while isinstance(body, DeclBuffer) and body.buffer.data is alloc.buffer_var:
+        body = body.body
+    if not isinstance(body, SeqStmt):
+        return None
+    head = body.seq[0]
+    if not isinstance(head, AttrStmt) or head.attr_key != "double_buffer_scope":
+        return None
+    marked = head.node.data if isinstance(head.node, Buffer) else head.node
+    if marked is not alloc.buffer_var:
+        return None
+    return alloc, head.body, list(body.seq[1:])
+
+
+@dataclass(frozen=True)
+class InjectDoubleBuffer(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.InjectDoubleBuffer"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Double().visit(func.body))
+
+
+__all__ = ["InjectDoubleBuffer"]

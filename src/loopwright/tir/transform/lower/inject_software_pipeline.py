@@ -1,0 +1,241 @@
+"""`InjectSoftwarePipeline`: stages of a loop's body run for different iterations at the same time.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8, 4), "float32"), C: T.Buffer((8, 4), "float32")):
+        for i in T.serial(8, annotations={"software_pipeline_stage": [0, 1], "software_pipeline_order": [0, 1]}):
+            with T.block():
+                T.reads()
+                T.writes()
+                B = T.alloc_buffer((4,))
+                for j in range(4):
+                    B[j] = A[i, j]
+                for j in range(4):
+                    C[i, j] = B[j] + T.float32(1)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8, 4), "float32"), C: T.Buffer((8, 4), "float32")):
+        with T.block("root"):
+            T.reads()
+            T.writes()
+            with T.block(""):
+                T.reads()
+                T.writes()
+                B = T.alloc_buffer((2, 4))
+                for i in T.unroll(1):
+                    for j in range(4):
+                        B[i % 2, j] = A[i, j]
+                for i in range(1, 8):
+                    for j in range(4):
+                        B[i % 2, j] = A[i, j]
+                    for j in range(4):
+                        C[i - 1, j] = B[(i - 1) % 2, j] + T.float32(1)
+                for i in T.unroll(8, 9):
+                    for j in range(4):
+                        C[i - 1, j] = B[(i - 1) % 2, j] + T.float32(1)
+
+Statement n of the body runs in stage `software_pipeline_stage[n]`: in step t of the loop, for
+iteration t - stage. Within a step they run by `software_pipeline_order`. Memory of the body's block
+that is filled in one stage and used in a later one is kept once for each iteration on its way. A
+pipeline in which a statement would run before what it needs is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr, Range
+from ....ir.prim_op import add, const, floormod, subtract
+from ...buffer import Buffer, BufferRegion
+from ...expr import BufferLoad, int_value
+from ...function import PrimFunc
+from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, seq, stmt_list
+from ...stmt_functor import renew_defs
+from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, Substitute
+
+_STAGE, _ORDER = "software_pipeline_stage", "software_pipeline_order"
+
+
+class _Touched(StmtVisitor):
+    def __init__(self) -> None:
+        self.reads: set[Buffer] = set()
+        self.writes: set[Buffer] = set()
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self.reads.add(node.buffer)
+        self.visit_default(node)
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        self.writes.add(node.buffer)
+        self.visit_default(node)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A statement of the body, when it runs, and what it touches."""
+
+    stmt: Stmt
+    stage: int
+    order: int
+    reads: frozenset[Buffer]
+    writes: frozenset[Buffer]
+
+
+class _Versions(StmtRewriter):
+    """Accesses of buffers that are kept several times, for one iteration."""
+
+    def __init__(self, made: dict[Buffer, tuple[Buffer, int]], iteration: PrimExpr) -> None:
+        self.made, self.iteration = made, iteration
+
+    def slot(self, count: int) -> PrimExpr:
+        return floormod(self.iteration, count)
+
+    def moved(self, node: Any) -> Any:
+        node = self.visit_default(node)
+        found = self.made.get(node.buffer)
+        if found is None:
+            return node
+        return node.replace(buffer=found[0], indices=(self.slot(found[1]), *node.indices))
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        return self.moved(node)
+
+    def visit_BufferStore(self, node: BufferStore) -> Any:
+        return self.moved(node)
+
+    def visit_BufferRegion(self, node: BufferRegion) -> Any:
+        node = self.visit_default(node)
+        found = self.made.get(node.buffer)
+        if found is None:
+            return node
+        at = Range.from_min_extent(self.slot(found[1]), const(1, self.iteration.dtype))
+        return node.replace(buffer=found[0], region=(at, *node.region))
+
+
+class _Inject(StmtRewriter):
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_For(self, node: For) -> Stmt:
+        node = node.replace(body=self.visit(node.body))
+        return self.pipeline(node) if _STAGE in node.annotations else node
+
+    def pipeline(self, loop: For) -> Stmt:
+        realize: Any = loop.body
+        block = realize.block if isinstance(realize, BlockRealize) else None
+        if block is not None and (block.iter_vars or block.init is not None):
+            _refuse(
+                loop, "the body of the pipeline is a block with axes", "a sequence of statements"
+            )
+        parts = _parts(loop, block.body if block is not None else loop.body)
+        own = set(block.alloc_buffers) if block is not None else set[Buffer]()
+        counts = _check(loop, parts, own)
+        made = {
+            b: (b.replace(shape=(const(n, b.shape[0].dtype if b.shape else "int32"), *b.shape)), n)
+            for b, n in counts.items()
+        }
+        body = self.steps(loop, parts, made)
+        if block is None:
+            return body
+        kept = tuple(made[b][0] if b in made else b for b in block.alloc_buffers)
+        outer = Block((), (), (), block.name_hint, body, alloc_buffers=kept)
+        outer = outer.replace(annotations=block.annotations, match_buffers=block.match_buffers)
+        return realize.replace(block=outer)
+
+    def steps(self, loop: For, parts: list[_Part], made: Any) -> Stmt:
+        """The steps that fill the pipeline, those in which all stages run, those that drain it."""
+        deepest, size = max(p.stage for p in parts), int_value(loop.extent)
+        if size is None:
+            _refuse(loop, "the number of iterations is not known", "a loop of constant extent")
+        elif size < deepest:
+            _refuse(loop, f"{size} iterations for {deepest + 1} stages", "a longer loop")
+        steps, end = [], add(loop.min, loop.extent)
+        for n in range(deepest):
+            early = [p for p in parts if p.stage <= n]
+            steps.append(_step(loop, early, made, add(loop.min, n), 1, ForKind.UNROLLED))
+        if size > deepest:  # type: ignore[operator]
+            start, extent = add(loop.min, deepest), subtract(loop.extent, deepest)
+            steps.append(_step(loop, parts, made, start, extent, loop.kind))
+        for n in range(deepest):
+            late = [p for p in parts if p.stage > n]
+            steps.append(_step(loop, late, made, add(end, n), 1, ForKind.UNROLLED))
+        return seq(*steps)
+
+
+def _step(loop: For, parts: list[_Part], made: Any, low: Any, extent: Any, kind: ForKind) -> Stmt:
+    """A loop over steps, in which each statement runs for the iteration it is at."""
+    var = loop.loop_var.copy_with_suffix("")
+    body = []
+    for part in sorted(parts, key=lambda p: p.order):
+        at = subtract(var, part.stage)
+        stmt = Substitute({loop.loop_var: at}).visit(renew_defs(part.stmt))
+        body.append(_Versions(made, at).visit(stmt))
+    notes = {k: v for k, v in loop.annotations.items() if k not in (_STAGE, _ORDER)}
+    return For(var, low, extent, kind, seq(*body), annotations=notes, span=loop.span)
+
+
+def _refuse(loop: For, got: str, hint: str) -> None:
+    name = loop.loop_var.name
+    what = f"loop {name} cannot be a software pipeline"
+    raise ValueError(explain(what, got=got, instead=hint, span=loop.span))
+
+
+def _numbers(loop: For, key: str, count: int) -> list[int]:
+    given = [int_value(v) for v in loop.annotations.get(key, range(count))]
+    if len(given) != count or any(v is None or v < 0 for v in given):
+        _refuse(loop, f"{key} {given} for {count} statements", "a number for each statement")
+    return given  # type: ignore[return-value]
+
+
+def _parts(loop: For, body: Stmt) -> list[_Part]:
+    stmts = stmt_list(body)
+    stages, orders = _numbers(loop, _STAGE, len(stmts)), _numbers(loop, _ORDER, len(stmts))
+    if len(set(orders)) != len(orders):
+        _refuse(loop, f"{_ORDER} {orders}", "each number once")
+    made = []
+    for stmt, stage, order in zip(stmts, stages, orders, strict=True):
+        found = _Touched()
+        found.visit(stmt)
+        made.append(_Part(stmt, stage, order, frozenset(found.reads), frozenset(found.writes)))
+    return made
+
+
+def _check(loop: For, parts: list[_Part], own: set[Buffer]) -> dict[Buffer, int]:
+    """How many iterations' copies each buffer of the body needs, where more than one."""
+    counts: dict[Buffer, int] = {}
+    for n, early in enumerate(parts):
+        for late in parts[n + 1 :]:
+            shared = (early.writes & (late.reads | late.writes)) | (early.reads & late.writes)
+            if not shared:
+                continue
+            names = ", ".join(sorted(b.name for b in shared))
+            if (late.stage, late.order) < (early.stage, early.order):
+                _refuse(loop, f"{names} is used before it is made", "a later stage or order")
+            if late.stage == early.stage:
+                continue
+            foreign = sorted(b.name for b in shared - own)
+            if foreign:
+                got = f"{', '.join(foreign)} is shared between stages and lives outside of the loop"
+                _refuse(loop, got, "allocate it in the block that is the loop's body")
+            for buffer in shared:
+                needed = late.stage - early.stage + 1
+                counts[buffer] = max(counts.get(buffer, 1), needed)
+    return counts
+
+
+@dataclass(frozen=True)
+class InjectSoftwarePipeline(PrimFuncPass):
+    """See the file's docstring. Runs before `LowerOpaqueBlock`, on loops of constant extent."""
+
+    name = "tir.InjectSoftwarePipeline"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Inject().visit(func.body))
+
+
+__all__ = ["InjectSoftwarePipeline"]

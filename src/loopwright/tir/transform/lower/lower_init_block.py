@@ -1,0 +1,71 @@
+"""`LowerInitBlock`: the init of a reduction block becomes a guarded statement of its body.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+        for i, k in T.grid(4, 8):
+            with T.block("sum"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.reads(A[vi, vk])
+                T.writes(B[vi])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+        for i, k in T.grid(4, 8):
+            with T.block("sum"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.reads(A[vi, vk])
+                T.writes(B[vi])
+                if vk == 0:
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.prim_expr import EQ, And, IterVar
+from ...function import PrimFunc
+from ...stmt import Block, IfThenElse, Stmt, seq
+from .._base import PrimFuncPass, StmtRewriter
+
+
+class _Lower(StmtRewriter):
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_Block(self, node: Block) -> Block:
+        body = self.visit(node.body)
+        if node.init is None:
+            return node if body is node.body else node.replace(body=body)
+        return node.replace(body=seq(_guarded(node, self.visit(node.init)), body), init=None)
+
+
+def _guarded(block: Block, init: Stmt) -> Stmt:
+    condition = None
+    for axis in block.iter_vars:
+        if axis.iter_type == IterVar.CommReduce and axis.dom is not None:
+            first = EQ(axis.var, axis.dom.min)
+            condition = first if condition is None else And(condition, first)
+    return init if condition is None else IfThenElse(condition, init, span=init.span)
+
+
+@dataclass(frozen=True)
+class LowerInitBlock(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.LowerInitBlock"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Lower().visit(func.body))
+
+
+__all__ = ["LowerInitBlock"]

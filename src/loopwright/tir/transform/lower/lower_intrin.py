@@ -1,0 +1,59 @@
+"""`LowerIntrin`: divisions of indices that are not negative become the machine's.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for i in range(64):
+            B[i] = A[i // 7 * 7]
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for i in range(64):
+            B[i] = A[T.Div(i, 7) * 7]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.prim_expr import Div, FloorDiv, FloorMod, Mod
+from ...function import PrimFunc
+from .._base import PrimFuncPass, Simplifying, bind_function
+
+
+class _Lower(Simplifying):
+    def _truncates(self, node: Any) -> bool:
+        """Whether rounding down and rounding toward zero are the same here."""
+        if node.dtype.is_uint:
+            return True
+        if node.dtype.lanes > 1:
+            return False
+        # A divisor of 0 gives 0 either way.
+        return self.ana.any_bound(node.a)[0] >= 0 and self.ana.any_bound(node.b)[0] >= 0
+
+    def visit_FloorDiv(self, node: FloorDiv) -> Any:
+        made = self.visit_default(node)
+        return Div._make(made.a, made.b, span=node.span) if self._truncates(node) else made
+
+    def visit_FloorMod(self, node: FloorMod) -> Any:
+        made = self.visit_default(node)
+        return Mod._make(made.a, made.b, span=node.span) if self._truncates(node) else made
+
+
+@dataclass(frozen=True)
+class LowerIntrin(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.LowerIntrin"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        lower = _Lower()
+        bind_function(lower.ana, func)
+        return func.replace(body=lower.visit(func.body))
+
+
+__all__ = ["LowerIntrin"]

@@ -1,0 +1,121 @@
+"""`LowerOpaqueBlock`: blocks disappear; what they allocate is allocated by statements.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32"), n: T.int32):
+        for i in range(8):
+            with T.block(""):
+                T.where(i < n)
+                T.reads(A[i])
+                T.writes(C[i])
+                B = T.alloc_buffer((1,))
+                B[0] = A[i] + T.float32(1)
+                C[i] = B[0]
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32"), n: T.int32):
+        for i in range(8):
+            if i < n:
+                B_data = T.allocate([1], "float32", "global")
+                B = T.decl_buffer((1,), data=B_data)
+                B[0] = A[i] + T.float32(1)
+                C[i] = B[0]
+
+Loops of one iteration without annotations become their body.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.errors import LoopwrightError, explain
+from ....ir.prim_expr import IntImm, PrimExpr
+from ....ir.prim_op import const
+from ...buffer import Buffer
+from ...function import PrimFunc
+from ...stmt import (
+    Allocate,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    DeclBuffer,
+    For,
+    ForKind,
+    IfThenElse,
+    Stmt,
+)
+from .._base import PrimFuncPass, Substitute, is_true
+
+MEMORY_ALIGNMENT = 64  # of all memory that kernels get, in bytes
+
+
+class _Lower(Substitute):
+    def visit_BlockRealize(self, node: BlockRealize) -> Stmt:
+        block: Block = node.block
+        body = self.visit(block.body)
+        for key, value in block.annotations.items():
+            if key.startswith("pragma_"):
+                body = _pragma(key, value, body)
+        for buffer in reversed(block.alloc_buffers):
+            body = allocate(buffer, body, block)
+        predicate = self.visit(node.predicate)
+        return body if is_true(predicate) else IfThenElse(predicate, body, span=node.span)
+
+    def visit_For(self, node: For) -> Stmt:
+        low, extent = self.visit(node.min), self.visit(node.extent)
+        single = isinstance(extent, IntImm) and extent.value == 1 and not node.annotations
+        if single and node.kind != ForKind.THREAD_BINDING:
+            self.values[node.loop_var] = low
+            return self.visit(node.body)
+        body = self.visit(node.body)
+        kept = {k: v for k, v in node.annotations.items() if not k.startswith("pragma_")}
+        loop = node.replace(min=low, extent=extent, body=body)
+        if len(kept) == len(node.annotations):
+            return loop
+        made: Stmt = loop.replace(annotations=kept)
+        for key, value in node.annotations.items():
+            if key.startswith("pragma_"):
+                made = _pragma(key, value, made)
+        return made
+
+
+def allocate(buffer: Buffer, body: Stmt, origin: Any) -> Stmt:
+    """`body` with the buffer allocated around it."""
+    if buffer.data_alignment > MEMORY_ALIGNMENT:
+        what = f"buffer {buffer.name} cannot be aligned to {buffer.data_alignment} bytes"
+        hint = f"memory here is aligned to {MEMORY_ALIGNMENT}: take more and align the pointer"
+        raise LoopwrightError(explain(what, instead=hint, span=origin.span))
+    extents = buffer.shape
+    if buffer.strides:
+        extents = (buffer.strides[0] * buffer.shape[0],)
+    inner = DeclBuffer(buffer, body, span=origin.span)
+    data, notes = buffer.data, {}
+    return Allocate(data, buffer.dtype, extents, const(True), inner, notes, span=origin.span)
+
+
+def _pragma(key: str, value: Any, body: Stmt) -> Stmt:
+    made = (
+        value
+        if isinstance(value, PrimExpr)
+        else const(value)
+        if not isinstance(value, str)
+        else value
+    )
+    return AttrStmt(const(0, "int32"), key, made, body)
+
+
+@dataclass(frozen=True)
+class LowerOpaqueBlock(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.LowerOpaqueBlock"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Lower({}).visit(func.body))
+
+
+__all__ = ["LowerOpaqueBlock"]

@@ -1,0 +1,213 @@
+"""`PlanAndUpdateBufferAllocationLocation`: buffers are allocated as far inside as they can be.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
+        with T.block("root"):
+            T.reads()
+            T.writes()
+            B = T.alloc_buffer((4, 8))
+            for i in range(4):
+                for j in range(8):
+                    with T.block("B"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        B[vi, vj] = A[vi, vj] + T.float32(1)
+                for j in range(8):
+                    with T.block("C"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        C[vi, vj] = B[vi, vj] * T.float32(2)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
+        with T.block("root"):
+            T.reads()
+            T.writes()
+            for i in range(4):
+                with T.block(""):
+                    T.reads(A[i, 0:8])
+                    T.writes(C[i, 0:8])
+                    B = T.alloc_buffer((4, 8))
+                    for j in range(8):
+                        with T.block("B"):
+                            vi, vj = T.axis.remap("SS", [i, j])
+                            B[vi, vj] = A[vi, vj] + T.float32(1)
+                    for j in range(8):
+                        with T.block("C"):
+                            vi, vj = T.axis.remap("SS", [i, j])
+                            C[vi, vj] = B[vi, vj] * T.float32(2)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.prim_expr import IntImm, IterVar
+from ...analysis.access import get_block_access_region
+from ...function import PrimFunc
+from ...stmt import Block, BlockRealize, For, ForKind
+from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, uses_var
+
+
+class _Scope:
+    """A place where buffers can be allocated: a block or a loop, in its surroundings."""
+
+    __slots__ = ("depth", "node", "parent")
+
+    def __init__(self, node: Any, parent: _Scope | None) -> None:
+        self.node = node
+        self.parent = parent
+        self.depth = 0 if parent is None else parent.depth + 1
+
+
+def common(a: _Scope, b: _Scope) -> _Scope:
+    """The innermost scope around both."""
+    while a is not b:
+        if a.depth < b.depth:
+            a, b = b, a
+        assert a.parent is not None
+        a = a.parent
+    return a
+
+
+class _Accesses(StmtVisitor):
+    """The innermost scope around all accesses of each allocated buffer."""
+
+    def __init__(self) -> None:
+        self.scope = _Scope(None, None)
+        self.lca: dict[Any, _Scope] = {}
+        self.by_data: dict[Any, Any] = {}
+        self.allocated: dict[Any, _Scope] = {}
+        self.limits: list[_Scope] = []  # accesses of reduction blocks lie outside their loops
+
+    def access(self, buffer: Any) -> None:
+        owner = self.by_data.get(buffer.data)
+        if owner is None:
+            return
+        scope = self.scope
+        for limit in self.limits:
+            if scope.depth > limit.depth:
+                scope = common(scope, limit)
+        known = self.lca.get(owner)
+        self.lca[owner] = scope if known is None else common(known, scope)
+
+    def visit_Var(self, node: Any) -> None:
+        owner = self.by_data.get(node)
+        if owner is not None:
+            self.access(owner)
+
+    def visit_Buffer(self, node: Any) -> None:
+        self.access(node)
+
+    def visit_For(self, node: For) -> None:
+        self.visit(node.min)
+        self.visit(node.extent)
+        outer, self.scope = self.scope, _Scope(node, self.scope)
+        self.visit(node.body)
+        self.scope = outer
+
+    def visit_BlockRealize(self, node: BlockRealize) -> None:
+        for value in node.iter_values:
+            self.visit(value)
+        self.visit(node.predicate)
+        limit = self._reduction_limit(node)
+        if limit is not None:
+            self.limits.append(limit)
+        outer, self.scope = self.scope, _Scope(node.block, self.scope)
+        for buffer in node.block.alloc_buffers:
+            self.by_data[buffer.data] = buffer
+            self.allocated[buffer] = self.scope
+        block = node.block
+        for part in (block.match_buffers, block.init, block.body):
+            if part is not None:
+                self.visit(part)
+        self.scope = outer
+        if limit is not None:
+            self.limits.pop()
+
+    def _reduction_limit(self, node: BlockRealize) -> _Scope | None:
+        """The scope outside all loops that run the reduction axes of a block."""
+        values = [
+            value
+            for axis, value in zip(node.block.iter_vars, node.iter_values, strict=True)
+            if axis.iter_type != IterVar.DataPar and not isinstance(value, IntImm)
+        ]
+        limit, scope = None, self.scope
+        while values and scope.parent is not None and isinstance(scope.node, For):
+            if uses_var(values, {scope.node.loop_var}):
+                limit = scope.parent
+            scope = scope.parent
+        return limit
+
+
+class _Move(StmtRewriter):
+    def __init__(self, moved: dict[int, list[Any]], gone: set[Any]) -> None:
+        self.moved = moved
+        self.gone = gone
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_Block(self, node: Block) -> Block:
+        kept = [b for b in node.alloc_buffers if b not in self.gone]
+        kept += self.moved.get(id(node), [])
+        body = self.visit(node.body)
+        init = None if node.init is None else self.visit(node.init)
+        same = len(kept) == len(node.alloc_buffers) and not self.moved.get(id(node))
+        buffers = node.alloc_buffers if same else tuple(kept)
+        return node.replace(body=body, init=init, alloc_buffers=buffers)
+
+    def visit_For(self, node: For) -> For:
+        body = self.visit(node.body)
+        buffers = self.moved.get(id(node))
+        if buffers:
+            block = Block([], [], [], "", body, alloc_buffers=buffers, span=node.span)
+            reads, writes, opaque = get_block_access_region(block, {})
+            block = block.replace(
+                reads=tuple(reads) + tuple(opaque), writes=tuple(writes) + tuple(opaque)
+            )
+            body = BlockRealize([], True, block, span=node.span)
+        return node.replace(body=body)
+
+
+def _plan(body: Any) -> tuple[dict[int, list[Any]], set[Any]]:
+    found = _Accesses()
+    found.visit(body)
+    moved: dict[int, list[Any]] = {}
+    gone: set[Any] = set()
+    for buffer, home in found.allocated.items():
+        target = _outside_vectors(found.lca.get(buffer))
+        if target is not None and target.depth < home.depth:
+            target = home
+        if target is not None and target is not home and target.node is not None:
+            moved.setdefault(id(target.node), []).append(buffer)
+            gone.add(buffer)
+    return moved, gone
+
+
+def _outside_vectors(scope: _Scope | None) -> _Scope | None:
+    """The scope itself, or the one around a vectorized loop that it is in: the lanes of a vector
+    then are elements of one buffer."""
+    made = scope
+    while scope is not None:
+        if isinstance(scope.node, For) and scope.node.kind == ForKind.VECTORIZED:
+            made = scope.parent
+        scope = scope.parent
+    return made
+
+
+@dataclass(frozen=True)
+class PlanAndUpdateBufferAllocationLocation(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.PlanAndUpdateBufferAllocationLocation"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        moved, gone = _plan(func.body)
+        return func.replace(body=_Move(moved, gone).visit(func.body)) if gone else func
+
+
+__all__ = ["PlanAndUpdateBufferAllocationLocation"]

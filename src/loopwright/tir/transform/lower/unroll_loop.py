@@ -1,0 +1,210 @@
+"""`UnrollLoop`: unrolled loops of constant extent are written out.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32")):
+        for i in range(4):
+            for j in T.unroll(2):
+                A[i * 2 + j] = T.float32(0)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32")):
+        for i in range(4):
+            A[i * 2] = T.float32(0)
+            A[i * 2 + 1] = T.float32(0)
+
+Serial loops are unrolled too where the option `tir.UnrollLoop` ({"auto_max_step": ...}) or a
+pragma `auto_unroll_max_step` allows as many statements. With `explicit_unroll` False, unrolled
+loops become serial and the rest is left to the code generator. Each copy has loop variables of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.functor import Visitor, post_order_visit
+from ....ir.prim_expr import Add, ConstExpr, IntImm, PrimExpr, Var
+from ....ir.prim_op import const, fold_binary
+from ...buffer import Buffer
+from ...expr import int_value
+from ...function import PrimFunc
+from ...stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, seq
+from ...stmt_functor import definitions
+from .._base import PrimFuncPass, StmtRewriter, Substitute
+
+_DEFAULTS = {
+    "auto_max_step": 0,
+    "auto_max_depth": 8,
+    "auto_max_extent": 0,
+    "explicit_unroll": True,
+}
+
+
+class _Unroll(StmtRewriter):
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.max_step = int(options["auto_max_step"])
+        self.max_depth = int(options["auto_max_depth"])
+        self.max_extent = int(options["auto_max_extent"])
+        self.explicit = bool(options["explicit_unroll"])
+        self.steps = 0  # statements seen since the count was last reset
+        self.depth = 0  # of loops that were unrolled, innermost first
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+        self.steps += 1
+        return node
+
+    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+        self.steps += 1
+        return node
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key == "pragma_auto_unroll_max_step":
+            outer, self.max_step = self.max_step, int_value(node.value) or 0
+            body = self.visit(node.body)
+            self.max_step = outer
+            return body
+        if node.attr_key == "pragma_unroll_explicit":
+            outer_explicit, self.explicit = self.explicit, bool(int_value(node.value) or 0)
+            body = self.visit(node.body)
+            self.explicit = outer_explicit
+            return body
+        return node.replace(body=self.visit(node.body))
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        depth, made = 0, []
+        for item in node.seq:
+            self.depth = 0
+            made.append(self.visit(item))
+            depth = max(depth, self.depth)
+        self.depth = depth
+        if all(a is b for a, b in zip(made, node.seq, strict=True)):
+            return node
+        return seq(*made)
+
+    def visit_For(self, node: For) -> Stmt:
+        before, self.steps, self.depth = self.steps, 0, 0
+        body = self.visit(node.body)
+        extent = node.extent.value if isinstance(node.extent, IntImm) else None
+        wanted = node.kind == ForKind.UNROLLED and self.explicit
+        if extent is not None and node.kind == ForKind.SERIAL and extent > 0:
+            small = self.steps * extent <= self.max_step or extent <= self.max_extent
+            wanted = small and self.depth < self.max_depth
+        if extent is None or not wanted:
+            self.steps += before
+            kind = ForKind.SERIAL if node.kind == ForKind.UNROLLED else node.kind
+            return node.replace(body=body, kind=kind)
+        self.steps = before + self.steps * extent
+        self.depth += 1
+        return _written_out(node, body, extent)
+
+
+class _Uses(Visitor):
+    """The nodes in which one of some variables and buffers occurs, by id."""
+
+    def __init__(self, wanted: set[Any]) -> None:
+        self.wanted = wanted
+        self.dependent: set[int] = set()
+        self.seen: set[int] = set()
+        self.found = False
+
+    def visit_Node(self, node: Any) -> None:
+        if id(node) in self.seen:
+            self.found = self.found or id(node) in self.dependent
+            return
+        self.seen.add(id(node))
+        outer, self.found = self.found, False
+        self.visit_default(node)
+        if self.found:
+            self.dependent.add(id(node))
+        self.found = self.found or outer
+
+    def visit_Var(self, node: Var) -> None:
+        self.found = self.found or node in self.wanted
+
+    def visit_Buffer(self, node: Any) -> None:
+        self.found = self.found or node in self.wanted
+
+    def visit_ConstExpr(self, node: Any) -> None:
+        pass
+
+
+class _At(Substitute):
+    """One iteration of a loop: what does not depend on its variable, or on what its body defines,
+    stays as it is, and what occurs at several places is rewritten once."""
+
+    def __init__(
+        self, values: dict[Var, Any], buffers: dict[Buffer, Buffer], dependent: set[int]
+    ) -> None:
+        super().__init__(values, buffers)
+        self.dependent = dependent
+        self.made: dict[int, Any] = {}
+
+    def _handler(self, kind: type) -> Any:
+        rewrite = super()._handler(kind)
+        if not issubclass(kind, (PrimExpr, Stmt)) or issubclass(kind, (Var, ConstExpr)):
+            return rewrite
+
+        def once(self: _At, node: Any) -> Any:
+            if id(node) not in self.dependent:
+                return node
+            made = self.made.get(id(node))
+            if made is None:
+                made = self.made[id(node)] = rewrite(self, node)
+            return made
+
+        self._table[kind] = once
+        return once
+
+
+def _written_out(node: For, body: Stmt, extent: int) -> Stmt:
+    """The iterations one after another; each defines loop variables, memory... of its own."""
+    made = []
+    inner = definitions(body)
+    buffers = _on_memory(body, set(inner.variables)) | set(inner.buffers)
+    uses = _Uses({node.loop_var, *inner.variables, *buffers})
+    uses.visit(body)
+    for i in range(extent):
+        offset = const(i, node.loop_var.dtype)
+        value = fold_binary(Add, node.min, offset)
+        value = Add(node.min, offset) if value is None else value
+        if not inner.variables or i == 0:
+            made.append(_At({node.loop_var: value}, {}, uses.dependent).visit(body))
+            continue
+        fresh = {v: v.copy_with_suffix("") for v in inner.variables}
+        views = {b: b.replace(data=fresh.get(b.data, b.data)) for b in buffers}
+        made.append(_At({node.loop_var: value, **fresh}, views, uses.dependent).visit(body))
+    return seq(*made) if made else Evaluate(0)
+
+
+def _on_memory(body: Stmt, pointers: set[Var]) -> set[Buffer]:
+    """The buffers that lie in memory allocated within."""
+    found: set[Buffer] = set()
+    if pointers:
+
+        def visit(node: Any) -> None:
+            if isinstance(node, Buffer) and node.data in pointers:
+                found.add(node)
+
+        post_order_visit(body, visit)
+    return found
+
+
+@dataclass(frozen=True)
+class UnrollLoop(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.UnrollLoop"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        options = {**_DEFAULTS, **(ctx.option("tir.UnrollLoop") or {})}
+        return func.replace(body=_Unroll(options).visit(func.body))
+
+
+__all__ = ["UnrollLoop"]

@@ -1,0 +1,578 @@
+"""`VectorizeLoop`: vectorized loops become vector expressions.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for i in range(8):
+            for j in T.vectorized(8):
+                B[i * 8 + j] = A[i * 8 + j] + T.float32(1)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for i in range(8):
+            B[i * 8:i * 8 + 8] = A[i * 8:i * 8 + 8] + T.Broadcast(T.float32(1), 8)
+
+A condition that differs between lanes becomes the mask of the loads and stores below it. What
+cannot be done lane by lane (a call of a function, a store of all lanes to one place) runs in a
+serial loop instead. With the option `tir.disable_vectorize` all vectorized loops become serial.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.errors import explain
+from ....ir import prim_expr as pe
+from ....ir.functor import pre_order_visit
+from ....ir.op import Op
+from ....ir.prim_expr import And, Broadcast, Call, IntImm, Not, PrimExpr, Ramp, Var
+from ....ir.prim_op import const, fold_binary, multiply
+from ...buffer import Buffer
+from ...expr import BufferLoad
+from ...function import PrimFunc
+from ...stmt import (
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)
+from .._base import (
+    PrimFuncPass,
+    Simplifying,
+    StmtRewriter,
+    StmtVisitor,
+    Substitute,
+    bind_function,
+    conjuncts,
+    uses_var,
+)
+
+
+class _NotLanewise(Exception):
+    """This statement has no vector form."""
+
+
+def _spread(value: PrimExpr, lanes: int) -> PrimExpr:
+    """A value as a vector of `lanes` lanes."""
+    if value.dtype.lanes == lanes:
+        return value
+    if value.dtype.lanes != 1:
+        raise _NotLanewise
+    return Broadcast._make(value, lanes)
+
+
+class _Vectorizer(StmtRewriter):
+    """The body of one loop with its variable as the vector low, low + 1, ..."""
+
+    def __init__(self, var: Var, low: PrimExpr, lanes: int, ana: Any) -> None:
+        self.lanes = lanes
+        self.ana = ana
+        self.var = var
+        self.values: dict[Var, PrimExpr] = {var: Ramp._make(low, const(1, var.dtype), lanes)}
+        self.widened: dict[Buffer, Buffer] = {}
+        self.mask: PrimExpr | None = None
+
+    # ------------------------------------------------------------------ expressions
+
+    def visit_Var(self, node: Var) -> Any:
+        return self.values.get(node, node)
+
+    def visit_BinaryOpExpr(self, node: Any) -> Any:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a is node.a and b is node.b:
+            return node
+        kind, lanes = type(node), max(a.dtype.lanes, b.dtype.lanes)
+        if lanes == 1:
+            folded = None if isinstance(node, pe.LogicalExpr) else fold_binary(kind, a, b)
+            return kind._make(a, b, span=node.span) if folded is None else folded
+        if isinstance(node, pe.LogicalExpr):
+            return kind._make(_spread(a, lanes), _spread(b, lanes), span=node.span)
+        made = self._ramp(kind, a, b)
+        if made is not None:
+            return made
+        return kind._make(_spread(a, lanes), _spread(b, lanes), span=node.span)
+
+    def _ramp(self, kind: Any, a: Any, b: Any) -> Any:
+        """Sums and multiples of ramps are ramps."""
+        if not a.dtype.is_int:
+            return None
+        (pa, pb) = (type(a) is Ramp, type(b) is Ramp)
+        if kind is pe.Add or kind is pe.Sub:
+            if pa and b.dtype.lanes == 1:
+                return Ramp._make(self._fold(kind, a.base, b), a.stride, a.lanes)
+            if pb and a.dtype.lanes == 1:
+                zero = const(0, b.stride.dtype)
+                stride = b.stride if kind is pe.Add else self._fold(pe.Sub, zero, b.stride)
+                return Ramp._make(self._fold(kind, a, b.base), stride, b.lanes)
+        if kind is pe.Mul and (pa or pb):
+            ramp, factor = (a, b) if pa else (b, a)
+            if factor.dtype.lanes == 1:
+                parts = (multiply(ramp.base, factor), multiply(ramp.stride, factor))
+                return Ramp._make(*parts, ramp.lanes)
+        return None
+
+    @staticmethod
+    def _fold(kind: Any, a: Any, b: Any) -> Any:
+        folded = fold_binary(kind, a, b)
+        return kind._make(a, b) if folded is None else folded
+
+    def visit_Not(self, node: Not) -> Any:
+        a = self.visit(node.a)
+        return node if a is node.a else Not._make(a, span=node.span)
+
+    def visit_Cast(self, node: pe.Cast) -> Any:
+        value = self.visit(node.value)
+        if value is node.value:
+            return node
+        if type(value) is Ramp and node.dtype.is_int and value.dtype.is_int:
+            parts = [pe.Cast._make(node.dtype, p) for p in (value.base, value.stride)]
+            return Ramp._make(*map(self.ana.simplify, parts), value.lanes)
+        return pe.Cast._make(node.dtype.with_lanes(value.dtype.lanes), value, span=node.span)
+
+    def visit_Select(self, node: pe.Select) -> Any:
+        parts = [self.visit(p) for p in (node.condition, node.true_value, node.false_value)]
+        lanes = max(p.dtype.lanes for p in parts)
+        if lanes == 1:
+            return node.replace(condition=parts[0], true_value=parts[1], false_value=parts[2])
+        return pe.Select._make(*(_spread(p, lanes) for p in parts), span=node.span)
+
+    def visit_Ramp(self, node: Ramp) -> Any:
+        base, stride = self.visit(node.base), self.visit(node.stride)
+        if base.dtype.lanes != 1 or stride.dtype.lanes != 1:
+            raise _NotLanewise
+        return node.replace(base=base, stride=stride)
+
+    def visit_Broadcast(self, node: Broadcast) -> Any:
+        value = self.visit(node.value)
+        if value.dtype.lanes != node.value.dtype.lanes:
+            raise _NotLanewise
+        return node.replace(value=value)
+
+    def visit_Shuffle(self, node: pe.Shuffle) -> Any:
+        if uses_var(node, self.values):
+            raise _NotLanewise
+        return node
+
+    def visit_Let(self, node: pe.Let) -> Any:
+        value = self.visit(node.value)
+        var = self._let_var(node.var, value)
+        body = self.visit(node.body)
+        if var is node.var and value is node.value and body is node.body:
+            return node
+        return pe.Let._make(var, value, body, span=node.span)
+
+    def _let_var(self, var: Var, value: PrimExpr) -> Var:
+        if value.dtype.lanes == var.dtype.lanes:
+            return var
+        made = Var(var.name, value.dtype)
+        self.values[var] = made
+        return made
+
+    def visit_Call(self, node: Call) -> Any:
+        args = [self.visit(a) for a in node.args]
+        if all(a is b for a, b in zip(args, node.args, strict=True)):
+            return node
+        lanes = max((a.dtype.lanes for a in args if isinstance(a, PrimExpr)), default=1)
+        if lanes == 1:
+            return node.replace(args=tuple(args))
+        if not isinstance(node.op, Op) or not node.op.get_attr("vector", False):
+            raise _NotLanewise
+        if node.dtype.lanes != 1:
+            raise _NotLanewise
+        if node.op.name == "tir.likely":
+            return _spread(args[0], lanes)
+        if node.op.name == "tir.if_then_else" and args[0].dtype.lanes == 1:
+            spread = [args[0], *(_spread(a, lanes) for a in args[1:])]
+        else:
+            spread = [_spread(a, lanes) for a in args]
+            if node.op.name == "tir.if_then_else" and _may_trap(node):
+                raise _NotLanewise
+        return Call._make(node.dtype.with_lanes(lanes), node.op, tuple(spread), span=node.span)
+
+    def visit_Reduce(self, node: Any) -> Any:
+        raise _NotLanewise
+
+    # ------------------------------------------------------------------ memory
+
+    def _indices(self, buffer: Buffer, indices: Any) -> tuple[Buffer, tuple[Any, ...]]:
+        made = tuple(self.visit(i) for i in indices)
+        wide = self.widened.get(buffer)
+        if wide is not None:
+            # A buffer of the loop's body: element i of lane l lies at i * lanes + l.
+            kind = made[0].dtype.element
+            lane = Ramp._make(const(0, kind), const(1, kind), self.lanes)
+            size = const(self.lanes, kind)
+            if made[0].dtype.lanes > 1:  # the element is another in each lane
+                size = _spread(size, self.lanes)
+            at = multiply(made[0], size)
+            made = (self.ana.simplify(_spread(at, self.lanes) + lane),)
+            return wide, made
+        if any(i.dtype.lanes > 1 for i in made[:-1]):
+            raise _NotLanewise  # memory is flat by now, or only its last index is a vector
+        return buffer, tuple(self._tidy(i) for i in made)
+
+    def _tidy(self, index: PrimExpr) -> PrimExpr:
+        return index if index.dtype.lanes == 1 else self.ana.simplify(index)
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        if node.dtype.lanes > 1 and uses_var(node, self.values):
+            raise _NotLanewise
+        buffer, indices = self._indices(node.buffer, node.indices)
+        predicate = None if node.predicate is None else self.visit(node.predicate)
+        lanes = indices[-1].dtype.lanes if indices else 1
+        if lanes > 1 and self.mask is not None and not self._inside(buffer, indices):
+            predicate = (
+                self.mask if predicate is None else And(_spread(predicate, lanes), self.mask)
+            )
+        same = all(a is b for a, b in zip(indices, node.indices, strict=True))
+        if same and buffer is node.buffer and predicate is node.predicate:
+            return node
+        return BufferLoad._make(buffer, indices, predicate, span=node.span)
+
+    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+        if node.value.dtype.lanes > 1:
+            raise _NotLanewise
+        value = self.visit(node.value)
+        buffer, indices = self._indices(node.buffer, node.indices)
+        lanes = indices[-1].dtype.lanes if indices else 1
+        predicate = None if node.predicate is None else self.visit(node.predicate)
+        if lanes == 1 and value.dtype.lanes == 1 and self.mask is None:
+            if predicate is not None and predicate.dtype.lanes > 1:
+                raise _NotLanewise
+            if _reads(value, buffer):
+                raise _NotLanewise  # every lane adds to one place
+            return node.replace(buffer=buffer, value=value, indices=indices, predicate=predicate)
+        if lanes != self.lanes or type(indices[-1]) is Broadcast:
+            raise _NotLanewise
+        if self.mask is not None:
+            predicate = (
+                self.mask if predicate is None else And(_spread(predicate, lanes), self.mask)
+            )
+            value = self._guarded(_spread(value, lanes))
+        elif predicate is not None:
+            predicate = _spread(predicate, lanes)
+        return BufferStore._make(buffer, _spread(value, lanes), indices, predicate, span=node.span)
+
+    def _inside(self, buffer: Buffer, indices: tuple[Any, ...]) -> bool:
+        """Whether an access lies within its buffer even in lanes that are masked out."""
+        index = indices[-1]
+        step, lanes = 0, index.dtype.lanes
+        if type(index) is Ramp and isinstance(index.stride, IntImm):
+            index, step = index.base, index.stride.value
+        if index.dtype.lanes > 1 or len(indices) > 1 or step < 0:
+            return False
+        last = index + step * (lanes - 1)
+        prove = self.ana
+        return prove.can_prove_greater_equal(index, 0) and prove.can_prove_less(
+            last, buffer.shape[0]
+        )
+
+    def _loads_scalar(self, value: PrimExpr) -> bool:
+        """Whether `value` reads one place for all lanes that might be outside its buffer."""
+        found = False
+
+        def visit(n: Any) -> bool:
+            nonlocal found
+            if isinstance(n, BufferLoad) and n.dtype.lanes == 1 and not found:
+                found = not self._inside(n.buffer, n.indices)
+            return not found and not isinstance(n, Buffer)
+
+        pre_order_visit(value, visit)
+        return found
+
+    def _guarded(self, value: PrimExpr) -> PrimExpr:
+        """Loads of one place for all lanes run only where some lane does."""
+        if not self._loads_scalar(value):
+            return value
+        other = const(0, value.dtype)
+        choice = Op.get("tir.if_then_else")
+        return Call._make(value.dtype, choice, (self.mask, value, other))
+
+    # ------------------------------------------------------------------ statements
+
+    def statement(self, node: Stmt) -> Stmt:
+        """The vector form, or a serial loop around the statement."""
+        saved = dict(self.values)
+        try:
+            return self.visit(node)
+        except _NotLanewise:
+            self.values = saved
+            return self.scalarized(node)
+
+    def scalarized(self, node: Stmt) -> Stmt:
+        """The statement in a serial loop. Only where nothing vector is in scope."""
+        if self.mask is not None or self.widened or len(self.values) > 1:
+            raise _NotLanewise
+        if not uses_var(node, self.values) and not _writes(node):
+            return node
+        ramp = self.values[self.var]
+        assert isinstance(ramp, Ramp)
+        index = Var(self.var.name, self.var.dtype)
+        body = Substitute({self.var: index}).visit(node)
+        return For(
+            index, ramp.base, const(self.lanes, index.dtype), ForKind.SERIAL, body, span=node.span
+        )
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        made: list[Any] = []
+        for item in node.seq:
+            saved = dict(self.values)
+            try:
+                made.append(self.visit(item))
+            except _NotLanewise:
+                self.values = saved
+                # Run alone for all lanes, it must leave nothing to the others but what is theirs
+                # lane by lane: one place for all lanes would hold the last lane's value.
+                written = _stored(item)
+                if any(other is not item and written & _touched(other) for other in node.seq):
+                    raise
+                made.append(self.scalarized(item))
+        return seq(*made)
+
+    def visit_For(self, node: For) -> Stmt:
+        low, extent = self.visit(node.min), self.visit(node.extent)
+        if low.dtype.lanes > 1 or extent.dtype.lanes > 1:
+            raise _NotLanewise
+        return node.replace(min=low, extent=extent, body=self.statement(node.body))
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        same, varying = [], []
+        for part in conjuncts(node.condition):
+            made = self.visit(part)
+            made = made if made.dtype.lanes == 1 else self.ana.simplify(made)
+            if type(made) is Broadcast:
+                made = made.value
+            (same if made.dtype.lanes == 1 else varying).append(made)
+        if not varying:
+            condition = (
+                node.condition
+                if all(a is b for a, b in zip(same, conjuncts(node.condition), strict=True))
+                else _all(same)
+            )
+            then = self.statement(node.then_case)
+            other = None if node.else_case is None else self.statement(node.else_case)
+            return node.replace(condition=condition, then_case=then, else_case=other)
+        if not _maskable(node.then_case):
+            raise _NotLanewise
+        mask, outer = _all(varying), self.mask
+        if node.else_case is not None and (same or not _maskable(node.else_case)):
+            raise _NotLanewise
+        if same:
+            with self.ana.constraint_scope(_all(same)):
+                then = self._under(mask, node.then_case, outer)
+            return IfThenElse(_all(same), then, span=node.span)
+        then = self._under(mask, node.then_case, outer)
+        if node.else_case is None:
+            return then
+        return seq(then, self._under(Not(mask), node.else_case, outer))
+
+    def _under(self, mask: PrimExpr, body: Stmt, outer: PrimExpr | None) -> Stmt:
+        self.mask = mask if outer is None else And(outer, mask)
+        try:
+            return self.visit(body)
+        finally:
+            self.mask = outer
+
+    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+        value = self.visit(node.value)
+        if value is node.value:
+            return node.replace(body=self.statement(node.body))
+        if value.dtype.lanes == 1:
+            return node.replace(value=value, body=self.statement(node.body))
+        if self._loads_scalar(value) and self.mask is not None:
+            raise _NotLanewise
+        var = self._let_var(node.var, value)
+        return LetStmt(var, value, self.visit(node.body), span=node.span)
+
+    def visit_Allocate(self, node: Allocate) -> Stmt:
+        if len(node.extents) != 1 or not isinstance(node.body, DeclBuffer):
+            raise _NotLanewise
+        buffer = node.body.buffer
+        if buffer.data is not node.buffer_var or len(buffer.shape) != 1:
+            raise _NotLanewise
+        size = multiply(node.extents[0], const(self.lanes, node.extents[0].dtype))
+        wide = buffer.replace(shape=(size,))
+        self.widened[buffer] = wide
+        body = DeclBuffer(wide, self.visit(node.body.body), span=node.span)
+        del self.widened[buffer]
+        return node.replace(extents=(size,), body=body)
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
+        return node.replace(body=self.visit(node.body))
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        return node.replace(body=self.statement(node.body))
+
+    def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
+        if uses_var(node.condition, self.values) or uses_var(node.message, self.values):
+            raise _NotLanewise
+        return node.replace(body=self.statement(node.body))
+
+    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+        if isinstance(node.value, IntImm):
+            return node
+        raise _NotLanewise
+
+    def visit_Stmt(self, node: Stmt) -> Stmt:
+        raise _NotLanewise
+
+
+def _all(parts: list[PrimExpr]) -> PrimExpr:
+    made = parts[0]
+    for part in parts[1:]:
+        made = And(made, part)
+    return made
+
+
+def _maskable(stmt: Stmt) -> bool:
+    """Whether masks of loads and stores are all that a condition on `stmt` means."""
+    if isinstance(stmt, SeqStmt):
+        return all(map(_maskable, stmt.seq))
+    if isinstance(stmt, BufferStore):
+        return not _may_trap(stmt)
+    if isinstance(stmt, IfThenElse):
+        other = stmt.else_case
+        return _maskable(stmt.then_case) and (other is None or _maskable(other))
+    if isinstance(stmt, For):
+        return stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED) and _maskable(stmt.body)
+    return False
+
+
+def _may_trap(node: Any) -> bool:
+    """Whether a lane that is masked out could divide by 0 or call something."""
+    found = False
+
+    def visit(n: Any) -> bool:
+        nonlocal found
+        if isinstance(n, (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)):
+            found = found or (n.dtype.is_integer and not isinstance(n.b, IntImm))
+        elif isinstance(n, Call):
+            vector = isinstance(n.op, Op) and n.op.get_attr("vector", False)
+            found = found or not vector
+        return not found and not isinstance(n, Buffer)
+
+    pre_order_visit(node, visit)
+    return found
+
+
+def _reads(value: PrimExpr, buffer: Buffer) -> bool:
+    found = False
+
+    def visit(n: Any) -> bool:
+        nonlocal found
+        found = found or (isinstance(n, BufferLoad) and n.buffer.data is buffer.data)
+        return not found and not isinstance(n, Buffer)
+
+    pre_order_visit(value, visit)
+    return found
+
+
+class _Memory(StmtVisitor):
+    """The pointers that a statement stores to, and those it uses at all."""
+
+    def __init__(self) -> None:
+        self.stored: set[Var] = set()
+        self.touched: set[Var] = set()
+
+    def visit_Var(self, node: Var) -> None:
+        if node.dtype.is_handle:
+            self.touched.add(node)
+            self.stored.add(node)  # handed to someone, who may store
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self.touched.add(node.buffer.data)
+        self.visit(node.indices)
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        self.touched.add(node.buffer.data)
+        self.stored.add(node.buffer.data)
+        self.visit(node.value)
+        self.visit(node.indices)
+
+
+def _stored(stmt: Stmt) -> set[Var]:
+    found = _Memory()
+    found.visit(stmt)
+    return found.stored
+
+
+def _touched(stmt: Stmt) -> set[Var]:
+    found = _Memory()
+    found.visit(stmt)
+    return found.touched
+
+
+def _writes(stmt: Stmt) -> bool:
+    """Whether running a statement once is not the same as running it for each lane."""
+    return not isinstance(stmt, (BufferStore,)) or _reads(stmt.value, stmt.buffer)
+
+
+class _Loops(Simplifying):
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+        return node
+
+    def visit_For(self, node: For) -> Stmt:
+        with self.loop(node):
+            if node.kind == ForKind.VECTORIZED:
+                return self.vectorized(node)
+            return node.replace(body=self.visit(node.body))
+
+    def vectorized(self, node: For) -> Stmt:
+        """A loop as vector statements, or as a serial loop where there are none."""
+        extent = self.ana.simplify(node.extent)
+        if not isinstance(extent, IntImm):
+            what = f"vectorized loop {node.loop_var.name} needs a constant extent"
+            hint = "split the loop by the vector length first"
+            raise ValueError(explain(what, got=str(extent), instead=hint, span=node.span))
+        body = self.visit(node.body)
+        if extent.value == 1:
+            return Substitute({node.loop_var: node.min}).visit(body)
+        worker = _Vectorizer(node.loop_var, node.min, extent.value, self.ana)
+        try:
+            return worker.statement(body)
+        except _NotLanewise:
+            return node.replace(kind=ForKind.SERIAL, body=body)
+
+
+class _Serial(StmtRewriter):
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_For(self, node: For) -> Stmt:
+        body = self.visit(node.body)
+        kind = ForKind.SERIAL if node.kind == ForKind.VECTORIZED else node.kind
+        return node.replace(body=body, kind=kind)
+
+
+@dataclass(frozen=True)
+class VectorizeLoop(PrimFuncPass):
+    """See the file's docstring. `enable_vectorize=False` makes vectorized loops serial."""
+
+    name = "tir.VectorizeLoop"
+    enable_vectorize: bool = True
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        if not self.enable_vectorize or ctx.option("tir.disable_vectorize"):
+            return func.replace(body=_Serial().visit(func.body))
+        loops = _Loops()
+        bind_function(loops.ana, func)
+        return func.replace(body=loops.visit(func.body))
+
+
+__all__ = ["VectorizeLoop"]

@@ -1,0 +1,215 @@
+"""`HoistDivisions`: divisions that indices share are done once in each iteration of their loop.
+
+Where loops are fused, every index is made of quotients and remainders of one variable. They are
+bound at the top of the loop whose variable they need, before the loops inside are written out.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for i in T.parallel(16):
+            for j in T.unroll(4):
+                B[i // 4 * 16 + i % 4 * 4 + j] = A[i % 4 * 16 + j * 4 + i // 4]
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for i in T.parallel(16):
+            index: T.int32 = i % 4
+            index_1: T.int32 = i // 4
+            for j in T.unroll(4):
+                B[index_1 * 16 + index * 4 + j] = A[index * 16 + j * 4 + index_1]
+
+A division whose divisor might be 0 stays where it is, as it may be under a condition; a factor of
+the extent of a loop around is not 0 inside that loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ....ir import prim_expr as pe
+from ....ir.prim_expr import IntImm, Var
+from ...function import PrimFunc
+from ...stmt import For, ForKind, LetStmt, Stmt
+from .._base import PrimFuncPass, StmtRewriter, StmtVisitor
+
+_DIVISIONS = frozenset((pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod))
+_ARITHMETIC = _DIVISIONS | {pe.Add, pe.Sub, pe.Mul, pe.Min, pe.Max}
+_TILE = (ForKind.VECTORIZED, ForKind.UNROLLED)
+
+
+class _Scope:
+    """The body of a function or of a loop that stays a loop."""
+
+    def __init__(self, depth: int, nonzero: set[Any]) -> None:
+        self.depth = depth
+        self.nonzero = nonzero  # keys of what is not 0 here
+        self.bound: list[tuple[Var, Any]] = []
+
+
+class _Info(NamedTuple):
+    """Of an integer expression without loads and calls: its key, the scope that has all of its
+    variables, and whether it divides, by nothing that could be 0 there."""
+
+    key: Any
+    scope: _Scope
+    divides: bool
+    safe: bool
+
+
+class _Count(StmtVisitor):
+    """How often each division is done, that could be done at the top of its scope."""
+
+    def __init__(self) -> None:
+        self.scope = self.outermost = _Scope(0, set())
+        self.scopes: dict[int, _Scope] = {}  # of loops, by id
+        self.homes: dict[Var, _Scope | None] = {}
+        self.known: dict[int, _Info | None] = {}
+        self.counts: dict[Any, int] = {}
+        self.order: list[tuple[Any, Any]] = []  # keys with their expressions, inner ones first
+        self.times = 1
+        self.twice_bound = False
+
+    # ------------------------------------------------------------------ expressions
+
+    def info(self, node: Any) -> _Info | None:
+        """What is to know of an expression; None where it is no plain integer arithmetic."""
+        if id(node) not in self.known:
+            self.known[id(node)] = self._info(node)
+        return self.known[id(node)]
+
+    def _info(self, node: Any) -> _Info | None:
+        kind = type(node)
+        if kind is IntImm:
+            return _Info((node.dtype, node.value), self.outermost, False, True)
+        if isinstance(node, Var):
+            home = self.homes.get(node, self.outermost)
+            return None if home is None else _Info(id(node), home, False, True)
+        if kind not in _ARITHMETIC or not node.dtype.is_int or node.dtype.lanes != 1:
+            return None
+        a, b = self.info(node.a), self.info(node.b)
+        if a is None or b is None:
+            return None
+        scope = a.scope if a.scope.depth >= b.scope.depth else b.scope
+        safe = a.safe and b.safe
+        if kind in _DIVISIONS:
+            safe = safe and all(self._nonzero(f, scope) for f in _factors(node.b))
+        divides = a.divides or b.divides or kind in _DIVISIONS
+        return _Info((kind, a.key, b.key), scope, divides, safe)
+
+    def _nonzero(self, factor: Any, scope: _Scope) -> bool:
+        if isinstance(factor, IntImm):
+            return factor.value != 0
+        known = self.info(factor)
+        return known is not None and known.key in scope.nonzero
+
+    def visit_BinaryOpExpr(self, node: Any) -> None:
+        known = self.info(node)
+        if known is not None and not known.divides:
+            return
+        if known is None or not known.safe or type(node) not in _DIVISIONS:
+            self.visit(node.a)
+            self.visit(node.b)
+            return
+        before = self.counts.get(known.key, 0)
+        self.counts[known.key] = before + self.times
+        if before:
+            return  # what is inside is done once, too
+        self.visit(node.a)
+        self.visit(node.b)
+        self.order.append((known.key, node))
+
+    # ------------------------------------------------------------------ statements
+
+    def _bind(self, var: Var, home: _Scope | None) -> None:
+        self.twice_bound = self.twice_bound or self.homes.get(var, home) is not home
+        self.homes[var] = home
+
+    def visit_For(self, node: For) -> None:
+        self.visit(node.min)
+        self.visit(node.extent)
+        if node.kind in _TILE:
+            self._bind(node.loop_var, None)
+            outer = self.times
+            self.times *= node.extent.value if isinstance(node.extent, IntImm) else 2
+            self.visit(node.body)
+            self.times = outer
+            return
+        factors = (self.info(f) for f in _factors(node.extent))
+        nonzero = self.scope.nonzero | {f.key for f in factors if f is not None}
+        outer_scope, self.scope = self.scope, _Scope(self.scope.depth + 1, nonzero)
+        self.scopes[id(node)] = self.scope
+        self._bind(node.loop_var, self.scope)
+        self.visit(node.body)
+        self.scope = outer_scope
+
+    def visit_LetStmt(self, node: LetStmt) -> None:
+        self._bind(node.var, None)
+        self.visit(node.value)
+        self.visit(node.body)
+
+    def visit_Let(self, node: pe.Let) -> None:
+        self._bind(node.var, None)
+        self.visit(node.value)
+        self.visit(node.body)
+
+
+def _factors(expr: Any) -> list[Any]:
+    """The factors of a product."""
+    if type(expr) is pe.Mul:
+        return _factors(expr.a) + _factors(expr.b)
+    return [expr]
+
+
+class _Bind(StmtRewriter):
+    """Puts variables in the place of divisions, and their bindings at the top of scopes."""
+
+    def __init__(self, count: _Count) -> None:
+        self.count = count
+        self.vars: dict[Any, Var] = {}
+        for key, node in count.order:
+            if count.counts[key] > 1:
+                value = self.visit_default(node)
+                var = self.vars[key] = Var("index", node.dtype)
+                count.known[id(node)].scope.bound.append((var, value))  # type: ignore[union-attr]
+
+    def visit_BinaryOpExpr(self, node: Any) -> Any:
+        known = self.count.known.get(id(node))
+        if known is not None:
+            if not known.divides:
+                return node
+            if known.key in self.vars:
+                return self.vars[known.key]
+        return self.visit_default(node)
+
+    def visit_For(self, node: For) -> Stmt:
+        scope = self.count.scopes.get(id(node))
+        made = self.visit_default(node)
+        return made if scope is None else made.replace(body=_under(scope, made.body))
+
+
+def _under(scope: _Scope, body: Stmt) -> Stmt:
+    for var, value in reversed(scope.bound):
+        body = LetStmt(var, value, body)
+    return body
+
+
+@dataclass(frozen=True)
+class HoistDivisions(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.HoistDivisions"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        count = _Count()
+        count.visit(func.body)
+        if count.twice_bound or all(n < 2 for n in count.counts.values()):
+            return func
+        body = _Bind(count).visit(func.body)
+        return func.replace(body=_under(count.outermost, body))
+
+
+__all__ = ["HoistDivisions"]

@@ -1,0 +1,74 @@
+"""`HoistIfThenElse`: a condition that a loop does not change is asked before the loop.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((4, 8), "float32"), n: T.int32):
+        for i, j in T.grid(4, 8):
+            if i < n:
+                A[i, j] = T.float32(1)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((4, 8), "float32"), n: T.int32):
+        for i in range(4):
+            if i < n:
+                for j in range(8):
+                    A[i, j] = T.float32(1)
+
+A condition that reads memory or calls a function stays: the loop might change what it sees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.functor import pre_order_visit
+from ....ir.prim_expr import Call
+from ...expr import BufferLoad
+from ...function import PrimFunc
+from ...stmt import For, IfThenElse, Stmt
+from .._base import PrimFuncPass, StmtRewriter, uses_var
+
+
+class _Hoist(StmtRewriter):
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_For(self, node: For) -> Stmt:
+        body = self.visit(node.body)
+        if not isinstance(body, IfThenElse) or not _constant(body.condition, node):
+            return node.replace(body=body)
+        then = node.replace(body=body.then_case)
+        other = None if body.else_case is None else node.replace(body=body.else_case)
+        return body.replace(then_case=then, else_case=other)
+
+
+def _constant(condition: Any, loop: For) -> bool:
+    if uses_var(condition, {loop.loop_var}):
+        return False
+    found = False
+
+    def visit(node: Any) -> bool:
+        nonlocal found
+        found = found or isinstance(node, (BufferLoad, Call))
+        return not found
+
+    pre_order_visit(condition, visit)
+    return not found
+
+
+@dataclass(frozen=True)
+class HoistIfThenElse(PrimFuncPass):
+    """`variant` is TVM's; both do the same here."""
+
+    name = "tir.HoistIfThenElse"
+    variant: str | None = None
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Hoist().visit(func.body))
+
+
+__all__ = ["HoistIfThenElse"]

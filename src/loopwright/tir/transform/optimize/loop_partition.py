@@ -1,0 +1,269 @@
+"""`LoopPartition`: a tile that lies inside its bounds runs without the checks of its elements.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((100,), "float32")):
+        for io in range(13):
+            for ii in T.vectorized(8):
+                if io * 8 + ii < 100:
+                    A[io * 8 + ii] = T.float32(0)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((100,), "float32")):
+        for io in range(13):
+            if io <= 11:
+                for ii in T.vectorized(8):
+                    A[io * 8 + ii] = T.float32(0)
+            else:
+                for ii in T.vectorized(8):
+                    if io * 8 + ii < 100:
+                        A[io * 8 + ii] = T.float32(0)
+
+The loops of a tile are the vectorized and unrolled ones. The check of the whole tile stands
+outside all loops it does not depend on. Checks are the conditions of `if` statements and of
+`T.if_then_else` (the padding of a convolution); a tile in which padding shows loads through them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....arith import Analyzer
+from ....arith.int_set import Evaluator
+from ....ir.functor import post_order_visit
+from ....ir.prim_expr import GE, GT, LE, LT, And, Call, CmpExpr, IntImm, PrimExpr, Var
+from ....ir.prim_op import convert
+from ...expr import BufferLoad
+from ...function import PrimFunc
+from ...op import is_call_to
+from ...stmt import Allocate, DeclBuffer, For, ForKind, IfThenElse, LetStmt, Stmt
+from .._base import (
+    PrimFuncPass,
+    Simplifying,
+    StmtRewriter,
+    StmtVisitor,
+    Substitute,
+    bind_function,
+    conjuncts,
+    loop_range,
+)
+
+_TILE = (ForKind.VECTORIZED, ForKind.UNROLLED)
+
+
+class _Checks(StmtVisitor):
+    """Conditions on tile loops inside one statement, as they are for the whole tile.
+
+    `tiles`: conditions -> that of the whole tile. A condition that depends on anything else that
+    is defined inside the statement is left out.
+    """
+
+    def __init__(self, ana: Analyzer) -> None:
+        self.ana = ana
+        self.loops: dict[Var, Any] = {}
+        self.inner: set[Var] = set()
+        self.tiles: dict[Any, PrimExpr] = {}
+        self.seen: set[int] = set()
+
+    def visit_Call(self, node: Call) -> None:
+        if self.loops and is_call_to(node, "if_then_else"):
+            self.check(node.args[0])
+        self.visit_default(node)
+
+    def visit_For(self, node: For) -> None:
+        if node.kind in _TILE:
+            self.loops[node.loop_var] = loop_range(node)
+        else:
+            self.inner.add(node.loop_var)
+        with self.ana.loop_scope(node.loop_var, loop_range(node)):
+            self.visit(node.body)
+        self.loops.pop(node.loop_var, None)
+
+    def visit_LetStmt(self, node: LetStmt) -> None:
+        self.inner.add(node.var)
+        self.visit(node.body)
+
+    def visit_IfThenElse(self, node: IfThenElse) -> None:
+        if self.loops and node.else_case is None:
+            self.check(node.condition)
+        self.visit(node.then_case)
+        if node.else_case is not None:
+            self.visit(node.else_case)
+
+    def check(self, condition: PrimExpr) -> None:
+        """Note the parts of a condition that can be decided for the whole tile."""
+        for part in conjuncts(condition):
+            if id(part) in self.seen:
+                continue
+            self.seen.add(id(part))
+            whole = self.whole(part)
+            if whole is not None:
+                self.tiles[part] = whole
+
+    def whole(self, condition: PrimExpr) -> PrimExpr | None:
+        """`condition` for all values of the tile's loops, or None where that is not known."""
+        condition = _unwrapped(condition)
+        if not isinstance(condition, (LT, LE, GT, GE)) or not condition.a.dtype.is_int:
+            return None
+        used = _variables(condition)
+        if used is None or not used & self.loops.keys() or used & self.inner:
+            return None
+        _, p = self.ana._normal(type(condition), *map(self.ana.poly, (condition.a, condition.b)))
+        low = Evaluator(self.ana, self.loops).ends(p)[0]
+        if low is None:
+            return None
+        try:
+            return self.ana.simplify(self.ana._compare_built(GE, low, condition.a.dtype))
+        except ValueError:  # a bound that the dtype cannot hold
+            return None
+
+
+def _unwrapped(condition: PrimExpr) -> PrimExpr:
+    if isinstance(condition, Call) and getattr(condition.op, "name", "") == "tir.likely":
+        return condition.args[0]
+    return condition
+
+
+def _variables(condition: PrimExpr) -> set[Var] | None:
+    """The variables of a condition, or None when it reads memory or calls."""
+    found: set[Var] = set()
+    stack = [condition]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Var):
+            found.add(node)
+        elif isinstance(node, (BufferLoad, Call)):
+            return None
+        else:
+            stack += list(node.children())
+    return found
+
+
+class _Unchecked(StmtRewriter):
+    """The statement with some conditions known to hold."""
+
+    def __init__(self, known: set[int]) -> None:
+        self.known = known
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        then = self.visit(node.then_case)
+        other = None if node.else_case is None else self.visit(node.else_case)
+        condition = self.left(node.condition)
+        if condition is None:
+            return then
+        return node.replace(condition=condition, then_case=then, else_case=other)
+
+    def visit_Call(self, node: Call) -> Any:
+        made = self.visit_default(node)
+        if not is_call_to(node, "if_then_else"):
+            return made
+        condition = self.left(node.args[0])
+        if condition is None:
+            return made.args[1]
+        if condition is node.args[0]:
+            return made
+        return made.replace(args=(condition, *made.args[1:]))
+
+    def left(self, condition: PrimExpr) -> PrimExpr | None:
+        """What of a condition is not known to hold; None for nothing."""
+        parts = conjuncts(condition)
+        left = [c for c in parts if id(c) not in self.known]
+        if len(left) == len(parts):
+            return condition
+        made: PrimExpr | None = None
+        for part in left:
+            made = part if made is None else And(made, part)
+        return made
+
+
+class _Copy(Substitute):
+    """A copy with variables and buffers of its own."""
+
+    def visit_For(self, node: For) -> Stmt:
+        fresh = Var(node.loop_var.name, node.loop_var.dtype)
+        self.values[node.loop_var] = fresh
+        return self.visit_default(node.replace(loop_var=fresh))
+
+    def visit_Allocate(self, node: Allocate) -> Stmt:
+        data = node.buffer_var
+        fresh = Var(data.name, data.dtype, type_annotation=data.type_annotation)
+        self.values[data] = fresh
+        if isinstance(node.body, DeclBuffer) and node.body.buffer.data is data:
+            old = node.body.buffer
+            self.buffers[old] = old.replace(data=fresh)
+        return self.visit_default(node.replace(buffer_var=fresh))
+
+    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+        fresh = Var(node.var.name, node.var.dtype)
+        value = self.visit(node.value)
+        self.values[node.var] = fresh
+        return LetStmt(fresh, value, self.visit(node.body), span=node.span)
+
+
+def _constant_loops(func: PrimFunc) -> bool:
+    """Whether no loop has a symbolic number of iterations."""
+    found = True
+
+    def visit(node: Any) -> None:
+        nonlocal found
+        found = found and not (isinstance(node, For) and not isinstance(node.extent, IntImm))
+
+    post_order_visit(func.body, visit)
+    return found
+
+
+class _Partition(Simplifying):
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_For(self, node: For) -> Stmt:
+        if node.kind in _TILE:  # nothing is around it
+            made = self.hoisted(node)
+            return node if made is None else made
+        with self.loop(node):
+            body = self.hoisted(node.body)
+            return node.replace(body=self.visit(node.body) if body is None else body)
+
+    def hoisted(self, body: Stmt) -> Stmt | None:
+        """`body` as a choice between the tile without checks and the one with them; None where
+        nothing is gained or the check belongs further inside."""
+        checks = _Checks(self.ana)
+        checks.visit(body)
+        if not checks.tiles:
+            return None
+        whole: PrimExpr | None = None
+        seen: set[Any] = set()
+        for condition in checks.tiles.values():
+            key = self.ana.key(condition)
+            if key not in seen:
+                seen.add(key)
+                whole = condition if whole is None else And(whole, condition)
+        assert whole is not None
+        whole = self.ana.simplify(convert(whole))
+        # The visit finds checks that depend on loops further inside.
+        fast = self.visit(_Unchecked({id(c) for c in checks.tiles}).visit(body))
+        if not isinstance(whole, (CmpExpr, And)):  # the literal True or False
+            return fast if bool(whole) else None
+        return IfThenElse(whole, fast, _Copy({}).visit(body), span=body.span)
+
+
+@dataclass(frozen=True)
+class LoopPartition(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.LoopPartition"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        options = ctx.option("tir.LoopPartition") or {}
+        if not options.get("partition_const_loop", True) and _constant_loops(func):
+            return func
+        worker = _Partition()
+        bind_function(worker.ana, func)
+        return func.replace(body=worker.visit(func.body))
+
+
+__all__ = ["LoopPartition"]

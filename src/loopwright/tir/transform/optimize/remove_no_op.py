@@ -1,0 +1,115 @@
+"""`RemoveNoOp`: statements without effect, and loops and branches of nothing else, go.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32"), n: T.int32):
+        for i in range(n):
+            T.evaluate(0)
+        for i in range(4):
+            if i < n:
+                T.evaluate(n + 1)
+            A[i] = T.float32(0)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32"), n: T.int32):
+        for i in range(4):
+            A[i] = T.float32(0)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.functor import pre_order_visit
+from ....ir.prim_expr import Call
+from ...function import PrimFunc
+from ...op import effect_of
+from ...stmt import (
+    Allocate,
+    AttrStmt,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)
+from .._base import NO_OP, PrimFuncPass, StmtRewriter, is_no_op
+
+
+def has_effect(expr: Any) -> bool:
+    """Whether evaluating an expression does more than give a value."""
+    found = False
+
+    def visit(node: Any) -> bool:
+        nonlocal found
+        if isinstance(node, Call) and effect_of(node) not in ("pure", "read", "annotation"):
+            found = True
+        return not found
+
+    pre_order_visit(expr, visit)
+    return found
+
+
+class _Remove(StmtRewriter):
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+        return node if has_effect(node.value) else NO_OP
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        made = [self.visit(s) for s in node.seq]
+        left = [s for s in made if not is_no_op(s)]
+        if len(left) == len(node.seq) and all(a is b for a, b in zip(left, node.seq, strict=True)):
+            return node
+        return seq(*left) if left else NO_OP
+
+    def _body(self, node: Any, *values: Any) -> Stmt:
+        body = self.visit(node.body)
+        if is_no_op(body) and not any(map(has_effect, values)):
+            return NO_OP
+        return node if body is node.body else node.replace(body=body)
+
+    def visit_For(self, node: For) -> Stmt:
+        return self._body(node, node.min, node.extent)
+
+    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+        return self._body(node, node.value)
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        return self._body(node)
+
+    def visit_Allocate(self, node: Allocate) -> Stmt:
+        return self._body(node)
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
+        return self._body(node)
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        then = self.visit(node.then_case)
+        other = None if node.else_case is None else self.visit(node.else_case)
+        if other is not None and is_no_op(other):
+            other = None
+        if is_no_op(then) and other is None and not has_effect(node.condition):
+            return NO_OP
+        return node.replace(then_case=then, else_case=other)
+
+
+@dataclass(frozen=True)
+class RemoveNoOp(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.RemoveNoOp"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Remove().visit(func.body))
+
+
+__all__ = ["RemoveNoOp"]

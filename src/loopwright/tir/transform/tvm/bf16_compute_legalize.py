@@ -1,0 +1,43 @@
+"""`BF16ComputeLegalize`: bfloat16 is computed in float32 and rounded when it is stored.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "bfloat16"), B: T.Buffer((8,), "bfloat16")):
+        for i in range(8):
+            B[i] = A[i] * A[i] + T.bfloat16(1)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "bfloat16"), B: T.Buffer((8,), "bfloat16")):
+        for i in range(8):
+            B[i] = T.Cast("bfloat16", T.Cast("float32", A[i]) * T.Cast("float32", A[i]) + T.float32(1))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...function import PrimFunc
+from .._base import PrimFuncPass
+from ..dtype._low_precision import Promote
+
+
+def is_bfloat16(dtype: Any) -> bool:
+    """Whether a type, or a vector's element, is bfloat16."""
+    return str(dtype.element) == "bfloat16"
+
+
+@dataclass(frozen=True)
+class BF16ComputeLegalize(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.BF16ComputeLegalize"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=Promote(is_bfloat16, "float32").visit(func.body))
+
+
+__all__ = ["BF16ComputeLegalize"]

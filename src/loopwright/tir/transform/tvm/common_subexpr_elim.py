@@ -1,0 +1,245 @@
+"""`CommonSubexprElimTIR`: an expression that occurs several times is computed once.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), n: T.int32):
+        for i in range(8):
+            A[i * n + 3] = B[i * n + 3]
+            B[i * n] = T.float32(0)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), n: T.int32):
+        for i in range(8):
+            with T.LetStmt(i * n) as cse_v1:
+                with T.LetStmt(cse_v1 + 3) as cse_v2:
+                    A[cse_v2] = B[cse_v2]
+                    B[cse_v1] = T.float32(0)
+
+Only integer arithmetic that cannot fail is taken: no memory, no calls, no division by a variable.
+Each value is bound as far outside as its variables are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.functor import Visitor
+from ....ir.prim_expr import (
+    Add,
+    BinaryOpExpr,
+    Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    PrimExpr,
+    Sub,
+    Var,
+)
+from ...function import PrimFunc
+from ...stmt import (
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    DeclBuffer,
+    For,
+    LetStmt,
+    Stmt,
+)
+from .._base import PrimFuncPass, Simplifying, StmtRewriter, bind_function
+
+_TOTAL = (Add, Sub, Mul, Min, Max)
+_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
+
+
+class _Candidates(Visitor):
+    """Counts the expressions of a statement that could be computed before it."""
+
+    def __init__(self) -> None:
+        self.count: dict[Any, int] = {}
+        self.first: dict[Any, tuple[PrimExpr, int, frozenset[Var]]] = {}
+        self.inside: set[Var] = set()
+
+    def visit_Buffer(self, node: Any) -> None:
+        pass
+
+    def key(self, node: Any) -> tuple[Any, int, frozenset[Var]] | None:
+        """(what makes it the same expression, size, variables); None for what is left alone."""
+        kind = type(node)
+        if isinstance(node, Var):
+            return node, 1, frozenset((node,))
+        if kind is IntImm:
+            return (node.dtype, node.value), 1, frozenset()
+        if not node.dtype.is_integer or node.dtype.lanes != 1:
+            return None
+        if kind is Cast:
+            inner = self.key(node.value)
+            if inner is None:
+                return None
+            found = (Cast, node.dtype, inner[0]), inner[1] + 1, inner[2]
+        elif kind in _TOTAL or (kind in _DIVISIONS and _divides(node.b)):
+            a, b = self.key(node.a), self.key(node.b)
+            if a is None or b is None:
+                return None
+            found = (kind, a[0], b[0]), a[1] + b[1] + 1, a[2] | b[2]
+        else:
+            return None
+        if found[2]:
+            self.count[found[0]] = self.count.get(found[0], 0) + 1
+            self.first.setdefault(found[0], (node, found[1], found[2]))
+        return found
+
+    def visit_BinaryOpExpr(self, node: BinaryOpExpr) -> None:
+        if self.key(node) is None:
+            self.visit_default(node)
+
+    def visit_Cast(self, node: Cast) -> None:
+        if self.key(node) is None:
+            self.visit_default(node)
+
+    def visit_For(self, node: For) -> None:
+        self.inside.add(node.loop_var)
+        self.visit_default(node)
+
+    def visit_LetStmt(self, node: LetStmt | Let) -> None:
+        self.inside.add(node.var)
+        self.visit_default(node)
+
+    visit_Let = visit_LetStmt
+
+    def visit_Block(self, node: Block) -> None:
+        """Blocks stand for themselves: nothing outside is bound for them."""
+
+    def parts(self, value: Any) -> None:
+        """Count what a bound value is made of."""
+        for part in (value.value,) if isinstance(value, Cast) else (value.a, value.b):
+            self.key(part)
+
+    def best(self) -> tuple[PrimExpr, Any] | None:
+        """The largest expression that occurs twice and is known outside, and its key."""
+        twice = [
+            (size, expr, key)
+            for key, (expr, size, names) in self.first.items()
+            if self.count[key] > 1 and self.inside.isdisjoint(names)
+        ]
+        return max(twice, key=lambda found: found[0])[1:] if twice else None
+
+
+def _divides(divisor: Any) -> bool:
+    return isinstance(divisor, IntImm) and divisor.value > 0
+
+
+class _Replace(StmtRewriter):
+    def __init__(self, key: Any, var: Var) -> None:
+        self.key, self.var = key, var
+        self.keys = _Candidates()
+
+    def visit_Block(self, node: Block) -> Any:
+        return node
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        found = self.keys.key(node) if isinstance(node, (BinaryOpExpr, Cast)) else None
+        if found is not None and found[0] == self.key:
+            return self.var
+        return self.visit_default(node)
+
+
+class _Eliminate(StmtRewriter):
+    def __init__(self, fresh: Callable[[Any], Var]) -> None:
+        self.fresh = fresh
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def scope(self, body: Stmt) -> Stmt:
+        """A body in which a variable has become known."""
+        bound: list[tuple[Var, PrimExpr]] = []  # a value may use the ones before it
+        while True:
+            found = _Candidates()
+            found.visit(body)
+            for _, value in bound:
+                found.parts(value)
+            best = found.best()
+            if best is None:
+                break
+            value, key = best
+            var = self.fresh(value.dtype)
+            replace = _Replace(key, var)
+            body = replace.visit(body)
+            bound = [(var, value), *((v, replace.visit(e)) for v, e in bound)]
+        made = self.visit(body)
+        for var, value in reversed(bound):
+            made = LetStmt(var, value, made)
+        return made
+
+    def visit_For(self, node: For) -> Any:
+        return node.replace(body=self.scope(node.body))
+
+    def visit_LetStmt(self, node: LetStmt) -> Any:
+        return node.replace(body=self.scope(node.body))
+
+    def visit_BlockRealize(self, node: BlockRealize) -> Any:
+        block = node.block
+        return node.replace(block=block.replace(body=self.scope(block.body)))
+
+    def visit_Allocate(self, node: Allocate) -> Any:
+        return node.replace(body=self.visit(node.body))
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Any:
+        return node.replace(body=self.visit(node.body))
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> Any:
+        return node.replace(body=self.visit(node.body))
+
+    def visit_AssertStmt(self, node: AssertStmt) -> Any:
+        return node.replace(body=self.visit(node.body))
+
+
+class _Expand(Simplifying):
+    """Sums of products, so that equal values look alike."""
+
+    def visit_BinaryOpExpr(self, node: BinaryOpExpr) -> Any:
+        if node.dtype.is_int and node.dtype.lanes == 1:
+            return self.ana.expand(node)
+        return self.visit_default(node)
+
+
+@dataclass(frozen=True)
+class CommonSubexprElimTIR(PrimFuncPass):
+    """See the file's docstring. `identify_equiv_terms` multiplies out first, so that equal values
+    written in two ways are found; `enable_cse_tir=False` does nothing."""
+
+    name = "tir.CommonSubexprElimTIR"
+    enable_cse_tir: bool = True
+    identify_equiv_terms: bool = False
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        if not self.enable_cse_tir or ctx.option("tir.disable_cse_tir"):
+            return func
+        if self.identify_equiv_terms or ctx.option("tir.enable_equiv_terms_in_cse_tir"):
+            expand = _Expand()
+            bind_function(expand.ana, func)
+            func = func.replace(body=expand.visit(func.body))
+        made = 0
+
+        def fresh(dtype: Any) -> Var:
+            nonlocal made
+            made += 1
+            return Var(f"cse_v{made}", dtype)
+
+        return func.replace(body=_Eliminate(fresh).scope(func.body))
+
+
+__all__ = ["CommonSubexprElimTIR"]

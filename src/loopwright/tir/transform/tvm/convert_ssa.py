@@ -1,0 +1,98 @@
+"""`ConvertSSA`: a variable that is defined twice becomes two variables.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32")):
+        for i in T.serial(4, annotations={"kept": 1}):
+            A[i] = T.float32(0)
+        for i in range(4, 8):
+            A[i] = T.float32(1)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32")):
+        for i in T.serial(4, annotations={"kept": 1}):
+            A[i] = T.float32(0)
+        for i in range(4, 8):
+            A[i] = T.float32(1)
+
+(Both loops' variables are called `i`; after `UnrollLoop` or inlining they can be one and the same.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.prim_expr import Let, Var
+from ...buffer import Buffer
+from ...function import PrimFunc
+from ...stmt import Allocate, AllocateConst, For, LetStmt
+from .._base import PrimFuncPass, StmtRewriter
+
+
+class _Convert(StmtRewriter):
+    """Renames definitions of names that were defined before."""
+
+    def __init__(self, defined: set[Var]) -> None:
+        self.defined = defined
+        self.now: dict[Var, Var] = {}
+        self.buffers: dict[Buffer, Buffer] = {}
+
+    def visit_Var(self, node: Var) -> Any:
+        return self.now.get(node, node)
+
+    def visit_Buffer(self, node: Buffer) -> Any:
+        data = self.now.get(node.data)
+        if data is None:
+            return node
+        found = self.buffers.get(node)
+        if found is None or found.data is not data:
+            found = self.buffers[node] = node.with_data(data)
+        return found
+
+    def scope(self, node: Any, var: Var, name: str) -> Any:
+        """A node whose field `name` defines `var` for its body."""
+        if var not in self.defined:
+            self.defined.add(var)
+            return self.visit_default(node)
+        outer = self.now.get(var)
+        rest = {f.name: getattr(node, f.name) for f in node.__fields__ if f.name != "body"}
+        made = {k: v if k == name else self.visit(v) for k, v in rest.items()}
+        self.now[var] = made[name] = var.copy_with_suffix("")
+        self.defined.add(made[name])
+        body = self.visit(node.body)
+        if outer is None:
+            del self.now[var]
+        else:
+            self.now[var] = outer
+        return node.replace(**made, body=body)
+
+    def visit_For(self, node: For) -> Any:
+        return self.scope(node, node.loop_var, "loop_var")
+
+    def visit_LetStmt(self, node: LetStmt | Let) -> Any:
+        return self.scope(node, node.var, "var")
+
+    visit_Let = visit_LetStmt
+
+    def visit_Allocate(self, node: Allocate | AllocateConst) -> Any:
+        return self.scope(node, node.buffer_var, "buffer_var")
+
+    visit_AllocateConst = visit_Allocate
+
+
+@dataclass(frozen=True)
+class ConvertSSA(PrimFuncPass):
+    """See the file's docstring. Runs when blocks are lowered."""
+
+    name = "tir.ConvertSSA"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        defined = {*func.params, *(b.data for b in func.buffers)}
+        return func.replace(body=_Convert(defined).visit(func.body))
+
+
+__all__ = ["ConvertSSA"]

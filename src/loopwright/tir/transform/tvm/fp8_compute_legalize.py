@@ -1,0 +1,44 @@
+"""`FP8ComputeLegalize`: 8-bit floats are computed in a wider type and rounded when stored.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float8_e4m3fn"), B: T.Buffer((8,), "float8_e4m3fn")):
+        for i in range(8):
+            B[i] = A[i] * A[i]
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float8_e4m3fn"), B: T.Buffer((8,), "float8_e4m3fn")):
+        for i in range(8):
+            B[i] = T.Cast("float8_e4m3fn", T.Cast("float32", A[i]) * T.Cast("float32", A[i]))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...function import PrimFunc
+from .._base import PrimFuncPass
+from ..dtype._low_precision import Promote
+
+
+def is_float8(dtype: Any) -> bool:
+    """Whether a type, or a vector's element, is a float of 8 bits."""
+    return str(dtype.element).startswith("float8")
+
+
+@dataclass(frozen=True)
+class FP8ComputeLegalize(PrimFuncPass):
+    """See the file's docstring. `promote_dtype_str` is the wider type."""
+
+    name = "tir.FP8ComputeLegalize"
+    promote_dtype_str: str = "float32"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=Promote(is_float8, self.promote_dtype_str).visit(func.body))
+
+
+__all__ = ["FP8ComputeLegalize"]

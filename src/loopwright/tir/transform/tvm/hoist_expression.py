@@ -1,0 +1,135 @@
+"""`HoistExpression`: conditions and values that a loop does not change move out of it.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((4, 8), "float32"), n: T.int32):
+        for i, j in T.grid(4, 8):
+            with T.LetStmt(i * n) as x:
+                if i < n and j < n:
+                    A[i, j] = T.Cast("float32", x)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((4, 8), "float32"), n: T.int32):
+        for i in range(4):
+            with T.LetStmt(i * n) as x:
+                if i < n:
+                    for j in range(8):
+                        if j < n:
+                            A[i, j] = T.Cast("float32", x)
+
+What reads memory, calls a function or divides stays where it is. Of a conjunction, the parts that
+do not depend on the loop move; a condition with an else moves as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Flag
+from typing import Any
+
+from ....ir.functor import pre_order_visit
+from ....ir.prim_expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr
+from ....ir.prim_op import logical_and
+from ...expr import BufferLoad
+from ...function import PrimFunc
+from ...stmt import For, ForKind, IfThenElse, LetStmt, Stmt
+from .._base import PrimFuncPass, StmtRewriter, conjuncts, uses_var
+
+_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
+
+
+class HoistedConditionals(Flag):
+    """Which conditions move out of loops."""
+
+    Never = 0
+    IfElseStmt = 1
+    IfElseExpr = 2
+    BooleanExpression = 4
+    UsingBlockVar = 8
+    All = 15
+
+
+class HoistedLetBindings(Flag):
+    """Which bound values move out of loops."""
+
+    Never = 0
+    RequiredByConditional = 1
+    LetStmt = 2
+    LetExpr = 4
+    All = 7
+
+
+def _movable(expr: PrimExpr, loop: For) -> bool:
+    """Whether an expression has the same value before the loop, and cannot fail there."""
+    found = uses_var(expr, {loop.loop_var})
+
+    def visit(node: Any) -> bool:
+        nonlocal found
+        divides = isinstance(node, _DIVISIONS) and not isinstance(node.b, IntImm)
+        found = found or divides or isinstance(node, (BufferLoad, Call))
+        return not found
+
+    pre_order_visit(expr, visit)
+    return not found
+
+
+class _Hoist(StmtRewriter):
+    def __init__(self, conditions: bool, values: bool) -> None:
+        self.conditions, self.values = conditions, values
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_For(self, node: For) -> Stmt:
+        made = node.replace(body=self.visit(node.body))
+        return made if made.kind == ForKind.THREAD_BINDING else self.out_of(made)
+
+    def out_of(self, loop: For) -> Stmt:
+        body = loop.body
+        if isinstance(body, LetStmt) and self.values and _movable(body.value, loop):
+            return body.replace(body=self.out_of(loop.replace(body=body.body)))
+        if not isinstance(body, IfThenElse) or not self.conditions:
+            return loop
+        if body.else_case is not None:
+            if not _movable(body.condition, loop):
+                return loop
+            then = self.out_of(loop.replace(body=body.then_case))
+            other = self.out_of(loop.replace(body=body.else_case))
+            return body.replace(then_case=then, else_case=other)
+        parts = conjuncts(body.condition)
+        moved = [p for p in parts if _movable(p, loop)]
+        if not moved:
+            return loop
+        stay = [p for p in parts if not any(p is m for m in moved)]
+        inner: Stmt = body.then_case
+        if stay:
+            inner = body.replace(condition=_all(stay))
+        again = loop.replace(body=inner) if stay else self.out_of(loop.replace(body=inner))
+        return body.replace(condition=_all(moved), then_case=again)
+
+
+def _all(parts: list[PrimExpr]) -> PrimExpr:
+    condition = parts[0]
+    for part in parts[1:]:
+        condition = logical_and(condition, part)
+    return condition
+
+
+@dataclass(frozen=True)
+class HoistExpression(PrimFuncPass):
+    """See the file's docstring. The option `tir.HoistExpression` says what is moved."""
+
+    name = "tir.HoistExpression"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        options = ctx.option("tir.HoistExpression") or {}
+        conditions = options.get("hoisted_conditionals", HoistedConditionals.IfElseStmt)
+        values = options.get("hoisted_let_bindings", HoistedLetBindings.LetStmt)
+        hoist = _Hoist(bool(conditions), bool(values))
+        return func.replace(body=hoist.visit(func.body))
+
+
+__all__ = ["HoistExpression", "HoistedConditionals", "HoistedLetBindings"]

@@ -1,0 +1,301 @@
+"""`LowerTVMBuiltin`: packed calls lay their arguments on the stack, large memory comes from the runtime.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((1024,), "float32"), n: T.int32):
+        T.func_attr({"target": T.target("llvm")})
+        m = T.allocate([1024], "float32", "global")
+        M = T.Buffer((1024,), data=m)
+        M[0] = A[0]
+        T.call_packed("report", M.data, n)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((1024,), "float32"), n: T.int32):
+        T.func_attr({"target": T.target("llvm")})
+        stack: T.handle = T.tvm_stack_alloca("tvm_ffi_any", 3)
+        m: T.handle("float32", "global") = T.TVMBackendAllocWorkspace(1, 0, T.uint64(4096), 2, 32)
+        if T.isnullptr(m):
+            T.tvm_throw_last_error()
+        M = T.Buffer((1024,), data=m)
+        M[0] = A[0]
+        T.tvm_struct_set(stack, 0, 13, 4)
+        T.tvm_struct_set(stack, 0, 14, 0)
+        T.tvm_struct_set(stack, 0, 15, M.data)
+        T.tvm_struct_set(stack, 1, 13, 1)
+        T.tvm_struct_set(stack, 1, 14, 0)
+        T.tvm_struct_set(stack, 1, 15, T.Cast("int64", n))
+        T.call_packed_lowered("report", stack, 0, 2)
+        if T.TVMBackendFreeWorkspace(1, 0, m) != 0:
+            T.tvm_throw_last_error()
+
+Shapes and DLTensors of `T.tvm_stack_make_shape` and `T.tvm_stack_make_array` are laid on stacks of their
+own. Each parallel loop's body has its own stacks. Memory on a device, and constant memory of at most
+`max_stack_alloca` bytes, stays an allocation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....ir.prim_expr import NE, Call, IntImm, PrimExpr, StringImm, Var
+from ....ir.prim_op import cast, const, multiply
+from ....runtime.dtype import dl_dtype
+from ...buffer import decl_buffer
+from ...expr import BufferLoad
+from ...function import PrimFunc
+from ...op import (
+    address_of,
+    is_call_to,
+    isnullptr,
+    tvm_stack_alloca,
+    tvm_struct_get,
+    tvm_struct_set,
+    tvm_throw_last_error,
+)
+from ...stmt import (
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    seq,
+)
+from .._base import PrimFuncPass, StmtRewriter
+from .make_packed_api import (
+    BITS,
+    BOOL,
+    BYTE_OFFSET,
+    CODE,
+    DATA,
+    DEVICE_TYPE,
+    DLTENSOR_PTR,
+    FLOAT,
+    INT,
+    LANES,
+    NDIM,
+    SHAPE,
+    STRIDES,
+    TYPE_INDEX,
+    VALUE,
+)
+
+_ADDRESS, _DEVICE_ID, _PADDING = 0, 9, 14
+_POINTER, _STRING = 4, 8
+_CPU = 1
+_PACKED = {
+    "tir.call_packed": "tir.call_packed_lowered",
+    "tir.call_cpacked": "tir.call_cpacked_lowered",
+}
+
+
+@dataclass
+class _Stacks:
+    """The stacks of one function or parallel body, and how much of each is needed."""
+
+    values: Var = field(default_factory=lambda: Var("stack", "handle"))
+    shapes: Var = field(
+        default_factory=lambda: Var("shapes", "handle", type_annotation=("int64", "global"))
+    )
+    tensors: Var = field(default_factory=lambda: Var("tensors", "handle"))
+    most: dict[str, int] = field(default_factory=lambda: {"value": 0, "shape": 0, "array": 0})
+    used: dict[str, int] = field(default_factory=lambda: {"value": 0, "shape": 0, "array": 0})
+
+    def take(self, kind: str, count: int) -> int:
+        first = self.used[kind]
+        self.used[kind] += count
+        self.most[kind] = max(self.most[kind], self.used[kind])
+        return first
+
+    def around(self, body: Stmt) -> Stmt:
+        for var, kind, text in (
+            (self.tensors, "array", "array"),
+            (self.shapes, "shape", "shape"),
+            (self.values, "value", "tvm_ffi_any"),
+        ):
+            if self.most[kind]:
+                body = LetStmt(var, tvm_stack_alloca(text, self.most[kind]), body)
+        return body
+
+
+class _Lower(StmtRewriter):
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.stacks = _Stacks()
+        self.before: list[Stmt] = []  # what is done before the statement at hand
+        self.device = (_CPU, 0)
+
+    def scope(self, visit: Callable[[], Stmt]) -> Stmt:
+        """A body with stacks of its own."""
+        outer, self.stacks = self.stacks, _Stacks()
+        made = self.stacks.around(visit())
+        self.stacks = outer
+        return made
+
+    def leaf(self, node: Stmt, **parts: Any) -> Stmt:
+        """A statement after what its expressions need."""
+        outer, self.before = self.before, []
+        self.stacks.used = dict.fromkeys(self.stacks.used, 0)
+        changed = {name: self.visit(part) for name, part in parts.items() if part is not None}
+        before, self.before = self.before, outer
+        same = all(changed[name] is parts[name] for name in changed)
+        made = node if same else node.replace(**changed)
+        return seq(*before, made) if before else made
+
+    # ------------------------------------------------------------------ statements
+
+    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+        return self.leaf(node, value=node.value)
+
+    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+        return self.leaf(node, value=node.value, indices=node.indices)
+
+    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+        return self.leaf(node.replace(body=self.visit(node.body)), value=node.value)
+
+    def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
+        return self.leaf(node.replace(body=self.visit(node.body)), condition=node.condition)
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        other = None if node.else_case is None else self.visit(node.else_case)
+        made = node.replace(then_case=self.visit(node.then_case), else_case=other)
+        return self.leaf(made, condition=node.condition)
+
+    def visit_For(self, node: For) -> Stmt:
+        if node.kind == ForKind.PARALLEL:
+            body = self.scope(lambda: self.visit(node.body))
+        else:
+            body = self.visit(node.body)
+        return self.leaf(node.replace(body=body), min=node.min, extent=node.extent)
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        keys = {"device_type": 0, "device_id": 1}
+        at = keys.get(node.attr_key)
+        if at is None or not isinstance(node.value, IntImm):
+            return node.replace(body=self.visit(node.body))
+        outer = self.device
+        self.device = tuple(node.value.value if k == at else v for k, v in enumerate(outer))  # type: ignore[assignment]
+        made = node.replace(body=self.visit(node.body))
+        self.device = outer
+        return made
+
+    def visit_Allocate(self, node: Allocate) -> Stmt:
+        body = self.visit(node.body)
+        kind = node.buffer_var.type_annotation
+        scope = "global" if kind is None else kind[1]
+        size: PrimExpr = const(node.dtype.itemsize * node.dtype.lanes, "uint64")
+        for extent in node.extents:
+            size = multiply(size, cast("uint64", extent))
+        small = isinstance(size, IntImm) and size.value <= self.limit and self.device[0] == _CPU
+        if small or scope not in ("global", ""):
+            return node.replace(body=body)
+        code, bits, _ = dl_dtype(str(node.dtype.element))
+        place = [const(n, "int32") for n in self.device]
+        hints = [const(n, "int32") for n in (code, bits)]
+        pointer = node.buffer_var
+        given = Call("handle", "tir.TVMBackendAllocWorkspace", [*place, size, *hints])
+        back = Call("int32", "tir.TVMBackendFreeWorkspace", [*place, pointer])
+        throw = Evaluate(tvm_throw_last_error())
+        made = seq(
+            IfThenElse(isnullptr(pointer), throw),
+            body,
+            IfThenElse(NE(back, const(0, "int32")), throw),
+        )
+        return LetStmt(pointer, given, made, span=node.span)
+
+    # ------------------------------------------------------------------ expressions
+
+    def set(self, stack: Var, index: int, code: int, value: PrimExpr) -> None:
+        self.before.append(Evaluate(tvm_struct_set(stack, index, code, value)))
+
+    def visit_Call(self, node: Call) -> Any:
+        name = getattr(node.op, "name", "")
+        if name in _PACKED:
+            return self.packed(node, _PACKED[name])
+        if name == "tir.tvm_stack_make_shape":
+            return self.shape([self.visit(a) for a in node.args])
+        if name == "tir.tvm_stack_make_array":
+            return self.array(node)
+        return self.visit_default(node)
+
+    def packed(self, node: Call, lowered: str) -> Call:
+        first = self.stacks.take("value", len(node.args))  # the last one is for the result
+        stack = self.stacks.values
+        for k, arg in enumerate(node.args[1:]):
+            tensor = is_call_to(arg, "tvm_stack_make_array")
+            index, value = _as_any(self.visit(arg), tensor)
+            self.set(stack, first + k, TYPE_INDEX, const(index, "int32"))
+            self.set(stack, first + k, _PADDING, const(0, "int32"))
+            self.set(stack, first + k, VALUE, value)
+        end = const(first + len(node.args) - 1, "int32")
+        return node.replace(
+            op=Call(node.dtype, lowered, []).op,
+            args=(node.args[0], stack, const(first, "int32"), end),
+        )
+
+    def shape(self, dims: list[PrimExpr]) -> PrimExpr:
+        first = self.stacks.take("shape", max(len(dims), 1))
+        array = decl_buffer((first + max(len(dims), 1),), "int64", "shape", self.stacks.shapes)
+        for k, dim in enumerate(dims):
+            self.before.append(BufferStore(array, cast("int64", dim), [first + k]))
+        return address_of(BufferLoad(array, [first]))
+
+    def array(self, node: Call) -> PrimExpr:
+        data, shape, strides, rank, kind, offset = (self.visit(a) for a in node.args)
+        index, stack = self.stacks.take("array", 1), self.stacks.tensors
+        code, bits, lanes = dl_dtype(str(kind.dtype))
+        size = kind.dtype.itemsize * kind.dtype.lanes
+        null = Call("handle", "tir.reinterpret", [IntImm("uint64", 0)])
+        fields = {
+            DATA: data,
+            SHAPE: shape,
+            STRIDES: null if isinstance(strides, IntImm) else strides,
+            NDIM: rank,
+            CODE: const(code, "uint8"),
+            BITS: const(bits, "uint8"),
+            LANES: const(lanes, "uint16"),
+            BYTE_OFFSET: cast("uint64", multiply(offset, const(size, offset.dtype))),
+            _DEVICE_ID: const(self.device[1], "int32"),
+            DEVICE_TYPE: const(self.device[0], "int32"),
+        }
+        for code, value in fields.items():
+            self.set(stack, index, code, value)
+        return tvm_struct_get(stack, index, _ADDRESS, "handle")
+
+
+def _as_any(value: PrimExpr, tensor: bool) -> tuple[int, PrimExpr]:
+    """(type index, value of 8 bytes) of a packed argument."""
+    if isinstance(value, StringImm):
+        return _STRING, value
+    dtype = value.dtype
+    if dtype.is_handle:
+        return (DLTENSOR_PTR if tensor else _POINTER), value
+    if dtype.is_float:
+        return FLOAT, cast("float64", value)
+    return (BOOL if dtype.is_bool else INT), cast("int64", value)
+
+
+@dataclass(frozen=True)
+class LowerTVMBuiltin(PrimFuncPass):
+    """See the file's docstring. Functions that run on a device only are left alone."""
+
+    name = "tir.LowerTVMBuiltin"
+    max_stack_alloca: int = 1024
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        if func.attrs.get("calling_conv") == 2:
+            return func
+        lower = _Lower(self.max_stack_alloca)
+        return func.replace(body=lower.scope(lambda: lower.visit(func.body)))
+
+
+__all__ = ["LowerTVMBuiltin"]

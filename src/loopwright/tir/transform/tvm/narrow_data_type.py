@@ -1,0 +1,89 @@
+"""`NarrowDataType`: loops and indices count in the type of `target_bits` where it is known to do.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((T.int64(64),), "float32")):
+        for i in range(T.int64(64)):
+            A[i] = T.float32(1)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32")):
+        for i in range(64):
+            A[i] = T.float32(1)
+
+Pass::
+
+    NarrowDataType(32)
+
+A function with symbolic extents, or with a buffer too large, stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.prim_expr import IntImm
+from ...function import PrimFunc
+from ...index_dtype import with_index_dtype
+from ...stmt import Allocate, Block, For
+from .._base import PrimFuncPass, StmtVisitor
+
+
+class _Sizes(StmtVisitor):
+    """The number of elements and iterations at stake; None once one is not known."""
+
+    def __init__(self) -> None:
+        self.largest: int | None = 1
+
+    def size(self, extents: Any) -> None:
+        total = 1
+        for extent in extents:
+            if not isinstance(extent, IntImm) or self.largest is None:
+                self.largest = None
+                return
+            total *= max(extent.value, 1)
+        self.largest = max(self.largest or 1, total)
+
+    def visit_PrimExpr(self, node: Any) -> None:
+        pass
+
+    def visit_For(self, node: For) -> None:
+        self.size((node.extent,))
+        self.size((node.min,))
+        self.visit(node.body)
+
+    def visit_Allocate(self, node: Allocate) -> None:
+        self.size(node.extents)
+        self.visit(node.body)
+
+    def visit_Block(self, node: Block) -> None:
+        for buffer in node.alloc_buffers:
+            self.size(buffer.shape)
+        if node.init is not None:
+            self.visit(node.init)
+        self.visit(node.body)
+
+
+@dataclass(frozen=True)
+class NarrowDataType(PrimFuncPass):
+    """`target_bits`: 16, 32 or 64."""
+
+    name = "tir.NarrowDataType"
+    target_bits: int = 32
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        sizes = _Sizes()
+        for buffer in func.buffers:
+            sizes.size(buffer.shape)
+        sizes.visit(func.body)
+        # Half the range: an index may run past its buffer before a predicate stops it.
+        if sizes.largest is None or sizes.largest >= 1 << (self.target_bits - 2):
+            return func
+        return with_index_dtype(func, f"int{self.target_bits}")
+
+
+__all__ = ["NarrowDataType"]

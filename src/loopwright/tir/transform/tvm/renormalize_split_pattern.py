@@ -1,0 +1,54 @@
+"""`RenormalizeSplitPattern`: a digit of a split index is written as `x // a % b`.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(64):
+            B[i % 32 // 4] = A[i]
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(64):
+            B[i // 4 % 8] = A[i]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.prim_expr import FloorDiv, FloorMod, IntImm
+from ....ir.prim_op import const, floordiv, floormod
+from ...function import PrimFunc
+from .._base import PrimFuncPass, Simplifying, bind_function
+
+
+class _Renormalize(Simplifying):
+    def visit_FloorDiv(self, node: FloorDiv) -> Any:
+        made = self.visit_default(node)
+        inner, step = made.a, made.b
+        if not (isinstance(inner, FloorMod) and isinstance(step, IntImm) and step.value > 0):
+            return made
+        modulus = inner.b
+        if not isinstance(modulus, IntImm) or modulus.value <= 0 or modulus.value % step.value:
+            return made
+        digits = const(modulus.value // step.value, made.dtype)
+        return self.ana.simplify(floormod(floordiv(inner.a, step), digits))
+
+
+@dataclass(frozen=True)
+class RenormalizeSplitPattern(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.RenormalizeSplitPattern"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        rewrite = _Renormalize()
+        bind_function(rewrite.ana, func)
+        return func.replace(body=rewrite.visit(func.body))
+
+
+__all__ = ["RenormalizeSplitPattern"]

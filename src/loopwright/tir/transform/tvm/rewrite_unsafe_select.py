@@ -1,0 +1,72 @@
+"""`RewriteUnsafeSelect`: a choice that reads memory evaluates only the side that is chosen.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((9,), "float32")):
+        for i in range(9):
+            B[i] = T.Select(0 < i, A[i - 1], T.float32(0))
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((9,), "float32")):
+        for i in range(9):
+            B[i] = T.if_then_else(0 < i, A[i - 1], T.float32(0))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.functor import pre_order_visit
+from ....ir.prim_expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, Select
+from ...expr import BufferLoad
+from ...function import PrimFunc
+from ...op import effect_of
+from .._base import PrimFuncPass, StmtRewriter
+
+_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
+
+
+def unsafe(expr: Any) -> bool:
+    """Whether evaluating an expression could fail, or do more than give a value."""
+    found = False
+
+    def visit(node: Any) -> bool:
+        nonlocal found
+        if isinstance(node, BufferLoad):
+            found = True
+        elif isinstance(node, Call):
+            found = found or effect_of(node) not in ("pure", "annotation")
+        elif isinstance(node, _DIVISIONS) and node.dtype.is_integer:
+            found = found or not (isinstance(node.b, IntImm) and node.b.value)
+        return not found
+
+    pre_order_visit(expr, visit)
+    return found
+
+
+class _Rewrite(StmtRewriter):
+    def visit_Select(self, node: Select) -> Any:
+        made = self.visit_default(node)
+        if made.condition.dtype.lanes > 1:
+            return made
+        if not (unsafe(made.true_value) or unsafe(made.false_value)):
+            return made
+        args = [made.condition, made.true_value, made.false_value]
+        return Call(made.dtype, "tir.if_then_else", args, node.span)
+
+
+@dataclass(frozen=True)
+class RewriteUnsafeSelect(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.RewriteUnsafeSelect"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Rewrite().visit(func.body))
+
+
+__all__ = ["RewriteUnsafeSelect"]

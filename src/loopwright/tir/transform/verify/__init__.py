@@ -1,0 +1,1 @@
+"""What must hold of a function, checked when it is compiled or when it runs."""

@@ -1,0 +1,225 @@
+"""`InstrumentBoundCheckers`: an access outside of its buffer becomes an error at run time.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), k: T.int32):
+        for i in range(8):
+            B[i] = A[i + k]
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), k: T.int32):
+        for i in range(8):
+            assert i + k >= 0 and i + k < 8, T.tvm_tuple("A: index i + k = {value} is outside of axis 0 (8 elements)", i + k)
+            B[i] = A[i + k]
+
+Pass::
+
+    InstrumentBoundCheckers(show_source=False)
+
+The message also shows the source line with the access marked, and the index in place of `{value}`.
+What is proven to stay inside is not checked. An access under `T.if_then_else` or `Select` is checked
+where it is made. Masked vector accesses are left to their mask.
+
+The default pipeline runs it with `PassContext(config={"tir.instrument_bound_checkers": True})`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.module import IRModule
+from ....ir.prim_expr import Broadcast, Call, IntImm, Let, Not, PrimExpr, Ramp, Select, StringImm
+from ....ir.prim_op import const, logical_and, logical_or
+from ....ir.transform import Pass, PassContext
+from ...buffer import Buffer
+from ...expr import BufferLoad
+from ...function import PrimFunc
+from ...op import call_intrin, is_call_to
+from ...stmt import (
+    AssertStmt,
+    BlockRealize,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    While,
+    seq,
+)
+from ...stmt_functor import substitute
+from .._base import NO_OP, PrimFuncPass, Simplifying, StmtVisitor, bind_function
+
+
+@dataclass
+class _Check:
+    condition: PrimExpr
+    message: PrimExpr
+
+
+class _Checks(StmtVisitor):
+    """The checks that the accesses of one statement's expressions need, inner ones first."""
+
+    def __init__(self, ana: Any, span: Any, show_source: bool) -> None:
+        self.ana = ana
+        self.span = span
+        self.show_source = show_source
+        self.found: list[_Check] = []
+        self.guards: list[PrimExpr] = []
+        self.values: dict[Any, PrimExpr] = {}
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self.visit(node.indices)
+        self.access(node)
+
+    def visit_Let(self, node: Let) -> None:
+        self.visit(node.value)
+        self.values[node.var] = substitute(node.value, self.values)
+        self.visit(node.body)
+        del self.values[node.var]
+
+    def visit_Select(self, node: Select) -> None:
+        self.choice(node.condition, node.true_value, node.false_value)
+
+    def visit_Call(self, node: Call) -> None:
+        if is_call_to(node, "if_then_else"):
+            self.choice(*node.args)
+        else:
+            self.visit(node.args)
+
+    def choice(self, condition: Any, yes: Any, no: Any) -> None:
+        self.visit(condition)
+        if condition.dtype.lanes > 1:
+            return  # the lanes that are not wanted may be anywhere
+        for guard, value in ((condition, yes), (Not(condition), no)):
+            self.guards.append(substitute(guard, self.values))
+            with self.ana.constraint_scope(self.guards[-1]):
+                self.visit(value)
+            self.guards.pop()
+
+    def access(self, node: Any) -> None:
+        if node.predicate is not None:
+            return
+        buffer: Buffer = node.buffer
+        for axis, (index, extent) in enumerate(zip(node.indices, buffer.shape, strict=True)):
+            index = substitute(index, self.values)
+            parts = [p for end in _ends(index) for p in (end >= 0, end < extent)]
+            missing = [p for p in parts if not self.ana.can_prove(p)]
+            if not missing:
+                continue
+            inside = missing[0]
+            for part in missing[1:]:
+                inside = logical_and(inside, part)
+            for guard in reversed(self.guards):
+                inside = logical_or(Not(guard), inside)
+            value = index.dtype.lanes == 1 and not isinstance(index, IntImm)
+            shown = f"{index} = {{value}}" if value else str(index)
+            what = f"{buffer.name}: index {shown} is outside of axis {axis} ({extent} elements)"
+            span = (node.span or self.span) if self.show_source else None
+            text = StringImm(explain(what, span=span))
+            message = call_intrin("handle", "tir.tvm_tuple", text, index) if value else text
+            self.found.append(_Check(inside, message))
+
+
+def _ends(index: PrimExpr) -> list[PrimExpr]:
+    """The scalars that have to be inside for all lanes to be."""
+    if isinstance(index, Ramp):
+        last = const(index.lanes - 1, index.base.dtype)
+        return [index.base, index.base + index.stride * last]
+    if isinstance(index, Broadcast):
+        return [index.value]
+    return [index] if index.dtype.lanes == 1 else []
+
+
+class _Instrument(Simplifying):
+    def __init__(self, show_source: bool) -> None:
+        super().__init__()
+        self.show_source = show_source
+
+    def checks(self, span: Any, *exprs: Any) -> _Checks:
+        checks = _Checks(self.ana, span, self.show_source)
+        for expr in exprs:
+            checks.visit(expr)
+        return checks
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+        checks = self.checks(node.span, node.indices, node.value)
+        checks.access(node)
+        return _checked(node, checks)
+
+    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+        return _checked(node, self.checks(node.span, node.value))
+
+    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+        return _checked(super().visit_LetStmt(node), self.checks(node.span, node.value))
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        return _checked(super().visit_IfThenElse(node), self.checks(node.span, node.condition))
+
+    def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
+        checks = self.checks(node.span, node.condition)
+        with self.ana.constraint_scope(node.condition):
+            made = node.replace(body=self.visit(node.body))
+        return _checked(made, checks)
+
+    def visit_For(self, node: For) -> Stmt:
+        return _checked(super().visit_For(node), self.checks(node.span, node.min, node.extent))
+
+    def visit_While(self, node: While) -> Stmt:
+        checks = self.checks(node.span, node.condition)
+        body = self.visit(node.body)
+        if checks.found:
+            body = seq(body, _checked(NO_OP, checks))
+        return _checked(node.replace(body=body), checks)
+
+    def visit_BlockRealize(self, node: BlockRealize) -> Stmt:
+        """Blocks keep what they say of their accesses; their axes stand for their bindings."""
+        block = node.block
+        for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
+            self.ana.bind(axis.var, value)
+        with self.ana.constraint_scope(node.predicate):
+            init = None if block.init is None else self.visit(block.init)
+            body = self.visit(block.body)
+        return node.replace(block=block.replace(init=init, body=body))
+
+
+def _checked(stmt: Stmt, checks: _Checks) -> Stmt:
+    for check in reversed(checks.found):
+        if not (isinstance(check.condition, IntImm) and check.condition.value):
+            stmt = AssertStmt(check.condition, check.message, stmt, span=stmt.span)
+    return stmt
+
+
+@dataclass(frozen=True)
+class InstrumentBoundCheckers(PrimFuncPass):
+    """See the file's docstring. Runs best while buffers have all their dimensions."""
+
+    name = "tir.InstrumentBoundCheckers"
+    show_source: bool = True
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        instrument = _Instrument(self.show_source)
+        bind_function(instrument.ana, func)
+        return func.replace(body=instrument.visit(func.body))
+
+
+@dataclass(frozen=True)
+class BoundCheckersIfWanted(Pass):
+    """`InstrumentBoundCheckers` where the option `tir.instrument_bound_checkers` asks for it."""
+
+    name = "tir.BoundCheckersIfWanted"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        asked = ctx.option("tir.instrument_bound_checkers")
+        return InstrumentBoundCheckers()(mod) if asked else mod
+
+
+__all__ = ["InstrumentBoundCheckers"]

@@ -1,0 +1,56 @@
+"""`SkipAssert`: assertions are taken out.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32"), n: T.int32):
+        assert n < 4, "n is too large"
+        A[n] = T.float32(1)
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32"), n: T.int32):
+        A[n] = T.float32(1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.transform import Pass, PassContext
+from ...function import PrimFunc
+from ...stmt import AssertStmt, Stmt
+from .._base import PrimFuncPass, StmtRewriter
+
+
+class _Skip(StmtRewriter):
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
+        return self.visit(node.body)
+
+
+@dataclass(frozen=True)
+class SkipAssert(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.SkipAssert"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Skip().visit(func.body))
+
+
+class AssertsIfWanted(Pass):
+    """`SkipAssert` where the option `tir.disable_assert` asks for it."""
+
+    name = "tir.AssertsIfWanted"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return SkipAssert()(mod) if ctx.option("tir.disable_assert") else mod
+
+
+__all__ = ["SkipAssert"]

@@ -1,0 +1,45 @@
+"""`VerifyParallel`: refuses parallel loops whose iterations write the same element, and vectorized
+loops that are not what they would be serially.
+
+Before::
+
+    @T.prim_func
+    def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8,), "float32")):
+        for i in T.parallel(8):
+            for k in range(4):
+                B[i] = B[i] + A[i, k]
+
+After::
+
+    @T.prim_func
+    def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8,), "float32")):
+        for i in T.parallel(8):
+            for k in range(4):
+                B[i] = B[i] + A[i, k]
+
+With `k` parallel instead it raises ValueError, which names the element, both iterations and the
+lines. It is sure of what it refuses: accesses that depend on data pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...analysis.parallel import verify_parallel
+from ...function import PrimFunc
+from .._base import PrimFuncPass
+
+
+@dataclass(frozen=True)
+class VerifyParallel(PrimFuncPass):
+    """See the file's docstring."""
+
+    name = "tir.VerifyParallel"
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        verify_parallel(func)
+        return func
+
+
+__all__ = ["VerifyParallel"]
