@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from itertools import groupby
 from pathlib import Path
 
 import loopwright
@@ -15,46 +16,51 @@ SOURCE = Path(loopwright.__file__).parent
 BEFORE = re.compile(r"^(Before|After|Pass)::$", re.MULTILINE)
 
 
-def _files() -> list[Path]:
-    """The files with passes, as tests/house/test_pass_docs.py takes them."""
-    found = [
+def pass_files() -> list[Path]:
+    """The files that hold a pass each, below the package."""
+    files = [
         path.relative_to(SOURCE)
         for layer in ("relax", "tir")
-        for path in sorted((SOURCE / layer / "transform").glob("*.py"))
-        if not path.name.startswith("_")
+        for path in sorted((SOURCE / layer / "transform").rglob("*.py"))
+        if not path.name.startswith("_") and path.parent.name != "legalize_ops"
     ]
-    return [*found, Path("sched/apply.py")]
+    return [*files, Path("sched/apply.py")]
 
 
-def _about(path: Path) -> tuple[str, str] | None:
-    """The name of a file's pass, and the sentence about it; None for a file without a pass."""
+def _about(path: Path) -> list[tuple[str, str, Path]]:
+    """The name of a file's pass, the sentence about it, the file; none for a file without one."""
     module = importlib.import_module(".".join(("loopwright", *path.with_suffix("").parts)))
     listed = [getattr(module, name) for name in module.__all__]
     names = [v.name for v in listed if isinstance(v, type) and issubclass(v, Pass) and v.name]
     text = BEFORE.split(module.__doc__ or "")[0].split("\n\n")[0]
     text = re.sub(r"^`?\w+`?: ", "", " ".join(text.split()))
-    return (names[0], text[:1].upper() + text[1:]) if names else None
+    return [(names[0], text[:1].upper() + text[1:], path)] if names else []
 
 
 def _table(files: list[Path], default: set[str]) -> str:
     lines = ["| pass | by default | what it does |", "| --- | --- | --- |"]
-    for path in files:
-        about = _about(path)
-        if about is None:
-            continue
-        name, text = about
+    for name, text, path in (row for file in files for row in _about(file)):
         ours = "yes" if name in default else ""
         lines.append(f"| [`{name}`](../src/loopwright/{path}) | {ours} | {text} |")
     return "\n".join(lines)
 
 
+def _rooms(layer: str, default: set[str]) -> str:
+    """A table for each folder of a layer's passes, below what the folder says of itself."""
+    parts = []
+    files = (f for f in pass_files() if f.parts[0] == layer)
+    for folder, group in groupby(sorted(files), lambda f: f.parent):
+        rows = _table(list(group), default)
+        if folder.name != "transform":
+            package = importlib.import_module(".".join(("loopwright", *folder.parts)))
+            parts.append(f"### `{folder}/`\n\n{package.__doc__}\n\n{rows}")
+    return "\n\n".join(parts)
+
+
 def page() -> str:
     """The text of the page."""
-    files = _files()
     graph = cpu.graph_pipeline().names()
     loops = [name for name in cpu.loop_pipeline().names() if name != "tir.AddedPasses"]
-    on_loops = [path for path in files if path.parts[0] != "relax"]
-    on_graphs = [path for path in files if path.parts[0] == "relax"]
     return f"""# Passes
 
 Made by `python -m tools.make_passes` from the docstrings of the passes' files. Each file shows a module
@@ -63,15 +69,17 @@ before and after; `tests/house/test_pass_docs.py` runs it.
 ## On graphs
 
 The default pipeline (`loopwright.backend.cpu.graph_pipeline`), in order: {", ".join(graph)}.
+Between them `ApplyDefaultSchedule` ([sched/apply.py](../src/loopwright/sched/apply.py)) schedules every
+kernel that has no schedule yet.
 
-{_table(on_graphs, set(graph))}
+{_rooms("relax", set(graph))}
 
 ## On loops
 
 The default pipeline (`loopwright.backend.cpu.loop_pipeline`), in order: {", ".join(loops)}.
 Passes given by the option `tir.add_lower_pass` run between them (`docs/knobs.md`).
 
-{_table(on_loops, {*loops, *graph})}
+{_rooms("tir", {*loops, *graph})}
 """
 
 

@@ -257,7 +257,7 @@ from .schedule import Schedule as Schedule  # isort: skip
 from .schedule import ScheduleError as ScheduleError  # isort: skip
 from .schedule import ScheduleState as ScheduleState  # isort: skip
 from . import transform as transform  # isort: skip
-from .transform.pipeline import get_vtcm_compaction_passes as _compaction  # isort: skip
+from .transform.gpu.verify_vtcm_limit import get_vtcm_compaction_passes as _compaction  # isort: skip
 
 analysis.get_vtcm_compaction_passes = _compaction  # type: ignore[attr-defined]  # TVM has it there
 

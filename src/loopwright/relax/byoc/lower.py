@@ -8,7 +8,7 @@ tensors between them are planned with all others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from ...ir.prim_expr import StringImm as PrimString
 from ...ir.prim_expr import Var as PrimVar
 from ...ir.prim_op import cast
 from ...ir.target import Target
-from ...runtime.extern import ExternLibrary
+from ...runtime.extern import EXTERNAL_MODS, ExternLibrary
 from ...runtime.packed_func import get_global_func
 from ...tir import stmt as st
 from ...tir.buffer import decl_buffer
@@ -43,7 +43,6 @@ from ..struct_info import (
     TupleStructInfo,
 )
 from ..transform._graph import called_functions
-from ..transform.tvm.attach_external_modules import attach_externals
 from ..transform.fuse.fuse_ops_by_pattern import CODEGEN, COMPOSITE, check_entries
 from ..transform.graph.legalize import LegalizeOps
 from ..transform.legalize_ops.common import candidates
@@ -330,6 +329,15 @@ def _loop_level(
     return attach_externals(made, libraries)
 
 
+def attach_externals(mod: IRModule, externals: Iterable[Any]) -> IRModule:
+    """The module with further external libraries and modules, each once."""
+    known = list((mod.attrs or {}).get(EXTERNAL_MODS) or ())
+    for module in externals:
+        if not any(module is k for k in known):
+            known.append(module)
+    return mod.with_attr(EXTERNAL_MODS, known) if known else mod
+
+
 def _check_scratch(name: str, kernel: PrimFunc) -> None:
     """Raise LoopwrightError where a kernel wants memory that is aligned better than any here."""
 
@@ -506,4 +514,4 @@ class _Renamer(GraphRewriter):
         return call
 
 
-__all__ = ["run_codegen"]
+__all__ = ["attach_externals", "run_codegen"]

@@ -27,7 +27,7 @@ from ...ir.transform import ModulePass, PassContext
 from ..analysis.variables import remove_all_unused
 from ..expr import Function
 from ..transform.graph.canonicalize import canonicalize
-from ..transform.tvm.eliminate_common_subexpr import EliminateCommonSubexpr
+from ..transform.graph.eliminate_common_subexpr import EliminateCommonSubexpr
 from .constraints import ConstraintGraph
 from .pattern import DFPattern, OrPattern, TuplePattern
 from .rules import (

@@ -8,37 +8,37 @@ from ._decorators import (
     function_pass,
 )
 from .fuse.annotate_op_pattern import AnnotateTIROpPattern as AnnotateTIROpPattern
-from .tvm.attach_external_modules import AttachExternModules as AttachExternModules
-from .tvm.attach_global_symbol import AttachGlobalSymbol as AttachGlobalSymbol
-from .graph.bind_params import BindParams as BindParams
-from .tvm.bind_symbolic_vars import BindSymbolicVars as BindSymbolicVars
-from .graph.blocked_layout import BlockedLayout as BlockedLayout
-from .lower.call_tir_rewrite import CallTIRRewrite as CallTIRRewrite
-from .graph.canonicalize import CanonicalizeBindings as CanonicalizeBindings
-from .graph.dead_code import DeadCodeElimination as DeadCodeElimination
-from .graph.drop_host_copies import DropHostCopies as DropHostCopies
-from .tvm.eliminate_common_subexpr import EliminateCommonSubexpr as EliminateCommonSubexpr
-from .graph.fold_batch_norm import FoldBatchnormToConv2D as FoldBatchnormToConv2D
-from .graph.fold_constant import FoldConstant as FoldConstant
 from .fuse.fuse_ops import FuseOps as FuseOps
 from .fuse.fuse_ops_by_pattern import FuseOpsByPattern as FuseOpsByPattern
 from .fuse.fuse_ops_by_pattern import FusionPattern as FusionPattern
 from .fuse.fuse_ops_by_pattern import PatternCheckContext as PatternCheckContext
 from .fuse.fuse_tir import FuseTIR as FuseTIR
-from .lower.graph_to_tir import GraphToTIR as GraphToTIR
-from .tvm.kill_after_last_use import KillAfterLastUse as KillAfterLastUse
-from .tvm.lambda_lift import LambdaLift as LambdaLift
-from .graph.legalize import LegalizeOps as LegalizeOps
-from .tvm.lower_alloc_tensor import LowerAllocTensor as LowerAllocTensor
-from .tvm.lower_runtime_builtin import LowerRuntimeBuiltin as LowerRuntimeBuiltin
 from .fuse.merge_composite_functions import MergeCompositeFunctions as MergeCompositeFunctions
+from .fuse.run_codegen import RunCodegen as RunCodegen
+from .graph.bind_params import BindParams as BindParams
+from .graph.blocked_layout import BlockedLayout as BlockedLayout
+from .graph.canonicalize import CanonicalizeBindings as CanonicalizeBindings
+from .graph.dead_code import DeadCodeElimination as DeadCodeElimination
+from .graph.drop_host_copies import DropHostCopies as DropHostCopies
+from .graph.eliminate_common_subexpr import EliminateCommonSubexpr as EliminateCommonSubexpr
+from .graph.fold_batch_norm import FoldBatchnormToConv2D as FoldBatchnormToConv2D
+from .graph.fold_constant import FoldConstant as FoldConstant
+from .graph.legalize import LegalizeOps as LegalizeOps
 from .graph.name_dimensions import NameDimensions as NameDimensions
-from .tvm.normalize import Normalize as Normalize
+from .lower.call_tir_rewrite import CallTIRRewrite as CallTIRRewrite
+from .lower.graph_to_tir import GraphToTIR as GraphToTIR
 from .lower.remove_purity_checking import RemovePurityChecking as RemovePurityChecking
 from .lower.rewrite_dataflow_reshape import RewriteDataflowReshape as RewriteDataflowReshape
-from .fuse.run_codegen import RunCodegen as RunCodegen
 from .lower.static_plan_block_memory import StaticPlanBlockMemory as StaticPlanBlockMemory
 from .lower.to_non_dataflow import ToNonDataflow as ToNonDataflow
+from .tvm.attach_external_modules import AttachExternModules as AttachExternModules
+from .tvm.attach_global_symbol import AttachGlobalSymbol as AttachGlobalSymbol
+from .tvm.bind_symbolic_vars import BindSymbolicVars as BindSymbolicVars
+from .tvm.kill_after_last_use import KillAfterLastUse as KillAfterLastUse
+from .tvm.lambda_lift import LambdaLift as LambdaLift
+from .tvm.lower_alloc_tensor import LowerAllocTensor as LowerAllocTensor
+from .tvm.lower_runtime_builtin import LowerRuntimeBuiltin as LowerRuntimeBuiltin
+from .tvm.normalize import Normalize as Normalize
 from .tvm.vm_shape_lower import VMShapeLower as VMShapeLower
 
 VMBuiltinLower = LowerRuntimeBuiltin  # TVM's older name

@@ -38,31 +38,30 @@ from typing import Any
 from ...base.errors import explain
 from ...ir.module import IRModule
 from ...ir.transform import Pass, PassContext, Sequential
+from .dtype.int4_storage_legalize import Int4StorageLegalize
+from .dtype.lower_custom_datatypes import LowerCustomDatatypes
 from .lower.compact_buffer_allocation import CompactBufferAllocation
 from .lower.convert_blocks_to_opaque import ConvertBlocksToOpaque
 from .lower.flatten_buffer import FlattenBuffer
-from .optimize.hoist_divisions import HoistDivisions
-from .optimize.hoist_if_then_else import HoistIfThenElse
 from .lower.inject_double_buffer import InjectDoubleBuffer
 from .lower.inject_software_pipeline import InjectSoftwarePipeline
 from .lower.inject_virtual_thread import InjectVirtualThread
-from .verify.instrument_bound_checkers import BoundCheckersIfWanted
-from .dtype.int4_storage_legalize import Int4StorageLegalize
-from .optimize.loop_partition import LoopPartition
-from .dtype.lower_custom_datatypes import LowerCustomDatatypes
 from .lower.lower_init_block import LowerInitBlock
 from .lower.lower_intrin import LowerIntrin
 from .lower.lower_match_buffer import LowerMatchBuffer
 from .lower.lower_opaque_block import LowerOpaqueBlock
 from .lower.make_unpacked_api import MakeUnpackedAPI
 from .lower.plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
-from .prim_func_pass import prim_func_pass
-from .optimize.remove_no_op import RemoveNoOp
-from .optimize.simplify import Simplify
-from .verify.skip_assert import AssertsIfWanted
-from .tvm.storage_rewrite import StorageRewrite
 from .lower.unroll_loop import UnrollLoop
 from .lower.vectorize_loop import VectorizeLoop
+from .optimize.hoist_divisions import HoistDivisions
+from .optimize.hoist_if_then_else import HoistIfThenElse
+from .optimize.loop_partition import LoopPartition
+from .optimize.remove_no_op import RemoveNoOp
+from .optimize.simplify import Simplify
+from .prim_func_pass import prim_func_pass
+from .verify.instrument_bound_checkers import BoundCheckersIfWanted
+from .verify.skip_assert import AssertsIfWanted
 from .verify.verify_externs import VerifyExterns
 from .verify.verify_parallel import VerifyParallel
 
@@ -138,23 +137,6 @@ def finalize() -> Sequential:
 def default_tir_pipeline() -> Sequential:
     """All of the lowering: `lower_to_loops`, then `finalize`."""
     return Sequential([lower_to_loops(), finalize()], name="tir.default_tir_pipeline")
-
-
-def get_vtcm_compaction_passes() -> list[Pass]:
-    """The passes after which the allocations of a function show what memory it needs."""
-    return [
-        LowerInitBlock(),
-        PlanAndUpdateBufferAllocationLocation(),
-        ConvertBlocksToOpaque(),
-        CompactBufferAllocation(),
-        LowerMatchBuffer(),
-        InjectSoftwarePipeline(),
-        LowerOpaqueBlock(),
-        FlattenBuffer(),
-        Simplify(),
-        VectorizeLoop(),
-        StorageRewrite(),
-    ]
 
 
 __all__ = ["default_tir_pipeline", "finalize", "lower_to_loops"]

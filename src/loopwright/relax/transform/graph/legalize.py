@@ -57,8 +57,8 @@ from ...expr import Call
 from ...functor import GraphRewriter
 from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .._graph import device_of, is_tir_call, shape_known, tensor_fields
-from .dead_code import DeadCodeElimination
 from ..legalize_ops.common import Candidate, candidates
+from .dead_code import DeadCodeElimination
 
 _DEEPEST = 32  # rules that lower an operator to itself again and again are cut off here
 _log = logging.getLogger(__name__)

@@ -72,6 +72,7 @@ from typing import Any
 from ....arith import Analyzer
 from ....base.errors import explain
 from ....ir import trace
+from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
 from ....ir.op import Op
@@ -93,8 +94,8 @@ from ...op.base import (
     memory_alloc_tensor,
 )
 from ...relations import prim_vars
+from ...struct_info import ShapeStructInfo
 from .._graph import used_vars
-from ..tvm.lower_alloc_tensor import nbytes
 
 _WINDOW = 16  # a storage is reused for sizes that differ by no more than this factor
 _BOUNDS, _PLAN_OUTPUT = "tir_var_upper_bound", "relax.memory_plan_dynamic_func_output"
@@ -407,4 +408,16 @@ class _Rewriter(GraphRewriter):
         self.emit(binding, tensor)
 
 
-__all__ = ["StaticPlanBlockMemory", "Storage"]
+def nbytes(shape: Any, dtype: DataType) -> PrimExpr:
+    """The number of bytes of a compact tensor. Raises ValueError when the shape is unknown."""
+    info = shape.struct_info
+    if not isinstance(info, ShapeStructInfo) or info.values is None:
+        what = "an allocation needs a shape of known dimensions"
+        raise ValueError(explain(what, got=str(info), instead="R.match_cast the shape first"))
+    size: PrimExpr = const((dtype.bits * dtype.lanes + 7) // 8, "int64")
+    for dim in info.values:
+        size = multiply(size, dim)
+    return size
+
+
+__all__ = ["StaticPlanBlockMemory", "Storage", "nbytes"]

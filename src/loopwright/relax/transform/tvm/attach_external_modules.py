@@ -31,13 +31,14 @@ They are listed in the module's attribute "external_mods", each once; only that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ....base.errors import explain
 from ....ir.module import IRModule
 from ....ir.transform import ModulePass, PassContext
-from ....runtime.extern import EXTERNAL_MODS, ExternLibrary
+from ....runtime.extern import ExternLibrary
+from ...byoc.lower import attach_externals
 
 
 class AttachExternModules(ModulePass):
@@ -67,13 +68,4 @@ def _module(given: Any) -> Any:
     return made
 
 
-def attach_externals(mod: IRModule, made: Iterable[Any]) -> IRModule:
-    """The module with further external libraries and modules, each once."""
-    known = list((mod.attrs or {}).get(EXTERNAL_MODS) or ())
-    for module in made:
-        if not any(module is k for k in known):
-            known.append(module)
-    return mod.with_attr(EXTERNAL_MODS, known) if known else mod
-
-
-__all__ = ["AttachExternModules", "attach_externals"]
+__all__ = ["AttachExternModules"]

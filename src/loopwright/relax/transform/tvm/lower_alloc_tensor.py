@@ -23,16 +23,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ....base.errors import explain
-from ....ir.dtype import DataType
 from ....ir.module import IRModule
-from ....ir.prim_expr import PrimExpr
-from ....ir.prim_op import const, multiply
 from ....ir.transform import FunctionPass, PassContext
 from ...expr import Call, Function
 from ...functor import GraphRewriter
 from ...op.base import BUILTIN_ALLOC_TENSOR, memory_alloc_storage, memory_alloc_tensor
-from ...struct_info import ShapeStructInfo
+from ..lower.static_plan_block_memory import nbytes
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,16 +53,4 @@ class _Lower(GraphRewriter):
         return memory_alloc_tensor(storage, 0, shape, dtype)
 
 
-def nbytes(shape: Any, dtype: DataType) -> PrimExpr:
-    """The number of bytes of a compact tensor. Raises ValueError when the shape is unknown."""
-    info = shape.struct_info
-    if not isinstance(info, ShapeStructInfo) or info.values is None:
-        what = "an allocation needs a shape of known dimensions"
-        raise ValueError(explain(what, got=str(info), instead="R.match_cast the shape first"))
-    size: PrimExpr = const((dtype.bits * dtype.lanes + 7) // 8, "int64")
-    for dim in info.values:
-        size = multiply(size, dim)
-    return size
-
-
-__all__ = ["LowerAllocTensor", "nbytes"]
+__all__ = ["LowerAllocTensor"]

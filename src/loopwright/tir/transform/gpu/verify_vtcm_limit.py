@@ -32,9 +32,21 @@ from typing import Any
 
 from ....base.errors import explain
 from ....ir.target import Target
+from ....ir.transform import Pass
 from ...analysis.query import calculate_allocated_bytes
 from ...function import PrimFunc
 from .._base import PrimFuncPass
+from ..lower.compact_buffer_allocation import CompactBufferAllocation
+from ..lower.convert_blocks_to_opaque import ConvertBlocksToOpaque
+from ..lower.flatten_buffer import FlattenBuffer
+from ..lower.inject_software_pipeline import InjectSoftwarePipeline
+from ..lower.lower_init_block import LowerInitBlock
+from ..lower.lower_match_buffer import LowerMatchBuffer
+from ..lower.lower_opaque_block import LowerOpaqueBlock
+from ..lower.plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
+from ..lower.vectorize_loop import VectorizeLoop
+from ..optimize.simplify import Simplify
+from ..tvm.storage_rewrite import StorageRewrite
 
 
 @dataclass(frozen=True)
@@ -60,4 +72,21 @@ class VerifyVTCMLimit(PrimFuncPass):
         return func
 
 
-__all__ = ["VerifyVTCMLimit"]
+def get_vtcm_compaction_passes() -> list[Pass]:
+    """The passes after which the allocations of a function show what memory it needs."""
+    return [
+        LowerInitBlock(),
+        PlanAndUpdateBufferAllocationLocation(),
+        ConvertBlocksToOpaque(),
+        CompactBufferAllocation(),
+        LowerMatchBuffer(),
+        InjectSoftwarePipeline(),
+        LowerOpaqueBlock(),
+        FlattenBuffer(),
+        Simplify(),
+        VectorizeLoop(),
+        StorageRewrite(),
+    ]
+
+
+__all__ = ["VerifyVTCMLimit", "get_vtcm_compaction_passes"]
