@@ -16,7 +16,7 @@ class Loop(Node):
     var: Var = define()
     extent: PrimExpr
     body: Any
-    comment: str = ignore("")
+    comment: str = ignore(default="")
 
 
 class Func(BaseFunc):

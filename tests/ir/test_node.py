@@ -15,11 +15,11 @@ from .little import Func, Loop
 class Plain(Node):
     name: str
     items: list = field(default_factory=list)
-    level: int = field(3)
+    level: int = field(default=3)
 
 
 class Child(Plain):
-    extra: str = ignore("x")
+    extra: str = ignore(default="x")
 
 
 class Needs(Plain):
@@ -124,6 +124,6 @@ def test_make_does_not_convert():
 
 def test_define_with_default():
     class WithDefault(Node):
-        vars: tuple = define(())
+        vars: tuple = define(default=())
 
     assert WithDefault().vars == ()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
-from .node import Node
+from .node import Node, derived
 
 __all__ = ["Attrs", "BaseExpr", "DictAttrs", "GlobalVar", "RelaxExpr"]
 
@@ -20,12 +20,11 @@ class RelaxExpr(BaseExpr):
     """Root of graph expressions. `struct_info` is what is known of the value, or None until
     the normalizer has inferred it."""
 
-    # `struct_info` is derived, so it is no field: a rebuilt node starts without it.
-    __slots__ = ("struct_info",)
-    struct_info: ClassVar[Any]
+    # Derived: a rebuilt node starts without it.
+    struct_info: Any = derived()
 
     def _derive(self) -> None:
-        self.struct_info = None  # type: ignore[misc]
+        self.struct_info = None
 
 
 class GlobalVar(RelaxExpr):

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any, ClassVar
 
 from .expr import DictAttrs, RelaxExpr
+from .node import derived
 
 
 class CallingConv(IntEnum):
@@ -17,9 +18,9 @@ class CallingConv(IntEnum):
 
 
 class BaseFunc(RelaxExpr):
-    """Root of functions. `attrs` is a `DictAttrs` (never None)."""
+    """Root of functions, each kind of which has `attrs` as its last field (never None)."""
 
-    __slots__ = ()
+    attrs: DictAttrs = derived()
     opens_scope: ClassVar[bool] = True
 
     def with_attr(self, attr_key_or_dict: Any, attr_value: Any = None) -> Any:

@@ -5,11 +5,14 @@
         min: PrimExpr                # a use (the default role)
         kind: ForKind
         annotations: dict = field(default_factory=dict)
-        comment: str = ignore("")    # not part of the node's meaning
+        comment: str = ignore(default="")  # not part of the node's meaning
+        dtype: DataType = derived()  # no field: filled by `_derive`
 
 The metaclass makes `__slots__`, the constructor, and the table `__fields__` from the
 annotations; structural equality, hashing, visiting, rewriting and JSON read that table. Every
-node also has `span` (where it came from), the last parameter of each constructor.
+node also has `span` (where it came from), the last parameter of each constructor. Type checkers
+know constructors and fields by the same annotations (`dataclass_transform`); a class that inherits
+a constructor written by hand says `init=False` for them.
 
 A class that wants to convert its arguments writes `__init__` and ends in `self._set(...)`, which
 takes the fields in order. `_derive(self)`, where defined, fills slots that follow from the fields
@@ -22,12 +25,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, Literal, dataclass_transform
 
 from ..base.span import Span
 
 USE, DEF, IGNORE = "use", "def", "ignore"
 _MISSING: Any = object()
+_DERIVED: Any = object()
 
 
 class Field:
@@ -55,19 +59,29 @@ class Field:
         return self.default is not _MISSING or self.default_factory is not None
 
 
-def field(default: Any = _MISSING, *, default_factory: Callable[[], Any] | None = None) -> Any:
+def field(
+    *,
+    default: Any = _MISSING,
+    default_factory: Callable[[], Any] | None = None,
+    kw_only: bool = False,
+) -> Any:
     """A field that the node uses (the role of a plain annotation), with a default."""
     return Field(USE, default, default_factory)
 
 
-def define(default: Any = _MISSING, *, default_factory: Callable[[], Any] | None = None) -> Any:
+def define(*, default: Any = _MISSING, default_factory: Callable[[], Any] | None = None) -> Any:
     """A field that defines the variables in it for the fields that follow."""
     return Field(DEF, default, default_factory)
 
 
-def ignore(default: Any = _MISSING, *, default_factory: Callable[[], Any] | None = None) -> Any:
+def ignore(*, default: Any = _MISSING, default_factory: Callable[[], Any] | None = None) -> Any:
     """A field that does not count in structural equality (a name hint, a comment)."""
     return Field(IGNORE, default, default_factory)
+
+
+def derived(*, init: Literal[False] = False) -> Any:
+    """A slot that is no field, for it follows from the fields: `_derive` fills it."""
+    return _DERIVED
 
 
 NODE_TYPES: dict[str, type[Node]] = {}
@@ -77,20 +91,29 @@ _PLAIN = frozenset(("int", "str", "float", "bool", "DataType"))
 _new = object.__new__
 
 
-@dataclass_transform(eq_default=False, field_specifiers=(field, define, ignore))
+@dataclass_transform(eq_default=False, field_specifiers=(field, define, ignore, derived))
 class NodeMeta(type):
     """Makes slots, constructor and field table of a node class from its annotations."""
 
     __fields__: tuple[Field, ...]
 
     def __new__(
-        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], key: str = ""
+        mcls,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        key: str = "",
+        init: bool = True,
     ) -> NodeMeta:
         own: list[Field] = []
+        beside: list[str] = []
         for fname, annotation in namespace.get("__annotations__", {}).items():
-            if str(annotation).startswith(("ClassVar", "typing.ClassVar")) or fname == "span":
+            if str(annotation).startswith(("ClassVar", "typing.ClassVar")):
                 continue
             value = namespace.pop(fname, _MISSING)
+            if value is _DERIVED or fname == "span":
+                beside.append(fname)
+                continue
             entry = value if isinstance(value, Field) else Field(USE, value)
             entry.name = fname
             entry.plain = annotation in _PLAIN
@@ -103,14 +126,15 @@ class NodeMeta(type):
         known = {f.name for f in inherited}
         known |= {s for b in bases for k in b.__mro__ for s in getattr(k, "__slots__", ())}
         extra = tuple(namespace.get("__slots__", ()))
-        namespace["__slots__"] = (*extra, *(f.name for f in own if f.name not in known))
+        named = (*beside, *(f.name for f in own))
+        namespace["__slots__"] = (*extra, *(n for n in named if n not in known))
         namespace["__fields__"] = fields
         namespace["_set"], namespace["_make"] = _make_setters(name, fields, namespace, bases)
         if fields and "__init__" not in namespace and not _inherits_init(bases):
             namespace["__init__"] = namespace["_set"]
-        cls = super().__new__(mcls, name, bases, namespace)
+        cls: Any = super().__new__(mcls, name, bases, namespace)
         cls.node_key = key or _node_key(cls.__module__, name)
-        NODE_TYPES[cls.node_key] = cls  # type: ignore[assignment]
+        NODE_TYPES[cls.node_key] = cls
         return cls
 
 
@@ -167,10 +191,9 @@ def _make_setters(
 class Node(metaclass=NodeMeta):
     """Base of everything in the IR."""
 
-    __slots__ = ("span",)
     __fields__: ClassVar[tuple[Field, ...]] = ()
     node_key: ClassVar[str] = ""
-    span: Span | None
+    span: Span | None = field(default=None, kw_only=True)
 
     # How structural equality treats the class (see structural.py).
     bound_by_identity: ClassVar[bool] = False

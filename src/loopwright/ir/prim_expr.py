@@ -16,7 +16,7 @@ from ..base.errors import explain
 from ..base.span import Span
 from .dtype import DataType
 from .expr import BaseExpr
-from .node import Node, define, field, ignore
+from .node import Node, define, derived, field, ignore
 
 if TYPE_CHECKING:
     from .op import Op
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 class PrimExpr(BaseExpr):
     """Root of primitive expressions; `dtype` is always known."""
 
-    __slots__ = ("dtype",)
-    dtype: ClassVar[Any]
+    dtype: DataType = derived()
 
     # The arithmetic builders live in prim_op.py, which installs them here (see `install`).
     _build: ClassVar[Any] = None
@@ -160,7 +159,7 @@ class Var(PrimExpr):
 
     name: str = ignore()
     dtype: DataType
-    type_annotation: tuple[str, str] | None = field(None)
+    type_annotation: tuple[str, str] | None = field(default=None)
     bound_by_identity: ClassVar[bool] = True
 
     def __init__(
@@ -185,7 +184,7 @@ class Var(PrimExpr):
         return type(self)._make(self.name + suffix, self.dtype, self.type_annotation)
 
 
-class SizeVar(Var):
+class SizeVar(Var, init=False):
     """A variable that is never negative (a shape's dimension)."""
 
     __slots__ = ()
@@ -201,7 +200,7 @@ class PointerType(Node):
     """The type of a pointer variable: what it points to and where that lies."""
 
     element_type: str
-    storage_scope: str = field("global")
+    storage_scope: str = field(default="global")
 
 
 class Range(Node):
@@ -246,7 +245,7 @@ class IterVar(PrimExpr):
     dom: Range  # None for a thread whose extent is not told yet
     var: Var = define()
     iter_type: int
-    thread_tag: str = field("")
+    thread_tag: str = field(default="")
 
     def __init__(
         self,
@@ -385,61 +384,61 @@ class BinaryOpExpr(PrimExpr):
         self.dtype = self.a.dtype
 
 
-class Add(BinaryOpExpr):
+class Add(BinaryOpExpr, init=False):
     """a + b"""
 
     __slots__ = ()
 
 
-class Sub(BinaryOpExpr):
+class Sub(BinaryOpExpr, init=False):
     """a - b"""
 
     __slots__ = ()
 
 
-class Mul(BinaryOpExpr):
+class Mul(BinaryOpExpr, init=False):
     """a * b"""
 
     __slots__ = ()
 
 
-class Div(BinaryOpExpr):
+class Div(BinaryOpExpr, init=False):
     """a / b; on integers rounds toward zero, as C does."""
 
     __slots__ = ()
 
 
-class Mod(BinaryOpExpr):
+class Mod(BinaryOpExpr, init=False):
     """Remainder that goes with `Div`: it has the sign of a."""
 
     __slots__ = ()
 
 
-class FloorDiv(BinaryOpExpr):
+class FloorDiv(BinaryOpExpr, init=False):
     """Division rounded toward minus infinity."""
 
     __slots__ = ()
 
 
-class FloorMod(BinaryOpExpr):
+class FloorMod(BinaryOpExpr, init=False):
     """Remainder that goes with `FloorDiv`: it has the sign of b."""
 
     __slots__ = ()
 
 
-class Min(BinaryOpExpr):
+class Min(BinaryOpExpr, init=False):
     """The smaller of a and b."""
 
     __slots__ = ()
 
 
-class Max(BinaryOpExpr):
+class Max(BinaryOpExpr, init=False):
     """The larger of a and b."""
 
     __slots__ = ()
 
 
-class CmpExpr(BinaryOpExpr):
+class CmpExpr(BinaryOpExpr, init=False):
     """Root of comparisons; dtype bool with the operands' lanes."""
 
     __slots__ = ()
@@ -449,7 +448,7 @@ class CmpExpr(BinaryOpExpr):
         self.dtype = BOOL if lanes == 1 else BOOL.with_lanes(lanes)
 
 
-class EQ(CmpExpr):
+class EQ(CmpExpr, init=False):
     """a == b"""
 
     __slots__ = ()
@@ -458,7 +457,7 @@ class EQ(CmpExpr):
         return _same_or_equal_literals(self.a, self.b)
 
 
-class NE(CmpExpr):
+class NE(CmpExpr, init=False):
     """a != b"""
 
     __slots__ = ()
@@ -474,43 +473,43 @@ def _same_or_equal_literals(a: PrimExpr, b: PrimExpr) -> bool:
     return literal and a.dtype == b.dtype and a.value == b.value  # type: ignore[union-attr]
 
 
-class LT(CmpExpr):
+class LT(CmpExpr, init=False):
     """a < b"""
 
     __slots__ = ()
 
 
-class LE(CmpExpr):
+class LE(CmpExpr, init=False):
     """a <= b"""
 
     __slots__ = ()
 
 
-class GT(CmpExpr):
+class GT(CmpExpr, init=False):
     """a > b"""
 
     __slots__ = ()
 
 
-class GE(CmpExpr):
+class GE(CmpExpr, init=False):
     """a >= b"""
 
     __slots__ = ()
 
 
-class LogicalExpr(BinaryOpExpr):
+class LogicalExpr(BinaryOpExpr, init=False):
     """Root of `And`, `Or` on booleans."""
 
     __slots__ = ()
 
 
-class And(LogicalExpr):
+class And(LogicalExpr, init=False):
     """a and b"""
 
     __slots__ = ()
 
 
-class Or(LogicalExpr):
+class Or(LogicalExpr, init=False):
     """a or b"""
 
     __slots__ = ()

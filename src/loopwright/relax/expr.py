@@ -50,7 +50,7 @@ class Expr(TensorOperators, RelaxExpr):
 
     def _update_struct_info(self, info: StructInfo | None) -> None:
         """Fill in what the normalizer inferred."""
-        self.struct_info = info  # type: ignore[misc]
+        self.struct_info = info
 
     def with_struct_info(self, info: StructInfo | None) -> Any:
         """This expression, its struct info set if it had none."""
@@ -108,7 +108,7 @@ def _literal_like(value: Any, other: Any) -> Any:
 class Id(Node):
     """A variable's identity; the variables of one binding share it."""
 
-    name_hint: str = ignore("")
+    name_hint: str = ignore(default="")
     bound_by_identity: ClassVar[bool] = True
 
 
@@ -116,7 +116,7 @@ class Var(Expr):
     """A variable of the graph. Each object is its own variable."""
 
     name_hint: str = ignore()
-    struct_info_annotation: StructInfo | None = field(None)
+    struct_info_annotation: StructInfo | None = field(default=None)
     bound_by_identity: ClassVar[bool] = True
     __slots__ = ("_vid",)
 
@@ -129,11 +129,11 @@ class Var(Expr):
             self._vid = name_hint
 
     def _derive(self) -> None:
-        self.struct_info = self.struct_info_annotation  # type: ignore[misc]
+        self.struct_info = self.struct_info_annotation
 
     def _update_struct_info(self, info: StructInfo | None) -> None:
-        self.struct_info = info  # type: ignore[misc]
-        self.struct_info_annotation = info  # type: ignore[misc]
+        self.struct_info = info
+        self.struct_info_annotation = info
 
     @property
     def vid(self) -> Id:
@@ -144,7 +144,7 @@ class Var(Expr):
         return vid
 
 
-class DataflowVar(Var):
+class DataflowVar(Var, init=False):
     """A variable that is seen only inside its dataflow block."""
 
     __slots__ = ()
@@ -158,8 +158,8 @@ class Call(Expr):
 
     op: Any
     args: tuple[Any, ...]
-    attrs: Any = field(None)
-    sinfo_args: tuple[StructInfo, ...] = field(())
+    attrs: Any = field(default=None)
+    sinfo_args: tuple[StructInfo, ...] = field(default=())
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class Tuple(Expr):
     def _derive(self) -> None:
         infos = [f.struct_info for f in self.fields]
         known = all(i is not None for i in infos)
-        self.struct_info = TupleStructInfo(infos) if known else None  # type: ignore[misc]
+        self.struct_info = TupleStructInfo(infos) if known else None
 
     def __len__(self) -> int:
         return len(self.fields)
@@ -228,7 +228,7 @@ class TupleGetItem(Expr):
     def _derive(self) -> None:
         info = self.tuple_value.struct_info
         known = isinstance(info, TupleStructInfo)
-        self.struct_info = info.fields[self.index] if known else None  # type: ignore[misc]
+        self.struct_info = info.fields[self.index] if known else None
 
 
 class ShapeExpr(Expr):
@@ -240,7 +240,7 @@ class ShapeExpr(Expr):
         self._set(tuple(shape_dim(v) for v in values), span)
 
     def _derive(self) -> None:
-        self.struct_info = ShapeStructInfo(self.values)  # type: ignore[misc]
+        self.struct_info = ShapeStructInfo(self.values)
 
     def __getitem__(self, index: int) -> PrimExpr:  # type: ignore[override]
         return self.values[index]
@@ -273,7 +273,7 @@ class Constant(Expr):
 
     def _derive(self) -> None:
         info = TensorStructInfo(self.data.shape, self.data.dtype)
-        self.struct_info = info  # type: ignore[misc]
+        self.struct_info = info
 
     def structural_compare(self, other: Constant, comparer: Any, path: str, _: bool) -> None:
         """By dtype, shape and every byte."""
@@ -301,7 +301,7 @@ class PrimValue(Expr):
         self._set(made, span)
 
     def _derive(self) -> None:
-        self.struct_info = PrimStructInfo(value=self.value)  # type: ignore[misc]
+        self.struct_info = PrimStructInfo(value=self.value)
 
 
 class StringImm(Expr):
@@ -310,7 +310,7 @@ class StringImm(Expr):
     value: str
 
     def _derive(self) -> None:
-        self.struct_info = ObjectStructInfo()  # type: ignore[misc]
+        self.struct_info = ObjectStructInfo()
 
 
 class DataTypeImm(Expr):
@@ -322,27 +322,25 @@ class DataTypeImm(Expr):
         self._set(DataType(value), span)
 
     def _derive(self) -> None:
-        self.struct_info = ObjectStructInfo()  # type: ignore[misc]
+        self.struct_info = ObjectStructInfo()
 
 
 class Binding(Node):
-    """Root of bindings."""
+    """Root of bindings: `var` stands for `value` in what follows."""
 
-    __slots__ = ()
+    var: Var = define()
+    value: Expr
 
 
 class VarBinding(Binding):
     """`var = value`"""
 
-    var: Var = define()
-    value: Expr
+    __slots__ = ()
 
 
 class MatchCast(Binding):
     """`var` is `value`, checked at run time against `struct_info`, which may define variables."""
 
-    var: Var = define()
-    value: Expr
     struct_info: StructInfo = define()
 
     def structural_compare(self, other: MatchCast, comparer: Any, path: str, d: bool) -> None:
@@ -361,7 +359,7 @@ class BindingBlock(Node):
         self._set(tuple(bindings), span)
 
 
-class DataflowBlock(BindingBlock):
+class DataflowBlock(BindingBlock, init=False):
     """Bindings without side effects or control flow."""
 
     __slots__ = ()
@@ -377,7 +375,7 @@ class SeqExpr(Expr):
         self._set(tuple(blocks), as_expr(body), span)
 
     def _derive(self) -> None:
-        self.struct_info = None  # type: ignore[misc]
+        self.struct_info = None
 
 
 class Function(BaseFunc, Expr):
@@ -386,7 +384,7 @@ class Function(BaseFunc, Expr):
     params: tuple[Var, ...] = define()
     body: SeqExpr
     ret_struct_info: StructInfo | None
-    is_pure: bool = field(True)
+    is_pure: bool = field(default=True)
     attrs: DictAttrs = field(default_factory=DictAttrs)
 
     def __init__(
@@ -415,7 +413,7 @@ class Function(BaseFunc, Expr):
     def _derive(self) -> None:
         infos = [p.struct_info for p in self.params]
         ret = self.ret_struct_info if self.ret_struct_info is not None else ObjectStructInfo()
-        self.struct_info = FuncStructInfo(infos, ret, self.is_pure)  # type: ignore[misc]
+        self.struct_info = FuncStructInfo(infos, ret, self.is_pure)
 
     @staticmethod
     def create_empty(
@@ -447,7 +445,7 @@ class ExternFunc(BaseFunc, Expr):
 
     def _derive(self) -> None:
         info = FuncStructInfo.opaque_func(ret=ObjectStructInfo())
-        self.struct_info = info  # type: ignore[misc]
+        self.struct_info = info
 
 
 def extern(name: str, struct_info: StructInfo | None = None, span: Span | None = None) -> Any:

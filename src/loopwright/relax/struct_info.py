@@ -36,7 +36,7 @@ class PrimStructInfo(StructInfo):
     """A scalar of a dtype; `value` where it is known as an expression."""
 
     dtype: DataType
-    value: PrimExpr | None = field(None)
+    value: PrimExpr | None = field(default=None)
 
     def __init__(self, dtype: Any = None, value: Any = None, span: Span | None = None) -> None:
         if isinstance(dtype, PrimExpr):
@@ -124,8 +124,8 @@ class FuncStructInfo(StructInfo):
 
     params: tuple[StructInfo, ...] | None = define()
     ret: StructInfo
-    purity: bool = field(True)
-    derive_func: Any = field(None)
+    purity: bool = field(default=True)
+    derive_func: Any = field(default=None)
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ class PackedFuncType(Type):
 class ShapeType(Type):
     """A shape of rank `ndim`; -1 unknown."""
 
-    ndim: int = field(-1)
+    ndim: int = field(default=-1)
 
 
 class TensorType(Type):

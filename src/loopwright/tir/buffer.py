@@ -22,13 +22,13 @@ class Buffer(Node):
     data: Var = define()
     dtype: DataType
     shape: tuple[PrimExpr, ...]
-    strides: tuple[PrimExpr, ...] = field(())
-    elem_offset: PrimExpr | None = field(None)
-    name: str = ignore("buffer")
-    data_alignment: int = field(64)
-    offset_factor: int = field(1)
-    buffer_type: str = field("default")
-    axis_separators: tuple[int, ...] = field(())
+    strides: tuple[PrimExpr, ...] = field(default=())
+    elem_offset: PrimExpr | None = field(default=None)
+    name: str = ignore(default="buffer")
+    data_alignment: int = field(default=64)
+    offset_factor: int = field(default=1)
+    buffer_type: str = field(default="default")
+    axis_separators: tuple[int, ...] = field(default=())
 
     bound_by_identity: ClassVar[bool] = True
     compare_when_free: ClassVar[bool] = True

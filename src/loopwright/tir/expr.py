@@ -16,7 +16,7 @@ class BufferLoad(PrimExpr):
 
     buffer: Buffer
     indices: tuple[PrimExpr, ...]
-    predicate: PrimExpr | None = field(None)
+    predicate: PrimExpr | None = field(default=None)
 
     def __init__(
         self, buffer: Buffer, indices: Any, predicate: Any = None, span: Any = None
@@ -81,8 +81,8 @@ class Reduce(PrimExpr):
     source: tuple[PrimExpr, ...]
     axis: tuple[IterVar, ...] = define()
     condition: PrimExpr
-    value_index: int = field(0)
-    init: tuple[PrimExpr, ...] = field(())
+    value_index: int = field(default=0)
+    init: tuple[PrimExpr, ...] = field(default=())
 
     def _derive(self) -> None:
         self.dtype = self.source[self.value_index].dtype

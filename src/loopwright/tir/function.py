@@ -24,7 +24,7 @@ class PrimFunc(BaseFunc):
     params: tuple[Var, ...] = define()
     buffer_map: dict[Var, Buffer] = define()
     body: Stmt
-    ret_type: Any = field(None)
+    ret_type: Any = field(default=None)
     attrs: DictAttrs = field(default_factory=DictAttrs)
 
     def __init__(

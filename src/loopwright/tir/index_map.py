@@ -42,7 +42,7 @@ class IndexMap(Node):
 
     initial_indices: tuple[Var, ...] = define()
     final_indices: tuple[PrimExpr, ...]
-    inverse_index_map: Any = field(None)
+    inverse_index_map: Any = field(default=None)
 
     def __init__(
         self,

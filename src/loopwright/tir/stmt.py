@@ -75,7 +75,7 @@ class BufferStore(Stmt):
     buffer: Buffer
     value: PrimExpr
     indices: tuple[PrimExpr, ...]
-    predicate: PrimExpr | None = field(None)
+    predicate: PrimExpr | None = field(default=None)
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class For(Stmt):
     extent: PrimExpr
     kind: ForKind
     body: Stmt
-    thread_binding: IterVar | None = field(None)
+    thread_binding: IterVar | None = field(default=None)
     annotations: dict[str, Any] = field(default_factory=dict)
 
     def __init__(
@@ -272,7 +272,7 @@ class IfThenElse(Stmt):
 
     condition: PrimExpr
     then_case: Stmt
-    else_case: Stmt | None = field(None)
+    else_case: Stmt | None = field(default=None)
 
     def __init__(
         self, condition: Any, then_case: Stmt, else_case: Stmt | None = None, span: Any = None
@@ -307,9 +307,9 @@ class Block(Stmt):
     writes: tuple[BufferRegion, ...]
     name_hint: str = ignore()
     body: Stmt
-    init: Stmt | None = field(None)
-    alloc_buffers: tuple[Buffer, ...] = define(())
-    match_buffers: tuple[MatchBufferRegion, ...] = field(())
+    init: Stmt | None = field(default=None)
+    alloc_buffers: tuple[Buffer, ...] = define(default=())
+    match_buffers: tuple[MatchBufferRegion, ...] = field(default=())
     annotations: dict[str, Any] = field(default_factory=dict)
 
     def __init__(

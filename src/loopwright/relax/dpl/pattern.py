@@ -189,7 +189,7 @@ class ExprPattern(DFPattern):
 class VarPattern(DFPattern):
     """A variable that is bound to nothing known (a parameter); `name_hint` "" is any name."""
 
-    name_hint: str = field("")
+    name_hint: str = field(default="")
 
 
 class DataflowVarPattern(VarPattern):
@@ -201,13 +201,13 @@ class DataflowVarPattern(VarPattern):
 class GlobalVarPattern(DFPattern):
     """A function of the module, by its name; "" is any."""
 
-    name_hint: str = field("")
+    name_hint: str = field(default="")
 
 
 class ExternFuncPattern(DFPattern):
     """An external function, by its symbol; "" is any."""
 
-    global_symbol: str = field("")
+    global_symbol: str = field(default="")
 
 
 class ConstantPattern(DFPattern):
@@ -256,7 +256,7 @@ class CallPattern(DFPattern):
 
     op: DFPattern
     args: tuple[DFPattern, ...] | None
-    varg_default_wildcard: bool = field(False)
+    varg_default_wildcard: bool = field(default=False)
 
     def __init__(
         self,
@@ -320,7 +320,7 @@ class TupleGetItemPattern(DFPattern):
     """The access of a tuple's field; `index` None: of any."""
 
     tuple: DFPattern
-    index: int | None = field(None)
+    index: int | None = field(default=None)
 
     def __init__(self, tuple_value: DFPattern, index: int | None = None, span: Any = None) -> None:
         self._set(_pattern(tuple_value), index, span)
@@ -374,7 +374,7 @@ class StructInfoPattern(DFPattern):
 
     pattern: DFPattern
     struct_info: StructInfo
-    binds: bool = field(False)
+    binds: bool = field(default=False)
 
     def __init__(
         self, pattern: DFPattern, struct_info: Any, binds: bool = False, span: Any = None
@@ -455,7 +455,7 @@ class PatternSeq(Node):
     """
 
     patterns: tuple[DFPattern, ...]
-    links: tuple[tuple[bool, int], ...] = field(())
+    links: tuple[tuple[bool, int], ...] = field(default=())
 
     def __init__(
         self,
