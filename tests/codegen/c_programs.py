@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loopwright.driver.c_export import C_FLAGS
+from loopwright.codegen.c.model import C_FLAGS
 from loopwright.runtime.dtype import numpy_dtype
 
 SANITIZERS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")

@@ -17,7 +17,7 @@ from ..ir.target import Target
 from ..ir.transform import Sequential
 from ..runtime.arena import Arena, as_arenas
 from ..tir import transform as tt
-from . import cpu
+from . import llvm
 
 DEFAULT = (Arena(WORKSPACE),)
 
@@ -25,8 +25,8 @@ DEFAULT = (Arena(WORKSPACE),)
 def graph_pipeline(
     target: Target | None = None, backends: Sequence[Any] = (), arenas: Sequence[Arena | str] = ()
 ) -> Sequential:
-    """From operators to planned storage and direct calls of kernels; see `backend.cpu`."""
-    passes = cpu.graph_pipeline(target, backends, arenas or DEFAULT).remove("BlockedLayout").passes
+    """From operators to planned storage and direct calls of kernels; see `backend.llvm`."""
+    passes = llvm.graph_pipeline(target, backends, arenas or DEFAULT).remove("BlockedLayout").passes
     return Sequential(list(passes), name="c.graph_pipeline")
 
 

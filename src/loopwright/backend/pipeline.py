@@ -17,9 +17,9 @@ from ..ir.target import Target
 from ..ir.transform import Pass, Sequential
 from ..relax import transform as rt
 from ..relax.byoc.plugins import find_pass
-from . import cpu
+from . import llvm
 
-_MODULES = {"llvm": cpu, "c": cpu}  # a target kind -> the module with its passes
+_MODULES = {"llvm": llvm, "c": llvm}  # a target kind -> the module with its passes
 
 
 def zero_pipeline(*, enable_warning: bool = False) -> Sequential:
@@ -38,7 +38,7 @@ def zero_pipeline(*, enable_warning: bool = False) -> Sequential:
 
 def default_build_pipeline() -> Sequential:
     """What `compile` runs on a graph for the current target."""
-    return cpu.graph_pipeline()
+    return llvm.graph_pipeline()
 
 
 _PIPELINES: dict[str, Callable[..., Pass]] = {

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 # Paths below the package whose place differs here; the longest match counts.
 PATHS: dict[str, str] = {
+    "backend.cpu": "backend.llvm",
+    "backend.cpu_generic": "backend.llvm",
+    "backend.cpu_generic.pipeline": "backend.llvm",
     "contrib.utils": "testing.files",
     "dlight": "sched",
     "driver.build_module": "driver.build",
@@ -13,8 +16,8 @@ PATHS: dict[str, str] = {
     "ir.container": "ir",
     "ir.global_info": "ir.module",
     "nd": "runtime",
-    "relax.backend.cpu_generic": "backend.cpu",
-    "relax.backend.cpu_generic.pipeline": "backend.cpu",
+    "relax.backend.cpu_generic": "backend.llvm",
+    "relax.backend.cpu_generic.pipeline": "backend.llvm",
     "relax.backend": "backend",
     "relax.frontend": "frontend",
     "relax.frontend.onnx.onnx_frontend": "frontend.onnx",
@@ -26,7 +29,7 @@ PATHS: dict[str, str] = {
     "runtime.object_generic": "ir.node",
     "runtime.profiling": "runtime.profiler",
     "runtime.script_printer": "script.printer.config",
-    "runtime.vm": "driver.vm",
+    "runtime.vm": "codegen.llvm.vm",
     "script.highlight": "script.printer.highlight",
     "script.parser.core.diagnostics": "ir.diagnostics",
     "script.parser.core.error": "base.errors",

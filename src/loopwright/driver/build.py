@@ -9,11 +9,14 @@ from functools import partial
 from typing import Any
 
 from ..arith import Analyzer
-from ..backend import c, cpu
+from ..backend import c, llvm
 from ..backend.pipeline import get_pipeline
 from ..base.errors import LoopwrightError, explain
+from ..codegen.c.model import CModel
 from ..codegen.llvm.build import build_program
+from ..codegen.llvm.executable import Executable
 from ..codegen.llvm.jit import gc_paused
+from ..codegen.llvm.vm import GraphMachine
 from ..frontend.onnx import from_path_or_proto
 from ..ir import trace as tracing
 from ..ir.module import IRModule
@@ -30,13 +33,10 @@ from ..runtime.extern import EXTERNAL_MODS, ExternLibrary
 from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
 from ..tir.transform.lower.make_unpacked_api import symbolic_dims
-from .c_export import CModel
-from .executable import Executable
 from .front import DEFAULT_TARGET, compile
-from .vm import GraphMachine
 
 IMPORTERS: list[Callable[[Any], IRModule | None]] = [from_path_or_proto]
-PIPELINES = {"llvm": cpu, "c": c}  # where a target's pipelines are
+PIPELINES = {"llvm": llvm, "c": c}  # where a target's pipelines are
 
 
 def compile_steps(

@@ -18,6 +18,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..base.errors import LoopwrightError, explain
+from ..codegen.c.model import CModel
+from ..codegen.llvm.executable import Executable
+from ..codegen.llvm.library import c_name
 from ..ir import trace as tracing
 from ..ir.dtype import numpy_dtype
 from ..relax.byoc import get_backend, plugins
@@ -25,9 +28,6 @@ from ..relax.interpreter import Interpreter
 from ..relax.transform import BindSymbolicVars
 from ..runtime.arena import Arena
 from .build import as_module, as_target, compile_steps, lower
-from .c_export import CModel
-from .executable import Executable
-from .export import c_name
 from .front import DEFAULT_TARGET, compile
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.llvm.executable import Executable
 from ..frontend.onnx import from_onnx
 from ..ir import trace as tracing
 from ..ir.module import IRModule
@@ -24,7 +25,6 @@ from ..relax.expr import Function
 from ..runtime import threads
 from ..tir.function import PrimFunc
 from .build import DEFAULT_TARGET, compile_steps
-from .executable import Executable
 
 BUNDLED = Path(__file__).parent / "data" / "digits.onnx"
 

@@ -6,9 +6,9 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
+from ..codegen.llvm.executable import Executable
 from ..runtime.arena import Arena
 from . import kept
-from .executable import Executable
 
 DEFAULT_TARGET = "llvm -mcpu=native"
 
@@ -23,7 +23,7 @@ def compile(
     backends: Sequence[Any] = (),
     arenas: Sequence[Arena | str] = (),
 ) -> Any:
-    """Compile a model for a target and load it; for target "c" its C source (`driver.c_export`).
+    """Compile a model for a target and load it; for target "c" its C source (`codegen.c.model`).
 
     model: a path or ModelProto (ONNX), an IRModule, a PrimFunc, or a relax Function.
     target: a Target or its text; the current target, else this machine.

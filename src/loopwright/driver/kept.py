@@ -29,9 +29,9 @@ from ..base.config import ENVIRONMENT, knob
 from ..base.errors import LoopwrightError, explain
 from ..codegen.llvm import jit
 from ..codegen.llvm.cache import default_cache
+from ..codegen.llvm.executable import Executable, described
 from ..codegen.llvm.program import NativeProgram
 from ..runtime.profiler import Profile
-from .executable import Executable, described
 
 _FORMAT = 1
 _ALIGN = 64

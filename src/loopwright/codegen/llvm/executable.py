@@ -7,16 +7,16 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..base.errors import explain
-from ..codegen.llvm.program import NativeProgram
-from ..runtime.module import Timed, ordered_inputs
-from ..runtime.native import NativeFunction
-from ..runtime.profiler import Profile
-from ..runtime.tensor import Tensor
+from ...base.errors import explain
+from ...runtime.module import Timed, ordered_inputs
+from ...runtime.native import NativeFunction
+from ...runtime.profiler import Profile
+from ...runtime.tensor import Tensor
+from .program import NativeProgram
 
 if TYPE_CHECKING:
-    from ..ir.module import IRModule
-    from ..tir.memory_plan import MemoryPlan
+    from ...ir.module import IRModule
+    from ...tir.memory_plan import MemoryPlan
     from .profiling import TimedFunction
 
 
@@ -159,9 +159,9 @@ class Executable(Timed):
         return timed(args, number)
 
     def export_library(self, file_name: Any, **options: Any) -> Any:
-        """Write it as a library (`.so`, `.a`, `.o`) with a C header: see `driver.export`."""
+        """Write it as a library (`.so`, `.a`, `.o`) with a C header: see `library.py`."""
         # Not at the top: it needs the compiler, without which an executable runs.
-        return importlib.import_module(f"{__package__}.export").export_library(
+        return importlib.import_module(f"{__package__}.library").export_library(
             self, file_name, **options
         )
 

@@ -20,21 +20,21 @@ from typing import Any
 
 import numpy as np
 
-from ..arith import Analyzer
-from ..base.errors import LoopwrightError, explain
-from ..codegen.c.program import ARRAYS, Argument, CFiles, Entry, ProgramText
-from ..codegen.c.types import identifier
-from ..ir.functor import rewrite
-from ..ir.module import IRModule
-from ..ir.prim_expr import IntImm, Var
-from ..ir.prim_op import const
-from ..ir.target import Target
-from ..relax.transform.lower.graph_to_tir import EntrySpec
-from ..runtime.c_compiler import compile_c, find_compiler, run_tool
-from ..runtime.dtype import elements_per_byte, numpy_dtype
-from ..runtime.extern import ExternLibrary
-from ..runtime.tensor import PackedTensor, Tensor
-from ..tir.memory_plan import MemoryPlan, plan_of_module
+from ...arith import Analyzer
+from ...base.errors import LoopwrightError, explain
+from ...ir.functor import rewrite
+from ...ir.module import IRModule
+from ...ir.prim_expr import IntImm, Var
+from ...ir.prim_op import const
+from ...ir.target import Target
+from ...relax.transform.lower.graph_to_tir import EntrySpec
+from ...runtime.c_compiler import compile_c, find_compiler, run_tool
+from ...runtime.dtype import elements_per_byte, numpy_dtype
+from ...runtime.extern import ExternLibrary
+from ...runtime.tensor import PackedTensor, Tensor
+from ...tir.memory_plan import MemoryPlan, plan_of_module
+from .program import ARRAYS, Argument, CFiles, Entry, ProgramText
+from .types import identifier
 
 C_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 

@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import LoopwrightError, explain
-from ..codegen.llvm import export
-from ..codegen.llvm.compiler import resolve
-from ..codegen.llvm.jit import compile_objects
-from ..codegen.llvm.program import ENTRY_PREFIX, compile_options
-from ..codegen.llvm.types import symbol
-from ..relax.transform.lower.graph_to_tir import ScalarSpec
-from ..runtime.module import METADATA_SYMBOL
+from ...base.errors import LoopwrightError, explain
+from ...relax.transform.lower.graph_to_tir import ScalarSpec
+from ...runtime.module import METADATA_SYMBOL
+from . import export
+from .compiler import resolve
 from .executable import Executable, described
+from .jit import compile_objects
+from .program import ENTRY_PREFIX, compile_options
+from .types import symbol
 
 _SHARED = (".so", ".dylib", ".dll")
 _LLVM = {

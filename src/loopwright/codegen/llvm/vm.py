@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import LoopwrightError, explain
-from ..relax.interpreter import Interpreter
-from ..runtime.device import Device
-from ..runtime.module import BenchmarkResult, evaluator
-from ..runtime.profiler import Profile
-from ..runtime.tensor import tensor
-from ..tir.function import PrimFunc
+from ...base.errors import LoopwrightError, explain
+from ...relax.interpreter import Interpreter
+from ...runtime.device import Device
+from ...runtime.module import BenchmarkResult, evaluator
+from ...runtime.profiler import Profile
+from ...runtime.tensor import tensor
+from ...tir.function import PrimFunc
 from .executable import Executable
 
 

@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.llvm.build import NativeProgram, build_program
-from ..ir.expr import GlobalVar
-from ..ir.functor import rewrite
-from ..ir.op import Op
-from ..ir.prim_expr import Call, Var
-from ..ir.prim_op import add, subtract
-from ..runtime.native import NativeFunction
-from ..runtime.profiler import Profile
-from ..runtime.tensor import Tensor
-from ..tir import stmt as st
-from ..tir.buffer import decl_buffer
-from ..tir.expr import BufferLoad
-from ..tir.function import PrimFunc
+from ...ir.expr import GlobalVar
+from ...ir.functor import rewrite
+from ...ir.op import Op
+from ...ir.prim_expr import Call, Var
+from ...ir.prim_op import add, subtract
+from ...runtime.native import NativeFunction
+from ...runtime.profiler import Profile
+from ...runtime.tensor import Tensor
+from ...tir import stmt as st
+from ...tir.buffer import decl_buffer
+from ...tir.expr import BufferLoad
+from ...tir.function import PrimFunc
+from .build import NativeProgram, build_program
 
 _CLOCK = Call("int64", "tir.call_extern", ["lw_clock"])
 
