@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from loopwright.codegen.llvm import jit, support, threadpool
+from loopwright.codegen.llvm import jit, support
 from loopwright.runtime import threads
 from tests.codegen.native import load
 
@@ -152,8 +152,8 @@ def test_workers_do_not_keep_the_process():
 
 @pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "arm64-apple-macosx", "riscv64-linux-gnu"])
 def test_the_text_compiles_for_other_targets(triple):
-    text = threadpool.text(triple)
-    assert threadpool.has_pool(triple) == ("pthread_create" in text)
+    text = support.pool_text(triple)
+    assert support.has_pool(triple) == ("pthread_create" in text)
     assert len(jit.compile_object(text, triple, verify=True)) > 1000
 
 

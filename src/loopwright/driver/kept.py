@@ -146,7 +146,8 @@ def _software() -> tuple[str, ...]:
     # Installing a package changes its folder: it may bring plug-ins.
     folders = (Path(p) for p in sys.path if p.endswith(("site-packages", "dist-packages")))
     installed = state_of(*(f for f in folders if f.is_dir()))
-    return (*versions, *others, installed, state_of(*sorted(_PACKAGE.rglob("*.py"))))
+    sources = (*_PACKAGE.rglob("*.py"), *_PACKAGE.rglob("*.ll"))
+    return (*versions, *others, installed, state_of(*sorted(sources)))
 
 
 def _files_of(package: str) -> list[Path]:

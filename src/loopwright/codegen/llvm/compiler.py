@@ -6,7 +6,8 @@ jobs from stdin and answers with pickled `(ok, bytes or message)` on stdout.
 
 Optimisation levels:
 - `none`: code generation only. Enough for kernels written as explicit vectors in SSA form.
-- `short` (default): SROA, InstCombine, SimplifyCFG, NewGVN, DCE. Promotes allocas and cleans addresses.
+- `short` (default): what is marked `alwaysinline`, then SROA, InstCombine, SimplifyCFG, NewGVN, DCE.
+  Promotes allocas and cleans addresses.
 - `O1`, `O2`, `O3`: LLVM's own pipelines, for scalar loops. Never rely on them for vector code.
 """
 
@@ -92,6 +93,7 @@ def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, opt: str) -> 
     builder = llvm.create_pass_builder(machine, tuning)
     if opt == "short":
         passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
         passes.add_sroa_pass()
         passes.add_instruction_combine_pass()
         passes.add_simplify_cfg_pass()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from loopwright.codegen.llvm import abi, threadpool
+from loopwright.codegen.llvm import abi, support
 from loopwright.codegen.llvm.compiler import host_triple, resolve
 from loopwright.codegen.llvm.jit import compile_objects
 from loopwright.runtime.module import ENTRY_PREFIX, EXPORTS_SYMBOL
@@ -43,43 +43,6 @@ def exports_text(entries: Mapping[str, str]) -> str:
             f"  ret i32 %rc\n}}\n"
         )
     return text
-
-
-# What stands in for tvm-ffi where its library is not loaded: weak, and found last by the loader.
-_ALONE = """
-@lw.error = internal global [1024 x i8] zeroinitializer
-@lw.error.form = private unnamed_addr constant [7 x i8] c"%s: %s\\00"
-declare i32 @snprintf(ptr, i64, ptr, ...)
-
-define ptr @lw_last_error() {
-  ret ptr @lw.error
-}
-define weak void @TVMFFIErrorSetRaisedFromCStr(ptr %kind, ptr %message) {
-  %n = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @lw.error, i64 1024, ptr @lw.error.form, ptr %kind, ptr %message)
-  ret void
-}
-define weak void @TVMFFIErrorMoveFromRaised(ptr %out) {
-  store ptr @lw.error, ptr %out, align 8
-  ret void
-}
-define weak void @TVMFFIErrorSetRaised(ptr %error) {
-  ret void
-}
-define weak i32 @TVMFFIFunctionGetGlobal(ptr %name, ptr %out) {
-  store ptr null, ptr %out, align 8
-  ret i32 -1
-}
-define weak i32 @TVMFFIFunctionCall(ptr %f, ptr %args, i32 %n, ptr %ret) {
-  ret i32 -1
-}
-define weak i32 @TVMFFITensorFromDLPack(ptr %from, i32 %align, i32 %contiguous, ptr %out) {
-  store ptr null, ptr %out, align 8
-  ret i32 -1
-}
-define weak i32 @TVMFFIObjectDecRef(ptr %object) {
-  ret i32 0
-}
-"""
 
 
 @contextmanager
@@ -128,9 +91,10 @@ def library_objects(
     """The objects of a whole library: the given ones, the support code, the table of entries, and
     those of more LLVM text."""
     triple, cpu, features = resolve(triple, cpu, features)
-    texts = [threadpool.text(triple), abi.text(triple), exports_text(entries), _ALONE, *extra]
-    support = compile_objects(texts, triple=triple, cpu=cpu, features=features, jobs=1)
-    return [*objects, *support]
+    texts = [support.pool_text(triple), support.helpers_text(triple), support.read("alone")]
+    texts += [exports_text(entries), *extra]
+    compiled = compile_objects(texts, triple=triple, cpu=cpu, features=features, jobs=1)
+    return [*objects, *compiled]
 
 
 def _linkers(triple: str | None = None) -> list[list[str]]:

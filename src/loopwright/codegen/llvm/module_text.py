@@ -10,8 +10,7 @@ from ...ir.dtype import DataType
 from ...ir.prim_expr import Call, IntImm
 from ...tir import stmt as st
 from ...tir.function import PrimFunc
-from .abi import c_string
-from .callbacks import IMPORT_PREFIX
+from .abi import IMPORT_PREFIX, c_string
 from .convert import narrowing_name, narrowing_text, table_text
 from .memory import ZEROS, ZEROS_BYTES
 from .types import global_name, llvm_type

@@ -15,7 +15,7 @@ from ...runtime.extern import ExternLibrary
 from ...runtime.native import NativeFunction
 from ...runtime.packed_func import register_func, remove_global_func
 from . import jit, support
-from .callbacks import IMPORT_PREFIX
+from .abi import IMPORT_PREFIX
 
 if TYPE_CHECKING:
     from ...ir.target import Target

@@ -1,0 +1,144 @@
+"""Support code of native code, in LLVM assembly: one file per concern, each a module of its own.
+
+- `pool.ll` (Linux on x86-64 and aarch64) or `no_pool.ll` with `serial.ll`: the thread pool;
+  `workspace.ll`: memory for intermediate results. Together `pool_text`.
+- `errors.ll`, `arguments.ll`, `tensors.ll`, `packed.ll`: the calling convention, on tvm-ffi's C API.
+  Together `helpers_text`.
+- `linux.ll`, `other_system.ll`, `linux_<architecture>.ll`: what differs between systems.
+- `alone.ll`: stands in for tvm-ffi in exported libraries.
+
+A file starts with a comment that says what it is, who calls it and what its public functions
+(`lw_*`) take and give. `@lw.*` is internal: where several files make one module, `join` leaves out
+what one of them declares and another defines.
+
+The modules are loaded into the process once and are immortal: pool workers run in them and their
+addresses are compiled into kernels.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from loopwright.codegen.llvm.jit import compile_objects, host_triple, load_objects
+from loopwright.runtime import threads
+from loopwright.runtime.ffi import ffi
+from loopwright.runtime.native import from_ffi, to_ffi
+from loopwright.runtime.packed_func import get_global_func
+
+DISPATCHER = "loopwright.call_packed"  # what packed.ll asks first for a packed function
+
+_HELPERS = ("errors", "arguments", "tensors", "packed")
+_ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
+_NAMED = re.compile(r"(?:(define)\b.*?|declare\b.*?)@([\w.]+)\(|(%[\w.]+) = type ")
+_PUBLIC = re.compile(r"^define (?!internal|weak)(.* @(\w+)\(.*\)).*{$", re.MULTILINE)
+
+_lock = threading.RLock()
+
+
+@cache
+def read(file: str) -> str:
+    """The text of one file."""
+    return Path(__file__).with_name(f"{file}.ll").read_text()
+
+
+def join(*files: str) -> str:
+    """One module's text from several files: each function and type stands there once."""
+    lines = [line for file in files for line in read(file).splitlines()]
+    heads = [_NAMED.match(line) for line in lines]
+    present = {head[2] for head in heads if head and head[1]}
+    kept = []
+    for line, head in zip(lines, heads, strict=True):
+        if head and not head[1]:
+            name = head[2] or head[3]
+            if name in present:
+                continue
+            present.add(name)
+        kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
+def has_pool(triple: str) -> bool:
+    """Whether the pool has a threaded implementation for the triple."""
+    return "linux" in triple and triple.split("-", 1)[0] in _ARCHITECTURES
+
+
+def pool_text(triple: str) -> str:
+    """The thread pool and the workspace for a target; needs no tvm-ffi."""
+    if not has_pool(triple):
+        return join("serial", "no_pool", "workspace", _system(triple))
+    machine = f"linux_{_ARCHITECTURES[triple.split('-', 1)[0]]}"
+    return join("serial", "pool", machine, "workspace", _system(triple))
+
+
+def helpers_text(triple: str) -> str:
+    """The calling convention for a target. It refers to tvm-ffi's C API, to be loaded first."""
+    return join(*_HELPERS, _system(triple))
+
+
+def _system(triple: str) -> str:
+    return "linux" if "linux" in triple else "other_system"
+
+
+def _declarations(*files: str) -> dict[str, str]:
+    """The `declare` line of each public function."""
+    heads = [m for file in files for m in _PUBLIC.finditer(read(file))]
+    return {m[2]: f"declare {re.sub(r' %[a-z]+', '', m[1])}" for m in heads}
+
+
+@cache
+def _pool_declarations() -> dict[str, str]:
+    return _declarations("no_pool", "workspace")
+
+
+@cache
+def _helper_declarations() -> dict[str, str]:
+    return _declarations(*_HELPERS)
+
+
+@cache
+def _pool() -> dict[str, int]:
+    code = compile_objects([pool_text(host_triple())], jobs=1)
+    library = load_objects(code, exports=tuple(_pool_declarations()))
+    library.make_immortal()
+    addresses = dict(library)
+    threads.bind_pool(addresses)
+    return addresses
+
+
+@cache
+def _helpers() -> dict[str, int]:
+    ffi()  # its C API is what the helpers link to
+    code = compile_objects([helpers_text(host_triple())], jobs=1)
+    library = load_objects(code, exports=tuple(_helper_declarations()))
+    library.make_immortal()
+    ffi().register_global_func(DISPATCHER, _call_packed, override=True)
+    return dict(library)
+
+
+def _call_packed(name: str, *args: Any) -> Any:
+    """Calls a registered function for native code."""
+    return to_ffi(get_global_func(name)(*map(from_ffi, args)))
+
+
+def pool_symbols() -> dict[str, int]:
+    """Addresses of the pool's and the workspace's functions; needs no tvm-ffi."""
+    with _lock:
+        return _pool()
+
+
+def symbols() -> dict[str, int]:
+    """Addresses of all support functions, for `load_objects`."""
+    with _lock:
+        return _pool() | _helpers()
+
+
+def declarations(text: str) -> str:
+    """The `declare` lines for the support functions that `text` mentions."""
+    known = _pool_declarations() | _helper_declarations()
+    return "".join(
+        f"{line}\n" for name, line in known.items() if f"@{name}(" in text or f"@{name}," in text
+    )

@@ -1,0 +1,17 @@
+; What pool.ll needs of Linux on x86_64.
+
+declare void @llvm.x86.sse2.pause()
+declare i64 @syscall(i64, ...)
+
+; Wait some cycles in a loop that spins.
+define internal void @lw.pause() alwaysinline {
+  call void @llvm.x86.sse2.pause()
+  ret void
+}
+
+; The system call futex. Operation 128: sleep while the i32 at %word is %value; 129: wake up to %value
+; sleepers.
+define internal void @lw.futex(ptr %word, i32 %operation, i32 %value) alwaysinline {
+  %rc = call i64 (i64, ...) @syscall(i64 202, ptr %word, i32 %operation, i32 %value, ptr null, ptr null, i32 0)
+  ret void
+}
