@@ -9,8 +9,9 @@ import pytest
 
 from loopwright.codegen.llvm import abi
 from loopwright.codegen.llvm.abi import c_string
-from loopwright.codegen.llvm.entry import ScalarArg, TensorArg, emit_entry
+from loopwright.codegen.llvm.entry import emit_entry
 from loopwright.runtime import PackedFunc, ShapeTuple, Tensor, tensor
+from loopwright.runtime.signature import Argument
 from tests.codegen.native import function, load
 
 ADD = """
@@ -38,8 +39,8 @@ exit:
 
 @pytest.fixture(scope="module")
 def add():
-    params = [TensorArg("a", "float32", ("n",)), TensorArg("b", "float32", ("n",))]
-    entry = emit_entry("add", "kernel", params, [TensorArg("o", "float32", ("n",))])
+    params = [Argument("a", "float32", ("n",)), Argument("b", "float32", ("n",))]
+    entry = emit_entry("add", "kernel", params, [Argument("o", "float32", ("n",))])
     return function(entry + ADD, "add")
 
 
@@ -93,7 +94,7 @@ def test_what_is_wrong_is_said(add, args, kind, message):
 
 @pytest.mark.parametrize("shape", [(3, 1, 2), (0, 5), ()])
 def test_strides_that_do_not_matter_are_accepted(shape):
-    arg = TensorArg("a", "float32", shape)
+    arg = Argument("a", "float32", shape)
     f = function(
         emit_entry("f", "k", [arg]) + "define internal i32 @k(ptr %a) {\n  ret i32 0\n}", "f"
     )
@@ -115,8 +116,8 @@ define internal i32 @k(i64 %x, double %y, ptr %o, ptr %p) {
     entry = emit_entry(
         "f",
         "k",
-        [ScalarArg("x", "int64"), ScalarArg("y", "float64")],
-        [TensorArg("o", "int64", ()), TensorArg("p", "float64", (1, 1))],
+        [Argument("x", "int64"), Argument("y", "float64")],
+        [Argument("o", "int64", ()), Argument("p", "float64", (1, 1))],
     )
     f = function(entry + kernel, "f")
     for x, y in [(3, 2.5), (True, 4), (np.int32(7), np.float32(0.5))]:
@@ -200,8 +201,8 @@ define i32 @f(ptr %self, ptr %args, i32 %n, ptr %ret) {{
 
 
 def test_results_outlive_their_code():
-    params = [TensorArg("a", "float32", ("n",)), TensorArg("b", "float32", ("n",))]
-    entry = emit_entry("short_lived", "kernel", params, [TensorArg("o", "float32", ("n",))])
+    params = [Argument("a", "float32", ("n",)), Argument("b", "float32", ("n",))]
+    entry = emit_entry("short_lived", "kernel", params, [Argument("o", "float32", ("n",))])
     f = function(entry + ADD, "short_lived")
     result = f(np.ones(1000, "float32"), np.ones(1000, "float32"))
     del f
@@ -230,7 +231,7 @@ def test_a_kernel_that_fails_drops_its_results():
     kernel = c_string("kind", "KeyError") + c_string("text", "not in the kernel")
     kernel += "define internal i32 @k(ptr %o, ptr %p) {\n"
     kernel += "  call void @lw_raise(ptr @kind, ptr @text)\n  ret i32 1\n}"
-    results = [TensorArg("o", "float32", (3,)), TensorArg("p", "float32", (3,))]
+    results = [Argument("o", "float32", (3,)), Argument("p", "float32", (3,))]
     f = function(emit_entry("f", "k", [], results) + kernel, "f")
     for _ in range(3):
         with pytest.raises(KeyError, match="not in the kernel"):
@@ -239,7 +240,7 @@ def test_a_kernel_that_fails_drops_its_results():
 
 def test_memory_that_cannot_be_had():
     f = function(
-        emit_entry("huge", "k", [], [TensorArg("o", "float32", (1 << 60,))])
+        emit_entry("huge", "k", [], [Argument("o", "float32", (1 << 60,))])
         + "define internal i32 @k(ptr %o) {\n  ret i32 0\n}",
         "huge",
     )

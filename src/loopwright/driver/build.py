@@ -27,11 +27,12 @@ from ..ir.transform import Pass, Sequential, unwatched
 from ..relax import transform as rt
 from ..relax.byoc.plugins import load_extensions
 from ..relax.expr import Function
-from ..relax.transform.lower.graph_to_tir import EntrySpec, ScalarSpec, TensorSpec, entry_of
 from ..runtime.arena import Arena, as_arenas
 from ..runtime.extern import EXTERNAL_MODS, ExternLibrary
+from ..runtime.signature import Argument, Signature
 from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
+from ..tir.signature import signature_of
 from ..tir.transform.lower.make_unpacked_api import symbolic_dims
 from .front import DEFAULT_TARGET, compile
 
@@ -160,7 +161,7 @@ def _lower_graph(
         relax_pipeline = get_pipeline(relax_pipeline)
     default = partial(_pipelines(target).graph_pipeline, backends=backends, arenas=arenas)
     graph = as_passes(relax_pipeline, default, target)(mod)
-    if not any(entry_of(f) for f in graph.functions.values()):
+    if not any(signature_of(f) for f in graph.functions.values()):
         graph = rt.GraphToTIR()(graph)
     return graph
 
@@ -217,15 +218,15 @@ class _Part(Mapping[str, Any]):
 
 def _entries(
     graph: IRModule, known: Mapping[str, Any]
-) -> tuple[dict[str, EntrySpec], list[str], list[str], dict[str, Function]]:
+) -> tuple[dict[str, Signature], list[str], list[str], dict[str, Function]]:
     """How the functions of a lowered module are called; the names of its kernels and of its native
     graph functions; what is left for the virtual machine."""
-    entries: dict[str, EntrySpec] = {}
+    entries: dict[str, Signature] = {}
     kernels: list[str] = []
     graphs: list[str] = []
     machine: dict[str, Function] = {}
     for name, func in known.items():
-        found = entry_of(func)
+        found = signature_of(func)
         if isinstance(func, Function):
             machine[name] = func
         elif found is not None:
@@ -319,17 +320,17 @@ def _is_private(mod: IRModule, name: str) -> bool:
     return "global_symbol" not in mod[name].attrs
 
 
-def kernel_entry(func: PrimFunc) -> EntrySpec:
+def kernel_entry(func: PrimFunc) -> Signature:
     """How a kernel is called from outside: its buffers and scalars in order, no results."""
-    params: list[TensorSpec | ScalarSpec] = []
+    params: list[Argument] = []
     for p in func.params:
         buffer = func.buffer_map.get(p)
         if buffer is None:
-            params.append(ScalarSpec(p.name, str(p.dtype)))
+            params.append(Argument(p.name, str(p.dtype)))
         else:
             _check_compact(buffer, func)
-            params.append(TensorSpec(buffer.name, str(buffer.dtype), tuple(buffer.shape)))
-    return EntrySpec(tuple(params), (), tuple(symbolic_dims(func)))
+            params.append(Argument(buffer.name, str(buffer.dtype), tuple(buffer.shape)))
+    return Signature(tuple(params), (), tuple(symbolic_dims(func)))
 
 
 def _check_compact(buffer: Buffer, func: PrimFunc) -> None:

@@ -29,9 +29,10 @@ from ..base.config import ENVIRONMENT, knob
 from ..base.errors import LoopwrightError, explain
 from ..codegen.llvm import jit
 from ..codegen.llvm.cache import default_cache
-from ..codegen.llvm.executable import Executable, described
+from ..codegen.llvm.executable import Executable
 from ..codegen.llvm.program import NativeProgram
 from ..runtime.profiler import Profile
+from ..runtime.signature import Signature
 
 _FORMAT = 1
 _ALIGN = 64
@@ -170,24 +171,6 @@ def state_of(*paths: Path) -> str:
 # ---------------------------------------------------------------------- what is kept
 
 
-@dataclass(frozen=True)
-class Slot:
-    """An argument or result: a dimension is a number or the text of its expression."""
-
-    name: str
-    dtype: str
-    dims: tuple[int | str, ...]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """How a function is called."""
-
-    params: tuple[Slot, ...]
-    results: tuple[Slot, ...]
-    tree: Any
-
-
 def packed(exe: Executable) -> bytes | None:
     """An executable as bytes: a length, JSON, then its objects and constants. None for one that
     is more than native code."""
@@ -216,14 +199,7 @@ def packed(exe: Executable) -> bytes | None:
         "constants": constants,
         "data": data_end,
         "objects": objects,
-        "entries": {
-            name: {
-                "params": [described(p) for p in exe.entries[name].params],
-                "results": [described(r) for r in exe.entries[name].results],
-                "tree": exe.entries[name].tree,
-            }
-            for name in program.entries
-        },
+        "entries": {name: exe.entries[name].plain().as_lists() for name in program.entries},
         "names": exe.names,
     }
     text = json.dumps(header).encode()
@@ -247,21 +223,13 @@ def unpacked(body: bytes, again: Callable[[], Executable]) -> Restored:
         for name, dtype, shape, place, count in header["constants"]
     }
     objects = {n: body[start + place : start + place + c] for n, place, c in header["objects"]}
-    entries = {name: _entry(value) for name, value in header["entries"].items()}
+    entries = {n: Signature.from_lists(lists) for n, lists in header["entries"].items()}
     program = RestoredProgram(objects, constants, list(entries), again)
     return Restored(program, entries, header["names"], again)
 
 
 def _dtype(name: str) -> np.dtype:
     return np.dtype(name)
-
-
-def _entry(value: dict[str, Any]) -> Entry:
-    params, results = (
-        tuple(Slot(name, dtype, tuple(dims)) for name, dtype, dims in value[kind])
-        for kind in ("params", "results")
-    )
-    return Entry(params, results, value["tree"])
 
 
 class RestoredProgram(NativeProgram):
@@ -299,7 +267,7 @@ class Restored(Executable):
     def __init__(
         self,
         program: NativeProgram,
-        entries: Mapping[str, Entry],
+        entries: Mapping[str, Signature],
         names: Mapping[str, Any],
         again: Callable[[], Executable],
     ) -> None:

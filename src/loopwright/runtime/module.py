@@ -19,6 +19,7 @@ from loopwright.runtime.device import Device
 from loopwright.runtime.device import device as make_device
 from loopwright.runtime.ffi import ffi
 from loopwright.runtime.native import NativeFunction
+from loopwright.runtime.signature import Signature
 from loopwright.runtime.tensor import Tensor
 
 # An exported library names its entries in this symbol: each name ends in a zero byte, an empty one
@@ -284,20 +285,19 @@ def ordered_inputs(
 
 
 class LoadedLibrary(Module):
-    """The functions of an exported library, and what it tells of them: name -> {"inputs": [[name,
-    dtype, shape]...], "outputs": ...}; a symbolic dimension is its text."""
+    """The functions of an exported library, and what it tells of them by name."""
 
-    signatures: Mapping[str, Any] = MappingProxyType({})
+    signatures: Mapping[str, Signature] = MappingProxyType({})
 
     def input_names(self, name: str = "main") -> list[str]:
         """The names of a function's inputs. Raises KeyError."""
-        return [i[0] for i in self._signature(name)["inputs"]]
+        return [p.name for p in self._signature(name).params]
 
     def output_names(self, name: str = "main") -> list[str]:
         """The names of a function's outputs. Raises KeyError."""
-        return [o[0] for o in self._signature(name)["outputs"]]
+        return [r.name for r in self._signature(name).results]
 
-    def _signature(self, name: str) -> Any:
+    def _signature(self, name: str) -> Signature:
         if name not in self.signatures:
             have = ", ".join(self.signatures) or "none"
             raise KeyError(f"the library tells nothing of a function {name!r}; it has: {have}")
@@ -312,6 +312,13 @@ class LoadedLibrary(Module):
         result = self[function](*args)
         flat = result if isinstance(result, (list, tuple)) else [result]
         return dict(zip(self.output_names(function), flat, strict=True))
+
+
+def _told(lists: Mapping[str, Any]) -> Signature:
+    """The signature that a library's metadata has: {"inputs": [[name, dtype, shape]...], "outputs":
+    ...}."""
+    inputs, outputs = lists["inputs"], lists["outputs"]
+    return Signature.from_lists({"params": inputs, "results": outputs, "symbols": ()})
 
 
 def load_module(path: str | Path, fmt: str = "") -> Module:
@@ -342,5 +349,5 @@ def load_module(path: str | Path, fmt: str = "") -> Module:
     made = LoadedLibrary(functions, kind="library", keep_alive=library)
     if hasattr(library, METADATA_SYMBOL):
         text = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, METADATA_SYMBOL)))
-        made.signatures = json.loads(text)
+        made.signatures = {n: _told(lists) for n, lists in json.loads(text).items()}
     return made

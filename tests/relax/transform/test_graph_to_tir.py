@@ -8,11 +8,11 @@ import pytest
 from loopwright.driver import compile
 from loopwright.ir import trace as tracing
 from loopwright.relax.interpreter import Interpreter
-from loopwright.relax.transform.lower.graph_to_tir import entry_of
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
 from loopwright.tir.function import PrimFunc
+from loopwright.tir.signature import signature_of
 
 
 def arrays(value):
@@ -61,7 +61,7 @@ def test_static_shapes_and_planned_storage():
     exe, _ = check(Module, ramp(4, 4))
     main = exe.mod["main"]
     assert isinstance(main, PrimFunc)
-    spec = entry_of(main)
+    spec = signature_of(main)
     assert [p.name for p in spec.params] == ["x"] and spec.tree is None and spec.symbols == ()
     assert "workspace" in main.script()
 

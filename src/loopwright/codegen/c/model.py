@@ -27,13 +27,13 @@ from ...ir.module import IRModule
 from ...ir.prim_expr import IntImm, Var
 from ...ir.prim_op import const
 from ...ir.target import Target
-from ...relax.transform.lower.graph_to_tir import EntrySpec
 from ...runtime.c_compiler import compile_c, find_compiler, run_tool
 from ...runtime.dtype import elements_per_byte, numpy_dtype
 from ...runtime.extern import ExternLibrary
+from ...runtime.signature import Signature
 from ...runtime.tensor import PackedTensor, Tensor
 from ...tir.memory_plan import MemoryPlan, plan_of_module
-from .program import ARRAYS, Argument, CFiles, Entry, ProgramText
+from .program import ARRAYS, CFiles, Entry, Field, ProgramText
 from .types import identifier
 
 C_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -51,7 +51,7 @@ class CModel:
         self,
         mod: IRModule,
         lowered: IRModule,
-        entries: Mapping[str, EntrySpec],
+        entries: Mapping[str, Signature],
         target: Target,
         libraries: Sequence[ExternLibrary] = (),
     ) -> None:
@@ -307,7 +307,7 @@ class CFunction:
             raise RuntimeError(explain(what, instead=hint))
 
 
-def _c_field(arg: Argument) -> tuple[str, Any]:
+def _c_field(arg: Field) -> tuple[str, Any]:
     if arg.dims is not None:
         return arg.field, ctypes.c_void_p
     dtype = np.dtype("uint8") if arg.dtype == "bool" else numpy_dtype(arg.dtype)
@@ -332,7 +332,7 @@ def _aligned(size: int, alignment: int = 64) -> np.ndarray:
     return block[start : start + size]
 
 
-def _stored(value: Any, arg: Argument, entry: Entry) -> np.ndarray:
+def _stored(value: Any, arg: Field, entry: Entry) -> np.ndarray:
     """An argument's memory as C code reads it."""
     if isinstance(value, PackedTensor):
         return value.bytes()
@@ -357,7 +357,7 @@ def _loaded(array: np.ndarray, shape: Sequence[int], dtype: str) -> np.ndarray:
     return array
 
 
-def _match(arg: Argument, shape: Sequence[int], extents: dict[Var, int], entry: Entry) -> None:
+def _match(arg: Field, shape: Sequence[int], extents: dict[Var, int], entry: Entry) -> None:
     if len(shape) != len(arg.dims or ()):
         what = f"{entry.name}: {arg.name} has {len(arg.dims or ())} axes"
         raise ValueError(explain(what, got=str(tuple(shape))))
@@ -367,7 +367,7 @@ def _match(arg: Argument, shape: Sequence[int], extents: dict[Var, int], entry: 
 
 
 def _check(
-    given: Sequence[Argument], args: Sequence[Any], extents: Mapping[Var, int], entry: Entry
+    given: Sequence[Field], args: Sequence[Any], extents: Mapping[Var, int], entry: Entry
 ) -> None:
     for arg, value in zip(given, args, strict=True):
         if arg.dims is None:

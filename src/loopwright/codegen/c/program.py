@@ -23,8 +23,10 @@ from ...ir.expr import GlobalVar
 from ...ir.prim_expr import Call, StringImm, Var
 from ...runtime.dtype import elements_per_byte
 from ...runtime.extern import EXTERNAL_MODS, CType, ExternLibrary
+from ...runtime.signature import Argument, Signature
 from ...runtime.tensor import PackedTensor
 from ...tir.function import PrimFunc
+from ...tir.signature import NATIVE_ENTRY
 from ...tir.transform.verify.verify_externs import prototypes_of
 from .calls import extern_header
 from .emit import ALIGNMENT, FunctionEmitter, rounded, written_pointers
@@ -41,13 +43,10 @@ _WRITES_FIRST = ("memcpy", "memmove", "memset")
 
 
 @dataclass(frozen=True)
-class Argument:
-    """A tensor or scalar of an entry: `dims` are numbers and expressions; None: a scalar."""
+class Field(Argument):
+    """An argument as `field` of a C struct."""
 
-    name: str
-    field: str
-    dtype: str
-    dims: tuple[Any, ...] | None
+    field: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,12 @@ class Entry:
 
     name: str
     symbol: str  # "model_main": `_run`, `_inputs` and `_outputs` are added to it
-    inputs: tuple[Argument, ...]
-    outputs: tuple[Argument, ...]
+    inputs: tuple[Field, ...]
+    outputs: tuple[Field, ...]
     symbols: tuple[Var, ...]
     fields: tuple[str, ...]  # the symbols' fields in the inputs
     areas: tuple[Area, ...]  # what the function takes pointers to
-    order: tuple[Argument, ...]  # all arguments as the function has them
+    order: tuple[Field, ...]  # all arguments as the function has them
     returns: bool  # whether the outputs are results, and no arguments
 
 
@@ -244,8 +243,8 @@ class ProgramText:
 
     # -- files ---------------------------------------------------------------------------------
 
-    def files(self, entries: Mapping[str, Any], names: Mapping[str, Any]) -> CFiles:
-        """The program's files. `entries`: by name how a function is called (an EntrySpec); `names`:
+    def files(self, entries: Mapping[str, Signature], names: Mapping[str, Any]) -> CFiles:
+        """The program's files. `entries`: how functions are called by name; `names`:
         the model's own "input_names" and "output_names"."""
         made = {name: self._entry(name, spec, names) for name, spec in entries.items()}
         runs = [self._run(e) for e in made.values()]
@@ -265,19 +264,20 @@ class ProgramText:
             {e.symbol: e.text() for e in self.order},
         )
 
-    def _entry(self, name: str, spec: Any, names: Mapping[str, Any]) -> Entry:
+    def _entry(self, name: str, spec: Signature, names: Mapping[str, Any]) -> Entry:
         params = list(self.functions[name].params)
-        order: list[Argument] = []
+        symbols = [Argument(v.name, str(v.dtype)) for v in spec.symbols]
+        order: list[Field] = []
         taken: set[str] = set()
 
-        def argument(item: Any, label: str) -> Argument:
+        def argument(item: Argument, label: str) -> Field:
             made = base = identifier(label)
             k = 0
             while made in taken:
                 k += 1
                 made = f"{base}_{k}"
             taken.add(made)
-            return Argument(label, made, str(item.dtype), getattr(item, "dims", None))
+            return Field(label, item.dtype, item.dims, made)
 
         def labels(key: str, items: Sequence[Any]) -> list[str]:
             given = names.get(key)
@@ -286,7 +286,7 @@ class ProgramText:
 
         if spec.results:
             inputs = [argument(*p) for p in zip(spec.params, labels("input_names", spec.params))]
-            fields = tuple(argument(_Symbol(v), v.name).field for v in spec.symbols)
+            fields = tuple(argument(s, s.name).field for s in symbols)
             taken = set()
             outs = zip(spec.results, labels("output_names", spec.results))
             outputs = [argument(*p) for p in outs]
@@ -295,11 +295,10 @@ class ProgramText:
             pointers = iter([p for p in params if p.dtype.is_handle])
             inputs, outputs = [], []
             for item in spec.params:
-                tensor = getattr(item, "dims", None) is not None
-                writes = tensor and next(pointers) in written
+                writes = item.is_tensor and next(pointers) in written
                 order.append(argument(item, item.name))
                 (outputs if writes else inputs).append(order[-1])
-            fields = tuple(argument(_Symbol(v), v.name).field for v in spec.symbols)
+            fields = tuple(argument(s, s.name).field for s in symbols)
         symbol = identifier(f"{self.prefix}_{name}")
         return Entry(
             name,
@@ -529,22 +528,15 @@ class _Libraries:
         return {EXTERNAL_MODS: self.libraries}
 
 
-class _Symbol:
-    """A symbolic extent as a scalar."""
-
-    def __init__(self, var: Var) -> None:
-        self.dtype = var.dtype
-
-
 def _is_graph(func: PrimFunc) -> bool:
-    return "native_entry" in func.attrs
+    return NATIVE_ENTRY in func.attrs
 
 
-def _field(arg: Argument, const: str) -> str:
+def _field(arg: Field, const: str) -> str:
     if arg.dims is None:
         dtype = DataType(arg.dtype)
         return f"{memory_type(dtype)} {arg.field}; /* {arg.dtype} */"
-    shape = ", ".join(str(getattr(d, "value", d)) for d in arg.dims)
+    shape = ", ".join(map(str, arg.shape()))
     kind = _in_struct(arg.dtype)
     label = "" if arg.name == arg.field else f" {_comment(arg.name)}"
     return f"{const}{kind}* {arg.field}; /* {arg.dtype}[{shape}]{label} */"
@@ -621,4 +613,4 @@ def _reals(flat: np.ndarray) -> list[str]:
     return [f"{t if '.' in t or 'e' in t else t + '.0'}{end}" for t in texts]
 
 
-__all__ = ["ARRAYS", "BINARY", "WORKSPACE", "Area", "Argument", "CFiles", "Entry", "ProgramText"]
+__all__ = ["ARRAYS", "BINARY", "WORKSPACE", "Area", "CFiles", "Entry", "Field", "ProgramText"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -17,17 +18,18 @@ import numpy as np
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
 from ...ir.functor import post_order_visit
-from ...ir.prim_expr import IntImm, PrimExpr, Var
+from ...ir.prim_expr import PrimExpr, Var
 from ...ir.prim_op import cast
 from ...ir.target import Target
 from ...runtime.extern import ExternLibrary
+from ...runtime.signature import Argument, Signature, number
 from ...runtime.tensor import Tensor
 from ...tir import stmt as st
 from ...tir.buffer import decl_buffer
 from ...tir.function import PrimFunc
 from . import jit, support
 from .emit import add_function
-from .entry import ScalarArg, TensorArg, emit_entry
+from .entry import emit_entry
 from .module_text import ModuleText, text_of, without_comments
 from .program import ENTRY_PREFIX, GRAPH, LEVEL, NativeProgram, aligned, compile_options
 from .types import is_soft, llvm_type, memory_type, scalar_type, symbol
@@ -36,7 +38,7 @@ from .types import is_soft, llvm_type, memory_type, scalar_type, symbol
 def build_program(
     kernels: Mapping[str, PrimFunc],
     graphs: Mapping[str, PrimFunc],
-    entries: Mapping[str, Any],
+    entries: Mapping[str, Signature],
     target: Target,
     *,
     jobs: int | None = None,
@@ -48,7 +50,7 @@ def build_program(
 
     kernels, graphs: lowered PrimFuncs by name; where they are lowered when they are asked for,
     those before are compiled at the same time. entries: for each name to be callable from outside
-    its signature (`params`, `results`, `symbols` as in `relax.transform.graph_to_tir.EntrySpec`).
+    its signature.
     compiled: a program whose kernels are called too, as they are.
     libraries: the C functions that they may call; imports: packed functions for them alone.
     """
@@ -94,7 +96,7 @@ def _of_kernel(constant: str) -> bool:
 def _graph_module(
     functions: Mapping[str, PrimFunc],
     graphs: Mapping[str, PrimFunc],
-    entries: Mapping[str, Any],
+    entries: Mapping[str, Signature],
     constants: dict[str, Any],
     imports: Container[str],
     externs: Container[str],
@@ -120,34 +122,33 @@ def _missing(declarations: str, module: ModuleText) -> str:
     return "\n".join(line for line in lines if name(line) not in module.declared)
 
 
-def emit_entry_of(module: ModuleText, name: str, spec: Any) -> str:
+def emit_entry_of(module: ModuleText, name: str, spec: Signature) -> str:
     """The text of the entry `__tvm_ffi_<name>` of a native function."""
     names = {id(v): f"n{k}" for k, v in enumerate(spec.symbols)}
     derived: list[PrimExpr] = []
 
     def dim(expr: Any) -> int | str:
-        if isinstance(expr, IntImm):
-            return expr.value
+        expr = number(expr)
+        if isinstance(expr, int):
+            return expr
         if id(expr) in names:
             return names[id(expr)]
         derived.append(expr)
         return f"={len(derived) - 1}"
 
-    params: list[TensorArg | ScalarArg] = []
+    def written(p: Argument) -> Argument:
+        return replace(p, dims=None if p.dims is None else tuple(dim(d) for d in p.dims))
+
     for p in spec.params:
-        if is_soft(DataType(p.dtype)) and not hasattr(p, "dims"):
+        if is_soft(DataType(p.dtype)) and not p.is_tensor:
             what = f"{name}: no scalar parameter has the type of {p.name}"
             raise LoopwrightError(explain(what, got=p.dtype, instead="take a float32 and cast it"))
-        if hasattr(p, "dims"):
-            params.append(TensorArg(p.name, p.dtype, tuple(dim(d) for d in p.dims)))
-        else:
-            params.append(ScalarArg(p.name, p.dtype))
-    results = [TensorArg(r.name, r.dtype, tuple(dim(d) for d in r.dims)) for r in spec.results]
+    params, results = ([written(a) for a in part] for part in (spec.params, spec.results))
     helper, sizes = None, []
     if derived:
         helper = f"{name}.dims"
         scalars = [v for v in _variables(derived) if id(v) not in names]
-        places = {p.name: k for k, p in enumerate(spec.params) if not hasattr(p, "dims")}
+        places = {p.name: k for k, p in enumerate(spec.params) if not p.is_tensor}
         sizes = [places[v.name] for v in scalars]
         add_function(module, helper, _dims_function([*spec.symbols, *scalars], derived))
     entry = f"{ENTRY_PREFIX}{name}"
@@ -186,9 +187,9 @@ def _packed_kind(dtype: DataType) -> tuple[int, str, str]:
     return 1, memory, "" if memory == "i64" else "sext" if dtype.is_int else "zext"
 
 
-def _kernel_declaration(name: str, spec: Any, returned: DataType | None) -> str:
+def _kernel_declaration(name: str, spec: Signature, returned: DataType | None) -> str:
     """The `declare` line of a kernel that an entry calls."""
-    kinds = ["ptr" if hasattr(p, "dims") else llvm_type(DataType(p.dtype)) for p in spec.params]
+    kinds = ["ptr" if p.is_tensor else llvm_type(DataType(p.dtype)) for p in spec.params]
     kinds += ["ptr"] * len(spec.results) + [llvm_type(v.dtype) for v in spec.symbols]
     kinds += ["ptr"] if returned is not None else []
     return f"declare i32 @{symbol(name)}({', '.join(kinds)})"

@@ -3,40 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from loopwright.codegen.llvm.abi import c_string, descriptor, pack_dtype, symbol
-from loopwright.runtime.dtype import dl_dtype
-
-
-@dataclass(frozen=True)
-class TensorArg:
-    """A tensor parameter or result: dims are numbers, or names of symbolic dimensions."""
-
-    name: str
-    dtype: str
-    dims: tuple[int | str, ...]
-
-
-@dataclass(frozen=True)
-class ScalarArg:
-    """A scalar parameter, passed to the kernel as its own type."""
-
-    name: str
-    dtype: str
-
-    @property
-    def llvm_type(self) -> str:
-        """LLVM's type of the parameter."""
-        if self.dtype == "bool":
-            return "i1"
-        if self.is_float:
-            return {"float64": "double", "float32": "float", "float16": "half"}[self.dtype]
-        return f"i{dl_dtype(self.dtype)[1]}"
-
-    @property
-    def is_float(self) -> bool:
-        return "float" in self.dtype
+from loopwright.codegen.llvm.types import llvm_type
+from loopwright.ir.dtype import DataType
+from loopwright.runtime.signature import Argument
 
 
 def _narrowed(emit: Callable[[str], None], wide: str, narrow: str, value: str) -> str:
@@ -53,8 +24,8 @@ def _narrowed(emit: Callable[[str], None], wide: str, narrow: str, value: str) -
 def emit_entry(
     name: str,
     kernel: str,
-    params: Sequence[TensorArg | ScalarArg],
-    results: Sequence[TensorArg] = (),
+    params: Sequence[Argument],
+    results: Sequence[Argument] = (),
     symbols: Mapping[str, str] | None = None,
     derived: str | None = None,
     shown: str = "",
@@ -80,9 +51,7 @@ def emit_entry(
             known.setdefault(dim, len(known))
     shaped = {known[d] for dims in given for d in dims if isinstance(d, str)}
     visible = [k for name_, k in known.items() if name_[0] != "?"]
-    numbers = {
-        int(d[1:]) for p in (*params, *results) for d in getattr(p, "dims", ()) if _derived(d)
-    }
+    numbers = {int(d[1:]) for p in (*params, *results) for d in p.dims or () if _derived(d)}
     shown = shown or name
     code = [c_string(f"{name}.name", shown)]
     for i, param in enumerate(params):
@@ -96,7 +65,7 @@ def emit_entry(
     if derived is not None:
         emit(f"%derived = alloca [{max(numbers) + 1} x i64], align 8")
     for i, result in enumerate(results):
-        emit(f"%shape{i} = alloca [{max(len(result.dims), 1)} x i64], align 8")
+        emit(f"%shape{i} = alloca [{max(len(result.dims or ()), 1)} x i64], align 8")
     if len(results) > 1:
         emit(f"%values = alloca [{len(results)} x {{ i64, ptr }}], align 8")
     for k in range(n):
@@ -114,13 +83,13 @@ def emit_entry(
     values = []
     for i, param in enumerate(params):
         emit(f"%p{i} = getelementptr i8, ptr %args, i64 {16 * i}")
-        if isinstance(param, ScalarArg):
-            kind, llvm_type = ("float", "double") if param.is_float else ("int", "i64")
+        if not param.is_tensor:
+            kind, wide = ("float", "double") if "float" in param.dtype else ("int", "i64")
             emit(f"%r{i} = call i32 @lw_arg_{kind}(ptr %p{i}, ptr @{name}.d{i}, ptr %slot)")
             emit(f"%b{i} = icmp ne i32 %r{i}, 0")
             check(f"read{i}", f"%b{i}")
-            emit(f"%v{i} = load {llvm_type}, ptr %slot, align 8")
-            values.append(f"{_narrowed(emit, llvm_type, param.llvm_type, f'%v{i}')}")
+            emit(f"%v{i} = load {wide}, ptr %slot, align 8")
+            values.append(_narrowed(emit, wide, llvm_type(DataType(param.dtype)), f"%v{i}"))
             continue
         emit(f"%t{i} = call ptr @lw_arg_tensor(ptr %p{i}, ptr @{name}.d{i}, ptr %vars)")
         emit(f"%b{i} = icmp eq ptr %t{i}, null")
@@ -140,7 +109,7 @@ def emit_entry(
             emit(f"%ep{k} = getelementptr i64, ptr %derived, i64 {k}")
             emit(f"%e{k} = load i64, ptr %ep{k}, align 8")
     for i, param in enumerate(params):
-        for j, dim in enumerate(getattr(param, "dims", ())):
+        for j, dim in enumerate(param.dims or ()):
             if _derived(dim):
                 got, want = f"i64 %s{known[str(given[i][j])]}", f"i64 %e{dim[1:]}"
                 where = f"ptr @{name}.d{i}, i64 {j}"
@@ -148,14 +117,14 @@ def emit_entry(
                 emit(f"%db{i}.{j} = icmp ne i32 %dc{i}.{j}, 0")
                 check(f"fits{i}.{j}", f"%db{i}.{j}")
     for i, result in enumerate(results):
-        for j, dim in enumerate(result.dims):
+        for j, dim in enumerate(result.dims or ()):
             emit(f"%z{i}.{j} = getelementptr i64, ptr %shape{i}, i64 {j}")
             size = str(dim)
             if isinstance(dim, str):
                 size = f"%e{dim[1:]}" if dim[0] == "=" else f"%s{known[dim]}"
             emit(f"store i64 {size}, ptr %z{i}.{j}, align 8")
         emit(
-            f"%block{i} = call ptr @lw_tensor_alloc(i32 {len(result.dims)}, ptr %shape{i}, "
+            f"%block{i} = call ptr @lw_tensor_alloc(i32 {len(result.dims or ())}, ptr %shape{i}, "
             f"i32 {pack_dtype(result.dtype)})"
         )
         emit(f"%nb{i} = icmp eq ptr %block{i}, null")
@@ -197,9 +166,9 @@ def _derived(dim: int | str) -> bool:
     return isinstance(dim, str) and dim[0] == "="
 
 
-def _named_dims(i: int, param: TensorArg | ScalarArg) -> list[int | str]:
+def _named_dims(i: int, param: Argument) -> list[int | str]:
     """A parameter's dimensions; those that are computed get a name of their own, with a `?`."""
-    dims = getattr(param, "dims", ())
+    dims = param.dims or ()
     return [f"?{i}.{j}" if _derived(d) else d for j, d in enumerate(dims)]
 
 

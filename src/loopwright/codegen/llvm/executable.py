@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from ...runtime.module import Timed, ordered_inputs
 from ...runtime.native import NativeFunction
 from ...runtime.profiler import Profile
+from ...runtime.signature import Argument, Signature
 from ...runtime.tensor import Tensor
 from .program import NativeProgram
 
@@ -31,7 +32,7 @@ class Executable(Timed):
     def __init__(
         self,
         program: NativeProgram,
-        entries: Mapping[str, Any],
+        entries: Mapping[str, Signature],
         mod: IRModule,
         lowered: IRModule,
         machine: Mapping[str, Any],
@@ -43,7 +44,7 @@ class Executable(Timed):
         self._load(program, entries, {k: attrs.get(k) for k in ("input_names", "output_names")})
 
     def _load(
-        self, program: NativeProgram, entries: Mapping[str, Any], names: Mapping[str, Any]
+        self, program: NativeProgram, entries: Mapping[str, Signature], names: Mapping[str, Any]
     ) -> None:
         self.program = program
         self.entries = dict(entries)
@@ -89,21 +90,22 @@ class Executable(Timed):
 
     def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
         """(name, dtype, shape) of each input; a shape's symbols are their names."""
-        return [described(p) for p in self.signature(name).params]
+        return [p.described() for p in self.signature(name).params]
 
     def outputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
         """(name, dtype, shape) of each output."""
         names = self.output_names(name)
         specs = self.signature(name).results
-        return [(n, *described(s)[1:]) for n, s in zip(names, specs, strict=True)]
+        return [(n, s.dtype, s.shape()) for n, s in zip(names, specs, strict=True)]
 
-    def signature(self, name: str) -> Any:
+    def signature(self, name: str) -> Signature:
         """The parameters and results of a function, native or not. Raises KeyError."""
         if name in self.entries:
             return self.entries[name]
         if name in self.machine:
-            return _MachineSignature(self.machine[name])
-        return self[name]  # raises, naming the functions there are
+            return _machine_signature(self.machine[name])
+        self[name]  # raises, naming the functions there are
+        return Signature(())
 
     def output_names(self, name: str = "main") -> list[str]:
         """The outputs' names: the model's own where it has them."""
@@ -195,26 +197,17 @@ def _profile_calls(name: str, function: Any, args: Any, number: int) -> Profile:
     return profile
 
 
-class _Described(NamedTuple):
-    name: str
-    dtype: str
-    dims: tuple[Any, ...]
-
-
-class _MachineSignature:
+def _machine_signature(func: Any) -> Signature:
     """The parameters and results of a graph function, as far as they are known."""
-
-    def __init__(self, func: Any) -> None:
-        self.params = [_described_info(p.name_hint, p.struct_info) for p in func.params]
-        leaves = _leaves(func.ret_struct_info)
-        names = ["out"] if len(leaves) == 1 else [f"out{k}" for k in range(len(leaves))]
-        pairs = zip(names, leaves, strict=True)
-        self.results = [_described_info(name, info) for name, info in pairs]
+    leaves = _leaves(func.ret_struct_info)
+    names = ["out"] if len(leaves) == 1 else [f"out{k}" for k in range(len(leaves))]
+    params = tuple(_argument(p.name_hint, p.struct_info) for p in func.params)
+    return Signature(params, tuple(map(_argument, names, leaves)))
 
 
-def _described_info(name: str, info: Any) -> _Described:
+def _argument(name: str, info: Any) -> Argument:
     dims = info.get_shape() if hasattr(info, "get_shape") else None
-    return _Described(name, str(getattr(info, "dtype", "object")), tuple(dims or ()))
+    return Argument(name, str(getattr(info, "dtype", "object")), tuple(dims or ()))
 
 
 def _leaves(info: Any) -> list[Any]:
@@ -247,14 +240,3 @@ def _flatten(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return [leaf for v in value for leaf in _flatten(v)]
     return [value]
-
-
-def described(spec: Any) -> tuple[str, str, tuple[Any, ...]]:
-    """(name, dtype, dimensions) of an argument or result."""
-    return spec.name, spec.dtype, tuple(_dim(d) for d in getattr(spec, "dims", ()))
-
-
-def _dim(dim: Any) -> int | str:
-    """A dimension as a number, or the text of its expression."""
-    known = getattr(dim, "value", dim)
-    return known if isinstance(known, int) else str(dim)

@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
-from ...relax.transform.lower.graph_to_tir import ScalarSpec
 from ...runtime.module import METADATA_SYMBOL
 from . import export
 from .compiler import resolve
-from .executable import Executable, described
+from .executable import Executable
 from .jit import compile_objects
 from .program import ENTRY_PREFIX, compile_options
 from .types import symbol
@@ -152,7 +151,7 @@ def _params(exe: Executable, name: str) -> list[_Param]:
         re.compile(rf"define i32 @{re.escape(symbol(name))}\((.*?)\)"),
     )
     found = next(m for text in exe.program.texts.values() if (m := pattern.search(text)))
-    tensors = [(p, not entry.results) for p in entry.params if _is_tensor(p)]
+    tensors = [(p, not entry.results) for p in entry.params if p.is_tensor]
     tensors = [(p, writes) for p, writes in tensors] + [(r, True) for r in entry.results]
     pointers = iter(tensors)
     made = []
@@ -163,15 +162,10 @@ def _params(exe: Executable, name: str) -> list[_Param]:
             made.append(_Param(kind, f"{_LLVM[kind]} {label}", "extent or scalar"))
             continue
         spec, writes = next(pointers)
-        element = _C_TYPES.get(str(spec.dtype), "uint8_t")
-        shown = f"{spec.dtype}[{', '.join(str(d) for d in described(spec)[2])}]"
+        element = _C_TYPES.get(spec.dtype, "uint8_t")
+        shown = f"{spec.dtype}[{', '.join(map(str, spec.shape()))}]"
         made.append(_Param(kind, f"{'' if writes else 'const '}{element}* {label}", shown))
     return made
-
-
-def _is_tensor(spec: Any) -> bool:
-    """A scalar parameter has no dimensions, not even none."""
-    return hasattr(spec, "dims") and not isinstance(spec, ScalarSpec)
 
 
 def header_text(exe: Executable, prefix: str) -> str:

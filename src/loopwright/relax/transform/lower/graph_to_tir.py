@@ -66,8 +66,10 @@ from ....ir.prim_expr import Call as PrimCall
 from ....ir.prim_expr import IntImm, PrimExpr, Range, StringImm, Var
 from ....ir.prim_op import add, cast, const, equal, floordiv, multiply
 from ....ir.transform import ModulePass, PassContext
+from ....runtime.signature import Argument, Signature
 from ....tir import stmt as st
 from ....tir.function import PrimFunc
+from ....tir.signature import NATIVE_ENTRY
 from ....tir.transform.lower.make_unpacked_api import symbolic_dims
 from ... import expr as rx
 from ...struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
@@ -77,74 +79,6 @@ ALIGNMENT = 64  # of every tensor in the workspace, in bytes
 
 class NotNative(Exception):
     """Why a function stays with the virtual machine."""
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """A tensor parameter or result of a native entry; dims are expressions of the symbols."""
-
-    name: str
-    dtype: str
-    dims: tuple[PrimExpr, ...]
-
-
-@dataclass(frozen=True)
-class ScalarSpec:
-    """A scalar parameter of a native entry."""
-
-    name: str
-    dtype: str
-
-
-@dataclass(frozen=True)
-class EntrySpec:
-    """How a native function is called from outside: its parameters, results, the symbols that
-    the parameters' shapes bind, and the nesting of the results (None: one tensor).
-
-    It stands in the function's attribute "native_entry" as plain lists, so that it is printed and
-    parsed: `entry_of(func)` reads it.
-    """
-
-    params: tuple[TensorSpec | ScalarSpec, ...]
-    results: tuple[TensorSpec, ...]
-    symbols: tuple[Var, ...]
-    tree: Any = None
-
-    def as_attr(self) -> dict[str, Any]:
-        """The value of the attribute "native_entry"."""
-        attr = {
-            "params": [_spec_lists(p) for p in self.params],
-            "results": [_spec_lists(r) for r in self.results],
-            "symbols": list(self.symbols),
-        }
-        return attr if self.tree is None else {**attr, "tree": self.tree}
-
-
-def entry_of(func: Any) -> EntrySpec | None:
-    """How a function made by GraphToTIR is called; None for any other."""
-    attr = func.attrs.get("native_entry") if isinstance(func, PrimFunc) else None
-    if attr is None:
-        return None
-    params = tuple(_spec(p) for p in attr["params"])
-    results = tuple(TensorSpec(*r[:2], _dims(r[2])) for r in attr["results"])
-    return EntrySpec(params, results, tuple(attr["symbols"]), attr.get("tree"))
-
-
-def _spec_lists(spec: TensorSpec | ScalarSpec) -> list[Any]:
-    if isinstance(spec, ScalarSpec):
-        return [spec.name, spec.dtype]
-    dims = [d.value if isinstance(d, IntImm) else d for d in spec.dims]
-    return [spec.name, spec.dtype, dims]
-
-
-def _spec(lists: Any) -> TensorSpec | ScalarSpec:
-    if len(lists) == 2:
-        return ScalarSpec(*lists)
-    return TensorSpec(*lists[:2], _dims(lists[2]))
-
-
-def _dims(values: Any) -> tuple[PrimExpr, ...]:
-    return tuple(const(v, "int64") if isinstance(v, int) else v for v in values)
 
 
 @dataclass(frozen=True, repr=False)
@@ -279,17 +213,17 @@ class _Converter:
         self.copy_results(leaves, outs)
         results = [self.bound_spec(r) for r in results]
         body = self.allocate(self.state.build())
-        entry = EntrySpec(tuple(specs), tuple(results), symbols, tree).as_attr()
-        attrs = {"global_symbol": self.name, "tir.noalias": False, "native_entry": entry}
+        entry = Signature(tuple(specs), tuple(results), symbols, tree).as_lists()
+        attrs = {"global_symbol": self.name, "tir.noalias": False, NATIVE_ENTRY: entry}
         if "tir_var_upper_bound" in func.attrs:  # what code with static memory goes by
             attrs["tir_var_upper_bound"] = func.attrs["tir_var_upper_bound"]
         return PrimFunc([*params, *outs, *symbols], body, attrs=attrs, span=func.span)
 
-    def parameters(self) -> tuple[list[Var], list[TensorSpec | ScalarSpec]]:
+    def parameters(self) -> tuple[list[Var], list[Argument]]:
         """The native parameters and how they come in. Extents are checked by the entry: against
         numbers, expressions of symbols, and scalar parameters, which it knows by their names."""
         params: list[Var] = []
-        specs: list[TensorSpec | ScalarSpec] = []
+        specs: list[Argument] = []
         scalars: list[Var] = []
         for p in self.func.params:
             info = p.struct_info
@@ -313,10 +247,10 @@ class _Converter:
                     self.check_bound(d)
                 var = Var(p.name_hint, "handle", type_annotation=(str(info.dtype), "global"))
                 self.env[p] = _Tensor(var, dims, str(info.dtype), p)
-                specs.append(TensorSpec(p.name_hint, str(info.dtype), dims))
+                specs.append(Argument(p.name_hint, str(info.dtype), dims))
             elif isinstance(info, PrimStructInfo):
                 var = self.env[p]
-                specs.append(ScalarSpec(p.name_hint, str(info.dtype)))
+                specs.append(Argument(p.name_hint, str(info.dtype)))
             else:
                 raise NotNative(f"parameter {p.name_hint} is no tensor or scalar: {info}")
             params.append(var)
@@ -373,18 +307,18 @@ class _Converter:
             return list(value.fields)
         raise NotNative(f"it returns a tuple that is no tuple expression: {value}")
 
-    def result_spec(self, k: int, info: TensorStructInfo, count: int) -> TensorSpec:
+    def result_spec(self, k: int, info: TensorStructInfo, count: int) -> Argument:
         dims = info.get_shape()
         if dims is None or info.dtype.is_void:
             raise NotNative(f"the shape of result {k} is known only at run time: {info}")
-        return TensorSpec("out" if count == 1 else f"out{k}", str(info.dtype), tuple(dims))
+        return Argument("out" if count == 1 else f"out{k}", str(info.dtype), tuple(dims))
 
-    def bound_spec(self, spec: TensorSpec) -> TensorSpec:
+    def bound_spec(self, spec: Argument) -> Argument:
         """A result whose shape the caller can compute: of the parameters' symbols alone."""
-        dims = tuple(self.bound(d) for d in spec.dims)
+        dims = tuple(self.bound(d) for d in spec.dims or ())
         for d in dims:
             self.check_bound(d)
-        return TensorSpec(spec.name, spec.dtype, dims)
+        return Argument(spec.name, spec.dtype, dims)
 
     def claim_outputs(self, leaves: list[Any], outs: list[Var]) -> None:
         """A tensor that is returned is allocated by the caller, where nothing else claims it."""
@@ -693,4 +627,4 @@ def _plain(dim: Any) -> str:
     return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(dim))
 
 
-__all__ = ["EntrySpec", "GraphToTIR", "ScalarSpec", "TensorSpec", "entry_of"]
+__all__ = ["GraphToTIR"]

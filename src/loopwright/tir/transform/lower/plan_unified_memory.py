@@ -84,6 +84,7 @@ from ...memory_plan import (
     place,
 )
 from ...memory_plan.plan import ATTRIBUTE
+from ...signature import NATIVE_ENTRY, signature_of
 from ...stmt_functor import renew_defs
 from .._base import StmtRewriter
 
@@ -144,7 +145,7 @@ class PlanUnifiedMemory(ModulePass):
 def entries(mod: IRModule) -> list[GlobalVar]:
     """The native graph functions of a module; without any its `main`, or its only function."""
     functions = [g for g, f in mod.functions.items() if isinstance(f, PrimFunc)]
-    made = [g for g in functions if "native_entry" in mod[g].attrs]
+    made = [g for g in functions if NATIVE_ENTRY in mod[g].attrs]
     if made:
         return made
     named = [g for g in functions if g.name_hint == "main"]
@@ -496,8 +497,8 @@ def _mentioned(node: Any) -> set[GlobalVar]:
 
 def _arguments(func: PrimFunc) -> int:
     """The number of inputs and outputs; what follows are extents."""
-    entry = func.attrs.get("native_entry")
-    return len(func.params) if entry is None else len(entry["params"]) + len(entry["results"])
+    entry = signature_of(func)
+    return len(func.params) if entry is None else len(entry.params) + len(entry.results)
 
 
 class _Inside(StmtRewriter):

@@ -1,0 +1,88 @@
+"""How a compiled function is called: one description from the graph to the loaded library.
+
+The graph's lowering and the driver write a `Signature`, the code generators emit entries from it, the
+exporter and the cache store it, executables and loaded libraries answer from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A tensor that a function takes or gives; a scalar where `dims` is None.
+
+    A dimension is a number or an expression of the signature's symbols; where it is stored or shown,
+    the expression's text.
+    """
+
+    name: str
+    dtype: str
+    dims: tuple[Any, ...] | None = None
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is passed as a tensor. One without dimensions is a tensor, too."""
+        return self.dims is not None
+
+    def plain(self) -> Argument:
+        """The same with numbers and texts as dimensions."""
+        return self if self.dims is None else Argument(self.name, self.dtype, self.shape())
+
+    def shape(self) -> tuple[int | str, ...]:
+        """The dimensions as numbers and texts; () for a scalar."""
+        return tuple(d if isinstance(d, int) else str(d) for d in map(number, self.dims or ()))
+
+    def described(self) -> tuple[str, str, tuple[int | str, ...]]:
+        """(name, dtype, shape)"""
+        return self.name, self.dtype, self.shape()
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Parameters and results of a function in order.
+
+    symbols: the variables that the parameters' shapes bind.
+    tree: how results are nested: numbers of them in lists; None where there is one tensor at most.
+    """
+
+    params: tuple[Argument, ...]
+    results: tuple[Argument, ...] = ()
+    symbols: tuple[Any, ...] = ()
+    tree: Any = None
+
+    def plain(self) -> Signature:
+        """The same with numbers and texts as dimensions, which JSON can hold."""
+        params, results = (tuple(a.plain() for a in part) for part in (self.params, self.results))
+        return Signature(params, results, (), self.tree)
+
+    def as_lists(self) -> dict[str, Any]:
+        """The fields as lists: of an argument [name, dtype], and dimensions where it is a tensor."""
+        lists: dict[str, Any] = {
+            "params": [_as_list(p) for p in self.params],
+            "results": [_as_list(r) for r in self.results],
+            "symbols": list(self.symbols),
+        }
+        return lists if self.tree is None else {**lists, "tree": self.tree}
+
+    @staticmethod
+    def from_lists(lists: Any) -> Signature:
+        """The signature that `as_lists` gives these lists of."""
+        params, results = (
+            tuple(Argument(*a[:2], *(tuple(d) for d in a[2:])) for a in lists[kind])
+            for kind in ("params", "results")
+        )
+        return Signature(params, results, tuple(lists["symbols"]), lists.get("tree"))
+
+
+def number(dim: Any) -> Any:
+    """A constant expression's number; else the dimension itself."""
+    value = getattr(dim, "value", dim)
+    return value if isinstance(value, int) else dim
+
+
+def _as_list(argument: Argument) -> list[Any]:
+    dims = [] if argument.dims is None else [[number(d) for d in argument.dims]]
+    return [argument.name, argument.dtype, *dims]

@@ -1,0 +1,19 @@
+"""The signature that a native graph function carries in its attribute "native_entry"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..runtime.signature import Signature
+from .function import PrimFunc
+
+NATIVE_ENTRY = "native_entry"
+
+
+def signature_of(func: Any) -> Signature | None:
+    """How a function made by GraphToTIR is called; None for any other."""
+    lists = func.attrs.get(NATIVE_ENTRY) if isinstance(func, PrimFunc) else None
+    return None if lists is None else Signature.from_lists(lists)
+
+
+__all__ = ["NATIVE_ENTRY", "signature_of"]

@@ -1,0 +1,33 @@
+"""Signatures: what a dimension is, lists and back."""
+
+import json
+
+from loopwright import tir
+from loopwright.runtime.signature import Argument, Signature
+
+N = tir.Var("n", "int64")
+SCALAR, POINT = Argument("s", "float32"), Argument("p", "int8", ())
+MATRIX = Argument("x", "float32", (tir.const(4, "int64"), N * 2))
+
+
+def test_a_scalar_is_no_tensor_without_dimensions():
+    assert not SCALAR.is_tensor and POINT.is_tensor
+    assert SCALAR.described() == ("s", "float32", ()) and POINT.described() == ("p", "int8", ())
+
+
+def test_dimensions_are_numbers_and_texts():
+    assert MATRIX.described() == ("x", "float32", (4, "n * T.int64(2)"))
+
+
+def test_lists_and_back():
+    signature = Signature((SCALAR, MATRIX), (POINT, POINT), (N,), [0, [1]])
+    again = Signature.from_lists(signature.as_lists())
+    assert again.params[0] == SCALAR and again.results == (POINT, POINT)
+    assert again.symbols == (N,) and again.tree == [0, [1]]
+    dims = again.params[1].dims
+    assert dims is not None and dims[0] == 4 and dims[1] is MATRIX.dims[1]
+
+
+def test_a_plain_one_is_json():
+    plain = Signature((SCALAR, MATRIX), (POINT,), (N,)).plain()
+    assert Signature.from_lists(json.loads(json.dumps(plain.as_lists()))) == plain
