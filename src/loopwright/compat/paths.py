@@ -49,6 +49,10 @@ PATHS: dict[str, str] = {
     "tir.block_scope": "tir.schedule",
     "tir.generic": "tir.op",
     "tir.pipeline": "tir.transform.pipeline",
+    "tir.schedule.state": "tir.schedule.machinery.state",
+    "tir.schedule.testing": "tir.schedule.trace_roundtrip",
+    "tir.schedule.trace": "tir.schedule.machinery.trace",
+    "tir.schedule.transform": "tir.schedule.tensorize_mapping",
     "tir.transform.function_pass": "tir.transform.prim_func_pass",
     "transform": "ir.transform",
 }

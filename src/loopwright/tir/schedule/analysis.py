@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .error import ScheduleError
-from .rv import BlockRV
+from .machinery.errors import ScheduleError
+from .machinery.random_variables import BlockRV
+from .machinery.scope import is_output
 from .schedule import Schedule
-from .scope import is_output
 from .suggest_index_map import suggest_index_map
 from .tensorize_mapping import (
     AutoTensorizeMappingInfo,

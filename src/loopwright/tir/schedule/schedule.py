@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from .add_unit_loop import add_unit_loop
-from .annotate import annotate, unannotate
-from .at_loops import read_at, write_at
-from .base import ScheduleBase
-from .blockize import blockize
-from .buffers import set_axis_separator, unsafe_hide_buffer_access, unsafe_set_dtype
-from .cache import cache_read, cache_write
-from .cache_index import cache_index
-from .cache_inplace import cache_inplace
-from .compute_at import compute_at
-from .compute_inline import compute_inline
-from .decompose_padding import can_decompose_padding, decompose_padding
-from .decompose_reduction import decompose_reduction
-from .error import ScheduleError as ScheduleError
-from .fuse import fuse
-from .get import (
+from .machinery.errors import ScheduleError as ScheduleError
+from .machinery.random_variables import BlockRV as BlockRV
+from .machinery.random_variables import LoopRV as LoopRV
+from .machinery.schedule_base import ScheduleBase
+from .primitives.add_unit_loop import add_unit_loop
+from .primitives.annotate import annotate, unannotate
+from .primitives.blockize import blockize
+from .primitives.buffer_properties import (
+    set_axis_separator,
+    unsafe_hide_buffer_access,
+    unsafe_set_dtype,
+)
+from .primitives.cache_index import cache_index
+from .primitives.cache_inplace import cache_inplace
+from .primitives.cache_read_write import cache_read, cache_write
+from .primitives.compute_at import compute_at
+from .primitives.compute_inline import compute_inline
+from .primitives.decompose_padding import can_decompose_padding, decompose_padding
+from .primitives.decompose_reduction import decompose_reduction
+from .primitives.fuse import fuse
+from .primitives.get_blocks_loops import (
     get_block,
     get_child_blocks,
     get_consumers,
@@ -25,31 +30,30 @@ from .get import (
     get_output_blocks,
     get_producers,
 )
-from .kinds import bind, parallel, unroll, vectorize
-from .loop_partition import loop_partition
-from .merge import merge
-from .notes import annotate_buffer_access, enter_postproc, storage_align
-from .pad_einsum import pad_einsum
-from .reindex import reindex, reindex_cache_read, reindex_cache_write
-from .reorder import reorder
-from .reorder_block_iter_var import reorder_block_iter_var
-from .reverse_compute_at import reverse_compute_at
-from .reverse_compute_inline import reverse_compute_inline
-from .rfactor import rfactor
-from .rolling_buffer import rolling_buffer
-from .rv import BlockRV as BlockRV
-from .rv import LoopRV as LoopRV
-from .sample import (
+from .primitives.loop_kinds import bind, parallel, unroll, vectorize
+from .primitives.loop_partition import loop_partition
+from .primitives.merge import merge
+from .primitives.pad_einsum import pad_einsum
+from .primitives.read_write_at import read_at, write_at
+from .primitives.reindex import reindex, reindex_cache_read, reindex_cache_write
+from .primitives.reorder import reorder
+from .primitives.reorder_block_iter_var import reorder_block_iter_var
+from .primitives.reverse_compute_at import reverse_compute_at
+from .primitives.reverse_compute_inline import reverse_compute_inline
+from .primitives.rfactor import rfactor
+from .primitives.rolling_buffer import rolling_buffer
+from .primitives.sample import (
     sample_categorical,
     sample_compute_location,
     sample_partitioned_tile,
     sample_perfect_tile,
 )
-from .set_scope import set_scope
-from .split import split
-from .tensorize import tensorize
-from .transform_block_layout import transform_block_layout
-from .transform_layout import transform_layout
+from .primitives.set_scope import set_scope
+from .primitives.split import split
+from .primitives.storage_align import annotate_buffer_access, enter_postproc, storage_align
+from .primitives.tensorize import tensorize
+from .primitives.transform_block_layout import transform_block_layout
+from .primitives.transform_layout import transform_layout
 
 
 class Schedule(ScheduleBase):

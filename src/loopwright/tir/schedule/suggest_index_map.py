@@ -10,7 +10,7 @@ from ...ir.prim_op import add, const, floordiv, floormod, multiply
 from ..buffer import Buffer
 from ..index_map import IndexMap
 from ..stmt import For
-from .rewrite import vars_in
+from .machinery.rewriting import vars_in
 
 
 def suggest_index_map(

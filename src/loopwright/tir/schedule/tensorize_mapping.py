@@ -14,9 +14,9 @@ from ..function import PrimFunc, TensorIntrin
 from ..index_map import IndexMap
 from ..stmt import Block, BlockRealize, BufferStore, For
 from ..stmt_functor import post_order_visit
-from .rewrite import vars_in
-from .rv import BlockRV, LoopRV
-from .state import Ref
+from .machinery.random_variables import BlockRV, LoopRV
+from .machinery.rewriting import vars_in
+from .machinery.state import Ref
 
 
 class TensorizeInfo:

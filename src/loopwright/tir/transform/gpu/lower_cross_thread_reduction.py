@@ -69,8 +69,8 @@ from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad, CommReducer
 from ...function import PrimFunc
 from ...op import reinterpret
-from ...schedule.error import ScheduleError
-from ...schedule.reducer import Reducer, find_reducer
+from ...schedule.machinery.errors import ScheduleError
+from ...schedule.machinery.reducers import Reducer, find_reducer
 from ...stmt import AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, Stmt, seq
 from ...stmt_functor import substitute
 from .._base import PrimFuncPass, StmtRewriter, conjuncts, is_true, loop_range, uses_var

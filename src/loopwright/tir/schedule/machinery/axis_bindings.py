@@ -1,0 +1,139 @@
+"""The values that axes take: which loops drive an axis, and whether loops and axes correspond one
+to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....arith import IterMapLevel, detect_iter_map
+from ....ir.prim_expr import (
+    Add,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    IterVar,
+    Mul,
+    PrimExpr,
+    Range,
+    Sub,
+    Var,
+)
+from .rewriting import conjunction, conjuncts, substitute, vars_in
+from .scope import is_unit
+from .state import Ref
+
+
+def one_to_one(sch: Any, block: Ref, var: Var) -> bool:
+    """Whether two iterations of the loop `var` never give a block the same point, as far as that
+    is seen from each axis alone: var takes part in an axis as a digit of a mixed radix number."""
+    loops = {ref.stmt.loop_var: ref.stmt.extent for ref in block.loops()}
+    for value in block.realize.iter_values:
+        if var in vars_in(value) and _is_digit(sch.state.analyzer(block), value, var, loops):
+            return True
+    return False
+
+
+def _is_digit(ana: Any, value: PrimExpr, var: Var, loops: dict[Var, PrimExpr]) -> bool:
+    if isinstance(value, (FloorDiv, FloorMod)):
+        # a digit of a fused loop: its other digits are in other axes
+        return isinstance(value.b, IntImm) or not vars_in(value.b) & set(loops)
+    split = linear_terms(value)
+    if split is None:
+        return False
+    mine = [factor for atom, factor in split if atom is var]
+    if len(mine) != 1:
+        return any(
+            isinstance(atom, (FloorDiv, FloorMod)) and var in vars_in(atom) for atom, _ in split
+        )
+    # The terms with smaller factors stay below one step of this one.
+    reach = 0
+    for atom, factor in split:
+        if atom is var:
+            continue
+        bound = ana.const_int_bound(atom)
+        size = abs(factor) * (bound.max_value - bound.min_value)
+        if abs(factor) < abs(mine[0]):
+            reach += size
+        elif abs(factor) == abs(mine[0]):
+            return False
+        else:
+            extent = loops[var]
+            if not isinstance(extent, IntImm):
+                return False
+            reach += 0 if abs(factor) >= abs(mine[0]) * extent.value else size
+    return reach < abs(mine[0])
+
+
+def injective(sch: Any, block: Ref, loops: list[Ref]) -> bool:
+    """Whether no two iterations of `loops` (some of those around a block, the inner ones) give the
+    block the same point, while the other loops stand still."""
+    domain = {
+        r.stmt.loop_var: Range.from_min_extent(r.stmt.min, r.stmt.extent)
+        for r in loops
+        if not is_unit(r.stmt.extent)
+    }
+    values = list(block.realize.iter_values)
+    if not domain or _plainly_injective(values, domain):
+        return True
+    moving = set(domain)
+    tests = [p for p in conjuncts(block.realize.predicate) if vars_in(p) & moving]
+    values = [v for v in values if vars_in(v) & moving]
+    ana = sch.state.analyzer(block)
+    still = {  # what does not move is a symbol; a unit loop is its start
+        r.stmt.loop_var: r.stmt.min for r in block.loops() if is_unit(r.stmt.extent)
+    }
+    values = [ana.simplify(substitute(v, still)) for v in values]
+    tests = [substitute(t, still) for t in tests]
+    return not detect_iter_map(values, domain, conjunction(tests), IterMapLevel.Bijective).errors
+
+
+def _plainly_injective(values: list[PrimExpr], domain: dict[Var, Range]) -> bool:
+    """Whether each loop is one digit of one axis; a quick look without fusions."""
+    seen: set[Var] = set()
+    for value in values:
+        terms = linear_terms(value)
+        if terms is None:
+            return False
+        mine = [(abs(f), a) for a, f in terms if isinstance(a, Var) and a in domain]
+        if any(atom not in domain and vars_in(atom) & set(domain) for atom, _ in terms):
+            return False
+        reach = 1
+        for n, (factor, atom) in enumerate(sorted(mine, key=lambda item: item[0])):
+            if atom in seen or factor < reach:
+                return False
+            seen.add(atom)
+            extent = domain[atom].extent
+            if isinstance(extent, IntImm):
+                reach += factor * (extent.value - 1)
+            elif n + 1 < len(mine):
+                return False
+    return len(seen) == len(domain)
+
+
+def linear_terms(expr: PrimExpr) -> list[tuple[PrimExpr, int]] | None:
+    """(atom, factor) pairs of a sum with constant factors, without the constant; None where a
+    product of two unknowns occurs."""
+    if isinstance(expr, IntImm):
+        return []
+    if isinstance(expr, (Add, Sub)):
+        a, b = linear_terms(expr.a), linear_terms(expr.b)
+        if a is None or b is None:
+            return None
+        sign = 1 if isinstance(expr, Add) else -1
+        return a + [(atom, sign * factor) for atom, factor in b]
+    if isinstance(expr, Mul):
+        for a, b in ((expr.a, expr.b), (expr.b, expr.a)):
+            if isinstance(b, IntImm):
+                inner = linear_terms(a)
+                return None if inner is None else [(x, f * b.value) for x, f in inner]
+        return None
+    return [(expr, 1)]
+
+
+def driven(block: Ref) -> tuple[set[Var], set[Var]]:
+    """The loop variables that drive spatial axes, and those that drive others."""
+    spatial: set[Var] = set()
+    other: set[Var] = set()
+    for axis, value in zip(block.stmt.iter_vars, block.realize.iter_values, strict=True):
+        (spatial if axis.iter_type == IterVar.DataPar else other).update(vars_in(value))
+    return spatial, other

@@ -1,0 +1,126 @@
+"""Rewriting how blocks access buffers, and the regions that they then say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ...analysis import get_block_access_region
+from ...buffer import Buffer, BufferRegion
+from ...expr import BufferLoad
+from ...stmt import Block, BlockRealize, BufferStore
+from .errors import ScheduleError
+from .rewriting import BlockRewriter, vars_in
+from .state import Ref
+
+
+def with_found_regions(block: Block) -> Block:
+    """The block with its regions as found in its body; what is reached through pointers keeps
+    the regions that were given."""
+    reads, writes, opaque = get_block_access_region(block, {})
+    if opaque:
+        return block
+    return block.replace(reads=tuple(reads), writes=tuple(writes))
+
+
+class ReplaceBuffer(BlockRewriter):
+    """Another buffer in the place of one, with the same indices."""
+
+    def __init__(
+        self,
+        table: dict[Buffer, Buffer],
+        renamed: dict[Block, Block] | None = None,
+        *,
+        loads: bool = True,
+        stores: bool = True,
+    ) -> None:
+        super().__init__(renamed)
+        self.table = table
+        self.loads, self.stores = loads, stores
+        self.pointers = {old.data: new.data for old, new in table.items()}
+
+    def visit_Buffer(self, node: Buffer) -> Any:
+        return self.table.get(node, node)
+
+    def visit_Var(self, node: Var) -> Any:
+        return self.pointers.get(node, node)
+
+
+class MapLoads(BlockRewriter):
+    """`fn(load)` in the place of each load of a buffer; reads of blocks that held one are found
+    anew."""
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        fn: Callable[[BufferLoad], PrimExpr],
+        renamed: dict[Block, Block] | None = None,
+    ) -> None:
+        super().__init__(renamed)
+        self.buffer = buffer
+        self.fn = fn
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        made = self.visit_default(node)
+        return self.fn(made) if made.buffer is self.buffer else made
+
+    def visit_BufferRegion(self, node: BufferRegion) -> Any:
+        return node
+
+    def visit_Block(self, node: Block) -> Any:
+        made = self.visit_default(node)
+        if made is not node:
+            made = with_found_regions(made)
+            self.renamed[node] = made
+        return made
+
+
+def single_store(ref: Ref) -> BufferStore:
+    """The store that is all of a block's body. Raises ScheduleError for another body."""
+    body = ref.stmt.body
+    if not isinstance(body, BufferStore) or ref.stmt.init is not None:
+        what = f"block {ref.stmt.name_hint!r} is more than one store"
+        raise ScheduleError(what, instead="a block whose body is one assignment", at=ref.node)
+    return body
+
+
+def check_no_pointer(node: Any, buffer: Buffer, ref: Ref) -> None:
+    """Raise ScheduleError where a block reaches a buffer by its pointer or through a match."""
+    blocks = [ref]
+    for block in blocks:  # and those inside
+        blocks += block.blocks() if block.children else []
+    matched = any(m.source.buffer is buffer for b in blocks for m in b.stmt.match_buffers)
+    if matched or buffer.data in vars_in(node):
+        what = f"block {ref.stmt.name_hint!r} reaches {buffer.name} through a pointer or a match"
+        raise ScheduleError(what, instead="plain loads and stores", at=ref.node)
+
+
+def loads_of(node: Any, buffer: Buffer) -> list[BufferLoad]:
+    """All loads of a buffer."""
+    found: list[BufferLoad] = []
+
+    def note(load: BufferLoad) -> PrimExpr:
+        found.append(load)
+        return load
+
+    MapLoads(buffer, note).visit(node)
+    return found
+
+
+def index_axes(indices: Any, block: Block, shape: Any) -> dict[Var, int] | None:
+    """Axis to the dimension that it alone indexes; None unless every index is an axis of its own
+    (or a literal, in a dimension of extent 1)."""
+    axes = {a.var for a in block.iter_vars}
+    found: dict[Var, int] = {}
+    for n, (index, extent) in enumerate(zip(indices, shape, strict=True)):
+        if isinstance(index, Var) and index in axes and index not in found:
+            found[index] = n
+        elif not (isinstance(index, IntImm) and isinstance(extent, IntImm) and extent.value == 1):
+            return None
+    return found
+
+
+def realize_of(ref: Ref, block: Block, **changes: Any) -> BlockRealize:
+    """The block's realize with another block."""
+    return ref.realize.replace(block=block, **changes)

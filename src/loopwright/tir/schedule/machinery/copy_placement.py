@@ -1,0 +1,319 @@
+"""Where copies of buffers go: before readers or behind writers, in the loops that these share with
+other blocks where that is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+from typing import Any
+
+from ....arith import Analyzer
+from ....ir.expr import GlobalVar
+from ....ir.functor import post_order_visit
+from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
+from ....ir.prim_op import cast, const, logical_and
+from ...buffer import Buffer
+from ...expr import BufferLoad
+from ...stmt import Block, BlockRealize, For, ForKind, SeqStmt, Stmt, seq
+from ..primitives.compute_at import body_items, holds, own_tests
+from ..primitives.loop_kinds import check_parallel_around, updates_in_place
+from .axis_bindings import injective, linear_terms
+from .axis_domains import Span, axis_loop
+from .errors import ScheduleError
+from .regions import (
+    Box,
+    axis_values,
+    loops_between,
+    region_covers,
+    relax,
+    relaxed_region,
+    union_box,
+)
+from .rewriting import conjuncts, substitute, vars_in
+from .scope import write_buffers
+from .state import Ref, bind_range
+
+
+def item_index(at: Ref, ref: Ref) -> int:
+    """Which statement of the body of `at` is the loop or block that holds `ref`; -1 where that
+    stands in another statement, such as a condition."""
+    inner = _child(at, ref).node
+    return next((n for n, item in enumerate(body_items(at)) if item is inner), -1)
+
+
+def holding_item(at: Ref, ref: Ref) -> int:
+    """Which statement of the body of `at` holds `ref` in any way; -1 where that is in its init."""
+    inner = _child(at, ref).node
+    return next((n for n, item in enumerate(body_items(at)) if holds(item, inner)), -1)
+
+
+def _child(at: Ref, ref: Ref) -> Ref:
+    inner = ref
+    for above in ref.ancestors():
+        if above is at:
+            break
+        inner = above
+    return inner
+
+
+def levels(scope: Ref, blocks: list[Ref]) -> Iterator[tuple[Ref, list[int]]]:
+    """The scope and the loops that hold all the blocks, from outside, with the statements of
+    their bodies that hold each; as far as only loops stand in between."""
+    at = scope
+    while True:
+        items = [item_index(at, b) for b in blocks]
+        if not items or -1 in items:
+            return
+        yield at, items
+        child = _child(at, blocks[0])
+        if len(set(items)) > 1 or child.is_block:
+            return
+        at = child
+
+
+def place_before(scope: Ref, makers: list[Ref], users: list[Ref]) -> tuple[Ref, int]:
+    """Where a copy goes that the users read: a loop or the scope, the furthest out in which no
+    maker runs between it and them, and the position in its body."""
+    for at, items in levels(scope, users):
+        low, high = min(items), max(items)
+        made = [holding_item(at, m) for m in makers if m.is_under(at)]
+        if not any(low <= m <= high for m in made):
+            first = 0 if at is scope else low
+            return at, max((m + 1 for m in made if m < low), default=first)
+    what = "the copy has no place before the readers and after the writers"
+    hint = "give the readers that are to read one copy as consumer_blocks"
+    raise ScheduleError(what, instead=hint, at=[r.node for r in (*makers, *users)])
+
+
+def place_after(scope: Ref, writers: list[Ref], readers: list[Ref]) -> tuple[Ref, int]:
+    """Where the copy goes of what the writers write: a loop or the scope, the furthest out in
+    which no reader runs between them and it, and the position in its body."""
+    for at, items in levels(scope, writers):
+        low, high = min(items), max(items)
+        if not any(low <= holding_item(at, r) <= high for r in readers if r.is_under(at)):
+            return at, high + 1
+    what = "the copy has no place after the writers and before the readers"
+    hint = "give the readers that may read what is copied as consumer_blocks"
+    raise ScheduleError(what, instead=hint, at=[r.node for r in (*writers, *readers)])
+
+
+def check_reduces_inside(writer: Ref, at: Ref) -> None:
+    """Raise ScheduleError where a block goes on, in one iteration of a loop from `at` outwards,
+    with what it wrote in an earlier one: a copy made in each iteration would lose that."""
+    if at.is_block or not updates_in_place(writer.stmt):
+        return
+    around = {at.stmt.loop_var, *(r.stmt.loop_var for r in at.loops())}
+    for axis, value in zip(writer.stmt.iter_vars, writer.realize.iter_values, strict=True):
+        if axis.iter_type != IterVar.DataPar and vars_in(value) & around:
+            what = f"block {writer.stmt.name_hint!r} reduces over a loop that it shares"
+            hint = "cache before the blocks share loops"
+            raise ScheduleError(what, instead=hint, at=[at.stmt, writer.node])
+
+
+def check_fills(
+    sch: Any, block: Ref, at: Ref, what: str, ranges: list[tuple[PrimExpr, PrimExpr]]
+) -> None:
+    """Raise ScheduleError unless what a block writes while the loops below `at` run is all of the
+    box around it; `ranges` are begins and extents in terms of the loops."""
+    inner = loops_between(block, at)
+    if not _fills(sch, block, inner, ranges):
+        text = f"block {block.stmt.name_hint!r} writes {what} with gaps, which the copy would fill"
+        hint = "a block that writes whole boxes of its buffer"
+        raise ScheduleError(text, instead=hint, at=block.node)
+
+
+def _fills(sch: Any, block: Ref, inner: list[Ref], ranges: list[tuple[PrimExpr, PrimExpr]]) -> bool:
+    extents = {r.stmt.loop_var: r.stmt.extent for r in inner}
+    seen: set[Var] = set()
+    plain = True
+    for begin, extent in ranges:
+        terms = [(abs(f), a) for a, f in linear_terms(begin) or [(begin, 1)]]
+        mine = [(f, a) for f, a in terms if vars_in(a) & set(extents)]
+        reach = extent.value if isinstance(extent, IntImm) else 1
+        for n, (factor, atom) in enumerate(sorted(mine, key=lambda item: item[0])):
+            if not isinstance(atom, Var) or atom in seen:
+                plain = False
+                break
+            seen.add(atom)
+            count = extents[atom]
+            steps = count.value if isinstance(count, IntImm) else None
+            if steps != 1 and factor > reach:
+                return False
+            if steps is None and n + 1 < len(mine):
+                return False
+            reach += factor * ((steps or 1) - 1)
+    if plain:
+        return True
+    # Fused loops: as many iterations as the box has points, none of them twice.
+    counts = [r.stmt.extent for r in inner]
+    ana = sch.state.analyzer(block)
+    domain = {r.stmt.loop_var: Range.from_min_extent(r.stmt.min, r.stmt.extent) for r in inner}
+    sizes = []
+    for begin, extent in ranges:
+        one = Range.from_min_extent(begin, extent)
+        ((low, high),) = relax(ana, [one], domain, _Line(begin))  # type: ignore[arg-type]
+        sizes.append(ana.simplify(high - low + 1))
+    if conjuncts(block.realize.predicate):
+        return False
+    if not all(isinstance(e, IntImm) for e in (*counts, *sizes)):
+        return False
+    same = prod(e.value for e in counts) == prod(e.value for e in sizes)
+    return same and injective(sch, block, inner)
+
+
+class _Line:
+    """One dimension without an end."""
+
+    def __init__(self, index: PrimExpr) -> None:
+        self.shape = (const(1 << 30, index.dtype),)
+
+
+def write_ranges(block: Ref, buffer: Buffer) -> list[tuple[PrimExpr, PrimExpr]]:
+    """What a block writes of a buffer, in terms of the loops: begins and extents."""
+    values = axis_values(block)
+    return [
+        (substitute(r.min, values), substitute(r.extent, values))
+        for region in block.stmt.writes
+        if region.buffer is buffer
+        for r in region.region
+    ]
+
+
+def written_box(sch: Any, writers: list[Ref], at: Ref, buffer: Buffer, kept: bool) -> Box:
+    """The box of a buffer that is written while the loops below `at` run. With `kept`, what it
+    held outside of that matters: ScheduleError where the box has gaps."""
+    ana = sch.state.analyzer(at)
+    boxes = []
+    for writer in writers:
+        box = relaxed_region(sch, writer, at, buffer, write=True)
+        assert box is not None
+        boxes.append(box)
+        if kept:
+            for region in writer.stmt.writes:
+                if region.buffer is buffer:
+                    check_fills(sch, writer, at, buffer.name, write_ranges(writer, buffer))
+    total = boxes[0]
+    for box in boxes[1:]:
+        total = union_box(ana, total, box) or total
+    if kept and not any(region_covers(ana, box, total) for box in boxes):
+        what = f"the blocks that write {buffer.name} do not write one box of it"
+        raise ScheduleError(what, at=[w.node for w in writers])
+    return total
+
+
+def domain_box(sch: Any, writers: list[Ref], buffer: Buffer) -> Box | None:
+    """Where the predicates of blocks keep their axes in the domains: the box that they write at
+    most. None where no block has a predicate."""
+    found: Box | None = None
+    if not any(conjuncts(w.realize.predicate) for w in writers):
+        return None
+    for writer in writers:
+        if own_tests(sch, writer):
+            what = f"block {writer.stmt.name_hint!r} writes where its predicate holds only"
+            raise ScheduleError(what, instead="a block without T.where", at=writer.node)
+        ana = sch.state.analyzer(writer)
+        doms = {a.var: a.dom for a in writer.stmt.iter_vars}
+        for region in writer.stmt.writes:
+            if region.buffer is buffer:
+                found = union_box(ana, found, relax(ana, region.region, doms, buffer))
+    return found
+
+
+def copy_loops(
+    ana: Analyzer,
+    axes: list[IterVar],
+    spans: list[Span | None],
+    block: Block,
+    limits: list[list[Span]] | None = None,
+    tests: Iterable[PrimExpr] = (),
+) -> Stmt:
+    """A block in loops that let its axes run over spans, within their domains, as far as `limits`
+    go, where `tests` hold."""
+    predicate: PrimExpr = const(True, "bool")
+    for test in tests:
+        predicate = logical_and(predicate, test)
+    values, loops = [], []
+    for n, (axis, span) in enumerate(zip(axes, spans, strict=True)):
+        made = axis_loop(ana, axis, span, f"ax{n}", True)
+        assert made.var is not None
+        bind_range(ana, made.var, const(0, made.var.dtype), made.extent)
+        inside = list(made.tests)
+        for low, high in (limits or [[]] * len(axes))[n]:
+            low, high = cast(axis.var.dtype, low), cast(axis.var.dtype, high)
+            for test in (made.value >= low, made.value <= high):
+                if not ana.can_prove(test):
+                    inside.append(test)
+        for test in inside:
+            predicate = logical_and(predicate, test)
+        values.append(made.value)
+        loops.append(made)
+    nest: Stmt = BlockRealize(values, predicate, block)
+    for made in reversed(loops):
+        nest = For(made.var, const(0, made.var.dtype), made.extent, ForKind.SERIAL, nest)
+    return nest
+
+
+def steady(box: Box, scope: Ref) -> list[Span | None]:
+    """The spans of a box; None for those that depend on data which is written in the scope."""
+    written = set().union(*(write_buffers(b.stmt) for b in scope.blocks()))
+    return [None if loaded((low, high)) & written else (low, high) for low, high in box]
+
+
+def loaded(exprs: Iterable[PrimExpr]) -> set[Buffer]:
+    """The buffers that expressions load from."""
+    found: set[Buffer] = set()
+
+    def note(node: Any) -> None:
+        if isinstance(node, BufferLoad):
+            found.add(node.buffer)
+
+    for expr in exprs:
+        post_order_visit(expr, note)
+    return found
+
+
+def insert(
+    sch: Any,
+    func: GlobalVar,
+    changes: dict[Ref, Any],
+    renamed: dict[Block, Block],
+    scope: Ref,
+    at: Ref,
+    nests: list[tuple[int, Stmt, Block]],
+    buffer: Buffer,
+) -> None:
+    """Make the changes, put nests of loops at positions in the body of `at`, and allocate the
+    buffer in the scope; nothing of that where a loop around may not run so."""
+    if sch.enable_check:
+        check_kinds(at)
+
+    def grow(node: Any) -> Any:
+        items = list(node.body.seq) if isinstance(node.body, SeqStmt) else [node.body]
+        for position, nest, _ in sorted(nests, key=lambda n: -n[0]):
+            items.insert(position, nest)
+        return node.replace(body=seq(*items))
+
+    def allocate(block: Block) -> Block:
+        made = grow(block) if at is scope else block
+        return made.replace(alloc_buffers=(*made.alloc_buffers, buffer))
+
+    before = sch.state.func(func)
+    around = {scope: allocate} if at is scope else {scope: allocate, at: grow}
+    done = sch.state.update(func, changes, renamed, around)
+    if sch.enable_check and at is not scope:
+        index = sch.state.index(func)
+        try:
+            for _, _, block in nests:
+                check_parallel_around(sch, index.blocks[block])
+        except ScheduleError as error:
+            error.func = sch.state.func(func)  # what the places of the error are in
+            sch.state.restore(func, before, done)
+            raise
+
+
+def check_kinds(at: Ref) -> None:
+    """Raise ScheduleError where a loop that a copy would stand in is vectorized."""
+    for ref in () if at.is_block else (at, *at.loops()):
+        if ref.stmt.kind == ForKind.VECTORIZED:
+            what = f"the copy would stand in the vectorized loop {ref.stmt.loop_var.name!r}"
+            raise ScheduleError(what, instead="cache first, vectorize later", at=ref.stmt)

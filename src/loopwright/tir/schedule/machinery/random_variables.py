@@ -1,0 +1,25 @@
+"""Random variables: names for blocks, loops and numbers that stay valid while the program is
+rewritten. What one stands for is kept by the schedule (`sch.get(rv)`)."""
+
+from __future__ import annotations
+
+from ....ir.prim_expr import Var
+
+
+class LoopRV:
+    """Refers to a loop."""
+
+    __slots__ = ()
+
+
+class BlockRV:
+    """Refers to a block."""
+
+    __slots__ = ()
+
+
+# Refers to a number that was sampled: a variable, so that it can stand in expressions.
+ExprRV = Var
+
+# What a sampled place is that is no loop: stay at the root, or be inlined.
+ROOT, INLINE = "root", "inline"

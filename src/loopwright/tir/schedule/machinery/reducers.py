@@ -1,0 +1,262 @@
+"""What a reduction block does with each value: the combiner, seen from its stores."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+from ....ir import prim_expr as pe
+from ....ir.prim_expr import Add, FloatImm, IntImm, Max, Min, Mul, PrimExpr, Select, Var
+from ...buffer import Buffer
+from ...expr import BufferLoad
+from ...stmt import BufferStore, LetStmt, SeqStmt, Stmt, seq
+from .buffer_accesses import MapLoads, loads_of
+from .errors import ScheduleError
+from .rewriting import substitute, vars_in
+from .state import Ref
+
+_KINDS = (Add, Mul, Max, Min)
+_COMPARE: dict[type, Callable[[Any, Any], bool]] = {
+    pe.LT: operator.lt,
+    pe.LE: operator.le,
+    pe.GT: operator.gt,
+    pe.GE: operator.ge,
+    pe.EQ: operator.eq,
+    pe.NE: operator.ne,
+}
+_HINT = (
+    "C[...] = C[...] + value with init 0; *, T.max or T.min; for several buffers T.Select by "
+    "comparisons of each with its value, as argmax does"
+)
+
+
+class Reducer:
+    """`stores[n].buffer[...] = results[n]`, in terms of `itself` (the buffers' own elements) and
+    `other` (what is combined with them, here `values`)."""
+
+    __slots__ = ("inits", "itself", "other", "results", "stores", "values")
+
+    def __init__(self, stores: list[BufferStore], inits: list[PrimExpr]) -> None:
+        self.stores, self.inits = stores, inits
+        self.itself = [Var(f"x{n}", s.buffer.dtype) for n, s in enumerate(stores)]
+        self.other = [Var(f"y{n}", s.buffer.dtype) for n, s in enumerate(stores)]
+        self.results: list[PrimExpr] = []
+        self.values: list[PrimExpr] = []
+
+    def combine(self, itself: Sequence[PrimExpr], values: Sequence[PrimExpr]) -> list[PrimExpr]:
+        """The results for other operands."""
+        table = dict(zip([*self.itself, *self.other], [*itself, *values], strict=True))
+        return [substitute(result, table) for result in self.results]
+
+    def update(
+        self, buffers: Sequence[Buffer], indices: Sequence[PrimExpr], values: Sequence[PrimExpr]
+    ) -> Stmt:
+        """The statement that combines `values` into elements of `buffers`."""
+        results = self.combine([BufferLoad(b, indices) for b in buffers], values)
+        if len(buffers) == 1:
+            return BufferStore(buffers[0], results[0], indices)
+        # All results are taken before the first is stored.
+        names = [Var(f"v_{b.name}", b.dtype) for b in buffers]
+        made = seq(*(BufferStore(b, v, indices) for b, v in zip(buffers, names, strict=True)))
+        for name, result in reversed(list(zip(names, results, strict=True))):
+            made = LetStmt(name, result, made)
+        return made
+
+    def start(self, buffers: Sequence[Buffer], indices: Sequence[PrimExpr]) -> Stmt:
+        """The statement that sets elements of `buffers` to the inits."""
+        return seq(*(BufferStore(b, i, indices) for b, i in zip(buffers, self.inits, strict=True)))
+
+
+def find_reducer(sch: Any, ref: Ref) -> Reducer:
+    """The combiner of a reduction block: a sum, product, minimum or maximum, or several buffers
+    that are combined together by such or by selections (argmax). Raises ScheduleError for another,
+    or where repeating its init would change the result."""
+    block = ref.stmt
+    what = f"the reduction of block {block.name_hint!r} is not one that is known"
+
+    def refuse(got: Any, hint: str = _HINT) -> ScheduleError:
+        return ScheduleError(what, got=got, instead=hint, at=ref.node)
+
+    stores, values = _stored(block.body)
+    starts, inits = _stored(block.init)
+    key = sch.state.analyzer(ref).key
+    places = {s.buffer: key(s.indices) for s in stores}
+    if not stores or len(places) != len(stores) or len(set(places.values())) != 1:
+        raise refuse("a body that is not one store for each buffer, all at the same indices")
+    if {s.buffer: key(s.indices) for s in starts} != places or len(starts) != len(stores):
+        raise refuse("an init that does not set the same elements")
+    begin = {s.buffer: value for s, value in zip(starts, inits, strict=True)}
+    found = Reducer(stores, [begin[s.buffer] for s in stores])
+    for n, value in enumerate(values):
+        for buffer in places:
+            loads = loads_of(value, buffer)
+            if any(key(load.indices) != places[buffer] for load in loads):
+                raise refuse(value)
+        for store, itself in zip(stores, found.itself, strict=True):
+            value = MapLoads(store.buffer, lambda _, itself=itself: itself).visit(value)
+        split = _operands(value, found.itself[n], set(found.itself))
+        if split is None:
+            raise refuse(values[n])
+        found.results.append(value)
+        found.values.append(split)
+    for n, init in enumerate(found.inits):
+        wanted = {Add: 0, Mul: 1}.get(type(found.results[n]))
+        if wanted is not None and not (
+            isinstance(init, (IntImm, FloatImm)) and init.value == wanted
+        ):
+            raise refuse(f"init {init}", f"init {wanted}")
+    for n, result in enumerate(found.results):
+        made = _generic(result, found, n, key)
+        if made is None:
+            raise refuse(values[n])
+        found.results[n] = made
+    if not _associative(found):
+        raise refuse(values[0], "a combiner that gives the same in any grouping")
+    return found
+
+
+def _stored(body: Any) -> tuple[list[BufferStore], list[PrimExpr]]:
+    """The stores of a body and their values, with what is named by lets in its place. None where
+    there is something else, or a value reads what an earlier store has changed."""
+    named: dict[Var, PrimExpr] = {}
+    while isinstance(body, LetStmt):
+        named[body.var] = substitute(body.value, named)
+        body = body.body
+    stores: list[Any] = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    if not all(isinstance(s, BufferStore) and s.predicate is None for s in stores):
+        return [], []
+    for n, store in enumerate(stores):
+        if any(loads_of(store.value, earlier.buffer) for earlier in stores[:n]):
+            return [], []
+    return stores, [substitute(s.value, named) for s in stores]
+
+
+def _branches(value: Any) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
+    """(condition, then, else) of a selection."""
+    if isinstance(value, Select):
+        return value.condition, value.true_value, value.false_value
+    if isinstance(value, pe.Call) and getattr(value.op, "name", "") == "tir.if_then_else":
+        return value.args[0], value.args[1], value.args[2]
+    return None
+
+
+def _operands(value: Any, itself: Var, own: set[Var]) -> PrimExpr | None:
+    """What `value` combines `itself` with; None where it is no known combination."""
+    branches = _branches(value)
+    if branches is not None:
+        pair = branches[1:]
+    elif type(value) in _KINDS:
+        pair = (value.a, value.b)
+    else:
+        return None
+    for mine, theirs in (pair, pair[::-1]):
+        if mine is itself and not vars_in(theirs) & own:
+            return theirs
+    return None
+
+
+def _generic(result: Any, found: Reducer, n: int, key: Any) -> PrimExpr | None:
+    """A result in terms of `itself` and `other` alone; None where it uses more."""
+    x, y = found.itself[n], found.other[n]
+    branches = _branches(result)
+    if branches is None:
+        kind = type(result)
+        return kind._make(x, y) if result.a is x else kind._make(y, x)
+    condition = _condition(branches[0], found, key)
+    if condition is None:
+        return None
+    then, other = (x, y) if branches[1] is x else (y, x)
+    if isinstance(result, Select):
+        return Select(condition, then, other)
+    return result.replace(args=(condition, then, other))
+
+
+def _condition(node: Any, found: Reducer, key: Any) -> PrimExpr | None:
+    """A condition made of comparisons of buffers' elements with their own values."""
+    if isinstance(node, (pe.And, pe.Or)):
+        a, b = _condition(node.a, found, key), _condition(node.b, found, key)
+        return None if a is None or b is None else type(node)._make(a, b)
+    if isinstance(node, pe.Not):
+        a = _condition(node.a, found, key)
+        return None if a is None else type(node)._make(a)
+    if type(node) not in _COMPARE:
+        return None
+    for mine, theirs, left in ((node.a, node.b, True), (node.b, node.a, False)):
+        if mine not in found.itself:
+            continue
+        n = found.itself.index(mine)
+        if key((theirs,)) == key((found.values[n],)) and type(found.results[n]) not in (Add, Mul):
+            pair = (mine, found.other[n]) if left else (found.other[n], mine)
+            return type(node)._make(*pair)
+    return None
+
+
+def _associative(found: Reducer) -> bool:
+    """Whether combining in other groups gives the same, and in another order the same of all that
+    is compared (of equal ones any may be found, as in other orders of the reduction's loops).
+
+    Sums and products of single buffers are. A selection only sees how elements compare, and of
+    three elements each component takes at most three different values: all cases are tried.
+    """
+    if all(_branches(result) is None for result in found.results):
+        return True
+    tests = [_case(result, found) for result in found.results]
+    compared = sorted({n for result in found.results for n in _compared(result, found)})
+    if not compared or len(compared) > 2:
+        return False
+
+    def combine(a: Any, b: Any) -> Any:
+        return tuple(test(a, b) for test in tests)
+
+    every = list(product(range(3), repeat=len(compared)))
+    for keys in product(every, repeat=3):
+        # What is not compared tells which element it came from.
+        a, b, c = ([who] * len(tests) for who in range(3))
+        for element, values in zip((a, b, c), keys, strict=True):
+            for n, value in zip(compared, values, strict=True):
+                element[n] = value
+        ab = combine(a, b)
+        if combine(ab, c) != combine(a, combine(b, c)):
+            return False
+        ba = combine(b, a)
+        if any(ab[n] != ba[n] for n in compared):
+            return False
+    return True
+
+
+def _compared(result: Any, found: Reducer) -> set[int]:
+    branches = _branches(result)
+    if branches is None:
+        return set()
+    return {n for n, x in enumerate(found.itself) if x in vars_in(branches[0])}
+
+
+def _case(node: Any, found: Reducer) -> Callable[[Any, Any], Any]:
+    """A result, or a condition, as a function of two elements."""
+    if node in found.itself:
+        n = found.itself.index(node)
+        return lambda a, b: a[n]
+    if node in found.other:
+        n = found.other.index(node)
+        return lambda a, b: b[n]
+    branches = _branches(node)
+    if branches is not None:
+        test, then, other = (_case(part, found) for part in branches)
+        return lambda a, b: then(a, b) if test(a, b) else other(a, b)
+    if isinstance(node, pe.Not):
+        inner = _case(node.a, found)
+        return lambda a, b: not inner(a, b)
+    first, second = _case(node.a, found), _case(node.b, found)
+    if isinstance(node, pe.And):
+        return lambda a, b: first(a, b) and second(a, b)
+    if isinstance(node, pe.Or):
+        return lambda a, b: first(a, b) or second(a, b)
+    if isinstance(node, (Max, Min)):
+        pick = max if isinstance(node, Max) else min
+        return lambda a, b: pick(first(a, b), second(a, b))
+    if isinstance(node, (Add, Mul)):  # independent of the others: any value will do
+        return lambda a, b: 0
+    compare = _COMPARE[type(node)]
+    return lambda a, b: compare(first(a, b), second(a, b))

@@ -1,0 +1,140 @@
+"""What blocks read and write while some of the loops around them run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....arith import Analyzer
+from ....arith import poly as P
+from ....arith.int_set import Evaluator
+from ....ir.prim_expr import PrimExpr, Range, Var
+from ....ir.prim_op import const, maximum, minimum, subtract
+from ...buffer import Buffer
+from .rewriting import substitute
+from .state import Ref
+
+Box = list[tuple[PrimExpr, PrimExpr]]  # least and greatest index of each dimension, both included
+
+
+def loops_between(block: Ref, above: Ref) -> list[Ref]:
+    """The loops around a block below `above` (a loop or a block), the innermost first."""
+    found = []
+    for ref in block.ancestors():
+        if ref is above:
+            break
+        if not ref.is_block:
+            found.append(ref)
+    return found
+
+
+def axis_values(block: Ref) -> dict[Var, PrimExpr]:
+    """Axis to the value it is bound to."""
+    return {
+        axis.var: value
+        for axis, value in zip(block.stmt.iter_vars, block.realize.iter_values, strict=True)
+    }
+
+
+def loop_domain(loops: list[Ref]) -> dict[Var, Range]:
+    """Loop variable to range."""
+    return {
+        ref.stmt.loop_var: Range.from_min_extent(ref.stmt.min, ref.stmt.extent) for ref in loops
+    }
+
+
+def relaxed_region(sch: Any, block: Ref, above: Ref, buffer: Buffer, *, write: bool) -> Box | None:
+    """The box of `buffer` that a block reads or writes while the loops below `above` run, in
+    terms of the loops from `above` on outwards; None where it does not access the buffer."""
+    regions = [r for r in (block.stmt.writes if write else block.stmt.reads) if r.buffer is buffer]
+    if not regions:
+        return None
+    values = axis_values(block)
+    ana = sch.state.analyzer(block)
+    evaluator = Evaluator(ana, loop_domain(loops_between(block, above)))
+    total: Box | None = None
+    for region in regions:
+        box = [
+            interval(
+                evaluator,
+                Range.from_min_extent(substitute(r.min, values), substitute(r.extent, values)),
+                dim,
+            )
+            for r, dim in zip(region.region, buffer.shape, strict=True)
+        ]
+        total = union_box(ana, total, box)
+    return total
+
+
+def interval(evaluator: Evaluator, rng: Range, dim: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """The least and greatest index of a range; those of the dimension where there is no bound."""
+    ana = evaluator.ana
+    dtype = evaluator.dtype = rng.min.dtype
+    first, reach = ana.poly(rng.min), P.shift(ana.poly(rng.extent), -1)
+    low, high = evaluator.ends(first)
+    if evaluator.involved(reach):
+        high = evaluator.ends(P.add(first, reach))[1]
+    elif high is not None:
+        high = P.add(high, reach)
+    least = const(0, dim.dtype) if low is None else _built(ana, low, dtype, const(0, dim.dtype))
+    if high is None:
+        return least, subtract(dim, 1)
+    if high == low:
+        return least, least
+    return least, _built(ana, high, dtype, subtract(dim, 1))
+
+
+def _built(ana: Analyzer, p: Any, dtype: Any, otherwise: PrimExpr) -> PrimExpr:
+    # A bound that comes from the type, or that the type does not hold, is none.
+    value = P.constant_value(p)
+    if value is not None and abs(value) >= 1 << 30:
+        return otherwise
+    try:
+        return ana.build(p, dtype)
+    except ValueError:
+        return otherwise
+
+
+def relax(ana: Analyzer, ranges: Any, domain: dict[Var, Range], buffer: Buffer) -> Box:
+    """The box that ranges cover while the variables of `domain` run."""
+    evaluator = Evaluator(ana, domain)
+    return [interval(evaluator, r, dim) for r, dim in zip(ranges, buffer.shape, strict=True)]
+
+
+def union_box(ana: Analyzer, a: Box | None, b: Box | None) -> Box | None:
+    """The least box that contains both."""
+    if a is None or b is None:
+        return b if a is None else a
+    return [
+        (_extreme(ana, l0, l1, minimum), _extreme(ana, h0, h1, maximum))
+        for (l0, h0), (l1, h1) in zip(a, b, strict=True)
+    ]
+
+
+def _extreme(ana: Analyzer, a: PrimExpr, b: PrimExpr, pick: Any) -> PrimExpr:
+    return a if ana.poly(a) == ana.poly(b) else ana.simplify(pick(a, b))
+
+
+def region_covers(
+    ana: Analyzer, provided: Box | None, needed: Box | None, shape: Any = None
+) -> bool:
+    """Whether the box `provided` is proven to contain `needed`."""
+    if needed is None:
+        return True
+    if provided is None:
+        return False
+    for n, ((p0, p1), (n0, n1)) in enumerate(zip(provided, needed, strict=True)):
+        if not _at_most(ana, p0, n0) and (shape is None or not ana.can_prove(p0 <= 0)):
+            return False
+        if not _at_most(ana, n1, p1):
+            if shape is None or not ana.can_prove(p1 >= shape[n] - 1):
+                return False
+    return True
+
+
+def _at_most(ana: Analyzer, a: PrimExpr, b: PrimExpr) -> bool:
+    return a is b or ana.nonneg(P.add(ana.poly(b), ana.poly(a), -1))
+
+
+def whole(box: Box, ana: Analyzer) -> list[tuple[PrimExpr, PrimExpr]]:
+    """A box as (begin, extent) pairs."""
+    return [(low, ana.simplify(high - low + 1)) for low, high in box]

@@ -1,0 +1,276 @@
+"""Rewriters of the schedule: substitution that folds, and says which blocks became which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir import prim_expr as pe
+from ....ir.functor import Rewriter, Visitor
+from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.prim_op import const, fold_binary, logical_and, logical_not, logical_or, match_types
+from ...buffer import Buffer, BufferRegion
+from ...expr import BufferLoad
+from ...stmt import Block, BlockRealize, For, IfThenElse, SeqStmt, seq
+from ...stmt_functor import LeafKeeper
+
+
+class BlockRewriter(LeafKeeper):
+    """Rebuilds statements; `renamed` collects the blocks that changed. Buffers stay."""
+
+    def __init__(self, renamed: dict[Block, Block] | None = None) -> None:
+        self.renamed = {} if renamed is None else renamed
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Any:
+        made = [self.visit(s) for s in node.seq]
+        if all(a is b for a, b in zip(made, node.seq, strict=True)):
+            return node
+        return seq(*made)
+
+    def visit_Block(self, node: Block) -> Any:
+        made = self.visit_default(node)
+        if made is not node:
+            self.renamed[node] = made
+        return made
+
+
+_FOLD = {k for k in vars(pe).values() if isinstance(k, type) and issubclass(k, pe.BinaryOpExpr)} - {
+    pe.BinaryOpExpr,
+    pe.CmpExpr,
+    pe.LogicalExpr,
+    pe.And,
+    pe.Or,
+}
+
+
+class Substitute(BlockRewriter):
+    """Variables and buffers replaced, literals folded on the way."""
+
+    def __init__(
+        self,
+        values: dict[Var, Any],
+        buffers: dict[Buffer, Buffer] | None = None,
+        renamed: dict[Block, Block] | None = None,
+    ) -> None:
+        super().__init__(renamed)
+        self.values = values
+        self.buffers = buffers or {}
+
+    def visit_Var(self, node: Var) -> Any:
+        return self.values.get(node, node)
+
+    def visit_Buffer(self, node: Buffer) -> Any:
+        return self.buffers.get(node, node)
+
+    def visit_BinaryOpExpr(self, node: Any) -> Any:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a is node.a and b is node.b:
+            return node
+        kind = type(node)
+        if a.dtype != b.dtype:
+            a, b = same_width(a, b)
+        if kind is pe.And:
+            return logical_and(a, b)
+        if kind is pe.Or:
+            return logical_or(a, b)
+        folded = fold_binary(kind, a, b) if kind in _FOLD else None
+        return kind._make(a, b, span=node.span) if folded is None else folded
+
+    def visit_Not(self, node: Any) -> Any:
+        a = self.visit(node.a)
+        return node if a is node.a else logical_not(a)
+
+
+def same_width(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Operands of one type: a literal takes the type of the other."""
+    if isinstance(b, IntImm):
+        return a, const(b.value, a.dtype)
+    if isinstance(a, IntImm):
+        return const(a.value, b.dtype), b
+    return match_types(a, b)
+
+
+def substitute(
+    node: Any,
+    values: dict[Var, Any],
+    buffers: dict[Buffer, Buffer] | None = None,
+    renamed: dict[Block, Block] | None = None,
+) -> Any:
+    """`node` with variables and buffers replaced."""
+    if not values and not buffers:
+        return node
+    return Substitute(values, buffers, renamed).visit(node)
+
+
+class _Renew(Rewriter):
+    """Gives loops and axes that share a variable with an earlier one a variable of their own."""
+
+    def __init__(self) -> None:
+        self.seen: set[Var] = set()
+
+    def visit_For(self, node: For) -> Any:
+        var = node.loop_var
+        if var in self.seen:
+            fresh = var.copy_with_suffix("")
+            node = node.replace(loop_var=fresh, body=substitute(node.body, {var: fresh}))
+        self.seen.add(node.loop_var)
+        thread = node.thread_binding
+        if thread is not None:
+            if thread.var in self.seen:
+                thread = thread.replace(var=thread.var.copy_with_suffix(""))
+                node = node.replace(thread_binding=thread)
+            self.seen.add(thread.var)
+        return node.replace(body=self.visit(node.body))
+
+    def visit_BlockRealize(self, node: BlockRealize) -> Any:
+        return node.replace(block=fresh_axes(node.block, self.seen, self))
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+
+def fresh_axes(block: Block, seen: set[Var], inner: Any = None) -> Block:
+    """A copy of a block whose axes are not among `seen`."""
+    values = {a.var: a.var.copy_with_suffix("") for a in block.iter_vars if a.var in seen}
+    seen.update(a.var for a in block.iter_vars)
+    fields = block.field_values()
+    made = Block._make(*fields, span=block.span)  # an object of its own
+    if values:
+        made = renew_axes(made, values)
+    if inner is None:
+        return made
+    init = None if made.init is None else inner.visit(made.init)
+    return Block._make(
+        *[
+            init if f.name == "init" else inner.visit(made.body) if f.name == "body" else v
+            for f, v in zip(made.__fields__, made.field_values(), strict=True)
+        ],
+        span=made.span,
+    )
+
+
+def renew_axes(block: Block, values: dict[Var, Var]) -> Block:
+    """The block with other variables as its axes."""
+    axes = tuple(a.replace(var=values.get(a.var, a.var)) for a in block.iter_vars)
+    made = substitute(block.replace(iter_vars=()), values)
+    return made.replace(iter_vars=axes)
+
+
+def renew_repeated(stmt: Any) -> Any:
+    """`stmt` in which each loop and each axis has a variable of its own."""
+    return _Renew().visit(stmt)
+
+
+class _Uses(Visitor):
+    def __init__(self) -> None:
+        self.found: set[Var] = set()
+
+    def visit_Var(self, node: Var) -> None:
+        self.found.add(node)
+
+    def visit_Buffer(self, node: Any) -> None:
+        pass
+
+
+def vars_in(node: Any) -> set[Var]:
+    """The variables that occur in an expression or statement."""
+    uses = _Uses()
+    uses.visit(node)
+    return uses.found
+
+
+def reads_memory(expr: PrimExpr) -> bool:
+    """Whether an expression has loads."""
+    if isinstance(expr, (IntImm, Var)):
+        return False
+    return isinstance(expr, BufferLoad) or any(map(reads_memory, expr.children()))
+
+
+def uses_any(node: Any, variables: Any) -> bool:
+    """Whether one of `variables` occurs."""
+    if isinstance(node, IntImm):
+        return False
+    if isinstance(node, Var):
+        return node in variables
+    return not vars_in(node).isdisjoint(variables)
+
+
+def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
+    """The parts of a conjunction; none for True."""
+    if isinstance(condition, pe.And):
+        return conjuncts(condition.a) + conjuncts(condition.b)
+    if isinstance(condition, IntImm) and condition.value:
+        return []
+    return [condition]
+
+
+def conjunction(parts: Any) -> PrimExpr:
+    """All of `parts`; True for none."""
+    total: PrimExpr = IntImm("bool", 1)
+    for part in parts:
+        total = logical_and(total, part)
+    return total
+
+
+def region_points(region: BufferRegion) -> list[PrimExpr] | None:
+    """The indices of a region of one element, or None."""
+    if all(isinstance(r.extent, IntImm) and r.extent.value == 1 for r in region.region):
+        return [r.min for r in region.region]
+    return None
+
+
+class Rebind(Substitute):
+    """Loop variables replaced below a loop; `simplify` makes the bindings of the blocks directly
+    below tidy, and `predicate` restricts what runs below."""
+
+    def __init__(
+        self,
+        values: dict[Var, Any],
+        simplify: Any,
+        predicate: PrimExpr | None = None,
+    ) -> None:
+        super().__init__(values)
+        self.simplify = simplify
+        self.predicate = predicate
+        self.inside = False
+
+    def visit_For(self, node: For) -> Any:
+        made = self.visit_default(node)
+        if made.min is node.min and made.extent is node.extent:
+            return made
+        return made.replace(min=self.simplify(made.min), extent=self.simplify(made.extent))
+
+    def visit_BlockRealize(self, node: BlockRealize) -> Any:
+        if self.inside:
+            return self.visit_default(node)
+        values = []
+        for old in node.iter_values:
+            new = self.visit(old)
+            values.append(new if new is old or isinstance(old, Var) else self.simplify(new))
+        predicate = node.predicate
+        if not isinstance(predicate, IntImm):
+            parts = conjuncts(predicate)
+            made = [self.visit(part) for part in parts]
+            if any(a is not b for a, b in zip(made, parts, strict=True)):
+                # Part by part: a conjunction as a whole would be compared pair by pair.
+                predicate = conjunction(
+                    b if a is b else self.simplify(b) for a, b in zip(parts, made, strict=True)
+                )
+        if self.predicate is not None:
+            # What reads memory may do so only where the loops are in range.
+            first = reads_memory(predicate)
+            parts = (self.predicate, predicate) if first else (predicate, self.predicate)
+            predicate = logical_and(*parts)
+        self.inside = True
+        block = self.visit(node.block)
+        self.inside = False
+        return BlockRealize._make(tuple(values), predicate, block, span=node.span)
+
+    def guarded(self, node: Any) -> Any:
+        """A statement outside of blocks, under the predicate."""
+        made = self.visit_default(node)
+        if self.predicate is None or self.inside:
+            return made
+        return IfThenElse(self.predicate, made)
+
+    visit_BufferStore = guarded
+    visit_Evaluate = guarded

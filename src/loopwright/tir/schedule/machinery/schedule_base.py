@@ -1,0 +1,234 @@
+"""`Schedule`: a program with the steps that change how it runs, never what it computes."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from ....ir.expr import GlobalVar
+from ....ir.module import IRModule
+from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.prim_op import const
+from ...function import PrimFunc
+from ...stmt import Block, For
+from .errors import ScheduleError
+from .primitive import InstructionKind
+from .random_variables import BlockRV, ExprRV, LoopRV
+from .rewriting import substitute, vars_in
+from .state import Handle, Ref, ScheduleState
+from .trace import Instruction, Trace, outputs_of
+
+
+class ScheduleBase:
+    """What the primitives stand on: the state, random variables, and the trace."""
+
+    def __init__(
+        self,
+        mod: IRModule | PrimFunc,
+        *,
+        seed: int | None = None,
+        debug_mask: str | int = "none",
+        error_render_level: str = "detail",
+        enable_check: bool = True,
+    ) -> None:
+        if isinstance(mod, PrimFunc):
+            mod = IRModule({"main": mod})
+        if error_render_level not in ("detail", "fast", "none"):
+            what = 'error_render_level is "detail", "fast" or "none"'
+            raise ValueError(f"{what}\n  got: {error_render_level!r}")
+        self.state = ScheduleState(mod, debug_mask=debug_mask, enable_check=enable_check)
+        self.trace: Trace | None = Trace()
+        self.error_render_level = error_render_level
+        self.func_working_on: GlobalVar | None = None
+        self._symbols: dict[Any, Any] = {}
+        self._random = random.Random(seed if seed is None or seed >= 0 else None)
+        self._decision: Any = None
+        self._override: dict[str, Any] | None = None
+        functions = [g for g, f in mod.functions.items() if isinstance(f, PrimFunc)]
+        if len(functions) == 1:
+            self.func_working_on = functions[0]
+        elif "main" in mod and isinstance(mod["main"], PrimFunc):
+            self.func_working_on = mod.get_global_var("main")
+
+    # ------------------------------------------------------------------ the program
+
+    @property
+    def mod(self) -> IRModule:
+        """The program as it is now."""
+        return self.state.mod
+
+    @property
+    def func(self) -> PrimFunc:
+        """The function that is worked on, as it is now."""
+        return self.state.func(self._working())
+
+    @property
+    def enable_check(self) -> bool:
+        """Whether each step is checked to keep the program's meaning."""
+        return self.state.enable_check
+
+    def _working(self) -> GlobalVar:
+        if self.func_working_on is None:
+            names = ", ".join(g.name_hint for g in self.state._mod.functions)
+            what = "the module has several functions: say which one is worked on"
+            raise ScheduleError(what, got=names, instead="sch.work_on(name), or func_name=")
+        return self.func_working_on
+
+    def work_on(self, func_name: str) -> None:
+        """Take `func_name` as the function in which blocks are looked up."""
+        gvar = GlobalVar(func_name)
+        if not isinstance(self.state._mod.functions.get(gvar), PrimFunc):
+            names = ", ".join(g.name_hint for g in self.state._mod.functions)
+            raise ScheduleError("no such PrimFunc", got=func_name, instead=f"one of {names}")
+        self.func_working_on = self.state._mod.get_global_var(func_name)
+
+    def show(self, *args: Any, **kwargs: Any) -> None:
+        """Print the program, and the trace."""
+        self.mod.show(*args, **kwargs)
+        if self.trace is not None and self.trace.insts:
+            self.trace.show()
+
+    def copy(self) -> Any:
+        """A schedule of its own that goes on from here; random variables are good in both."""
+        made = type(self).__new__(type(self))
+        made.state = self.state.copy()
+        made.trace = None if self.trace is None else self.trace.copy()
+        made.error_render_level = self.error_render_level
+        made.func_working_on = self.func_working_on
+        made._decision = made._override = None
+        made._random = random.Random(self._random.getrandbits(63))
+        made._symbols = {}
+        for rv, value in self._symbols.items():
+            if isinstance(value, Handle):
+                gone = Handle(value.func, None)
+                value = made.state.handles.get(value.block, gone) if value.block else gone
+            made._symbols[rv] = value
+        return made
+
+    # ------------------------------------------------------------------ randomness
+
+    def seed(self, seed: int) -> None:
+        """Start the random numbers anew."""
+        self._random = random.Random(seed)
+
+    def fork_seed(self) -> int:
+        """A seed for another schedule."""
+        return self._random.getrandbits(31)
+
+    # ------------------------------------------------------------------ random variables
+
+    def get(self, rand_var_or_sref: Any) -> Any:
+        """What a random variable stands for: a Block, a For, or a number."""
+        if isinstance(rand_var_or_sref, Ref):
+            return rand_var_or_sref.stmt
+        if isinstance(rand_var_or_sref, PrimExpr):
+            return self.value(rand_var_or_sref)
+        return self.get_sref(rand_var_or_sref).stmt
+
+    def get_sref(self, rand_var_or_stmt: Any) -> Ref:
+        """The loop or block at its place: `.stmt`, `.parent`, `.children`."""
+        if isinstance(rand_var_or_stmt, Ref):
+            return rand_var_or_stmt
+        if isinstance(rand_var_or_stmt, (Block, For)):
+            return self.state.get_sref(rand_var_or_stmt)
+        found = self._symbols.get(rand_var_or_stmt)
+        if isinstance(found, Handle):
+            ref = None
+            if found.block is not None:
+                ref = self.state.index(found.func).blocks.get(found.block)
+            if ref is None:
+                what = "this block is no longer in the program"
+                raise ScheduleError(
+                    what, instead="get it again by name, or use what took its place"
+                )
+            return ref
+        if isinstance(found, tuple):
+            ref = self.state.index(found[0]).loops.get(found[1])
+            if ref is None:
+                what = f"loop {found[1].name!r} is no longer in the program"
+                raise ScheduleError(what, instead="use the loops that the last step gave")
+            return ref
+        what = "not a block or loop of this schedule"
+        got = f"{rand_var_or_stmt!r} of type {type(rand_var_or_stmt).__name__}"
+        raise ScheduleError(what, got=got, instead="what sch.get_block or sch.get_loops gave")
+
+    def loop(self, rv: Any) -> Ref:
+        """The ref of a loop. Raises ScheduleError for a block."""
+        ref = self.get_sref(rv)
+        if ref.is_block:
+            what, hint = "this step is for loops", "one of sch.get_loops(block)"
+            raise ScheduleError(what, got="a block", instead=hint, at=ref.node)
+        return ref
+
+    def block(self, rv: Any) -> Ref:
+        """The ref of a block. Raises ScheduleError for a loop."""
+        ref = self.get_sref(rv)
+        if not ref.is_block:
+            what, hint = "this step is for blocks", "what sch.get_block(name) gave"
+            raise ScheduleError(what, got="a loop", instead=hint, at=ref.node)
+        return ref
+
+    def value(self, expr: Any) -> Any:
+        """An expression of sampled numbers as a number (as an expression, where it has others)."""
+        if isinstance(expr, int) or expr is None:
+            return expr
+        known = {v: const(self._symbols[v], v.dtype) for v in vars_in(expr) if v in self._symbols}
+        made = substitute(expr, known)
+        return made.value if isinstance(made, IntImm) else made
+
+    def remove_rv(self, rand_var: Any) -> None:
+        """Forget a random variable."""
+        self._symbols.pop(rand_var, None)
+
+    def new_loop(self, func: GlobalVar, var: Var) -> LoopRV:
+        """A random variable for a loop."""
+        rv = LoopRV()
+        self._symbols[rv] = (func, var)
+        return rv
+
+    def new_block(self, func: GlobalVar, block: Block) -> BlockRV:
+        """A random variable for a block of the current program."""
+        rv = BlockRV()
+        handle = self.state.handles.get(block)
+        if handle is None:
+            handle = self.state.handles[block] = Handle(func, block)
+        self._symbols[rv] = handle
+        return rv
+
+    def new_number(self, value: int, name: str = "v") -> Var:
+        """A random variable for a sampled number."""
+        rv = ExprRV(name, "int32")
+        self._symbols[rv] = value
+        return rv
+
+    # ------------------------------------------------------------------ the trace
+
+    def _record(
+        self, kind: InstructionKind, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+    ) -> None:
+        values = kind.arguments(args, kwargs)
+        if self._override is not None:
+            values.update(self._override)
+            self._override = None
+        inputs: list[Any] = []
+        for name in kind.inputs:
+            if name[0] == "*":
+                inputs += values[name[1:]] or ()
+            else:
+                inputs.append(values[name])
+        attrs = [values[name] for name in kind.attrs]
+        decision, self._decision = self._decision, None
+        self.trace.append(  # type: ignore[union-attr]
+            Instruction(kind, inputs, attrs, outputs_of(result)), decision
+        )
+
+    def _func_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The function that the arguments speak of, for an error's text."""
+        for value in (*args, *kwargs.values()):
+            found = self._symbols.get(value) if isinstance(value, (BlockRV, LoopRV)) else None
+            if isinstance(found, Handle):
+                return self.state.func(found.func)
+            if isinstance(found, tuple):
+                return self.state.func(found[0])
+        working = self.func_working_on
+        return None if working is None else self.state.func(working)

@@ -1,0 +1,197 @@
+"""What blocks of one scope are to each other: producers, consumers, complete, reduction."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from ....ir.prim_expr import IntImm, IterVar
+from ...buffer import Buffer
+from ...stmt import Block
+from .errors import ScheduleError
+from .rewriting import vars_in
+
+if TYPE_CHECKING:
+    from .state import Ref
+
+_AXES = (IterVar.DataPar, IterVar.CommReduce)
+
+
+class DepKind(IntEnum):
+    """Kinds of dependency."""
+
+    RAW = 0
+    WAW = 1
+    WAR = 2
+    OPAQUE = 3
+
+
+class Dependency:
+    """`dst` comes after `src` because of `kind`."""
+
+    __slots__ = ("dst", "kind", "src")
+
+    def __init__(self, src: Ref, dst: Ref, kind: DepKind) -> None:
+        self.src, self.dst, self.kind = src, dst, kind
+
+
+class BlockScope:
+    """Dependencies among the blocks directly inside a block."""
+
+    def __init__(self, ref: Ref) -> None:
+        self.ref = ref
+        self.deps: list[Dependency] = []
+        blocks = ref.blocks()
+        for n, dst in enumerate(blocks):
+            reads, writes = read_buffers(dst.stmt), write_buffers(dst.stmt)
+            for src in blocks[:n]:
+                theirs = write_buffers(src.stmt)
+                if not reads.isdisjoint(theirs):
+                    self.deps.append(Dependency(src, dst, DepKind.RAW))
+                if not writes.isdisjoint(theirs):
+                    self.deps.append(Dependency(src, dst, DepKind.WAW))
+                if not writes.isdisjoint(read_buffers(src.stmt)):
+                    self.deps.append(Dependency(src, dst, DepKind.WAR))
+
+    def get_deps_by_src(self, block: Ref) -> list[Dependency]:
+        """Dependencies that start at a block."""
+        return [d for d in self.deps if d.src is block]
+
+    def get_deps_by_dst(self, block: Ref) -> list[Dependency]:
+        """Dependencies that end at a block."""
+        return [d for d in self.deps if d.dst is block]
+
+
+def read_buffers(block: Block) -> set[Buffer]:
+    """The buffers a block reads."""
+    return {r.buffer for r in block.reads}
+
+
+def write_buffers(block: Block) -> set[Buffer]:
+    """The buffers a block writes."""
+    return {r.buffer for r in block.writes}
+
+
+def siblings(ref: Ref) -> list[Ref]:
+    """The blocks of the same scope in the order of the program, with this one."""
+    return ref.scope().blocks()
+
+
+def producers(ref: Ref) -> list[Ref]:
+    """Earlier blocks of the scope that write what this one reads or writes."""
+    mine = read_buffers(ref.stmt) | write_buffers(ref.stmt)
+    found = []
+    for other in siblings(ref):
+        if other is ref:
+            break
+        if not mine.isdisjoint(write_buffers(other.stmt)):
+            found.append(other)
+    return found
+
+
+def check_may_leave(ref: Ref, at: Ref | None) -> None:
+    """Raise ScheduleError where a block would leave a loop (for `at`, or for anywhere) in which a
+    producer writes the same elements again and again, as after `rolling_buffer`."""
+    above = list(ref.ancestors())
+    for other in producers(ref):
+        if axes_of_kinds(other.stmt):
+            continue
+        shared = next(a for a in other.ancestors() if any(a is b for b in above))
+        if not shared.is_block and (at is None or not at.is_under(shared)):
+            what = (
+                f"block {ref.stmt.name_hint!r} reads what {other.stmt.name_hint!r} has just "
+                f"written in loop {shared.stmt.loop_var.name!r}, and writes over later"
+            )
+            raise ScheduleError(what, instead="leave it there", at=[ref.node, other.node])
+
+
+def consumers(ref: Ref) -> list[Ref]:
+    """Later blocks of the scope that read or write what this one writes."""
+    mine = write_buffers(ref.stmt)
+    found, after = [], False
+    for other in siblings(ref):
+        if after and not mine.isdisjoint(read_buffers(other.stmt) | write_buffers(other.stmt)):
+            found.append(other)
+        after = after or other is ref
+    return found
+
+
+def is_output(ref: Ref, func: Any) -> bool:
+    """Whether a block writes what outlives its scope: not allocated by the block around."""
+    return not write_buffers(ref.stmt) <= set(ref.scope().stmt.alloc_buffers)
+
+
+def axes_of_kinds(block: Block, kinds: tuple[int, ...] = _AXES) -> bool:
+    """Whether all axes of a block are of the given kinds."""
+    return all(a.iter_type in kinds for a in block.iter_vars)
+
+
+def is_dominant(ref: Ref) -> bool:
+    """Whether the block is the only one of its scope that writes its outputs."""
+    mine = write_buffers(ref.stmt)
+    return all(
+        other is ref or mine.isdisjoint(write_buffers(other.stmt)) for other in siblings(ref)
+    )
+
+
+def why_not_complete(ref: Ref) -> str | None:
+    """Why a block is not complete (None: it is): spatial axes only, the only writer of its
+    outputs, and not reading them."""
+    block = ref.stmt
+    if block.init is not None or not axes_of_kinds(block, (IterVar.DataPar,)):
+        return "it has axes that are not spatial" if block.init is None else "it is a reduction"
+    if not write_buffers(block).isdisjoint(read_buffers(block)):
+        return "it reads what it writes"
+    return None if is_dominant(ref) else "another block writes the same buffer"
+
+
+def why_not_reduction(ref: Ref) -> str | None:
+    """Why a block is not a reduction (None: it is): an init, spatial and reduction axes, the only
+    writer of its outputs, which are indexed by spatial axes."""
+    block = ref.stmt
+    if block.init is None:
+        return "it has no init"
+    if not axes_of_kinds(block):
+        return "it has axes that are neither spatial nor reduction"
+    if not is_dominant(ref):
+        return "another block writes the same buffer"
+    reduced = {a.var for a in block.iter_vars if a.iter_type == IterVar.CommReduce}
+    for region in block.writes:
+        for r in region.region:
+            if not vars_in(r.min).isdisjoint(reduced):
+                return f"{region.buffer.name} is written at a reduction axis"
+    return None
+
+
+def check_complete(ref: Ref) -> None:
+    """Raise ScheduleError unless the block is complete."""
+    why = why_not_complete(ref)
+    if why is not None:
+        what = f"block {ref.stmt.name_hint!r} is not a complete block: {why}"
+        hint = "a block with spatial axes only, the only writer of its buffer, not reading it"
+        raise ScheduleError(what, instead=hint, at=ref.node)
+
+
+def check_complete_or_reduction(ref: Ref) -> None:
+    """Raise ScheduleError unless the block is complete or a reduction."""
+    why = why_not_complete(ref)
+    if why is None:
+        return
+    other = why_not_reduction(ref)
+    if other is not None:
+        what = f"block {ref.stmt.name_hint!r} is neither complete ({why}) nor a reduction ({other})"
+        hint = "a block that alone writes its buffer, with spatial and reduction axes and an init"
+        raise ScheduleError(what, instead=hint, at=ref.node)
+
+
+def sole_region(block: Block, buffer: Buffer, *, write: bool) -> Any:
+    """The region of a buffer among a block's reads or writes, or None."""
+    for region in block.writes if write else block.reads:
+        if region.buffer is buffer:
+            return region
+    return None
+
+
+def is_unit(expr: Any) -> bool:
+    """Whether an extent is the literal 1."""
+    return isinstance(expr, IntImm) and expr.value == 1

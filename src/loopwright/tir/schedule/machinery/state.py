@@ -1,0 +1,424 @@
+"""The program under a schedule: who contains whom, and replacing a part of it.
+
+Functions are immutable, so a rewrite rebuilds the path from the changed loop or block to the
+root. A loop is found again by its variable; a block by the table of replaced blocks that every
+rewrite gives (`update(..., renamed=...)`), which moves the block's `Handle` along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import Any
+
+from ....arith import Analyzer, ConstIntBound
+from ....ir.expr import GlobalVar
+from ....ir.module import IRModule
+from ....ir.node import Node
+from ....ir.prim_expr import IntImm, Range, Var
+from ...function import PrimFunc
+from ...stmt import Block, BlockRealize, Evaluate, For, IfThenElse, SeqStmt, Stmt, seq
+from .errors import ScheduleError
+from .rewriting import renew_repeated
+from .scope import BlockScope
+
+NO_OP = Evaluate(IntImm("int32", 0))
+
+
+class ScheduleDebugMask(IntEnum):
+    """What is verified after each primitive."""
+
+    VERIFY_SREF_TREE = 1
+    VERIFY_CACHED_FLAGS = 2
+
+
+class Ref:
+    """A loop or block at its place in the current program; `stmt` is the For or the Block."""
+
+    __slots__ = ("children", "func", "parent", "realize", "stmt")
+
+    def __init__(self, stmt: Any, parent: Ref | None, realize: Any, func: GlobalVar) -> None:
+        self.stmt = stmt
+        self.parent = parent
+        self.realize = realize
+        self.func = func
+        self.children: list[Ref] = []
+
+    @property
+    def node(self) -> Any:
+        """The statement that stands in the program: a For or a BlockRealize."""
+        return self.stmt if self.realize is None else self.realize
+
+    @property
+    def is_block(self) -> bool:
+        """Whether this is a block, not a loop."""
+        return self.realize is not None
+
+    @staticmethod
+    def inline_mark() -> Ref:
+        """What stands for "inlined" where a place in the program is asked for."""
+        return _MARKS[0]
+
+    @staticmethod
+    def root_mark() -> Ref:
+        """What stands for "left at the root" where a place in the program is asked for."""
+        return _MARKS[1]
+
+    def ancestors(self) -> Iterator[Ref]:
+        """The loops and blocks around, the nearest first."""
+        at = self.parent
+        while at is not None:
+            yield at
+            at = at.parent
+
+    def scope(self) -> Ref:
+        """The block around."""
+        for ref in self.ancestors():
+            if ref.realize is not None:
+                return ref
+        raise ScheduleError("the root block has no block around it", at=self.node)
+
+    def loops(self) -> list[Ref]:
+        """The loops around within the same block, the outermost first."""
+        found: list[Ref] = []
+        for ref in self.ancestors():
+            if ref.realize is not None:
+                break
+            found.append(ref)
+        return found[::-1]
+
+    def blocks(self) -> list[Ref]:
+        """The blocks directly inside: not those inside other blocks; itself where it is one
+        below a loop."""
+        found: list[Ref] = []
+        for child in self.children:
+            if child.realize is not None:
+                found.append(child)
+            else:
+                found += child.blocks()
+        return found
+
+    def is_under(self, other: Ref) -> bool:
+        """Whether `other` is around this one, or is this one."""
+        return self is other or any(ref is other for ref in self.ancestors())
+
+
+_MARKS = tuple(Ref(None, None, None, GlobalVar(name)) for name in ("inline", "root"))
+
+
+class Index:
+    """Refs of one version of a function."""
+
+    def __init__(self, gvar: GlobalVar, func: PrimFunc) -> None:
+        self.gvar = gvar
+        self.loops: dict[Var, Ref] = {}
+        self.blocks: dict[Block, Ref] = {}
+        self.repeated = False
+        self.axes: set[Var] = set()
+        self.root: Ref | None = None
+        self.walk(func.body, None)
+
+    def walk(self, stmt: Any, parent: Ref | None) -> None:
+        """Add what is in `stmt`."""
+        kind = type(stmt)
+        if kind is For:
+            ref = Ref(stmt, parent, None, self.gvar)
+            self.repeated = self.repeated or stmt.loop_var in self.loops
+            self.loops[stmt.loop_var] = ref
+            if stmt.thread_binding is not None:
+                thread = stmt.thread_binding.var
+                self.repeated = self.repeated or thread in self.axes
+                self.axes.add(thread)
+            if parent is not None:
+                parent.children.append(ref)
+            self.walk(stmt.body, ref)
+        elif kind is BlockRealize:
+            block = stmt.block
+            ref = Ref(block, parent, stmt, self.gvar)
+            self.repeated = self.repeated or block in self.blocks
+            for axis in block.iter_vars:
+                self.repeated = self.repeated or axis.var in self.axes
+                self.axes.add(axis.var)
+            self.blocks[block] = ref
+            if parent is None:
+                self.root = ref
+            else:
+                parent.children.append(ref)
+            if block.init is not None:
+                self.walk(block.init, ref)
+            self.walk(block.body, ref)
+        elif kind is SeqStmt:
+            for item in stmt.seq:
+                self.walk(item, parent)
+        elif isinstance(stmt, Node):
+            for name in _BODIES.get(kind) or _bodies(kind):
+                self.walk(getattr(stmt, name), parent)
+
+
+_BODIES: dict[type, tuple[str, ...]] = {}
+_NAMES = ("body", "then_case", "else_case")
+
+
+def _bodies(kind: type) -> tuple[str, ...]:
+    fields = getattr(kind, "__fields__", ())
+    found = tuple(f.name for f in fields if f.name in _NAMES and issubclass(kind, Stmt))
+    _BODIES[kind] = found
+    return found
+
+
+class Handle:
+    """What a BlockRV stands for: its block in the current program, None once it is gone."""
+
+    __slots__ = ("block", "func")
+
+    def __init__(self, func: GlobalVar, block: Block | None) -> None:
+        self.func = func
+        self.block = block
+
+
+class ScheduleState:
+    """A module that is being rewritten, with its refs."""
+
+    def __init__(
+        self, mod: IRModule, *, debug_mask: str | int = "none", enable_check: bool = True
+    ) -> None:
+        self._mod = mod.frozen_copy()
+        self._shown: IRModule | None = None
+        self.enable_check = enable_check
+        self.debug_mask = {"none": 0, "all": 3}.get(debug_mask, debug_mask)  # type: ignore[arg-type]
+        self._indices: dict[GlobalVar, Index] = {}
+        self._analyzers: dict[GlobalVar, tuple[Analyzer, set[Var]]] = {}
+        self.handles: dict[Block, Handle] = {}
+
+    @property
+    def mod(self) -> IRModule:
+        """The current program; later steps do not change the object that was given out."""
+        if self._shown is None:
+            for gvar, func in list(self._mod.functions.items()):
+                if isinstance(func, PrimFunc):
+                    self.index(gvar)  # gives copies variables of their own
+            self._shown = self._mod.clone()
+        return self._shown
+
+    def func(self, gvar: GlobalVar) -> PrimFunc:
+        """The current version of a function."""
+        return self._mod.functions[gvar]
+
+    def copy(self) -> ScheduleState:
+        """A state of its own; handles are copied too."""
+        made = ScheduleState(self._mod, debug_mask=self.debug_mask, enable_check=self.enable_check)
+        made._indices = dict(self._indices)
+        made.handles = {block: Handle(h.func, h.block) for block, h in self.handles.items()}
+        return made
+
+    def handle(self, ref: Ref) -> Handle:
+        """The handle of a block."""
+        found = self.handles.get(ref.stmt)
+        if found is None:
+            found = self.handles[ref.stmt] = Handle(ref.func, ref.stmt)
+        return found
+
+    def index(self, gvar: GlobalVar) -> Index:
+        """The refs of a function."""
+        found = self._indices.get(gvar)
+        if found is None:
+            func = self.func(gvar)
+            found = Index(gvar, func)
+            if found.repeated:
+                func = func.with_body(renew_repeated(func.body))
+                self._mod.functions[gvar] = func
+                self._shown = None
+                found = Index(gvar, func)
+            self._indices[gvar] = found
+        return found
+
+    def get_sref(self, stmt: Any) -> Ref:
+        """The ref of a For or Block of the current program."""
+        for gvar, func in self._mod.functions.items():
+            if isinstance(func, PrimFunc):
+                index = self.index(gvar)
+                found = (
+                    index.loops.get(stmt.loop_var)
+                    if isinstance(stmt, For)
+                    else index.blocks.get(stmt)
+                )
+                if found is not None:
+                    return found
+        raise ScheduleError("this statement is not in the program", got=type(stmt).__name__)
+
+    def get_block_scope(self, block_sref: Ref) -> BlockScope:
+        """Dependencies among the blocks directly inside a block."""
+        return BlockScope(block_sref)
+
+    def analyzer(self, ref: Ref) -> Analyzer:
+        """One that knows the shapes of the function and the loops and axes around `ref`."""
+        found = self._analyzers.get(ref.func)
+        if found is None:
+            found = self._analyzers[ref.func] = (Analyzer(), set())
+            for buffer in self.func(ref.func).buffer_map.values():
+                for extent in buffer.shape:
+                    if isinstance(extent, Var):
+                        found[0].assume_nonnegative(extent)
+        ana, known = found
+        at: Ref | None = ref
+        fresh = []
+        while at is not None:
+            if at.realize is None:
+                if at.stmt.loop_var in known:
+                    pass
+                else:
+                    fresh.append((at.stmt.loop_var, at.stmt.min, at.stmt.extent))
+            else:
+                for axis in at.stmt.iter_vars:
+                    if axis.var not in known:
+                        fresh.append((axis.var, axis.dom.min, axis.dom.extent))
+            at = at.parent
+        for var, low, extent in reversed(fresh):
+            known.add(var)
+            bind_range(ana, var, low, extent)
+        return ana
+
+    def forget_ranges(self) -> None:
+        """Start with fresh analyzers."""
+        self._analyzers.clear()
+
+    def replace(
+        self, src_sref: Ref, tgt_stmt: Any, block_sref_reuse: dict[Block, Block] | None = None
+    ) -> None:
+        """Put another statement in the place of a loop or block (TVM's name for `update`)."""
+        if isinstance(tgt_stmt, Block):
+            tgt_stmt = src_sref.realize.replace(block=tgt_stmt)
+            block_sref_reuse = {src_sref.stmt: tgt_stmt.block, **(block_sref_reuse or {})}
+        self.update(src_sref.func, {src_sref: tgt_stmt}, block_sref_reuse)
+
+    def update(
+        self,
+        gvar: GlobalVar,
+        changes: dict[Ref, Any],
+        renamed: dict[Block, Block] | None = None,
+        blocks: dict[Ref, Callable[[Any], Any]] | None = None,
+    ) -> dict[Block, Block]:
+        """Replace statements: `changes` maps a ref to its new statement (None: take it out, with
+        what is left empty around it). `renamed` says which blocks became which others inside the
+        new statements. `blocks` are blocks and loops around them that change in themselves. Gives
+        all blocks that became others."""
+        swap = _Swap(changes, blocks or {}, dict(renamed or {}))
+        func = self.func(gvar)
+        body = swap.visit(func.body)
+        self.set_func(gvar, func.with_body(NO_OP if body is None else body), swap.renamed)
+        return swap.renamed
+
+    def restore(self, gvar: GlobalVar, func: PrimFunc, renamed: dict[Block, Block]) -> None:
+        """Undo an update: `func` as it was before, and what the update gave."""
+        self.set_func(gvar, func, {new: old for old, new in renamed.items()})
+
+    def set_func(self, gvar: GlobalVar, func: PrimFunc, renamed: dict[Block, Block]) -> None:
+        """Take a rewritten function; handles follow `renamed`."""
+        self._mod.functions[gvar] = func
+        self._shown = None
+        self._indices.pop(gvar, None)
+        moved = []
+        for old, new in renamed.items():
+            handle = self.handles.pop(old, None) if old is not new else None
+            if handle is not None:
+                moved.append((handle, new))
+        for handle, new in moved:
+            handle.block = new
+            self.handles[new] = handle
+
+
+class BlockDependenceInfo:
+    """The dependencies among the blocks of a module, without a schedule."""
+
+    def __init__(self, mod: IRModule | PrimFunc) -> None:
+        self.mod = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
+        self._state = ScheduleState(self.mod)
+
+    def get_sref(self, block: Block) -> Ref:
+        """The ref of a block."""
+        return self._state.get_sref(block)
+
+    def get_block_scope(self, block_sref: Ref) -> BlockScope:
+        """Dependencies among the blocks directly inside a block."""
+        return BlockScope(block_sref)
+
+
+def bind_range(ana: Analyzer, var: Var, low: Any, extent: Any) -> None:
+    """Tell of a range without giving up the variable of a loop of one iteration."""
+    if isinstance(extent, IntImm) and isinstance(low, IntImm):
+        last = low.value + max(extent.value, 1) - 1
+        ana.update(var, ConstIntBound(low.value, last))
+    elif isinstance(extent, IntImm) and extent.value == 1:
+        return
+    else:
+        ana.bind(var, Range.from_min_extent(low, extent))
+
+
+def replaced(body: Stmt, ref: Ref, made: Stmt) -> Stmt:
+    """The body of a function with another statement in the place of `ref`."""
+    return _Swap({ref: made}, {}, {}).visit(body)
+
+
+class _Swap:
+    """Rebuilds the paths to the changed statements, and nothing else."""
+
+    def __init__(
+        self,
+        changes: dict[Ref, Any],
+        blocks: dict[Ref, Callable[[Any], Any]],
+        renamed: dict[Block, Block],
+    ) -> None:
+        self.table = {id(ref.node): new for ref, new in changes.items()}
+        self.blocks = {id(ref.stmt): fn for ref, fn in blocks.items()}
+        self.renamed = renamed
+        self.path = {id(ref.node) for ref in blocks}
+        for ref in (*changes, *blocks):
+            for above in ref.ancestors():
+                self.path.add(id(above.node))
+
+    def visit(self, stmt: Any) -> Any:
+        key = id(stmt)
+        if key in self.table:
+            return self.table[key]
+        kind = type(stmt)
+        if kind is SeqStmt:
+            made = [self.visit(s) for s in stmt.seq]
+            if all(a is b for a, b in zip(made, stmt.seq, strict=True)):
+                return stmt
+            kept = [s for s in made if s is not None]
+            return seq(*kept) if kept else None
+        if kind is For:
+            if key not in self.path:
+                return stmt
+            body = self.visit(stmt.body)
+            fn = self.blocks.get(key)
+            if fn is not None:
+                return fn(stmt.replace(body=NO_OP if body is None else body))
+            return None if body is None else stmt.replace(body=body)
+        if kind is BlockRealize:
+            return self.realize(stmt) if key in self.path else stmt
+        if kind is IfThenElse:
+            then, other = self.visit(stmt.then_case), stmt.else_case
+            other = None if other is None else self.visit(other)
+            if then is stmt.then_case and other is stmt.else_case:
+                return stmt
+            if then is None:
+                return None if other is None else stmt.replace(then_case=NO_OP, else_case=other)
+            return stmt.replace(then_case=then, else_case=other)
+        names = _BODIES.get(kind) or _bodies(kind)
+        if not names:
+            return stmt
+        body = self.visit(stmt.body)
+        return None if body is None else stmt.replace(body=body)
+
+    def realize(self, stmt: BlockRealize) -> Any:
+        block = stmt.block
+        init = None if block.init is None else self.visit(block.init)
+        body = self.visit(block.body)
+        made = block.replace(body=NO_OP if body is None else body, init=init)
+        fn = self.blocks.get(id(block))
+        if fn is not None:
+            made = fn(made)
+        if made is not block:
+            self.renamed[block] = made
+        return stmt.replace(block=made)

@@ -1,0 +1,306 @@
+"""The trace of a schedule: what was done, as Python text and JSON, to be done again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from ....ir.node import Node
+from ....ir.prim_expr import FloatImm, IntImm, PrimExpr, StringImm, Var
+from ....ir.serialize import load_json, save_json
+from .primitive import InstructionKind
+from .random_variables import BlockRV, LoopRV
+from .rewriting import substitute
+
+
+class Instruction:
+    """One step: its kind, the random variables it takes, its attributes, what it gives."""
+
+    __slots__ = ("attrs", "inputs", "kind", "outputs")
+
+    def __init__(self, kind: InstructionKind, inputs: Any, attrs: Any, outputs: Any) -> None:
+        self.kind = kind
+        self.inputs = list(inputs)
+        self.attrs = list(attrs)
+        self.outputs = list(outputs)
+
+    def __repr__(self) -> str:
+        return f"Instruction({self.kind.name})"
+
+
+def _is_rv(value: Any) -> bool:
+    return isinstance(value, (BlockRV, LoopRV, Var))
+
+
+class Trace:
+    """Instructions in order, and the decisions of those that sample."""
+
+    def __init__(
+        self,
+        insts: list[Instruction] | None = None,
+        decisions: dict[Instruction, Any] | None = None,
+    ) -> None:
+        self.insts = list(insts or [])
+        self.decisions = dict(decisions or {})
+
+    def get_decision(self, inst: Instruction) -> Any:
+        """What was decided, or None."""
+        return self.decisions.get(inst)
+
+    def append(self, inst: Instruction, decision: Any = None) -> None:
+        """Add an instruction."""
+        self.insts.append(inst)
+        if decision is not None:
+            self.decisions[inst] = decision
+
+    def pop(self) -> Instruction | None:
+        """Take the last instruction off (None where it is EnterPostproc, or there is none)."""
+        if not self.insts or self.insts[-1].kind.name == "EnterPostproc":
+            return None
+        inst = self.insts.pop()
+        self.decisions.pop(inst, None)
+        return inst
+
+    def copy(self) -> Trace:
+        """The same instructions in a trace of its own."""
+        return Trace(self.insts, self.decisions)
+
+    def _kept(self, remove_postproc: bool) -> list[Instruction]:
+        kept = []
+        for inst in self.insts:
+            if remove_postproc and inst.kind.name == "EnterPostproc":
+                break
+            kept.append(inst)
+        return kept
+
+    def with_decision(self, inst: Instruction, decision: Any, remove_postproc: bool) -> Trace:
+        """A trace in which one instruction is decided otherwise."""
+        kept = self._kept(remove_postproc)
+        decisions = {i: d for i, d in self.decisions.items() if i in kept}
+        decisions[inst] = decision
+        return Trace(kept, decisions)
+
+    def simplified(self, remove_postproc: bool) -> Trace:
+        """Without the queries whose results are not used."""
+        kept: list[Instruction] = []
+        used: set[int] = set()
+        for inst in reversed(self._kept(remove_postproc)):
+            if inst.kind.is_pure and not any(id(o) in used for o in inst.outputs):
+                continue
+            used.update(id(i) for i in inst.inputs if _is_rv(i))
+            for value in inst.inputs:
+                if isinstance(value, PrimExpr):
+                    used.update(id(v) for v in _vars(value))
+            kept.append(inst)
+        kept.reverse()
+        return Trace(kept, {i: d for i, d in self.decisions.items() if i in kept})
+
+    def apply_to_schedule(
+        self,
+        sch: Any,
+        remove_postproc: bool = False,
+        decision_provider: Callable[[Instruction, list[Any], list[Any], Any], Any] | None = None,
+    ) -> None:
+        """Do the instructions again on another schedule.
+
+        `decision_provider(inst, inputs, attrs, decision)` gives the decision to use.
+        """
+        table: dict[Any, Any] = {}
+        for inst in self._kept(remove_postproc):
+            inputs = [_mapped(value, table) for value in inst.inputs]
+            decision = self.decisions.get(inst)
+            if decision_provider is not None:
+                decision = decision_provider(inst, inputs, inst.attrs, decision)
+            outputs = call(sch, inst.kind, inputs, inst.attrs, decision)
+            for old, new in zip(inst.outputs, outputs, strict=True):
+                table[old] = new
+
+    # ------------------------------------------------------------------ text
+
+    def as_python(self, remove_postproc: bool = False) -> list[str]:
+        """One line of Python for each instruction."""
+        names = _Names()
+        return [
+            _python(inst, names, self.decisions.get(inst)) for inst in self._kept(remove_postproc)
+        ]
+
+    def as_json(self, remove_postproc: bool = False) -> Any:
+        """[instructions, decisions] as JSON values."""
+        names = _Names()
+        insts, decisions = [], []
+        for i, inst in enumerate(self._kept(remove_postproc)):
+            inputs = [names.json(v) for v in inst.inputs]
+            outputs = [names.new(v) for v in inst.outputs]
+            insts.append([inst.kind.name, inputs, [_to_json(a) for a in inst.attrs], outputs])
+            if self.decisions.get(inst) is not None:
+                decisions.append([i, _to_json(self.decisions[inst])])
+        return [insts, decisions]
+
+    @staticmethod
+    def apply_json_to_schedule(json_obj: Any, sch: Any) -> None:
+        """Do what `as_json` gave on a schedule. Accepts the text of it, too."""
+        insts, decisions = json.loads(json_obj) if isinstance(json_obj, str) else json_obj
+        decided = {i: _from_json(d) for i, d in decisions}
+        table: dict[str, Any] = {}
+        for i, (name, inputs, attrs, outputs) in enumerate(insts):
+            kind = InstructionKind.get(name)
+            values = [_json_input(v, table) for v in inputs]
+            made = call(sch, kind, values, [_from_json(a) for a in attrs], decided.get(i))
+            for out, rv in zip(outputs, made, strict=True):
+                table[out] = rv
+
+    def __str__(self) -> str:
+        lines = [f"  {line}" for line in self.as_python()] or ["  pass"]
+        head = ["# from loopwright import tir", "def apply_trace(sch: tir.Schedule) -> None:"]
+        if any("T." in line for line in lines):  # in the text of an index map
+            head.insert(1, "# from loopwright.script import tir as T")
+        return "\n".join([*head, *lines])
+
+    __repr__ = __str__
+
+    def show(self, style: str | None = None, black_format: bool = False) -> None:
+        """Print the trace as Python."""
+        print(self)
+
+
+def call(sch: Any, kind: InstructionKind, inputs: Any, attrs: Any, decision: Any) -> list[Any]:
+    """Run one instruction; gives the list of its outputs."""
+    values: dict[str, Any] = {}
+    rest = list(inputs)
+    for name in kind.inputs:
+        if name.startswith("*"):
+            values[name[1:]] = rest
+            rest = []
+        else:
+            values[name] = rest.pop(0)
+    values.update(zip(kind.attrs, attrs, strict=False))
+    if "decision" in kind.params:
+        values["decision"] = decision
+    method = getattr(sch, kind.fn.__name__)
+    if kind.varargs is not None:
+        made = method(*values.pop(kind.varargs), **values)
+    else:
+        made = method(**values)
+    return outputs_of(made)
+
+
+def outputs_of(result: Any) -> list[Any]:
+    """The random variables that a primitive gave."""
+    if result is None:
+        return []
+    values = result if isinstance(result, (list, tuple)) else [result]
+    return [v for v in values if _is_rv(v)]
+
+
+def _vars(expr: PrimExpr) -> list[Var]:
+    if isinstance(expr, Var):
+        return [expr]
+    return [v for child in expr.children() if isinstance(child, PrimExpr) for v in _vars(child)]
+
+
+def _mapped(value: Any, table: dict[Any, Any]) -> Any:
+    if isinstance(value, (BlockRV, LoopRV)) or (isinstance(value, Var) and value in table):
+        return table.get(value, value)
+    if isinstance(value, PrimExpr) and not isinstance(value, Var):
+        values = {v: table[v] for v in _vars(value) if v in table}
+        return substitute(value, values)
+    return value
+
+
+class _Names:
+    """b0, l1, v2: names of random variables in order of their appearance."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, str] = {}
+
+    def new(self, rv: Any) -> str:
+        letter = "b" if isinstance(rv, BlockRV) else "l" if isinstance(rv, LoopRV) else "v"
+        name = f"{letter}{len(self.known)}"
+        self.known[id(rv)] = name
+        return name
+
+    def text(self, value: Any) -> str:
+        if _is_rv(value):
+            return self.known.get(id(value), "_")
+        if isinstance(value, (list, tuple)):
+            return "[" + ", ".join(self.text(v) for v in value) + "]"
+        return _literal(value)
+
+    def json(self, value: Any) -> Any:
+        if _is_rv(value):
+            return self.known[id(value)]
+        if isinstance(value, (str, StringImm)):  # in quotes: no name of a random variable
+            return json.dumps(value if isinstance(value, str) else value.value)
+        return "None" if value is None else _to_json(value)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, (IntImm, FloatImm)):
+        return str(value.value)
+    if isinstance(value, (str, StringImm)):
+        return json.dumps(value if isinstance(value, str) else value.value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_literal, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_literal(k)}: {_literal(v)}" for k, v in value.items()) + "}"
+    if getattr(value, "as_lambda", None) is not None:
+        return value.as_lambda()
+    return str(value)
+
+
+def _python(inst: Instruction, names: _Names, decision: Any) -> str:
+    kind = inst.kind
+    args: list[str] = []
+    rest = list(inst.inputs)
+    keyword = kind.varargs is None
+    for name in kind.inputs:
+        if name.startswith("*"):
+            if not keyword:
+                args += [names.text(v) for v in rest]
+            elif rest:
+                args.append(f"{name[1:]}={names.text(rest)}")
+            rest = []
+        else:
+            args.append(f"{name}={names.text(rest.pop(0))}")
+    args += [f"{name}={_literal(a)}" for name, a in zip(kind.attrs, inst.attrs, strict=True)]
+    if decision is not None:
+        args.append(f"decision={_literal(decision)}")
+    outputs = [names.new(v) for v in inst.outputs]
+    left = f"{', '.join(outputs)} = " if outputs else ""
+    if len(outputs) == 1 and kind.gives_list:
+        left = f"{outputs[0]}, = "
+    return f"{left}sch.{kind.fn.__name__}({', '.join(args)})"
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, (IntImm, FloatImm, StringImm)):
+        return value.value
+    if isinstance(value, (list, tuple)):
+        return [_to_json(v) for v in value]
+    if isinstance(value, dict):
+        return {"dict": [[_to_json(k), _to_json(v)] for k, v in value.items()]}
+    if isinstance(value, Node):
+        return {"node": save_json(value)}
+    return value
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_from_json(v) for v in value]
+    if isinstance(value, dict):
+        if "node" in value:
+            return load_json(value["node"])
+        return {_from_json(k): _from_json(v) for k, v in value["dict"]}
+    return value
+
+
+def _json_input(value: Any, table: dict[str, Any]) -> Any:
+    if isinstance(value, str):
+        if value.startswith('"'):
+            return json.loads(value)
+        return None if value == "None" else table[value]
+    return _from_json(value)
+
+
+__all__ = ["Instruction", "Trace", "call", "outputs_of"]

@@ -1,0 +1,41 @@
+"""`add_unit_loop`: a loop of one iteration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.prim_expr import Var
+from ...stmt import For, ForKind
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV, LoopRV
+
+
+@primitive("AddUnitLoop", inputs="block_or_loop")
+def add_unit_loop(sch: Any, block_or_loop: BlockRV | LoopRV) -> LoopRV:
+    """Put a loop of one iteration around a block or loop.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((), "float32"), B: T.Buffer((), "float32")):
+            with T.block("B"):
+                vi = T.axis.spatial(1, 0)
+                B[()] = A[()] * T.float32(2)
+
+    After ``sch.add_unit_loop("B")``::
+
+        @T.prim_func
+        def main(A: T.Buffer((), "float32"), B: T.Buffer((), "float32")):
+            for u in range(1):
+                with T.block("B"):
+                    vi = T.axis.spatial(1, 0)
+                    B[()] = A[()] * T.float32(2)
+    """
+    ref = sch.get_sref(block_or_loop)
+    if ref.parent is None:
+        what = "the root block has no loops around it"
+        raise ScheduleError(what, instead="a block or a loop inside of it", at=ref.node)
+    var = Var("u", "int32")
+    sch.state.update(ref.func, {ref: For(var, 0, 1, ForKind.SERIAL, ref.node)})
+    return sch.new_loop(ref.func, var)

@@ -1,0 +1,455 @@
+"""`blockize`: the loops around a block, and the block, as one block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....arith import Analyzer, eval_ranges
+from ....ir.prim_expr import LT, IntImm, IterVar, PrimExpr, Range, Var
+from ....ir.prim_op import add, const, floordiv, multiply, subtract
+from ...buffer import Buffer, BufferRegion
+from ...stmt import Block, BlockRealize, For, Stmt, seq
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.regions import Box, loop_domain, region_covers, relax, union_box, whole
+from ..machinery.rewriting import conjunction, conjuncts, substitute, vars_in
+from ..machinery.scope import is_unit
+from ..machinery.state import Ref
+from .rfactor import single_path
+
+
+@primitive("Blockize", inputs="target", attrs="preserve_unit_iters", name="blockize")
+def _blockize_loop(sch: Any, target: LoopRV | BlockRV, preserve_unit_iters: bool = True) -> BlockRV:
+    """Make one block of a loop and all that is inside it, one block. Gives the outer block.
+
+    The axes split into an outer and an inner part; the init of a reduction that goes on outside
+    becomes the outer block's.
+
+    Raises ScheduleError when more than one block is below the loop, or an axis does not split.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+            for i, j in T.grid(4, 8):
+                with T.block("B"):
+                    v = T.axis.spatial(32, i * 8 + j)
+                    B[v] = A[v] * T.float32(2)
+
+    After ``i, j = sch.get_loops("B"); sch.blockize(j)``::
+
+        @T.prim_func
+        def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+            for i in range(4):
+                with T.block("B_o"):
+                    v_o = T.axis.spatial(4, i)
+                    T.reads(A[v_o * 8:v_o * 8 + 8])
+                    T.writes(B[v_o * 8:v_o * 8 + 8])
+                    for j in range(8):
+                        with T.block("B"):
+                            v_i = T.axis.spatial(8, j)
+                            B[v_o * 8 + v_i] = A[v_o * 8 + v_i] * T.float32(2)
+    """
+    at = sch.get_sref(target)
+    realize, renamed = outer_block(sch, at, preserve_unit_iters)
+    sch.state.update(at.func, {at: realize}, renamed)
+    return sch.new_block(at.func, realize.block)
+
+
+@primitive("Blockize2", inputs="*target", attrs="preserve_unit_iters", name="blockize")
+def _blockize_blocks(sch: Any, target: list[BlockRV], preserve_unit_iters: bool = True) -> BlockRV:
+    """Make one block of several that follow each other below the same loops. Gives the outer block.
+
+    The parts of the axes that the shared loops drive become axes of the outer block. What an inner
+    block makes for a later one is not among the outer block's reads.
+
+    Raises ScheduleError when other blocks stand between them, or a reduction goes on in a shared
+    loop.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+            B = T.alloc_buffer((8, 8))
+            for i in range(8):
+                for j in range(8):
+                    with T.block("B"):
+                        v_i, v_j = T.axis.remap("SS", [i, j])
+                        B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+                for j in range(8):
+                    with T.block("C"):
+                        v_i, v_j = T.axis.remap("SS", [i, j])
+                        C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
+
+    After ``sch.blockize([sch.get_block("B"), sch.get_block("C")], preserve_unit_iters=False)``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+            B = T.alloc_buffer((8, 8))
+            for i in range(8):
+                with T.block("outer_B_C_"):
+                    v_i_o = T.axis.spatial(8, i)
+                    T.reads(A[v_i_o, 0:8])
+                    T.writes(B[v_i_o, 0:8], C[v_i_o, 0:8])
+                    for j in range(8):
+                        with T.block("B"):
+                            v_j_i = T.axis.spatial(8, j)
+                            B[v_i_o, v_j_i] = A[v_i_o, v_j_i] * T.float32(2)
+                    for j in range(8):
+                        with T.block("C"):
+                            v_j_i = T.axis.spatial(8, j)
+                            C[v_i_o, v_j_i] = B[v_i_o, v_j_i] + T.float32(1)
+    """
+    refs = [sch.block(block) for block in target]
+    tops = _tops(refs)
+    order = sorted(range(len(refs)), key=lambda n: _parent(tops[n]).children.index(tops[n]))
+    refs, tops = [refs[n] for n in order], [tops[n] for n in order]
+    children = _parent(tops[0]).children
+    first = children.index(tops[0])
+    if any(top is not child for top, child in zip(tops, children[first:], strict=False)):
+        what = "the blocks do not follow each other directly"
+        hint = "blocks with nothing else between them"
+        raise ScheduleError(what, instead=hint, at=[r.node for r in refs])
+    realize, renamed = _outer_of_several(sch, refs, tops, preserve_unit_iters)
+    changes: dict[Ref, Any] = dict.fromkeys(tops[1:])
+    changes[tops[0]] = realize
+    sch.state.update(refs[0].func, changes, renamed)
+    return sch.new_block(refs[0].func, realize.block)
+
+
+def blockize(sch: Any, target: LoopRV | list[BlockRV], preserve_unit_iters: bool = True) -> BlockRV:
+    """Make one block of a loop and all that is inside it, or of several blocks below the same
+    loops. Gives the outer block.
+
+    Raises ScheduleError when more than one block is below the loop, an axis does not split, or the
+    blocks do not follow each other.
+    """
+    if isinstance(target, (list, tuple)):
+        return _blockize_blocks(sch, target, preserve_unit_iters)
+    return _blockize_loop(sch, target, preserve_unit_iters)
+
+
+class Halves:
+    """An axis as `outer * size + inner`; an axis that is None has one value, 0."""
+
+    __slots__ = ("inner", "inner_value", "outer", "outer_value", "total")
+
+    def __init__(
+        self,
+        outer: IterVar | None,
+        outer_value: PrimExpr | None,
+        inner: IterVar | None,
+        inner_value: PrimExpr | None,
+        total: PrimExpr,
+    ) -> None:
+        self.outer, self.outer_value = outer, outer_value
+        self.inner, self.inner_value = inner, inner_value
+        self.total = total
+
+
+def outer_block(sch: Any, at: Ref, keep_unit: bool) -> tuple[BlockRealize, dict[Block, Block]]:
+    """The block that takes the place of a loop, and which blocks became which."""
+    blocks = [at] if at.is_block else at.blocks()
+    if len(blocks) != 1:
+        what = "blockize is for a loop around one block"
+        raise ScheduleError(what, got=f"{len(blocks)} blocks", at=at.node)
+    ref = blocks[0]
+    node: Block = ref.stmt
+    chain = single_path(ref)
+    inside = [] if at.is_block else [r for r in chain if r.is_under(at)]
+    if not at.is_block and (not inside or inside[0] is not at):
+        what = "something else than loops stands between the loop and the block"
+        raise ScheduleError(what, at=[at.stmt, ref.node])
+    ana = sch.state.analyzer(ref)
+    moving = {r.stmt.loop_var for r in inside}
+    halves = [
+        _divide(ana, axis, value, inside, moving, keep_unit, ref)
+        for axis, value in zip(node.iter_vars, ref.realize.iter_values, strict=True)
+    ]
+    outer_tests, inner_tests = _divide_tests(ref, moving)
+    whole_axes = {a.var: h.total for a, h in zip(node.iter_vars, halves, strict=True)}
+    body = substitute(node.body, whole_axes)
+    reads = tuple(substitute(r, whole_axes) for r in node.reads)
+    writes = tuple(substitute(r, whole_axes) for r in node.writes)
+    goes_on = _goes_on(node, halves)
+    init = None if node.init is None else substitute(node.init, whole_axes)
+    inner = node.replace(
+        iter_vars=tuple(h.inner for h in halves if h.inner is not None),
+        reads=reads,
+        writes=writes,
+        body=body,
+        init=None if goes_on else init,
+        match_buffers=substitute(node.match_buffers, whole_axes),
+    )
+    if goes_on and init is not None:
+        read = {r.buffer for r in reads}
+        inner = inner.replace(reads=(*(w for w in writes if w.buffer not in read), *reads))
+    inner_values = tuple(h.inner_value for h in halves if h.inner is not None)
+    nest: Stmt = BlockRealize._make(
+        inner_values, conjunction(inner_tests), inner, span=ref.realize.span
+    )
+    for r in reversed(inside):
+        nest = r.stmt.replace(body=nest)
+    outer_init = None
+    if goes_on and init is not None:
+        outer_init = _init_nest(node, init, halves, inside, writes, inner_tests)
+    outer = Block(
+        [h.outer for h in halves if h.outer is not None],
+        _relaxed(ana, reads, halves),
+        _relaxed(ana, writes, halves),
+        f"{node.name_hint}_o",
+        nest,
+        outer_init,
+        span=node.span,
+    )
+    values = tuple(h.outer_value for h in halves if h.outer is not None)
+    realize = BlockRealize._make(values, conjunction(outer_tests), outer, span=ref.realize.span)
+    return realize, {node: inner}
+
+
+def _parent(ref: Ref) -> Ref:
+    assert ref.parent is not None
+    return ref.parent
+
+
+def _tops(refs: list[Ref]) -> list[Ref]:
+    """For each block, the loop (or itself) directly below what is around all of them."""
+    if len(set(refs)) != len(refs) or not refs:
+        what = "blockize of blocks is for different blocks"
+        raise ScheduleError(what, got=f"{len(refs)} blocks", at=[r.node for r in refs])
+    around = [ref.parent for ref in refs]
+    shared = around[0]
+    while shared is not None and not all(r.is_under(shared) for r in refs):
+        shared = shared.parent
+    while shared is not None and not shared.is_block and len(refs) == 1:
+        shared = shared.parent  # of one block, all of its loops
+    if shared is None or any(ref.scope() is not refs[0].scope() for ref in refs):
+        raise ScheduleError("the blocks are not in one scope", at=[r.node for r in refs])
+    found = []
+    for ref in refs:
+        top = ref
+        while top.parent is not shared:
+            top = _parent(top)
+        if top.node is not ref.node and top not in single_path(ref):
+            what = f"loop {top.stmt.loop_var.name!r} holds more than block {ref.stmt.name_hint!r}"
+            hint = "blocks that share all of the loops or none of those that are inside"
+            raise ScheduleError(what, instead=hint, at=[top.stmt, ref.node])
+        found.append(top)
+    return found
+
+
+def _outer_of_several(
+    sch: Any, refs: list[Ref], tops: list[Ref], keep_unit: bool
+) -> tuple[BlockRealize, dict[Block, Block]]:
+    """The block that holds several, and which blocks became which."""
+    ana = sch.state.analyzer(refs[0])
+    axes: list[IterVar] = []
+    values: list[PrimExpr] = []
+    shared: dict[Any, Var] = {}
+    tests: dict[Any, PrimExpr] | None = None
+    nests: list[Stmt] = []
+    renamed: dict[Block, Block] = {}
+    reads: dict[Buffer, Box] = {}
+    writes: dict[Buffer, Box] = {}
+    for ref, top in zip(refs, tops, strict=True):
+        node: Block = ref.stmt
+        ana = sch.state.analyzer(ref)
+        inside = [r for r in ref.loops() if r.is_under(top)]
+        moving = {r.stmt.loop_var for r in inside}
+        halves = [
+            _divide(ana, axis, value, inside, moving, keep_unit, ref)
+            for axis, value in zip(node.iter_vars, ref.realize.iter_values, strict=True)
+        ]
+        if node.init is not None and _goes_on(node, halves):
+            what = f"the reduction of block {node.name_hint!r} goes on in a shared loop"
+            raise ScheduleError(what, instead="decompose_reduction before", at=ref.node)
+        outer_tests, inner_tests = _divide_tests(ref, moving)
+        mine = {ana.key(t): t for t in outer_tests}
+        if tests is not None and tests.keys() != mine.keys():
+            what = "the blocks run under different predicates of the shared loops"
+            raise ScheduleError(what, at=[r.node for r in refs])
+        tests = mine
+        # An axis of the outer block that another block has, too, is the same one.
+        same: dict[Var, Var] = {}
+        counts: dict[Any, int] = {}
+        for h in halves:
+            if h.outer is None:
+                continue
+            dom = h.outer.dom
+            key = ana.key((h.outer_value, dom.min, dom.extent)), h.outer.iter_type
+            counts[key] = counts.get(key, 0) + 1
+            known = shared.setdefault((key, counts[key]), h.outer.var)
+            if known is h.outer.var:
+                axes.append(h.outer)
+                values.append(h.outer_value)  # type: ignore[arg-type]
+                ana.bind(known, dom)
+            else:
+                same[h.outer.var] = known
+        whole_axes = {
+            a.var: substitute(h.total, same) for a, h in zip(node.iter_vars, halves, strict=True)
+        }
+        inner_axes = tuple(h.inner for h in halves if h.inner is not None)
+        inner = substitute(node.replace(iter_vars=()), whole_axes).replace(iter_vars=inner_axes)
+        renamed[node] = inner
+        domain = {axis.var: axis.dom for axis in inner_axes}
+        for region in inner.reads:
+            box = relax(ana, region.region, domain, region.buffer)
+            if not region_covers(ana, writes.get(region.buffer), box, region.buffer.shape):
+                reads[region.buffer] = union_box(ana, reads.get(region.buffer), box)  # type: ignore
+        for region in inner.writes:
+            box = relax(ana, region.region, domain, region.buffer)
+            writes[region.buffer] = union_box(ana, writes.get(region.buffer), box)  # type: ignore
+        inner_values = tuple(h.inner_value for h in halves if h.inner is not None)
+        nest: Stmt = BlockRealize._make(
+            inner_values, conjunction(inner_tests), inner, span=ref.realize.span
+        )
+        for r in reversed(inside):
+            nest = r.stmt.replace(body=nest)
+        nests.append(nest)
+    name = f"outer_{''.join(f'{r.stmt.name_hint}_' for r in refs)}"
+    outer = Block(axes, _regions(ana, reads), _regions(ana, writes), name, seq(*nests))
+    predicate = conjunction((tests or {}).values())
+    return BlockRealize._make(tuple(values), predicate, outer), renamed
+
+
+def _regions(ana: Analyzer, boxes: dict[Buffer, Box]) -> list[BufferRegion]:
+    return [
+        BufferRegion(b, tuple(Range.from_min_extent(*pair) for pair in whole(box, ana)))
+        for b, box in boxes.items()
+    ]
+
+
+def _goes_on(node: Block, halves: list[Halves]) -> bool:
+    """Whether a reduction has more than one iteration of its outer part."""
+    return any(
+        h.outer is not None and a.iter_type != IterVar.DataPar and not is_unit(h.outer.dom.extent)
+        for a, h in zip(node.iter_vars, halves, strict=True)
+    )
+
+
+def _divide(
+    ana: Analyzer,
+    axis: IterVar,
+    value: PrimExpr,
+    inside: list[Ref],
+    moving: set[Var],
+    keep_unit: bool,
+    ref: Ref,
+) -> Halves:
+    """An axis bound to `value`, split at the loops that are inside."""
+    dtype = axis.var.dtype
+    zero, one = const(0, dtype), const(1, dtype)
+    used = vars_in(value)
+
+    def made(name: str, extent: PrimExpr) -> IterVar:
+        dom = Range.from_min_extent(zero, extent)
+        return IterVar(dom, Var(axis.var.name + name, dtype), axis.iter_type)
+
+    if not used & moving:
+        outer = axis.replace(var=Var(axis.var.name + "_o", dtype))
+        return Halves(outer, value, None, None, outer.var)
+    low = substitute(value, {r.stmt.loop_var: r.stmt.min for r in inside})
+    rest = ana.simplify(subtract(value, low))
+    low = ana.simplify(low)
+    high = eval_ranges([Range.from_min_extent(rest, one)], loop_domain(inside), ana)[0].max_value
+    size = ana.simplify(add(high, 1))
+    for part in conjuncts(ref.realize.predicate):  # a tail inside: fewer than the loops have
+        if isinstance(part, LT) and ana.key(part.a) == ana.key(rest):
+            size = part.b
+    if vars_in(rest) - moving or vars_in(size) & moving:
+        return _refuse(axis, value, ref)
+    extent = axis.dom.extent
+    if isinstance(low, IntImm) and low.value == 0 and ana.can_prove(size >= extent):
+        inner = axis.replace(var=Var(axis.var.name + "_i", dtype))
+        if not keep_unit:
+            return Halves(None, None, inner, rest, inner.var)
+        outer = made("_o", one)
+        return Halves(outer, zero, inner, rest, inner.var)
+    begin = subtract(low, axis.dom.min)
+    step = ana.simplify(floordiv(begin, size))
+    count = ana.simplify(floordiv(add(extent, subtract(size, 1)), size))
+    if not ana.can_prove_equal(multiply(step, size), begin):
+        return _refuse(axis, value, ref)
+    if not ana.can_prove_equal(multiply(count, size), extent):
+        return _refuse(axis, value, ref)
+    outer = made("_o", count)
+    inner = made("_i", size)
+    total = add(add(multiply(outer.var, size), inner.var), axis.dom.min)
+    return Halves(outer, step, inner, rest, total)
+
+
+def _refuse(axis: IterVar, value: PrimExpr, ref: Ref) -> Any:
+    what = f"axis {axis.var.name!r} does not split at the loop"
+    hint = "bindings such as i * 8 + j, with j all of the inner part, of a domain that 8 divides"
+    raise ScheduleError(what, got=f"it is bound to {value}", instead=hint, at=ref.node)
+
+
+def _divide_tests(ref: Ref, moving: set[Var]) -> tuple[list[PrimExpr], list[PrimExpr]]:
+    outer, inner = [], []
+    own = {r.stmt.loop_var for r in ref.loops()}
+    for part in conjuncts(ref.realize.predicate):
+        used = vars_in(part) & own
+        if not used & moving:
+            outer.append(part)
+        elif used <= moving:
+            inner.append(part)
+        else:
+            what = "the block's predicate does not split at the loop"
+            raise ScheduleError(what, got=part, instead="factors that divide", at=ref.node)
+    return outer, inner
+
+
+def _relaxed(ana: Analyzer, regions: Any, halves: list[Halves]) -> list[BufferRegion]:
+    """The regions over all inner axes."""
+    domain = {h.inner.var: h.inner.dom for h in halves if h.inner is not None}
+    for h in halves:
+        if h.outer is not None:
+            ana.bind(h.outer.var, h.outer.dom)
+    made = []
+    for region in regions:
+        box = relax(ana, region.region, domain, region.buffer)
+        ranges = [Range.from_min_extent(low, extent) for low, extent in whole(box, ana)]
+        made.append(BufferRegion(region.buffer, tuple(ranges)))
+    return made
+
+
+def _init_nest(
+    node: Block,
+    init: Stmt,
+    halves: list[Halves],
+    inside: list[Ref],
+    writes: Any,
+    tests: list[PrimExpr],
+) -> Stmt:
+    """The init of the outer block: a block over the inner spatial axes."""
+    axes = {
+        h.inner.var: h.inner.var.copy_with_suffix("_init")
+        for a, h in zip(node.iter_vars, halves, strict=True)
+        if h.inner is not None and a.iter_type == IterVar.DataPar
+    }
+    values: list[PrimExpr] = []
+    kept: list[IterVar] = []
+    used: set[Var] = set()
+    for a, h in zip(node.iter_vars, halves, strict=True):
+        if h.inner is not None and h.inner_value is not None and a.iter_type == IterVar.DataPar:
+            kept.append(h.inner.replace(var=axes[h.inner.var]))
+            values.append(h.inner_value)
+            used |= vars_in(h.inner_value)
+    loops: list[For] = [r.stmt for r in inside if r.stmt.loop_var in used]
+    fresh = {f.loop_var: f.loop_var.copy_with_suffix("_init") for f in loops}
+    inner_loops = {r.stmt.loop_var for r in inside}
+    predicate = conjunction(
+        substitute(t, fresh) for t in tests if not vars_in(t) & (inner_loops - set(fresh))
+    )
+    block = Block(
+        kept,
+        [],
+        [substitute(w, axes) for w in writes],
+        f"{node.name_hint}_init",
+        substitute(init, axes),
+    )
+    nest: Stmt = BlockRealize._make(tuple(substitute(v, fresh) for v in values), predicate, block)
+    for f in reversed(loops):
+        nest = f.replace(loop_var=fresh[f.loop_var], body=nest)
+    return nest

@@ -1,0 +1,189 @@
+"""Steps that change what a buffer is: `set_axis_separator`, `unsafe_set_dtype`,
+`unsafe_hide_buffer_access`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.dtype import DataType
+from ....ir.prim_expr import Var
+from ....ir.prim_op import cast
+from ...buffer import Buffer
+from ...expr import BufferLoad
+from ...stmt import Block, BufferStore
+from ..machinery.buffer_accesses import ReplaceBuffer
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV
+from ..machinery.rewriting import BlockRewriter
+from .cache_read_write import buffer_at
+from .set_scope import alloc_site
+from .transform_layout import buffer_name, pick_buffer
+
+
+@primitive("SetAxisSeparator", inputs="block", attrs="buffer axis_separators")
+def set_axis_separator(
+    sch: Any,
+    block: BlockRV,
+    buffer: tuple[str, int] | str | Buffer,
+    axis_separators: list[int] | None,
+) -> None:
+    """Say between which dimensions a buffer is not flattened.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+            B = T.alloc_buffer((8, 8))
+            for i, j in T.grid(8, 8):
+                with T.block("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+            for i, j in T.grid(8, 8):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = B[vi, vj] + T.float32(1)
+
+    After ``sch.set_axis_separator("B", ("write", 0), [1])``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+            B = T.alloc_buffer((8, 8), axis_separators=[1])
+            for i, j in T.grid(8, 8):
+                with T.block("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+            for i, j in T.grid(8, 8):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = B[vi, vj] + T.float32(1)
+    """
+    ref = sch.block(block)
+    old = pick_buffer(ref, buffer)
+    sch._override = {"buffer": buffer_name(ref, old)}
+    places = [int(n) for n in axis_separators or ()]
+    if places != sorted(set(places)) or any(not 0 < n < len(old.shape) for n in places):
+        what = "separators stand between dimensions, in ascending order"
+        raise ScheduleError(what, got=places, instead=f"1 to {len(old.shape) - 1}", at=ref.node)
+    new = old.replace(axis_separators=tuple(places))
+    if new is old:
+        return
+    renamed: dict[Block, Block] = {}
+    func = sch.state.func(ref.func)
+    body = ReplaceBuffer({old: new}, renamed).visit(func.body)
+    params = {p: new if b is old else b for p, b in func.buffer_map.items()}
+    sch.state.set_func(ref.func, func.replace(body=body, buffer_map=params), renamed)
+
+
+class _Retype(BlockRewriter):
+    """A buffer of another element type: values are cast where they are stored and loaded."""
+
+    def __init__(self, old: Buffer, new: Buffer, renamed: dict[Block, Block]) -> None:
+        super().__init__(renamed)
+        self.old, self.new = old, new
+
+    def visit_Buffer(self, node: Buffer) -> Any:
+        return self.new if node is self.old else node
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        made = self.visit_default(node)
+        return cast(self.old.dtype, made) if made.buffer is self.new else made
+
+    def visit_Block(self, node: Block) -> Any:
+        if any(m.source.buffer is self.old for m in node.match_buffers):
+            what = f"block {node.name_hint!r} matches a region of {self.old.name}"
+            raise ScheduleError(what, instead="change the type before tensorize", at=node)
+        return super().visit_Block(node)
+
+    def visit_BufferStore(self, node: BufferStore) -> Any:
+        made = self.visit_default(node)
+        if made.buffer is not self.new:
+            return made
+        return made.replace(value=cast(self.new.dtype, made.value))
+
+
+@primitive("UnsafeSetDType", inputs="block", attrs="buffer_index dtype")
+def unsafe_set_dtype(sch: Any, block: BlockRV, buffer_index: int | str, dtype: str) -> None:
+    """Keep what a block writes in another type. Unsafe: the result may lose precision.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+            B = T.alloc_buffer((8,))
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+            for i in range(8):
+                with T.block("C"):
+                    v = T.axis.spatial(8, i)
+                    C[v] = B[v] + T.float32(1)
+
+    After ``sch.unsafe_set_dtype("B", 0, "float64")``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+            B = T.alloc_buffer((8,), "float64")
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = T.Cast("float64", A[v] * T.float32(2))
+            for i in range(8):
+                with T.block("C"):
+                    v = T.axis.spatial(8, i)
+                    C[v] = T.Cast("float32", B[v]) + T.float32(1)
+    """
+    ref = sch.block(block)
+    buffer = buffer_at(ref, buffer_index, write=True)
+    site = alloc_site(ref, buffer)
+    new_dtype = DataType(dtype)
+    if buffer.dtype == new_dtype:
+        return
+    scope = buffer.scope()
+    data = Var._make(buffer.data.name, buffer.data.dtype, (str(new_dtype), scope))
+    renamed: dict[Block, Block] = {}
+    made = _Retype(buffer, buffer.replace(data=data, dtype=new_dtype), renamed).visit(site.realize)
+    sch.state.update(site.func, {site: made}, renamed)
+
+
+@primitive("UnsafeHideBufferAccess", inputs="block", attrs="buf_type buf_index_array")
+def unsafe_hide_buffer_access(
+    sch: Any, block: BlockRV, buf_type: str, buf_index_array: list[int]
+) -> None:
+    """Leave accesses out of what a block says it reads or writes. Unsafe: later steps do not see
+    them.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+
+    After ``sch.unsafe_hide_buffer_access("B", "read", [0])``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    T.reads()
+                    T.writes(B[v])
+                    B[v] = A[v] * T.float32(2)
+    """
+    ref = sch.block(block)
+    if buf_type not in ("read", "write"):
+        raise ScheduleError(
+            'buf_type is "read" or "write"', got=buf_type, instead="one of the two", at=ref.node
+        )
+    side = f"{buf_type}s"
+    regions = getattr(ref.stmt, side)
+    hidden = {int(n) for n in buf_index_array}
+    if not hidden <= set(range(len(regions))):
+        what = f"block {ref.stmt.name_hint!r} {side} {len(regions)} regions"
+        raise ScheduleError(what, got=sorted(hidden), at=ref.node)
+    kept = tuple(r for n, r in enumerate(regions) if n not in hidden)
+    sch.state.replace(ref, ref.stmt.replace(**{side: kept}))

@@ -1,0 +1,148 @@
+"""`cache_index`: index computations done once, kept in a buffer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.prim_expr import Call, Cast, IntImm, IterVar, PrimExpr, Var
+from ...buffer import decl_buffer
+from ...expr import BufferLoad
+from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
+from ..machinery.buffer_accesses import with_found_regions
+from ..machinery.copy_placement import item_index
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV
+from ..machinery.rewriting import BlockRewriter, substitute, vars_in
+from .cache_read_write import check_storage_scope
+
+
+@primitive("CacheIndex", inputs="block", attrs="storage_scope cse_thresh")
+def cache_index(sch: Any, block: BlockRV, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
+    """Compute the indices with which a block reads, and that are more than an axis, before it, into
+    buffers over the axes they depend on; those that occur more than `cse_thresh` times.
+
+    Gives the blocks that compute them.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((4,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v * 3 // 7] * T.float32(2)
+
+    After ``sch.cache_index("B", "global")``::
+
+        @T.prim_func
+        def main(A: T.Buffer((4,), "float32"), B: T.Buffer((8,), "float32")):
+            index_0 = T.alloc_buffer((8,), "int32")
+            for ax0 in range(8):
+                with T.block("index_0"):
+                    v = T.axis.spatial(8, ax0)
+                    index_0[v] = v * 3 // 7
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    T.reads(A[v * 3 // 7], index_0[v])
+                    B[v] = A[index_0[v]] * T.float32(2)
+    """
+    ref = sch.block(block)
+    check_storage_scope(storage_scope)
+    node: Block = ref.stmt
+    scope = ref.scope()
+    position = item_index(scope, ref)
+    if position < 0:
+        raise ScheduleError("the block stands under a condition", at=ref.node)
+    ana = sch.state.analyzer(ref)
+    axes = {a.var: a for a in node.iter_vars}
+    found = _Indices(set(axes), ana.key)
+    found.visit(node.body)
+    table: dict[Any, PrimExpr] = {}
+    nests: list[Stmt] = []
+    made: list[Block] = []
+    buffers = []
+    for key, (expr, count) in found.seen.items():
+        if count <= cse_thresh:
+            continue
+        used = [a for v, a in axes.items() if v in vars_in(expr)]
+        name = f"index_{len(made)}"
+        extents = [a.dom.extent for a in used]
+        buffer = decl_buffer(extents, expr.dtype, name, scope=storage_scope)
+        fresh = {a.var: a.var.copy_with_suffix("") for a in used}
+        points = [fresh[a.var] - a.dom.min for a in used]
+        iters = [IterVar(a.dom, fresh[a.var], IterVar.DataPar) for a in used]
+        store = BufferStore(buffer, substitute(expr, fresh), points)
+        copy = with_found_regions(Block(iters, (), (), name, store))
+        loops = [Var(f"ax{n}", a.var.dtype) for n, a in enumerate(used)]
+        values = [loop + a.dom.min for loop, a in zip(loops, used, strict=True)]
+        nest: Stmt = BlockRealize(values, True, copy)
+        for loop, extent in reversed(list(zip(loops, extents, strict=True))):
+            nest = For(loop, 0, extent, ForKind.SERIAL, nest)
+        table[key] = BufferLoad(buffer, [a.var - a.dom.min for a in used])
+        nests.append(nest)
+        made.append(copy)
+        buffers.append(buffer)
+    if not made:
+        return []
+    replace = _Replace(table, ana.key)
+    body = replace.visit(node.body)
+    loads = [r for r in with_found_regions(node.replace(body=body)).reads if r.buffer in buffers]
+    block_made = node.replace(body=body, reads=(*node.reads, *loads))
+
+    def change(b: Block) -> Block:
+        items = list(b.body.seq if isinstance(b.body, SeqStmt) else (b.body,))
+        items[position:position] = nests
+        return b.replace(body=seq(*items), alloc_buffers=(*b.alloc_buffers, *buffers))
+
+    realize = ref.realize.replace(block=block_made)
+    sch.state.update(ref.func, {ref: realize}, {node: block_made}, {scope: change})
+    return [sch.new_block(ref.func, copy) for copy in made]
+
+
+class _Indices(BlockRewriter):
+    """Counts the index expressions of loads that depend on the axes alone."""
+
+    def __init__(self, axes: set[Var], key: Any) -> None:
+        super().__init__()
+        self.axes, self.key = axes, key
+        self.seen: dict[Any, tuple[PrimExpr, int]] = {}
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        for index in node.indices:
+            if worth(index) and vars_in(index) <= self.axes:
+                key = self.key(index)
+                expr, count = self.seen.get(key, (index, 0))
+                self.seen[key] = (expr, count + 1)
+            else:
+                self.visit(index)
+        return node
+
+
+def worth(index: PrimExpr) -> bool:
+    """Whether an index is computed at all, from numbers alone."""
+    if isinstance(index, (Var, IntImm)):
+        return False
+    return bool(vars_in(index)) and not _reads(index)
+
+
+def _reads(expr: Any) -> bool:
+    if isinstance(expr, (BufferLoad, Call)) and not isinstance(expr, Cast):
+        return True
+    return any(_reads(child) for child in expr.children() if isinstance(child, PrimExpr))
+
+
+class _Replace(BlockRewriter):
+    def __init__(self, table: dict[Any, PrimExpr], key: Any) -> None:
+        super().__init__()
+        self.table, self.key = table, key
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        indices = []
+        for index in node.indices:
+            found = self.table.get(self.key(index)) if worth(index) else None
+            indices.append(self.visit(index) if found is None else found)
+        if all(a is b for a, b in zip(indices, node.indices, strict=True)):
+            return node
+        return BufferLoad(node.buffer, indices, node.predicate)

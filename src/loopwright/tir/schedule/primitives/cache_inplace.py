@@ -1,0 +1,93 @@
+"""`cache_inplace`: a buffer that a block updates in place, worked on in a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...buffer import Buffer
+from ...stmt import Block
+from ..machinery.buffer_accesses import ReplaceBuffer, check_no_pointer
+from ..machinery.copy_placement import check_reduces_inside, holding_item, insert, levels
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV
+from ..machinery.regions import Box, relaxed_region, union_box
+from ..machinery.scope import read_buffers, write_buffers
+from ..machinery.state import Ref
+from .cache_read_write import buffer_at, cache_buffer, copy_nest
+from .compute_at import tests_around
+
+
+@primitive("CacheInplace", inputs="block", attrs="read_buffer_index storage_scope")
+def cache_inplace(
+    sch: Any, block: BlockRV, read_buffer_index: int | str | Buffer, storage_scope: str
+) -> list[BlockRV]:
+    """Copy a buffer that a block reads and writes into `storage_scope` before it, and back after.
+
+    Gives the two copying blocks.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("A"):
+                    v = T.axis.spatial(8, i)
+                    A[v] = A[v] * T.float32(2)
+
+    After ``sch.cache_inplace("A", 0, "local")``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32")):
+            A_local = T.alloc_buffer((8,), scope="local")
+            for ax0 in range(8):
+                with T.block("A_local"):
+                    v0 = T.axis.spatial(8, ax0)
+                    A_local[v0] = A[v0]
+            for i in range(8):
+                with T.block("A"):
+                    v = T.axis.spatial(8, i)
+                    A_local[v] = A_local[v] * T.float32(2)
+            for ax0 in range(8):
+                with T.block("A_local_back"):
+                    v0 = T.axis.spatial(8, ax0)
+                    A[v0] = A_local[v0]
+    """
+    ref = sch.block(block)
+    buffer = buffer_at(ref, read_buffer_index, write=False)
+    if buffer not in write_buffers(ref.stmt):
+        what = f"block {ref.stmt.name_hint!r} does not write {buffer.name}"
+        raise ScheduleError(what, instead="cache_read", at=ref.node)
+    scope = ref.scope()
+    at, position = place_around(scope, ref, buffer)
+    check_no_pointer(ref.stmt, buffer, ref)
+    if sch.enable_check:
+        check_reduces_inside(ref, at)
+    cache = cache_buffer(buffer, storage_scope)
+    ana = sch.state.analyzer(at)
+    box: Box | None = None
+    for write in (False, True):
+        box = union_box(ana, box, relaxed_region(sch, ref, at, buffer, write=write))
+    tests = tests_around([ref], at)
+    first, there = copy_nest(ana, buffer, cache, box, scope, at, tests=tests)
+    last, back = copy_nest(ana, cache, buffer, box, scope, at, f"{cache.name}_back", tests=tests)
+    renamed: dict[Block, Block] = {}
+    made = ReplaceBuffer({buffer: cache}, renamed).visit(ref.realize)
+    nests = [(position, first, there), (position + 1, last, back)]
+    insert(sch, ref.func, {ref: made}, renamed, scope, at, nests, cache)
+    return [sch.new_block(ref.func, there), sch.new_block(ref.func, back)]
+
+
+def place_around(scope: Ref, ref: Ref, buffer: Buffer) -> tuple[Ref, int]:
+    """The scope or a loop, the furthest out whose statement that holds the block holds no other
+    that accesses the buffer, and that statement."""
+    others = [
+        b
+        for b in scope.blocks()
+        if b is not ref and buffer in read_buffers(b.stmt) | write_buffers(b.stmt)
+    ]
+    for at, (position,) in levels(scope, [ref]):
+        if not any(b.is_under(at) and holding_item(at, b) == position for b in others):
+            return at, position
+    what = f"block {ref.stmt.name_hint!r} stands under a condition, or another block in it"
+    raise ScheduleError(what, instead="loops and blocks only", at=ref.node)

@@ -1,0 +1,171 @@
+"""`compute_inline`: a producer's expression in the place of the loads of its result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ...buffer import Buffer
+from ...expr import BufferLoad
+from ...stmt import Block
+from ..machinery.buffer_accesses import MapLoads, check_no_pointer, index_axes, single_store
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV
+from ..machinery.rewriting import BlockRewriter, Substitute, vars_in
+from ..machinery.scope import (
+    check_complete,
+    check_may_leave,
+    consumers,
+    read_buffers,
+    siblings,
+    write_buffers,
+)
+from ..machinery.state import Ref
+
+
+@primitive("ComputeInline", inputs="block")
+def compute_inline(sch: Any, block: BlockRV) -> None:
+    """Compute a block's value where it is used, and take the block and its buffer away.
+
+    Raises ScheduleError unless the block is complete, one store at an index of distinct axes, and
+    its buffer is only used in the scope that allocates it.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+            B = T.alloc_buffer((8,))
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+            for i in range(8):
+                with T.block("C"):
+                    v = T.axis.spatial(8, i)
+                    C[v] = B[v] + T.float32(1)
+
+    After ``sch.compute_inline(sch.get_block("B"))``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("C"):
+                    v = T.axis.spatial(8, i)
+                    C[v] = A[v] * T.float32(2) + T.float32(1)
+    """
+    ref = sch.block(block)
+    scope = ref.scope()
+    store = single_store(ref)
+    buffer = store.buffer
+    check_allocated(ref, scope, buffer)
+    if sch.enable_check:
+        check_complete(ref)
+        check_inputs_kept(ref)
+        check_may_leave(ref, None)
+    order = axis_order(ref, store)
+    users = readers(ref, buffer)
+    changes: dict[Ref, Any] = {ref: None}
+    renamed: dict[Block, Block] = {}
+    ana = sch.state.analyzer(ref)
+
+    def inlined(load: BufferLoad) -> PrimExpr:
+        values = dict(order.fixed)
+        plain = True
+        for var, n in order.dims.items():
+            values[var] = load.indices[n]
+            plain = plain and isinstance(load.indices[n], (Var, IntImm))
+        made = Substitute(values).visit(store.value)
+        return made if plain else _TidyIndices(ana).visit(made)
+
+    for user in users:
+        check_no_pointer(user.stmt, buffer, user)
+        sch.state.analyzer(user)
+        changes[user] = MapLoads(buffer, inlined, renamed).visit(user.realize)
+    sch.state.update(ref.func, changes, renamed, {scope: drop_buffer(buffer)})
+
+
+class AxisOrder:
+    """How the axes of a block are found from the indices of its store."""
+
+    __slots__ = ("dims", "fixed")
+
+    def __init__(self, dims: dict[Var, int], fixed: dict[Var, PrimExpr]) -> None:
+        self.dims = dims
+        self.fixed = fixed
+
+
+def axis_order(ref: Ref, store: Any) -> AxisOrder:
+    """Axis to dimension of the store. Raises ScheduleError where an axis does not follow."""
+    block = ref.stmt
+    dims = index_axes(store.indices, block, store.buffer.shape)
+    fixed = {
+        a.var: a.dom.min
+        for a in block.iter_vars
+        if isinstance(a.dom.extent, IntImm) and a.dom.extent.value == 1
+    }
+    needed = vars_in(store.value) & {a.var for a in block.iter_vars}
+    if dims is None or not needed <= set(dims) | set(fixed):
+        what = f"the axes of {block.name_hint!r} do not follow from the indices of its store"
+        got = f"{store.buffer.name}[{', '.join(map(str, store.indices))}]"
+        hint = "each dimension indexed by an axis of its own"
+        raise ScheduleError(what, got=got, instead=hint, at=ref.node)
+    return AxisOrder(dims, {v: e for v, e in fixed.items() if v not in dims})
+
+
+def check_allocated(ref: Ref, scope: Ref, buffer: Buffer) -> None:
+    """Raise ScheduleError unless the scope allocates the buffer."""
+    if buffer not in scope.stmt.alloc_buffers:
+        what = f"block {ref.stmt.name_hint!r} writes {buffer.name}, which outlives it"
+        hint = "a block that writes a buffer allocated in the same scope, not an output"
+        raise ScheduleError(what, instead=hint, at=ref.node)
+
+
+def check_inputs_kept(ref: Ref) -> None:
+    """Raise ScheduleError where a later block overwrites what this one reads."""
+    mine = read_buffers(ref.stmt)
+    for other in consumers_and_later(ref):
+        lost = mine & write_buffers(other.stmt)
+        if lost:
+            name = next(iter(lost)).name
+            what = f"block {other.stmt.name_hint!r} overwrites {name}, which {ref.stmt.name_hint!r} reads"
+            raise ScheduleError(what, at=[ref.node, other.node])
+
+
+def consumers_and_later(ref: Ref) -> list[Ref]:
+    """The blocks of the scope after this one."""
+    blocks = siblings(ref)
+    return blocks[blocks.index(ref) + 1 :]
+
+
+def readers(ref: Ref, buffer: Buffer) -> list[Ref]:
+    """The blocks that read the buffer; there must be one."""
+    found = [other for other in consumers(ref) if buffer in read_buffers(other.stmt)]
+    if not found:
+        what = f"nothing reads {buffer.name}, which block {ref.stmt.name_hint!r} writes"
+        raise ScheduleError(what, instead="a block with a consumer in its scope", at=ref.node)
+    for other in siblings(ref):
+        accessed = read_buffers(other.stmt) | write_buffers(other.stmt)
+        if other is not ref and other not in found and buffer in accessed:
+            what = f"block {other.stmt.name_hint!r} accesses {buffer.name} before it is written"
+            raise ScheduleError(what, at=[other.node, ref.node])
+    return found
+
+
+def drop_buffer(buffer: Buffer) -> Any:
+    """A change of a block: it no longer allocates the buffer."""
+
+    def change(block: Block) -> Block:
+        return block.replace(alloc_buffers=tuple(b for b in block.alloc_buffers if b is not buffer))
+
+    return change
+
+
+class _TidyIndices(BlockRewriter):
+    def __init__(self, ana: Any) -> None:
+        super().__init__()
+        self.ana = ana
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        made = self.visit_default(node)
+        return made.replace(indices=tuple(self.ana.simplify(i) for i in made.indices))

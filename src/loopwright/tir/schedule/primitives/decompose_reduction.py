@@ -1,0 +1,150 @@
+"""`decompose_reduction`: the init of a reduction as a block of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.prim_expr import IterVar, Var
+from ...buffer import BufferRegion
+from ...stmt import Block, BlockRealize, For, ForKind, Stmt, seq
+from ..machinery.axis_bindings import driven, injective
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.regions import axis_values
+from ..machinery.rewriting import conjunction, conjuncts, substitute, vars_in
+from ..machinery.scope import why_not_reduction
+from ..machinery.state import Ref
+
+
+@primitive("DecomposeReduction", inputs="block loop")
+def decompose_reduction(sch: Any, block: BlockRV, loop: LoopRV) -> BlockRV:
+    """Put the init of a reduction into a block of its own, which runs before `loop`.
+
+    Gives the new block; `block` is the update from then on.
+
+    Raises ScheduleError when the block is no reduction, the loop is not around it, or a loop
+    outside of `loop` drives a reduction axis.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8,), "float32")):
+            for i, k in T.grid(8, 4):
+                with T.block("B"):
+                    v_i, v_k = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[v_i] = T.float32(0)
+                    B[v_i] = B[v_i] + A[v_i, v_k]
+
+    After ``i, k = sch.get_loops("B"); sch.decompose_reduction("B", k)``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("B_init"):
+                    v_i = T.axis.spatial(8, i)
+                    T.reads()
+                    B[v_i] = T.float32(0)
+                for k in range(4):
+                    with T.block("B_update"):
+                        v_i, v_k = T.axis.remap("SR", [i, k])
+                        T.reads(B[v_i], A[v_i, v_k])
+                        B[v_i] = B[v_i] + A[v_i, v_k]
+    """
+    ref, at = sch.block(block), sch.loop(loop)
+    check(sch, ref, at)
+    node: Block = ref.stmt
+    spatial = [a for a in node.iter_vars if a.iter_type == IterVar.DataPar]
+    bound = axis_values(ref)
+    used: set[Var] = set()
+    for axis in spatial:
+        used |= vars_in(bound[axis.var])
+    inner: list[For] = []
+    for above in ref.loops():
+        if above.is_under(at) and above.stmt.loop_var in used:
+            inner.append(above.stmt)
+    loops = {f.loop_var: f.loop_var.copy_with_suffix("_init") for f in inner}
+    axes = {a.var: a.var.copy_with_suffix("_init") for a in spatial}
+    below = {r.stmt.loop_var for r in ref.loops() if r.is_under(at)} - set(loops)
+    predicate = conjunction(
+        substitute(part, loops)
+        for part in conjuncts(ref.realize.predicate)
+        if vars_in(part).isdisjoint(below)
+    )
+    renamed: dict[Block, Block] = {}
+    body = substitute(node.init, axes, None, renamed)
+    init = Block._make(
+        tuple(a.replace(var=axes[a.var]) for a in spatial),
+        (),
+        tuple(substitute(r, axes) for r in node.writes),
+        f"{node.name_hint}_init",
+        body,
+        None,
+        (),
+        (),
+        dict(node.annotations),
+        span=node.span,
+    )
+    values = tuple(substitute(bound[a.var], loops) for a in spatial)
+    nest: Stmt = BlockRealize._make(values, predicate, init, span=ref.realize.span)
+    for f in reversed(inner):
+        kind = f.kind if f.kind != ForKind.PARALLEL else ForKind.SERIAL
+        nest = For._make(
+            loops[f.loop_var],
+            f.min,
+            f.extent,
+            kind,
+            nest,
+            f.thread_binding,
+            dict(f.annotations),
+            span=f.span,
+        )
+    update = node.replace(
+        init=None,
+        name_hint=f"{node.name_hint}_update",
+        reads=(*_own_reads(node), *node.reads),
+    )
+    sch.state.update(ref.func, {ref: ref.realize.replace(block=update)}, {node: update, **renamed})
+    again = sch.state.index(ref.func).loops[at.stmt.loop_var]
+    sch.state.update(ref.func, {again: seq(nest, again.stmt)})
+    return sch.new_block(ref.func, init)
+
+
+def _own_reads(node: Block) -> list[BufferRegion]:
+    read = {r.buffer for r in node.reads}
+    return [r for r in node.writes if r.buffer not in read]
+
+
+def check(sch: Any, ref: Ref, at: Ref) -> None:
+    """Raise ScheduleError where the init cannot run before the loop."""
+    node = ref.stmt
+    why = why_not_reduction(ref)
+    if why is not None:
+        what = f"block {node.name_hint!r} is not a reduction: {why}"
+        raise ScheduleError(what, instead="a block with an init", at=ref.node)
+    loops = ref.loops()
+    if not any(at is above for above in loops):
+        what = f"the loop is not around block {node.name_hint!r}"
+        raise ScheduleError(what, instead="one of its loops", at=[at.stmt, ref.node])
+    outer = loops[: next(n for n, r in enumerate(loops) if r is at)]
+    for axis, value in zip(node.iter_vars, ref.realize.iter_values, strict=True):
+        if axis.iter_type != IterVar.CommReduce:
+            continue
+        touched = vars_in(value)
+        for above in outer:
+            if above.stmt.loop_var in touched:
+                what = f"loop {above.stmt.loop_var.name!r}, further out, drives the reduction"
+                hint = "the outermost loop of the reduction, or one outside of it"
+                raise ScheduleError(what, instead=hint, at=[above.stmt, at.stmt])
+    if sch.enable_check and not injective(sch, ref, [r for r in loops if r.is_under(at)]):
+        what = f"the loops inside give block {node.name_hint!r} the same element several times"
+        hint = "a loop inside of those that repeat the reduction"
+        raise ScheduleError(what, instead=hint, at=[at.stmt, ref.node])
+    used, reduced = driven(ref)
+    inner = {r.stmt.loop_var for r in loops if r.is_under(at)}
+    for part in conjuncts(ref.realize.predicate):
+        mine = vars_in(part) & inner
+        if mine & (reduced - used) and mine & used:
+            what = "the predicate ties spatial and reduction loops together"
+            raise ScheduleError(what, got=part, at=ref.node)

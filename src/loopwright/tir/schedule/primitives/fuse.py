@@ -1,0 +1,97 @@
+"""`fuse`: nested loops into one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.prim_op import add, cast, const, floordiv, floormod, multiply
+from ...stmt import For
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import LoopRV
+from ..machinery.rewriting import Rebind, uses_any
+from ..machinery.state import Ref, bind_range
+from .split import check_plain
+
+LONGEST = 80  # characters of a name made from others
+
+
+@primitive("Fuse", inputs="*loops", attrs="preserve_unit_iters")
+def fuse(sch: Any, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
+    """Fuse loops that are directly inside each other, given from the outermost on.
+
+    Raises ScheduleError when something stands between the loops, when an inner extent depends on
+    an outer loop, or a loop is bound to a thread or annotated.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+            for i, j in T.grid(8, 4):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+
+    After ``i, j = sch.get_loops("B"); sch.fuse(i, j)``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+            for i_j_fused in range(32):
+                with T.block("B"):
+                    v_i = T.axis.spatial(8, i_j_fused // 4)
+                    v_j = T.axis.spatial(4, i_j_fused % 4)
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+    """
+    refs = [sch.loop(loop) for loop in loops]
+    if not refs:
+        raise ScheduleError("fuse takes one loop or more", got=0)
+    check_nest(refs)
+    ana = sch.state.analyzer(refs[-1])
+    kinds = {ref.stmt.kind for ref in refs}
+    if len(kinds) > 1:
+        what, got = "fused loops run in the same way", ", ".join(k.name for k in kinds)
+        raise ScheduleError(what, got=got, instead="fuse first", at=[r.stmt for r in refs])
+    dtypes = [ref.stmt.loop_var.dtype for ref in refs]
+    dtype = max(dtypes, key=lambda t: t.bits)
+    name = "_".join(r.stmt.loop_var.name for r in refs) + "_fused"
+    var = Var(name if len(name) <= LONGEST else "fused", dtype)  # names of names would double
+    values: dict[Var, Any] = {}
+    inner: PrimExpr = const(1, dtype)
+    for n in range(len(refs) - 1, -1, -1):
+        node: For = refs[n].stmt
+        value = floordiv(var, inner)
+        if n > 0:
+            value = floormod(value, node.extent)
+        if isinstance(node.extent, IntImm) and node.extent.value == 1 and len(refs) > 1:
+            value = value if preserve_unit_iters and n == 0 else const(0, dtype)
+        values[node.loop_var] = add(cast(node.loop_var.dtype, value), node.min)
+        inner = multiply(inner, node.extent)
+    total = ana.simplify(inner)
+    bind_range(ana, var, const(0, dtype), total)
+    values = {v: ana.simplify(value) for v, value in values.items()}
+    rebind = Rebind(values, ana.simplify)
+    body = rebind.visit(refs[-1].stmt.body)
+    outer: For = refs[0].stmt
+    made = For._make(var, const(0, dtype), total, outer.kind, body, None, {}, span=outer.span)
+    sch.state.update(refs[0].func, {refs[0]: made}, rebind.renamed)
+    return sch.new_loop(refs[0].func, var)
+
+
+def check_nest(refs: list[Ref]) -> None:
+    """Raise ScheduleError unless each loop is the whole body of the one before it, plain, and of
+    an extent that does not depend on those before."""
+    seen: set[Var] = set()
+    for n, ref in enumerate(refs):
+        check_plain(ref)
+        node = ref.stmt
+        if n and refs[n - 1].stmt.body is not node:
+            before = refs[n - 1].stmt
+            what = f"{node.loop_var.name!r} is not all that is inside {before.loop_var.name!r}"
+            hint = "loops directly inside each other, the outermost first"
+            raise ScheduleError(what, instead=hint, at=[before, node])
+        if uses_any(node.extent, seen) or uses_any(node.min, seen):
+            what = f"the range of {node.loop_var.name!r} depends on an outer loop"
+            got = f"range({node.min}, {node.min} + {node.extent})"
+            raise ScheduleError(what, got=got, instead="loops of fixed ranges", at=node)
+        seen.add(node.loop_var)

@@ -1,0 +1,132 @@
+"""`loop_partition`: one loop into several, one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.prim_op import add, cast, const, subtract
+from ...stmt import Block, For, ForKind, seq
+from ...stmt_functor import renew_defs
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import LoopRV
+from ..machinery.rewriting import BlockRewriter, Rebind
+from ..machinery.state import Ref, bind_range
+from .loop_kinds import check_parallel, check_races
+from .split import check_plain
+
+
+@primitive("LoopPartition", inputs="loop *factors", attrs="preserve_unit_iters")
+def loop_partition(
+    sch: Any,
+    loop: LoopRV,
+    factors: list[int | PrimExpr | None],
+    preserve_unit_iters: bool = True,
+) -> list[LoopRV]:
+    """Cut the range of a loop into consecutive parts of the given lengths.
+
+    One length may be None: it takes what is left. The blocks of the parts are copies, named after
+    the loop and the part.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((10,), "float32")):
+            for i in range(10):
+                with T.block("B"):
+                    v = T.axis.spatial(10, i)
+                    B[v] = A[v] * T.float32(2)
+
+    After ``sch.loop_partition(sch.get_loops("B")[0], [8, None])``::
+
+        @T.prim_func
+        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((10,), "float32")):
+            for i0 in range(8):
+                with T.block("B_i0"):
+                    v = T.axis.spatial(10, i0)
+                    B[v] = A[v] * T.float32(2)
+            for i1 in range(2):
+                with T.block("B_i1"):
+                    v = T.axis.spatial(10, i1 + 8)
+                    B[v] = A[v] * T.float32(2)
+    """
+    ref = sch.loop(loop)
+    node: For = ref.stmt
+    check_plain(ref)
+    ana = sch.state.analyzer(ref)
+    lengths = _lengths(sch, ref, [sch.value(f) for f in factors])
+    start: PrimExpr = node.min
+    parts, made = [], []
+    for n, length in enumerate(lengths):
+        name = f"{node.loop_var.name}{n}"
+        var = Var(name, node.loop_var.dtype)
+        bind_range(ana, var, const(0, var.dtype), length)
+        body = node.body if n == 0 else renew_defs(node.body)
+        body = _Renamed(name).visit(body)
+        body = Rebind({node.loop_var: add(var, start)}, ana.simplify).visit(body)
+        parts.append(For._make(var, const(0, var.dtype), length, node.kind, body, None, {}))
+        made.append(var)
+        start = ana.simplify(add(start, length))
+    before = sch.state.func(ref.func)
+    renamed = sch.state.update(ref.func, {ref: seq(*parts)})
+    if sch.enable_check:
+        try:
+            _check_still_parallel(sch, [sch.state.index(ref.func).loops[var] for var in made])
+        except ScheduleError as error:
+            error.func = sch.state.func(ref.func)
+            sch.state.restore(ref.func, before, renamed)
+            raise
+    return [sch.new_loop(ref.func, var) for var in made]
+
+
+def _check_still_parallel(sch: Any, loops: list[Ref]) -> None:
+    """Raise ScheduleError where iterations had buffers of their own, which the parts now share."""
+    for ref in loops:
+        if not ref.is_block and ref.stmt.kind == ForKind.PARALLEL:
+            if not check_parallel(sch, ref, ForKind.PARALLEL, across_threads=False):
+                check_races(sch, ref)
+        _check_still_parallel(sch, ref.children)
+
+
+def _lengths(sch: Any, ref: Any, factors: list[Any]) -> list[PrimExpr]:
+    node = ref.stmt
+    dtype = node.loop_var.dtype
+    ana = sch.state.analyzer(ref)
+    if sum(f is None for f in factors) > 1 or not factors:
+        what = "a loop is cut into given lengths, one of which may be None"
+        raise ScheduleError(what, got=factors, at=node)
+    known: PrimExpr = const(0, dtype)
+    made: list[Any] = []
+    for f in factors:
+        length = None if f is None else const(f, dtype) if isinstance(f, int) else cast(dtype, f)
+        if isinstance(length, IntImm) and length.value <= 0:
+            raise ScheduleError("a part has one iteration or more", got=f, at=node)
+        made.append(length)
+        known = known if length is None else add(known, length)
+    left = ana.simplify(subtract(node.extent, known))
+    if None in made:
+        made[made.index(None)] = left
+        good = ana.can_prove(left >= 1)
+    else:
+        good = ana.can_prove_equal(left, 0)
+    if not good:
+        what = f"the parts do not add up to loop {node.loop_var.name!r}"
+        got = f"{' + '.join(map(str, factors))} against {node.extent}"
+        raise ScheduleError(what, got=got, instead="lengths of that sum, or None for one", at=node)
+    return made
+
+
+class _Renamed(BlockRewriter):
+    """Blocks named after a part."""
+
+    def __init__(self, suffix: str) -> None:
+        super().__init__()
+        self.suffix = suffix
+
+    def visit_Block(self, node: Block) -> Any:
+        made = self.visit_default(node)
+        return made.replace(name_hint=f"{node.name_hint}_{self.suffix}")
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node

@@ -1,0 +1,155 @@
+"""`merge`: loop nests next to each other into one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from ....ir.prim_expr import IntImm, Var
+from ...stmt import For, ForKind, seq
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import LoopRV
+from ..machinery.rewriting import Rebind
+from ..machinery.scope import read_buffers, write_buffers
+from ..machinery.shared_loops import check_independent_iterations
+from ..machinery.state import Ref, bind_range
+from .compute_at import check_reduced
+from .fuse import LONGEST
+from .split import check_plain
+
+
+@primitive("Merge", inputs="*loops")
+def merge(sch: Any, *loops: LoopRV) -> LoopRV:
+    """Run the bodies of loops of one extent in one loop, one after the other.
+
+    The loops, and those around them up to the statement that holds all of them, are directly
+    inside each other, of equal extents, and start at 0. Gives the merged loop of `loops`.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+            for j in range(8):
+                with T.block("C"):
+                    v = T.axis.spatial(8, j)
+                    C[v] = A[v] + T.float32(1)
+
+    After ``sch.merge(sch.get_loops("B")[0], sch.get_loops("C")[0])``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+            for i_j_m in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i_j_m)
+                    B[v] = A[v] * T.float32(2)
+                with T.block("C"):
+                    v = T.axis.spatial(8, i_j_m)
+                    C[v] = A[v] + T.float32(1)
+    """
+    refs = [sch.loop(loop) for loop in loops]
+    if len(refs) < 2:
+        raise ScheduleError("merge takes two loops or more", got=len(refs))
+    chains, parent = _chains(refs)
+    for level in zip(*chains, strict=True):
+        _check_level(sch, level)
+    values: list[dict[Var, Any]] = [{} for _ in chains]
+    made: list[For] = []
+    ana = sch.state.analyzer(refs[0])
+    for level in zip(*chains, strict=True):
+        first: For = level[0].stmt
+        name = "_".join(r.stmt.loop_var.name for r in level) + "_m"
+        var = Var(name if len(name) <= LONGEST else "merged", first.loop_var.dtype)
+        bind_range(ana, var, first.min, first.extent)
+        made.append(first.replace(loop_var=var))
+        for table, ref in zip(values, level, strict=True):
+            table[ref.stmt.loop_var] = var
+    renamed: dict[Any, Any] = {}
+    bodies = []
+    for table, chain in zip(values, chains, strict=True):
+        rebind = Rebind(table, ana.simplify)
+        rebind.renamed = renamed
+        bodies.append(rebind.visit(chain[-1].stmt.body))
+    nest: Any = seq(*bodies)
+    for loop in reversed(made):
+        nest = loop.replace(body=nest)
+    before = sch.state.func(refs[0].func)
+    changes: dict[Ref, Any] = {chain[0]: None for chain in chains}
+    changes[chains[0][0]] = nest
+    all_renamed = sch.state.update(parent.func, changes, renamed)
+    merged = sch.state.index(parent.func).loops[made[-1].loop_var]
+    if sch.enable_check:
+        try:
+            _check_order(merged, merged.blocks())
+            check_independent_iterations(sch, merged, merged.blocks())
+        except ScheduleError as error:
+            error.func = sch.state.func(parent.func)
+            sch.state.restore(parent.func, before, all_renamed)
+            raise
+    return sch.new_loop(parent.func, made[-1].loop_var)
+
+
+def _check_order(merged: Ref, blocks: list[Ref]) -> None:
+    """Raise ScheduleError where a body needs all iterations of another one before it."""
+    for n, later in enumerate(blocks):
+        for earlier in blocks[:n]:
+            if write_buffers(earlier.stmt) & read_buffers(later.stmt):
+                check_reduced(earlier, merged, later)
+            theirs = read_buffers(earlier.stmt) | write_buffers(earlier.stmt)
+            lost = theirs & write_buffers(later.stmt)
+            if lost and not _one_body(merged, earlier, later):
+                name = next(iter(lost)).name
+                what = f"block {later.stmt.name_hint!r} writes {name}, which other iterations of "
+                what += f"{earlier.stmt.name_hint!r} access"
+                raise ScheduleError(what, at=[earlier.node, later.node])
+
+
+def _one_body(merged: Ref, a: Ref, b: Ref) -> bool:
+    """Whether two blocks stood in one loop before the merge: then their order is kept."""
+    common = next(r for r in a.ancestors() if b.is_under(r))
+    return common is not merged
+
+
+def _chains(refs: list[Ref]) -> tuple[list[list[Ref]], Ref]:
+    """For each loop, the loops from below the common statement down to it; and what holds all."""
+    paths = [[ref, *ref.ancestors()][::-1] for ref in refs]
+    depth = 0
+    while len({id(p[depth]) if depth < len(p) else n for n, p in enumerate(paths)}) == 1:
+        depth += 1
+    chains = [path[depth:] for path in paths]
+    at = [ref.stmt for ref in refs]
+    if len({len(chain) for chain in chains}) != 1 or not all(chains):
+        raise ScheduleError("merged loops are at one depth, next to each other", at=at)
+    if any(ref.is_block for chain in chains for ref in chain):
+        raise ScheduleError("merged loops are in one scope", at=at)
+    for chain in chains:
+        for outer, inner in pairwise(chain):
+            if outer.stmt.body is not inner.stmt:
+                what = "merged loops are directly inside the loops around them"
+                raise ScheduleError(what, at=[outer.stmt, inner.stmt])
+    parent = paths[0][depth - 1]
+    body = parent.stmt.body
+    items = list(getattr(body, "seq", (body,)))
+    places = [next((n for n, s in enumerate(items) if s is c[0].stmt), -1) for c in chains]
+    if places != list(range(places[0], places[0] + len(places))) or places[0] < 0:
+        what = "merged loops stand one directly after the other"
+        raise ScheduleError(what, instead="loops in the order of the program", at=at)
+    return chains, parent
+
+
+def _check_level(sch: Any, level: tuple[Ref, ...]) -> None:
+    first: For = level[0].stmt
+    ana = sch.state.analyzer(level[0])
+    for ref in level:
+        check_plain(ref)
+        node: For = ref.stmt
+        zero = isinstance(node.min, IntImm) and node.min.value == 0
+        if not zero or not ana.can_prove_equal(node.extent, first.extent):
+            what = "merged loops start at 0 and have one extent"
+            raise ScheduleError(what, got=f"{first.extent} and {node.extent}", at=[first, node])
+        if node.kind != ForKind.SERIAL:
+            raise ScheduleError("merged loops are serial", got=node.kind.name, at=node)

@@ -1,0 +1,211 @@
+"""`pad_einsum`: a sum of products over larger axes, its operands padded with zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.prim_expr import Add, Cast, IntImm, IterVar, Mul, PrimExpr, Range, Var
+from ....ir.prim_op import ceildiv, const, logical_and, multiply
+from ...buffer import Buffer, decl_buffer
+from ...expr import BufferLoad, int_value
+from ...op import if_then_else
+from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
+from ..machinery.buffer_accesses import ReplaceBuffer, with_found_regions
+from ..machinery.copy_placement import item_index
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV
+from ..machinery.reducers import find_reducer
+from ..machinery.scope import why_not_reduction
+from ..machinery.state import Ref
+from .rfactor import single_path
+
+
+@primitive("PadEinsum", inputs="block", attrs="padding")
+def pad_einsum(sch: Any, block: BlockRV, padding: list[int]) -> None:
+    """Round the extents of a block's axes up to multiples of `padding` (one number for each).
+
+    The block must be a sum of products of elements indexed by single axes, under a loop for each
+    axis. Operands are copied to padded buffers, the result is copied out of one.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((5, 6), "float32"), B: T.Buffer((5,), "float32")):
+            for i, k in T.grid(5, 6):
+                with T.block("B"):
+                    v_i, v_k = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[v_i] = T.float32(0)
+                    B[v_i] = B[v_i] + A[v_i, v_k]
+
+    After ``sch.pad_einsum("B", [4, 1])``::
+
+        @T.prim_func
+        def main(A: T.Buffer((5, 6), "float32"), B: T.Buffer((5,), "float32")):
+            A_pad = T.alloc_buffer((8, 6))
+            B_pad = T.alloc_buffer((8,))
+            for ax0, ax1 in T.grid(8, 6):
+                with T.block("A_pad"):
+                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                    A_pad[v0, v1] = T.if_then_else(v0 < 5, A[v0, v1], T.float32(0))
+            for i, k in T.grid(8, 6):
+                with T.block("B"):
+                    v_i, v_k = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B_pad[v_i] = T.float32(0)
+                    B_pad[v_i] = B_pad[v_i] + A_pad[v_i, v_k]
+            for ax0 in range(5):
+                with T.block("B_pad"):
+                    v0 = T.axis.spatial(5, ax0)
+                    B[v0] = B_pad[v0]
+    """
+    ref = sch.block(block)
+    node: Block = ref.stmt
+    why = why_not_reduction(ref)
+    if why is not None:
+        raise ScheduleError(f"block {node.name_hint!r} is not a reduction: {why}", at=ref.node)
+    if len(padding) != len(node.iter_vars) or any(int(p) < 1 for p in padding):
+        what = f"block {node.name_hint!r} has {len(node.iter_vars)} axes"
+        raise ScheduleError(what, got=padding, instead="a number from 1 for each", at=ref.node)
+    reducer = find_reducer(sch, ref)
+    single = len(reducer.stores) == 1 and isinstance(reducer.results[0], Add)
+    operands = factors(reducer.values[0]) if single else None
+    if operands is None:
+        what = f"block {node.name_hint!r} is no sum of products"
+        raise ScheduleError(what, got=reducer.values[0], instead="C + A * B", at=ref.node)
+    ana = sch.state.analyzer(ref)
+    larger: dict[Var, PrimExpr] = {}
+    for axis, unit in zip(node.iter_vars, padding, strict=True):
+        size = ana.simplify(multiply(ceildiv(axis.dom.extent, int(unit)), int(unit)))
+        if not ana.can_prove_equal(size, axis.dom.extent):
+            larger[axis.var] = size
+    if not larger:
+        return
+    stores = [BufferLoad(s.buffer, s.indices) for s in reducer.stores]
+    for load in (*stores, *operands):
+        check_indices(ref, load)
+    chain = check_loops(ref)
+    table: dict[Buffer, Buffer] = {}
+    before: list[Stmt] = []
+    for load in operands:
+        if load.buffer not in table and uses(load, larger):
+            made = padded(load, larger)
+            table[load.buffer] = made
+            before.append(pad_in(load, made, larger))
+    after: list[Stmt] = []
+    if uses(stores[0], larger):
+        made = table[stores[0].buffer] = padded(stores[0], larger)
+        after.append(copy_out(stores[0].buffer, made))
+    axes = tuple(
+        a.replace(dom=Range.from_min_extent(a.dom.min, larger[a.var])) if a.var in larger else a
+        for a in node.iter_vars
+    )
+    block_made = with_found_regions(ReplaceBuffer(table).visit(node.replace(iter_vars=axes)))
+    nest: Stmt = ref.realize.replace(block=block_made)
+    sizes = {
+        value: larger[a.var]
+        for a, value in zip(node.iter_vars, ref.realize.iter_values, strict=True)
+        if a.var in larger
+    }
+    for r in reversed(chain):
+        extent = sizes.get(r.stmt.loop_var, r.stmt.extent)
+        nest = r.stmt.replace(extent=extent, body=nest)
+    scope = ref.scope()
+    position = item_index(scope, ref)
+
+    def change(b: Block) -> Block:
+        items = list(b.body.seq if isinstance(b.body, SeqStmt) else (b.body,))
+        items[position : position + 1] = [*before, items[position], *after]
+        return b.replace(body=seq(*items), alloc_buffers=(*b.alloc_buffers, *table.values()))
+
+    sch.state.update(ref.func, {chain[0]: nest}, {node: block_made}, {scope: change})
+
+
+def factors(value: PrimExpr) -> list[BufferLoad] | None:
+    """The loads of a product (through casts), or None."""
+    if isinstance(value, Cast):
+        return factors(value.value)
+    if isinstance(value, BufferLoad):
+        return [value]
+    if isinstance(value, Mul):
+        a, b = factors(value.a), factors(value.b)
+        return None if a is None or b is None else a + b
+    return None
+
+
+def uses(load: BufferLoad, larger: dict[Var, PrimExpr]) -> bool:
+    """Whether an access has an axis that grows."""
+    return any(i in larger for i in load.indices if isinstance(i, Var))
+
+
+def check_indices(ref: Ref, load: BufferLoad) -> None:
+    """Raise ScheduleError unless each index is an axis over the whole dimension."""
+    doms = {a.var: a.dom for a in ref.stmt.iter_vars}
+    for index, extent in zip(load.indices, load.buffer.shape, strict=True):
+        dom = doms.get(index) if isinstance(index, Var) else None
+        same = dom is not None and int_value(dom.min) == 0 and _equal(dom.extent, extent)
+        if not same:
+            what = f"{load.buffer.name} is not indexed by whole axes"
+            hint = "one axis for each dimension, as in an einsum"
+            raise ScheduleError(what, got=load, instead=hint, at=ref.node)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value)
+
+
+def check_loops(ref: Ref) -> list[Ref]:
+    """The block's loops: one for each axis, around nothing else."""
+    chain = single_path(ref)
+    values = list(ref.realize.iter_values)
+    own = [r.stmt.loop_var for r in chain]
+    plain = all(isinstance(v, Var) for v in values) and len(set(values)) == len(values)
+    whole = isinstance(ref.realize.predicate, IntImm)
+    ends = {r.stmt.loop_var: (r.stmt.min, r.stmt.extent) for r in chain}
+    for axis, value in zip(ref.stmt.iter_vars, values, strict=True):
+        low, extent = ends.get(value, (None, None)) if isinstance(value, Var) else (None, None)
+        plain = plain and _equal(low, axis.dom.min) and _equal(extent, axis.dom.extent)
+    if not plain or not whole or chain != ref.loops() or set(values) != set(own):
+        what = f"the loops of block {ref.stmt.name_hint!r} are not those of its axes"
+        raise ScheduleError(what, instead="pad before other steps", at=ref.node)
+    return chain
+
+
+def padded(load: BufferLoad, larger: dict[Var, PrimExpr]) -> Buffer:
+    """The larger buffer for an access."""
+    old = load.buffer
+    shape = [
+        larger.get(i, e) if isinstance(i, Var) else e
+        for i, e in zip(load.indices, old.shape, strict=True)
+    ]
+    return decl_buffer(shape, old.dtype, f"{old.name}_pad", scope=old.scope())
+
+
+def pad_in(load: BufferLoad, made: Buffer, larger: dict[Var, PrimExpr]) -> Stmt:
+    """The nest that fills a padded operand."""
+    axes = [Var(f"v{n}", e.dtype) for n, e in enumerate(made.shape)]
+    inside: PrimExpr = const(True, "bool")
+    for axis, index, extent in zip(axes, load.indices, load.buffer.shape, strict=True):
+        if index in larger:
+            inside = logical_and(inside, axis < extent)
+    value = if_then_else(inside, BufferLoad(load.buffer, axes), const(0, made.dtype))
+    return _nest(made.name, axes, made.shape, BufferStore(made, value, axes))
+
+
+def copy_out(target: Buffer, made: Buffer) -> Stmt:
+    """The nest that copies the result out of its padded buffer."""
+    axes = [Var(f"v{n}", e.dtype) for n, e in enumerate(target.shape)]
+    body = BufferStore(target, BufferLoad(made, axes), axes)
+    return _nest(made.name, axes, target.shape, body)
+
+
+def _nest(name: str, axes: list[Var], shape: Any, body: Stmt) -> Stmt:
+    doms = [Range.from_min_extent(const(0, e.dtype), e) for e in shape]
+    iters = [IterVar(d, a, IterVar.DataPar) for a, d in zip(axes, doms, strict=True)]
+    block = with_found_regions(Block(iters, (), (), name, body))
+    loops = [Var(f"ax{n}", a.dtype) for n, a in enumerate(axes)]
+    nest: Stmt = BlockRealize(loops, True, block)
+    for loop, extent in reversed(list(zip(loops, shape, strict=True))):
+        nest = For(loop, 0, extent, ForKind.SERIAL, nest)
+    return nest

@@ -1,0 +1,101 @@
+"""`read_at` and `write_at`: a copy of what one iteration of a loop reads or writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV, LoopRV
+from .cache_read_write import cache_read, cache_write
+from .compute_at import compute_at
+from .reverse_compute_at import reverse_compute_at
+
+
+@primitive("ReadAt", inputs="loop block", attrs="read_buffer_index storage_scope")
+def read_at(
+    sch: Any, loop: LoopRV, block: BlockRV, read_buffer_index: int, storage_scope: str
+) -> BlockRV:
+    """Copy, in each iteration of `loop`, what a block reads there of a buffer.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+            for i, j in T.grid(4, 8):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+
+    After ``sch.read_at(sch.get_loops("B")[0], sch.get_block("B"), 0, "shared")``::
+
+        @T.prim_func
+        def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+            A_shared = T.alloc_buffer((4, 8), scope="shared")
+            for i in range(4):
+                for ax0 in range(8):
+                    with T.block("A_shared"):
+                        v0, v1 = T.axis.remap("SS", [i, ax0])
+                        T.block_attr({"auto_copy": 1})
+                        A_shared[v0, v1] = A[v0, v1]
+                for j in range(8):
+                    with T.block("B"):
+                        v_i, v_j = T.axis.remap("SS", [i, j])
+                        B[v_i, v_j] = A_shared[v_i, v_j] * T.float32(2)
+    """
+
+    def steps(on: Any) -> BlockRV:
+        made = cache_read.__wrapped__(on, block, read_buffer_index, storage_scope)
+        compute_at.__wrapped__(on, made, loop)
+        return made
+
+    return _both(sch, steps)
+
+
+@primitive("WriteAt", inputs="loop block", attrs="write_buffer_index storage_scope")
+def write_at(
+    sch: Any, loop: LoopRV, block: BlockRV, write_buffer_index: int, storage_scope: str
+) -> BlockRV:
+    """Write to a copy, and copy back what each iteration of `loop` has written.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+            for i, j in T.grid(4, 8):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+
+    After ``sch.write_at(sch.get_loops("B")[0], sch.get_block("B"), 0, "shared")``::
+
+        @T.prim_func
+        def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+            B_shared = T.alloc_buffer((4, 8), scope="shared")
+            for i in range(4):
+                for j in range(8):
+                    with T.block("B"):
+                        v_i, v_j = T.axis.remap("SS", [i, j])
+                        B_shared[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+                for ax0 in range(8):
+                    with T.block("B_shared"):
+                        v0, v1 = T.axis.remap("SS", [i, ax0])
+                        T.block_attr({"auto_copy": 1})
+                        B[v0, v1] = B_shared[v0, v1]
+    """
+
+    def steps(on: Any) -> BlockRV:
+        made = cache_write.__wrapped__(on, block, write_buffer_index, storage_scope)
+        reverse_compute_at.__wrapped__(on, made, loop)
+        return made
+
+    return _both(sch, steps)
+
+
+def _both(sch: Any, steps: Callable[[Any], BlockRV]) -> BlockRV:
+    """Do both steps or, where the second is refused, none: they are tried on a copy."""
+    steps(sch.copy())
+    made = steps(sch)
+    ref = sch.block(made)
+    sch.state.replace(ref, ref.stmt.replace(annotations={**ref.stmt.annotations, "auto_copy": 1}))
+    return made

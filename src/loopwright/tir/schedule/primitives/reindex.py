@@ -1,0 +1,393 @@
+"""Copies of buffers laid out by the axes of a block: `reindex`, `reindex_cache_read`,
+`reindex_cache_write`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....arith import IterMapLevel, detect_iter_map
+from ....arith.int_set import Evaluator
+from ....ir.prim_expr import IterVar, PrimExpr, Range, Var
+from ....ir.prim_op import add, const, convert
+from ...buffer import Buffer, BufferRegion, decl_buffer
+from ...expr import BufferLoad, int_value
+from ...index_map import IndexMap
+from ...stmt import Block, BufferStore, For, Stmt
+from ..machinery.axis_domains import Span
+from ..machinery.buffer_accesses import check_no_pointer, with_found_regions
+from ..machinery.copy_placement import (
+    check_fills,
+    check_reduces_inside,
+    copy_loops,
+    domain_box,
+    holding_item,
+    insert,
+    levels,
+    steady,
+)
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV
+from ..machinery.regions import axis_values, interval, loop_domain, loops_between
+from ..machinery.rewriting import BlockRewriter, substitute, vars_in
+from ..machinery.scope import is_dominant, read_buffers, write_buffers
+from ..machinery.state import Ref
+from .cache_read_write import buffer_at, check_storage_scope
+from .compute_at import check_runs_everywhere, tests_around
+from .transform_layout import buffer_name, pick_buffer
+
+
+@primitive("ReIndex", inputs="block", attrs="buffer")
+def reindex(sch: Any, block: BlockRV, buffer: tuple[str, int] | str | Buffer) -> BlockRV:
+    """Copy what a block reads (or writes) of a buffer so that it is indexed by the block's axes.
+
+    Gives the copying block. buffer: ("read", n), ("write", n), a name, or the buffer.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((8,), "float32")):
+            for i, k in T.grid(8, 3):
+                with T.block("B"):
+                    v_i, v_k = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[v_i] = T.float32(0)
+                    B[v_i] = B[v_i] + A[v_i + v_k]
+
+    After ``sch.reindex("B", ("read", 0))``::
+
+        @T.prim_func
+        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((8,), "float32")):
+            A_reindex = T.alloc_buffer((8, 3))
+            for ax0, ax1 in T.grid(8, 3):
+                with T.block("A_reindex"):
+                    v_i, v_k = T.axis.remap("SS", [ax0, ax1])
+                    A_reindex[v_i, v_k] = A[v_i + v_k]
+            for i, k in T.grid(8, 3):
+                with T.block("B"):
+                    v_i, v_k = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[v_i] = T.float32(0)
+                    B[v_i] = B[v_i] + A_reindex[v_i, v_k]
+    """
+    ref = sch.block(block)
+    target = pick_buffer(ref, buffer)
+    name = sch._override = {"buffer": buffer_name(ref, target)}
+    write = isinstance(name["buffer"], list) and name["buffer"][0] == "write"
+    if isinstance(buffer, (tuple, list)):
+        write = buffer[0] == "write"
+        sch._override = {"buffer": [buffer[0], buffer[1]]}
+    indices = access_indices(sch, ref, target)
+    used = set().union(*map(vars_in, indices)) if indices else set()
+    axes = [a.var for a in ref.stmt.iter_vars if a.var in used]
+    made = cached(sch, ref, target, write, f"{target.name}_reindex", target.scope(), axes)
+    return sch.new_block(ref.func, made)
+
+
+@primitive("ReindexCacheRead", inputs="block", attrs="read_buffer_index storage_scope index_map")
+def reindex_cache_read(
+    sch: Any,
+    block: BlockRV,
+    read_buffer_index: int | str | Buffer,
+    storage_scope: str,
+    index_map: IndexMap | Callable[..., Any],
+) -> BlockRV:
+    """Copy what a block reads of a buffer to one that is indexed by `index_map` of the axes.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+            for i, j in T.grid(8, 8):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+
+    After ``sch.reindex_cache_read("B", 0, "local", lambda i, j: (j, i))``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+            A_local = T.alloc_buffer((8, 8), scope="local")
+            for ax0, ax1 in T.grid(8, 8):
+                with T.block("A_local"):
+                    v_i, v_j = T.axis.remap("SS", [ax0, ax1])
+                    A_local[v_j, v_i] = A[v_i, v_j]
+            for i, j in T.grid(8, 8):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B[v_i, v_j] = A_local[v_j, v_i] * T.float32(2)
+    """
+    ref = sch.block(block)
+    buffer = buffer_at(ref, read_buffer_index, write=False)
+    return _by_map(sch, ref, buffer, False, storage_scope, index_map)
+
+
+@primitive("ReindexCacheWrite", inputs="block", attrs="write_buffer_index storage_scope index_map")
+def reindex_cache_write(
+    sch: Any,
+    block: BlockRV,
+    write_buffer_index: int | str | Buffer,
+    storage_scope: str,
+    index_map: IndexMap | Callable[..., Any],
+) -> BlockRV:
+    """Let a block write to a buffer that is indexed by `index_map` of the axes; it is copied to
+    the old one after.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+            for i, j in T.grid(8, 8):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+
+    After ``sch.reindex_cache_write("B", 0, "local", lambda i, j: (j, i))``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+            B_local = T.alloc_buffer((8, 8), scope="local")
+            for i, j in T.grid(8, 8):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B_local[v_j, v_i] = A[v_i, v_j] * T.float32(2)
+            for ax0, ax1 in T.grid(8, 8):
+                with T.block("B_local"):
+                    v_i, v_j = T.axis.remap("SS", [ax0, ax1])
+                    B[v_i, v_j] = B_local[v_j, v_i]
+    """
+    ref = sch.block(block)
+    buffer = buffer_at(ref, write_buffer_index, write=True)
+    return _by_map(sch, ref, buffer, True, storage_scope, index_map)
+
+
+def _by_map(
+    sch: Any, ref: Ref, buffer: Buffer, write: bool, storage_scope: str, index_map: Any
+) -> BlockRV:
+    check_storage_scope(storage_scope)
+    axes = [a.var for a in ref.stmt.iter_vars]
+    dtype = str(axes[0].dtype) if axes else "int32"
+    if not isinstance(index_map, IndexMap):
+        index_map = IndexMap.from_func(index_map, ndim=len(axes), index_dtype=dtype)
+    index_map = index_map.with_dtype(dtype)
+    sch._override = {"index_map": index_map}
+    given = dict(zip(index_map.initial_indices, axes, strict=True))
+    indices = [substitute(convert(e), given) for e in index_map.final_indices]
+    name = f"{buffer.name}_{storage_scope}"
+    made = cached(sch, ref, buffer, write, name, storage_scope, indices)
+    return sch.new_block(ref.func, made)
+
+
+class _Accesses(BlockRewriter):
+    """Collects the indices of a buffer's accesses; with `to`, other accesses take their place."""
+
+    def __init__(self, buffer: Buffer, to: tuple[Buffer, list[PrimExpr]] | None = None) -> None:
+        super().__init__()
+        self.buffer, self.to = buffer, to
+        self.found: list[tuple[PrimExpr, ...]] = []
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        made = self.visit_default(node)
+        if made.buffer is not self.buffer:
+            return made
+        self.found.append(made.indices)
+        return made if self.to is None else BufferLoad(*self.to)
+
+    def visit_BufferStore(self, node: BufferStore) -> Any:
+        made = self.visit_default(node)
+        if made.buffer is not self.buffer:
+            return made
+        self.found.append(made.indices)
+        return made if self.to is None else BufferStore(self.to[0], made.value, self.to[1])
+
+    def visit_BufferRegion(self, node: BufferRegion) -> Any:
+        return node
+
+    def visit_Block(self, node: Block) -> Any:
+        made = super().visit_Block(node)
+        if made is node:
+            return node
+        self.renamed[node] = made = with_found_regions(made)
+        return made
+
+
+def access_indices(sch: Any, ref: Ref, buffer: Buffer) -> tuple[PrimExpr, ...]:
+    """The one way in which a block indexes a buffer."""
+    check_no_pointer(ref.stmt, buffer, ref)
+    found = _Accesses(buffer)
+    found.visit(ref.stmt)
+    key = sch.state.analyzer(ref).key
+    if not found.found or any(key(f) != key(found.found[0]) for f in found.found):
+        what = f"block {ref.stmt.name_hint!r} indexes {buffer.name} in several ways"
+        got = "; ".join(", ".join(map(str, f)) for f in found.found)
+        raise ScheduleError(what, got=got, instead="one index for all accesses", at=ref.node)
+    axes = {a.var for a in ref.stmt.iter_vars}
+    loops = {r.stmt.loop_var for r in ref.loops()}
+    used = set().union(*map(vars_in, found.found[0])) if found.found[0] else set()
+    if used & loops or not all(v in axes or not _local(v, ref) for v in used):
+        raise ScheduleError("the index speaks of variables inside the block", at=ref.node)
+    return found.found[0]
+
+
+def _local(var: Var, ref: Ref) -> bool:
+    """Whether a variable is bound inside the block."""
+    found = []
+
+    class _Loops(BlockRewriter):
+        def visit_For(self, node: For) -> Any:
+            found.append(node.loop_var)
+            return self.visit_default(node)
+
+        def visit_IterVar(self, node: IterVar) -> Any:
+            found.append(node.var)
+            return node
+
+    _Loops().visit(ref.stmt.body)
+    return var in found
+
+
+def cached(
+    sch: Any,
+    ref: Ref,
+    buffer: Buffer,
+    write: bool,
+    name: str,
+    storage_scope: str,
+    indices: list[Any],
+) -> Block:
+    """Put a buffer indexed by `indices` (of the block's axes) in the place of another, with a
+    block that copies. Gives that block."""
+    node: Block = ref.stmt
+    scope = ref.scope()
+    old = access_indices(sch, ref, buffer)
+    both = buffer in read_buffers(node) and buffer in write_buffers(node)
+    if (not write and buffer in write_buffers(node)) or (both and node.init is None):
+        what = f"block {node.name_hint!r} updates {buffer.name} in place"
+        raise ScheduleError(
+            what, instead="a buffer that is only read, or only written", at=ref.node
+        )
+    check_inside(sch, ref, buffer, old)
+    used = set().union(*map(vars_in, (*old, *indices)))
+    axes = [a for a in node.iter_vars if a.var in used]
+    check_same_elements(sch, ref, axes, old, indices, write)
+    ana = sch.state.analyzer(ref)
+    doms = [a.dom for a in axes]
+    shape = IndexMap([a.var for a in axes], indices).map_ranges(doms) if axes else []
+    extents = [ana.simplify(add(r.min, r.extent)) for r in shape]
+    made = decl_buffer(extents, buffer.dtype, name, scope=storage_scope)
+
+    fresh = {a.var: a.var.copy_with_suffix("") for a in axes}
+    ours = [substitute(i, fresh) for i in indices]
+    theirs = [substitute(i, fresh) for i in old]
+    source, target = ((made, ours), (buffer, theirs)) if write else ((buffer, theirs), (made, ours))
+    copy = Block(
+        [IterVar(a.dom, fresh[a.var], IterVar.DataPar) for a in axes],
+        (),
+        (),
+        name,
+        BufferStore(target[0], BufferLoad(*source), target[1]),
+    )
+    copy = with_found_regions(copy)
+    at, position = place_beside(ref, scope, copy, write)
+    if write and sch.enable_check:
+        if at is scope:
+            check_runs_everywhere(sch, ref)
+        else:
+            check_reduces_inside(ref, at)
+            domain_box(sch, [ref], buffer)  # no predicate of its own
+            check_fills(sch, ref, at, buffer.name, _points(ref, axes))
+        if not is_dominant(ref):
+            what = f"another block writes {buffer.name}, too"
+            raise ScheduleError(what, instead="the only writer of a buffer", at=ref.node)
+    nest = around(sch, ref, scope, at, axes, copy, write)
+    accesses = _Accesses(buffer, (made, indices))
+    block = accesses.visit(node)
+    changes = {ref: ref.realize.replace(block=block)}
+    places = [(position + 1 if write else position, nest, copy)]
+    insert(sch, ref.func, changes, accesses.renamed, scope, at, places, made)
+    return copy
+
+
+def values(ref: Ref, axes: list[IterVar]) -> list[PrimExpr]:
+    """What some of a block's axes are bound to."""
+    bound = axis_values(ref)
+    return [bound[a.var] for a in axes]
+
+
+def _points(ref: Ref, axes: list[IterVar]) -> list[tuple[PrimExpr, PrimExpr]]:
+    return [(v, const(1, v.dtype)) for v in values(ref, axes)]
+
+
+def around(
+    sch: Any, ref: Ref, scope: Ref, at: Ref, axes: list[IterVar], copy: Block, write: bool
+) -> Stmt:
+    """The loops of a copy in the body of `at`: over the domains of the axes or, in a loop, over
+    the values that they take in one iteration."""
+    spans: list[Span | None] = [None] * len(axes)
+    ana = sch.state.analyzer(ref)
+    if at is not scope:
+        domain = Evaluator(ana, loop_domain(loops_between(ref, at)))
+        box = []
+        for axis, value in zip(axes, values(ref, axes), strict=True):
+            rng = Range.from_min_extent(value, const(1, value.dtype))
+            box.append(interval(domain, rng, add(axis.dom.min, axis.dom.extent)))
+        spans = [
+            span if int_value(axis.dom.min) == 0 else None
+            for axis, span in zip(axes, steady(box, scope), strict=True)
+        ]
+        if write and None in spans:
+            what = f"what block {ref.stmt.name_hint!r} writes in one iteration is not known"
+            raise ScheduleError(what, instead="reindex before the blocks share loops", at=ref.node)
+    limits = [[span] if span is not None and write else [] for span in spans]
+    tests = tests_around([ref], at)
+    return copy_loops(ana, list(copy.iter_vars), spans, copy, limits, tests)
+
+
+def check_inside(sch: Any, ref: Ref, buffer: Buffer, indices: Any) -> None:
+    """Raise ScheduleError where an access is inside the buffer only thanks to a condition."""
+    ana = sch.state.analyzer(ref)
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        if not (ana.can_prove(index >= 0) and ana.can_prove(index < extent)):
+            what = f"{buffer.name} is indexed out of its bounds where a condition does not hold"
+            hint = "an access that is inside for all values of the axes"
+            raise ScheduleError(what, got=index, instead=hint, at=ref.node)
+
+
+def place_beside(ref: Ref, scope: Ref, copy: Block, write: bool) -> tuple[Ref, int]:
+    """The scope or a loop, the furthest out, whose statement that holds the block holds no other
+    that writes what is copied before it (or the indices with which it is), or reads what is
+    copied after it; and that statement."""
+
+    def clashes(other: Ref) -> bool:
+        clash = write_buffers(other.stmt) & (read_buffers(copy) | write_buffers(copy))
+        if write:
+            clash |= read_buffers(other.stmt) & write_buffers(copy)
+        return bool(clash)
+
+    others = [b for b in scope.blocks() if b is not ref and clashes(b)]
+    for at, (position,) in levels(scope, [ref]):
+        if not any(b.is_under(at) and holding_item(at, b) == position for b in others):
+            return at, position
+    what = f"block {ref.stmt.name_hint!r} stands under a condition, or another block in it"
+    raise ScheduleError(what, instead="loops and blocks only", at=ref.node)
+
+
+def check_same_elements(
+    sch: Any, ref: Ref, axes: list[IterVar], old: Any, indices: list[Any], write: bool
+) -> None:
+    """Raise ScheduleError unless each element of the new buffer stands for one of the old."""
+    needed = set().union(*map(vars_in, old)) if old else set()
+    if write:
+        reduced = [a for a in axes if a.iter_type != IterVar.DataPar]
+        if reduced:
+            what = f"{ref.stmt.name_hint!r} would write an element for each step of its reduction"
+            raise ScheduleError(what, instead="spatial axes only", at=ref.node)
+    iters = {a.var: a.dom for a in axes if a.var in needed}
+    moving = [i for i in indices if vars_in(i) & set(iters)]
+    found = detect_iter_map(moving, iters, True, IterMapLevel.Bijective)
+    if found.errors:
+        what = "elements of the new buffer would stand for several of the old one"
+        got = f"{found.errors[0]}: {', '.join(map(str, indices))}"
+        hint = "a map that keeps all axes of the index apart"
+        raise ScheduleError(what, got=got, instead=hint, at=ref.node)

@@ -1,0 +1,43 @@
+"""`reorder_block_iter_var`: the axes of a block in another order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV
+
+
+@primitive("ReorderBlockIterVar", inputs="block", attrs="new_order")
+def reorder_block_iter_var(sch: Any, block: BlockRV, new_order: list[int]) -> None:
+    """Put the axes of a block in another order: `new_order[n]` is the axis that comes n-th.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+            for i, j in T.grid(8, 4):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+
+    After ``sch.reorder_block_iter_var("B", [1, 0])``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+            for i, j in T.grid(8, 4):
+                with T.block("B"):
+                    v_j, v_i = T.axis.remap("SS", [j, i])
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+    """
+    ref = sch.block(block)
+    axes, values = ref.stmt.iter_vars, ref.realize.iter_values
+    order = [int(n) for n in new_order]
+    if sorted(order) != list(range(len(axes))):
+        what = f"block {ref.stmt.name_hint!r} has {len(axes)} axes"
+        hint = f"an order of 0 to {len(axes) - 1}"
+        raise ScheduleError(what, got=order, instead=hint, at=ref.node)
+    made = ref.stmt.replace(iter_vars=tuple(axes[n] for n in order))
+    realize = ref.realize.replace(block=made, iter_values=tuple(values[n] for n in order))
+    sch.state.update(ref.func, {ref: realize}, {ref.stmt: made})

@@ -1,0 +1,161 @@
+"""`reverse_compute_at`: a consumer moves into a loop of its producers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....arith import eval_set
+from ....arith.int_set import is_infinite
+from ....ir.prim_expr import IntImm, Var
+from ...stmt import ForKind
+from ..machinery.axis_bindings import driven, injective
+from ..machinery.axis_domains import Span, solve_axes
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import INLINE, BlockRV, LoopRV
+from ..machinery.regions import loop_domain, relaxed_region
+from ..machinery.rewriting import vars_in
+from ..machinery.scope import (
+    check_complete_or_reduction,
+    check_may_leave,
+    producers,
+    read_buffers,
+    write_buffers,
+)
+from ..machinery.state import Ref
+from .compute_at import (
+    check_movable,
+    check_runs_everywhere,
+    insert_position,
+    move,
+    tests_around,
+    users_of,
+)
+from .reverse_compute_inline import reverse_compute_inline
+
+
+@primitive("ReverseComputeAt", inputs="block loop", attrs="preserve_unit_loops index")
+def reverse_compute_at(
+    sch: Any, block: BlockRV, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
+) -> None:
+    """Run a block, in each iteration of `loop`, on what its producers have made there.
+
+    index: where in the loop's body: -1 as late as possible, -2 as early as possible.
+
+    Raises ScheduleError when the block is neither complete nor a reduction, no producer is below
+    the loop, a producer's reduction is not finished there, or the block reads more than what one
+    iteration makes.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+            B = T.alloc_buffer((8, 8))
+            for i, j in T.grid(8, 8):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+            for i, j in T.grid(8, 8):
+                with T.block("C"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
+
+    After ``i, j = sch.get_loops("B"); sch.reverse_compute_at("C", i)``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+            B = T.alloc_buffer((8, 8))
+            for i in range(8):
+                for j in range(8):
+                    with T.block("B"):
+                        v_i, v_j = T.axis.remap("SS", [i, j])
+                        B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+                for ax0 in range(8):
+                    with T.block("C"):
+                        v_i, v_j = T.axis.remap("SS", [i, ax0])
+                        C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
+    """
+    place = sch._symbols.get(loop)
+    if isinstance(place, str):  # a sampled place that is no loop
+        if place == INLINE:
+            reverse_compute_inline.__wrapped__(sch, block)
+        return
+    ref, at = sch.block(block), sch.loop(loop)
+    check_movable(ref, at)
+    if sch.enable_check:
+        check_complete_or_reduction(ref)
+        check_may_leave(ref, at)
+        check_runs_everywhere(sch, ref)
+    makers = producers(ref)
+    sources = [
+        p for p in makers if p.is_under(at) and write_buffers(p.stmt) & read_buffers(ref.stmt)
+    ]
+    if not sources:
+        what = f"no producer of block {ref.stmt.name_hint!r} is below the loop"
+        raise ScheduleError(what, instead="a loop around a producer", at=[at.stmt, ref.node])
+    users = [user for user in users_of(ref) if user.is_under(at)]
+    position = insert_position(at, sources, users, index)
+    ana = sch.state.analyzer(at)
+    axes = {a.var for a in ref.stmt.iter_vars}
+    spans: dict[Var, Span] = {}
+    for region in ref.stmt.reads:
+        for source in sources:
+            box = relaxed_region(sch, source, at, region.buffer, write=True)
+            if box is None:
+                continue
+            if not points_or_whole(region, axes):
+                continue
+            for var, span in solve_axes(ana, region, box, axes, touching=False).items():
+                spans.setdefault(var, span)
+    if sch.enable_check:
+        check_whole(sch, ref, at, spans)
+    tests = tests_around(sources, at)
+    move(sch, ref, at, spans, position, preserve_unit_loops, check_once, tests)
+
+
+def points_or_whole(region: Any, axes: set[Var]) -> bool:
+    """Whether no axis reads several elements of a dimension: then each value of an axis belongs
+    to the iteration that makes its element."""
+    return all(
+        not vars_in(r.min) & axes or (isinstance(r.extent, IntImm) and r.extent.value == 1)
+        for r in region.region
+    )
+
+
+def check_whole(sch: Any, ref: Ref, at: Ref, spans: dict[Var, Span]) -> None:
+    """Raise ScheduleError unless the iterations together make all of the block's domain."""
+    ana = sch.state.analyzer(at)
+    domain = loop_domain([at, *at.loops()])
+    for axis in ref.stmt.iter_vars:
+        span = spans.get(axis.var)
+        if span is None:
+            continue
+        first = eval_set(span[0], domain, ana).min_value
+        last = eval_set(span[1], domain, ana).max_value
+        end = axis.dom.min + axis.dom.extent
+        if is_infinite(first) or is_infinite(last):
+            whole = False
+        else:
+            whole = ana.can_prove(first <= axis.dom.min) and ana.can_prove(last + 1 >= end)
+        if not whole:
+            what = (
+                f"the loop would run axis {axis.var.name!r} of block {ref.stmt.name_hint!r} "
+                "over a part of its domain only"
+            )
+            got = f"{first} to {last} of {axis.dom.min} to {end - 1}"
+            hint = "a loop around everything that the block's elements come from"
+            raise ScheduleError(what, got=got, instead=hint, at=[ref.node, at.stmt])
+
+
+def check_once(sch: Any, ref: Ref, at: Ref) -> None:
+    """Raise ScheduleError where a reduction was cut into pieces that do not add up."""
+    outer = {r.stmt.loop_var for r in (at, *at.loops())}
+    _, reduced = driven(ref)
+    if not reduced & outer:
+        return
+    cut = [r for r in (at, *at.loops()) if r.stmt.loop_var in reduced]
+    serial = all(r.stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED) for r in cut)
+    if not serial or not injective(sch, ref, ref.loops()):
+        what = f"the reduction of block {ref.stmt.name_hint!r} would be cut into pieces"
+        hint = "a loop that leaves the reduction whole"
+        raise ScheduleError(what, instead=hint, at=[ref.node, at.stmt])

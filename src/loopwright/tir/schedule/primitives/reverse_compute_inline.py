@@ -1,0 +1,239 @@
+"""`reverse_compute_inline`: a consumer's expression in the place of its producer's store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....arith import IterMapLevel, detect_iter_map, inverse_affine_iter_map
+from ....ir.prim_expr import PrimExpr, Range, Var
+from ....ir.prim_op import add, less, logical_and
+from ...buffer import Buffer
+from ...stmt import Block, BufferStore
+from ..machinery.buffer_accesses import (
+    MapLoads,
+    check_no_pointer,
+    loads_of,
+    single_store,
+    with_found_regions,
+)
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV
+from ..machinery.regions import axis_values, loop_domain
+from ..machinery.rewriting import conjunction, conjuncts, substitute, vars_in
+from ..machinery.scope import check_complete, is_unit, read_buffers, siblings, write_buffers
+from ..machinery.state import Ref
+from .compute_at import check_runs_everywhere
+from .compute_inline import check_allocated, drop_buffer
+
+
+@primitive("ReverseComputeInline", inputs="block")
+def reverse_compute_inline(sch: Any, block: BlockRV) -> None:
+    """Do a block's work where the element it reads is made, and take the block away.
+
+    The element read may be any one-to-one affine map of the block's axes (`B[v // 4, v % 4]`); where
+    the block reads a part of what the producer makes, the producer then makes that part only.
+
+    Raises ScheduleError unless the block is complete, one store that reads one producer's buffer
+    at such an index, the producer is complete and one store, and nothing else reads that buffer.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+            B = T.alloc_buffer((8,))
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] * T.float32(2)
+            for i in range(8):
+                with T.block("C"):
+                    v = T.axis.spatial(8, i)
+                    C[v] = B[v] + T.float32(1)
+
+    After ``sch.reverse_compute_inline(sch.get_block("C"))``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    C[v] = A[v] * T.float32(2) + T.float32(1)
+    """
+    ref = sch.block(block)
+    scope = ref.scope()
+    store = single_store(ref)
+    check_complete(ref)
+    limits = where_it_runs(sch, ref) if sch.enable_check else []
+    producer = sole_producer(ref, scope)
+    made_by = single_store(producer)
+    buffer = made_by.buffer
+    check_allocated(producer, scope, buffer)
+    check_complete(producer)
+    check_no_pointer(ref.stmt, buffer, ref)
+    check_others(ref, producer, buffer)
+    values, tests = solve(sch, ref, producer, made_by)
+    if sch.enable_check:
+        check_all_made(sch, ref, buffer, limits)
+    value = MapLoads(buffer, lambda load: made_by.value).visit(substitute(store.value, values))
+    indices = tuple(
+        sch.state.analyzer(producer).simplify(substitute(i, values)) for i in store.indices
+    )
+    body = BufferStore._make(store.buffer, value, indices, None, span=store.span)
+    made: Block = with_found_regions(producer.stmt.replace(body=body))
+    predicate = producer.realize.predicate
+    bound = axis_values(producer)
+    for test in (*tests, *(substitute(limit, values) for limit in limits)):
+        predicate = logical_and(predicate, substitute(test, bound))
+    realize = producer.realize.replace(block=made, predicate=predicate)
+    sch.state.update(
+        ref.func,
+        {ref: None, producer: realize},
+        {producer.stmt: made},
+        {scope: drop_buffer(buffer)},
+    )
+
+
+def sole_producer(ref: Ref, scope: Ref) -> Ref:
+    """The one block of the scope that makes what this one reads, and is read by it alone."""
+    own = set(scope.stmt.alloc_buffers)
+    found = []
+    for other in siblings(ref):
+        if other is ref:
+            break
+        if write_buffers(other.stmt) & read_buffers(ref.stmt) & own:
+            found.append(other)
+    if not found:
+        what = f"block {ref.stmt.name_hint!r} reads nothing that its scope makes"
+        raise ScheduleError(what, instead="a block with a producer", at=ref.node)
+    return found[-1]
+
+
+def check_others(ref: Ref, producer: Ref, buffer: Any) -> None:
+    """Raise ScheduleError where something else reads the buffer, or what the consumer also needs
+    is not there when the producer runs."""
+    blocks = siblings(ref)
+    between = blocks[blocks.index(producer) + 1 :]
+    if read_buffers(producer.stmt) & write_buffers(ref.stmt):
+        what = f"block {ref.stmt.name_hint!r} overwrites what {producer.stmt.name_hint!r} reads"
+        raise ScheduleError(what, at=[ref.node, producer.node])
+    for other in blocks:
+        if other is not ref and buffer in read_buffers(other.stmt):
+            what = f"block {other.stmt.name_hint!r} reads {buffer.name}, too"
+            raise ScheduleError(
+                what, instead="a buffer with one consumer", at=[ref.node, other.node]
+            )
+    for other in between[: between.index(ref)]:
+        mine = read_buffers(ref.stmt) | write_buffers(ref.stmt)
+        if mine & write_buffers(other.stmt) or write_buffers(ref.stmt) & read_buffers(other.stmt):
+            what = (
+                f"block {other.stmt.name_hint!r} runs between the two and shares a buffer with them"
+            )
+            raise ScheduleError(what, at=[ref.node, other.node])
+
+
+def solve(
+    sch: Any, ref: Ref, producer: Ref, made_by: BufferStore
+) -> tuple[dict[Var, PrimExpr], list[PrimExpr]]:
+    """The consumer's axes in terms of the producer's, and which of its elements are read at all."""
+    block, buffer = ref.stmt, made_by.buffer
+    loads = loads_of(block.body, buffer)
+    key = sch.state.analyzer(ref).key
+    what = f"the axes of {block.name_hint!r} do not follow from its load of {buffer.name}"
+    hint = (
+        "one load, at a one-to-one affine map of the axes such as [v0 * 4 + v1] or [v // 4, v % 4]"
+    )
+    if not loads or any(key(load.indices) != key(loads[0].indices) for load in loads):
+        got = ", ".join(dict.fromkeys(str(load) for load in loads)) or f"no load of {buffer.name}"
+        raise ScheduleError(what, got=got, instead=hint, at=ref.node)
+    fixed = {a.var: a.dom.min for a in block.iter_vars if is_unit(a.dom.extent)}
+    needed = vars_in(block.body)
+    axes = [a for a in block.iter_vars if a.var in needed and a.var not in fixed]
+    read = [substitute(i, fixed) for i in loads[0].indices]
+    ana = sch.state.analyzer(producer)
+    inverse = left_inverse(ana, read, {a.var: a.dom for a in axes})
+    if inverse is None:
+        raise ScheduleError(what, got=loads[0], instead=hint, at=ref.node)
+    values = {**fixed, **inverse(made_by.indices)}
+    tests: list[PrimExpr] = []
+    for axis in axes:
+        tests += outside(ana, values[axis.var], axis.dom)
+    for index, made in zip(read, made_by.indices, strict=True):
+        back = substitute(index, values)
+        if not ana.can_prove_equal(back, made):
+            tests.append(made == ana.simplify(back))
+    return values, tests
+
+
+def check_all_made(sch: Any, ref: Ref, buffer: Buffer, limits: list[PrimExpr]) -> None:
+    """Raise ScheduleError where the block has elements that read nothing of the buffer: the
+    producer would not make them."""
+    ana = sch.state.analyzer(ref)
+    with ana.constraint_scope(conjunction(limits)):
+        for index, extent in zip(loads_of(ref.stmt.body, buffer)[0].indices, buffer.shape):
+            if not (ana.can_prove(index >= 0) and ana.can_prove(index < extent)):
+                what = (
+                    f"block {ref.stmt.name_hint!r} has elements that read outside of {buffer.name},"
+                    " under a condition"
+                )
+                hint = "a block each of whose elements comes from one of its producer's"
+                raise ScheduleError(what, got=index, instead=hint, at=ref.node)
+
+
+def outside(ana: Any, value: PrimExpr, dom: Range) -> list[PrimExpr]:
+    """What is to be tested for `value` to be in `dom`."""
+    tests: list[PrimExpr] = []
+    end = add(dom.min, dom.extent)
+    if not ana.can_prove(value >= dom.min):
+        tests.append(dom.min <= value)
+    if not ana.can_prove(value < end):
+        tests.append(less(value, end))
+    return tests
+
+
+def left_inverse(ana: Any, exprs: list[PrimExpr], domain: dict[Var, Range]) -> Any:
+    """A function that gives the variables of `domain` from the values of `exprs`, wherever the
+    variables are in their ranges; None where they do not follow."""
+    if all(e in domain or not vars_in(e) & set(domain) for e in exprs):  # nothing to solve
+        place = {e: n for n, e in reversed(list(enumerate(exprs))) if e in domain}
+        if len(place) < len(domain):
+            return None
+        return lambda given: {v: given[n] for v, n in place.items()}
+    found = detect_iter_map(exprs, domain, True, IterMapLevel.Bijective)
+    if not found.indices:
+        return None
+    targets = [Var(f"t{n}", e.dtype) for n, e in enumerate(exprs)]
+    inverse = inverse_affine_iter_map(found.indices, targets)
+    if not set(domain) <= set(inverse):
+        return None
+
+    def values(given: Any) -> dict[Var, PrimExpr]:
+        table = dict(zip(targets, given, strict=True))
+        return {v: ana.simplify(substitute(inverse[v], table)) for v in domain}
+
+    return values
+
+
+def where_it_runs(sch: Any, ref: Ref) -> list[PrimExpr]:
+    """What the axes of a block fulfil where it runs, beyond their domains: nothing, mostly."""
+    try:
+        check_runs_everywhere(sch, ref)
+        return []
+    except ScheduleError:
+        loops = loop_domain(ref.loops())
+        values = list(ref.realize.iter_values)
+        used = set().union(*map(vars_in, values)) & set(loops)
+        ana = sch.state.analyzer(ref)
+        inverse = left_inverse(ana, values, {v: loops[v] for v in loops if v in used})
+        predicate = conjuncts(ref.realize.predicate)
+        if inverse is None or any(vars_in(p) & set(loops) - used for p in predicate):
+            raise
+    table = inverse([a.var for a in ref.stmt.iter_vars])
+    tests = [substitute(p, table) for p in predicate]
+    for var, value in table.items():
+        tests += outside(ana, value, loops[var])
+    for axis, value in zip(ref.stmt.iter_vars, values, strict=True):
+        back = substitute(value, table)
+        if not ana.can_prove_equal(back, axis.var):
+            tests.append(axis.var == ana.simplify(back))
+    return tests

@@ -1,0 +1,234 @@
+"""`rfactor`: a reduction in two steps, the first of which keeps a loop apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
+from ...buffer import Buffer, BufferRegion, decl_buffer
+from ...expr import BufferLoad
+from ...stmt import Block, BlockRealize, For, Stmt, seq
+from ..machinery.axis_bindings import driven
+from ..machinery.buffer_accesses import with_found_regions
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.reducers import Reducer, find_reducer
+from ..machinery.regions import axis_values
+from ..machinery.rewriting import conjunction, conjuncts, substitute, vars_in
+from ..machinery.scope import why_not_reduction
+from ..machinery.state import Ref
+
+
+@primitive("RFactor", inputs="loop", attrs="factor_axis")
+def rfactor(sch: Any, loop: LoopRV, factor_axis: int) -> BlockRV:
+    """Reduce each iteration of `loop` by itself into a buffer with one more dimension, at
+    `factor_axis`; then reduce that. Gives the block of the first step; the old block is the second.
+
+    Several buffers that are reduced together (argmax) get one buffer each. Where elements are
+    equal, which of them an argmax finds follows the new order of the loops.
+
+    Raises ScheduleError when the loop drives a spatial axis, several blocks are below it, or the
+    combiner is not a sum, product, minimum, maximum, or a selection by comparisons.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8,), "float32")):
+            for i, k0, k1 in T.grid(8, 4, 4):
+                with T.block("B"):
+                    v_i = T.axis.spatial(8, i)
+                    v_k = T.axis.reduce(16, k0 * 4 + k1)
+                    with T.init():
+                        B[v_i] = T.float32(0)
+                    B[v_i] = B[v_i] + A[v_i, v_k]
+
+    After ``sch.rfactor(sch.get_loops("B")[1], 0)``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8,), "float32")):
+            B_rf = T.alloc_buffer((4, 8))
+            for i, k0, k1 in T.grid(8, 4, 4):
+                with T.block("B_rf"):
+                    vk0, v_i, vk1 = T.axis.remap("SSR", [k0, i, k1])
+                    with T.init():
+                        B_rf[vk0, v_i] = T.float32(0)
+                    B_rf[vk0, v_i] = B_rf[vk0, v_i] + A[v_i, vk0 * 4 + vk1]
+            for i, k0 in T.grid(8, 4):
+                with T.block("B"):
+                    vk0, v_i = T.axis.remap("RS", [k0, i])
+                    with T.init():
+                        B[v_i] = T.float32(0)
+                    B[v_i] = B[v_i] + B_rf[vk0, v_i]
+    """
+    at = sch.loop(loop)
+    blocks = at.blocks()
+    if len(blocks) != 1:
+        what = "rfactor is for a loop around one block"
+        raise ScheduleError(what, got=f"{len(blocks)} blocks", at=at.stmt)
+    ref = blocks[0]
+    node: Block = ref.stmt
+    why = why_not_reduction(ref)
+    if why is not None:
+        what = f"block {node.name_hint!r} is not a reduction: {why}"
+        raise ScheduleError(what, instead="a block with an init", at=ref.node)
+    reducer = find_reducer(sch, ref)
+    chain = single_path(ref)
+    spatial_loops, reduce_loops = driven(ref)
+    check(sch, ref, at, chain, spatial_loops, reduce_loops)
+    old = reducer.stores[0].buffer
+    axis = factor_axis + len(old.shape) + 1 if factor_axis < 0 else factor_axis
+    if not 0 <= axis <= len(old.shape):
+        what = f"{old.name} has {len(old.shape)} dimensions"
+        hint = f"a factor_axis of 0 to {len(old.shape)}, or negative"
+        raise ScheduleError(what, got=factor_axis, instead=hint, at=at.stmt)
+    made = []
+    for store in reducer.stores:
+        buffer = store.buffer
+        shape = list(buffer.shape)
+        shape.insert(axis, at.stmt.extent)
+        made.append(decl_buffer(shape, buffer.dtype, f"{buffer.name}_rf", scope=buffer.scope()))
+
+    first, first_values = _first_block(ref, at, reducer, made, axis)
+    fresh = {r.stmt.loop_var: r.stmt.loop_var.copy_with_suffix("") for r in chain}
+    nest: Stmt = BlockRealize._make(
+        tuple(substitute(v, fresh) for v in first_values),
+        substitute(ref.realize.predicate, fresh),
+        first,
+        span=ref.realize.span,
+    )
+    for r in reversed(chain):
+        nest = _loop(r.stmt, fresh[r.stmt.loop_var], nest)
+
+    second, second_values = _second_block(ref, at, reducer, made, axis)
+    dropped = reduce_loops - {at.stmt.loop_var}
+    predicate = conjunction(
+        p for p in conjuncts(ref.realize.predicate) if not vars_in(p) & reduce_loops
+    )
+    back: Stmt = BlockRealize._make(second_values, predicate, second, span=ref.realize.span)
+    for r in reversed(chain):
+        if r.stmt.loop_var not in dropped:
+            back = r.stmt.replace(body=back)
+
+    def allocate(block: Block) -> Block:
+        return block.replace(alloc_buffers=(*block.alloc_buffers, *made))
+
+    sch.state.update(ref.func, {chain[0]: seq(nest, back)}, {node: second}, {ref.scope(): allocate})
+    return sch.new_block(ref.func, first)
+
+
+def single_path(ref: Ref) -> list[Ref]:
+    """The loops around a block that hold nothing else, the outermost first."""
+    chain: list[Ref] = []
+    inner: Any = ref.node
+    for above in ref.ancestors():
+        if above.is_block or above.stmt.body is not inner:
+            break
+        chain.append(above)
+        inner = above.stmt
+    return chain[::-1]
+
+
+def check(
+    sch: Any, ref: Ref, at: Ref, chain: list[Ref], spatial: set[Var], reduced: set[Var]
+) -> None:
+    """Raise ScheduleError unless the loops are purely spatial or purely of the reduction."""
+    var = at.stmt.loop_var
+    name = ref.stmt.name_hint
+    if var in spatial or var not in reduced:
+        what = f"loop {var.name!r} does not drive the reduction of block {name!r} alone"
+        raise ScheduleError(what, instead="a loop of the reduction", at=at.stmt)
+    own = {r.stmt.loop_var for r in chain}
+    if spatial & reduced or not reduced & {r.stmt.loop_var for r in ref.loops()} <= own:
+        what = f"the loops of block {name!r} do not separate into spatial and reduction loops"
+        hint = "loops around this block only, each for one kind of axis"
+        raise ScheduleError(what, instead=hint, at=[at.stmt, ref.node])
+    if not isinstance(at.stmt.min, IntImm) or at.stmt.min.value != 0:
+        raise ScheduleError("rfactor is for a loop from 0", got=at.stmt.min, at=at.stmt)
+    if vars_in(at.stmt.extent) & own:
+        raise ScheduleError("the loop's extent depends on other loops", at=at.stmt)
+    ana = sch.state.analyzer(ref)
+    starts = {
+        r.stmt.loop_var: r.stmt.min for r in chain if r.stmt.loop_var in reduced and r is not at
+    }
+    # Where the caller vouches for the steps, such an iteration keeps the identity.
+    parts = conjuncts(ref.realize.predicate) if sch.state.enable_check else []
+    for part in parts:
+        if vars_in(part) & reduced and not ana.can_prove(substitute(part, starts)):
+            what = "some iterations of the loop have nothing to reduce"
+            raise ScheduleError(
+                what, got=f"predicate {part}", instead="factors that divide", at=at.stmt
+            )
+
+
+def _loop(node: For, var: Var, body: Stmt) -> For:
+    return node.replace(loop_var=var, body=body)
+
+
+def _axis(node: For, kind: int) -> IterVar:
+    dom = Range.from_min_extent(node.min, node.extent)
+    return IterVar(dom, Var(f"v{node.loop_var.name}", node.loop_var.dtype), kind)
+
+
+def _first_block(
+    ref: Ref, at: Ref, reducer: Reducer, made: list[Buffer], axis: int
+) -> tuple[Block, tuple[PrimExpr, ...]]:
+    """The block that reduces within one iteration of the loop."""
+    node: Block = ref.stmt
+    loops = {r.stmt.loop_var: r.stmt for r in ref.loops()}
+    bound = axis_values(ref)
+    kept = _axis(at.stmt, IterVar.DataPar)
+    axes: list[IterVar] = [kept]
+    values: list[PrimExpr] = [at.stmt.loop_var]
+    stand_in: dict[Var, Any] = {at.stmt.loop_var: kept.var}
+    replaced: dict[Var, PrimExpr] = {}
+    for old in node.iter_vars:
+        value = bound[old.var]
+        if old.iter_type == IterVar.DataPar or at.stmt.loop_var not in vars_in(value):
+            fresh = old.replace(var=old.var.copy_with_suffix(""))
+            axes.append(fresh)
+            values.append(value)
+            replaced[old.var] = fresh.var
+            continue
+        for var in sorted(vars_in(value) & set(loops), key=list(loops).index):
+            if var not in stand_in:
+                inner = _axis(loops[var], IterVar.CommReduce)
+                axes.append(inner)
+                values.append(var)
+                stand_in[var] = inner.var
+        replaced[old.var] = substitute(value, stand_in)
+    indices = [substitute(i, replaced) for i in reducer.stores[0].indices]
+    indices.insert(axis, kept.var)
+    body = reducer.update(made, indices, [substitute(v, replaced) for v in reducer.values])
+    init = substitute(reducer.start(made, indices), replaced)
+    block = Block(
+        axes,
+        (),
+        (),
+        f"{node.name_hint}_rf",
+        body,
+        init,
+        annotations=node.annotations,
+        span=node.span,
+    )
+    return with_found_regions(block), tuple(values)
+
+
+def _second_block(
+    ref: Ref, at: Ref, reducer: Reducer, made: list[Buffer], axis: int
+) -> tuple[Block, tuple[PrimExpr, ...]]:
+    """The block that reduces what the iterations of the loop gave."""
+    node: Block = ref.stmt
+    bound = axis_values(ref)
+    kept = _axis(at.stmt, IterVar.CommReduce)
+    spatial = [a for a in node.iter_vars if a.iter_type == IterVar.DataPar]
+    own = reducer.stores[0].indices
+    indices = list(own)
+    indices.insert(axis, kept.var)
+    parts = [BufferLoad(buffer, indices) for buffer in made]
+    block = node.replace(
+        iter_vars=(kept, *spatial),
+        body=reducer.update([s.buffer for s in reducer.stores], own, parts),
+        reads=tuple(BufferRegion.from_point(buffer, indices) for buffer in made),
+    )
+    return block, (at.stmt.loop_var, *(bound[a.var] for a in spatial))

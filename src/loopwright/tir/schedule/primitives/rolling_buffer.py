@@ -1,0 +1,189 @@
+"""`rolling_buffer`: rows that neighbouring iterations share are kept, not computed again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
+from ....ir.prim_op import const, floormod, logical_or
+from ...buffer import Buffer, BufferRegion
+from ...expr import BufferLoad, int_value
+from ...stmt import Block, BufferStore, ForKind
+from ..machinery.axis_bindings import linear_terms
+from ..machinery.buffer_accesses import with_found_regions
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV
+from ..machinery.rewriting import BlockRewriter, conjunction, conjuncts, vars_in
+from ..machinery.scope import check_complete, read_buffers, write_buffers
+from ..machinery.state import Ref
+from .cache_read_write import buffer_at
+from .rfactor import single_path
+from .set_scope import alloc_site
+
+
+@primitive("RollingBuffer", inputs="block", attrs="write_buffer_index")
+def rolling_buffer(sch: Any, block: BlockRV, write_buffer_index: int) -> None:
+    """Fold a dimension of a buffer to what one iteration needs, and compute in each iteration
+    only what the one before has not.
+
+    The block was put into a loop by `compute_at`, and the loop directly around its own drives an
+    axis in steps smaller than what is computed at once.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((10,), "float32"), C: T.Buffer((8,), "float32")):
+            B = T.alloc_buffer((10,))
+            for i in range(4):
+                for j in range(4):
+                    with T.block("B"):
+                        v = T.axis.spatial(10, i * 2 + j)
+                        B[v] = A[v] * T.float32(2)
+                for j in range(2):
+                    with T.block("C"):
+                        v = T.axis.spatial(8, i * 2 + j)
+                        C[v] = B[v] + B[v + 2]
+
+    After ``sch.rolling_buffer("B", 0)``::
+
+        @T.prim_func
+        def main(A: T.Buffer((10,), "float32"), C: T.Buffer((8,), "float32")):
+            B = T.alloc_buffer((4,))
+            for i in range(4):
+                for j in range(4):
+                    with T.block("B"):
+                        v = T.axis.opaque(10, i * 2 + j)
+                        T.where(i < 1 or 2 <= j)
+                        B[v % 4] = A[v] * T.float32(2)
+                for j in range(2):
+                    with T.block("C"):
+                        v = T.axis.spatial(8, i * 2 + j)
+                        T.reads(B[0:4])
+                        C[v] = B[v % 4] + B[(v + 2) % 4]
+    """
+    ref = sch.block(block)
+    buffer = buffer_at(ref, write_buffer_index, write=True)
+    site = alloc_site(ref, buffer)
+    check_complete(ref)
+    chain = single_path(ref)
+    around = chain[0].parent if chain else ref.parent
+    if around is None or around.is_block:
+        what = f"block {ref.stmt.name_hint!r} is not inside a loop of its consumers"
+        raise ScheduleError(what, instead="compute_at it first", at=ref.node)
+    for other in ref.scope().blocks():
+        uses = buffer in read_buffers(other.stmt) | write_buffers(other.stmt)
+        if uses and not other.is_under(around):
+            what = f"block {other.stmt.name_hint!r} uses {buffer.name} outside of the loop"
+            raise ScheduleError(what, at=[around.stmt, other.node])
+    axis, step, inner, size = _rolling_axis(ref, around, chain)
+    dim = _dimension(ref, buffer, axis)
+    node = around.stmt
+    test = logical_or(node.loop_var < node.min + 1, const(size - step, inner.dtype) <= inner)
+    predicate = conjunction([*conjuncts(ref.realize.predicate), test])
+    shape = list(buffer.shape)
+    shape[dim] = const(size, shape[dim].dtype)
+    made = buffer.replace(shape=tuple(shape))
+    # An element is written again when its turn comes: the iterations run in this order.
+    axes = tuple(
+        a.replace(iter_type=IterVar.DimInfo) if a is axis else a for a in ref.stmt.iter_vars
+    )
+    block = ref.stmt.replace(iter_vars=axes)
+    realize = ref.realize.replace(predicate=predicate, block=block)
+    renamed = sch.state.update(ref.func, {ref: realize}, {ref.stmt: block})
+    site = sch.state.index(ref.func).blocks[renamed.get(site.stmt, site.stmt)]
+    fold = _Fold(buffer, made, dim, size)
+    sch.state.update(ref.func, {site: fold.visit(site.realize)}, fold.renamed)
+
+
+def _rolling_axis(ref: Ref, around: Ref, chain: list[Ref]) -> tuple[IterVar, int, Var, int]:
+    """(axis, step of the loop around, inner loop, its extent) of the axis whose parts overlap."""
+    own = {r.stmt.loop_var: r.stmt for r in chain}
+    var = around.stmt.loop_var
+    serial = around.stmt.kind == ForKind.SERIAL and isinstance(around.stmt.min, IntImm)
+    for axis, value in zip(ref.stmt.iter_vars, ref.realize.iter_values, strict=True):
+        terms = linear_terms(value)
+        if not serial or terms is None or var not in vars_in(value):
+            continue
+        steps = [f for atom, f in terms if atom is var]
+        inner = [(atom, f) for atom, f in terms if atom in own]
+        if len(steps) == 1 and len(inner) == 1 and inner[0][1] == 1 and len(terms) == 2:
+            loop = own[inner[0][0]]
+            extent = loop.extent
+            if (
+                isinstance(extent, IntImm)
+                and 0 < steps[0] < extent.value
+                and int_value(loop.min) == 0
+            ):
+                alone = all(
+                    var not in vars_in(v)
+                    for a, v in zip(ref.stmt.iter_vars, ref.realize.iter_values, strict=True)
+                    if a is not axis
+                )
+                if alone:
+                    return axis, steps[0], loop.loop_var, extent.value
+    what = f"no axis of block {ref.stmt.name_hint!r} overlaps between iterations of the loop"
+    hint = "a serial loop i around it and a binding i * step + j, with j reaching beyond step"
+    raise ScheduleError(what, instead=hint, at=[around.stmt, ref.node])
+
+
+def _dimension(ref: Ref, buffer: Buffer, axis: IterVar) -> int:
+    for region in ref.stmt.writes:
+        if region.buffer is buffer:
+            for n, r in enumerate(region.region):
+                if r.min is axis.var:
+                    return n
+    what = f"{buffer.name} is not indexed by axis {axis.var.name!r} alone"
+    raise ScheduleError(what, at=ref.node)
+
+
+class _Fold(BlockRewriter):
+    """Indices of one dimension modulo its new size."""
+
+    def __init__(self, old: Buffer, new: Buffer, dim: int, size: int) -> None:
+        super().__init__()
+        self.old, self.new, self.dim, self.size = old, new, dim, size
+
+    def folded(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        """The new indices."""
+        made = list(indices)
+        made[self.dim] = floormod(made[self.dim], self.size)
+        return tuple(made)
+
+    def whole(self, region: BufferRegion) -> BufferRegion:
+        """A region of several rows may wrap around: all of them."""
+        r = region.region[self.dim] if region.buffer is self.new else None
+        if r is None or (isinstance(r.extent, IntImm) and r.extent.value == 1):
+            return region
+        ranges = list(region.region)
+        dtype = r.min.dtype
+        ranges[self.dim] = Range.from_min_extent(const(0, dtype), const(self.size, dtype))
+        return region.replace(region=tuple(ranges))
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        made = self.visit_default(node)
+        if made.buffer is not self.old:
+            return made
+        return BufferLoad._make(self.new, self.folded(made.indices), made.predicate)
+
+    def visit_BufferStore(self, node: BufferStore) -> Any:
+        made = self.visit_default(node)
+        if made.buffer is not self.old:
+            return made
+        return made.replace(buffer=self.new, indices=self.folded(made.indices))
+
+    def visit_BufferRegion(self, node: BufferRegion) -> Any:
+        return node
+
+    def visit_Block(self, node: Block) -> Any:
+        regions = (*node.reads, *node.writes)
+        made = self.visit_default(node)
+        if self.old in made.alloc_buffers:
+            buffers = tuple(self.new if b is self.old else b for b in made.alloc_buffers)
+            made = made.replace(alloc_buffers=buffers)
+        if any(r.buffer is self.old for r in regions):
+            made = with_found_regions(made)
+            made = made.replace(reads=tuple(map(self.whole, made.reads)))
+        if made is not node:
+            self.renamed[node] = made
+        return made

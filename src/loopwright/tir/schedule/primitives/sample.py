@@ -1,0 +1,156 @@
+"""Choices left to chance (or to a search): each gives random variables and is recorded with its
+decision, so that a trace can be replayed or decided otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.prim_expr import IntImm
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import INLINE, ROOT, BlockRV, ExprRV, LoopRV
+from ..machinery.scope import is_output
+from ..machinery.state import Ref
+from .compute_at import users_of
+
+
+@primitive("SampleCategorical", attrs="candidates probs")
+def sample_categorical(
+    sch: Any, candidates: list[int], probs: list[float], decision: int | None = None
+) -> ExprRV:
+    """One of `candidates`, chosen with the given probabilities; `decision` is an index."""
+    if len(candidates) != len(probs) or not candidates:
+        got = f"{len(candidates)} candidates, {len(probs)} probabilities"
+        what, hint = "each candidate needs a probability", "lists of the same length"
+        raise ScheduleError(what, got=got, instead=hint)
+    weights = [float(p) for p in probs]
+    if decision is None:
+        decision = int(sch._random.choices(range(len(candidates)), weights)[0])
+    decision = int(decision)
+    if not 0 <= decision < len(candidates):
+        raise ScheduleError(
+            "no such candidate", got=decision, instead=f"0 to {len(candidates) - 1}"
+        )
+    sch._decision = decision
+    return sch.new_number(int(candidates[decision]))
+
+
+@primitive("SamplePerfectTile", inputs="loop", attrs="n max_innermost_factor")
+def sample_perfect_tile(
+    sch: Any,
+    loop: LoopRV,
+    n: int,
+    max_innermost_factor: int = 16,
+    decision: list[int] | None = None,
+) -> list[ExprRV]:
+    """n factors whose product is the loop's extent, the last at most `max_innermost_factor`.
+
+    Raises ScheduleError for a loop of a symbolic extent.
+    """
+    extent = sch.loop(loop).stmt.extent
+    if not isinstance(extent, IntImm):
+        raise ScheduleError(
+            "a loop of a symbolic extent has no perfect tiles",
+            got=extent,
+            instead="split with None",
+            at=sch.loop(loop).stmt,
+        )
+    if n < 1:
+        what = "a loop has one tile or more"
+        raise ScheduleError(what, got=n, instead="the number of factors", at=sch.loop(loop).stmt)
+    if decision is None:
+        tiles = perfect_tiles(sch._random, extent.value, n, max_innermost_factor)
+    else:
+        tiles = _adapted([int(d) for d in decision], extent.value, n)
+    sch._decision = tiles
+    return [sch.new_number(t) for t in tiles]
+
+
+@primitive("SamplePartitionedTile", inputs="loop", attrs="n partition_pos innerpart_factor")
+def sample_partitioned_tile(
+    sch: Any,
+    loop: LoopRV,
+    n: int,
+    partition_pos: int = 0,
+    innerpart_factor: int = 1,
+    decision: list[int] | None = None,
+) -> list[ExprRV]:
+    """n factors whose product is the loop's extent; those from `partition_pos` on have a product
+    that is a multiple of `innerpart_factor` (where the extent allows it)."""
+    extent = sch.loop(loop).stmt.extent
+    if not isinstance(extent, IntImm):
+        raise ScheduleError(
+            "a loop of a symbolic extent has no perfect tiles", got=extent, at=sch.loop(loop).stmt
+        )
+    size = extent.value
+    if decision is not None:
+        tiles = _adapted([int(d) for d in decision], size, n)
+    elif partition_pos <= 0 or size % innerpart_factor:
+        tiles = perfect_tiles(sch._random, size, n, size)
+    else:
+        choices = divisors(size // innerpart_factor)
+        outer = sch._random.choice(choices)
+        inner = size // outer
+        tiles = perfect_tiles(sch._random, outer, partition_pos, outer)
+        tiles += perfect_tiles(sch._random, inner, n - partition_pos, inner)
+    sch._decision = tiles
+    return [sch.new_number(t) for t in tiles]
+
+
+@primitive("SampleComputeLocation", inputs="block")
+def sample_compute_location(sch: Any, block: BlockRV, decision: int | None = None) -> LoopRV:
+    """A loop of the block's consumer to compute it at. The decision is its position; -1: inline,
+    -2: stay where it is (then the loop is one of the block itself, or none)."""
+    ref = sch.block(block)
+    loops = locations(sch, ref)
+    if decision is None:
+        choices = [-2, *range(len(loops))] if is_output(ref, None) else [-2, -1, *range(len(loops))]
+        decision = int(sch._random.choice(choices))
+    decision = int(decision)
+    sch._decision = decision
+    rv = LoopRV()
+    if decision >= len(loops):
+        raise ScheduleError("no such place", got=decision, instead=f"-2 to {len(loops) - 1}")
+    if decision < 0:
+        sch._symbols[rv] = ROOT if decision == -2 else INLINE
+    else:
+        sch._symbols[rv] = (ref.func, loops[decision].stmt.loop_var)
+    return rv
+
+
+def locations(sch: Any, ref: Ref) -> list[Ref]:
+    """The loops around all consumers of a block, the outermost first."""
+    users = users_of(ref)
+    if not users:
+        return []
+    loops = users[0].loops()
+    return [loop for loop in loops if all(user.is_under(loop) for user in users)]
+
+
+def divisors(value: int) -> list[int]:
+    """All divisors, ascending."""
+    return [d for d in range(1, value + 1) if value % d == 0]
+
+
+def perfect_tiles(rng: Any, extent: int, n: int, largest: int) -> list[int]:
+    """n factors of `extent`, the last at most `largest`, drawn from the innermost outwards."""
+    tiles, rest = [1] * n, extent
+    for place in range(n - 1, 0, -1):
+        limit = largest if place == n - 1 else rest
+        tiles[place] = rng.choice([d for d in divisors(rest) if d <= limit])
+        rest //= tiles[place]
+    tiles[0] = rest
+    return tiles
+
+
+def _adapted(tiles: list[int], extent: int, n: int) -> list[int]:
+    """A decision made for another extent, bent to this one: inner factors are kept where they
+    divide, the outermost takes the rest."""
+    if len(tiles) != n:
+        raise ScheduleError("the decision has another length", got=tiles, instead=f"{n} factors")
+    made, rest = [1] * n, extent
+    for place in range(n - 1, 0, -1):
+        made[place] = tiles[place] if rest % tiles[place] == 0 else 1
+        rest //= made[place]
+    made[0] = rest
+    return made

@@ -1,0 +1,124 @@
+"""`split`: one loop into several nested ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.prim_op import add, cast, ceildiv, const, less, multiply
+from ...stmt import For, ForKind
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import LoopRV
+from ..machinery.rewriting import Rebind
+from ..machinery.state import Ref, bind_range
+
+
+@primitive("Split", inputs="loop *factors", attrs="preserve_unit_iters disable_predication")
+def split(
+    sch: Any,
+    loop: LoopRV,
+    factors: list[int | PrimExpr | None],
+    preserve_unit_iters: bool = True,
+    disable_predication: bool = False,
+) -> list[LoopRV]:
+    """Split a loop into nested loops of the given extents, the outermost first.
+
+    One factor may be None: it is inferred, rounded up. Where the factors do not divide the
+    extent, the blocks below run under the predicate that the old loop's value is in range
+    (not with `disable_predication`: the caller says that it always is).
+
+    Raises ScheduleError when the loop is bound to a thread or has annotations, and when the
+    factors do not cover the extent.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((100,), "float32"), B: T.Buffer((100,), "float32")):
+            for i in range(100):
+                with T.block("B"):
+                    v = T.axis.spatial(100, i)
+                    B[v] = A[v] * T.float32(2)
+
+    After ``i, = sch.get_loops("B"); sch.split(i, [None, 32])``::
+
+        @T.prim_func
+        def main(A: T.Buffer((100,), "float32"), B: T.Buffer((100,), "float32")):
+            for i_0, i_1 in T.grid(4, 32):
+                with T.block("B"):
+                    v = T.axis.spatial(100, i_0 * 32 + i_1)
+                    T.where(i_0 * 32 + i_1 < 100)
+                    B[v] = A[v] * T.float32(2)
+    """
+    ref = sch.loop(loop)
+    node: For = ref.stmt
+    check_plain(ref)
+    extents = infer_extents(sch, ref, [sch.value(f) for f in factors])
+    ana = sch.state.analyzer(ref)
+    dtype = node.loop_var.dtype
+    made: list[tuple[Var, PrimExpr]] = []
+    value: PrimExpr = const(0, dtype)
+    for n, extent in enumerate(extents):
+        var = Var(f"{node.loop_var.name}_{n}", dtype)
+        bind_range(ana, var, const(0, dtype), extent)
+        made.append((var, extent))
+        unit = isinstance(extent, IntImm) and extent.value == 1 and not preserve_unit_iters
+        value = multiply(value, extent)
+        value = value if unit else add(value, var)
+    total = extents[0]
+    for extent in extents[1:]:
+        total = multiply(total, extent)
+    predicate = None
+    if not disable_predication and not ana.can_prove(total <= node.extent):
+        predicate = less(value, node.extent)
+    if not (isinstance(node.min, IntImm) and node.min.value == 0):
+        value = add(value, node.min)
+    rebind = Rebind({node.loop_var: value}, ana.simplify, predicate)
+    body = rebind.visit(node.body)
+    for var, extent in reversed(made):
+        body = For._make(var, const(0, dtype), extent, node.kind, body, None, {}, span=node.span)
+    sch.state.update(ref.func, {ref: body}, rebind.renamed)
+    return [sch.new_loop(ref.func, var) for var, _ in made]
+
+
+def check_plain(ref: Ref) -> None:
+    """Raise ScheduleError for a loop that is bound to a thread or annotated."""
+    node = ref.stmt
+    if node.kind == ForKind.THREAD_BINDING:
+        what = "a loop bound to a thread cannot be split or fused"
+        raise ScheduleError(what, got=node.thread_binding.thread_tag, instead="bind later", at=node)
+    if node.annotations:
+        what = "a loop with annotations cannot be split or fused"
+        got = ", ".join(node.annotations)
+        raise ScheduleError(what, got=got, instead="annotate later, or unannotate", at=node)
+
+
+def infer_extents(sch: Any, ref: Ref, factors: list[Any]) -> list[PrimExpr]:
+    """The extents of the new loops; they cover the old one."""
+    node = ref.stmt
+    dtype = node.loop_var.dtype
+    missing = [n for n, f in enumerate(factors) if f is None]
+    if len(missing) > 1:
+        what = "only one factor can be inferred"
+        raise ScheduleError(what, got=factors, instead="one None at most", at=node)
+    if not factors:
+        raise ScheduleError("a loop is split by one factor or more", got=[], at=node)
+    made: list[Any] = []
+    known: PrimExpr = const(1, dtype)
+    for f in factors:
+        if f is None:
+            made.append(None)
+            continue
+        extent = const(f, dtype) if isinstance(f, int) else cast(dtype, f)
+        if isinstance(extent, IntImm) and extent.value <= 0:
+            raise ScheduleError("a factor is 1 or more", got=f, at=node)
+        made.append(extent)
+        known = multiply(known, extent)
+    ana = sch.state.analyzer(ref)
+    if missing:
+        made[missing[0]] = ana.simplify(ceildiv(node.extent, known))
+    elif not ana.can_prove(known >= node.extent):
+        what = f"the factors do not cover loop {node.loop_var.name!r}"
+        got = f"{' * '.join(map(str, factors))} against an extent of {node.extent}"
+        raise ScheduleError(what, got=got, instead="larger factors, or None for one", at=node)
+    return made

@@ -1,0 +1,235 @@
+"""`tensorize`: a tensor intrinsic in the place of loops that compute the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....arith import Analyzer
+from ....ir.node import Node
+from ....ir.op import Op
+from ....ir.prim_expr import FloatImm, IntImm, IterVar, PrimExpr, Range, Var
+from ....ir.prim_op import cast, const
+from ...buffer import Buffer, BufferRegion
+from ...expr import BufferLoad
+from ...function import TensorIntrin
+from ...stmt import Block, BlockRealize, BufferStore, For, MatchBufferRegion
+from ...stmt_functor import renew_defs
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.rewriting import substitute, vars_in
+from .blockize import outer_block
+
+
+@primitive("Tensorize", inputs="block_or_loop", attrs="tensor_intrin preserve_unit_iters")
+def tensorize(
+    sch: Any,
+    block_or_loop: BlockRV | LoopRV,
+    tensor_intrin: str | TensorIntrin,
+    preserve_unit_iters: bool = True,
+) -> None:
+    """Compute what a loop (or a block with loops) computes by an intrinsic.
+
+    The intrinsic's description must have the same loops, blocks and expressions; its buffers
+    become windows of the program's.
+
+    Raises ScheduleError at the first difference.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+            for i, j in T.grid(4, 8):
+                with T.block("B"):
+                    v = T.axis.spatial(32, i * 8 + j)
+                    B[v] = A[v] * T.float32(2)
+
+    After ``sch.tensorize(sch.get_loops("B")[1], double)``::
+
+        @T.prim_func
+        def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+            for i in range(4):
+                with T.block("B_o"):
+                    v_o = T.axis.spatial(4, i)
+                    T.reads(A[v_o * 8:v_o * 8 + 8])
+                    T.writes(B[v_o * 8:v_o * 8 + 8])
+                    X = T.match_buffer(A[v_o * 8:v_o * 8 + 8], (8,), offset_factor=1)
+                    Y = T.match_buffer(B[v_o * 8:v_o * 8 + 8], (8,), offset_factor=1)
+                    Y[0:8] = X[0:8] * T.Broadcast(T.float32(2), 8)
+    """
+    intrin: Any = tensor_intrin
+    if isinstance(tensor_intrin, str):
+        try:
+            intrin = TensorIntrin.get(tensor_intrin)
+        except ValueError as error:
+            raise ScheduleError(str(error)) from None
+    at = sch.get_sref(block_or_loop)
+    renamed: dict[Block, Block] = {}
+    if at.is_block:
+        realize = at.realize
+    else:
+        realize, renamed = outer_block(sch, at, preserve_unit_iters)
+    outer: Block = realize.block
+    ana = sch.state.analyzer(at)
+    for axis in outer.iter_vars:
+        ana.bind(axis.var, axis.dom)
+    match = _Match(ana, at)
+    match.stmt(intrin.desc.body.block.body, outer.body)
+    impl = renew_defs(intrin.impl)
+    body: Block = impl.body.block
+    windows = []
+    for ours, theirs in zip(intrin.desc.buffers, impl.buffers, strict=True):
+        windows.append(MatchBufferRegion(theirs, match.window(ours, theirs)))
+    made = outer.replace(
+        body=body.body,
+        alloc_buffers=body.alloc_buffers,
+        match_buffers=tuple(windows),
+        annotations={**outer.annotations, **body.annotations},
+    )
+    if at.is_block:
+        renamed[at.stmt] = made
+    sch.state.update(at.func, {at: realize.replace(block=made)}, renamed)
+
+
+class _Match:
+    """Compares the description with the program; collects where its buffers lie."""
+
+    def __init__(self, ana: Analyzer, at: Any) -> None:
+        self.ana = ana
+        self.at = at
+        self.values: dict[Var, PrimExpr] = {}
+        self.inner: set[Var] = set()
+        self.buffers: dict[Buffer, Buffer] = {}
+        self.base: dict[Buffer, list[PrimExpr]] = {}
+
+    def fail(self, what: str, theirs: Any, ours: Any) -> Any:
+        text = f"the intrinsic's description differs from the program: {what}"
+        got = f"{ours!s} in the program"
+        hint = f"{theirs!s}, as in the description"
+        # What is compared is a block that is not in the program: its parts are the program's.
+        inner = [self.at] if self.at.is_block else self.at.blocks()
+        raise ScheduleError(text, got=got, instead=hint, at=[self.at.node, inner[0].stmt.body])
+
+    def stmt(self, a: Any, b: Any) -> None:
+        """`a` of the description, `b` of the program."""
+        if type(a) is not type(b):
+            self.fail("other kinds of statement", type(a).__name__, type(b).__name__)
+        if isinstance(a, For):
+            self.same_number("a loop's extent", a.extent, b.extent)
+            self.same_number("where a loop starts", a.min, b.min)
+            self.define(a.loop_var, b.loop_var)
+            self.ana.bind(b.loop_var, Range.from_min_extent(b.min, b.extent))
+            self.stmt(a.body, b.body)
+        elif isinstance(a, BlockRealize):
+            self.realize(a, b)
+        elif isinstance(a, BufferStore):
+            self.access(a, b)
+            self.expr(a.value, b.value)
+        else:
+            self.children(a, b)
+
+    def realize(self, a: BlockRealize, b: BlockRealize) -> None:
+        ours = list(zip(b.block.iter_vars, b.iter_values, strict=True))
+        theirs = list(zip(a.block.iter_vars, a.iter_values, strict=True))
+        extra = len(ours) - len(theirs)
+        for axis, value in ours[: max(extra, 0)]:  # leading axes of extent 1 do not count
+            if not (isinstance(axis.dom.extent, IntImm) and axis.dom.extent.value == 1):
+                extra = -1
+            self.ana.bind(axis.var, axis.dom.min)
+            del value
+        if extra < 0:
+            self.fail("the number of axes", len(theirs), len(ours))
+        for (x, v), (y, w) in zip(theirs, ours[extra:], strict=True):
+            if (x.iter_type == IterVar.CommReduce) != (y.iter_type == IterVar.CommReduce):
+                self.fail("kinds of axes", x.var, y.var)
+            self.same_number("an axis's extent", x.dom.extent, y.dom.extent)
+            self.expr(v, w)
+            self.define(x.var, y.var)
+            self.ana.bind(y.var, y.dom)
+        self.expr(a.predicate, b.predicate)
+        if (a.block.init is None) != (b.block.init is None):
+            self.fail("the init", a.block.init, b.block.init)
+        if a.block.init is not None:
+            self.stmt(a.block.init, b.block.init)
+        self.stmt(a.block.body, b.block.body)
+
+    def define(self, theirs: Var, ours: Var) -> None:
+        self.values[theirs] = ours
+        self.inner.add(ours)
+
+    def same_number(self, what: str, a: Any, b: Any) -> None:
+        if not self.ana.can_prove_equal(cast(b.dtype, substitute(a, self.values)), b):
+            self.fail(what, a, b)
+
+    def access(self, a: Any, b: Any) -> None:
+        known = self.buffers.setdefault(a.buffer, b.buffer)
+        if known is not b.buffer:
+            self.fail("a buffer", f"{a.buffer.name}, which is {known.name}", b.buffer.name)
+        if a.buffer.dtype != b.buffer.dtype:
+            types = [f"{x.buffer.name} of type {x.buffer.dtype}" for x in (a, b)]
+            self.fail("a buffer's type", *types)
+        offset = len(b.indices) - len(a.indices)
+        if offset < 0:
+            self.fail(f"the dimensions of {a.buffer.name}", len(a.indices), len(b.indices))
+        base: list[PrimExpr] = []
+        for n, index in enumerate(b.indices):
+            low = index
+            if n >= offset:
+                theirs = substitute(a.indices[n - offset], self.values)
+                low = index - cast(index.dtype, theirs)
+            low = self.ana.simplify(low)
+            if vars_in(low) & self.inner:
+                self.fail(f"an index of {a.buffer.name}", a.indices, b.indices)
+            base.append(low)
+        before = self.base.setdefault(a.buffer, base)
+        if not all(self.ana.can_prove_equal(x, y) for x, y in zip(before, base, strict=True)):
+            self.fail(f"where {a.buffer.name} lies", before, base)
+
+    def expr(self, a: Any, b: Any) -> None:
+        if isinstance(a, Var):
+            mine = self.values.get(a)
+            if mine is not b and (mine is None or not self.ana.can_prove_equal(mine, b)):
+                self.fail("a variable", a, b)
+        elif isinstance(a, (IntImm, FloatImm)):
+            if type(a) is not type(b) or a.value != b.value:
+                self.fail("a number", a, b)
+        elif isinstance(a, BufferLoad):
+            if not isinstance(b, BufferLoad):
+                self.fail("an operand", a, b)
+            self.access(a, b)
+        elif type(a) is not type(b) or a.dtype != b.dtype:
+            if not (isinstance(b, PrimExpr) and a.dtype.is_integer and type(a) is type(b)):
+                self.fail("an expression", a, b)
+            self.children(a, b)
+        else:
+            self.children(a, b)
+
+    def children(self, a: Node, b: Node) -> None:
+        if isinstance(getattr(a, "op", None), Op) and a.op is not b.op:
+            self.fail("a call", a, b)
+        mine, theirs = list(a.children()), list(b.children())
+        if len(mine) != len(theirs):
+            self.fail("operands", a, b)
+        for x, y in zip(mine, theirs, strict=True):
+            if isinstance(x, PrimExpr):
+                self.expr(x, y)
+            elif not isinstance(x, Op):
+                self.stmt(x, y)
+
+    def window(self, theirs: Buffer, impl: Buffer) -> BufferRegion:
+        """The part of the program's buffer that a buffer of the description stands for."""
+        buffer = self.buffers.get(theirs)
+        if buffer is None:
+            what = f"the description does not use {theirs.name}"
+            raise ScheduleError(what, at=self.at.node)
+        if impl.scope() != "global" and impl.scope() != buffer.scope():
+            what = f"the intrinsic needs {impl.name} in scope {impl.scope()!r}"
+            got = f"{buffer.name} in {buffer.scope()!r}"
+            raise ScheduleError(what, got=got, instead="set_scope, cache_read", at=self.at.node)
+        base = self.base[theirs]
+        lead = len(base) - len(theirs.shape)
+        ranges = []
+        for n, low in enumerate(base):
+            extent = const(1, low.dtype) if n < lead else cast(low.dtype, theirs.shape[n - lead])
+            ranges.append(Range.from_min_extent(low, extent))
+        return BufferRegion(buffer, tuple(ranges))

@@ -1,0 +1,102 @@
+"""`transform_block_layout`: a block over other axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....ir.prim_expr import IntImm, IterVar, Range, Var
+from ....ir.prim_op import const
+from ...index_map import IndexMap
+from ...stmt import Block, BlockRealize, For, ForKind, Stmt
+from ..machinery.buffer_accesses import with_found_regions
+from ..machinery.errors import ScheduleError
+from ..machinery.primitive import primitive
+from ..machinery.random_variables import BlockRV
+from ..machinery.rewriting import substitute, vars_in
+from ..machinery.scope import axes_of_kinds
+from .pad_einsum import check_loops
+
+
+@primitive("TransformBlockLayout", inputs="block", attrs="index_map")
+def transform_block_layout(
+    sch: Any, block: BlockRV, index_map: IndexMap | Callable[..., Any]
+) -> None:
+    """Run a block over the axes that `index_map` makes of its own, in loops of their own.
+
+    The map must be one to one (splits, fusions, permutations), and the block have one loop for
+    each axis.
+
+    Before::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+            for i, j in T.grid(8, 4):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+
+    After ``sch.transform_block_layout("B", lambda i, j: (i * 4 + j,))``::
+
+        @T.prim_func
+        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+            for ax0 in range(32):
+                with T.block("B"):
+                    v0 = T.axis.spatial(32, ax0)
+                    B[v0 // 4, v0 % 4] = A[v0 // 4, v0 % 4] * T.float32(2)
+    """
+    ref = sch.block(block)
+    node: Block = ref.stmt
+    if not axes_of_kinds(node):
+        what = f"block {node.name_hint!r} has axes that run in a fixed order"
+        raise ScheduleError(what, at=ref.node)
+    axes = [a.var for a in node.iter_vars]
+    dtype = str(axes[0].dtype) if axes else "int32"
+    if not isinstance(index_map, IndexMap):
+        index_map = IndexMap.from_func(index_map, ndim=len(axes), index_dtype=dtype)
+    index_map = index_map.with_dtype(dtype)
+    sch._override = {"index_map": index_map}
+    chain = check_loops(ref)
+    extents = [a.dom.extent for a in node.iter_vars]
+    ana = sch.state.analyzer(ref)
+    try:
+        shape = [ana.simplify(e) for e in index_map.map_shape(extents)]
+        inverse, padded = index_map.non_surjective_inverse(extents)
+    except ValueError:
+        what = f"the axes of block {node.name_hint!r} cannot be mapped so"
+        hint = "splits, fusions and permutations of the axes: lambda i, j: (j // 4, i, j % 4)"
+        got = f"lambda {', '.join(v.name for v in axes)}: {_shown(index_map.map_indices(axes))}"
+        raise ScheduleError(what, got=got, instead=hint, at=ref.node) from None
+    if not (isinstance(padded, IntImm) and not padded.value):
+        what = "the new axes have points that no old one has"
+        raise ScheduleError(what, got=padded, instead="factors that divide", at=ref.node)
+    kinds = {a.var: a.iter_type for a in node.iter_vars}
+    given = dict(zip(index_map.initial_indices, axes, strict=True))
+    made_axes: list[IterVar] = []
+    loops: list[Var] = []
+    for n, (final, extent) in enumerate(zip(index_map.final_indices, shape, strict=True)):
+        of = {kinds[given[v]] for v in vars_in(final) if v in given}
+        if len(of) > 1:
+            what = "a new axis would be spatial and reduction at once"
+            raise ScheduleError(what, got=final, instead="keep the kinds apart", at=ref.node)
+        dom = Range.from_min_extent(const(0, extent.dtype), extent)
+        kind = of.pop() if of else IterVar.DataPar
+        made_axes.append(IterVar(dom, Var(f"v{n}", extent.dtype), kind))
+        loops.append(Var(f"ax{n}", extent.dtype))
+    new = dict(zip(inverse.initial_indices, [a.var for a in made_axes], strict=True))
+    values = {
+        axis: substitute(back, new) for axis, back in zip(axes, inverse.final_indices, strict=True)
+    }
+    renamed: dict[Block, Block] = {}
+    body = substitute(node.replace(iter_vars=()), values, None, renamed)
+    renamed.pop(node.replace(iter_vars=()), None)
+    block_made = with_found_regions(body.replace(iter_vars=tuple(made_axes)))
+    renamed[node] = block_made
+    nest: Stmt = BlockRealize(loops, True, block_made, span=ref.realize.span)
+    for loop, axis in reversed(list(zip(loops, made_axes, strict=True))):
+        nest = For(loop, 0, axis.dom.extent, ForKind.SERIAL, nest)
+    sch.state.update(ref.func, {chain[0]: nest}, renamed)
+
+
+def _shown(indices: list[Any]) -> str:
+    return f"({', '.join(map(str, indices))})"

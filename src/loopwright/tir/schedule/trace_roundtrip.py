@@ -1,0 +1,50 @@
+"""Checks for tests of schedules."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ...ir.structural import assert_structural_equal
+from ..function import PrimFunc
+from .machinery.trace import Trace
+from .schedule import Schedule
+
+
+def assert_structural_equal_ignore_global_symbol(
+    func1: Any, func2: Any, *args: Any, **kwargs: Any
+) -> None:
+    """Raise ValueError where two functions (or modules) differ in more than their names."""
+    assert_structural_equal(_nameless(func1), _nameless(func2), *args, **kwargs)
+
+
+def _nameless(value: Any) -> Any:
+    if isinstance(value, PrimFunc):
+        return value.without_attr("global_symbol")
+    made = value.clone()
+    for gvar, func in value.functions.items():
+        if isinstance(func, PrimFunc):
+            made.functions[gvar] = func.without_attr("global_symbol")
+    return made
+
+
+def verify_trace_roundtrip(
+    sch: Schedule,
+    mod: Any,
+    *,
+    debug_mask: str | int = "all",
+    text_format: str | list[str] | tuple[str, ...] = ("python", "json"),
+) -> Schedule:
+    """Do a schedule's trace again on `mod`, by its instructions and from JSON; raise ValueError
+    where the program comes out otherwise. Gives the last schedule made."""
+    formats = [text_format] if isinstance(text_format, str) else list(text_format)
+    made = Schedule(mod, debug_mask=debug_mask)
+    assert sch.trace is not None
+    for name in formats:
+        made = Schedule(mod, debug_mask=debug_mask)
+        if name == "json":
+            Trace.apply_json_to_schedule(json.loads(json.dumps(sch.trace.as_json())), made)
+        else:
+            sch.trace.apply_to_schedule(made)
+        assert_structural_equal(made.mod, sch.mod)
+    return made
