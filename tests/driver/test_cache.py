@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ import loopwright as lw
 from loopwright import relax
 from loopwright.base import customised
 from loopwright.base.errors import LoopwrightError
+from loopwright.base.registry import customised as customised_registries
+from loopwright.base.registry import is_own
 from loopwright.codegen.llvm.cache import default_cache
 from loopwright.driver import kept
 from loopwright.ir import transform
@@ -33,6 +36,14 @@ def plain(monkeypatch, tmp_path):
     monkeypatch.setattr(customised, "_made", 0)
     monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("LOOPWRIGHT_CACHE", "1")
+    with ExitStack() as stack:
+        for registry in customised_registries():
+            stack.enter_context(registry.snapshot())
+            monkeypatch.setattr(registry, "_lost", set())
+            for entry in registry.entries():
+                if not is_own(entry.origin):
+                    registry.remove(entry.key)
+        yield
 
 
 def model(scale: float = 1.0) -> onnx.ModelProto:

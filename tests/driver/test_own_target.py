@@ -40,12 +40,10 @@ def twice_exp(x: T.handle, y: T.handle):
 @pytest.fixture
 def kinds():
     """Kinds and rules that are forgotten after the test."""
-    before = dict(targets._KINDS)
-    targets._KINDS.pop("mynpu", None)  # a page of docs/ registers one, too
     exp = Op.get("relax.exp")
-    yield
-    targets._KINDS.clear()
-    targets._KINDS.update(before)
+    with targets.KINDS.snapshot():
+        targets.KINDS.remove("mynpu")  # a page of docs/ registers one, too
+        yield
     exp.reset_attr("FLegalizeByTarget")
 
 

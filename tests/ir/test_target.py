@@ -150,7 +150,7 @@ def test_own_kind():
         with pytest.raises(ValueError, match="target kind 'mynpu' is registered already"):
             targets.register_target_kind("mynpu")
     finally:
-        del targets._KINDS["mynpu"]
+        targets.KINDS.remove("mynpu")
 
 
 def test_own_tag():
@@ -160,7 +160,7 @@ def test_own_tag():
         with pytest.raises(ValueError, match="target tag 'home/board' is registered already"):
             targets.register_tag("home/board", {"kind": "llvm"})
     finally:
-        del targets._TAGS["home/board"]
+        targets.TAGS.remove("home/board")
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..base import customised
 from ..base.errors import explain, suggest
+from ..base.registry import Registry, registering
 from . import cpu_info
 from . import datatype as datatype  # tvm.target.datatype
 from .node import Node, field
@@ -54,8 +54,8 @@ class TargetKind:
         return dict(_kind(kind_name).options)
 
 
-_KINDS: dict[str, TargetKind] = {}
-_TAGS: dict[str, dict[str, Any]] = {}
+KINDS: Registry[str, TargetKind] = Registry("target kind", compiles=True)
+TAGS: Registry[str, dict[str, Any]] = Registry("target tag", compiles=True)
 _CURRENT: ContextVar[tuple[Target, ...]] = ContextVar("current target", default=())
 
 _COMMON: dict[str, type] = {
@@ -88,12 +88,8 @@ def register_target_kind(
         parent="llvm", `loopwright.compile(model, target=name)` gives code for the host.
     Raises ValueError when the name is taken and `override` is not given, or for an unknown parent.
     """
-    if name in _KINDS and not override:
-        what = f"target kind {name!r} is registered already"
-        raise ValueError(explain(what, instead="pass override=True to replace it"))
     if parent == name:
         raise ValueError(explain(f"target kind {name!r} cannot be its own parent"))
-    customised.note()
     above = None if parent is None else _kind(parent)
     inherited = ("cpu",) if above is None else (above.name, *above.default_keys)
     if keys is None:
@@ -108,23 +104,18 @@ def register_target_kind(
         device_type or ("cpu" if above is None else above.device_type),
         parent,
     )
-    _KINDS[name] = kind
-    return kind
+    return KINDS.register(name, kind, override=override)
 
 
 def register_tag(name: str, config: Mapping[str, Any], override: bool = False) -> Target:
     """Give a target a name such as "nvidia/geforce-rtx-3090"."""
-    if name in _TAGS and not override:
-        what = f"target tag {name!r} is registered already"
-        raise ValueError(explain(what, instead="pass override=True to replace it"))
-    customised.note()
-    _TAGS[name] = dict(config)
+    TAGS.register(name, dict(config), override=override)
     return Target(name)
 
 
 def list_tags() -> dict[str, Target]:
     """All tags with their targets."""
-    return {name: Target(name) for name in sorted(_TAGS)}
+    return {name: Target(name) for name in sorted(TAGS)}
 
 
 class Target(Node):
@@ -236,16 +227,16 @@ class Target(Node):
         name = str(getattr(device, "type", device)).split(":")[0]
         if name in ("cpu", "llvm"):
             return Target("llvm -mcpu=native")
-        for kind in _KINDS.values():
+        for kind in KINDS.values():
             if kind.device_type == name and kind.parent is None:
                 return Target(kind.name)
-        what, known = "no target is known for this device", {k.device_type for k in _KINDS.values()}
+        what, known = "no target is known for this device", {k.device_type for k in KINDS.values()}
         raise ValueError(explain(what, got=device, instead=f"one of {', '.join(sorted(known))}"))
 
     @staticmethod
     def list_kinds() -> list[str]:
         """The names of all kinds, sorted."""
-        return sorted(_KINDS)
+        return sorted(KINDS)
 
     @staticmethod
     def canon_target(target: Any) -> Target | None:
@@ -398,10 +389,10 @@ def _bits_of(dtype: str) -> int:
 
 
 def _kind(name: Any) -> TargetKind:
-    found = _KINDS.get(name)
+    found = KINDS.get(name)
     if found is not None:
         return found
-    hint = f"{suggest(name, [*_KINDS, *_TAGS])} (register_target_kind adds one)"
+    hint = f"{suggest(name, [*KINDS, *TAGS])} (register_target_kind adds one)"
     raise ValueError(explain("unknown target kind", got=name, instead=hint))
 
 
@@ -410,8 +401,8 @@ def _config_of(target: Any) -> Mapping[str, Any]:
         return target.export()
     if isinstance(target, Mapping):
         tag = target.get("tag")
-        if "kind" not in target and tag in _TAGS:
-            return {**_TAGS[tag], **target}
+        if "kind" not in target and isinstance(tag, str) and tag in TAGS:
+            return {**TAGS[tag], **target}
         if "kind" not in target:
             what = "a target given as a dict needs a kind"
             raise ValueError(explain(what, got=dict(target), instead='add "kind": "llvm"'))
@@ -421,8 +412,8 @@ def _config_of(target: Any) -> Mapping[str, Any]:
         hint = 'for instance "llvm -mcpu=native"'
         raise TypeError(explain(what, got=type(target).__name__, instead=hint))
     text = target.strip()
-    if text in _TAGS:
-        return {**_TAGS[text], "tag": text}
+    if text in TAGS:
+        return {**TAGS[text], "tag": text}
     if text.startswith("{"):
         return _config_of(json.loads(text))
     return _parse_words(text)
@@ -525,33 +516,35 @@ _HOST_C = {
     "interface-api": str,
 }
 
-register_target_kind("llvm", ("cpu",), _CPU_OPTIONS)
-register_target_kind("c", ("cpu",), {**_CPU_OPTIONS, **_HOST_C})
-register_target_kind(
-    "cuda",
-    ("cuda", "gpu"),
-    {**_GPU_OPTIONS, "mcpu": str, "fast-math": bool},
-    {"max_num_threads": 1024, "thread_warp_size": 32},
-    "cuda",
-)
-register_target_kind(
-    "opencl", ("opencl", "gpu"), _GPU_OPTIONS, {"max_num_threads": 256}, device_type="opencl"
-)
-register_target_kind("ext_dev", ("ext_dev",), {"system-lib": bool}, device_type="ext_dev")
+with registering(__name__):
+    register_target_kind("llvm", ("cpu",), _CPU_OPTIONS)
+    register_target_kind("c", ("cpu",), {**_CPU_OPTIONS, **_HOST_C})
+    register_target_kind(
+        "cuda",
+        ("cuda", "gpu"),
+        {**_GPU_OPTIONS, "mcpu": str, "fast-math": bool},
+        {"max_num_threads": 1024, "thread_warp_size": 32},
+        "cuda",
+    )
+    register_target_kind(
+        "opencl", ("opencl", "gpu"), _GPU_OPTIONS, {"max_num_threads": 256}, device_type="opencl"
+    )
+    register_target_kind("ext_dev", ("ext_dev",), {"system-lib": bool}, device_type="ext_dev")
 
-for _name, _arch in {
-    "nvidia/geforce-rtx-3090": "sm_86",
-    "nvidia/geforce-rtx-4090": "sm_89",
-    "nvidia/nvidia-a100": "sm_80",
-    "nvidia/nvidia-h100": "sm_90a",
-}.items():
-    _TAGS[_name] = {
-        "kind": "cuda",
-        "arch": _arch,
-        "max_shared_memory_per_block": 49152,
-        "max_threads_per_block": 1024,
-        "registers_per_block": 65536,
-    }
+    for _name, _arch in {
+        "nvidia/geforce-rtx-3090": "sm_86",
+        "nvidia/geforce-rtx-4090": "sm_89",
+        "nvidia/nvidia-a100": "sm_80",
+        "nvidia/nvidia-h100": "sm_90a",
+    }.items():
+        _gpu = {
+            "kind": "cuda",
+            "arch": _arch,
+            "max_shared_memory_per_block": 49152,
+            "max_threads_per_block": 1024,
+            "registers_per_block": 65536,
+        }
+        TAGS.register(_name, _gpu)
 
 
 # ---------------------------------------------------------------------- short forms

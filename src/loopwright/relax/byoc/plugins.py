@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
+from ...base.registry import registering
 from ...ir.transform import Pass
 from .registry import _LOADERS, Backend, _load, origin_of, register_backend, remove_backend
 
@@ -78,7 +79,8 @@ def load_plugins(found: Iterable[Any], group: str = GROUP) -> list[Plugin]:
     for point in found:
         package = _package(point)
         try:
-            backends = _TAKE[group](point, point.load(), package)
+            with registering(package):
+                backends = _TAKE[group](point, point.load(), package)
             plugin = Plugin(point.name, package, tuple(backends), group=group)
         except Exception as err:  # whatever a foreign package raises
             error = f"{type(err).__name__}: {err}"
