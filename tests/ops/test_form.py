@@ -8,7 +8,7 @@ import pytest
 from loopwright import relax, te, tir, topi
 from loopwright.ir.op import Op
 from loopwright.ir.structural import assert_structural_equal, structural_equal
-from loopwright.ops.core import OPERATORS, Tensor, find_operator, op
+from loopwright.ops import OPERATORS, Tensor, find_operator, op
 from loopwright.relax import op as R_op
 from loopwright.script import relax as R
 from loopwright.tir import interpreter
@@ -169,3 +169,39 @@ def test_a_new_operator_in_a_few_lines():
             np.testing.assert_array_equal(got, array**3)
     finally:
         del OPERATORS["relax.test_form.cube"]
+
+
+def test_an_operator_without_a_body_is_left_to_its_hooks():
+    before = dict(OPERATORS)
+    try:
+
+        @op("testform.outside", body=False)
+        def outside(x: Tensor): ...
+
+        @outside.infer
+        def _(x):
+            return relax.TensorStructInfo((7,), x.dtype)
+
+        @op("testform.forgotten")
+        def forgotten(x: Tensor): ...
+
+    finally:
+        OPERATORS.clear()
+        OPERATORS.update(before)
+    call = relax.BlockBuilder().normalize(outside.builder(var(2)))
+    assert call.struct_info.get_shape()[0] == 7
+    assert not Op.get("testform.outside").has_attr("FLegalize")
+    with pytest.raises(TypeError, match="(?s)gives no tensor expression.*body=False"):
+        inferred(forgotten.builder(var(2)))
+
+
+def test_a_constant_scalar_becomes_a_literal():
+    """The other way, a variable, is read from memory by the loops."""
+    scalar = relax.Var("x", relax.TensorStructInfo((), "float32"))
+    for value, arguments in ((relax.const(1.5, "float32"), 0), (scalar, 1)):
+        bb = relax.BlockBuilder()
+        with bb.function("main", [value] if isinstance(value, relax.Var) else []):
+            bb.emit_func_output(bb.emit(R_op.full([2, 3], value)))
+        lowered = relax.transform.LegalizeOps()(bb.get())
+        (loops,) = [f for f in lowered.functions.values() if isinstance(f, tir.PrimFunc)]
+        assert len(loops.params) == arguments + 1

@@ -16,6 +16,7 @@ from . import (
     conv1d_transpose,
     create,
     index,
+    joining,
     layout,
     linear,
     manipulate,
@@ -27,25 +28,20 @@ from . import (
     sort,
     unary,
 )
-from .core import (
-    OPERATORS,
+from .core import OPERATORS, Case, Operator, case, find_operator, install_python_operators, op
+from .params import (
     Axes,
     Axis,
     Callee,
-    Case,
     DType,
     Ints,
-    Operator,
     Prim,
     Prims,
+    Scalar,
     Sections,
     Shape,
     Tensor,
     Tensors,
-    case,
-    find_operator,
-    install_python_operators,
-    op,
 )
 
 install_python_operators()
@@ -61,6 +57,7 @@ __all__ = [
     "Operator",
     "Prim",
     "Prims",
+    "Scalar",
     "Sections",
     "Shape",
     "Tensor",
@@ -73,6 +70,7 @@ __all__ = [
     "create",
     "find_operator",
     "index",
+    "joining",
     "layout",
     "linear",
     "manipulate",

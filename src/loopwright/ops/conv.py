@@ -19,9 +19,10 @@ from ..ir.dtype import numpy_dtype
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, floordiv, floormod, multiply
 from ..relax.struct_info import TensorStructInfo
-from .core import DType, Ints, Operator, Tensor, case, op
+from .core import Operator, case, op
 from .family import listed, simplify, void_or
 from .nn import padded
+from .params import DType, Ints, Tensor
 
 
 @dataclass(frozen=True)

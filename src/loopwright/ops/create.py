@@ -12,12 +12,13 @@ from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_op import add, cast, ceildiv, const, multiply, subtract
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
-from .core import DType, Prim, Shape, Tensor, case, op
+from .core import case, op
 from .family import compute, element, shape_of, simplify
+from .params import DType, Prim, Scalar, Shape, Tensor
 
 
 @op("relax.full")
-def full(shape: Shape, fill_value: Tensor, dtype: DType | None = None):
+def full(shape: Shape, fill_value: Scalar, dtype: DType | None = None):
     """A tensor of `shape` whose elements are all `fill_value` (a 0-d tensor)."""
     value = element(fill_value, [])
     kind = DataType(dtype) if dtype is not None else value.dtype
@@ -42,7 +43,7 @@ full.samples(case([2, 3], np.float32(1.5)), case([4], np.int32(7), dtype="float3
 
 
 @op("relax.full_like")
-def full_like(x: Tensor, fill_value: Tensor, dtype: DType | None = None):
+def full_like(x: Tensor, fill_value: Scalar, dtype: DType | None = None):
     """A tensor of x's shape whose elements are all `fill_value`."""
     kind = DataType(dtype) if dtype is not None else x.dtype
     value = element(fill_value, [])

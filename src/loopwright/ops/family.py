@@ -12,10 +12,11 @@ from ..arith import Analyzer
 from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.prim_expr import IntImm, PrimExpr
-from ..ir.prim_op import const, match_types
+from ..ir.prim_op import const, match_types, multiply
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import TensorStructInfo
-from .core import Axes, Operator, Tensor, case, op
+from .core import Operator, case, op
+from .params import Axes, Tensor
 
 
 def named(prefix: str, ndim: int) -> list[str]:
@@ -61,6 +62,14 @@ def dims_equal(a: Any, b: Any) -> bool:
 def simplify(expr: Any) -> Any:
     """A dimension or index simplified."""
     return Analyzer().simplify(expr) if isinstance(expr, PrimExpr) else expr
+
+
+def product(dims: Any) -> PrimExpr:
+    """How many elements a tensor of these dimensions has."""
+    size = const(1, "int64")
+    for d in dims:
+        size = multiply(size, d)
+    return size
 
 
 def shape_text(dims: Any) -> str:

@@ -9,7 +9,7 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import add, cast, const
 from ..relax.struct_info import TensorStructInfo
-from .core import Axis, Prim, Tensor, case, op
+from .core import case, op
 from .family import (
     broadcast_index,
     broadcast_shape,
@@ -20,6 +20,7 @@ from .family import (
     normalize_axis,
     shape_of,
 )
+from .params import Axis, Prim, Tensor
 
 
 @op("relax.where")

@@ -10,8 +10,9 @@ from ..ir.prim_expr import IntImm
 from ..ir.prim_op import add, ceildiv, const, floordiv, floormod, multiply
 from ..relax.struct_info import TensorStructInfo
 from .conv import Layout, from_plain
-from .core import Tensor, case, op
+from .core import case, op
 from .family import compute, is_one, simplify
+from .params import Tensor
 
 
 @op("relax.nn.pack_channels")

@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm, PrimExpr, Range
-from ..ir.prim_op import add, cast, ceildiv, const, floordiv, floormod, multiply, subtract
+from ..ir.prim_op import add, cast, const, floordiv, floormod, multiply, subtract
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import (
-    PrimStructInfo,
     ShapeStructInfo,
     TensorStructInfo,
-    TupleStructInfo,
 )
 from ..tir import IndexMap
 from ..tir.stmt_functor import substitute
-from .core import (
-    INJECTIVE,
-    Axes,
-    Axis,
-    Ints,
-    Prims,
-    Sections,
-    Shape,
-    Tensor,
-    Tensors,
-    case,
-    op,
-)
+from .core import INJECTIVE, case, op
 from .family import (
     broadcast_index,
     compute,
     is_one,
     normalize_axes,
     normalize_axis,
+    product,
     shape_text,
     simplify,
 )
+from .params import Axes, Axis, Ints, Shape, Tensor
 
 
 @op("relax.permute_dims")
@@ -83,13 +69,6 @@ def _(x, axes=None):
 
 
 transpose.samples(case((2, 3)), case(("n", 3, 4), axes=[1, 0, 2]))
-
-
-def _product(dims):
-    size = const(1, "int64")
-    for d in dims:
-        size = multiply(size, d)
-    return size
 
 
 def _flat_index(indices, dims):
@@ -138,8 +117,8 @@ def _(x, shape):
         if known is None:
             what = "relax.reshape: -1 needs the input's shape to be known"
             raise ValueError(explain(what, got=str(info), instead="give every dimension"))
-        rest = _product([d for k, d in enumerate(dims) if k != holes[0]])
-        dims[holes[0]] = simplify(floordiv(_product(known), rest))
+        rest = product([d for k, d in enumerate(dims) if k != holes[0]])
+        dims[holes[0]] = simplify(floordiv(product(known), rest))
     return {"x": x, "shape": ShapeExpr(dims)}
 
 
@@ -153,7 +132,7 @@ def _(x: TensorStructInfo, shape: ShapeStructInfo):
     if shape.values is None:
         return TensorStructInfo(dtype=x.dtype, ndim=shape.ndim)
     if old is not None:
-        before, after = simplify(_product(old)), simplify(_product(shape.values))
+        before, after = simplify(product(old)), simplify(product(shape.values))
         both = isinstance(before, IntImm) and isinstance(after, IntImm)
         if both and before.value != after.value:
             what = "the number of elements must stay"
@@ -172,7 +151,7 @@ reshape.samples(case((2, 6), [3, 4]), case(("n", 4), ["n * 2", 2]))
 @op("relax.flatten")
 def flatten(x: Tensor):
     """All elements in one dimension."""
-    return reshape(x, [_product(x.shape)])
+    return reshape(x, [product(x.shape)])
 
 
 @flatten.numpy
@@ -276,229 +255,6 @@ def _(x, shape):
 
 
 broadcast_to.samples(case((3, 1), [2, 3, 4]), case(("n", 1), ["n", 5]))
-
-
-@op("relax.concat")
-def concatenate(tensors: Tensors, axis: Axis | None = 0):
-    """Join tensors along `axis`; with None, flatten them first."""
-    if axis is None:
-        tensors, axis = [flatten(t) for t in tensors], 0
-    which = normalize_axis(axis, len(tensors[0].shape))
-    starts, total = [], const(0, "int64")
-    for t in tensors:
-        starts.append(total)
-        total = simplify(add(total, t.shape[which]))
-
-    def cell(*i):
-        value: Any = None
-        for t, start in zip(tensors, starts, strict=True):
-            here = [*i[:which], subtract(i[which], start), *i[which + 1 :]]
-            if value is None:
-                value = t(*here)
-            else:
-                value = tir.if_then_else(start <= i[which], t(*here), value)
-        return value
-
-    shape = [total if a == which else d for a, d in enumerate(tensors[0].shape)]
-    return compute(shape, cell, "T_concat", tag="injective")
-
-
-@concatenate.infer
-def _(tensors: TupleStructInfo, axis=0):
-    infos = tensors.fields
-    dtypes = {str(t.dtype) for t in infos if not t.dtype.is_void}
-    if len(dtypes) > 1:
-        raise TypeError(explain("tensors of different dtypes", got=", ".join(sorted(dtypes))))
-    dtype = infos[0].dtype if all(not t.dtype.is_void for t in infos) else "void"
-    ranks = {t.ndim for t in infos if t.ndim != -1}
-    if len(ranks) > 1 and axis is not None:
-        raise ValueError(explain("tensors of different rank", got=sorted(ranks)))
-    shapes = [t.get_shape() for t in infos]
-    if axis is None or any(s is None for s in shapes):
-        rank = 1 if axis is None else next(iter(ranks), -1)
-        if axis is None and all(s is not None for s in shapes):
-            total = const(0, "int64")
-            for s in shapes:
-                total = simplify(add(total, _product(s)))
-            return TensorStructInfo([total], dtype)
-        return TensorStructInfo(dtype=dtype, ndim=rank)
-    which = normalize_axis(axis, len(shapes[0]))
-    total = const(0, "int64")
-    for s in shapes:
-        total = simplify(add(total, s[which]))
-        for a, (d, first) in enumerate(zip(s, shapes[0], strict=True)):
-            both = isinstance(d, IntImm) and isinstance(first, IntImm)
-            if a != which and both and d.value != first.value:
-                what = f"all dims but axis {which} must be equal"
-                raise ValueError(explain(what, got=f"axis {a}: {first.value} and {d.value}"))
-    dims = [total if a == which else d for a, d in enumerate(shapes[0])]
-    return TensorStructInfo(dims, dtype)
-
-
-@concatenate.numpy
-def _(tensors, axis=0):
-    return np.concatenate(list(tensors), axis)
-
-
-concatenate.samples(case([(2, 3), (2, 5)], axis=1), case([("n", 3), (4, 3), (1, 3)], axis=0))
-
-
-@op("relax.split")
-def split(x: Tensor, indices_or_sections: Sections, axis: Axis = 0):
-    """A tuple of pieces of `axis`: `indices_or_sections` is a number of equal pieces (the last
-    may be shorter) or the list of the indices where a new piece begins."""
-    which = normalize_axis(axis, len(x.shape))
-
-    def piece(begin, size):
-        shape = [size if a == which else d for a, d in enumerate(x.shape)]
-        move = lambda i: [add(v, begin) if a == which else v for a, v in enumerate(i)]  # noqa: E731
-        return compute(shape, lambda *i: x(*move(i)), "T_split", tag="injective")
-
-    return [piece(*p) for p in _pieces(x.shape[which], indices_or_sections)]
-
-
-@split.build
-def _(x, indices_or_sections, axis):
-    if not isinstance(indices_or_sections, (list, tuple)) and int(indices_or_sections) <= 0:
-        what = "relax.split: the number of sections must be positive"
-        raise ValueError(explain(what, got=indices_or_sections))
-    return {"x": x, "indices_or_sections": indices_or_sections, "axis": axis}
-
-
-def _pieces(extent, where):
-    """(begin, size) of each piece."""
-    if isinstance(where, int):
-        size = simplify(ceildiv(extent, where))
-        begins = [simplify(multiply(size, k)) for k in range(where)]
-        last = simplify(subtract(extent, begins[-1]))
-        return [*[(b, size) for b in begins[:-1]], (begins[-1], last)]
-    begins = [const(0, "int64"), *[const(w, "int64") for w in where]]
-    if isinstance(extent, IntImm):
-        begins = [const(min(b.value, extent.value), "int64") for b in begins]
-    ends = [*begins[1:], extent]
-    return [(b, simplify(subtract(e, b))) for b, e in zip(begins, ends, strict=True)]
-
-
-@split.infer
-def _(x: TensorStructInfo, indices_or_sections, axis=0):
-    where = indices_or_sections
-    count = where if isinstance(where, int) else len(where) + 1
-    shape = x.get_shape()
-    if shape is None:
-        one = TensorStructInfo(dtype=x.dtype, ndim=x.ndim)
-        return TupleStructInfo([one] * count)
-    which = normalize_axis(axis, len(shape))
-    sizes = [s for _, s in _pieces(shape[which], where)]
-    made = [[s if a == which else d for a, d in enumerate(shape)] for s in sizes]
-    return TupleStructInfo([TensorStructInfo(m, x.dtype) for m in made])
-
-
-@split.numpy
-def _(x, indices_or_sections, axis=0):
-    where = indices_or_sections
-    if isinstance(where, int):
-        size = -(-x.shape[axis] // where)
-        where = [size * k for k in range(1, where)]
-    return tuple(np.ascontiguousarray(p) for p in np.split(x, where, axis))
-
-
-split.samples(
-    case((4, 6), indices_or_sections=3, axis=1), case(("n", 6), indices_or_sections=[2], axis=1)
-)
-
-
-@op("relax.strided_slice")
-def strided_slice(
-    x: Tensor,
-    axes: Prims,
-    begin: Prims,
-    end: Prims,
-    strides: Prims | None = None,
-    assume_inbound: bool = False,
-):
-    """x[begin:end:stride] on each of `axes`, with Python's rule for negative and large bounds
-    (`assume_inbound`: the bounds are taken as they are)."""
-    steps = strides if strides is not None else [const(1, "int64")] * len(axes)
-    ranges = _slice_ranges(x.shape, axes, begin, end, steps, assume_inbound)
-
-    def cell(*i):
-        at = list(i)
-        for a, (first, step, _) in ranges.items():
-            at[a] = add(multiply(i[a], step), first)
-        return x(*at)
-
-    shape = [ranges[a][2] if a in ranges else d for a, d in enumerate(x.shape)]
-    return compute(shape, cell, "T_strided_slice_with_axes", tag="injective")
-
-
-def _slice_ranges(shape, axes, begin, end, steps, inbound):
-    """axis -> (first, step, count)."""
-    made = {}
-    for axis, first, last, step in zip(axes, begin, end, steps, strict=True):
-        which = normalize_axis(int(axis), len(shape))
-        made[which] = _slice_range(shape[which], first, last, int(step), inbound)
-    return made
-
-
-def _slice_range(extent, first, last, step, inbound):
-    if step == 0:
-        raise ValueError("the stride of a slice may not be 0")
-    first, last = cast("int64", first), cast("int64", last)
-    if not inbound:
-        low, high = (0, extent) if step > 0 else (-1, subtract(extent, 1))
-        first, last = _bound(first, extent, low, high), _bound(last, extent, low, high)
-    gap = subtract(last, first) if step > 0 else subtract(first, last)
-    count = floordiv(add(gap, abs(step) - 1), abs(step))
-    return first, step, simplify(tir.max(simplify(count), const(0, "int64")))
-
-
-def _bound(value, extent, low, high):
-    """A slice bound made non-negative and clamped to [low, high]."""
-    if isinstance(value, IntImm):
-        if value.value < 0:
-            value = simplify(add(value, extent))
-        elif isinstance(extent, IntImm):
-            return const(min(value.value, int(high)), "int64")
-        elif value.value >= 2**31 - 1:
-            return cast("int64", high)
-    else:
-        value = tir.if_then_else(value < const(0, "int64"), add(value, extent), value)
-    return simplify(tir.max(tir.min(value, high), low))
-
-
-@strided_slice.infer
-def _(x: TensorStructInfo, axes, begin, end, strides=None, assume_inbound=False):
-    shape = x.get_shape()
-    groups = [axes, begin, end, strides]
-    values: list[Any] = [None if g is None else [_value(f) for f in g.fields] for g in groups]
-    missing = any(v is None for g in values if g is not None for v in g)
-    if shape is None or missing:
-        return TensorStructInfo(dtype=x.dtype, ndim=x.ndim)
-    steps = values[3] or [const(1, "int64")] * len(values[0])
-    ranges = _slice_ranges(shape, values[0], values[1], values[2], steps, assume_inbound)
-    dims = [ranges[a][2] if a in ranges else d for a, d in enumerate(shape)]
-    return TensorStructInfo(dims, x.dtype)
-
-
-def _value(info):
-    return info.value if isinstance(info, PrimStructInfo) else None
-
-
-@strided_slice.numpy
-def _(x, axes, begin, end, strides=None, assume_inbound=False):
-    at = [slice(None)] * x.ndim
-    steps = strides or [1] * len(axes)
-    for a, b, e, s in zip(axes, begin, end, steps, strict=True):
-        stop = None if int(s) < 0 and int(e) < -x.shape[int(a)] else int(e)
-        at[int(a)] = slice(int(b), stop, int(s))
-    return np.ascontiguousarray(x[tuple(at)])
-
-
-strided_slice.samples(
-    case((6, 5), [0], [1], [5], [2]),
-    case(("n", 8), [1], [-3], [2**31 - 1], [1]),
-    case((6, 5), [0], [4], [-7], [-1]),
-)
 
 
 @op("relax.take")

@@ -11,8 +11,9 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, multiply
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
-from .core import FUSABLE, Axes, Axis, Ints, Tensor, case, op
+from .core import FUSABLE, case, op
 from .family import compute, normalize_axes, normalize_axis, unary
+from .params import Axes, Axis, Ints, Tensor
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 

@@ -9,8 +9,9 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
-from .core import FUSABLE, Axes, Tensor, case, op
+from .core import FUSABLE, case, op
 from .family import compute, normalize_axes, normalize_axis, simplify
+from .params import Axes, Tensor
 
 
 @op("relax.nn.group_norm", kind=FUSABLE)

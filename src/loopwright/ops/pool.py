@@ -9,9 +9,10 @@ from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, ceildiv, const, div, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
 from .conv import Layout, conv_extent, expand_padding, expand_per_axis, from_plain, to_plain
-from .core import Ints, Tensor, case, op
+from .core import case, op
 from .family import listed, simplify
 from .nn import padded
+from .params import Ints, Tensor
 
 
 def _windows(shape, layout, pool_size, strides, padding, dilation, ceil_mode):

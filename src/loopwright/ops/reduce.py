@@ -7,8 +7,9 @@ import numpy as np
 from .. import te, tir
 from ..ir.prim_op import cast, const, div, multiply
 from ..relax.struct_info import TensorStructInfo
-from .core import Axes, Axis, Tensor, case, op
+from .core import case, op
 from .family import compute, infer_reduce, normalize_axes, normalize_axis, reduce_over, reduction
+from .params import Axes, Axis, Tensor
 
 sum = reduction("relax.sum", te.sum, np.sum, "The sum over `axis`.")
 max = reduction("relax.max", te.max, np.max, "The greatest value over `axis`.")

@@ -10,8 +10,9 @@ from .. import relax
 from ..ir.prim_expr import IntImm
 from ..relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
 from ..runtime import register_func
-from .core import Prim, Tensor, case, op
+from .core import case, op
 from .family import normalize_axis
+from .params import Prim, Tensor
 
 
 @op("relax.unique")

@@ -10,8 +10,9 @@ from .. import tir
 from ..ir.dtype import numpy_dtype
 from ..ir.prim_op import cast, const
 from ..relax.struct_info import TensorStructInfo
-from .core import DType, Prim, Tensor, case, op
+from .core import case, op
 from .family import compute, unary
+from .params import DType, Prim, Tensor
 
 _SMALL = {"low": -0.9, "high": 0.9}
 _POSITIVE = {"low": 0.1, "high": 4.0}

@@ -14,7 +14,7 @@ from loopwright.ir.prim_expr import IntImm
 from loopwright.ir.transform import Sequential
 from loopwright.relax import op
 from loopwright.relax.interpreter import Interpreter
-from loopwright.relax.op.base import (
+from loopwright.relax.op.storage import (
     BUILTIN_ALLOC_TENSOR,
     MEMORY_ALLOC_STORAGE,
     MEMORY_ALLOC_TENSOR,

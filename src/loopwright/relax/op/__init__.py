@@ -63,3 +63,4 @@ def register_view(dotted_name: str, fn: Callable[..., Any]) -> Callable[..., Any
 
 # Last, for it registers its builders here (`from . import base` would ask __getattr__ first).
 from .base import *  # noqa: E402
+from .storage import MEMORY_VIEW as MEMORY_VIEW  # noqa: E402

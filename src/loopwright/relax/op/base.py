@@ -12,16 +12,13 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import explain
-from ...ir.dtype import DataType, numpy_dtype
 from ...ir.expr import Attrs, GlobalVar
 from ...ir.op import Op, register_op, register_op_attr
-from ...ir.prim_expr import IntImm, PrimExpr
+from ...ir.prim_expr import IntImm
 from ..expr import (
     Call,
-    DataTypeImm,
     Expr,
     ExternFunc,
-    PrimValue,
     ShapeExpr,
     StringImm,
     Tuple,
@@ -44,9 +41,10 @@ from . import register_view
 Infer = Callable[[Call, Any], StructInfo]
 
 
-def _define(
+def define(
     name: str, infer: Infer, *, pure: bool = True, numpy: Callable[..., Any] | None = None
 ) -> Op:
+    """A core operator `relax.<name>` and its facts."""
     op = register_op(f"relax.{name}")
     op.set_attr("FInferStructInfo", infer)
     op.set_attr("FPurity", pure)
@@ -55,15 +53,18 @@ def _define(
     return op
 
 
-def _object(call: Call, bb: Any) -> StructInfo:
+def object_info(call: Call, bb: Any) -> StructInfo:
+    """Infers an object of unknown type."""
     return ObjectStructInfo()
 
 
-def _void(call: Call, bb: Any) -> StructInfo:
+def void_info(call: Call, bb: Any) -> StructInfo:
+    """Infers the empty tuple, which stands for no value."""
     return TupleStructInfo([])
 
 
-def _same_as_argument(call: Call, bb: Any) -> StructInfo:
+def same_as_argument(call: Call, bb: Any) -> StructInfo:
+    """Infers what the first argument is."""
     return call.args[0].struct_info
 
 
@@ -79,14 +80,15 @@ def _stated_all(call: Call, bb: Any) -> StructInfo:
     return infer_by_sinfo_args(call)
 
 
-def _view(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def view_as(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a function the builder `relax.op.<name>`."""
     return lambda fn: register_view(name, fn)
 
 
 # ---------------------------------------------------------------- calls of loops
 
 
-def _arg_tuple(args: Any) -> Expr:
+def argument_tuple(args: Any) -> Expr:
     """Call arguments as one tuple: a list is one, a tuple stays, a tensor is wrapped."""
     if isinstance(args, (list, tuple)):
         return Tuple(args)
@@ -108,7 +110,7 @@ def _out_sinfo(out_sinfo: Any) -> StructInfo:
 
 
 def _tir_args(func: Any, args: Any, tir_vars: Any) -> list[Any]:
-    made = [_callee(func), _arg_tuple(args)]
+    made = [_callee(func), argument_tuple(args)]
     if tir_vars is not None:
         made.append(ShapeExpr(tir_vars) if isinstance(tir_vars, (list, tuple)) else tir_vars)
     return made
@@ -135,22 +137,22 @@ def _inline_tuple(bb: Any, call: Call) -> Call:
     return call.replace(args=(call.args[0], made, *call.args[2:]))
 
 
-CALL_TIR = _define("call_tir", _stated)
-CALL_TIR_INPLACE = _define("call_tir_inplace", _stated)
-CALL_TIR_WITH_GRAD = _define("call_tir_with_grad", _stated)
-CALL_DPS_PACKED = _define("call_dps_packed", _stated)
+CALL_TIR = define("call_tir", _stated)
+CALL_TIR_INPLACE = define("call_tir_inplace", _stated)
+CALL_TIR_WITH_GRAD = define("call_tir_with_grad", _stated)
+CALL_DPS_PACKED = define("call_dps_packed", _stated)
 for _op in (CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD):
     _op.set_attr("FNormalize", _inline_tuple)
 
 
-@_view("call_tir")
+@view_as("call_tir")
 def call_tir(gvar: GlobalVar, args: Any, out_sinfo: Any, tir_vars: Any = None) -> Call:
     """Call a PrimFunc in destination-passing style: outputs of `out_sinfo` are allocated and
     passed after `args`, then `tir_vars`."""
     return Call(CALL_TIR, _tir_args(gvar, args, tir_vars), None, [_out_sinfo(out_sinfo)])
 
 
-@_view("call_tir_with_grad")
+@view_as("call_tir_with_grad")
 def call_tir_with_grad(
     gvar: GlobalVar,
     args: Any,
@@ -166,7 +168,7 @@ def call_tir_with_grad(
     return Call(CALL_TIR_WITH_GRAD, _tir_args(gvar, args, tir_vars), attrs, infos)
 
 
-@_view("call_tir_inplace")
+@view_as("call_tir_inplace")
 def call_tir_inplace(
     gvar: GlobalVar, args: Any, inplace_indices: Any, out_sinfo: Any, tir_vars: Any = None
 ) -> Call:
@@ -197,21 +199,23 @@ def _check_inplace(indices: list[int], args: Any, outs: tuple[StructInfo, ...]) 
         raise ValueError(explain(f"{what} are distinct argument positions, or -1", got=got))
 
 
-@_view("call_dps_packed")
+@view_as("call_dps_packed")
 def call_dps_packed(func: Any, args: Any, out_sinfo: Any) -> Call:
     """Call an external function (by name) in destination-passing style."""
-    return Call(CALL_DPS_PACKED, [_callee(func), _arg_tuple(args)], None, [_out_sinfo(out_sinfo)])
+    return Call(
+        CALL_DPS_PACKED, [_callee(func), argument_tuple(args)], None, [_out_sinfo(out_sinfo)]
+    )
 
 
 # ---------------------------------------------------------------- other calls
 
-CALL_PURE_PACKED = _define("call_pure_packed", _stated_all)
-CALL_INPLACE_PACKED = _define("call_inplace_packed", _stated_all)
-CALL_BUILTIN_WITH_CTX = _define("call_builtin_with_ctx", _stated_all, pure=False)
-MAKE_CLOSURE = _define("make_closure", _object)
-INVOKE_CLOSURE = _define("invoke_closure", _stated_all, pure=False)
-INVOKE_PURE_CLOSURE = _define("invoke_pure_closure", _stated_all)
-NULL_VALUE = _define("null_value", _object, numpy=lambda: None)
+CALL_PURE_PACKED = define("call_pure_packed", _stated_all)
+CALL_INPLACE_PACKED = define("call_inplace_packed", _stated_all)
+CALL_BUILTIN_WITH_CTX = define("call_builtin_with_ctx", _stated_all, pure=False)
+MAKE_CLOSURE = define("make_closure", object_info)
+INVOKE_CLOSURE = define("invoke_closure", _stated_all, pure=False)
+INVOKE_PURE_CLOSURE = define("invoke_pure_closure", _stated_all)
+NULL_VALUE = define("null_value", object_info, numpy=lambda: None)
 
 
 def _sinfo_args(sinfo_args: Any) -> list[StructInfo]:
@@ -231,13 +235,13 @@ def call_packed(func: Any, *args: Any, sinfo_args: Any = None, **attrs: Any) -> 
     return Call(_callee(func), args, made, _sinfo_args(sinfo_args))
 
 
-@_view("call_pure_packed")
+@view_as("call_pure_packed")
 def call_pure_packed(func: Any, *args: Any, sinfo_args: Any) -> Call:
     """Call an external function that is known to have no side effect."""
     return Call(CALL_PURE_PACKED, [_callee(func), *args], None, _sinfo_args(sinfo_args))
 
 
-@_view("call_inplace_packed")
+@view_as("call_inplace_packed")
 def call_inplace_packed(func: Any, *args: Any, inplace_indices: Any, sinfo_args: Any) -> Call:
     """Call an external function whose only effect is on arguments that are not used later."""
     indices = [inplace_indices] if isinstance(inplace_indices, int) else list(inplace_indices)
@@ -245,32 +249,32 @@ def call_inplace_packed(func: Any, *args: Any, inplace_indices: Any, sinfo_args:
     return Call(CALL_INPLACE_PACKED, [_callee(func), *args], attrs, _sinfo_args(sinfo_args))
 
 
-@_view("call_builtin_with_ctx")
+@view_as("call_builtin_with_ctx")
 def call_builtin_with_ctx(func: Any, args: Any, *, sinfo_args: Any = None) -> Call:
     """Call a builtin of the virtual machine, which gets the machine as first argument."""
-    call_args = [_callee(func), _arg_tuple(args)]
+    call_args = [_callee(func), argument_tuple(args)]
     return Call(CALL_BUILTIN_WITH_CTX, call_args, None, _sinfo_args(sinfo_args))
 
 
-@_view("make_closure")
+@view_as("make_closure")
 def make_closure(func: Any, args: Any) -> Call:
     """A function with its first arguments fixed."""
-    return Call(MAKE_CLOSURE, [func, _arg_tuple(args)])
+    return Call(MAKE_CLOSURE, [func, argument_tuple(args)])
 
 
-@_view("invoke_closure")
+@view_as("invoke_closure")
 def invoke_closure(closure: Any, args: Any, sinfo_args: Any) -> Call:
     """Call a closure."""
-    return Call(INVOKE_CLOSURE, [closure, _arg_tuple(args)], None, _sinfo_args(sinfo_args))
+    return Call(INVOKE_CLOSURE, [closure, argument_tuple(args)], None, _sinfo_args(sinfo_args))
 
 
-@_view("invoke_pure_closure")
+@view_as("invoke_pure_closure")
 def invoke_pure_closure(closure: Any, args: Any, sinfo_args: Any) -> Call:
     """Call a closure that is known to have no side effect."""
-    return Call(INVOKE_PURE_CLOSURE, [closure, _arg_tuple(args)], None, _sinfo_args(sinfo_args))
+    return Call(INVOKE_PURE_CLOSURE, [closure, argument_tuple(args)], None, _sinfo_args(sinfo_args))
 
 
-@_view("null_value")
+@view_as("null_value")
 def null_value() -> Call:
     """A value that stands for "not given"."""
     return Call(NULL_VALUE, [])
@@ -279,7 +283,8 @@ def null_value() -> Call:
 # ---------------------------------------------------------------- shapes
 
 
-def _tensor_argument(call: Call, index: int = 0) -> TensorStructInfo:
+def tensor_argument(call: Call, index: int = 0) -> TensorStructInfo:
+    """The struct info of a tensor argument. Raises TypeError for another kind."""
     info = call.args[index].struct_info
     if not isinstance(info, TensorStructInfo):
         what = f"{call.op.name} takes a tensor"
@@ -288,13 +293,13 @@ def _tensor_argument(call: Call, index: int = 0) -> TensorStructInfo:
 
 
 def _infer_shape_of(call: Call, bb: Any) -> StructInfo:
-    info = _tensor_argument(call)
+    info = tensor_argument(call)
     dims = info.get_shape()
     return ShapeStructInfo(ndim=info.ndim) if dims is None else ShapeStructInfo(dims)
 
 
 def _infer_tensor_to_shape(call: Call, bb: Any) -> StructInfo:
-    info = _tensor_argument(call)
+    info = tensor_argument(call)
     if info.ndim not in (-1, 1) or str(info.dtype) not in ("int64", "handle", "void"):
         what = "tensor_to_shape takes a tensor of one dimension and dtype int64"
         raise ValueError(explain(what, got=str(info), span=call.span))
@@ -313,28 +318,28 @@ def _infer_shape_to_tensor(call: Call, bb: Any) -> StructInfo:
     return TensorStructInfo([info.ndim], "int64")
 
 
-SHAPE_OF = _define("shape_of", _infer_shape_of, numpy=lambda x: tuple(x.shape))
-TENSOR_TO_SHAPE = _define(
+SHAPE_OF = define("shape_of", _infer_shape_of, numpy=lambda x: tuple(x.shape))
+TENSOR_TO_SHAPE = define(
     "tensor_to_shape", _infer_tensor_to_shape, numpy=lambda x: tuple(int(v) for v in x)
 )
-SHAPE_TO_TENSOR = _define(
+SHAPE_TO_TENSOR = define(
     "shape_to_tensor", _infer_shape_to_tensor, numpy=lambda s: np.array(s, "int64")
 )
 
 
-@_view("shape_of")
+@view_as("shape_of")
 def shape_of(expr: Any) -> Call:
     """The shape of a tensor."""
     return Call(SHAPE_OF, [expr])
 
 
-@_view("tensor_to_shape")
+@view_as("tensor_to_shape")
 def tensor_to_shape(expr: Any) -> Call:
     """A shape from a 1-d int64 tensor."""
     return Call(TENSOR_TO_SHAPE, [expr])
 
 
-@_view("shape_to_tensor")
+@view_as("shape_to_tensor")
 def shape_to_tensor(expr: Any) -> Call:
     """A 1-d int64 tensor from a shape."""
     return Call(SHAPE_TO_TENSOR, [expr])
@@ -366,27 +371,28 @@ def _infer_assert(call: Call, bb: Any) -> StructInfo:
     return TupleStructInfo([])
 
 
-PRINT = _define("print", _void, pure=False, numpy=_say)
-ASSERT = _define("assert_op", _infer_assert, pure=False, numpy=_assert)
+PRINT = define("print", void_info, pure=False, numpy=_say)
+ASSERT = define("assert_op", _infer_assert, pure=False, numpy=_assert)
 
 
-@_view("print")
+@view_as("print")
 def relax_print(*values: Any, format: Any = "") -> Call:
     """Print values at run time; `format` is a Python format string."""
-    return Call(PRINT, [_text(format), *(_scalar(v) for v in values)])
+    return Call(PRINT, [as_text(format), *(_scalar(v) for v in values)])
 
 
-@_view("assert_op")
+@view_as("assert_op")
 def assert_op(condition: Any, format_args: Any = None, format: Any = "") -> Call:
     """Fail at run time unless `condition` holds; `format` and `format_args` make the message."""
     if format_args is None:
         values = []
     else:
         values = list(format_args) if isinstance(format_args, (list, tuple)) else [format_args]
-    return Call(ASSERT, [_scalar(condition), _text(format), *(_scalar(v) for v in values)])
+    return Call(ASSERT, [_scalar(condition), as_text(format), *(_scalar(v) for v in values)])
 
 
-def _text(value: Any) -> Any:
+def as_text(value: Any) -> Any:
+    """A Python string as an expression."""
     return StringImm(value) if isinstance(value, str) else value
 
 
@@ -398,21 +404,21 @@ def _scalar(value: Any) -> Any:
 
 
 def _infer_to_vdevice(call: Call, bb: Any) -> StructInfo:
-    info = _tensor_argument(call)
+    info = tensor_argument(call)
     return TensorStructInfo(info.shape, info.dtype, call.attrs.dst_vdevice, info.ndim)
 
 
-TO_VDEVICE = _define("to_vdevice", _infer_to_vdevice, numpy=lambda x, dst_vdevice: x)
-HINT_ON_DEVICE = _define("hint_on_device", _same_as_argument, numpy=lambda x, **_: x)
+TO_VDEVICE = define("to_vdevice", _infer_to_vdevice, numpy=lambda x, dst_vdevice: x)
+HINT_ON_DEVICE = define("hint_on_device", same_as_argument, numpy=lambda x, **_: x)
 
 
-@_view("to_vdevice")
+@view_as("to_vdevice")
 def to_vdevice(data: Any, dst_vdevice: Any) -> Call:
     """Copy a tensor to another virtual device."""
     return Call(TO_VDEVICE, [data], Attrs("relax.to_vdevice", {"dst_vdevice": dst_vdevice}))
 
 
-@_view("hint_on_device")
+@view_as("hint_on_device")
 def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: str = "global") -> Call:
     """Say where a tensor should live; RealizeVDevice makes it so."""
     values = {
@@ -421,196 +427,6 @@ def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: str = "global") ->
         "memory_scope": memory_scope,
     }
     return Call(HINT_ON_DEVICE, [data], Attrs("relax.hint_on_device", values))
-
-
-# ---------------------------------------------------------------- memory
-
-
-def _shape(value: Any) -> Any:
-    return ShapeExpr(value) if isinstance(value, (list, tuple)) else value
-
-
-def _dtype(value: Any) -> Any:
-    return value if isinstance(value, Expr) else DataTypeImm(value)
-
-
-def _prim(value: Any) -> Any:
-    return PrimValue(value) if isinstance(value, (int, PrimExpr)) else value
-
-
-def _allocated(shape_at: int, dtype_at: int) -> Infer:
-    """The tensor of the shape and dtype at these arguments."""
-
-    def infer(call: Call, bb: Any) -> StructInfo:
-        shape, dtype = call.args[shape_at], call.args[dtype_at]
-        if not isinstance(dtype, DataTypeImm):
-            what = f"{call.op.name} takes its dtype as R.dtype(...)"
-            raise TypeError(explain(what, got=str(dtype), span=call.span))
-        return TensorStructInfo(shape, dtype.value)
-
-    return infer
-
-
-def _storage(size: Any, *_: Any) -> np.ndarray:
-    return np.zeros(int(np.prod(size, dtype="int64")), "uint8")
-
-
-def _in_storage(storage: np.ndarray, offset: int, shape: Any, dtype: str, *_: Any) -> np.ndarray:
-    kind = numpy_dtype(DataType(dtype))
-    count = int(np.prod(shape, dtype="int64"))
-    if offset + count * kind.itemsize > storage.nbytes:
-        what = "a tensor does not fit in its storage"
-        got = f"{count * kind.itemsize} bytes at {offset} of {storage.nbytes}"
-        raise ValueError(explain(what, got=got))
-    return storage.view("uint8")[offset : offset + count * kind.itemsize].view(kind).reshape(shape)
-
-
-def _nothing(*_: Any) -> tuple[()]:
-    return ()
-
-
-BUILTIN_ALLOC_TENSOR = _define(
-    "builtin.alloc_tensor",
-    _allocated(0, 1),
-    numpy=lambda shape, dtype, *_: np.zeros(shape, numpy_dtype(DataType(dtype))),
-)
-STOP_LIFT_PARAMS = _define("builtin.stop_lift_params", _same_as_argument, numpy=lambda x: x)
-MEMORY_ALLOC_STORAGE = _define("memory.alloc_storage", _object, numpy=_storage)
-MEMORY_ALLOC_TENSOR = _define("memory.alloc_tensor", _allocated(2, 3), numpy=_in_storage)
-MEMORY_KILL_STORAGE = _define("memory.kill_storage", _void, pure=False, numpy=_nothing)
-MEMORY_KILL_TENSOR = _define("memory.kill_tensor", _void, pure=False, numpy=_nothing)
-VM_ALLOC_STORAGE = _define("vm.alloc_storage", _object, numpy=_storage)
-VM_ALLOC_TENSOR = _define("vm.alloc_tensor", _allocated(2, 3), numpy=_in_storage)
-VM_KILL_OBJECT = _define("vm.kill_object", _void, pure=False, numpy=_nothing)
-VM_CALL_TIR_DYN = _define("vm.call_tir_dyn", _void, pure=False)
-
-
-@_view("builtin.alloc_tensor")
-def builtin_alloc_tensor(
-    shape: Any, dtype: Any, runtime_device_index: Any = 0, storage_scope: Any = "global"
-) -> Call:
-    """A new tensor; memory planning replaces it."""
-    args = [_shape(shape), _dtype(dtype), _prim(runtime_device_index), _text(storage_scope)]
-    return Call(BUILTIN_ALLOC_TENSOR, args)
-
-
-@_view("builtin.stop_lift_params")
-def stop_lift_params(x: Any) -> Call:
-    """`x`, behind which LiftTransformParams does not look."""
-    return Call(STOP_LIFT_PARAMS, [x])
-
-
-@_view("memory.alloc_storage")
-def memory_alloc_storage(
-    size: Any, virtual_device_index: Any, storage_scope: Any, dtype: Any
-) -> Call:
-    """Memory of `size` bytes."""
-    args = [_shape(size), _prim(virtual_device_index), _text(storage_scope), _dtype(dtype)]
-    return Call(MEMORY_ALLOC_STORAGE, args)
-
-
-@_view("memory.alloc_tensor")
-def memory_alloc_tensor(storage: Any, offset: Any, shape: Any, dtype: Any) -> Call:
-    """A tensor at byte `offset` of a storage."""
-    return Call(MEMORY_ALLOC_TENSOR, [storage, _prim(offset), _shape(shape), _dtype(dtype)])
-
-
-@_view("memory.kill_storage")
-def memory_kill_storage(storage: Any) -> Call:
-    """Give a storage's memory back."""
-    return Call(MEMORY_KILL_STORAGE, [storage])
-
-
-@_view("memory.kill_tensor")
-def memory_kill_tensor(tensor: Any) -> Call:
-    """Say that a tensor is not used any more."""
-    return Call(MEMORY_KILL_TENSOR, [tensor])
-
-
-@_view("vm.alloc_storage")
-def vm_alloc_storage(
-    shape: Any, runtime_device_index: Any, dtype: Any, storage_scope: Any = "global"
-) -> Call:
-    """Memory for a tensor of that shape, as the virtual machine allocates it."""
-    args = [_shape(shape), _prim(runtime_device_index), _dtype(dtype), _text(storage_scope)]
-    return Call(VM_ALLOC_STORAGE, args)
-
-
-@_view("vm.alloc_tensor")
-def vm_alloc_tensor(storage: Any, offset: Any, shape: Any, dtype: Any) -> Call:
-    """A tensor at byte `offset` of a storage, as the virtual machine makes it."""
-    return Call(VM_ALLOC_TENSOR, [storage, _prim(offset), _shape(shape), _dtype(dtype)])
-
-
-@_view("vm.kill_object")
-def vm_kill_object(obj: Any) -> Call:
-    """Drop a value from its register."""
-    return Call(VM_KILL_OBJECT, [obj])
-
-
-@_view("vm.call_tir_dyn")
-def vm_call_tir_dyn(func: Any, args: Any) -> Call:
-    """Call a PrimFunc, outputs among the arguments, symbolic values in a last shape."""
-    return Call(VM_CALL_TIR_DYN, [func, _arg_tuple(args)])
-
-
-# ---------------------------------------------------------------- views of memory
-
-
-def _given(arg: Any) -> Any:
-    """An optional argument: `R.tuple()` stands for one left out."""
-    return None if isinstance(arg, Tuple) and not arg.fields else arg
-
-
-def _infer_view(call: Call, bb: Any) -> StructInfo:
-    data = _tensor_argument(call)
-    shape, dtype = _given(call.args[1]), _given(call.args[2])
-    made_dtype = dtype.value if isinstance(dtype, DataTypeImm) else data.dtype
-    if shape is None and dtype is None:
-        return TensorStructInfo(data.shape, made_dtype, data.vdevice, data.ndim)
-    if shape is None and made_dtype != data.dtype:
-        same_size = not data.dtype.is_void and made_dtype.bits == data.dtype.bits
-        if not same_size:
-            what = "memory.view to a dtype of another size needs the new shape"
-            raise ValueError(explain(what, got=f"{data.dtype} to {made_dtype}", span=call.span))
-    if shape is not None and not isinstance(shape.struct_info, ShapeStructInfo):
-        what = "memory.view takes its shape as R.shape([...])"
-        raise TypeError(explain(what, got=str(shape), span=call.span))
-    keep = data.shape if shape is None else shape
-    return TensorStructInfo(keep, made_dtype, data.vdevice, data.ndim if keep is None else -1)
-
-
-def _view_numpy(data: np.ndarray, shape: Any, dtype: Any, offset: Any) -> np.ndarray:
-    kind = data.dtype if dtype in ((), None) else numpy_dtype(DataType(dtype))
-    dims = data.shape if shape in ((), None) else shape
-    start = 0 if offset in ((), None) else int(offset)
-    raw = np.ascontiguousarray(data).reshape(-1).view("uint8")
-    count = int(np.prod(dims, dtype="int64")) * kind.itemsize
-    return raw[start : start + count].view(kind).reshape(dims)
-
-
-MEMORY_VIEW = _define("memory.view", _infer_view, numpy=_view_numpy)
-ENSURE_ZERO_OFFSET = _define(
-    "memory.ensure_zero_offset", _same_as_argument, numpy=np.ascontiguousarray
-)
-
-
-@_view("memory.view")
-def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: Any = None) -> Call:
-    """The same memory as a tensor of another shape or dtype, `relative_byte_offset` further on."""
-    args = [
-        data,
-        Tuple([]) if shape is None else _shape(shape),
-        Tuple([]) if dtype is None else _dtype(dtype),
-        Tuple([]) if relative_byte_offset is None else _prim(relative_byte_offset),
-    ]
-    return Call(MEMORY_VIEW, args)
-
-
-@_view("memory.ensure_zero_offset")
-def ensure_zero_offset(data: Any) -> Call:
-    """`data`, copied if it does not start at the beginning of its memory."""
-    return Call(ENSURE_ZERO_OFFSET, [data])
 
 
 def register_gradient(op_name: str, fgradient: Any = None, level: int = 10) -> Any:

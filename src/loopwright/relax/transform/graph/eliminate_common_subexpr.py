@@ -34,7 +34,7 @@ from ....ir.structural import StructuralKey
 from ....ir.transform import FunctionPass, PassContext
 from ...expr import Call, DataflowVar, Function, Var, VarBinding
 from ...functor import GraphRewriter
-from ...op.base import BUILTIN_ALLOC_TENSOR, MEMORY_ALLOC_STORAGE, MEMORY_ALLOC_TENSOR
+from ...op.storage import BUILTIN_ALLOC_TENSOR, MEMORY_ALLOC_STORAGE, MEMORY_ALLOC_TENSOR
 from .._graph import is_pure
 
 _FRESH = (BUILTIN_ALLOC_TENSOR, MEMORY_ALLOC_STORAGE, MEMORY_ALLOC_TENSOR)

@@ -53,12 +53,8 @@ from ....ir.module import IRModule
 from ....ir.transform import ModulePass, PassContext
 from ...expr import Call, Function, ShapeExpr, Tuple
 from ...functor import GraphRewriter
-from ...op.base import (
-    CALL_DPS_PACKED,
-    CALL_TIR_INPLACE,
-    builtin_alloc_tensor,
-    vm_call_tir_dyn,
-)
+from ...op.base import CALL_DPS_PACKED, CALL_TIR_INPLACE
+from ...op.storage import builtin_alloc_tensor, vm_call_tir_dyn
 from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .._graph import call_fields, is_tir_call
 

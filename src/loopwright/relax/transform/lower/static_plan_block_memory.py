@@ -85,7 +85,7 @@ from ....tir.function import PrimFunc
 from ...analysis import defined_symbolic_vars
 from ...expr import Call, Function, ShapeExpr, Tuple, TupleGetItem, Var, VarBinding
 from ...functor import GraphRewriter
-from ...op.base import (
+from ...op.storage import (
     BUILTIN_ALLOC_TENSOR,
     ENSURE_ZERO_OFFSET,
     MEMORY_VIEW,

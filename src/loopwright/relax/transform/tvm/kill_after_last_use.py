@@ -35,7 +35,7 @@ from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.transform import FunctionPass, PassContext
 from ...expr import Call, DataflowBlock, Function, Var, VarBinding
-from ...op.base import (
+from ...op.storage import (
     MEMORY_ALLOC_STORAGE,
     MEMORY_KILL_STORAGE,
     MEMORY_KILL_TENSOR,

@@ -27,7 +27,7 @@ from ....ir.module import IRModule
 from ....ir.transform import FunctionPass, PassContext
 from ...expr import Call, Function
 from ...functor import GraphRewriter
-from ...op.base import BUILTIN_ALLOC_TENSOR, memory_alloc_storage, memory_alloc_tensor
+from ...op.storage import BUILTIN_ALLOC_TENSOR, memory_alloc_storage, memory_alloc_tensor
 from ..lower.static_plan_block_memory import nbytes
 
 

@@ -29,13 +29,12 @@ from ....ir.transform import FunctionPass, PassContext
 from ....runtime.device import Device
 from ...expr import Call, Function, PrimValue, StringImm, Tuple
 from ...functor import GraphRewriter
-from ...op.base import (
+from ...op.base import call_builtin_with_ctx, call_packed
+from ...op.storage import (
     MEMORY_ALLOC_STORAGE,
     MEMORY_ALLOC_TENSOR,
     MEMORY_KILL_STORAGE,
     MEMORY_KILL_TENSOR,
-    call_builtin_with_ctx,
-    call_packed,
     vm_alloc_storage,
     vm_alloc_tensor,
     vm_kill_object,

@@ -1,0 +1,180 @@
+"""Inferring an operator's struct info: by its hook, or by running its body on placeholders."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from .. import te
+from ..base.errors import explain
+from ..ir.functor import post_order_visit
+from ..ir.module import VDevice
+from ..ir.prim_expr import PrimExpr, Var
+from ..ir.structural import structural_equal
+from ..relax.expr import Call, ShapeExpr
+from ..relax.struct_info import (
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from .params import Param
+
+
+def info_of(value: Any) -> Any:
+    """The struct info of an argument, or None."""
+    return getattr(value, "struct_info", None)
+
+
+_EXPECTED = {
+    "Tensor": (TensorStructInfo, "a tensor"),
+    "Tensors": (TupleStructInfo, "a tuple of tensors"),
+    "Shape": (ShapeStructInfo, "a shape"),
+    "Prim": (PrimStructInfo, "a scalar"),
+    "Prims": (TupleStructInfo, "a tuple of scalars"),
+}
+
+
+def check_kind(p: Param, value: Any, call: Call) -> None:
+    """Raise TypeError where an argument of a call is not of its parameter's kind."""
+    expected = _EXPECTED.get(p.kind)
+    if value is None or expected is None:
+        return
+    info = info_of(value)
+    ok = isinstance(info, expected[0])
+    if ok and p.kind == "Tensors":
+        ok = all(isinstance(f, TensorStructInfo) for f in info.fields)
+    if not ok:
+        what = f"{call.op.name}: argument {p.name} must be {expected[1]}"
+        raise TypeError(explain(what, got=str(info), span=call.span))
+
+
+def _tensor_infos(value: Any) -> list[TensorStructInfo]:
+    info = info_of(value)
+    fields = info.fields if isinstance(info, TupleStructInfo) else [info]
+    return [f for f in fields if isinstance(f, TensorStructInfo)]
+
+
+def device_of(args: dict[str, Any]) -> VDevice | None:
+    """Where the tensors live; None where none says it. Raises TypeError for two places."""
+    placed: dict[str, VDevice] = {}
+    for name, value in args.items():
+        for info in _tensor_infos(value):
+            if info.vdevice is not None:
+                placed.setdefault(name, info.vdevice)
+    devices = list(placed.values())
+    if any(not structural_equal(device, devices[0]) for device in devices):
+        places = ", ".join(f"{name} on {device.target}" for name, device in placed.items())
+        hint = "move one of them with R.to_vdevice"
+        raise TypeError(explain("tensors on different devices", got=places, instead=hint))
+    return devices[0] if devices else None
+
+
+def on_device(info: StructInfo, device: VDevice) -> StructInfo:
+    """A struct info whose tensors live on a device, those that say another one excepted."""
+    if isinstance(info, TupleStructInfo):
+        return TupleStructInfo([on_device(f, device) for f in info.fields])
+    if not isinstance(info, TensorStructInfo) or info.vdevice is not None:
+        return info
+    return TensorStructInfo(info.shape, info.dtype, device, info.ndim)
+
+
+def _rank_unknown(value: Any) -> bool:
+    info = info_of(value)
+    if isinstance(info, ShapeStructInfo):
+        return info.values is None
+    return any(f.ndim == -1 for f in _tensor_infos(value))
+
+
+def dtype_unknown(value: Any) -> bool:
+    """Whether an argument is, or holds, a tensor of unknown dtype."""
+    return any(f.dtype.is_void for f in _tensor_infos(value))
+
+
+def is_static(value: Any) -> bool:
+    """Whether every dimension is known as an expression (possibly symbolic)."""
+    info = info_of(value)
+    if isinstance(info, ShapeStructInfo):
+        return info.values is not None
+    if isinstance(info, PrimStructInfo):
+        return info.value is not None
+    return all(isinstance(f.shape, ShapeExpr) for f in _tensor_infos(value))
+
+
+def infer_by_body(
+    body: Callable[..., Any], params: list[Param], args: dict[str, Any], attrs: dict[str, Any]
+) -> StructInfo:
+    """The struct info of what a body gives for placeholders of its graph arguments."""
+    marks: dict[int, Var] = {}
+    given, dtype_known = [], True
+    for p in params:
+        value = args[p.name]
+        if _rank_unknown(value):
+            return ObjectStructInfo() if p.kind == "Tensors" else TensorStructInfo(dtype="void")
+        dtype_known = dtype_known and not dtype_unknown(value)
+        given.append(_placeholder(p, value, marks))
+    return _struct_info_of(run_body(body, attrs, *given), marks, dtype_known)
+
+
+def run_body(body: Callable[..., Any], attrs: dict[str, Any], *given: Any) -> Any:
+    """What a body gives. Raises TypeError where that is nothing."""
+    out = body(*given, **attrs)
+    if out is None:
+        hint = "return te.compute(...), or define it with @op(..., body=False) and hooks"
+        raise TypeError(explain("its body gives no tensor expression", instead=hint))
+    return out
+
+
+_counter = itertools.count()
+
+
+def _placeholder(p: Param, value: Any, marks: dict[int, Var]) -> Any:
+    info = info_of(value)
+    if value is None or p.kind == "Callee":
+        return None
+    if p.kind == "Tensor":
+        return _te_placeholder(info, p.name, marks)
+    if p.kind == "Tensors":
+        return [_te_placeholder(f, p.name, marks) for f in info.fields]
+    if p.kind == "Shape":
+        return list(info.values)
+    if p.kind == "Prim":
+        return _prim_of(info, marks)
+    return [_prim_of(f, marks) for f in info.fields]
+
+
+def _prim_of(info: PrimStructInfo, marks: dict[int, Var]) -> PrimExpr:
+    if info.value is not None:
+        return info.value
+    return _unknown_dim(marks)
+
+
+def _unknown_dim(marks: dict[int, Var]) -> Var:
+    var = Var(f"unknown_{next(_counter)}", "int64")
+    marks[id(var)] = var  # kept alive, so that the id stays its own
+    return var
+
+
+def _te_placeholder(info: TensorStructInfo, name: str, marks: dict[int, Var]) -> Any:
+    shape = info.get_shape()
+    if shape is None:
+        shape = tuple(_unknown_dim(marks) for _ in range(info.ndim))
+    return te.placeholder(shape, "float32" if info.dtype.is_void else info.dtype, name)
+
+
+def _struct_info_of(out: Any, marks: dict[int, Var], dtype_known: bool) -> StructInfo:
+    if isinstance(out, (list, tuple)):
+        return TupleStructInfo([_struct_info_of(o, marks, dtype_known) for o in out])
+    dtype = out.dtype if dtype_known else "void"
+    if marks and any(_mentions(dim, marks) for dim in out.shape):
+        return TensorStructInfo(dtype=dtype, ndim=len(out.shape))
+    return TensorStructInfo(tuple(out.shape), dtype)
+
+
+def _mentions(expr: Any, marks: dict[int, Var]) -> bool:
+    unknown = []
+    post_order_visit(expr, lambda e: unknown.append(e) if id(e) in marks else None)
+    return bool(unknown)
