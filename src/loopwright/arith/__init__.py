@@ -5,23 +5,19 @@ from .analyzer import (
     ConstIntBound,
     ConstraintScope,
     Extension,
+    IntervalSet,
+    IntSet,
     ModularSet,
     ProofStrength,
     RewriteSimplifyStats,
 )
 from .bound import deduce_bound
 from .int_set import (
-    IntervalSet,
-    IntSet,
     estimate_region_lower_bound,
     estimate_region_strict_bound,
     estimate_region_upper_bound,
     eval_ranges,
     eval_set,
-    is_neg_inf,
-    is_pos_inf,
-    neg_inf,
-    pos_inf,
     union_lower_bound,
 )
 from .int_solver import (
@@ -32,18 +28,21 @@ from .int_solver import (
     solve_linear_equations,
     solve_linear_inequalities,
 )
+from .interval import is_neg_inf, is_pos_inf, neg_inf, pos_inf
 from .iter_affine_map import (
-    IterMapExpr,
-    IterMapLevel,
-    IterMapResult,
-    IterMark,
-    IterSplitExpr,
-    IterSumExpr,
     detect_iter_map,
     inverse_affine_iter_map,
     iter_map_simplify,
     normalize_iter_map_to_expr,
     normalize_to_iter_sum,
     subspace_divide,
+)
+from .iter_map_node import (
+    IterMapExpr,
+    IterMapLevel,
+    IterMapResult,
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
 )
 from .pattern import detect_clip_bound, detect_common_subexpr, detect_linear_equation

@@ -8,10 +8,10 @@ from typing import Any
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import PrimExpr, Range, Var
 from . import poly as P
-from .analyzer import Analyzer
-from .forms import is_index
-from .int_set import Evaluator, IntervalSet, is_infinite, neg_inf, nothing, pos_inf
-from .poly import DIV, VAR, Poly
+from .analyzer import Analyzer, IntervalSet, nothing
+from .atoms import DIV, is_index
+from .interval import Evaluator, is_infinite, neg_inf, pos_inf
+from .poly import Poly
 
 
 def deduce_bound(
@@ -71,11 +71,11 @@ class _Solver:
         self.dtype = dtype
         self.relaxed = Evaluator(ana, relax)
         self.target = Evaluator(ana, {var: 0})
-        ((self.number,),) = ana._atom(var, VAR, var.dtype, var)
+        self.number = ana.atoms.of_var(var)
 
     def apart(self, p: Poly) -> tuple[int, Poly, Poly] | None:
         """(atom, factor, rest): p = factor * atom + rest, the variable in the atom alone."""
-        holders = {a for m in p for a in m if self.target._atom_involved(a)}
+        holders = {a for m in p for a in m if self.target.atom_involved(a)}
         if len(holders) != 1:
             return None
         (atom,) = holders
@@ -111,26 +111,32 @@ class _Solver:
         """Where atom >= end."""
         if atom == self.number:
             return IntervalSet(self.build(end), pos_inf())
-        found = self.ana._atoms[atom]
-        if found.kind != DIV or self.target.involved(found.data[1]):
+        division = self._division(atom)
+        if division is None:
             return nothing()
-        n, d = found.data
-        if self.ana.poly_bound(d)[0] <= 0 or self.relaxed.involved(d):
-            return nothing()
+        n, d = division
         return self.at_least(P.add(n, P.multiply(d, end), -1))  # n // d >= e: n >= d * e
 
     def below(self, atom: int, end: Poly) -> IntervalSet:
         """Where atom <= end."""
         if atom == self.number:
             return IntervalSet(neg_inf(), self.build(end))
-        found = self.ana._atoms[atom]
-        if found.kind != DIV or self.target.involved(found.data[1]):
+        division = self._division(atom)
+        if division is None:
             return nothing()
-        n, d = found.data
-        if self.ana.poly_bound(d)[0] <= 0 or self.relaxed.involved(d):
-            return nothing()
+        n, d = division
         last = P.shift(P.multiply(d, P.shift(end, 1)), -1)  # n // d <= e: n <= d * (e + 1) - 1
         return self.at_least(P.add(last, n, -1))
+
+    def _division(self, number: int) -> tuple[Poly, Poly] | None:
+        """(n, d) of an atom that is n // d with d > 0, and d free of all variables in question."""
+        atom = self.ana.atoms.all[number]
+        if atom.kind != DIV or self.target.involved(atom.data[1]):
+            return None
+        n, d = atom.data
+        if self.ana.poly_bound(d)[0] <= 0 or self.relaxed.involved(d):
+            return None
+        return n, d
 
     def equal(self, p: Poly) -> IntervalSet:
         """Where p == 0: one value, if it is a whole one."""

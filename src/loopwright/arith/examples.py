@@ -7,9 +7,13 @@ lost by asking them first: what an example contradicts has no proof.
 
 from __future__ import annotations
 
-from .bounds import Bounds
-from .forms import P_INF
-from .poly import DIV, MAX, MIN, VAR, Atom, Poly
+from collections.abc import Callable
+from math import inf
+
+from .atoms import DIV, MAX, MIN, VAR, Atom, Atoms
+from .poly import Poly
+
+AtomBound = Callable[[Atom], tuple[float, float]]
 
 # (sizes, part of the way from the first to the last value of a range, in 16ths): an unknown
 # without a range takes one of the sizes above its least value, in turn.
@@ -39,64 +43,73 @@ class Example:
         self.checked = 0
 
 
-class Examples(Bounds):
-    """The part of the analyzer that finds counterexamples.
+class Examples:
+    """Finds counterexamples.
 
     A claim is a polynomial said to be >= 0 by whoever uses the analyzer. A ranged variable takes
     its value from its range, a defined one from its definition, any other from its bounds.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._claims: list[Poly] = []
-        self._refuting = False
-        self._ranges: dict[int, tuple[Poly, Poly]] = {}
-        self._defined: dict[int, Poly] = {}
-        self._examples_from = _KINDS
-        self._new_examples()
+    __slots__ = ("_atoms", "_busy", "_examples", "_kinds", "claims", "defined", "ranges")
 
-    def _new_examples(self) -> None:
-        """What was said of an unknown has been taken back."""
-        self._examples = [Example(*kind) for kind in self._examples_from]
+    def __init__(self, atoms: Atoms) -> None:
+        self._atoms = atoms
+        self._busy = False
+        self._kinds = _KINDS
+        self.claims: list[Poly] = []
+        self.ranges: dict[int, tuple[Poly, Poly]] = {}
+        self.defined: dict[int, Poly] = {}
+        self.renew()
 
-    def _exemplified(self, number: int) -> bool:
+    def renew(self) -> None:
+        """Start with new examples: what was said of an unknown has been taken back."""
+        self._examples = [Example(*kind) for kind in self._kinds]
+
+    def give_up(self) -> None:
+        """Refute nothing from here on: examples know nothing of remainders."""
+        self._kinds = ()
+        self.renew()
+
+    def mention(self, number: int) -> bool:
+        """Whether an example has a value for an atom."""
         return any(number in example.values for example in self._examples)
 
-    def _define(self, number: int, p: Poly) -> None:
+    def define(self, number: int, p: Poly) -> None:
         """An unknown has the value of p."""
-        if self._exemplified(number):
-            self._new_examples()
+        if self.mention(number):
+            self.renew()
         if not any(number in m for m in p):
-            self._defined[number] = p
+            self.defined[number] = p
 
-    def _drop_claims(self, count: int) -> None:
-        del self._claims[count:]
+    def drop_claims(self, count: int) -> None:
+        """Forget all but the first `count` claims."""
+        del self.claims[count:]
         for example in self._examples:
             if example.checked > count:
                 example.checked = count
             if example.bad >= count:
                 example.bad = -1
 
-    def refuted(self, p: Poly) -> bool:
-        """Whether an example shows that p is not always >= 0."""
-        if self._refuting:  # a bound that an example asks for may need proofs of its own
+    def refute(self, p: Poly, bound: AtomBound) -> bool:
+        """Whether an example shows that p is not always >= 0; `bound` gives an atom's bounds."""
+        if self._busy:  # a bound that an example asks for may need proofs of its own
             return False
-        self._refuting = True
+        self._busy = True
         try:
-            return self._refuted(p)
+            return self._refute(p, bound)
         finally:
-            self._refuting = False
+            self._busy = False
 
-    def _refuted(self, p: Poly) -> bool:
-        claims = self._claims
+    def _refute(self, p: Poly, bound: AtomBound) -> bool:
+        claims = self.claims
         for example in self._examples:
             if example.bad >= 0:
                 continue
             try:
-                if self._value(p, example) >= 0:
+                if self._value(p, example, bound) >= 0:
                     continue
                 for k in range(example.checked, len(claims)):
-                    if self._value(claims[k], example) < 0:
+                    if self._value(claims[k], example, bound) < 0:
                         example.bad = k
                         break
                     example.checked = k + 1
@@ -106,42 +119,40 @@ class Examples(Bounds):
                 return True
         return False
 
-    def _value(self, p: Poly, example: Example) -> int:
+    def _value(self, p: Poly, example: Example, bound: AtomBound) -> int:
         values = example.values
         total = 0
         for m, f in p.items():
             for a in m:
                 value = values.get(a)
                 if value is None:
-                    value = values[a] = self._pick(self._atoms[a], example)
+                    value = values[a] = self._pick(self._atoms.all[a], example, bound)
                 f *= value
             total += f
         return total
 
-    def _pick(self, atom: Atom, example: Example) -> int:
+    def _pick(self, atom: Atom, example: Example, bound: AtomBound) -> int:
         """The value of an atom; ZeroDivisionError where there is none."""
         if atom.kind == DIV:
-            return self._value(atom.data[0], example) // self._value(atom.data[1], example)
+            n, d = (self._value(part, example, bound) for part in atom.data)
+            return n // d
         if atom.kind == MIN or atom.kind == MAX:
-            pair = (self._value(side, example) for side in atom.data)
+            pair = (self._value(side, example, bound) for side in atom.data)
             return min(pair) if atom.kind == MIN else max(pair)
         number = atom.number
-        if number in self._defined:
-            return self._value(self._defined[number], example)
-        low, high = self._atom_bound(atom)
-        if number in self._ranges:
-            first, last = (self._value(end, example) for end in self._ranges[number])
+        if number in self.defined:
+            return self._value(self.defined[number], example, bound)
+        low, high = bound(atom)
+        if number in self.ranges:
+            first, last = (self._value(end, example, bound) for end in self.ranges[number])
             if last < first:
                 raise ZeroDivisionError  # an empty range: nothing can be said
             low, high = max(low, first), min(high, last)
             part = example.parts[number % len(example.parts)]
             picked = int(low) + (int(high) - int(low)) * part // 16
         else:
-            least = 0 if low == -P_INF and high >= 0 else low if low > -P_INF else high
+            least = 0 if low == -inf and high >= 0 else low if low > -inf else high
             picked = int(least) + example.sizes[number % len(example.sizes)]
             if atom.kind != VAR and low < 0 and number % 2:
                 picked = -picked
         return int(min(max(picked, low), high))
-
-
-__all__ = ["Example", "Examples"]

@@ -16,14 +16,15 @@ from ..ir import prim_expr as pe
 from ..ir import prim_op as po
 from ..ir.functor import post_order_visit, rewrite
 from ..ir.node import Node
-from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
+from ..ir.prim_expr import FALSE, TRUE, IntImm, PrimExpr, Range, Var
 from . import poly as P
-from .analyzer import Analyzer
-from .forms import is_index
-from .int_set import IntSet, eval_set, is_infinite
-from .poly import ONE, VAR, Poly
+from .analyzer import Analyzer, IntSet
+from .atoms import is_index
+from .build import atom_expr
+from .int_set import eval_set
+from .interval import is_infinite
+from .poly import ONE, Poly
 
-TRUE, FALSE = IntImm("bool", 1), IntImm("bool", 0)
 # Eliminating a variable pairs its lower bounds with its upper ones, and a condition of n choices
 # has 2**n ways to hold: more than this takes minutes, soon years.
 MOST_PAIRS = 1000
@@ -55,7 +56,7 @@ class IntGroupBounds(Node):
     def find_best_range(self, ranges: Mapping[Var, Range] | None = None) -> Range | None:
         """The shortest range that two of the bounds say, or None; `ranges` of other variables help
         to compare lengths."""
-        ana = _analyzer(ranges or {})
+        ana = Analyzer(ranges)
         ends = [(e, e) for e in self.equal]
         ends += [(a, b) for a in (*self.lower, *self.equal) for b in (*self.upper, *self.equal)]
         found = [_between(ana, a, self.coef, b, self.coef) for a, b in ends]
@@ -97,16 +98,12 @@ class _System:
         self.ranges = dict(ranges or {})
         self.ana = Analyzer()
         self.dtype = self.variables[0].dtype if self.variables else po.INT32
-        self.number = {v: self.atom(v) for v in self.variables}
+        self.number = {v: self.ana.atoms.of_var(v) for v in self.variables}
         self.equations: list[Poly] = []
         self.inequalities: list[Poly] = []
         self.others: list[PrimExpr] = []
         for condition in self.conditions:
             self.read(condition)
-
-    def atom(self, var: Var) -> int:
-        (m,) = self.ana._atom(var, VAR, var.dtype, var)
-        return m[0]
 
     def read(self, condition: PrimExpr) -> None:
         """Sort a condition in."""
@@ -142,7 +139,7 @@ class _System:
 
     def hides(self, number: int) -> bool:
         """Whether an atom that is no variable has one of the variables inside."""
-        expr = self.ana.atom_expr(self.ana._atoms[number], self.dtype)
+        expr = atom_expr(self.ana, self.ana.atoms.all[number], self.dtype)
         return any(v in self.number for v in _variables([expr]))
 
     def split(self, p: Poly) -> tuple[list[int], Poly]:
@@ -165,13 +162,6 @@ def _variables(exprs: Iterable[Any]) -> list[Var]:
     for e in exprs:
         post_order_visit(e, visit)
     return list(found)
-
-
-def _analyzer(ranges: Mapping[Var, Range]) -> Analyzer:
-    ana = Analyzer()
-    for var, dom in ranges.items():
-        ana.bind(var, dom)
-    return ana
 
 
 def _substitute(e: Any, values: Mapping[Var, Any]) -> Any:
@@ -281,7 +271,7 @@ def solve_linear_equations(
     relations += [ana.simplify(_substitute(e, forward)) for e in others]
     limits = [c for var in system.variables for c in _limits(system.ranges.get(var), forward[var])]
     found = _ranges_of(fresh, back, system, limits)
-    known = _analyzer(found)
+    known = Analyzer(found)
     kept = _open(known, [*relations, *limits])
     if any(isinstance(c, IntImm) for c in kept):
         return IntConstraintsTransform(src, IntConstraints([], {}, [FALSE]), {}, {})
@@ -370,7 +360,7 @@ def solve_linear_inequalities(
             found[var] = best
         relations += rest
     # In the order of elimination a range speaks of later ones only: bind those first.
-    known = _analyzer(found)
+    known = Analyzer(found)
     kept = _open(known, relations)
     made = IntConstraints(system.variables, found, kept)
     return _deskewed(src, made) if deskew_range else made
@@ -387,7 +377,7 @@ def _eliminated(system: _System) -> dict[Var, _Bounds] | None:
             low, x = ana.poly(dom.min), ana.poly(var)
             rows.append(P.add(x, low, -1))
             rows.append(P.shift(P.add(P.add(low, ana.poly(dom.extent)), x, -1), -1))
-    outside = _analyzer({v: r for v, r in system.ranges.items() if v not in system.number})
+    outside = Analyzer({v: r for v, r in system.ranges.items() if v not in system.number})
     bounds: dict[Var, _Bounds] = {}
     for var, number in system.number.items():
         rows = _useful(system, rows, outside)
@@ -440,7 +430,7 @@ def _best(
     system: _System, var: Var, bounds: _Bounds, known: dict[Var, Range]
 ) -> tuple[Range | None, list[PrimExpr]]:
     """(the shortest range that a lower and an upper bound make, conditions for the others)"""
-    ana = _analyzer(known)
+    ana = Analyzer(known)
     number = {(system.number[var],): 1}
     pairs = []
     for low in bounds.lower:

@@ -10,8 +10,8 @@ from ..ir import prim_op as po
 from ..ir.prim_expr import PrimExpr, Var
 from . import poly as P
 from .analyzer import Analyzer
-from .int_set import Evaluator
-from .poly import VAR
+from .interval import Evaluator
+from .normal import normal
 
 
 def detect_linear_equation(
@@ -23,7 +23,7 @@ def detect_linear_equation(
     p = ana.poly(expr)
     evaluator = Evaluator(ana, dict.fromkeys(var_list, 0))
     coefficients: list[P.Poly] = [{} for _ in var_list]
-    numbers = [next(iter(ana._atom(v, VAR, v.dtype, v)))[0] for v in var_list]
+    numbers = [ana.atoms.of_var(v) for v in var_list]
     base: P.Poly = {}
     for m, f in p.items():
         hits = [i for i, number in enumerate(numbers) if number in m]
@@ -42,13 +42,13 @@ def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[Any]:
     """[low0, high0, low1, ...] with expr the same as all of lowi <= vari <= highi; an end without
     a bound is None. An empty list where `expr` is not such a conjunction."""
     ana = Analyzer()
-    numbers = [next(iter(ana._atom(v, VAR, v.dtype, v)))[0] for v in var_list]
+    numbers = [ana.atoms.of_var(v) for v in var_list]
     evaluator = Evaluator(ana, dict.fromkeys(var_list, 0))
     ends: list[Any] = [None] * (2 * len(var_list))
     for part in _conjuncts(expr):
         if not isinstance(part, pe.CmpExpr) or isinstance(part, (pe.EQ, pe.NE)):
             return []
-        _, p = ana._normal(type(part), ana.poly(part.a), ana.poly(part.b))
+        _, p = normal(ana, type(part), ana.poly(part.a), ana.poly(part.b))
         hits = [i for i, number in enumerate(numbers) if (number,) in p]
         if len(hits) != 1:
             return []

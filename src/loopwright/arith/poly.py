@@ -1,37 +1,17 @@
 """Integer polynomials over atoms: the canonical form behind the simplifier.
 
-A polynomial is a dict from monomial to coefficient; a monomial is a sorted tuple of atom numbers,
-the empty one is the constant. Coefficients are Python integers and never 0. Dicts are not changed
-after they are made, so they can be shared and cached.
-
-An atom is what the algebra does not look into: a variable, a floor division (numerator and divisor
-are polynomials), a minimum or maximum, or an opaque expression. There is no atom for `a % b`: it is
-`a - b * (a // b)`, so `x // 8 * 8 + x % 8` is `x` by itself; printing finds the remainders again.
+A polynomial is a dict from monomial to coefficient; a monomial is a sorted tuple of atom numbers
+(see `atoms`), the empty one standing for the constant term. Coefficients are Python integers and
+never 0. A polynomial is never modified once built, so it can be shared and cached.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 Monomial = tuple[int, ...]
 Poly = dict[Monomial, int]
 
 ONE: Monomial = ()
 ZERO: Poly = {}
-VAR, DIV, MIN, MAX, OPAQUE = range(5)
-
-
-class Atom:
-    """One unknown. `data` is (numerator, divisor) of a division, (a, b) of a min or max."""
-
-    __slots__ = ("data", "dtype", "expr", "kind", "number")
-
-    def __init__(self, number: int, kind: int, dtype: Any, expr: Any, data: Any) -> None:
-        self.number = number
-        self.kind = kind
-        self.dtype = dtype
-        self.expr = expr
-        self.data = data
 
 
 def key_of(p: Poly) -> frozenset[tuple[Monomial, int]]:

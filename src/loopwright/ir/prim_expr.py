@@ -610,6 +610,7 @@ class Call(PrimExpr):
 
 
 BOOL, HANDLE = DataType("bool"), DataType("handle")
+TRUE, FALSE = IntImm(BOOL, 1), IntImm(BOOL, 0)
 
 
 def int_min(dtype: DataType) -> int:

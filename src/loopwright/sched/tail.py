@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..arith import Analyzer, eval_set
-from ..arith.int_set import is_infinite
+from ..arith.interval import is_infinite
 from ..ir.functor import Rewriter, post_order_visit, rewrite
 from ..ir.prim_expr import And, CmpExpr, IntImm, IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import add, const, floordiv, less, logical_and, multiply

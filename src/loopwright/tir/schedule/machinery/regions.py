@@ -6,7 +6,10 @@ from typing import Any
 
 from ....arith import Analyzer
 from ....arith import poly as P
-from ....arith.int_set import Evaluator
+from ....arith.build import build
+from ....arith.context import Context
+from ....arith.convert import poly
+from ....arith.interval import Evaluator
 from ....ir.prim_expr import PrimExpr, Range, Var
 from ....ir.prim_op import const, maximum, minimum, subtract
 from ...buffer import Buffer
@@ -67,29 +70,29 @@ def relaxed_region(sch: Any, block: Ref, above: Ref, buffer: Buffer, *, write: b
 
 def interval(evaluator: Evaluator, rng: Range, dim: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     """The least and greatest index of a range; those of the dimension where there is no bound."""
-    ana = evaluator.ana
+    ctx = evaluator.ctx
     dtype = evaluator.dtype = rng.min.dtype
-    first, reach = ana.poly(rng.min), P.shift(ana.poly(rng.extent), -1)
+    first, reach = poly(ctx, rng.min), P.shift(poly(ctx, rng.extent), -1)
     low, high = evaluator.ends(first)
     if evaluator.involved(reach):
         high = evaluator.ends(P.add(first, reach))[1]
     elif high is not None:
         high = P.add(high, reach)
-    least = const(0, dim.dtype) if low is None else _built(ana, low, dtype, const(0, dim.dtype))
+    least = const(0, dim.dtype) if low is None else _built(ctx, low, dtype, const(0, dim.dtype))
     if high is None:
         return least, subtract(dim, 1)
     if high == low:
         return least, least
-    return least, _built(ana, high, dtype, subtract(dim, 1))
+    return least, _built(ctx, high, dtype, subtract(dim, 1))
 
 
-def _built(ana: Analyzer, p: Any, dtype: Any, otherwise: PrimExpr) -> PrimExpr:
+def _built(ctx: Context, p: Any, dtype: Any, otherwise: PrimExpr) -> PrimExpr:
     # A bound that comes from the type, or that the type does not hold, is none.
     value = P.constant_value(p)
     if value is not None and abs(value) >= 1 << 30:
         return otherwise
     try:
-        return ana.build(p, dtype)
+        return build(ctx, p, dtype)
     except ValueError:
         return otherwise
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from ....arith.int_set import Evaluator
+from ....arith.interval import Evaluator
 from ....ir.functor import pre_order_visit
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import const, logical_and

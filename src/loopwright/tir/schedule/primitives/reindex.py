@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....arith import IterMapLevel, detect_iter_map
-from ....arith.int_set import Evaluator
+from ....arith.interval import Evaluator
 from ....ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, convert
 from ...buffer import Buffer, BufferRegion, decl_buffer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....arith import eval_set
-from ....arith.int_set import is_infinite
+from ....arith.interval import is_infinite
 from ....ir.prim_expr import IntImm, Var
 from ...stmt import ForKind
 from ..machinery.axis_bindings import driven, injective

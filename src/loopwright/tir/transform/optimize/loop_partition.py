@@ -33,7 +33,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....arith import Analyzer
-from ....arith.int_set import Evaluator
+from ....arith.interval import Evaluator
+from ....arith.normal import comparison, normal
 from ....ir.functor import post_order_visit
 from ....ir.prim_expr import GE, GT, LE, LT, And, Call, CmpExpr, IntImm, PrimExpr, Var
 from ....ir.prim_op import convert
@@ -112,12 +113,13 @@ class _Checks(StmtVisitor):
         used = _variables(condition)
         if used is None or not used & self.loops.keys() or used & self.inner:
             return None
-        _, p = self.ana._normal(type(condition), *map(self.ana.poly, (condition.a, condition.b)))
+        a, b = self.ana.poly(condition.a), self.ana.poly(condition.b)
+        _, p = normal(self.ana, type(condition), a, b)
         low = Evaluator(self.ana, self.loops).ends(p)[0]
         if low is None:
             return None
         try:
-            return self.ana.simplify(self.ana._compare_built(GE, low, condition.a.dtype))
+            return self.ana.simplify(comparison(self.ana, GE, low, condition.a.dtype))
         except ValueError:  # a bound that the dtype cannot hold
             return None
 

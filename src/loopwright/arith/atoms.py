@@ -1,0 +1,87 @@
+"""Atoms: the unknowns of the algebra, numbered in the order in which they are first seen.
+
+An atom is what the algebra does not look into: a variable, a floor division (numerator and divisor
+are polynomials), a minimum or maximum, or an opaque expression. There is no atom for `a % b`: it is
+`a - b * (a // b)`, so `x // 8 * 8 + x % 8` is `x` by itself; `division.paired` recovers remainders.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.dtype import DataType
+from ..ir.prim_expr import Var
+from . import poly as P
+from .poly import Poly
+
+VAR, DIV, MIN, MAX, OPAQUE = range(5)
+INT32, INT64 = DataType("int32"), DataType("int64")
+
+
+def is_index(dtype: Any) -> bool:
+    """Whether the algebra handles this type: int32 and int64, taken not to overflow."""
+    return dtype is INT32 or dtype is INT64
+
+
+class Atom:
+    """One unknown. `data` is (numerator, divisor) of a division, (a, b) of a min or max."""
+
+    __slots__ = ("data", "dtype", "expr", "kind", "number")
+
+    def __init__(self, number: int, kind: int, dtype: Any, expr: Any, data: Any) -> None:
+        self.number = number
+        self.kind = kind
+        self.dtype = dtype
+        self.expr = expr
+        self.data = data
+
+
+class Atoms:
+    """All atoms of an analyzer, by number and by key."""
+
+    __slots__ = ("all", "by_key", "opposites")
+
+    def __init__(self) -> None:
+        self.all: list[Atom] = []
+        self.by_key: dict[Any, Atom] = {}
+        self.opposites: list[tuple[int, int]] = []  # (min, max) of the same two polynomials
+
+    def poly(self, key: Any, kind: int, dtype: Any, expr: Any, data: Any = None) -> Poly:
+        """The polynomial of the atom with this key, which is added where it is new."""
+        atom = self.by_key.get(key)
+        if atom is None:
+            atom = Atom(len(self.all), kind, dtype, expr, data)
+            self.all.append(atom)
+            self.by_key[key] = atom
+        return {(atom.number,): 1}
+
+    def of_var(self, var: Var) -> int:
+        """The number of a variable's atom."""
+        ((number,),) = self.poly(var, VAR, var.dtype, var)
+        return number
+
+    def division(self, n: Poly, d: Poly, dtype: Any) -> Poly:
+        """n // d as an atom."""
+        return self.poly((DIV, P.key_of(n), P.key_of(d)), DIV, dtype, None, (n, d))
+
+    def extreme(self, kind: int, a: Poly, b: Poly, dtype: Any) -> Poly:
+        """min(a, b) or max(a, b) as an atom."""
+        sides = frozenset((P.key_of(a), P.key_of(b)))
+        new = (kind, sides) not in self.by_key
+        atom = self.poly((kind, sides), kind, dtype, None, (a, b))
+        opposite = self.by_key.get((MAX if kind == MIN else MIN, sides)) if new else None
+        if opposite is not None:
+            ((number,),) = atom
+            pair = (number, opposite.number)
+            self.opposites.append(pair if kind == MIN else (pair[1], pair[0]))
+        return atom
+
+    def joined(self, p: Poly) -> Poly:
+        """p with min(a, b) + max(a, b) written as a + b."""
+        for least, most in self.opposites:
+            f, g = p.get((least,), 0), p.get((most,), 0)
+            if f * g > 0:
+                c = min(f, g, key=abs)
+                both = P.add(*self.all[least].data)
+                p = P.add(P.add(p, {(least,): 1, (most,): 1}, -c), both, c)
+        return p

@@ -1,0 +1,84 @@
+"""Polynomials to expressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir import prim_expr as pe
+from ..ir.prim_expr import IntImm, PrimExpr
+from .atoms import DIV, MAX, MIN, Atom
+from .context import Context
+from .division import paired
+from .poly import ONE, Monomial, Poly
+
+
+def build(ctx: Context, p: Poly, dtype: Any) -> PrimExpr:
+    """The expression of a polynomial. Raises ValueError when a literal does not fit."""
+    pairing = paired(ctx, p)
+    plus: list[PrimExpr] = []
+    minus: list[PrimExpr] = []
+    for m, f in pairing.rest.items():
+        if m:
+            _term(ctx, plus, minus, f, _product(ctx, m, dtype), dtype)
+    for scale, factor, value, divisor in pairing.mods:
+        mod = pe.FloorMod._make(build(ctx, value, dtype), build(ctx, divisor, dtype))
+        if factor:
+            mod = pe.Mul._make(_product(ctx, factor, dtype), mod)
+        _term(ctx, plus, minus, scale, mod, dtype)
+    offset = pairing.rest.get(ONE, 0)
+    if not plus:
+        total: PrimExpr = number(ctx, offset, dtype)
+        if not minus:
+            return total
+        if offset == 0:
+            # -x - y: TVM's spelling of a negation is x * -1
+            first = minus.pop(0)
+            total = _negated(ctx, first, dtype)
+    else:
+        total = plus[0]
+        for item in plus[1:]:
+            total = pe.Add._make(total, item)
+    for item in minus:
+        total = pe.Sub._make(total, item)
+    if plus and offset:
+        kind = pe.Add if offset > 0 else pe.Sub
+        total = kind._make(total, number(ctx, abs(offset), dtype))
+    return total
+
+
+def _negated(ctx: Context, item: PrimExpr, dtype: Any) -> PrimExpr:
+    if type(item) is pe.Mul and type(item.b) is IntImm:
+        return pe.Mul._make(item.a, number(ctx, -item.b.value, dtype))
+    return pe.Mul._make(item, number(ctx, -1, dtype))
+
+
+def number(ctx: Context, value: int, dtype: Any) -> IntImm:
+    """A literal; one object for each value."""
+    literal = ctx.literals.get((dtype, value))
+    if literal is None:
+        literal = ctx.literals[dtype, value] = IntImm(dtype, int(value))
+    return literal
+
+
+def _term(ctx: Context, plus: list[Any], minus: list[Any], f: int, item: Any, dtype: Any) -> None:
+    size = abs(f)
+    if size != 1:
+        item = pe.Mul._make(item, number(ctx, size, dtype))
+    (plus if f > 0 else minus).append(item)
+
+
+def _product(ctx: Context, m: Monomial, dtype: Any) -> PrimExpr:
+    product = atom_expr(ctx, ctx.atoms.all[m[0]], dtype)
+    for a in m[1:]:
+        product = pe.Mul._make(product, atom_expr(ctx, ctx.atoms.all[a], dtype))
+    return product
+
+
+def atom_expr(ctx: Context, atom: Atom, dtype: Any) -> PrimExpr:
+    """The expression of an atom, cast to `dtype` where it is of another type."""
+    if atom.expr is None:
+        a, b = (build(ctx, part, atom.dtype) for part in atom.data)
+        kind = {DIV: pe.FloorDiv, MIN: pe.Min, MAX: pe.Max}[atom.kind]
+        atom.expr = kind._make(a, b)
+    expr = atom.expr
+    return expr if expr.dtype is dtype else pe.Cast._make(dtype, expr)

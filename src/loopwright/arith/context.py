@@ -1,0 +1,102 @@
+"""What the parts of an analyzer share: what is known, the caches, and what they ask each other.
+
+The parts build on each other in this order: atoms, bounds, proof, division, convert, build, normal,
+constraints, rules_*, simplify. Each is a module of functions `f(ctx, ...)` and calls those below it
+directly; the few questions that go up (the bound of an expression is that of its polynomial) go
+through the `Context`, which `Analyzer` is. The context is passed on, never stored, so an analyzer
+has no reference cycles and is freed by its last reference: compilation runs with Python's garbage
+collector off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..ir.prim_expr import IntImm, Var
+from .atoms import Atoms
+from .cost import Costs
+from .examples import Examples
+from .facts import Facts
+from .keys import Keys
+from .poly import Monomial, Poly
+
+Bound = tuple[float, float]  # least and greatest value: integers, or the infinities
+
+
+class Pairing:
+    """A polynomial with its remainders found: rest + sum of scale * factor * (value % divisor)."""
+
+    __slots__ = ("mods", "rest")
+
+    def __init__(self, rest: Poly, mods: list[tuple[int, Monomial, Poly, Poly]]) -> None:
+        self.rest = rest
+        self.mods = mods
+
+
+class Known:
+    """What was said of atoms, by their number, and of conditions and variables."""
+
+    __slots__ = ("bounds", "modular", "truths", "values")
+
+    def __init__(
+        self,
+        bounds: dict[int, Bound],
+        modular: dict[int, tuple[int, int]],
+        truths: set[tuple[Any, bool]],
+        values: dict[Var, Poly],
+    ) -> None:
+        self.bounds = bounds
+        self.modular = modular
+        self.truths = truths  # (key of a condition, whether it holds)
+        self.values = values
+
+    def copy(self) -> Known:
+        """What is known inside a scope; the values of variables stay known outside."""
+        return Known(dict(self.bounds), dict(self.modular), set(self.truths), self.values)
+
+
+class Cache:
+    """Results that depend on the known bounds and constraints."""
+
+    __slots__ = ("bounds", "pairings", "polys", "products", "proofs", "risks", "simple")
+
+    def __init__(self) -> None:
+        self.polys: dict[int, tuple[Any, Poly]] = {}  # by the id of an expression, as below
+        self.simple: dict[int, tuple[Any, Any]] = {}
+        self.risks: dict[int, tuple[Any, int]] = {}
+        self.bounds: dict[Any, Bound] = {}
+        self.products: dict[Monomial, Bound] = {}
+        self.proofs: dict[Any, bool] = {}
+        self.pairings: dict[Any, Pairing] = {}
+
+
+class Counts:
+    """How much was simplified."""
+
+    __slots__ = ("entered", "rewritten", "visited")
+
+    def __init__(self) -> None:
+        self.visited = self.entered = self.rewritten = 0
+
+
+class Context(Protocol):
+    """The state of an analyzer, and the questions that a part asks of those built on it."""
+
+    atoms: Atoms
+    keys: Keys
+    costs: Costs
+    facts: Facts
+    examples: Examples
+    known: Known
+    cache: Cache
+    counts: Counts
+    literals: dict[tuple[Any, int], IntImm]
+
+    def poly(self, expr: Any, /) -> Poly: ...
+    def paired(self, p: Poly, /) -> Pairing: ...
+    def rebuilt(self, expr: Any, /) -> Any: ...
+    def simplified(self, expr: Any, /) -> Any: ...
+
+
+Rule = Callable[[Context, Any], Any]  # an expression, to one that is equal and not more expensive

@@ -1,0 +1,181 @@
+"""Expressions to polynomials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+from typing import Any
+
+from ..ir import prim_expr as pe
+from ..ir.prim_expr import IntImm, PrimExpr, Var
+from . import poly as P
+from .atoms import MAX, MIN, OPAQUE, VAR, is_index
+from .bounds import poly_bound
+from .context import Context
+from .division import poly_div
+from .poly import Poly
+from .proof import nonneg
+
+# The longest product of sums that is multiplied out.
+_EXPAND = 8
+
+
+def poly(ctx: Context, expr: Any) -> Poly:
+    """The canonical form of an integer scalar."""
+    kind = type(expr)
+    if kind is IntImm:
+        return P.constant(expr.value)
+    if kind is int:
+        return P.constant(expr)
+    if kind is Var or kind is pe.SizeVar:
+        return var_poly(ctx, expr)
+    cached = ctx.cache.polys.get(id(expr))
+    if cached is not None:
+        return cached[1]
+    handler = TO_POLY.get(kind) if is_index(expr.dtype) else None
+    p = None if handler is None else handler(ctx, expr)
+    if p is None:
+        p = _opaque(ctx, expr)
+    ctx.cache.polys[id(expr)] = (expr, p)
+    return p
+
+
+def var_poly(ctx: Context, var: Var) -> Poly:
+    """The value of a variable where it has one, else its atom."""
+    values = ctx.known.values
+    p = values.get(var)
+    if p is None:
+        p = values[var] = ctx.atoms.poly(var, VAR, var.dtype, var)
+    return p
+
+
+def _opaque(ctx: Context, expr: PrimExpr) -> Poly:
+    simple = ctx.rebuilt(expr)
+    if type(simple) is not type(expr) and simple.dtype is expr.dtype:
+        return poly(ctx, simple)  # it has become something else
+    return ctx.atoms.poly(ctx.keys.of(simple), OPAQUE, simple.dtype, simple)
+
+
+def _sum(ctx: Context, e: Any) -> Poly:
+    """Of a + and - chain, down its left side without recursion."""
+    parts = []
+    while type(e) is pe.Add or type(e) is pe.Sub:
+        parts.append((e.b, 1 if type(e) is pe.Add else -1))
+        e = e.a
+    total = dict(poly(ctx, e))
+    for part, sign in reversed(parts):
+        for m, c in poly(ctx, part).items():
+            value = total.get(m, 0) + sign * c
+            if value:
+                total[m] = value
+            else:
+                del total[m]
+    return ctx.atoms.joined(total) if ctx.atoms.opposites else total
+
+
+def _mul(ctx: Context, e: Any) -> Poly | None:
+    a, b = poly(ctx, e.a), poly(ctx, e.b)
+    if P.terms(a) == 0 or P.terms(b) == 0 or len(a) * len(b) <= _EXPAND:
+        return P.multiply(a, b)
+    return None
+
+
+def _floordiv(ctx: Context, e: Any) -> Poly | None:
+    return poly_div(ctx, poly(ctx, e.a), poly(ctx, e.b), e.dtype)
+
+
+def _floormod(ctx: Context, e: Any) -> Poly | None:
+    a, b = poly(ctx, e.a), poly(ctx, e.b)
+    quotient = poly_div(ctx, a, b, e.dtype)
+    if quotient is None or len(b) * len(quotient) > _EXPAND:
+        return None
+    return P.add(a, P.multiply(b, quotient), -1)
+
+
+def _div(ctx: Context, e: Any) -> Poly | None:
+    return _floordiv(ctx, e) if _truncates_down(ctx, e) else None
+
+
+def _mod(ctx: Context, e: Any) -> Poly | None:
+    return _floormod(ctx, e) if _truncates_down(ctx, e) else None
+
+
+def _truncates_down(ctx: Context, e: Any) -> bool:
+    """Whether a truncated division is the same as a floor division: of equal signs, or exact."""
+    a, b = poly(ctx, e.a), poly(ctx, e.b)
+    if poly_bound(ctx, a)[0] >= 0 and poly_bound(ctx, b)[0] > 0:
+        return True
+    c = P.constant_value(b)
+    return bool(c) and all(f % c == 0 for f in a.values())
+
+
+def _cast(ctx: Context, e: Any) -> Poly | None:
+    source = e.value.dtype
+    if is_index(source):
+        if e.dtype.bits >= source.bits:
+            return poly(ctx, e.value)
+        low, high = poly_bound(ctx, poly(ctx, e.value))
+        fits = pe.int_min(e.dtype) <= low and high <= pe.int_max(e.dtype)
+        return poly(ctx, e.value) if fits else None
+    return None
+
+
+def poly_extreme(ctx: Context, kind: int, a: Poly, b: Poly, dtype: Any) -> Poly:
+    """min(a, b) or max(a, b)."""
+    diff = P.add(a, b, -1)
+    if nonneg(ctx, diff, effort=1):
+        return b if kind == MIN else a
+    if nonneg(ctx, P.scaled(diff, -1), effort=1):
+        return a if kind == MIN else b
+    for one, two in ((a, b), (b, a)):
+        other = _absorbed(ctx, kind, one, two)
+        if other is not None:
+            return poly_extreme(ctx, kind, other, two, dtype)
+    common = {m: c for m, c in a.items() if b.get(m) == c}
+    if common:
+        a, b = P.add(a, common, -1), P.add(b, common, -1)
+    g = gcd(*a.values(), *b.values())
+    if g > 1:
+        a, b = ({m: f // g for m, f in side.items()} for side in (a, b))
+        part = P.scaled(poly_extreme(ctx, kind, a, b, dtype), g)
+    else:
+        part = ctx.atoms.extreme(kind, a, b, dtype)
+    return P.add(common, part) if common else part
+
+
+def _absorbed(ctx: Context, kind: int, a: Poly, b: Poly) -> Poly | None:
+    """x, where a is max(x, y) and y <= b: then max(a, b) is max(x, b). The same for min."""
+    if len(a) != 1:
+        return None
+    ((m, f),) = a.items()
+    if f != 1 or len(m) != 1 or ctx.atoms.all[m[0]].kind != kind:
+        return None
+    sides = ctx.atoms.all[m[0]].data
+    for x, y in (sides, sides[::-1]):
+        diff = P.add(b, y, -1) if kind == MAX else P.add(y, b, -1)
+        if nonneg(ctx, diff, effort=1):
+            return x
+    return None
+
+
+def _extreme(kind: int) -> Handler:
+    def extreme(ctx: Context, e: Any) -> Poly:
+        return poly_extreme(ctx, kind, poly(ctx, e.a), poly(ctx, e.b), e.dtype)
+
+    return extreme
+
+
+Handler = Callable[[Context, Any], Poly | None]
+# A handler that gives None leaves the expression to be an atom.
+TO_POLY: dict[type, Handler] = {
+    pe.Add: _sum,
+    pe.Sub: _sum,
+    pe.Mul: _mul,
+    pe.FloorDiv: _floordiv,
+    pe.FloorMod: _floormod,
+    pe.Div: _div,
+    pe.Mod: _mod,
+    pe.Cast: _cast,
+    pe.Min: _extreme(MIN),
+    pe.Max: _extreme(MAX),
+}

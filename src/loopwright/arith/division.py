@@ -1,0 +1,309 @@
+"""Floor division of polynomials, and remainders found in them."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import gcd, inf
+from typing import Any
+
+from . import poly as P
+from .atoms import DIV, Atom
+from .bounds import poly_bound
+from .context import Context, Pairing
+from .poly import ONE, Monomial, Poly
+from .proof import nonneg
+
+# ------------------------------------------------------------------ floor division
+
+
+def poly_div(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly | None:
+    """floor(n / d), or None for a division by 0."""
+    c = P.constant_value(d)
+    if c is None:
+        return _div_symbolic(ctx, n, d, dtype)
+    if c == 0:
+        return None
+    if c < 0:
+        n, c = P.scaled(n, -1), -c
+    return _div_const(ctx, n, c, dtype)
+
+
+def _div_const(ctx: Context, n: Poly, c: int, dtype: Any) -> Poly:
+    if c == 1:
+        return n
+    low, high = poly_bound(ctx, n)
+    if low > -inf and high < inf and low // c == high // c:
+        return P.constant(int(low // c))
+    whole: Poly = {}
+    rest: Poly = {}
+    for m, f in n.items():
+        if f % c == 0:
+            whole[m] = f // c
+        elif m == ONE:
+            if f // c:
+                whole[m] = f // c
+            rest[m] = f % c
+        else:
+            rest[m] = f
+    if not rest:
+        return whole
+    if any(ctx.atoms.all[a].kind == DIV for m in whole for a in m):
+        # A remainder was torn apart: keep it whole, unless it is all there is.
+        kept = _keep_remainders(ctx, n, c, dtype)
+        if kept is not None:
+            return kept
+    quotient = _div_rest(ctx, rest, c, dtype)
+    return P.add(whole, quotient) if whole else quotient
+
+
+def _keep_remainders(ctx: Context, n: Poly, c: int, dtype: Any) -> Poly | None:
+    pairing = paired(ctx, n)
+    torn = [m for m in pairing.mods if m[0] % c]
+    if not torn:
+        return None
+    rest_terms = [m for m, f in pairing.rest.items() if f % c]
+    if len(torn) == 1 and not rest_terms:
+        scale, factor, value, divisor = torn[0]
+        period = P.constant_value(divisor)
+        if scale == 1 and not factor and period is not None and period % c == 0:
+            return None  # (x % 32) // 8 is x // 8 - 4 * (x // 32): the parts combine
+    whole: Poly = {}
+    rest: Poly = {}
+    for m, f in pairing.rest.items():
+        if f % c == 0:
+            whole[m] = f // c
+        elif m == ONE:
+            whole = P.shift(whole, f // c)
+            rest[m] = f % c
+        else:
+            rest[m] = f
+    for scale, factor, value, divisor in pairing.mods:
+        unit = P.multiply({factor: scale}, remainder(ctx, value, divisor, dtype))
+        if scale % c == 0:
+            whole = P.add(whole, {m: f // c for m, f in unit.items()})
+        else:
+            rest = P.add(rest, unit)
+    return P.add(whole, _div_rest(ctx, rest, c, dtype))
+
+
+def remainder(ctx: Context, value: Poly, divisor: Poly, dtype: Any) -> Poly:
+    """value % divisor."""
+    quotient = poly_div(ctx, value, divisor, dtype)
+    assert quotient is not None
+    return P.add(value, P.multiply(divisor, quotient), -1)
+
+
+def _div_rest(ctx: Context, rest: Poly, c: int, dtype: Any) -> Poly:
+    """floor(rest / c) where no whole multiple of c can be taken out."""
+    low, high = poly_bound(ctx, rest)
+    if low > -inf and high < inf and low // c == high // c:
+        return P.constant(int(low // c))
+    for g in sorted({gcd(c, f) for m, f in rest.items() if m} - {1}, reverse=True):
+        main = {m: f // g for m, f in rest.items() if f % g == 0 and m}
+        small = {m: f for m, f in rest.items() if f % g or not m}
+        low, high = poly_bound(ctx, small)
+        if low > -inf and high < inf and low // g == high // g:
+            return _div_const(ctx, P.shift(main, int(low // g)), c // g, dtype)
+    if P.terms(rest) == 1:
+        nested = _div_nested(ctx, rest, c, dtype)
+        if nested is not None:
+            return nested
+    return ctx.atoms.division(rest, P.constant(c), dtype)
+
+
+def _div_nested(ctx: Context, rest: Poly, c: int, dtype: Any) -> Poly | None:
+    """(x // a + k) // c is (x + k * a) // (a * c)."""
+    for m, f in rest.items():
+        if f != 1 or len(m) != 1:
+            continue
+        inner = ctx.atoms.all[m[0]]
+        if inner.kind == DIV:
+            a = P.constant_value(inner.data[1])
+            if a is not None:
+                n = P.shift(inner.data[0], rest.get(ONE, 0) * a)
+                return _div_const(ctx, n, a * c, dtype)
+    return None
+
+
+def _div_symbolic(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly:
+    if not n:
+        return P.ZERO
+    whole: Poly = {}
+    rest = n
+    if len(d) == 1:
+        ((dm, dc),) = d.items()
+        for m, f in n.items():
+            quotient = P.divides(dm, m) if f % dc == 0 else None
+            if quotient is not None:
+                whole[quotient] = f // dc
+        rest = P.add(n, P.multiply(whole, d), -1)
+    else:
+        lead, coefficient = _lead(d)
+        for m, f in n.items():
+            quotient = P.divides(lead, m) if f % coefficient == 0 else None
+            if quotient is not None:
+                left = P.add(n, P.multiply({quotient: f // coefficient}, d), -1)
+                if len(left) < len(n):
+                    whole, rest = {quotient: f // coefficient}, left
+                    break
+    if not rest:
+        return whole
+    if nonneg(ctx, rest) and nonneg(ctx, P.shift(P.add(d, rest, -1), -1)):
+        return whole
+    if len(d) == 1 and dc > 1:  # x // (12 * m) is x // m // 12: one form for both
+        inner = _div_symbolic(ctx, rest, {dm: 1}, dtype)
+        return P.add(whole, _div_const(ctx, inner, dc, dtype))
+    if len(d) == 1 and dc == 1 and len(dm) > 1:  # so is x // (m * n) for a positive n
+        *first, last = dm
+        if poly_bound(ctx, {(last,): 1})[0] > 0:
+            inner = _div_symbolic(ctx, rest, {tuple(first): 1}, dtype)
+            return P.add(whole, _div_symbolic(ctx, inner, {(last,): 1}, dtype))
+    swapped = _in_order(ctx, rest, d, dtype)
+    return P.add(whole, ctx.atoms.division(rest, d, dtype) if swapped is None else swapped)
+
+
+def _in_order(ctx: Context, n: Poly, d: Poly, dtype: Any) -> Poly | None:
+    """x // 12 // m as x // m // 12, and x // n // m as x // m // n where m comes first; only
+    for positive divisors."""
+    inner = _single_quotient(ctx, n)
+    if inner is None or len(d) != 1 or poly_bound(ctx, d)[0] <= 0:
+        return None
+    x, other = inner
+    c = P.constant_value(other)
+    if c is None and (len(other) != 1 or next(iter(other)) <= next(iter(d))):
+        return None
+    if poly_bound(ctx, other)[0] <= 0:
+        return None
+    first = _div_symbolic(ctx, x, d, dtype)
+    return poly_div(ctx, first, other, dtype)
+
+
+def _single_quotient(ctx: Context, n: Poly) -> tuple[Poly, Poly] | None:
+    """(x, d) where n is x // d and nothing else."""
+    if len(n) != 1:
+        return None
+    ((m, f),) = n.items()
+    if f != 1 or len(m) != 1 or ctx.atoms.all[m[0]].kind != DIV:
+        return None
+    return ctx.atoms.all[m[0]].data
+
+
+# ------------------------------------------------------------------ remainders
+
+
+def _has_division(ctx: Context, p: Poly) -> bool:
+    """Whether some term of p is a multiple of a floor division."""
+    atoms = ctx.atoms.all
+    return any(atoms[a].kind == DIV for m in p for a in m)
+
+
+def paired(ctx: Context, p: Poly) -> Pairing:
+    """p with terms like x - 8 * (x // 8) written as remainders."""
+    if not _has_division(ctx, p):
+        return Pairing(p, [])
+    key = tuple(p.items())
+    pairing = ctx.cache.pairings.get(key)
+    if pairing is None:
+        pairing = ctx.cache.pairings[key] = _paired(ctx, p)
+    return pairing
+
+
+def _paired(ctx: Context, p: Poly) -> Pairing:
+    mods: list[Any] = []
+    places = {m: i for i, m in enumerate(p)}
+    order: list[int] = []  # where in p each remainder was
+    again = True
+    while again:
+        again = False
+        divided = [m for m in p if any(ctx.atoms.all[a].kind == DIV for a in m)]
+        if len(divided) > 1:  # the longest numerators first: they hold the others' remainders
+            divided.sort(key=partial(_numerator_size, ctx), reverse=True)
+        for m in divided:
+            step = _find_remainder(ctx, p, m)
+            if step is not None:
+                p, mod = step
+                mods.append(mod)
+                order.append(places.get(m, len(places)))
+                again = True
+                break
+    return Pairing(p, [mods[i] for i in sorted(range(len(mods)), key=order.__getitem__)])
+
+
+def _numerator_size(ctx: Context, m: Monomial) -> int:
+    atoms = ctx.atoms.all
+    return max((len(atoms[a].data[0]) for a in m if atoms[a].kind == DIV), default=0)
+
+
+def _find_remainder(ctx: Context, p: Poly, m: Monomial) -> Any:
+    f = p[m]
+    for q in m:
+        atom = ctx.atoms.all[q]
+        if atom.kind != DIV:
+            continue
+        without = P.divides((q,), m)
+        if without is None:
+            continue
+        for n, d in _quotients_of(ctx, atom):
+            lead, lead_coef = _lead(d)
+            factor = P.divides(lead, without)
+            if factor is None:
+                continue
+            c = P.constant_value(d)
+            steps = [1] if c is None else _inner_divisors(ctx, p, c)
+            for step in steps:
+                divisor = d if c is None else P.constant(c // step)
+                size = lead_coef if c is None else c // step
+                if f % size:
+                    continue
+                scale = -f // size
+                value = n if step == 1 else _div_const(ctx, n, step, atom.dtype)
+                left = P.add(p, P.multiply({factor: scale}, value), -1)
+                left = P.add(left, P.multiply({P.times(factor, (q,)): scale}, divisor))
+                if _worth(p, left, value, factor, scale):
+                    return left, (scale, factor, value, divisor)
+    return None
+
+
+def _quotients_of(ctx: Context, atom: Atom) -> list[tuple[Poly, Poly]]:
+    """(n, d) for which an atom is n // d: itself; for x // m // 12 also x // (12 * m); for
+    x // m // n also x // n // m."""
+    n, d = atom.data
+    inner = _single_quotient(ctx, n)
+    if inner is None:
+        return [(n, d)]
+    x, other = inner
+    quotients = [(n, d), (x, P.multiply(other, d))]
+    if P.constant_value(d) is None and poly_bound(ctx, d)[0] > 0 < poly_bound(ctx, other)[0]:
+        quotients.append((ctx.atoms.division(x, d, atom.dtype), other))
+    return quotients
+
+
+def _inner_divisors(ctx: Context, p: Poly, c: int) -> list[int]:
+    """Divisors s of c for which some x // s occurs in p: then x // s % (c // s) may."""
+    steps = [1]
+    for m in p:
+        for a in m:
+            atom = ctx.atoms.all[a]
+            if atom.kind == DIV:
+                s = P.constant_value(atom.data[1])
+                if s is not None and 1 < s < c and c % s == 0 and s not in steps:
+                    steps.append(s)
+    return sorted(steps, reverse=True)
+
+
+def _worth(p: Poly, left: Poly, value: Poly, factor: Monomial, scale: int) -> bool:
+    """Whether p is better written as `left` and a remainder of `value`."""
+    if P.terms(left) + 1 > P.terms(p):
+        return False
+    for m, f in value.items():
+        mono = P.times(m, factor)
+        if m and abs(left.get(mono, 0)) > abs(p.get(mono, 0)):
+            return False
+        if m and mono in p and (p[mono] > 0) != (scale * f > 0):
+            return False
+    return True
+
+
+def _lead(d: Poly) -> tuple[Monomial, int]:
+    """The first term of a divisor that is not a number, if it has one."""
+    return next(((m, f) for m, f in d.items() if m), None) or (ONE, d[ONE])

@@ -1,0 +1,54 @@
+"""Keys of expressions: hashable values, equal only for expressions that always have equal values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir import prim_expr as pe
+from ..ir.node import Node
+from ..ir.op import Op
+from ..ir.prim_expr import IntImm, PrimExpr
+
+
+class Keys:
+    """The keys of expressions, each computed once."""
+
+    __slots__ = ("_cache",)
+
+    def __init__(self) -> None:
+        self._cache: dict[
+            int, tuple[Any, Any]
+        ] = {}  # by id; holds the node so the id stays its own
+
+    def of(self, expr: Any) -> Any:
+        """The key of an expression, or of a tuple, list or dict of them."""
+        if isinstance(expr, Node):
+            entry = self._cache.get(id(expr))
+            if entry is None:
+                entry = (expr, self._of_node(expr))
+                self._cache[id(expr)] = entry
+            return entry[1]
+        if isinstance(expr, (tuple, list)):
+            return tuple(self.of(item) for item in expr)
+        if isinstance(expr, dict):
+            return tuple((k, self.of(v)) for k, v in expr.items())
+        return expr
+
+    def _of_node(self, expr: Any) -> Any:
+        kind = type(expr)
+        if getattr(expr, "bound_by_identity", False):
+            return ("id", expr)
+        if kind is IntImm or kind is pe.FloatImm:
+            return (kind, expr.dtype, expr.value, str(expr.value))
+        if kind is pe.Call and not _repeatable(expr):
+            return ("id", expr)
+        if kind is pe.Let or not isinstance(expr, (PrimExpr, pe.Range)):
+            return ("id", expr)
+        if isinstance(expr, PrimExpr) and any(f.role == "def" for f in expr.__fields__):
+            return ("id", expr)
+        return (kind, *(self.of(getattr(expr, f.name)) for f in expr.__fields__))
+
+
+def _repeatable(call: Any) -> bool:
+    """Whether a second evaluation gives the same value."""
+    return isinstance(call.op, Op) and call.op.get_attr("effect", "opaque") in ("pure", "read")

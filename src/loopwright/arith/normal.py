@@ -1,0 +1,111 @@
+"""Comparisons in normal form: p >= 0 for an order, p == 0 for EQ and NE."""
+
+from __future__ import annotations
+
+from math import gcd, inf
+from typing import Any
+
+from ..ir import prim_expr as pe
+from ..ir.prim_expr import PrimExpr
+from . import poly as P
+from .bounds import modular, poly_bound
+from .build import build, number
+from .context import Context
+from .poly import ONE, Poly
+from .proof import nonneg
+
+
+def normal(ctx: Context, kind: Any, a: Poly, b: Poly) -> tuple[bool | None, Poly]:
+    """(known truth or None, p): for an order, p >= 0 says the same; for EQ and NE, p == 0."""
+    if kind is pe.EQ or kind is pe.NE:
+        p = P.add(a, b, -1)
+        equal = is_zero(ctx, p)
+        if equal is not None:
+            return (equal if kind is pe.EQ else not equal), p
+        return None, _reduced(p)
+    if kind is pe.LT or kind is pe.LE:
+        p = P.add(b, a, -1)
+    else:
+        p = P.add(a, b, -1)
+    if kind is pe.LT or kind is pe.GT:
+        p = P.shift(p, -1)
+    p = tightened(ctx, p)
+    if nonneg(ctx, p):
+        return True, p
+    if nonneg(ctx, P.shift(P.scaled(p, -1), -1)):
+        return False, p
+    return None, p
+
+
+def is_zero(ctx: Context, p: Poly) -> bool | None:
+    """Whether p is always 0 (True), never (False), or neither is known."""
+    if not p:
+        return True
+    low, high = poly_bound(ctx, p)
+    if low > 0 or high < 0:
+        return False
+    if low == high == 0:
+        return True
+    c, b = modular(ctx, p)
+    if c and b % c:
+        return False
+    if c == 0 and b != 0:
+        return False
+    negative = P.scaled(p, -1)
+    if nonneg(ctx, P.shift(p, -1)) or nonneg(ctx, P.shift(negative, -1)):
+        return False
+    if nonneg(ctx, p) and nonneg(ctx, negative):
+        return True
+    return None
+
+
+def tightened(ctx: Context, p: Poly) -> Poly:
+    """g * s + r >= 0 is s + floor(r / g) >= 0 where that floor is one number."""
+    for g in sorted({abs(f) for m, f in p.items() if m} - {1}, reverse=True):
+        main = {m: f // g for m, f in p.items() if f % g == 0 and m}
+        small = {m: f for m, f in p.items() if f % g or not m}
+        low, high = poly_bound(ctx, small)
+        if -inf < low and high < inf and low // g == high // g:
+            return tightened(ctx, P.shift(main, int(low // g)))
+    return p
+
+
+def comparison(ctx: Context, kind: Any, p: Poly, dtype: Any) -> PrimExpr:
+    """The comparison that says p >= 0 or p == 0, spelled like `kind`. Raises ValueError when a literal
+    does not fit the type."""
+    if kind is pe.EQ or kind is pe.NE:
+        plus, minus = _sides(p, p.get(ONE, 0))
+        return kind._make(build(ctx, plus, dtype), build(ctx, minus, dtype))
+    k = p.get(ONE, 0)
+    plus = {m: f for m, f in p.items() if m and f > 0}
+    minus = {m: -f for m, f in p.items() if m and f < 0}
+    if not minus:  # plus >= -k
+        return pe.GE._make(build(ctx, plus, dtype), number(ctx, -k, dtype))
+    if k == 0:
+        parts = (pe.LE, minus, plus)
+    elif k == -1:
+        parts = (pe.LT, minus, plus)
+    elif (k > 0 or not plus) and kind in (pe.LE, pe.GE):
+        parts = (pe.LE, minus, P.shift(plus, k))
+    elif k > 0 or not plus:
+        parts = (pe.LT, minus, P.shift(plus, k + 1))
+    else:
+        parts = (pe.LT, P.shift(minus, -k - 1), plus)
+    return parts[0]._make(build(ctx, parts[1], dtype), build(ctx, parts[2], dtype))
+
+
+def _reduced(p: Poly) -> Poly:
+    """p divided by the common factor of its coefficients."""
+    g = gcd(*p.values())
+    return {m: f // g for m, f in p.items()} if g > 1 else p
+
+
+def _sides(p: Poly, k: int) -> tuple[Poly, Poly]:
+    """p == 0 as (left, right) with positive terms on both sides where possible."""
+    plus = {m: f for m, f in p.items() if m and f > 0}
+    minus = {m: -f for m, f in p.items() if m and f < 0}
+    if not plus:
+        plus, minus, k = minus, plus, -k
+    if not minus:
+        return plus, P.constant(-k)
+    return (P.shift(plus, k), minus) if k > 0 else (plus, P.shift(minus, -k))

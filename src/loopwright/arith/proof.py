@@ -1,0 +1,165 @@
+"""Proofs of p >= 0: by bounds, by known facts, by taking out a common factor.
+
+To prove p >= 0, a term of p is cancelled against a fact that has it with the same sign: if
+a * p - b * fact >= 0 for positive a and b, so is p. Divisions bring two facts each:
+0 <= n - d * (n // d) < d.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import gcd
+from typing import Any
+
+from . import poly as P
+from .atoms import DIV, MAX, MIN
+from .bounds import atom_bound, monomial_bound, poly_bound
+from .context import Context
+from .poly import ONE, Monomial, Poly
+
+_BUDGET = 80  # the steps that one proof may take
+
+
+def nonneg(ctx: Context, p: Poly, effort: int = 3) -> bool:
+    """Whether p is proven to be >= 0."""
+    if not p or (len(p) == 1 and ONE in p):
+        return not p or p[ONE] >= 0
+    if refuted(ctx, p):
+        return False
+    low, high = poly_bound(ctx, p)
+    if low >= 0:
+        return True
+    if high < 0 or effort == 0:
+        return False
+    proofs = ctx.cache.proofs
+    key = (P.key_of(p), effort)
+    proven = proofs.get(key)
+    if proven is None:
+        proofs[key] = False  # a proof that needs itself is none
+        proven = proofs[key] = _Proof(ctx).search(p, effort, set())
+    return proven
+
+
+def refuted(ctx: Context, p: Poly) -> bool:
+    """Whether an example shows that p is not always >= 0."""
+    return ctx.examples.refute(p, partial(atom_bound, ctx))
+
+
+class _Proof:
+    """One search for a proof, within its budget."""
+
+    __slots__ = ("budget", "ctx")
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.budget = _BUDGET
+
+    def search(self, p: Poly, depth: int, seen: set[Any]) -> bool:
+        low, high = poly_bound(self.ctx, p)
+        if low >= 0:
+            return True
+        if depth == 0 or high < 0 or self.budget <= 0:
+            return False
+        key = P.key_of(p)
+        if key in seen:
+            return False
+        seen.add(key)
+        self.budget -= 1
+        if self.factored(p, depth, seen):
+            return True
+        for m, f in p.items():
+            if m == ONE:
+                continue
+            for fact in _facts_with(self.ctx, m, f > 0):
+                g = gcd(f, fact[m])
+                rest = P.add(P.scaled(p, abs(fact[m]) // g), fact, -(abs(f) // g))
+                if self.search(rest, depth - 1, seen):
+                    return True
+        return self.split_extreme(p, depth, seen) or self.multiplied_out(p, depth, seen)
+
+    def factored(self, p: Poly, depth: int, seen: set[Any]) -> bool:
+        """p = a * rest with a >= 0 and rest >= 0."""
+        if ONE in p:
+            return False
+        common = set(next(iter(p)))
+        for m in p:
+            common &= set(m)
+        for a in common:
+            rest: Poly = {P.divides((a,), m) or ONE: f for m, f in p.items()}
+            if self.search({(a,): 1}, depth - 1, seen) and self.search(rest, depth - 1, seen):
+                return True
+        return False
+
+    def split_extreme(self, p: Poly, depth: int, seen: set[Any]) -> bool:
+        """A term with min(a, b) is one with a or one with b; prove what is needed of them."""
+        atoms = self.ctx.atoms.all
+        for m, f in p.items():
+            if len(m) != 1 or atoms[m[0]].kind not in (MIN, MAX):
+                continue
+            atom = atoms[m[0]]
+            rest = {n: c for n, c in p.items() if n != m}
+            sides = [P.add(rest, side, f) for side in atom.data]
+            need_both = (atom.kind == MIN) == (f > 0)
+            done = (self.search(side, depth - 1, set(seen)) for side in sides)
+            if all(done) if need_both else any(done):
+                return True
+        return False
+
+    def multiplied_out(self, p: Poly, depth: int, seen: set[Any]) -> bool:
+        """n // d <= b where n < (b + 1) * d, and n // d >= b where n >= b * d, for positive d."""
+        atoms = self.ctx.atoms.all
+        for m, f in p.items():
+            if abs(f) != 1 or len(m) != 1 or atoms[m[0]].kind != DIV:
+                continue
+            n, d = atoms[m[0]].data
+            if poly_bound(self.ctx, d)[0] <= 0:
+                continue
+            rest = {k: c for k, c in p.items() if k != m}
+            if f < 0:
+                needed = P.shift(P.add(P.multiply(P.shift(rest, 1), d), n, -1), -1)
+            else:
+                needed = P.add(n, P.multiply(rest, d))
+            if self.search(needed, depth - 1, seen):
+                return True
+        return False
+
+
+def _facts_with(ctx: Context, m: Monomial, positive: bool) -> list[Poly]:
+    """Facts that have the term m with that sign: the known ones, and those of divisions."""
+    facts = [p for p in ctx.facts.with_term(m) if (p[m] > 0) == positive]
+    if len(m) == 1:
+        atom = ctx.atoms.all[m[0]]
+        if atom.kind == DIV:
+            n, d = atom.data
+            product = P.multiply(d, {m: 1})
+            if m in product and poly_bound(ctx, d)[0] > 0:
+                facts.append(_division_fact(n, d, product, positive))
+    else:
+        facts += _product_facts(ctx, m, positive)
+    return [p for p in facts if m in p and (p[m] > 0) == positive]
+
+
+def _division_fact(n: Poly, d: Poly, product: Poly, positive: bool) -> Poly:
+    """0 <= n - d * q < d for q = n // d and positive d: the side that has d * q with that sign."""
+    remainder = P.add(n, product, -1)
+    return P.shift(P.add(d, remainder, -1), -1) if positive else remainder
+
+
+def _product_facts(ctx: Context, m: Monomial, positive: bool) -> list[Poly]:
+    """A fact times a factor that is never negative is a fact."""
+    facts = []
+    for i, a in enumerate(m):
+        others = m[:i] + m[i + 1 :]
+        if monomial_bound(ctx, others)[0] < 0:
+            continue
+        for fact in _facts_with(ctx, (a,), positive):
+            if all(len(n) <= 1 for n in fact):
+                facts.append(P.multiply(fact, {others: 1}))
+    for q in m:
+        atom = ctx.atoms.all[q]
+        if atom.kind == DIV:
+            n, d = atom.data
+            product = P.multiply(d, {(q,): 1})
+            if m in product and len(d) == 1 and nonneg(ctx, P.shift(d, -1), effort=1):
+                facts.append(_division_fact(n, d, product, positive))
+    return facts

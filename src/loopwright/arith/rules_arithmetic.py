@@ -1,0 +1,126 @@
+"""Rules for operators, casts and calls: their operands simplified, literals folded."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from ..ir import prim_expr as pe
+from ..ir import prim_op as po
+from ..ir.op import Op
+from ..ir.prim_expr import FloatImm, IntImm, PrimExpr
+from .atoms import is_index
+from .constraints import bind_value_bounds
+from .context import Context, Rule
+from .rules_vector import vector
+
+
+def operand(ctx: Context, value: Any) -> Any:
+    """A field or argument with the expressions in it simplified."""
+    if isinstance(value, PrimExpr) and not isinstance(value, pe.IterVar):
+        return ctx.simplified(value)
+    if isinstance(value, (tuple, list)):
+        items = [operand(ctx, item) for item in value]
+        if any(a is not b for a, b in zip(items, value, strict=True)):
+            return type(value)(items)
+    elif isinstance(value, pe.Range):
+        return value.replace(min=ctx.simplified(value.min), extent=ctx.simplified(value.extent))
+    return value
+
+
+def default(ctx: Context, expr: Any) -> Any:
+    """An expression that has no rule of its own, with its fields simplified."""
+    if isinstance(expr, pe.BinaryOpExpr):
+        return binary(ctx, expr)
+    values, changed = [], False
+    for f in expr.__fields__:
+        old = getattr(expr, f.name)
+        new = operand(ctx, old)
+        changed = changed or new is not old
+        values.append(new)
+    return expr._make(*values, span=expr.span) if changed else expr
+
+
+def binary(ctx: Context, expr: Any) -> Any:
+    """An operator with its operands simplified; of literals its value."""
+    a, b = ctx.simplified(expr.a), ctx.simplified(expr.b)
+    kind = type(expr)
+    if kind is pe.Mul and type(a) is IntImm and type(b) is not IntImm:
+        a, b = b, a
+    folded = po.fold_binary(kind, a, b)
+    if folded is not None:
+        return folded
+    if expr.dtype.lanes > 1:
+        moved = vector(ctx, kind, a, b)
+        if moved is not None:
+            return moved
+    return expr if a is expr.a and b is expr.b else kind._make(a, b, span=expr.span)
+
+
+def _sum(ctx: Context, expr: Any) -> Any:
+    """A + and - chain with its terms simplified; the sums within are not looked at alone."""
+    if not is_index(expr.dtype):
+        return binary(ctx, expr)
+    chain = [expr]
+    while type(chain[-1].a) in (pe.Add, pe.Sub):
+        chain.append(chain[-1].a)
+    total = ctx.simplified(chain[-1].a)
+    for node in reversed(chain):
+        b = ctx.simplified(node.b)
+        if total is node.a and b is node.b:
+            total = node
+            continue
+        folded = po.fold_binary(type(node), total, b)
+        total = type(node)._make(total, b, span=node.span) if folded is None else folded
+    return total
+
+
+def _cast(ctx: Context, expr: Any) -> Any:
+    value = ctx.simplified(expr.value)
+    if isinstance(value, (IntImm, FloatImm)) or value.dtype == expr.dtype:
+        return po.cast(expr.dtype, value)
+    if type(value) is pe.Broadcast:
+        inner = ctx.simplified(pe.Cast._make(expr.dtype.element, value.value))
+        return pe.Broadcast._make(inner, value.lanes)
+    return expr if value is expr.value else pe.Cast._make(expr.dtype, value, span=expr.span)
+
+
+def _let(ctx: Context, expr: Any) -> Any:
+    value = ctx.simplified(expr.value)
+    bind_value_bounds(ctx, expr.var, value)
+    body = ctx.simplified(expr.body)
+    if value is expr.value and body is expr.body:
+        return expr
+    return pe.Let._make(expr.var, value, body, span=expr.span)
+
+
+def call(ctx: Context, expr: Any) -> Any:
+    """A call with its arguments simplified; of literals its value."""
+    name = expr.op.name if isinstance(expr.op, Op) else ""
+    simple = with_args(expr, tuple(operand(ctx, a) for a in expr.args))
+    fold = _FOLDS.get(name)
+    if fold is not None and all(type(a) is IntImm for a in simple.args):
+        with suppress(ValueError):  # a shift out of the type, in code that never runs
+            return fold(*simple.args)
+    return simple
+
+
+def with_args(expr: Any, args: tuple[Any, ...]) -> Any:
+    """A call with other arguments; the same object where none differs."""
+    if all(a is b for a, b in zip(args, expr.args, strict=True)):
+        return expr
+    return pe.Call._make(expr.dtype, expr.op, args, span=expr.span)
+
+
+_FOLDS = {
+    f"tir.{fn.__name__}": fn
+    for fn in (
+        po.shift_left,
+        po.shift_right,
+        po.bitwise_and,
+        po.bitwise_or,
+        po.bitwise_xor,
+        po.bitwise_not,
+    )
+}
+RULES: dict[type, Rule] = {pe.Add: _sum, pe.Sub: _sum, pe.Cast: _cast, pe.Let: _let}

@@ -1,0 +1,204 @@
+"""Rules for conditions and choices, and what may be assumed inside of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir import prim_expr as pe
+from ..ir.node import Node
+from ..ir.op import Op
+from ..ir.prim_expr import FALSE, TRUE, FloatImm, IntImm, PrimExpr, Var
+from .atoms import is_index
+from .bounds import any_bound
+from .constraints import ConstraintScope
+from .context import Context, Rule
+from .rules_arithmetic import binary, call, with_args
+
+# What may fail in an expression: a division by a variable that may be 0, a division by an
+# expression that a condition could make a different one, a load.
+ZERO, CHANGES, LOADS = 1, 2, 4
+_DIVISIONS = (pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod)
+_SHIFTS = ("tir.shift_left", "tir.shift_right")
+
+
+def _and(ctx: Context, expr: Any) -> Any:
+    if expr.dtype.lanes > 1:
+        return binary(ctx, expr)
+    a = ctx.simplified(expr.a)
+    b = _side(ctx, a, True, expr.b)
+    if isinstance(a, IntImm):
+        return b if a.value else a
+    if isinstance(b, IntImm):
+        return a if b.value else b
+    if ctx.keys.of(a) == ctx.keys.of(b) or (not _risk(ctx, b) and _implies(ctx, b, a)):
+        return b
+    return expr if a is expr.a and b is expr.b else pe.And._make(a, b, span=expr.span)
+
+
+def _or(ctx: Context, expr: Any) -> Any:
+    if expr.dtype.lanes > 1:
+        return binary(ctx, expr)
+    a = ctx.simplified(expr.a)
+    b = _side(ctx, a, False, expr.b)
+    if isinstance(a, IntImm):
+        return a if a.value else b
+    if isinstance(b, IntImm):
+        return b if b.value else a
+    return expr if a is expr.a and b is expr.b else pe.Or._make(a, b, span=expr.span)
+
+
+def _implies(ctx: Context, condition: Any, conclusion: Any) -> bool:
+    """Whether `conclusion` holds wherever `condition` does."""
+    if not isinstance(condition, pe.CmpExpr) or not is_index(condition.a.dtype):
+        return False
+    with ConstraintScope(ctx, condition):
+        return _holds(ctx, conclusion)
+
+
+def _holds(ctx: Context, conclusion: Any) -> bool:
+    """Whether a condition is known to hold. Its parts are looked at one by one: to simplify
+    the whole would ask again, for each `and` inside, what its operands imply."""
+    if isinstance(conclusion, pe.And):
+        return _holds(ctx, conclusion.b) and _holds(ctx, conclusion.a)
+    if isinstance(conclusion, pe.Or):
+        return _holds(ctx, conclusion.b) or _holds(ctx, conclusion.a)
+    simple = ctx.simplified(conclusion)
+    return isinstance(simple, IntImm) and bool(simple.value)
+
+
+def _under(ctx: Context, condition: Any, holds: bool, expr: Any) -> Any:
+    """`expr` simplified where `condition` is known to hold, or not to."""
+    if not _plain_condition(condition) or not _worth_it(expr):
+        return ctx.simplified(expr)
+    known = condition if holds else pe.Not._make(condition)
+    with ConstraintScope(ctx, known):
+        return ctx.simplified(expr)
+
+
+def _side(ctx: Context, condition: Any, holds: bool, expr: Any) -> Any:
+    """Like `_under`, for a side of a Select or a right operand of `and`. Those are evaluated
+    even where they are not needed, and must not fail there: they keep the Select or minimum
+    that makes a divisor or an address valid."""
+    risk = _risk(ctx, expr)
+    if risk & CHANGES or (risk & LOADS and _risk(ctx, condition) & LOADS):
+        simple = ctx.simplified(expr)
+        return simple if simple is expr else _side(ctx, condition, holds, simple)
+    return _under(ctx, condition, holds, expr)
+
+
+def _risk(ctx: Context, expr: Any) -> int:
+    """What in `expr` may fail: flags ZERO, CHANGES, LOADS."""
+    kind = type(expr)
+    if kind is Var or kind is IntImm or kind is FloatImm:
+        return 0
+    entry = ctx.cache.risks.get(id(expr))
+    if entry is None:
+        total = 0
+        if kind in _DIVISIONS:
+            total = _risk_of_divisor(ctx, expr.b)
+        elif kind is pe.Call:
+            name = expr.op.name if isinstance(expr.op, Op) else ""
+            if name in _SHIFTS:
+                total = 0 if isinstance(expr.args[1], IntImm) else CHANGES
+        elif not kind.__module__.endswith("prim_expr"):
+            total = LOADS
+        for child in expr.args if kind is pe.Call else expr.children():
+            if isinstance(child, PrimExpr):
+                total |= _risk(ctx, child)
+        entry = ctx.cache.risks[id(expr)] = (expr, total)
+    return entry[1]
+
+
+def _risk_of_divisor(ctx: Context, divisor: Any) -> int:
+    if isinstance(divisor, IntImm) or not divisor.dtype.is_integer:
+        return 0
+    if _worth_it(divisor):
+        return CHANGES
+    return 0 if any_bound(ctx, divisor)[0] > 0 else ZERO
+
+
+def _not(ctx: Context, expr: Any) -> Any:
+    a = ctx.simplified(expr.a)
+    kind = type(a)
+    if kind is IntImm:
+        return FALSE if a.value else TRUE
+    if kind is pe.Not:
+        return a.a
+    if kind is pe.EQ or kind is pe.NE:
+        return (pe.NE if kind is pe.EQ else pe.EQ)._make(a.a, a.b, span=expr.span)
+    if (kind is pe.And or kind is pe.Or) and expr.dtype.lanes == 1:
+        sides = (ctx.simplified(pe.Not._make(side)) for side in (a.a, a.b))
+        return ctx.simplified((pe.Or if kind is pe.And else pe.And)._make(*sides, span=expr.span))
+    if kind in _NEGATED and a.a.dtype.is_integer:
+        return _NEGATED[kind]._make(a.a, a.b, span=expr.span)
+    if kind is pe.Broadcast:
+        return pe.Broadcast._make(ctx.simplified(pe.Not._make(a.value)), a.lanes)
+    return expr if a is expr.a else pe.Not._make(a, span=expr.span)
+
+
+def _select(ctx: Context, expr: Any) -> Any:
+    c = ctx.simplified(expr.condition)
+    if isinstance(c, IntImm):
+        return ctx.simplified(expr.true_value if c.value else expr.false_value)
+    if type(c) is pe.Broadcast and isinstance(c.value, IntImm):
+        return ctx.simplified(expr.true_value if c.value.value else expr.false_value)
+    t, f = _side(ctx, c, True, expr.true_value), _side(ctx, c, False, expr.false_value)
+    if t is f or (type(t) is IntImm and ctx.keys.of(t) == ctx.keys.of(f)):
+        return t
+    if c is expr.condition and t is expr.true_value and f is expr.false_value:
+        return expr
+    return pe.Select._make(c, t, f, span=expr.span)
+
+
+def _call(ctx: Context, expr: Any) -> Any:
+    rule = _CALLS.get(expr.op.name) if isinstance(expr.op, Op) else None
+    return call(ctx, expr) if rule is None else rule(ctx, expr)
+
+
+def _if_then_else(ctx: Context, expr: Any) -> Any:
+    c, t, f = expr.args
+    c = ctx.simplified(c)
+    if isinstance(c, IntImm):
+        return ctx.simplified(t if c.value else f)
+    t, f = _under(ctx, c, True, t), _under(ctx, c, False, f)
+    return with_args(expr, (c, t, f))
+
+
+def _likely(ctx: Context, expr: Any) -> Any:
+    c = ctx.simplified(expr.args[0])
+    return c if isinstance(c, IntImm) else with_args(expr, (c,))
+
+
+def _plain_condition(c: Any) -> bool:
+    """Whether a condition is worth remembering: comparisons of integers and their `and`."""
+    if isinstance(c, pe.And):
+        return _plain_condition(c.a) or _plain_condition(c.b)
+    if isinstance(c, pe.Not):
+        return _plain_condition(c.a)
+    if isinstance(c, pe.Call) and isinstance(c.op, Op) and c.op.name == "tir.likely":
+        return _plain_condition(c.args[0])
+    return isinstance(c, pe.CmpExpr) and is_index(c.a.dtype)
+
+
+def _worth_it(e: Any) -> bool:
+    """Whether anything in `e` could become simpler by knowing a condition."""
+    if isinstance(e, (Var, IntImm, FloatImm)):
+        return False
+    if isinstance(e, _CONDITIONAL):
+        return True
+    if isinstance(e, Node) and not getattr(e, "bound_by_identity", False):
+        return any(_worth_it(child) for child in e.children())
+    return False
+
+
+# Nodes that may come out simpler where a condition is known.
+_CONDITIONAL = (pe.CmpExpr, *_DIVISIONS, pe.Min, pe.Max, pe.Select)
+_CALLS: dict[str, Rule] = {"tir.if_then_else": _if_then_else, "tir.likely": _likely}
+_NEGATED = {pe.LT: pe.GE, pe.GE: pe.LT, pe.GT: pe.LE, pe.LE: pe.GT}
+RULES: dict[type, Rule] = {
+    pe.And: _and,
+    pe.Or: _or,
+    pe.Not: _not,
+    pe.Select: _select,
+    pe.Call: _call,
+}

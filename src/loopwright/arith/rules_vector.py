@@ -1,0 +1,107 @@
+"""Rules for vectors: an operation on ramps and broadcasts becomes a ramp or a broadcast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir import prim_expr as pe
+from ..ir import prim_op as po
+from ..ir.prim_expr import FALSE, TRUE, IntImm
+from . import poly as P
+from .bounds import poly_bound
+from .context import Context
+from .convert import poly
+from .proof import nonneg
+
+
+def vector(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
+    """`kind` of two vectors with broadcasts and ramps moved outwards, or None."""
+    ta, tb = type(a), type(b)
+    if ta is pe.Broadcast and tb is pe.Broadcast and a.value.dtype == b.value.dtype:
+        return pe.Broadcast._make(_scalar(ctx, kind, a.value, b.value), a.lanes)
+    integer = a.dtype.element in ("int32", "int64")
+    if not integer or not {ta, tb} <= {pe.Ramp, pe.Broadcast}:
+        return None
+    if (ta is pe.Ramp and a.base.dtype.lanes > 1) or (tb is pe.Ramp and b.base.dtype.lanes > 1):
+        return None
+    lanes = (a if ta is pe.Ramp else b).lanes
+    if lanes != a.dtype.lanes:
+        return None
+    if kind is pe.Add or kind is pe.Sub:
+        (ab, as_), (bb, bs) = _line(a), _line(b)
+        base = _scalar(ctx, kind, ab, bb)
+        stride = _scalar(ctx, kind, as_, bs)
+        if isinstance(stride, IntImm) and stride.value == 0:
+            return pe.Broadcast._make(base, lanes)
+        return pe.Ramp._make(base, stride, lanes)
+    if kind is pe.Mul and (ta is pe.Broadcast or tb is pe.Broadcast):
+        ramp, factor = (a, b.value) if ta is pe.Ramp else (b, a.value)
+        if isinstance(factor, IntImm) and factor.value == 0:
+            return pe.Broadcast._make(factor, lanes)
+        scale = [_scalar(ctx, kind, part, factor) for part in (ramp.base, ramp.stride)]
+        return pe.Ramp._make(*scale, lanes)
+    if ta is pe.Ramp and tb is pe.Broadcast:
+        if kind is pe.FloorDiv or kind is pe.FloorMod:
+            return _ramp_division(ctx, kind, a, b.value)
+    if issubclass(kind, pe.CmpExpr):
+        return _vector_compare(ctx, kind, a, b)
+    return None
+
+
+def _scalar(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
+    folded = po.fold_binary(kind, a, b)
+    return ctx.simplified(kind._make(a, b) if folded is None else folded)
+
+
+def _ramp_division(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
+    c, s = _int(divisor), _int(ramp.stride)
+    if c is None or s is None or c <= 0:
+        return None
+    if s % c == 0:
+        base = _scalar(ctx, kind, ramp.base, divisor)
+        if kind is pe.FloorMod:
+            return pe.Broadcast._make(base, ramp.lanes)
+        return pe.Ramp._make(base, IntImm(divisor.dtype, s // c), ramp.lanes)
+    rest = poly(ctx, pe.FloorMod._make(ramp.base, divisor))
+    low, high = poly_bound(ctx, rest)
+    ends = s * (ramp.lanes - 1)
+    if low + min(ends, 0) >= 0 and high + max(ends, 0) < c:
+        base = _scalar(ctx, kind, ramp.base, divisor)
+        if kind is pe.FloorDiv:
+            return pe.Broadcast._make(base, ramp.lanes)
+        return pe.Ramp._make(base, ramp.stride, ramp.lanes)
+    return None
+
+
+def _vector_compare(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
+    """A comparison that comes out the same in all lanes of a ramp and a broadcast."""
+    (ab, as_), (bb, bs) = _line(a), _line(b)
+    stride = P.constant_value(P.add(poly(ctx, as_), poly(ctx, bs), -1))
+    if stride is None or kind in (pe.EQ, pe.NE):
+        return None
+    lanes = a.dtype.lanes
+    last = stride * (lanes - 1)
+    base = P.add(poly(ctx, ab), poly(ctx, bb), -1)
+    least, most = P.shift(base, min(last, 0)), P.shift(base, max(last, 0))
+    if kind is pe.LT or kind is pe.LE:  # base + ... < 0
+        slack = 1 if kind is pe.LT else 0
+        always = nonneg(ctx, P.shift(P.scaled(most, -1), -slack))
+        never = nonneg(ctx, P.shift(least, slack - 1))
+    else:
+        slack = 1 if kind is pe.GT else 0
+        always = nonneg(ctx, P.shift(least, -slack))
+        never = nonneg(ctx, P.shift(P.scaled(most, -1), slack - 1))
+    if always or never:
+        return pe.Broadcast._make(TRUE if always else FALSE, lanes)
+    return None
+
+
+def _line(v: Any) -> tuple[Any, Any]:
+    """(base, stride) of a ramp; a broadcast has stride 0."""
+    if type(v) is pe.Ramp:
+        return v.base, v.stride
+    return v.value, IntImm(v.value.dtype, 0)
+
+
+def _int(e: Any) -> int | None:
+    return e.value if type(e) is IntImm else None
