@@ -27,12 +27,11 @@ Cody and Waite for exp and log, double precision for sin, cos, tan and pow, reci
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
+from .vector_code import SUFFIX, Code, Value
 
 # ulp bounds that the tests hold the float32 polynomials to.
 BOUNDS: dict[str, float] = {
@@ -104,254 +103,6 @@ _EXP2_D = (
     0.0013333450853124386, 0.00015403417283987755, 1.531002097161782e-05, 1.3263151821263364e-06,
 )  # fmt: skip
 
-_LLVM = {"f": "float", "d": "double", "i": "i32", "l": "i64", "b": "i1"}
-_SUFFIX = {"f": "f32", "d": "f64", "i": "i32", "l": "i64"}
-
-Number = int | float
-
-
-class _Value:
-    """A vector (or scalar) of one kind in the code being written; operators write instructions."""
-
-    __slots__ = ("code", "kind", "ref")
-
-    def __init__(self, code: _Code, kind: str, ref: str) -> None:
-        self.code, self.kind, self.ref = code, kind, ref
-
-    def _with(self, operation: str, other: _Value | Number, swap: bool = False) -> _Value:
-        a, b = self, self.code.value(other, self.kind)
-        if swap:
-            a, b = b, a
-        return self.code.put(self.kind, f"{operation} {self.code.type(self.kind)} {a.ref}, {b.ref}")
-
-    def _arith(self, integer: str, real: str) -> str:
-        return real if self.kind in "fd" else integer
-
-    def __add__(self, other: _Value | Number) -> _Value:
-        return self._with(self._arith("add", "fadd"), other)
-
-    def __radd__(self, other: Number) -> _Value:
-        return self + other
-
-    def __sub__(self, other: _Value | Number) -> _Value:
-        return self._with(self._arith("sub", "fsub"), other)
-
-    def __rsub__(self, other: Number) -> _Value:
-        return self._with(self._arith("sub", "fsub"), other, swap=True)
-
-    def __mul__(self, other: _Value | Number) -> _Value:
-        return self._with(self._arith("mul", "fmul"), other)
-
-    def __rmul__(self, other: Number) -> _Value:
-        return self * other
-
-    def __truediv__(self, other: _Value | Number) -> _Value:
-        return self._with("fdiv", other)
-
-    def __rtruediv__(self, other: Number) -> _Value:
-        return self._with("fdiv", other, swap=True)
-
-    def __neg__(self) -> _Value:
-        return self.code.put(self.kind, f"fneg {self.code.type(self.kind)} {self.ref}")
-
-    def __and__(self, other: _Value | Number) -> _Value:
-        return self._with("and", other)
-
-    def __or__(self, other: _Value | Number) -> _Value:
-        return self._with("or", other)
-
-    def __xor__(self, other: _Value | Number) -> _Value:
-        return self._with("xor", other)
-
-    def __lshift__(self, other: Number) -> _Value:
-        return self._with("shl", other)
-
-    def __rshift__(self, other: Number) -> _Value:
-        return self._with("ashr", other)
-
-    def compare(self, predicate: str, other: _Value | Number) -> _Value:
-        """An i1 vector; ordered float predicates are false for NaN."""
-        word = "fcmp" if self.kind in "fd" else "icmp"
-        b = self.code.value(other, self.kind)
-        return self.code.put(
-            "b", f"{word} {predicate} {self.code.type(self.kind)} {self.ref}, {b.ref}"
-        )
-
-    def __lt__(self, other: _Value | Number) -> _Value:
-        return self.compare("olt" if self.kind in "fd" else "slt", other)
-
-    def __gt__(self, other: _Value | Number) -> _Value:
-        return self.compare("ogt" if self.kind in "fd" else "sgt", other)
-
-    def equals(self, other: _Value | Number) -> _Value:
-        return self.compare("oeq" if self.kind in "fd" else "eq", other)
-
-    def is_nan(self) -> _Value:
-        return self.compare("uno", 0.0)
-
-    def choose(self, yes: _Value | Number, no: _Value | Number) -> _Value:
-        """select(self, yes, no); one of the two may be a number."""
-        kind = yes.kind if isinstance(yes, _Value) else no.kind  # type: ignore[union-attr]
-        t = self.code.type(kind)
-        a, b = self.code.value(yes, kind), self.code.value(no, kind)
-        return self.code.put(
-            kind, f"select {self.code.type('b')} {self.ref}, {t} {a.ref}, {t} {b.ref}"
-        )
-
-    def to(self, kind: str, operation: str) -> _Value:
-        source, target = self.code.type(self.kind), self.code.type(kind)
-        return self.code.put(kind, f"{operation} {source} {self.ref} to {target}")
-
-    def bits(self) -> _Value:
-        """The float's bits as an integer."""
-        return self.to("i" if self.kind == "f" else "l", "bitcast")
-
-    def as_float(self) -> _Value:
-        """The integer's bits as a float."""
-        return self.to("f" if self.kind == "i" else "d", "bitcast")
-
-    def intrinsic(self, name: str, *others: _Value) -> _Value:
-        return self.code.intrinsic(name, self, *others)
-
-    def abs(self) -> _Value:
-        return self.intrinsic("fabs")
-
-    def sqrt(self) -> _Value:
-        return self.intrinsic("sqrt")
-
-    def sign_of(self, other: _Value) -> _Value:
-        """This magnitude with the other's sign."""
-        return self.intrinsic("copysign", other)
-
-    def at_most(self, bound: float) -> _Value:
-        """min(self, bound), keeping NaN."""
-        return (self > bound).choose(bound, self)
-
-    def at_least(self, bound: float) -> _Value:
-        """max(self, bound), keeping NaN."""
-        return (self < bound).choose(bound, self)
-
-
-class _Code:
-    """Writes the body of one function on `lanes`-wide values."""
-
-    def __init__(self, lanes: int) -> None:
-        self.lanes = lanes
-        self.lines: list[str] = []
-        self.block = "entry"
-        self._count = 0
-        self.libm: dict[str, str] = {}
-
-    def type(self, kind: str) -> str:
-        scalar = _LLVM[kind]
-        return scalar if self.lanes == 1 else f"<{self.lanes} x {scalar}>"
-
-    def name(self) -> str:
-        self._count += 1
-        return f"%v{self._count}"
-
-    def put(self, kind: str, instruction: str) -> _Value:
-        name = self.name()
-        self.lines.append(f"  {name} = {instruction}")
-        return _Value(self, kind, name)
-
-    def value(self, value: _Value | Number, kind: str) -> _Value:
-        """The value itself, or a number as a constant of a kind."""
-        if isinstance(value, _Value):
-            return value
-        if kind in "fd":
-            exact = float(np.float32(value)) if kind == "f" else float(value)
-            text = f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
-        else:
-            text = str(int(value))
-        return _Value(self, kind, text if self.lanes == 1 else f"splat ({_LLVM[kind]} {text})")
-
-    def intrinsic(self, name: str, *args: _Value) -> _Value:
-        kind = args[0].kind
-        width = "" if self.lanes == 1 else f"v{self.lanes}"
-        given = ", ".join(f"{self.type(a.kind)} {a.ref}" for a in args)
-        return self.put(
-            kind, f"call {self.type(kind)} @llvm.{name}.{width}{_SUFFIX[kind]}({given})"
-        )
-
-    def fma(self, a: _Value, b: _Value | Number, c: _Value | Number) -> _Value:
-        """a * b + c, fused where the target does that fast."""
-        return self.intrinsic("fmuladd", a, self.value(b, a.kind), self.value(c, a.kind))
-
-    def poly(self, x: _Value, coefficients: Sequence[float]) -> _Value:
-        """c0 + c1 x + c2 x^2 ...
-
-        Up to five terms by Horner's rule; more by Estrin's, whose chain of dependent operations is
-        logarithmic: code around one long chain waits for latencies, not for arithmetic units.
-        """
-        if len(coefficients) <= 5:
-            result = self.fma(x, coefficients[-1], coefficients[-2])
-            for c in reversed(coefficients[:-2]):
-                result = self.fma(result, x, c)
-            return result
-        terms = [
-            self.fma(x, coefficients[i + 1], coefficients[i])
-            for i in range(0, len(coefficients) - 1, 2)
-        ]
-        if len(coefficients) % 2:
-            terms.append(self.value(coefficients[-1], x.kind))
-        power = x
-        while len(terms) > 1:
-            power = power * power
-            pairs = range(0, len(terms) - 1, 2)
-            rest = terms[len(terms) & ~1 :]
-            terms = [self.fma(terms[i + 1], power, terms[i]) for i in pairs] + rest
-        return terms[0]
-
-    def any(self, condition: _Value) -> str:
-        """Whether any lane of an i1 vector is set, as an i1."""
-        if self.lanes == 1:
-            return condition.ref
-        name = self.name()
-        t = self.type("b")
-        self.lines.append(
-            f"  {name} = call i1 @llvm.vector.reduce.or.v{self.lanes}i1({t} {condition.ref})"
-        )
-        return name
-
-    def per_lane(self, function: str, kind: str, *args: _Value) -> _Value:
-        """A libm function on each lane."""
-        scalar = _LLVM[kind]
-        given = ", ".join([scalar] * len(args))
-        self.libm[function] = f"declare {scalar} @{function}({given})"
-        if self.lanes == 1:
-            text = ", ".join(f"{scalar} {a.ref}" for a in args)
-            return self.put(kind, f"call {scalar} @{function}({text})")
-        result = _Value(self, kind, "poison")
-        for lane in range(self.lanes):
-            parts = [
-                self.put(kind, f"extractelement {self.type(kind)} {a.ref}, i32 {lane}")
-                for a in args
-            ]
-            text = ", ".join(f"{scalar} {p.ref}" for p in parts)
-            one = self.put(kind, f"call {scalar} @{function}({text})")
-            result = self.put(
-                kind,
-                f"insertelement {self.type(kind)} {result.ref}, {scalar} {one.ref}, i32 {lane}",
-            )
-        return result
-
-    def rarely(self, condition: _Value, fast: _Value, slow: Callable[[], _Value]) -> _Value:
-        """`fast`, with the lanes where the condition holds from `slow`, which runs if any does."""
-        tag = self._count
-        test = self.any(condition)
-        here = self.block
-        self.lines += [f"  br i1 {test}, label %slow{tag}, label %join{tag}", f"slow{tag}:"]
-        other = condition.choose(slow(), fast)
-        self.lines += [f"  br label %join{tag}", f"join{tag}:"]
-        self.block = f"join{tag}"
-        t = self.type(fast.kind)
-        return self.put(fast.kind, f"phi {t} [ {fast.ref}, %{here} ], [ {other.ref}, %slow{tag} ]")
-
-
-# Pieces
-
-
 _MAGIC = (
     12582912.0  # 1.5 * 2^23: adding it rounds a float to an integer, which its low bits then hold
 )
@@ -359,7 +110,7 @@ _MAGIC_D = 6755399441055744.0  # 1.5 * 2^52, the same for double
 _LN2_HI, _LN2_LO = 0.693359375, -2.12194440e-4  # the high part has 9 bits: times n it is exact
 
 
-def _round(c: _Code, x: _Value) -> tuple[_Value, _Value]:
+def _round(c: Code, x: Value) -> tuple[Value, Value]:
     """The nearest integer as a float and as an integer; any integer for NaN."""
     magic, kind = (_MAGIC, "f") if x.kind == "f" else (_MAGIC_D, "d")
     shifted = x + magic
@@ -367,44 +118,44 @@ def _round(c: _Code, x: _Value) -> tuple[_Value, _Value]:
     return shifted - magic, shifted.bits() - base
 
 
-def _reduce_exp(c: _Code, x: _Value) -> tuple[_Value, _Value]:
+def _reduce_exp(c: Code, x: Value) -> tuple[Value, Value]:
     """exp(x) - 1 = p over the reduced argument, and n with exp(x) = (1 + p) 2^n."""
     n, k = _round(c, x * math.log2(math.e))
     r = c.fma(n, -_LN2_LO, c.fma(n, -_LN2_HI, x))
     return c.fma(c.poly(r, _EXP), r * r, r), k
 
 
-def _power(k: _Value) -> _Value:
+def _power(k: Value) -> Value:
     """2^k for -126 <= k <= 127."""
     return ((k + 127) << 23).as_float()
 
 
-def _scale(p: _Value, k: _Value) -> _Value:
+def _scale(p: Value, k: Value) -> Value:
     """p 2^k in two steps, so that results may be subnormal or overflow."""
     half = k >> 1
     return p * _power(half) * _power(k - half)
 
 
-def _exp(c: _Code, x: _Value) -> _Value:
+def _exp(c: Code, x: Value) -> Value:
     p, k = _reduce_exp(c, x.at_least(-104.0).at_most(89.0))
     return _scale(p + 1.0, k)
 
 
-def _exp2(c: _Code, x: _Value) -> _Value:
+def _exp2(c: Code, x: Value) -> Value:
     x = x.at_least(-151.0).at_most(129.0)
     n, k = _round(c, x)
     r = x - n
     return _scale(c.fma(c.poly(r, _EXP2), r, 1.0), k)
 
 
-def _expm1(c: _Code, x: _Value) -> _Value:
+def _expm1(c: Code, x: Value) -> Value:
     p, k = _reduce_exp(c, x.at_least(-17.5).at_most(89.0))
     half = _power(k - 1)  # 2^k would overflow just before the result does
     result = c.fma(half, p, half - 0.5) * 2.0
     return x.equals(0.0).choose(x, result)
 
 
-def _split_log(c: _Code, x: _Value) -> tuple[_Value, _Value]:
+def _split_log(c: Code, x: Value) -> tuple[Value, Value]:
     """A positive x as m 2^e with m in [sqrt(1/2), sqrt(2)): m and e as floats."""
     tiny = x < 1.17549435e-38
     bits = tiny.choose(x * 33554432.0, x).bits()  # 2^25 brings subnormal numbers into range
@@ -414,26 +165,26 @@ def _split_log(c: _Code, x: _Value) -> tuple[_Value, _Value]:
     return m, tiny.choose(e - 25.0, e)
 
 
-def _log1p_poly(c: _Code, f: _Value) -> _Value:
+def _log1p_poly(c: Code, f: Value) -> Value:
     """log(1 + f) - f on the reduced range."""
     z = f * f
     return c.fma(z, -0.5, z * f * c.poly(f, _LOG))
 
 
-def _log_limits(x: _Value, result: _Value) -> _Value:
+def _log_limits(x: Value, result: Value) -> Value:
     result = x.equals(math.inf).choose(math.inf, result)
     result = x.equals(0.0).choose(-math.inf, result)
     return (x.compare("ult", 0.0)).choose(math.nan, result)  # negative or NaN
 
 
-def _log(c: _Code, x: _Value) -> _Value:
+def _log(c: Code, x: Value) -> Value:
     m, e = _split_log(c, x)
     f = m - 1.0
     y = c.fma(e, _LN2_LO, _log1p_poly(c, f))
     return _log_limits(x, c.fma(e, _LN2_HI, f + y))
 
 
-def _log2(c: _Code, x: _Value) -> _Value:
+def _log2(c: Code, x: Value) -> Value:
     m, e = _split_log(c, x)
     f = m - 1.0
     y = _log1p_poly(c, f)
@@ -443,7 +194,7 @@ def _log2(c: _Code, x: _Value) -> _Value:
     return _log_limits(x, e + c.fma(f, 1.4375, tail))
 
 
-def _log10(c: _Code, x: _Value) -> _Value:
+def _log10(c: Code, x: Value) -> Value:
     m, e = _split_log(c, x)
     f = m - 1.0
     y = _log1p_poly(c, f)
@@ -452,7 +203,7 @@ def _log10(c: _Code, x: _Value) -> _Value:
     return _log_limits(x, c.fma(e, high, c.fma(f, math.log10(math.e), tail)))
 
 
-def _log1p(c: _Code, x: _Value) -> _Value:
+def _log1p(c: Code, x: Value) -> Value:
     u = x + 1.0
     back = u - 1.0
     lost = (1.0 - (u - back)) + (x - back)  # u + lost = 1 + x exactly
@@ -471,18 +222,18 @@ def _log1p(c: _Code, x: _Value) -> _Value:
     return x.equals(0.0).choose(x, result)
 
 
-def _tanh(c: _Code, x: _Value) -> _Value:
+def _tanh(c: Code, x: Value) -> Value:
     a = x.abs().at_most(10.0)
     em = _expm1(c, a * 2.0)
     return (em / (em + 2.0)).sign_of(x)
 
 
-def _sigmoid(c: _Code, x: _Value) -> _Value:
+def _sigmoid(c: Code, x: Value) -> Value:
     e = _exp(c, -x.abs())
     return (x < 0.0).choose(e, 1.0) / (e + 1.0)
 
 
-def _erf(c: _Code, x: _Value) -> _Value:
+def _erf(c: Code, x: Value) -> Value:
     a = x.abs().at_most(4.0)
     small = c.fma(c.poly(a * a, _ERF_SMALL), a, a)
     p, k = _reduce_exp(c, -(c.poly(a, _ERF_LARGE) * a))  # of -17 to 0: no limits to heed
@@ -494,7 +245,7 @@ _PI_2_A = 1.57079632673412561417  # pi/2: 33 bits, so that its products with k <
 _PI_2_B = 6.07710050650619224932e-11  # and the rest
 
 
-def _reduce_angle(c: _Code, x: _Value) -> tuple[_Value, _Value]:
+def _reduce_angle(c: Code, x: Value) -> tuple[Value, Value]:
     """x - k pi/2 as a float, in double precision within, and k. For |x| < 10^6."""
     wide = x.to("d", "fpext")
     n, k = _round(c, wide * (2 / math.pi))
@@ -502,19 +253,19 @@ def _reduce_angle(c: _Code, x: _Value) -> tuple[_Value, _Value]:
     return r.to("f", "fptrunc"), k.to("i", "trunc")
 
 
-def _sin_cos(c: _Code, r: _Value) -> tuple[_Value, _Value]:
+def _sin_cos(c: Code, r: Value) -> tuple[Value, Value]:
     z = r * r
     sine = c.fma(c.poly(z, _SIN) * z, r, r).sign_of(r)
     cosine = c.fma(c.poly(z, _COS) * z, z, c.fma(z, -0.5, 1.0))
     return sine, cosine
 
 
-def _huge(x: _Value) -> _Value:
+def _huge(x: Value) -> Value:
     a = x.abs()
     return (a > 1.0e6) & (a < math.inf)
 
 
-def _sin(c: _Code, x: _Value, turn: int = 0) -> _Value:
+def _sin(c: Code, x: Value, turn: int = 0) -> Value:
     r, k = _reduce_angle(c, x)
     k = k + turn
     sine, cosine = _sin_cos(c, r)
@@ -523,11 +274,11 @@ def _sin(c: _Code, x: _Value, turn: int = 0) -> _Value:
     return c.rarely(_huge(x), value, lambda: c.per_lane("cosf" if turn else "sinf", "f", x))
 
 
-def _cos(c: _Code, x: _Value) -> _Value:
+def _cos(c: Code, x: Value) -> Value:
     return _sin(c, x, turn=1)
 
 
-def _tan(c: _Code, x: _Value) -> _Value:
+def _tan(c: Code, x: Value) -> Value:
     r, k = _reduce_angle(c, x)
     sine, cosine = _sin_cos(c, r)
     even = (k & 1).equals(0)
@@ -535,7 +286,7 @@ def _tan(c: _Code, x: _Value) -> _Value:
     return c.rarely(_huge(x), value, lambda: c.per_lane("tanf", "f", x))
 
 
-def _atan(c: _Code, x: _Value) -> _Value:
+def _atan(c: Code, x: Value) -> Value:
     a = x.abs()
     big = a > 1.0
     z = big.choose(-1.0, a) / big.choose(a, 1.0)
@@ -546,7 +297,7 @@ def _atan(c: _Code, x: _Value) -> _Value:
     return (big.choose(high, c.value(0.0, "f")) + (z + rest)).sign_of(x)
 
 
-def _asin_parts(c: _Code, x: _Value) -> tuple[_Value, _Value, _Value]:
+def _asin_parts(c: Code, x: Value) -> tuple[Value, Value, Value]:
     """Whether |x| <= 1/2, the reduced argument w, and asin(w)."""
     a = x.abs()
     near = a.compare("ole", 0.5)
@@ -555,12 +306,12 @@ def _asin_parts(c: _Code, x: _Value) -> tuple[_Value, _Value, _Value]:
     return near, w, c.fma(c.poly(z, _ASIN) * z, w, w)
 
 
-def _asin(c: _Code, x: _Value) -> _Value:
+def _asin(c: Code, x: Value) -> Value:
     near, _, part = _asin_parts(c, x)
     return near.choose(part, c.fma(part, -2.0, math.pi / 2)).sign_of(x)
 
 
-def _acos(c: _Code, x: _Value) -> _Value:
+def _acos(c: Code, x: Value) -> Value:
     near, _, part = _asin_parts(c, x)
     negative = x < 0.0
     inner = math.pi / 2 - part.sign_of(x)
@@ -569,13 +320,13 @@ def _acos(c: _Code, x: _Value) -> _Value:
     return near.choose(inner, outer)
 
 
-def _half_exp(c: _Code, a: _Value) -> _Value:
+def _half_exp(c: Code, a: Value) -> Value:
     """exp(a) / 2 without early overflow, for a >= 0."""
     p, k = _reduce_exp(c, a.at_most(90.0))
     return _scale(p + 1.0, k - 1)
 
 
-def _sinh(c: _Code, x: _Value) -> _Value:
+def _sinh(c: Code, x: Value) -> Value:
     a = x.abs()
     e = _half_exp(c, a)
     z = a * a
@@ -583,16 +334,16 @@ def _sinh(c: _Code, x: _Value) -> _Value:
     return (a < 1.0).choose(small, e - 0.25 / e).sign_of(x)
 
 
-def _cosh(c: _Code, x: _Value) -> _Value:
+def _cosh(c: Code, x: Value) -> Value:
     e = _half_exp(c, x.abs())
     return e + 0.25 / e
 
 
-def _rsqrt(c: _Code, x: _Value) -> _Value:
+def _rsqrt(c: Code, x: Value) -> Value:
     return 1.0 / x.sqrt()
 
 
-def _pow(c: _Code, x: _Value, y: _Value) -> _Value:
+def _pow(c: Code, x: Value, y: Value) -> Value:
     """2^(y log2 x) in double precision, then the special cases of C99 F.9.4.4."""
     a = x.abs()
     bits = a.to("d", "fpext").bits()
@@ -621,7 +372,7 @@ def _pow(c: _Code, x: _Value, y: _Value) -> _Value:
     return one.choose(1.0, value)
 
 
-_FLOAT32: dict[str, Callable[..., _Value]] = {
+_FLOAT32: dict[str, Callable[..., Value]] = {
     "exp": _exp,
     "exp2": _exp2,
     "expm1": _expm1,
@@ -653,12 +404,12 @@ _LIBM = {
 }  # fmt: skip
 
 
-def _sigmoid64(c: _Code, x: _Value) -> _Value:
+def _sigmoid64(c: Code, x: Value) -> Value:
     e = c.per_lane("exp", "d", -x.abs())
     return (x < 0.0).choose(e, 1.0) / (e + 1.0)
 
 
-_FLOAT64: dict[str, Callable[..., _Value]] = {"sigmoid": _sigmoid64, "rsqrt": _rsqrt}
+_FLOAT64: dict[str, Callable[..., Value]] = {"sigmoid": _sigmoid64, "rsqrt": _rsqrt}
 
 _KINDS = {"float32": "f", "float64": "d"}
 
@@ -692,16 +443,16 @@ def function(name: str, dtype: str, lanes: int, inline: bool = False) -> Functio
             f"float64: {', '.join(known)}"
         )
     kind = _KINDS[dtype]
-    code = _Code(lanes)
+    code = Code(lanes)
     write = (_FLOAT32 if kind == "f" else _FLOAT64).get(name)
     arity = _LIBM.get(name, 1)
-    args = [_Value(code, kind, f"%x{i}") for i in range(arity)]
+    args = [Value(code, kind, f"%x{i}") for i in range(arity)]
     if write is not None:
         result = write(code, *args)
     else:
         result = code.per_lane(f"{name}f" if kind == "f" else name, kind, *args)
     t = code.type(kind)
-    symbol = f"lw_{name}_{_SUFFIX[kind]}x{lanes}"
+    symbol = f"lw_{name}_{SUFFIX[kind]}x{lanes}"
     params = ", ".join(f"{t} {a.ref}" for a in args)
     attributes = "alwaysinline nounwind" if inline else "nounwind"
     body = "\n".join(code.lines)
@@ -714,8 +465,8 @@ def function(name: str, dtype: str, lanes: int, inline: bool = False) -> Functio
 
 def require(name: str, dtype: str, lanes: int) -> tuple[str, str]:
     """The symbol and the text (libm declarations included) of one function."""
-    made = function(name, dtype, lanes)
-    return made.symbol, "".join(f"{d}\n" for d in made.libm.values()) + made.definition
+    code = function(name, dtype, lanes)
+    return code.symbol, "".join(f"{d}\n" for d in code.libm.values()) + code.definition
 
 
 class VecMath:
@@ -727,17 +478,17 @@ class VecMath:
 
     def require(self, name: str, dtype: str, lanes: int) -> str:
         """The symbol to call; its definition will be in `text`."""
-        made = function(name, dtype, lanes, self._inline)
-        self._functions[made.symbol] = made
-        return made.symbol
+        code = function(name, dtype, lanes, self._inline)
+        self._functions[code.symbol] = code
+        return code.symbol
 
     def declarations(self) -> dict[str, str]:
         """libm functions that the definitions call: name -> `declare` line."""
-        return {k: v for made in self._functions.values() for k, v in made.libm.items()}
+        return {k: v for code in self._functions.values() for k, v in code.libm.items()}
 
     def definitions(self) -> str:
         """The definitions alone."""
-        return "\n".join(made.definition for made in self._functions.values())
+        return "\n".join(code.definition for code in self._functions.values())
 
     def text(self) -> str:
         """Declarations and definitions."""
