@@ -20,6 +20,7 @@ from loopwright.tir.memory_plan import (
     Problem,
     lower_bound,
     place,
+    share,
 )
 from loopwright.tir.memory_plan.problem import overlaps
 
@@ -111,6 +112,33 @@ def test_limits_hold(algorithm, listed, limits):
             assert placed[0] in item.pools
         else:  # it is larger than what is left in each of its pools
             assert item.size > 0
+
+
+@given(items(), some.sampled_from([None, 4]))
+def test_pieces_have_one_user_at_a_time(listed, window):
+    kinds = [item.alignment for item in listed]
+    pieces = share(listed, kinds, window)
+    assert len(pieces) == len(listed) and sorted(set(pieces)) == list(range(len(set(pieces))))
+    for k, piece in enumerate(pieces):
+        for other in range(k):
+            if pieces[other] == piece:
+                assert kinds[other] == kinds[k] and not listed[other].meets(listed[k])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "window", "pieces"),
+    [
+        ((64, 32, 40), None, [0, 1, 0]),  # the smallest that is large enough
+        ((64, 32, 80), None, [0, 1, 0]),  # else the largest, which grows
+        ((64, 32, 20), None, [0, 1, 1]),
+        ((64, 32, 1000), 4, [0, 1, 2]),
+        ((64, 32, 5), 4, [0, 1, 2]),
+    ],
+)
+def test_which_piece_is_used_again(sizes, window, pieces):
+    first = [Item(f"t{k}", size, 0, 1) for k, size in enumerate(sizes[:2])]
+    listed = [*first, Item("late", sizes[2], 2, 3)]
+    assert share(listed, ["kind"] * 3, window) == pieces
 
 
 def test_hill_climbing_improves_the_greedy_orders():

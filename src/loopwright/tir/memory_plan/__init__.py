@@ -1,8 +1,10 @@
 """Static memory planning: where each tensor lies, so that none is overwritten while it lives.
 
-Pure functions on sizes and times (`problem`, `place`), the plan with its report and pictures
-(`plan`, `picture`). What lives when in a module is found by `tir.analysis.liveness`; the pass is
-`tir.transform.PlanUnifiedMemory`.
+Pure functions on sizes and times, which every pass that places memory calls: `place` gives offsets
+in pools (`PlanUnifiedMemory`, `MergeSharedMemoryAllocations`), `share` gives whole allocations to
+one item after the other (`StaticPlanBlockMemory`, `StorageRewrite`). Besides, the plan that
+`PlanUnifiedMemory` makes, with its report and pictures (`plan`, `picture`); what lives when in a
+module is found by `tir.analysis.liveness`.
 """
 
 from .picture import svg_picture as svg_picture
@@ -12,6 +14,7 @@ from .place import greedy_by_conflicts as greedy_by_conflicts
 from .place import greedy_by_size as greedy_by_size
 from .place import hill_climb as hill_climb
 from .place import place as place
+from .place import place_in_order as place_in_order
 from .plan import Entry as Entry
 from .plan import MemoryPlan as MemoryPlan
 from .plan import PlannedPool as PlannedPool
@@ -22,3 +25,4 @@ from .problem import Placement as Placement
 from .problem import Pool as Pool
 from .problem import Problem as Problem
 from .problem import lower_bound as lower_bound
+from .share import share as share

@@ -64,9 +64,8 @@ After::
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ....arith import Analyzer
@@ -82,6 +81,7 @@ from ....ir.prim_op import const, multiply
 from ....ir.structural import StructuralKey
 from ....ir.transform import ModulePass, PassContext
 from ....tir.function import PrimFunc
+from ....tir.memory_plan import Item, share
 from ...analysis import defined_symbolic_vars
 from ...expr import Call, Function, ShapeExpr, Tuple, TupleGetItem, Var, VarBinding
 from ...functor import GraphRewriter
@@ -137,7 +137,6 @@ class _Token:
     last: int
     escapes: bool = False
     is_output: bool = False
-    storage: Storage | None = None
 
 
 def _note(name: str, plan: dict[Var, Storage]) -> None:
@@ -149,49 +148,6 @@ def _note(name: str, plan: dict[Var, Storage]) -> None:
 
 
 # ---------------------------------------------------------------------- which storage
-
-
-@dataclass
-class _Pool:
-    """Free storages of one dtype and scope, by size."""
-
-    sizes: list[int] = field(default_factory=list)
-    storages: list[Storage] = field(default_factory=list)
-    symbolic: dict[StructuralKey, list[Storage]] = field(default_factory=dict)
-
-    def take(self, size: PrimExpr) -> Storage | None:
-        """A free storage for `size`: the smallest that is large enough, else the largest that is
-        smaller, which then grows; both within the window."""
-        if not isinstance(size, IntImm):
-            same = self.symbolic.get(_size_key(size))
-            return same.pop(0) if same else None
-        value = size.value
-        at = bisect_left(self.sizes, value)
-        if at < bisect_right(self.sizes, value * _WINDOW):
-            return self._pop(at)
-        if at > bisect_left(self.sizes, value // _WINDOW):
-            storage = self._pop(at - 1)
-            storage.bytes = size
-            return storage
-        return None
-
-    def _pop(self, at: int) -> Storage:
-        self.sizes.pop(at)
-        return self.storages.pop(at)
-
-    def give(self, storage: Storage) -> None:
-        """Take a storage back."""
-        if not isinstance(storage.bytes, IntImm):
-            self.symbolic.setdefault(_size_key(storage.bytes), []).append(storage)
-            return
-        at = bisect_right(self.sizes, storage.bytes.value)
-        self.sizes.insert(at, storage.bytes.value)
-        self.storages.insert(at, storage)
-
-
-def _size_key(size: PrimExpr) -> StructuralKey:
-    """Sizes of equal dimensions are built alike."""
-    return StructuralKey(size, map_free_vars=False)
 
 
 class _Planner:
@@ -234,10 +190,10 @@ class _Planner:
             dynamic = any(not isinstance(d, IntImm) for d in token.call.args[0].struct_info.values)
             if not (self.plan_output and dynamic):
                 token.escapes = True
-        made: dict[Var, Storage] = {}
+        plan: dict[Var, Storage] = {}
         for block, variables in self.blocks:
-            self._assign(block, variables, made)
-        return made
+            self._assign(block, variables, plan)
+        return plan
 
     # ------------------------------------------------------------------ lives
 
@@ -308,29 +264,29 @@ class _Planner:
 
     # ------------------------------------------------------------------ storages
 
-    def _assign(self, block: Any, variables: list[Var], made: dict[Var, Storage]) -> None:
-        ends: dict[int, list[_Token]] = {}
-        pools: dict[Any, _Pool] = {}
+    def _assign(self, block: Any, variables: list[Var], plan: dict[Var, Storage]) -> None:
         position = {b.var: n for n, b in enumerate(block.bindings)}
-        mine = [v for v in variables if not self.tokens[v].escapes]
-        starts = {position[v]: v for v in mine}
-        for n in range(len(block.bindings)):
-            if n in starts:
-                token = self.tokens[starts[n]]
-                storage = self._storage(token, pools)
-                storage.tensors += 1
-                token.storage = made[starts[n]] = storage
-                if not token.is_output:
-                    ends.setdefault(token.last, []).append(token)
-            for token in ends.get(n, ()):
-                assert token.storage is not None
-                pools[_kind(token.call)].give(token.storage)
-
-    def _storage(self, token: _Token, pools: dict[Any, _Pool]) -> Storage:
-        size = self._size(token.call)
-        pool = pools.setdefault(_kind(token.call), _Pool())
-        found = pool.take(size)
-        return Storage(size, token.call) if found is None else found
+        planned = [v for v in variables if not self.tokens[v].escapes]
+        sizes = [self._size(self.tokens[v].call) for v in planned]
+        items: list[Item] = []
+        kinds: list[Any] = []
+        for var, size in zip(planned, sizes, strict=True):
+            token = self.tokens[var]
+            last = len(block.bindings) if token.is_output else token.last
+            # Sizes of equal dimensions are built alike.
+            symbolic = None if isinstance(size, IntImm) else StructuralKey(size, False)
+            known = size.value if isinstance(size, IntImm) else 0
+            items.append(Item(var.name_hint, known, position[var], last))
+            kinds.append((_kind(token.call), symbolic))
+        storages: dict[int, Storage] = {}
+        pieces = share(items, kinds, _WINDOW)
+        for var, piece, size in zip(planned, pieces, sizes, strict=True):
+            storage = storages.setdefault(piece, Storage(size, self.tokens[var].call))
+            storage.tensors += 1
+            held = storage.bytes
+            if isinstance(size, IntImm) and isinstance(held, IntImm) and size.value > held.value:
+                storage.bytes = size
+            plan[var] = storage
 
     def _size(self, call: Call) -> PrimExpr:
         """The bytes of an allocation, or a bound of them."""

@@ -45,6 +45,7 @@ from ....ir.prim_op import add, const
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
+from ...memory_plan import Item, Problem, place_in_order
 from ...op import handle_add_byte_offset, is_call_to
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, Stmt
 from .._base import PrimFuncPass, StmtRewriter
@@ -54,32 +55,33 @@ _SCOPE = "shared.dyn"
 
 
 def _dynamic(body: Stmt) -> dict[Var, tuple[int, int]]:
-    """(offset, size) in bytes of each allocation of constant size."""
-    found: dict[Var, tuple[int, int]] = {}
-    total = 0
+    """(offset, size) in bytes of each allocation of constant size, the outermost first."""
+    sizes: dict[Var, int] = {}
 
     def visit(node: Any) -> None:
-        nonlocal total
         if not isinstance(node, Allocate) or node.buffer_var.type_annotation is None:
             return
-        if node.buffer_var.type_annotation[1] != _SCOPE or node.buffer_var in found:
+        if node.buffer_var.type_annotation[1] != _SCOPE or node.buffer_var in sizes:
             return
         size = node.dtype.itemsize * node.dtype.lanes
         for extent in node.extents:
             if not isinstance(extent, IntImm):
                 return
             size *= extent.value
-        found[node.buffer_var] = (total, size)
-        total += -(-size // _ALIGN) * _ALIGN
-
-    def outermost_first(node: Any) -> None:
-        nodes.append(node)
+        sizes[node.buffer_var] = size
 
     nodes: list[Any] = []
-    post_order_visit(body, outermost_first)
+    post_order_visit(body, nodes.append)
     for node in reversed(nodes):
         visit(node)
-    return found
+    # All live at one time: what else reads them within the launch is not known here.
+    items = tuple(Item(var.name, size, 0, 0, _ALIGN) for var, size in sizes.items())
+    places = place_in_order(Problem(items), range(len(items))).places
+    return {
+        var: (place[1], size)
+        for (var, size), place in zip(sizes.items(), places, strict=True)
+        if place is not None
+    }
 
 
 class _Merge(StmtRewriter):

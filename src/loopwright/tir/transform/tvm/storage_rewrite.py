@@ -42,26 +42,17 @@ They share where the element type and storage scope are the same, and the sizes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ....ir.functor import post_order_visit, rewrite
 from ....ir.prim_expr import IntImm, Var
-from ....ir.structural import structural_equal
+from ....ir.structural import StructuralKey
 from ...buffer import Buffer
 from ...function import PrimFunc
+from ...memory_plan import Item, share
 from ...stmt import Allocate, AttrStmt, DeclBuffer, LetStmt, SeqStmt, Stmt
 from .._base import PrimFuncPass, StmtRewriter
-
-
-@dataclass
-class _Slot:
-    """Memory: the allocation that stays, and the last statement that uses it."""
-
-    node: Allocate
-    last: int
-    size: int | None
-    users: list[Var] = field(default_factory=list)
 
 
 def _size(node: Allocate) -> int | None:
@@ -105,67 +96,52 @@ class _Share(StmtRewriter):
             body = body.body
         if not isinstance(body, SeqStmt):
             return node.replace(body=self.visit(node.body))
-        slots = self.assign(around, body)
-        same = {user: slot.node.buffer_var for slot in slots for user in slot.users}
-        grown = {slot.node: slot for slot in slots}
-        made = self.visit(body)
+        pieces = _pieces(around, body)
+        same = {n.buffer_var: piece[0].buffer_var for piece in pieces for n in piece[1:]}
+        sizes = {piece[0]: max(_size(n) or 0 for n in piece) for piece in pieces}
+        result = self.visit(body)
         for wrapper in reversed(around):
             if not isinstance(wrapper, Allocate):
-                made = wrapper.replace(body=made)
-            elif wrapper in grown:
-                size = grown[wrapper].size
+                result = wrapper.replace(body=result)
+            elif wrapper in sizes:
                 extents = wrapper.extents
-                if size is not None and size != _size(wrapper):
-                    extents = (IntImm(wrapper.extents[0].dtype, size),)
-                made = wrapper.replace(extents=extents, body=made)
-        return rewrite(made, {Var: same.get}) if same else made
+                if sizes[wrapper] > (_size(wrapper) or 0):
+                    extents = (IntImm(extents[0].dtype, sizes[wrapper]),)
+                result = wrapper.replace(extents=extents, body=result)
+        return rewrite(result, {Var: same.get}) if same else result
 
-    def assign(self, around: list[Any], body: SeqStmt) -> list[_Slot]:
-        """The memory that is left, in the order of first use."""
-        nodes = {n.buffer_var: n for n in around if isinstance(n, Allocate)}
-        pinned = set[Var]()  # named by a note or a bound value: of unknown use
-        for wrapper in around:
-            if isinstance(wrapper, AttrStmt):
-                pinned |= _uses((wrapper.node, wrapper.value), set(nodes))
-            elif isinstance(wrapper, LetStmt):
-                pinned |= _uses(wrapper.value, set(nodes))
-        first: dict[Var, int] = {}
-        last: dict[Var, int] = {}
-        for n, stmt in enumerate(body.seq):
-            for var in _uses(stmt, set(nodes)):
-                first.setdefault(var, n)
-                last[var] = n
-        slots = [_Slot(node, len(body), _size(node)) for v, node in nodes.items() if v in pinned]
-        order = [v for v in nodes if v in first and v not in pinned]
-        for var in sorted(order, key=lambda v: first[v]):
-            node = nodes[var]
-            slot = self.fitting(slots, node, first[var])
-            if slot is None:
-                slots.append(_Slot(node, last[var], _size(node)))
-                continue
-            slot.last = last[var]
-            slot.users.append(var)
-            if slot.size is not None:
-                slot.size = max(slot.size, _size(node) or 0)
-        return slots
 
-    def fitting(self, slots: list[_Slot], node: Allocate, begin: int) -> _Slot | None:
-        """Memory that is free when a statement begins: the one nearest in size."""
-        size = _size(node)
-        free = []
-        for slot in slots:
-            other = slot.node
-            if slot.last >= begin or other.dtype != node.dtype or _scope(other) != _scope(node):
-                continue
-            if not structural_equal(other.condition, node.condition):
-                continue
-            if other.annotations or node.annotations:
-                continue
-            if slot.size is not None and size is not None:
-                free.append((abs(slot.size - size), len(free), slot))
-            elif structural_equal(other.extents, node.extents):
-                free.append((0, len(free), slot))
-        return min(free)[2] if free else None
+def _pieces(around: list[Any], body: SeqStmt) -> list[list[Allocate]]:
+    """The allocations that become one piece of memory each, in the order of first use."""
+    nodes = {n.buffer_var: n for n in around if isinstance(n, Allocate)}
+    pinned = set[Var]()  # named by a note or a bound value: of unknown use
+    for wrapper in around:
+        if isinstance(wrapper, AttrStmt):
+            pinned |= _uses((wrapper.node, wrapper.value), set(nodes))
+        elif isinstance(wrapper, LetStmt):
+            pinned |= _uses(wrapper.value, set(nodes))
+    first: dict[Var, int] = {}
+    last: dict[Var, int] = {}
+    for n, stmt in enumerate(body.seq):
+        for var in _uses(stmt, set(nodes)):
+            first.setdefault(var, n)
+            last[var] = n
+    order = sorted((v for v in nodes if v in first and v not in pinned), key=lambda v: first[v])
+    items = [Item(v.name, _size(nodes[v]) or 0, first[v], last[v]) for v in order]
+    pieces: dict[int, list[Allocate]] = {}
+    for var, piece in zip(order, share(items, [_kind(nodes[v]) for v in order]), strict=True):
+        pieces.setdefault(piece, []).append(nodes[var])
+    return [*([n] for v, n in nodes.items() if v in pinned), *pieces.values()]
+
+
+def _kind(node: Allocate) -> Any:
+    """Allocations of one kind may share: what has notes is apart, and unknown sizes have to be equal."""
+    if node.annotations:
+        return node
+    extents = (
+        None if _size(node) is not None else tuple(StructuralKey(e, False) for e in node.extents)
+    )
+    return str(node.dtype), _scope(node), StructuralKey(node.condition, False), extents
 
 
 @dataclass(frozen=True)
