@@ -6,7 +6,7 @@ import numpy as np
 
 from loopwright import tir
 from loopwright.codegen.llvm.build import build_program
-from loopwright.driver.build import kernel_entry
+from loopwright.codegen.lowered import kernel_entry
 from loopwright.ir.dtype import DataType, numpy_dtype
 from loopwright.ir.module import IRModule
 from loopwright.ir.target import Target

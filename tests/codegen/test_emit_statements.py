@@ -373,7 +373,7 @@ def test_lines_say_where_they_come_from():
 def test_what_is_not_lowered_is_refused():
     from loopwright.base.errors import LoopwrightError
     from loopwright.codegen.llvm.build import build_program
-    from loopwright.driver.build import kernel_entry
+    from loopwright.codegen.lowered import kernel_entry
     from loopwright.ir.target import Target
 
     @T.prim_func

@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import LoopwrightError, explain
+from ..codegen.c.model import CModel
 from ..codegen.c.program import STACK_BYTES, WORKSPACE
+from ..codegen.lowered import Lowered
 from ..ir.target import Target
-from ..ir.transform import Sequential
+from ..ir.transform import Pass, Sequential
 from ..runtime.arena import Arena, as_arenas
 from ..tir import transform as tt
 from . import llvm
+from .base import TargetBackend, register_target
 
 DEFAULT = (Arena(WORKSPACE),)
 
@@ -26,8 +29,23 @@ def graph_pipeline(
     target: Target | None = None, backends: Sequence[Any] = (), arenas: Sequence[Arena | str] = ()
 ) -> Sequential:
     """From operators to planned storage and direct calls of kernels; see `backend.llvm`."""
-    passes = llvm.graph_pipeline(target, backends, arenas or DEFAULT).remove("BlockedLayout").passes
-    return Sequential(list(passes), name="c.graph_pipeline")
+    passes = [
+        *llvm.library_dispatch_passes(target, backends),
+        *legalize_passes(target),
+        *llvm.dataflow_lower_passes(target),
+        *finalize_passes(target, arenas),
+    ]
+    return Sequential(passes, name="c.graph_pipeline")
+
+
+def legalize_passes(target: Target | None = None) -> list[Pass]:
+    """From operators to fused, scheduled loops."""
+    return [p for p in llvm.legalize_passes(target) if p.name != "BlockedLayout"]
+
+
+def finalize_passes(target: Target | None = None, arenas: Sequence[Arena | str] = ()) -> list[Pass]:
+    """From storage to direct calls; memory is planned in the loop passes."""
+    return llvm.finalize_passes(target, arenas or DEFAULT)
 
 
 def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = ()) -> Sequential:
@@ -51,3 +69,22 @@ def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = 
         ],
         name="c.loop_pipeline",
     )
+
+
+def emit(lowered: Lowered) -> CModel:
+    """The C source of the lowered functions. Raises LoopwrightError for what is no C code."""
+    if lowered.machine:
+        what = "only native functions have C code"
+        hint = 'trace.explain(NAME, "native") of loopwright.lower says why they are not native'
+        raise LoopwrightError(explain(what, got=", ".join(lowered.machine), instead=hint))
+    if lowered.imports:
+        what = "C code cannot call functions of this Python process"
+        hint = "offload to C functions (ExternLibrary) instead"
+        raise LoopwrightError(explain(what, got=", ".join(lowered.imports), instead=hint))
+    return CModel(lowered)
+
+
+PHASES = llvm.PHASES | {"legalize": legalize_passes, "finalize": finalize_passes}
+TARGET = register_target(
+    TargetBackend("c", graph_pipeline, loop_pipeline, emit, CModel, phases=PHASES)
+)

@@ -1,4 +1,4 @@
-"""The CPU: how a graph becomes native code, top to bottom.
+"""LLVM, for CPUs: how a graph becomes native code, top to bottom.
 
 `graph_pipeline()` and `loop_pipeline()` are `Sequential`s: print them, insert a pass of your own by
 name (`pipeline.insert_after("FuseTIR", MyPass())`), give them to `loopwright.compile`.
@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..codegen.llvm.build import build_program
+from ..codegen.llvm.executable import Executable
+from ..codegen.llvm.vm import GraphMachine
+from ..codegen.lowered import Lowered
 from ..ir.target import Target
 from ..ir.transform import Pass, Sequential
 from ..relax import byoc
@@ -16,6 +20,7 @@ from ..relax import transform as rt
 from ..runtime.arena import Arena
 from ..sched import ApplyDefaultSchedule
 from ..tir import transform as tt
+from .base import TargetBackend, register_target
 
 
 def graph_pipeline(
@@ -102,3 +107,32 @@ def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = 
         return lowered
     planned = tt.PlanUnifiedMemory(arenas=tuple(arenas), pools="allocate")
     return Sequential([lowered, planned], name="loop_pipeline")
+
+
+def emit(lowered: Lowered) -> Executable:
+    """Compile the lowered functions and load them."""
+    program = build_program(
+        lowered.kernels,
+        lowered.graphs,
+        lowered.entries,
+        lowered.target,
+        libraries=lowered.libraries,
+        imports=lowered.imports,
+    )
+    exe = Executable(program, lowered)
+    if lowered.machine:
+        exe.add_machine(GraphMachine(exe))
+    return exe
+
+
+PHASES = {
+    "library_dispatch": library_dispatch_passes,
+    "legalize": legalize_passes,
+    "dataflow_lower": dataflow_lower_passes,
+    "finalize": finalize_passes,
+}
+TARGET = register_target(
+    TargetBackend(
+        "llvm", graph_pipeline, loop_pipeline, emit, Executable, one_by_one=True, phases=PHASES
+    )
+)

@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..base.errors import explain, suggest
+from ..base.errors import LoopwrightError, explain, suggest
+from ..base.plugins import load_group, taker
 from ..ir.target import Target
 from ..ir.transform import Pass, Sequential
 from ..relax import transform as rt
-from ..relax.byoc.plugins import find_pass
-from . import llvm
-
-_MODULES = {"llvm": llvm, "c": llvm}  # a target kind -> the module with its passes
+from . import c, llvm  # noqa: F401  the targets that are always there
+from .base import TargetBackend, backend_of, find_target, list_targets
 
 
 def zero_pipeline(*, enable_warning: bool = False) -> Sequential:
@@ -37,8 +36,9 @@ def zero_pipeline(*, enable_warning: bool = False) -> Sequential:
 
 
 def default_build_pipeline() -> Sequential:
-    """What `compile` runs on a graph for the current target."""
-    return llvm.graph_pipeline()
+    """What `compile` runs on a graph for the current target, which is LLVM's where none is set."""
+    target = Target.current() or Target("llvm")
+    return backend_of(target).graph_pipeline(target)
 
 
 _PIPELINES: dict[str, Callable[..., Pass]] = {
@@ -51,9 +51,8 @@ _PIPELINES: dict[str, Callable[..., Pass]] = {
 def get_pipeline(name: str = "zero", **kwargs: Any) -> Pass:
     """The pipeline of that name, or the pass of a plug-in. Raises ValueError, naming those there
     are."""
-    found = find_pass(name) if name not in _PIPELINES else None
-    if found is not None:
-        return found if isinstance(found, Pass) else found(**kwargs)
+    if name not in _PIPELINES:
+        load_group("loopwright.passes")
     if name not in _PIPELINES:
         what = "there is no pipeline of this name"
         raise ValueError(explain(what, got=name, instead=suggest(name, _PIPELINES, "one of")))
@@ -73,37 +72,57 @@ def register_pipeline(name: str) -> Callable[[Callable[..., Pass]], Callable[...
     return register
 
 
-def _passes_of(target: Target) -> Any:
-    kind = target.kind_name
-    if kind not in _MODULES:
+@taker("loopwright.passes")
+def _take(name: str, given: Any, package: str) -> list[str]:
+    if not callable(given) and not isinstance(given, Pass):
+        what = f"the entry point {name} is no pass"
+        hint = "a pass, or a function that makes one"
+        raise LoopwrightError(explain(what, got=repr(given), instead=hint))
+    make: Any = (lambda: given) if isinstance(given, Pass) else given
+    register_pipeline(name)(make)
+    return [name]
+
+
+def _record(target: Target) -> TargetBackend:
+    record = find_target(target)
+    if record is None:
         what = "there is no default pipeline for this target"
-        raise ValueError(explain(what, got=kind, instead=f"one of {', '.join(_MODULES)}"))
-    return _MODULES[kind]
+        hint = f"one of {', '.join(list_targets())}"
+        raise ValueError(explain(what, got=target.kind_name, instead=hint))
+    return record
+
+
+def _phase(target: Target, name: str) -> list[Pass]:
+    phases = _record(target).phases
+    if name not in phases:
+        what = f"the pipeline of target {target.kind_name} has no part {name}"
+        raise ValueError(explain(what, instead="get_default_pipeline(target) is the whole"))
+    return list(phases[name](target))
 
 
 def library_dispatch_passes(target: Target) -> list[Pass]:
     """The passes that give operators to libraries."""
-    return _passes_of(target).library_dispatch_passes(target)
+    return _phase(target, "library_dispatch")
 
 
 def legalize_passes(target: Target) -> list[Pass]:
     """The passes from operators to scheduled loops."""
-    return _passes_of(target).legalize_passes(target)
+    return _phase(target, "legalize")
 
 
 def dataflow_lower_passes(target: Target) -> list[Pass]:
     """The passes from values to storage that is written."""
-    return _passes_of(target).dataflow_lower_passes(target)
+    return _phase(target, "dataflow_lower")
 
 
 def finalize_passes(target: Target) -> list[Pass]:
     """The passes from storage to planned memory."""
-    return _passes_of(target).finalize_passes(target)
+    return _phase(target, "finalize")
 
 
 def get_default_pipeline(target: Target) -> Sequential:
     """All of the four. Raises ValueError for a target that has none."""
-    return _passes_of(target).get_default_pipeline(target)
+    return _record(target).graph_pipeline(target)
 
 
 __all__ = [

@@ -79,7 +79,7 @@ class Registry(dict[K, V]):
             got = f"one of {_shown(self._origins[key])}"
             hint = "take another name, or pass override=True to replace it"
             raise self.error(explain(what, got=got, instead=hint))
-        origin = _origin_of(value) if origin is None else origin
+        origin = origin_of(value) if origin is None else origin
         own = is_own(origin)
         if own:
             self._lost.discard(key)
@@ -171,7 +171,8 @@ def being_imported(module: str) -> bool:
     return bool(getattr(spec, "_initializing", False))
 
 
-def _origin_of(value: object) -> str:
+def origin_of(value: object) -> str:
+    """Who registers a value now: the module of a function or class, or the plug-in being loaded."""
     module = value.__module__ if isinstance(value, (FunctionType, type)) else ""
     if is_own(module) and being_imported(module):
         return module  # also while a plug-in that needs the module is loaded
@@ -195,6 +196,7 @@ __all__ = [
     "being_imported",
     "customised",
     "is_own",
+    "origin_of",
     "registering",
     "registries",
 ]

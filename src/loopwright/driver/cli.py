@@ -17,18 +17,20 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..backend.base import backend_of
 from ..base.errors import LoopwrightError, explain
-from ..codegen.c.model import CModel
-from ..codegen.llvm.executable import Executable
+from ..base.plugins import plugins
+from ..codegen.compiled import CompiledModel
 from ..codegen.llvm.library import c_name
 from ..ir import trace as tracing
 from ..ir.dtype import numpy_dtype
-from ..relax.byoc import get_backend, plugins
+from ..relax.byoc import get_backend
 from ..relax.interpreter import Interpreter
 from ..relax.transform import BindSymbolicVars
 from ..runtime.arena import Arena
 from .build import as_module, as_target, compile_steps, lower
 from .front import DEFAULT_TARGET, compile
+from .options import CompileOptions
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 
@@ -38,7 +40,7 @@ Feeds = Annotated[Path | None, typer.Option("--feeds", help="Arrays by input nam
 Size = Annotated[int, typer.Option("--size", help="What symbolic sizes are taken for.")]
 
 
-def make_feeds(exe: Executable, path: Path | None, size: int) -> dict[str, np.ndarray]:
+def make_feeds(exe: CompiledModel, path: Path | None, size: int) -> dict[str, np.ndarray]:
     """The inputs' arrays in a file, or random ones of the inputs' shapes."""
     if path is not None:
         with np.load(path) as arrays:
@@ -61,15 +63,13 @@ def show(
     """Print the steps of the lowering, what one of them did, or one kernel at every level."""
     if kernel:
         with tracing.trace() as trace:
-            exe = compile_steps(as_module(str(model)), _machine(target))[0]
-        assert isinstance(exe, Executable)
-        if kernel not in exe.program.texts:
-            known = ", ".join(sorted(exe.program.texts))
+            compiled = compile_steps(as_module(str(model)), target)[0]
+        if kernel not in compiled.texts:
+            known = ", ".join(sorted(compiled.texts))
             raise typer.BadParameter(f"no kernel {kernel!r}; there are: {known}")
-        typer.echo(trace.last("NameDimensions").after[kernel].script())
-        typer.echo(exe.lowered[kernel].script())
-        typer.echo(exe.program.text(kernel))
-        typer.echo(exe.program.assembly(kernel))
+        typer.echo(trace.last("ApplyDefaultSchedule").before[kernel].script())
+        typer.echo(compiled.lowered[kernel].script())
+        typer.echo("\n".join(compiled.levels(kernel)))
         return
     trace = lower(str(model), target)
     if step:
@@ -89,7 +89,7 @@ def run(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write outputs (.npz).")] = None,
 ) -> None:
     """Run a model once and print or keep its outputs."""
-    exe = _executable(str(model), target)
+    exe = _compiled(str(model), target)
     results = {k: v.numpy() for k, v in exe.run(make_feeds(exe, feeds, size)).items()}
     if out is not None:
         np.savez(out, **results)  # type: ignore[arg-type]
@@ -108,7 +108,7 @@ def bench(
     seconds: Annotated[float, typer.Option(help="How long to measure.")] = 2.0,
 ) -> None:
     """Print the median time of a call and the kernels that take most of it."""
-    exe = _executable(str(model), target)
+    exe = _compiled(str(model), target)
     given = make_feeds(exe, feeds, size)
     exe.run(given)
     took, end = [], time.perf_counter() + seconds
@@ -131,7 +131,7 @@ def check(
 ) -> None:
     """Compare compiled results with what the model's operators mean, said by numpy."""
     mod = as_module(str(model))
-    exe = _executable(mod, target)
+    exe = _compiled(mod, target)
     given = make_feeds(exe, feeds, size)
     args = [given[name] for name in exe.input_names()]
     worst = 0.0
@@ -160,7 +160,7 @@ def compile_to(
     ] = None,
     weights: Annotated[str, typer.Option(help='Of C files: "arrays" or "binary".')] = "arrays",
 ) -> None:
-    """Write a model as a library with a C header, or (--target c) as C source into a folder."""
+    """Write a model as a library with a C header, or (--target c) as source files into a folder."""
     mod = as_module(str(model))
     if dims:
         pairs = (part.split("=") for part in dims.split(","))
@@ -168,46 +168,46 @@ def compile_to(
     arenas = [
         Arena(name, limit or None) for name, _, limit in (a.partition("=") for a in arena or [])
     ]
+    options = CompileOptions(arenas=tuple(arenas))
     if out.suffix:
-        made = compile(mod, target, arenas=arenas)
-        path = made.export_library(out)
+        path = compile(mod, target, options=options).export_library(out)
         typer.echo(f"{path}: {path.stat().st_size} bytes")
         typer.echo(str(path.with_suffix(".h")))
         return
-    if as_target(target).kind.code_generator != "c":
+    if not backend_of(as_target(target)).result.has_sources:
         what = "a folder is written for C source only"
         raise LoopwrightError(explain(what, got=target, instead="--target c, or -o FILE.so"))
-    made = compile(mod, target, arenas=arenas)
-    assert isinstance(made, CModel)
-    for path in made.write(out, c_name(model.stem), weights):
+    compiled = compile(mod, target, options=options)
+    chosen = {} if weights == "arrays" else {"weights": weights}
+    for path in compiled.write(out, c_name(model.stem), **chosen):
         typer.echo(f"{path}: {path.stat().st_size} bytes")
-    if made.memory_plan is not None:
-        typer.echo("\n".join(made.memory_plan.report().splitlines()[:3]))
+    if compiled.memory_plan is not None:
+        typer.echo("\n".join(compiled.memory_plan.report().splitlines()[:3]))
 
 
 @app.command("plugins")
 def show_plugins() -> None:
     """Print what installed packages bring, and what is wrong with it."""
-    table = Table("name", "group", "package", "back ends", "available", "error")
+    table = Table("name", "group", "package", "brings", "usable", "error")
     for plugin in plugins():
-        why = {name: get_backend(name).why_not() for name in plugin.backends}
-        usable = "\n".join(reason or "yes" for reason in why.values())
+        usable = ["no" if plugin.error else "yes"]
+        if plugin.group == "loopwright.backends" and plugin.brings:
+            usable = [get_backend(name).why_not() or "yes" for name in plugin.brings]
         shown = (plugin.name, plugin.group.removeprefix("loopwright."), plugin.package)
-        table.add_row(*map(escape, (*shown, "\n".join(why), usable, plugin.error)))
+        table.add_row(
+            *map(escape, (*shown, "\n".join(plugin.brings), "\n".join(usable), plugin.error))
+        )
     Console().print(table)
 
 
-def _machine(target: str) -> str:
-    """A target whose code runs here. Raises LoopwrightError for C source."""
-    if as_target(target).kind.code_generator == "c":
-        what = "C source is not run from here"
-        hint = "loopwright compile MODEL -o FOLDER --target c"
+def _compiled(model: Any, target: str) -> Any:
+    """A model whose code runs here. Raises LoopwrightError where the target's does not."""
+    result = backend_of(as_target(target)).result
+    if not result.runs:
+        what = f"{result.form} is not run from here"
+        hint = f"loopwright compile MODEL -o FOLDER --target {target}"
         raise LoopwrightError(explain(what, got=target, instead=hint))
-    return target
-
-
-def _executable(model: Any, target: str) -> Executable:
-    return compile(model, _machine(target))
+    return compile(model, target)
 
 
 def _flat(value: Any) -> list[np.ndarray]:

@@ -3,68 +3,77 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from ..codegen.compiled import CompiledModel
 from ..codegen.llvm.executable import Executable
-from ..runtime.arena import Arena
 from . import kept
+from .options import CompileOptions, Keywords
+
+if TYPE_CHECKING:
+    from ..codegen.c.model import CModel
 
 DEFAULT_TARGET = "llvm -mcpu=native"
 
 
+@overload
+def compile(
+    model: Any,
+    target: Literal["llvm", "llvm -mcpu=native"] | None = None,
+    *,
+    options: CompileOptions | None = None,
+    **keywords: Unpack[Keywords],
+) -> Executable: ...
+@overload
+def compile(
+    model: Any,
+    target: Literal["c"],
+    *,
+    options: CompileOptions | None = None,
+    **keywords: Unpack[Keywords],
+) -> CModel: ...
+@overload
+def compile(
+    model: Any,
+    target: Any,
+    *,
+    options: CompileOptions | None = None,
+    **keywords: Unpack[Keywords],
+) -> CompiledModel: ...
 def compile(
     model: Any,
     target: Any = None,
     *,
-    params: dict[str, Any] | None = None,
-    relax_pipeline: Any = "default",
-    tir_pipeline: Any = "default",
-    backends: Sequence[Any] = (),
-    arenas: Sequence[Arena | str] = (),
-) -> Any:
-    """Compile a model for a target and load it; for target "c" its C source (`codegen.c.model`).
+    options: CompileOptions | None = None,
+    **keywords: Unpack[Keywords],
+) -> CompiledModel:
+    """Compile a model for a target: an `Executable`, for target "c" its C source (a `CModel`), for
+    another package's target what its code generator makes.
 
     model: a path or ModelProto (ONNX), an IRModule, a PrimFunc, or a relax Function.
     target: a Target or its text; the current target, else this machine.
-    params: arrays bound to parameters of `main` by name.
-    backends: names of external back ends (`relax.byoc`) to offload to where they pay.
-    arenas: memory (`Arena`) that all tensors are placed in at compile time, by preference.
-    relax_pipeline, tir_pipeline: "default", or passes (a Pass, a list of them) to run instead.
+    options: a `CompileOptions`; its fields may be given as keywords, too: params, backends, arenas,
+        relax_pipeline, tir_pipeline.
 
     What the default pipelines make of an ONNX model is kept in the cache folder and loaded from
     there the next time (see `driver.kept`); `LOOPWRIGHT_CACHE=0` switches that off.
 
     Raises LoopwrightError for a target without a code generator, and what the passes raise.
     """
-    options = {"params": params, "relax_pipeline": relax_pipeline, "tir_pipeline": tir_pipeline}
+    chosen = CompileOptions.of(options, keywords)
 
-    def anew() -> Executable:
+    def anew() -> CompiledModel:
         # Not at the top: importing the compiler takes longer than loading what it made.
         build = importlib.import_module(f"{__package__}.build")
-        return build.compile_steps(model, target, **options)[0]
+        return build.compile_steps(model, target, options=chosen)[0]
 
-    if backends:
-        options["backends"] = backends
-    if arenas:
-        options["arenas"] = arenas
-    plain = (
-        not params
-        and not backends
-        and not arenas
-        and all(_is_default(p) for p in (relax_pipeline, tir_pipeline))
-    )
-    place = kept.place_of(model, target, DEFAULT_TARGET) if plain else None
+    place = kept.place_of(model, target, DEFAULT_TARGET, chosen)
     if place is None:
         return anew()
-    found = kept.find(place, anew)
-    if found is not None:
-        return found
-    made = anew()
-    if isinstance(made, Executable):  # C source is not
-        kept.keep(place, made)
-    return made
-
-
-def _is_default(pipeline: Any) -> bool:
-    return pipeline is None or (isinstance(pipeline, str) and pipeline == "default")
+    known = kept.find(place, anew)
+    if known is not None:
+        return known
+    compiled = anew()
+    if isinstance(compiled, Executable):  # C source is not kept
+        kept.keep(place, compiled)
+    return compiled

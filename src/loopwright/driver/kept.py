@@ -34,6 +34,7 @@ from ..codegen.llvm.executable import Executable
 from ..codegen.llvm.program import NativeProgram
 from ..runtime.profiler import Profile
 from ..runtime.signature import Signature
+from .options import DEFAULTS, CompileOptions
 
 _FORMAT = 1
 _ALIGN = 64
@@ -64,9 +65,11 @@ class Place:
         return data is not None and _digest(data) == self.digest
 
 
-def place_of(model: Any, target: Any, default_target: str) -> Place | None:
+def place_of(
+    model: Any, target: Any, default_target: str, options: CompileOptions = DEFAULTS
+) -> Place | None:
     """The place of a model compiled for a target, or None when it is not to be kept."""
-    if not knob("LOOPWRIGHT_CACHE") or _customised():
+    if not options.is_default or not knob("LOOPWRIGHT_CACHE") or _customised():
         return None
     words = _target_text(target, default_target)
     data = _content(model)
@@ -209,7 +212,7 @@ def packed(exe: Executable) -> bytes | None:
     )
 
 
-def unpacked(body: bytes, again: Callable[[], Executable]) -> Restored:
+def unpacked(body: bytes, again: Callable[[], Any]) -> Restored:
     """The executable that `packed` made bytes of, loaded. `again` compiles it anew."""
     (length,) = struct.unpack_from("<Q", body)
     header = json.loads(body[8 : 8 + length])
@@ -243,7 +246,7 @@ class RestoredProgram(NativeProgram):
         objects: dict[str, bytes],
         constants: dict[str, Any],
         entries: list[str],
-        again: Callable[[], Executable],
+        again: Callable[[], Any],
     ) -> None:
         self._again = again
         self.objects = objects
@@ -253,13 +256,10 @@ class RestoredProgram(NativeProgram):
         self.functions = {}
         self.imports = {}
 
-    @property
-    def texts(self) -> Mapping[str, str]:  # type: ignore[override]
-        return self._again().program.texts
-
-    @property
-    def target(self) -> Any:  # type: ignore[override]
-        return self._again().program.target
+    def __getattr__(self, name: str) -> Any:
+        if name in ("texts", "target"):
+            return getattr(self._again().program, name)
+        raise AttributeError(name)
 
 
 class Restored(Executable):
@@ -270,19 +270,16 @@ class Restored(Executable):
         program: NativeProgram,
         entries: Mapping[str, Signature],
         names: Mapping[str, Any],
-        again: Callable[[], Executable],
+        again: Callable[[], Any],
     ) -> None:
         self._again = again
-        self.machine = {}
-        self._load(program, entries, names)
+        self._describe(entries, names, {})
+        self._load(program)
 
-    @property
-    def mod(self) -> Any:  # type: ignore[override]
-        return self._again().mod
-
-    @property
-    def lowered(self) -> Any:  # type: ignore[override]
-        return self._again().lowered
+    def __getattr__(self, name: str) -> Any:
+        if name in ("mod", "lowered", "target"):
+            return getattr(self._again(), name)
+        raise AttributeError(name)
 
     @property
     def memory_plan(self) -> None:
@@ -296,7 +293,7 @@ class Restored(Executable):
 # ---------------------------------------------------------------------- reading, writing
 
 
-def find(place: Place, compile_anew: Callable[[], Executable]) -> Restored | None:
+def find(place: Place, compile_anew: Callable[[], Any]) -> Restored | None:
     """The executable kept at a place, loaded; None when there is none that can be."""
     store = default_cache("executables")
     body = store.get(place.key)
@@ -304,7 +301,7 @@ def find(place: Place, compile_anew: Callable[[], Executable]) -> Restored | Non
         return None
 
     @cache
-    def again() -> Executable:
+    def again() -> Any:
         if not place.unchanged():
             what = "the model is not the one that was compiled"
             hint = "compile it again to look at its modules and texts"

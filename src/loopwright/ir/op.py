@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from ..base import customised
 from ..base.errors import explain
+from ..base.plugins import load_group
 from .expr import BaseExpr
 
 _OPS: dict[str, Op] = {}
@@ -136,10 +137,7 @@ def load_definitions() -> bool:
     _PLUGINS.clear()
     for name in pending:
         importlib.import_module(name)
-    # Not at the top: it would be a tenth of the package's import time.
-    metadata = importlib.import_module("importlib.metadata")
-    for entry in metadata.entry_points(group=_PLUGIN_GROUP):
-        entry.load()
+    load_group(_PLUGIN_GROUP)
     return True
 
 

@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from ..base.errors import explain, suggest
+from ..base.plugins import load_group
 from ..base.registry import Registry, registering
 from . import cpu_info
 from . import datatype as datatype  # tvm.target.datatype
@@ -41,9 +42,14 @@ class TargetKind:
     parent: str | None = None
 
     @property
+    def lineage(self) -> tuple[str, ...]:
+        """Its name, then those of the kinds that it is a variant of, the nearest first."""
+        return (self.name, *(() if self.parent is None else _kind(self.parent).lineage))
+
+    @property
     def code_generator(self) -> str:
-        """The kind whose code generator compiles for this one: its own name, or an ancestor's."""
-        return self.name if self.parent is None else _kind(self.parent).code_generator
+        """The last of its lineage."""
+        return self.lineage[-1]
 
     def __str__(self) -> str:
         return self.name
@@ -389,9 +395,10 @@ def _bits_of(dtype: str) -> int:
 
 
 def _kind(name: Any) -> TargetKind:
-    found = KINDS.get(name)
-    if found is not None:
-        return found
+    if name not in KINDS:
+        load_group("loopwright.targets")
+    if name in KINDS:
+        return KINDS[name]
     hint = f"{suggest(name, [*KINDS, *TAGS])} (register_target_kind adds one)"
     raise ValueError(explain("unknown target kind", got=name, instead=hint))
 

@@ -201,7 +201,7 @@ def test_c_code_calls_it():
 
 def test_it_is_a_plug_in():
     assert get_backend("blas") is blas.backend()
-    assert "blas" in {name for p in plugins() for name in p.backends}
+    assert "blas" in {name for p in plugins() for name in p.brings}
 
 
 def test_a_missing_package_is_named(monkeypatch):

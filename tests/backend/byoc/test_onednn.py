@@ -299,7 +299,7 @@ def test_such_a_program_is_not_exported(tmp_path):
 
 def test_it_is_a_plug_in():
     assert get_backend("onednn") is onednn.backend()
-    assert "onednn" in {name for p in plugins() for name in p.backends}
+    assert "onednn" in {name for p in plugins() for name in p.brings}
 
 
 def test_a_missing_package_is_named(monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import shutil
@@ -13,13 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from loopwright.base import plugins
 from loopwright.driver.cli import app
 from loopwright.relax.byoc import get_backend, list_backends, remove_backend
-from loopwright.relax.byoc import plugins as plugins_of
 
 ROOT = Path(__file__).parent.parent.parent.parent
-# The name in the package is the function's.
-byoc_plugins = importlib.import_module("loopwright.relax.byoc.plugins")
 DATA = ROOT / "tests" / "data" / "plugins"
 
 
@@ -84,7 +81,7 @@ with warnings.catch_warnings(record=True) as told:
         "error": float(np.abs(exe["main"](x).numpy() - np.exp(x) - np.sin(np.exp(x))).max()),
         "calls": "fused_relax_exp1_good" in exe.lowered["main"].script(),
         "asked": lw_good.rules.asked,
-        "plugins": [[p.name, p.package, p.group, list(p.backends), p.error] for p in ours],
+        "plugins": [[p.name, p.package, p.group, list(p.brings), p.error] for p in ours],
         "known": [n for n in list_backends() if n in ("good", "absent", "twin", "broken")],
         "why": get_backend("absent").why_not(),
         "passes": relax.get_pipeline("tidy", times=2).names(),
@@ -115,7 +112,7 @@ def test_packages_that_bring_something(folder):
         ["good", "lw-good", "loopwright.backends", ["good", "absent"], ""],
         ["no", "lw-twin", "loopwright.ops", [], NOTHING],
         ["rules", "lw-good", "loopwright.legalize", [], ""],
-        ["tidy", "lw-good", "loopwright.passes", [], ""],
+        ["tidy", "lw-good", "loopwright.passes", ["tidy"], ""],
         ["twin", "lw-twin", "loopwright.backends", [], TWICE],
     ]
     # One with a name that is taken brings nothing at all.
@@ -137,8 +134,10 @@ def test_the_command(folder):
     assert by_name["good"][1:5] == ["backends", "lw-good", "good", "yes"]
     assert ["", "", "", "absent", "no device of this kind here", ""] in rows
     assert by_name["broken"][5] == MISSING
+    assert by_name["broken"][4] == "no"
     assert by_name["twin"][5].startswith("LoopwrightError: two back ends are called good")
-    assert by_name["rules"][1:] == ["legalize", "lw-good", "", "", ""]
+    assert by_name["rules"][1:] == ["legalize", "lw-good", "", "yes", ""]
+    assert by_name["tidy"][1:] == ["passes", "lw-good", "tidy", "yes", ""]
     assert by_name["onednn"][1] == "backends"  # Loopwright's own are among them
     assert "plugins" in [c.name for c in app.registered_commands]
 
@@ -149,10 +148,10 @@ def test_the_command(folder):
 @pytest.fixture
 def known():
     """Afterwards the process knows no more plug-ins than before."""
-    plugins_of()
-    before = list(byoc_plugins._PLUGINS)
+    plugins.plugins()
+    before = list(plugins._PLUGINS)
     yield
-    byoc_plugins._PLUGINS[:] = before
+    plugins._PLUGINS[:] = before
 
 
 def point(value: str) -> EntryPoint:
@@ -169,17 +168,17 @@ def point(value: str) -> EntryPoint:
 )
 def test_what_is_wrong_is_told(known, value, error):
     with pytest.warns(RuntimeWarning, match="the plug-in here of .* cannot be used"):
-        (made,) = byoc_plugins.load_plugins([point(value)])
-    assert made.backends == ()
+        (made,) = plugins.load_plugins([point(value)])
+    assert made.brings == ()
     assert made.error.startswith(error)
-    assert made in plugins_of()
+    assert made in plugins.plugins()
 
 
 def test_what_is_right_is_registered(known, monkeypatch):
     monkeypatch.syspath_prepend(str(DATA))
     try:
-        (made,) = byoc_plugins.load_plugins([point("lw_good:GOOD")])
-        assert made.backends == ("good",) and made.error == ""
+        (made,) = plugins.load_plugins([point("lw_good:GOOD")])
+        assert made.brings == ("good",) and made.error == ""
         assert "good" in list_backends() and get_backend("good").name == "good"
     finally:
         remove_backend("good")

@@ -23,23 +23,21 @@ import numpy as np
 from ...arith import Analyzer
 from ...base.errors import LoopwrightError, explain
 from ...ir.functor import rewrite
-from ...ir.module import IRModule
 from ...ir.prim_expr import IntImm, Var
 from ...ir.prim_op import const
-from ...ir.target import Target
 from ...runtime.c_compiler import compile_c, find_compiler, run_tool
 from ...runtime.dtype import elements_per_byte, numpy_dtype
 from ...runtime.extern import ExternLibrary
-from ...runtime.signature import Signature
 from ...runtime.tensor import PackedTensor, Tensor
-from ...tir.memory_plan import MemoryPlan, plan_of_module
+from ..compiled import CompiledModel
+from ..lowered import Lowered
 from .program import ARRAYS, CFiles, Entry, Field, ProgramText
 from .types import identifier
 
 C_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 
 
-class CModel:
+class CModel(CompiledModel):
     """A model as C source.
 
     `source`, `header`, `weights_source` are the files' texts, `weights` the bytes of the binary
@@ -47,17 +45,12 @@ class CModel:
     are the module after the graph passes and after the loop passes.
     """
 
-    def __init__(
-        self,
-        mod: IRModule,
-        lowered: IRModule,
-        entries: Mapping[str, Signature],
-        target: Target,
-        libraries: Sequence[ExternLibrary] = (),
-    ) -> None:
-        self.mod, self.lowered, self.target = mod, lowered, target
-        self.specs = dict(entries)
-        self.libraries = list(libraries)
+    form = "C source"
+    has_sources = True
+
+    def __init__(self, lowered: Lowered) -> None:
+        super().__init__(lowered)
+        self.libraries = list(lowered.libraries)
         self.files = self.render()
 
     def render(self, name: str = "model", weights: str = ARRAYS, **options: Any) -> CFiles:
@@ -69,9 +62,12 @@ class CModel:
         text = ProgramText(
             identifier(name), functions, libraries=self.libraries, weights=weights, **options
         )
-        attrs = self.mod.attrs or {}
-        names = {k: list(attrs[k]) for k in ("input_names", "output_names") if attrs.get(k)}
-        return text.files(self.specs, names)
+        return text.files(self.entries, {k: v for k, v in self.names.items() if v})
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The files' texts by name."""
+        return _texts(self.files)
 
     @property
     def source(self) -> str:
@@ -98,11 +94,6 @@ class CModel:
         """The bytes that a call needs beside inputs, outputs and the stack."""
         return sum(a.bytes for a in self.files.areas.values())
 
-    @property
-    def memory_plan(self) -> MemoryPlan | None:
-        """Where the tensors of `main`, or of the only planned function, lie in the workspace."""
-        return plan_of_module(self.lowered)
-
     def write(
         self, folder: str | Path, name: str = "model", weights: str = ARRAYS, **options: Any
     ) -> list[Path]:
@@ -113,11 +104,8 @@ class CModel:
         """
         files, folder = self.render(name, weights, **options), Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        texts = {f"{files.prefix}.c": files.source, f"{files.prefix}.h": files.header}
-        if files.weights_source:
-            texts[f"{files.prefix}_weights.c"] = files.weights_source
         made = []
-        for label, text in texts.items():
+        for label, text in _texts(files).items():
             made.append(folder / label)
             made[-1].write_text(text, encoding="utf-8")
         if files.weights:
@@ -190,6 +178,13 @@ class CModel:
             else:
                 run_tool([find_compiler(compiler), "-r", "-nostdlib", "-o", str(path), *objects])
         return path
+
+
+def _texts(files: CFiles) -> dict[str, str]:
+    texts = {f"{files.prefix}.c": files.source, f"{files.prefix}.h": files.header}
+    if files.weights_source:
+        texts[f"{files.prefix}_weights.c"] = files.weights_source
+    return texts
 
 
 def _copied(library: ExternLibrary, folder: Path) -> list[Path]:

@@ -8,47 +8,34 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
-from ...runtime.module import Timed, ordered_inputs
 from ...runtime.native import NativeFunction
 from ...runtime.profiler import Profile
-from ...runtime.signature import Argument, Signature
 from ...runtime.tensor import Tensor
+from ..compiled import CompiledModel
 from .program import NativeProgram
 
 if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...tir.memory_plan import MemoryPlan
+    from ..lowered import Lowered
     from .profiling import TimedFunction
 
 
-class Executable(Timed):
-    """A compiled model.
+class Executable(CompiledModel):
+    """A model as native code.
 
     `exe["main"](x)` calls a function, as in TVM; `exe.run({"x": x})` feeds by name and returns
     results by name. `exe.mod` is the module after the graph passes, `exe.lowered` after the loop
     passes; `exe.program` has LLVM text, assembly and objects.
     """
 
-    def __init__(
-        self,
-        program: NativeProgram,
-        entries: Mapping[str, Signature],
-        mod: IRModule,
-        lowered: IRModule,
-        machine: Mapping[str, Any],
-    ) -> None:
-        self.mod = mod
-        self.lowered = lowered
-        self.machine = dict(machine)
-        attrs = {} if mod.attrs is None else mod.attrs
-        self._load(program, entries, {k: attrs.get(k) for k in ("input_names", "output_names")})
+    form = "native code"
+    runs = True
 
-    def _load(
-        self, program: NativeProgram, entries: Mapping[str, Signature], names: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, program: NativeProgram, lowered: Lowered) -> None:
+        super().__init__(lowered)
+        self._load(program)
+
+    def _load(self, program: NativeProgram) -> None:
         self.program = program
-        self.entries = dict(entries)
-        self.names = {k: list(v) for k, v in names.items() if v is not None}
         self.machine_runner: Any = None
         self._functions: dict[str, Any] = {}
         self._timed: dict[str, TimedFunction] = {}
@@ -79,67 +66,8 @@ class Executable(Timed):
     def __contains__(self, name: str) -> bool:
         return name in self._functions
 
-    def __call__(self, *args: Any) -> Any:
-        """Run `main`, or the only function there is."""
-        names = self.function_names()
-        return self[names[0] if len(names) == 1 else "main"](*args)
-
-    def function_names(self) -> list[str]:
-        """The functions that can be called, `main` first."""
-        return sorted(self._functions, key=lambda n: (n != "main", n))
-
-    def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
-        """(name, dtype, shape) of each input; a shape's symbols are their names."""
-        return [p.described() for p in self.signature(name).params]
-
-    def outputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
-        """(name, dtype, shape) of each output."""
-        names = self.output_names(name)
-        specs = self.signature(name).results
-        return [(n, s.dtype, s.shape()) for n, s in zip(names, specs, strict=True)]
-
-    def signature(self, name: str) -> Signature:
-        """The parameters and results of a function, native or not. Raises KeyError."""
-        if name in self.entries:
-            return self.entries[name]
-        if name in self.machine:
-            return _machine_signature(self.machine[name])
-        self[name]  # raises, naming the functions there are
-        return Signature(())
-
-    def output_names(self, name: str = "main") -> list[str]:
-        """The outputs' names: the model's own where it has them."""
-        given = self.names.get("output_names")
-        specs = self.signature(name).results
-        if given is not None and len(given) == len(specs):
-            return list(given)
-        return [s.name for s in specs]
-
-    def input_names(self, name: str = "main") -> list[str]:
-        """The inputs' names: the model's own where it has them."""
-        given = self.names.get("input_names")
-        specs = self.signature(name).params
-        if given is not None and len(given) == len(specs):
-            return list(given)
-        return [p.name for p in specs]
-
-    def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Tensor]:
-        """Run with inputs by name (a dict, keywords) or in order (a list), outputs by name.
-
-        Raises ValueError naming the inputs that are missing or unknown.
-        """
-        plain = [p.name for p in self.signature(function).params]
-        args = ordered_inputs(function, self.input_names(function), feeds, named, plain)
-        result = self[function](*args)
-        flat = _flatten(result)
-        return dict(zip(self.output_names(function), flat, strict=True))
-
-    @property
-    def memory_plan(self) -> MemoryPlan | None:
-        """Where the tensors of `main`, or of the only planned function, lie in the arenas that
-        `compile` was given; None without arenas."""
-        # Not at the top: an executable runs without it.
-        return importlib.import_module("loopwright.tir.memory_plan").plan_of_module(self.lowered)
+    def _callable(self) -> Mapping[str, Any]:
+        return self._functions
 
     def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
         """Call a function `number` times and tell how long each of its kernels took.
@@ -169,6 +97,15 @@ class Executable(Timed):
 
     # -- looking -------------------------------------------------------------------------------
 
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """LLVM text by the name of a kernel."""
+        return self.program.texts
+
+    def levels(self, name: str) -> list[str]:
+        """The LLVM text and the assembly of a kernel."""
+        return [self.program.text(name), self.program.assembly(name)]
+
     def stats(self) -> str:
         """Counts of functions and sizes of code and constants, as text."""
         code = sum(len(o) for o in self.program.objects.values())
@@ -197,24 +134,6 @@ def _profile_calls(name: str, function: Any, args: Any, number: int) -> Profile:
     return profile
 
 
-def _machine_signature(func: Any) -> Signature:
-    """The parameters and results of a graph function, as far as they are known."""
-    leaves = _leaves(func.ret_struct_info)
-    names = ["out"] if len(leaves) == 1 else [f"out{k}" for k in range(len(leaves))]
-    params = tuple(_argument(p.name_hint, p.struct_info) for p in func.params)
-    return Signature(params, tuple(map(_argument, names, leaves)))
-
-
-def _argument(name: str, info: Any) -> Argument:
-    dims = info.get_shape() if hasattr(info, "get_shape") else None
-    return Argument(name, str(getattr(info, "dtype", "object")), tuple(dims or ()))
-
-
-def _leaves(info: Any) -> list[Any]:
-    fields = getattr(info, "fields", None)
-    return [info] if fields is None else [leaf for f in fields for leaf in _leaves(f)]
-
-
 def _is_flat(tree: Any) -> bool:
     return tree is None or all(isinstance(t, int) for t in tree)
 
@@ -234,9 +153,3 @@ class _Nested:
 
 def _nest(tree: Any, flat: list[Any]) -> Any:
     return flat[tree] if isinstance(tree, int) else [_nest(t, flat) for t in tree]
-
-
-def _flatten(value: Any) -> list[Any]:
-    if isinstance(value, (list, tuple)):
-        return [leaf for v in value for leaf in _flatten(v)]
-    return [value]

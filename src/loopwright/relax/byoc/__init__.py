@@ -1,14 +1,14 @@
 """Bring your own code generator: back ends that take regions of a graph.
 
-- registry.py: what a back end is, and which there are; plugins.py: those that other packages bring
+- registry.py: what a back end is, and which there are (other packages bring some: base/plugins.py)
 - patterns.py: patterns by name
 - partition.py: the regions of a back end, where they pay
 - lower.py: regions to external calls (the pass is `relax.transform.RunCodegen`)
 """
 
+from ...base.plugins import Plugin, plugins
 from .partition import PartitionFor, PartitionReport, partition
 from .patterns import get_pattern, get_patterns_with_prefix, register_patterns
-from .plugins import Plugin, plugins
 from .registry import Backend, Cost, get_backend, list_backends, register_backend, remove_backend
 
 __all__ = [

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ...base import customised
 from ...base.errors import LoopwrightError, explain, suggest
+from ...base.plugins import load_group, records, taker
 from ...ir.target import Target
 from ...runtime.extern import ExternLibrary
 from ...runtime.packed_func import get_global_func
@@ -70,7 +71,8 @@ class Backend:
 
 
 _BACKENDS: dict[str, tuple[Backend, str]] = {}
-_LOADERS: list[Callable[[], None]] = []  # what brings further back ends, once
+_GROUP = "loopwright.backends"
+_OWN = {"blas": "blas", "onednn": "onednn", "tensorrt": "tensorrt_json"}  # files of backend/byoc
 
 
 def register_backend(backend: Backend, *, override: bool = False, origin: str = "") -> Backend:
@@ -98,16 +100,25 @@ def remove_backend(name: str) -> None:
     _BACKENDS.pop(name, None)
 
 
-def _load() -> None:
-    while _LOADERS:
-        _LOADERS.pop()()
+@taker(_GROUP, {name: f"loopwright.backend.byoc.{file}:backend" for name, file in _OWN.items()})
+def _take(name: str, given: Any, package: str) -> list[str]:
+    done: list[str] = []
+    try:
+        for backend in records(name, given, Backend):
+            register_backend(backend, origin=package)
+            done.append(backend.name)
+    except Exception:
+        for each in done:  # all of them or none
+            remove_backend(each)
+        raise
+    return done
 
 
 def find_backend(name: str) -> Backend | None:
     """The back end of that name: a registered one, a plug-in's, or one made of the packed function
     `relax.ext.NAME`; None when there is none."""
     if name not in _BACKENDS:
-        _load()
+        load_group(_GROUP)
     if name in _BACKENDS:
         return _BACKENDS[name][0]
     function = get_global_func(f"relax.ext.{name}", allow_missing=True)
@@ -128,7 +139,7 @@ def get_backend(name: str | Backend) -> Backend:
 
 def list_backends() -> list[str]:
     """The names of all back ends."""
-    _load()
+    load_group(_GROUP)
     return sorted(_BACKENDS)
 
 

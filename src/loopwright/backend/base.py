@@ -1,0 +1,106 @@
+"""What a target is: one record with everything that differs by target.
+
+    register_target(TargetBackend("toy", graph_pipeline, loop_pipeline, emit, ToyModel))
+
+`llvm.py`, `c.py` and other packages (entry points of the group `loopwright.targets`) register theirs.
+The driver, the command line and the pipelines by name ask the record of a target (`backend_of`) and
+have no cases of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..base.errors import LoopwrightError, explain
+from ..base.plugins import load_group, records, taker
+from ..base.registry import Registry, origin_of
+from ..codegen.compiled import CompiledModel
+from ..codegen.lowered import Lowered
+from ..ir.target import Target, register_target_kind
+from ..ir.transform import Pass, Sequential
+
+GROUP = "loopwright.targets"
+
+
+@dataclass(frozen=True)
+class TargetBackend:
+    """How models are compiled for a target.
+
+    kind: the target kind that it compiles for, and for the kinds that are variants of it.
+    graph_pipeline: (target, backends=..., arenas=...) -> the passes from operators to direct calls of
+        kernels. backends: what is offloaded to; arenas: the memory that is planned for.
+    loop_pipeline: (target, arenas=...) -> the passes from scheduled loops to what `emit` reads.
+    emit: the code generator: what is lowered -> the compiled model, a `result`.
+    result: the class that compiled models are of.
+    one_by_one: whether `emit` works while functions are lowered: it asks for each by its name.
+    phases: the parts of the graph pipeline under TVM's names (`library_dispatch`, `legalize`,
+        `dataflow_lower`, `finalize`): (target) -> passes.
+    keys, options, parent: as in `register_target_kind`, for a kind that is not known yet.
+    """
+
+    kind: str
+    graph_pipeline: Callable[..., Sequential]
+    loop_pipeline: Callable[..., Sequential]
+    emit: Callable[[Lowered], CompiledModel]
+    result: type[CompiledModel]
+    one_by_one: bool = False
+    phases: Mapping[str, Callable[[Target], Sequence[Pass]]] = field(default_factory=dict)
+    keys: Sequence[str] | None = None
+    options: Mapping[str, type] = field(default_factory=dict)
+    parent: str | None = None
+
+
+TARGETS: Registry[str, TargetBackend] = Registry(
+    "code generator of target", error=LoopwrightError, compiles=True
+)
+
+
+def register_target(target: TargetBackend, *, override: bool = False) -> TargetBackend:
+    """Add a target, and its kind where that is unknown. Raises LoopwrightError where the kind has
+    a code generator."""
+    if target.kind not in Target.list_kinds():
+        register_target_kind(target.kind, target.keys, target.options, parent=target.parent)
+    return TARGETS.register(target.kind, target, origin=origin_of(target.emit), override=override)
+
+
+def list_targets() -> list[str]:
+    """The kinds that have a code generator."""
+    load_group(GROUP)
+    return list(TARGETS)
+
+
+def find_target(target: Target) -> TargetBackend | None:
+    """The record of a target's kind, else of the nearest kind that it is a variant of."""
+    if target.kind_name not in TARGETS:
+        load_group(GROUP)
+    return next((TARGETS[kind] for kind in target.kind.lineage if kind in TARGETS), None)
+
+
+def backend_of(target: Target) -> TargetBackend:
+    """The record of a target. Raises LoopwrightError where nothing compiles for it."""
+    record = find_target(target)
+    if record is None:
+        name = target.kind_name
+        what = f"target {name} has no code generator here"
+        known = " or ".join(f'target="{kind}"' for kind in TARGETS)
+        hint = f'use {known}, or register_target_kind("{name}", parent="llvm", override=True)'
+        raise LoopwrightError(explain(what, instead=hint))
+    return record
+
+
+@taker(GROUP)
+def _take(name: str, given: Any, package: str) -> list[str]:
+    targets = [register_target(target) for target in records(name, given, TargetBackend)]
+    return [target.kind for target in targets]
+
+
+__all__ = [
+    "TARGETS",
+    "TargetBackend",
+    "backend_of",
+    "find_target",
+    "list_targets",
+    "register_target",
+]

@@ -1,0 +1,142 @@
+"""What other packages bring, by entry points.
+
+    [project.entry-points."loopwright.backends"]
+    mine = "my_package.offload:BACKEND"
+
+- loopwright.targets: a `backend.base.TargetBackend` (a target with its code generator), a list of
+  them, or a function that gives either
+- loopwright.backends: the same of a `relax.byoc.Backend` (an external code generator)
+- loopwright.ops, loopwright.legalize: a module that registers operators or legalizations when it is
+  imported, or a function that does when it is called; loaded before the first model is compiled
+- loopwright.passes: a pass, or a function that makes one: `relax.get_pipeline(NAME)`
+
+One that cannot be imported is told of by a warning, once, and by `loopwright plugins`; the others
+work.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from .errors import LoopwrightError, explain
+from .registry import registering
+
+# Registers what an entry point (its name, what it is, its package) brings, and gives the names.
+Taker = Callable[[str, Any, str], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """An entry point: its name, the package that has it, the names of what it brings, what went
+    wrong, its group."""
+
+    name: str
+    package: str
+    brings: tuple[str, ...] = ()
+    error: str = ""
+    group: str = ""
+
+
+_PLUGINS: list[Plugin] = []
+_LOADED: set[str] = set()
+_TAKERS: dict[str, Taker] = {}
+# Entry points of Loopwright's own, where its package is a source tree on the path, or was installed
+# before they came: group -> name -> value.
+_OWN: dict[str, dict[str, str]] = {}
+
+
+def taker(group: str, own: dict[str, str] | None = None) -> Callable[[Taker], Taker]:
+    """Decorates what registers the entry points of a group; `own` are those of the package."""
+
+    def add(take: Taker) -> Taker:
+        _TAKERS[group] = take
+        _OWN[group] = own or {}
+        return take
+
+    return add
+
+
+def plugins() -> list[Plugin]:
+    """All plug-ins found, broken ones too."""
+    for group in _TAKERS:
+        load_group(group)
+    return list(_PLUGINS)
+
+
+def load_extensions() -> None:
+    """Load operators and legalizations that other packages bring, once."""
+    load_group("loopwright.ops")
+    load_group("loopwright.legalize")
+
+
+def load_group(group: str) -> None:
+    """Load the entry points of a group, once."""
+    if group not in _LOADED:
+        _LOADED.add(group)
+        load_plugins(_points(group))
+
+
+def load_plugins(points: Iterable[Any]) -> list[Plugin]:
+    """Register what entry points bring."""
+    loaded = []
+    for point in points:
+        package = _package(point)
+        try:
+            with registering(package):
+                given = point.load()  # its modules may be what first imports the taker's
+                brings = _TAKERS[point.group](point.name, given, package)
+            plugin = Plugin(point.name, package, tuple(brings), group=point.group)
+        except Exception as err:  # whatever a foreign package raises
+            error = f"{type(err).__name__}: {err}"
+            plugin = Plugin(point.name, package, error=error, group=point.group)
+            text = f"the plug-in {point.name} of {package} cannot be used: {error}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+        loaded.append(plugin)
+    _PLUGINS.extend(loaded)
+    return loaded
+
+
+def records(name: str, given: Any, kind: type) -> list[Any]:
+    """The records of a kind that an entry point is: one, a list of them, or what it gives when it
+    is called. Raises LoopwrightError where it is none of these."""
+    given = given() if callable(given) and not isinstance(given, kind) else given
+    listed = [given] if isinstance(given, kind) else given
+    if not isinstance(listed, (list, tuple)) or not all(isinstance(r, kind) for r in listed):
+        what = f"the entry point {name} is no {kind.__name__}"
+        hint = f"a {kind.__name__}, a list of them, or a function that gives either"
+        raise LoopwrightError(explain(what, got=repr(given), instead=hint))
+    return list(listed)
+
+
+def _package(point: Any) -> str:
+    return getattr(getattr(point, "dist", None), "name", "") or point.value.partition(".")[0]
+
+
+@taker("loopwright.ops")
+@taker("loopwright.legalize")
+def _take_registrations(name: str, given: Any, package: str) -> list[str]:
+    if callable(given):
+        given()
+    elif not isinstance(given, ModuleType):
+        what = f"the entry point {name} registers nothing"
+        raise LoopwrightError(explain(what, got=repr(given), instead="a module, or a function"))
+    return []
+
+
+def _points(group: str) -> list[Any]:
+    # Not at the top: it would be a tenth of the package's import time.
+    metadata = importlib.import_module("importlib.metadata")
+    points = metadata.entry_points(group=group)
+    # Sorted: which one of two with the same name counts is no question of the file system.
+    points = sorted(points, key=lambda point: (_package(point), point.name))
+    own = _OWN.get(group, {})
+    known = {point.value for point in points}
+    return points + [metadata.EntryPoint(n, v, group) for n, v in own.items() if v not in known]
+
+
+__all__ = ["Plugin", "load_extensions", "load_group", "load_plugins", "plugins", "records", "taker"]

@@ -1,0 +1,168 @@
+"""`CompiledModel`: what `loopwright.compile` returns, whatever the target."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from ..base.errors import LoopwrightError, explain
+from ..runtime.module import Timed, ordered_inputs
+from ..runtime.signature import Argument, Signature
+
+if TYPE_CHECKING:
+    from ..ir.module import IRModule
+    from ..ir.target import Target
+    from ..tir.memory_plan import MemoryPlan
+    from .lowered import Lowered
+
+
+class CompiledModel(Timed):
+    """A model as code for a target; the base of `Executable`, `CModel` and those of other packages.
+
+    `mod` is the module after the graph passes, `lowered` after the loop passes; `inputs()` and
+    `outputs()` say how `main` is called. What a target cannot do (be called from here, be written as
+    files, as a library) its class leaves out: the method then raises LoopwrightError.
+    """
+
+    form: ClassVar[str] = "code for this target"  # what the code is, in messages
+    runs: ClassVar[bool] = False  # whether functions can be called from this process
+    has_sources: ClassVar[bool] = False  # whether `write` makes files of source text
+
+    mod: IRModule
+    lowered: IRModule
+    target: Target
+
+    def __init__(self, lowered: Lowered) -> None:
+        self.mod, self.lowered, self.target = lowered.graph, lowered.module, lowered.target
+        attrs = self.mod.attrs or {}
+        names = {k: attrs[k] for k in ("input_names", "output_names") if attrs.get(k) is not None}
+        self._describe(lowered.entries, names, lowered.machine)
+
+    def _describe(
+        self, entries: Mapping[str, Signature], names: Mapping[str, Any], machine: Mapping[str, Any]
+    ) -> None:
+        """Set how functions are called, and the model's own names of inputs and outputs."""
+        self.entries, self.machine = dict(entries), dict(machine)
+        self.names = {k: list(v) for k, v in names.items()}
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The emitted text by the name of a function, or of a file."""
+        self._cannot("has no text to show")
+
+    def levels(self, name: str) -> list[str]:
+        """What became of a kernel after the loop passes, from the emitted text on."""
+        return [self.texts[name]]
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """The function of that name, called with tensors."""
+        self._cannot("is not run from here")
+
+    def __call__(self, *args: Any) -> Any:
+        """Run `main`, or the only function there is."""
+        names = self.function_names()
+        return self[names[0] if len(names) == 1 else "main"](*args)
+
+    def function_names(self) -> list[str]:
+        """The functions that can be called, `main` first."""
+        return sorted(self._callable(), key=lambda n: (n != "main", n))
+
+    def _callable(self) -> Mapping[str, Any]:
+        return self.entries
+
+    def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
+        """(name, dtype, shape) of each input; a shape's symbols are their names."""
+        return [p.described() for p in self.signature(name).params]
+
+    def outputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
+        """(name, dtype, shape) of each output."""
+        names = self.output_names(name)
+        specs = self.signature(name).results
+        return [(n, s.dtype, s.shape()) for n, s in zip(names, specs, strict=True)]
+
+    def signature(self, name: str) -> Signature:
+        """The parameters and results of a function, native or not. Raises KeyError."""
+        if name in self.entries:
+            return self.entries[name]
+        if name in self.machine:
+            return _machine_signature(self.machine[name])
+        self[name]  # raises, naming the functions there are
+        return Signature(())
+
+    def output_names(self, name: str = "main") -> list[str]:
+        """The outputs' names: the model's own where it has them."""
+        given = self.names.get("output_names")
+        specs = self.signature(name).results
+        if given is not None and len(given) == len(specs):
+            return list(given)
+        return [s.name for s in specs]
+
+    def input_names(self, name: str = "main") -> list[str]:
+        """The inputs' names: the model's own where it has them."""
+        given = self.names.get("input_names")
+        specs = self.signature(name).params
+        if given is not None and len(given) == len(specs):
+            return list(given)
+        return [p.name for p in specs]
+
+    def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Any]:
+        """Run with inputs by name (a dict, keywords) or in order (a list), outputs by name.
+
+        Raises ValueError naming the inputs that are missing or unknown.
+        """
+        plain = [p.name for p in self.signature(function).params]
+        args = ordered_inputs(function, self.input_names(function), feeds, named, plain)
+        result = self[function](*args)
+        flat = _flatten(result)
+        return dict(zip(self.output_names(function), flat, strict=True))
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def write(self, folder: str | Path, name: str = "model", **options: Any) -> list[Path]:
+        """Write the source files into a folder and give their paths."""
+        self._cannot("is not written as files")
+
+    def export_library(self, file_name: str | Path, **options: Any) -> Path:
+        """Write a library; the suffix says of which kind."""
+        self._cannot("is not written as a library")
+
+    @property
+    def memory_plan(self) -> MemoryPlan | None:
+        """Where the tensors of `main`, or of the only planned function, lie in the arenas that
+        `compile` was given; None without arenas."""
+        # Not at the top: an executable runs without it.
+        return importlib.import_module("loopwright.tir.memory_plan").plan_of_module(self.lowered)
+
+    def _cannot(self, what: str) -> NoReturn:
+        raise LoopwrightError(explain(f"{self.form} {what}", got=str(self.target)))
+
+
+def _machine_signature(func: Any) -> Signature:
+    """The parameters and results of a graph function, as far as they are known."""
+    leaves = _leaves(func.ret_struct_info)
+    names = ["out"] if len(leaves) == 1 else [f"out{k}" for k in range(len(leaves))]
+    params = tuple(_argument(p.name_hint, p.struct_info) for p in func.params)
+    return Signature(params, tuple(map(_argument, names, leaves)))
+
+
+def _argument(name: str, info: Any) -> Argument:
+    dims = info.get_shape() if hasattr(info, "get_shape") else None
+    return Argument(name, str(getattr(info, "dtype", "object")), tuple(dims or ()))
+
+
+def _leaves(info: Any) -> list[Any]:
+    fields = getattr(info, "fields", None)
+    return [info] if fields is None else [leaf for f in fields for leaf in _leaves(f)]
+
+
+def _flatten(value: Any) -> list[Any]:
+    if isinstance(value, (list, tuple)):
+        return [leaf for v in value for leaf in _flatten(v)]
+    return [value]
+
+
+__all__ = ["CompiledModel"]

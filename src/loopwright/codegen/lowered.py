@@ -1,0 +1,161 @@
+"""What a code generator is given: the lowered functions of a model and how they are called."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..arith import Analyzer
+from ..base.errors import LoopwrightError, explain
+from ..ir.module import IRModule
+from ..ir.prim_expr import PrimExpr
+from ..ir.prim_op import cast, const, multiply
+from ..ir.target import Target
+from ..ir.transform import Pass
+from ..relax.expr import Function
+from ..runtime.extern import EXTERNAL_MODS, ExternLibrary
+from ..runtime.signature import Argument, Signature
+from ..tir.buffer import Buffer
+from ..tir.function import PrimFunc
+from ..tir.signature import signature_of
+from ..tir.transform.lower.make_unpacked_api import symbolic_dims
+
+
+class Lowered:
+    """A model after its loop passes.
+
+    `graph` is the module after the graph passes, `functions` the lowered functions by name; with
+    `one_by_one` each is lowered when it is asked for, so that a code generator can compile the first
+    ones while the others are lowered. `libraries` and `imports` are the C libraries and the packed
+    functions that external code generators left with it. `seconds` is what the loop passes took.
+    """
+
+    def __init__(
+        self, graph: IRModule, passes: Pass, target: Target, *, one_by_one: bool = False
+    ) -> None:
+        self.graph, self.target = graph, target
+        self._passes = passes
+        self._done: IRModule | None = None
+        self._one_by_one: dict[str, Any] = {}
+        self.seconds = 0.0
+        names = [g.name_hint for g in graph.functions]
+        if not one_by_one:
+            start = time.perf_counter()
+            self._done = passes(graph)
+            self.seconds = time.perf_counter() - start
+            names = [g.name_hint for g in self._done.functions]
+        self.functions: Mapping[str, Any] = _Named(names, self._lowered)
+        self._classify()
+        self.libraries, self.imports = externals(graph)
+
+    def _lowered(self, name: str) -> Any:
+        if self._done is not None:
+            return self._done[name]
+        if name not in self._one_by_one:
+            start = time.perf_counter()
+            gvar = self.graph.get_global_var(name)
+            others = [g for g in self.graph.functions if g is not gvar]
+            alone = self.graph.with_functions(remove=others)
+            self._one_by_one[name] = self._passes(alone)[gvar]
+            self.seconds += time.perf_counter() - start
+        return self._one_by_one[name]
+
+    @property
+    def module(self) -> IRModule:
+        """All functions, lowered."""
+        if self._done is None:
+            gvars = self.graph.functions
+            self._done = self.graph.with_functions({g: self._lowered(g.name_hint) for g in gvars})
+        return self._done
+
+    def _classify(self) -> None:
+        """Set how functions are called (`entries`), and by name the kernels, the native graph
+        functions (`graphs`), and what is left for the virtual machine (`machine`)."""
+        known = self.graph if self._done is None else self._done
+        self.entries: dict[str, Signature] = {}
+        self.machine: dict[str, Function] = {}
+        graphs: list[str] = []
+        kernels: list[str] = []
+        for gvar, func in known.functions.items():
+            name, entry = gvar.name_hint, signature_of(func)
+            if isinstance(func, Function):
+                self.machine[name] = func
+            elif entry is not None:
+                self.entries[name] = entry
+                graphs.append(name)
+            elif isinstance(func, PrimFunc):
+                kernels.append(name)
+        for name in kernels:
+            func = self.graph[name]
+            if self.machine or not graphs or "global_symbol" in func.attrs:
+                self.entries[name] = kernel_entry(func)
+        self.kernels: Mapping[str, PrimFunc] = _Named(kernels, self._lowered)
+        self.graphs: Mapping[str, PrimFunc] = _Named(graphs, self._lowered)
+
+
+class _Named(Mapping[str, Any]):
+    """Functions by name, looked up when they are asked for."""
+
+    def __init__(self, names: Sequence[str], look_up: Callable[[str], Any]) -> None:
+        self.names = dict.fromkeys(names)
+        self.look_up = look_up
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.names:
+            raise KeyError(name)
+        return self.look_up(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def externals(mod: IRModule) -> tuple[list[ExternLibrary], dict[str, Callable[..., Any]]]:
+    """The C libraries and the packed functions that external code generators left with a module.
+
+    Raises LoopwrightError where two of them bring a function of one name.
+    """
+    libraries: list[ExternLibrary] = []
+    imports: dict[str, Callable[..., Any]] = {}
+    for module in (mod.attrs or {}).get(EXTERNAL_MODS) or ():
+        if isinstance(module, ExternLibrary):
+            libraries.append(module)
+            continue
+        for name in module.function_names():
+            if name in imports:
+                what = f"two external modules bring a function {name}"
+                raise LoopwrightError(explain(what, instead="give one of them another name"))
+            imports[name] = module.get_function(name)
+    return libraries, imports
+
+
+def kernel_entry(func: PrimFunc) -> Signature:
+    """How a kernel is called from outside: its buffers and scalars in order, no results."""
+    params: list[Argument] = []
+    for p in func.params:
+        buffer = func.buffer_map.get(p)
+        if buffer is None:
+            params.append(Argument(p.name, str(p.dtype)))
+        else:
+            _check_compact(buffer, func)
+            params.append(Argument(buffer.name, str(buffer.dtype), tuple(buffer.shape)))
+    return Signature(tuple(params), (), tuple(symbolic_dims(func)))
+
+
+def _check_compact(buffer: Buffer, func: PrimFunc) -> None:
+    """Entries take contiguous tensors: with other strides a kernel would read outside of them."""
+    expected: PrimExpr = const(1, "int64")
+    prove = Analyzer().can_prove_equal
+    for extent, stride in zip(reversed(buffer.shape), reversed(buffer.strides), strict=False):
+        if not prove(cast("int64", stride), expected):
+            what = f"parameter {buffer.name} has strides, which a compiled function's may not have"
+            hint = "make the array contiguous and declare it without strides"
+            got = ", ".join(str(s) for s in buffer.strides)
+            raise LoopwrightError(explain(what, got=got, instead=hint, span=func.span))
+        expected = multiply(expected, cast("int64", extent))
+
+
+__all__ = ["Lowered", "externals", "kernel_entry"]
