@@ -151,8 +151,8 @@ def _software() -> tuple[str, ...]:
     # Installing a package changes its folder: it may bring plug-ins.
     folders = (Path(p) for p in sys.path if p.endswith(("site-packages", "dist-packages")))
     installed = state_of(*(f for f in folders if f.is_dir()))
-    sources = (*_PACKAGE.rglob("*.py"), *_PACKAGE.rglob("*.ll"))
-    return (*versions, *others, installed, state_of(*sorted(sources)))
+    sources = sorted(_PACKAGE.rglob("*.[pl][yl]"))  # .py and .ll
+    return (*versions, *others, installed, state_of(*sources))
 
 
 def _files_of(package: str) -> list[Path]:
@@ -165,11 +165,11 @@ def _files_of(package: str) -> list[Path]:
 
 def state_of(*paths: Path) -> str:
     """A hash of files' names, times of change and sizes."""
-    made = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for path in paths:
         stat = path.stat()
-        made.update(f"{path}|{stat.st_mtime_ns}|{stat.st_size}\n".encode())
-    return made.hexdigest()
+        digest.update(f"{path}|{stat.st_mtime_ns}|{stat.st_size}\n".encode())
+    return digest.hexdigest()
 
 
 # ---------------------------------------------------------------------- what is kept

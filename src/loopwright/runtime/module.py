@@ -193,20 +193,20 @@ class Module(Timed):
 
         Raises AttributeError, naming the functions there are.
         """
-        found = self._find(name, query_imports)
-        if found is None:
+        function = self._find(name, query_imports)
+        if function is None:
             have = ", ".join(sorted(self._functions)) or "none"
             raise AttributeError(f"module has no function {name!r}; it has: {have}")
-        return found
+        return function
 
     def _find(self, name: str, imports: bool) -> Callable[..., Any] | None:
-        found = self._functions.get(name)
-        if found is None and imports:
+        function = self._functions.get(name)
+        if function is None and imports:
             for module in self.imported_modules:
-                found = module._find(name, True)
-                if found is not None:
+                function = module._find(name, True)
+                if function is not None:
                     break
-        return found
+        return function
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         return self.get_function(name, query_imports=True)
@@ -346,8 +346,8 @@ def load_module(path: str | Path, fmt: str = "") -> Module:
         # ctypes never unloads a library, so the pool's code stays.
         pool = {s: ctypes.cast(getattr(library, s), ctypes.c_void_p).value for s in _POOL_SYMBOLS}
         threads.bind_pool({name: value or 0 for name, value in pool.items()})
-    made = LoadedLibrary(functions, kind="library", keep_alive=library)
+    loaded = LoadedLibrary(functions, kind="library", keep_alive=library)
     if hasattr(library, METADATA_SYMBOL):
         text = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, METADATA_SYMBOL)))
-        made.signatures = {n: _told(lists) for n, lists in json.loads(text).items()}
-    return made
+        loaded.signatures = {n: _told(lists) for n, lists in json.loads(text).items()}
+    return loaded

@@ -70,9 +70,9 @@ def build_program(
         if graphs or entries:
             modules[GRAPH] = _graph_module(functions, graphs, entries, constants, imports, externs)
             keys[GRAPH] = stream.add(text_of(without_comments(modules[GRAPH])), LEVEL)
-        made = stream.finish()
+        by_key = stream.finish()
     data = {n: aligned(_array(c)) for n, c in constants.items()}
-    objects = {name: made[key] for name, key in keys.items()}
+    objects = {name: by_key[key] for name, key in keys.items()}
     texts = {name: text_of(lines) for name, lines in modules.items()}
     if compiled is not None:
         objects = {n: o for n, o in compiled.objects.items() if n != GRAPH} | objects
@@ -168,10 +168,10 @@ def emit_entry_of(module: ModuleText, name: str, spec: Signature) -> str:
 
 
 def _variables(exprs: Sequence[PrimExpr]) -> list[Var]:
-    found: dict[Var, None] = {}
+    variables: dict[Var, None] = {}
     for e in exprs:
-        post_order_visit(e, lambda v: found.setdefault(v) if isinstance(v, Var) else None)
-    return list(found)
+        post_order_visit(e, lambda v: variables.setdefault(v) if isinstance(v, Var) else None)
+    return list(variables)
 
 
 def _packed_kind(dtype: DataType) -> tuple[int, str, str]:

@@ -57,11 +57,11 @@ class Executable(CompiledModel):
 
     def __getitem__(self, name: str) -> Any:
         """The function of that name."""
-        found = self._functions.get(name)
-        if found is None:
+        function = self._functions.get(name)
+        if function is None:
             have = ", ".join(self.function_names()) or "none"
             raise KeyError(explain("no function of this name", got=name, instead=f"one of: {have}"))
-        return found
+        return function
 
     def __contains__(self, name: str) -> bool:
         return name in self._functions

@@ -99,12 +99,12 @@ def library_objects(
 
 def _linkers(triple: str | None = None) -> list[list[str]]:
     """Commands that link a shared library, by preference."""
-    found = [[tool, "-shared"] for tool in _tools(("cc", "gcc", "clang", "ld"), triple)]
+    commands = [[tool, "-shared"] for tool in _tools(("cc", "gcc", "clang", "ld"), triple)]
     if shutil.which("ld.lld"):
-        found.append(["ld.lld", "-shared"])
+        commands.append(["ld.lld", "-shared"])
     if find_spec("ziglang"):
-        found.append([sys.executable, "-m", "ziglang", "ld.lld", "-shared"])
-    return found
+        commands.append([sys.executable, "-m", "ziglang", "ld.lld", "-shared"])
+    return commands
 
 
 def _tools(names: Sequence[str], triple: str | None) -> list[str]:
@@ -158,9 +158,9 @@ def archive(objects: Sequence[bytes], path: str | Path) -> Path:
 
 def link_relocatable(objects: Sequence[bytes], path: str | Path, triple: str | None = None) -> Path:
     """Write one object file that has what all of them have."""
-    found = [*_tools(("ld",), triple), *(t for t in ("ld.lld",) if shutil.which(t))]
-    command = found[:1] or [sys.executable, "-m", "ziglang", "ld.lld"]
-    if not found and not find_spec("ziglang"):
+    linkers = [*_tools(("ld",), triple), *(t for t in ("ld.lld",) if shutil.which(t))]
+    command = linkers[:1] or [sys.executable, "-m", "ziglang", "ld.lld"]
+    if not linkers and not find_spec("ziglang"):
         raise RuntimeError(f"no `ld` found to join object files{_for(triple)}; install binutils")
     return _combined(objects, path, [*command, "-r", "-o"])
 
@@ -180,12 +180,12 @@ def _combined(
             file = Path(folder, f"{i}.o")
             file.write_bytes(data)
             files.append(str(file))
-        made = Path(folder, "made")
+        output = Path(folder, "output")
         done = subprocess.run(
-            [*command, str(made), *files, *more], capture_output=True, text=True, check=False
+            [*command, str(output), *files, *more], capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise RuntimeError(f"{command[0]} could not link {target}:\n{done.stderr.strip()}")
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(made, target)
+        shutil.copyfile(output, target)
     return target

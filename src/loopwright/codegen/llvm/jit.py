@@ -200,8 +200,8 @@ def compile_objects(
     pairs = zip(texts, levels, strict=True)
     with ObjectStream(triple=triple, cpu=cpu, features=features, jobs=jobs, cache=cache) as stream:
         keys = [stream.add(text, level, more=False) for text, level in pairs]
-        made = stream.finish()
-    return [made[key] for key in keys]
+        objects = stream.finish()
+    return [objects[key] for key in keys]
 
 
 class ObjectStream:
@@ -224,8 +224,8 @@ class ObjectStream:
         self.machine = resolve(triple, cpu, features)
         self.jobs = _default_jobs() if jobs is None else jobs
         self.cache = default_cache() if cache is None else cache
-        self._found: dict[str, bytes] = {}
-        self._made: dict[str, bytes] = {}
+        self._cached: dict[str, bytes] = {}
+        self._compiled: dict[str, bytes] = {}
         self._known: set[str] = set()
         self._queue: deque[tuple[str, tuple]] = deque()
         self._lines = 0
@@ -249,9 +249,9 @@ class ObjectStream:
         if key in self._known:
             return key
         self._known.add(key)
-        found = self.cache.get(key)
-        if found is not None:
-            self._found[key] = found
+        cached = self.cache.get(key)
+        if cached is not None:
+            self._cached[key] = cached
             return key
         with self._change:
             self._queue.append((key, (text, *self.machine, opt, False)))
@@ -276,9 +276,9 @@ class ObjectStream:
             self._help()  # what a worker that died has left
         if self._errors:
             raise CompileError(self._errors[0])
-        for key, data in self._made.items():
+        for key, data in self._compiled.items():
             self.cache.put(key, data)
-        return {**self._found, **self._made}
+        return {**self._cached, **self._compiled}
 
     def _workers_worth_starting(self) -> int:
         least = _PARALLEL_LINES_WARM if _worker_pool else _PARALLEL_LINES
@@ -313,12 +313,12 @@ class ObjectStream:
             if not ok:
                 self._errors.append(value)
                 return
-            self._made[key] = value
+            self._compiled[key] = value
 
     def _help(self) -> None:
         while (item := self._next(wait=False)) is not None:
             try:
-                self._made[item[0]] = compile_object(*item[1])
+                self._compiled[item[0]] = compile_object(*item[1])
             except CompileError as error:
                 self._errors.append(str(error))
 

@@ -74,14 +74,14 @@ def export_library(
     objects, flags = _objects(exe, prefix)
     triple = compile_options(exe.program.target)[0]
     if path.suffix in _SHARED:
-        made = export.link_shared(objects, path, linker, flags, triple)
+        written = export.link_shared(objects, path, linker, flags, triple)
     elif path.suffix == ".a":
-        made = export.archive(objects, path)
+        written = export.archive(objects, path)
     else:
-        made = export.link_relocatable(objects, path, triple)
+        written = export.link_relocatable(objects, path, triple)
     if header:
         path.with_suffix(".h").write_text(header_text(exe, prefix), encoding="utf-8")
-    return made
+    return written
 
 
 def _check(exe: Executable) -> None:
@@ -131,8 +131,8 @@ def _objects(exe: Executable, prefix: str) -> tuple[list[bytes], list[str]]:
 
 def c_name(name: str) -> str:
     """A C identifier that says a name."""
-    made = re.sub(r"\W", "_", name)
-    return f"_{made}" if made[:1].isdigit() else made or "model"
+    identifier = re.sub(r"\W", "_", name)
+    return f"_{identifier}" if identifier[:1].isdigit() else identifier or "model"
 
 
 @dataclass(frozen=True)
@@ -150,22 +150,22 @@ def _params(exe: Executable, name: str) -> list[_Param]:
         exe.entries[name],
         re.compile(rf"define i32 @{re.escape(symbol(name))}\((.*?)\)"),
     )
-    found = next(m for text in exe.program.texts.values() if (m := pattern.search(text)))
+    head = next(m for text in exe.program.texts.values() if (m := pattern.search(text)))
     tensors = [(p, not entry.results) for p in entry.params if p.is_tensor]
     tensors = [(p, writes) for p, writes in tensors] + [(r, True) for r in entry.results]
     pointers = iter(tensors)
-    made = []
-    for text in filter(None, found[1].split(", ")):
+    params = []
+    for text in filter(None, head[1].split(", ")):
         words = text.split()
         kind, label = words[0], c_name(re.sub(r"\.\d+$", "", words[-1].strip('%"')))
         if kind != "ptr":
-            made.append(_Param(kind, f"{_LLVM[kind]} {label}", "extent or scalar"))
+            params.append(_Param(kind, f"{_LLVM[kind]} {label}", "extent or scalar"))
             continue
         spec, writes = next(pointers)
         element = _C_TYPES.get(spec.dtype, "uint8_t")
         shown = f"{spec.dtype}[{', '.join(map(str, spec.shape()))}]"
-        made.append(_Param(kind, f"{'' if writes else 'const '}{element}* {label}", shown))
-    return made
+        params.append(_Param(kind, f"{'' if writes else 'const '}{element}* {label}", shown))
+    return params
 
 
 def header_text(exe: Executable, prefix: str) -> str:
@@ -203,14 +203,14 @@ def header_text(exe: Executable, prefix: str) -> str:
 
 def metadata_of(exe: Executable) -> dict[str, Any]:
     """What a loaded library tells of its functions: inputs and outputs with dtypes and shapes."""
-    made = {}
+    described = {}
     for name in exe.program.entries:
         named = zip(exe.input_names(name), exe.inputs(name), strict=True)
-        made[name] = {
+        described[name] = {
             "inputs": [[label, *rest] for label, (_, *rest) in named],
             "outputs": exe.outputs(name),
         }
-    return made
+    return described
 
 
 __all__ = ["export_library", "header_text", "metadata_of"]

@@ -75,20 +75,20 @@ class ModuleText:
 
     def string(self, value: str) -> str:
         """The name of a constant C string."""
-        found = self._strings.get(value)
-        if found is None:
-            found = self._strings[value] = self.unique("str")
-            self.globals.append(c_string(found, value).rstrip("\n"))
-        return found
+        name = self._strings.get(value)
+        if name is None:
+            name = self._strings[value] = self.unique("str")
+            self.globals.append(c_string(name, value).rstrip("\n"))
+        return name
 
     def packed_name(self, name: str) -> str:
         """Where the C string is by which a packed function is looked up: one that the program
         brings along is registered under a name of its own when the program is loaded."""
         if name not in self.imports:
             return self.string(name)
-        made = global_name(f"{IMPORT_PREFIX}{name}")
-        self.declare(made, f"@{made} = external constant i8")
-        return made
+        symbol = global_name(f"{IMPORT_PREFIX}{name}")
+        self.declare(symbol, f"@{symbol} = external constant i8")
+        return symbol
 
     def constant(self, data: Any) -> str:
         """The name of a constant whose memory the program brings."""

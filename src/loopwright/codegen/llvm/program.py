@@ -128,6 +128,6 @@ def aligned(array: np.ndarray) -> np.ndarray:
         return array
     room = np.empty(array.nbytes + 64, np.uint8)
     start = -room.ctypes.data % 64
-    made = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    made[...] = array
-    return made
+    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

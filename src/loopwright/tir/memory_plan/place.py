@@ -93,8 +93,8 @@ def order_by_conflicts(problem: Problem) -> list[int]:
 def hill_climb(problem: Problem, steps: int = STEPS, seed: int = 0) -> Placement:
     """The better of the greedy orders, improved by changes that cost nothing, `steps` of them."""
     starts = [order_by_size(problem), order_by_conflicts(problem)]
-    made = [(place_in_order(problem, o), o) for o in starts]
-    least, order = min(made, key=lambda m: m[0].cost)
+    placements = [(place_in_order(problem, o), o) for o in starts]
+    least, order = min(placements, key=lambda m: m[0].cost)
     goal = _goal(problem)
     chance = random.Random(seed)
     current = least
@@ -103,11 +103,11 @@ def hill_climb(problem: Problem, steps: int = STEPS, seed: int = 0) -> Placement
         if least.cost <= goal:
             break
         trial = _changed(problem, order, current, chance)
-        found = place_in_order(problem, trial)
-        if found.cost <= current.cost:
-            order, current = trial, found
-            if found.cost < least.cost:
-                least = found
+        placement = place_in_order(problem, trial)
+        if placement.cost <= current.cost:
+            order, current = trial, placement
+            if placement.cost < least.cost:
+                least = placement
     return least
 
 
@@ -127,10 +127,10 @@ def _changed(
     chosen = top
     if problem.neighbours[top] and chance.random() < 0.6:
         chosen = chance.choice(problem.neighbours[top])
-    made = list(order)
-    here = made.index(chosen)
-    made.insert(chance.randrange(here + 1), made.pop(here))
-    return made
+    changed = list(order)
+    here = changed.index(chosen)
+    changed.insert(chance.randrange(here + 1), changed.pop(here))
+    return changed
 
 
 def _at_the_top(problem: Problem, placement: Placement, k: int) -> bool:

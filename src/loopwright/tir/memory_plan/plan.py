@@ -164,8 +164,8 @@ def plan_of(func: Any) -> MemoryPlan | None:
 def plan_of_module(mod: Any) -> MemoryPlan | None:
     """The plan of `main`, or of the only planned function of a module; None without one."""
     plans = {g.name_hint: plan_of(f) for g, f in mod.functions.items()}
-    found = [p for p in plans.values() if p is not None]
-    return plans.get("main") or (found[0] if len(found) == 1 else None)
+    known = [p for p in plans.values() if p is not None]
+    return plans.get("main") or (known[0] if len(known) == 1 else None)
 
 
 def _text(value: Any) -> str:
@@ -179,14 +179,14 @@ def _number(value: Any) -> int:
 def _table(rows: list[tuple[str, ...]]) -> list[str]:
     """Rows in columns; numbers to the right."""
     widths = [max(len(r[k]) for r in rows) for k in range(len(rows[0]) - 1)]
-    made = []
+    lines = []
     for row in rows:
         cells = [
             c.rjust(w) if c.isdigit() or rows[1][k].isdigit() else c.ljust(w)
             for k, (c, w) in enumerate(zip(row, widths, strict=False))
         ]
-        made.append("  " + "  ".join([*cells, row[-1]]))
-    return made
+        lines.append("  " + "  ".join([*cells, row[-1]]))
+    return lines
 
 
 __all__ = ["ATTRIBUTE", "Entry", "MemoryPlan", "PlannedPool", "plan_of", "plan_of_module"]

@@ -127,9 +127,9 @@ class GraphToTIR(ModulePass):
 
 
 def _called(func: rx.Function) -> list[GlobalVar]:
-    found: list[GlobalVar] = []
-    post_order_visit(func, lambda n: found.append(n) if isinstance(n, GlobalVar) else None)
-    return found
+    called: list[GlobalVar] = []
+    post_order_visit(func, lambda n: called.append(n) if isinstance(n, GlobalVar) else None)
+    return called
 
 
 @dataclass
@@ -258,9 +258,9 @@ class _Converter:
 
     def check_bound(self, dim: PrimExpr) -> None:
         """Refuse a dimension that the caller cannot compute from the arguments."""
-        found: list[Var] = []
-        post_order_visit(dim, lambda v: found.append(v) if isinstance(v, Var) else None)
-        for v in found:
+        variables: list[Var] = []
+        post_order_visit(dim, lambda v: variables.append(v) if isinstance(v, Var) else None)
+        for v in variables:
             if not any(v is k for k in self.known):
                 raise NotNative(f"dimension {v.name} is not the extent of a parameter's axis")
 
@@ -370,10 +370,10 @@ class _Converter:
 
     def value(self, value: Any, var: rx.Var | None = None) -> Any:
         if isinstance(value, rx.Var):
-            found = self.env[value]
-            if isinstance(found, _Nothing):
-                raise NotNative(f"it uses what the packed call {found.symbol} returned")
-            return found
+            known = self.env[value]
+            if isinstance(known, _Nothing):
+                raise NotNative(f"it uses what the packed call {known.symbol} returned")
+            return known
         if isinstance(value, rx.StringImm):
             return StringImm(value.value)
         if isinstance(value, rx.Constant):
@@ -434,8 +434,8 @@ class _Converter:
             raise NotNative(f"call of the graph function {gvar.name_hint}")
         values: list[Any] = []
         for a in args:
-            found = self.value(a)
-            values.extend(found if isinstance(found, (tuple, list)) else [found])
+            value = self.value(a)
+            values.extend(value if isinstance(value, (tuple, list)) else [value])
         given, dims = [], {}
         if len(values) != len(func.params):
             raise NotNative(f"{gvar.name_hint} takes {len(func.params)} arguments")
@@ -488,14 +488,14 @@ class _Converter:
     @cached_property
     def bounds(self) -> Analyzer:
         """Knows what the attribute `tir_var_upper_bound` says of the parameters' symbols."""
-        made = Analyzer()
+        analyzer = Analyzer()
         given = dict(self.func.attrs.get("tir_var_upper_bound", {}).items())
         for symbol, value in self.symbols.items():
             most = given.get(symbol.name)
             if most is not None and isinstance(value, Var):
                 end = const(int(getattr(most, "value", most)) + 1, value.dtype)
-                made.bind(value, Range.from_min_extent(const(0, value.dtype), end))
-        return made
+                analyzer.bind(value, Range.from_min_extent(const(0, value.dtype), end))
+        return analyzer
 
     def alloc_tensor(self, call: rx.Call, var: rx.Var | None) -> _Tensor:
         storage, offset = self.value(call.args[0]), self.value(call.args[1])
@@ -540,23 +540,23 @@ class _Converter:
         return []
 
     def shape_of(self, call: rx.Call, var: rx.Var | None) -> tuple[PrimExpr, ...]:
-        found = self.value(call.args[0])
-        return found.dims
+        value = self.value(call.args[0])
+        return value.dims
 
     def match_cast(self, binding: rx.MatchCast) -> None:
-        found, info = self.value(binding.value), binding.struct_info
-        if isinstance(found, _Tensor) and isinstance(info, TensorStructInfo):
+        value, info = self.value(binding.value), binding.struct_info
+        if isinstance(value, _Tensor) and isinstance(info, TensorStructInfo):
             dims = info.get_shape()
             if dims is None:
-                self.env[binding.var] = found
+                self.env[binding.var] = value
                 return
-            self.match_dims(found.dims, dims, binding)
-            made = tuple(self.bound(d) for d in dims)
-            self.env[binding.var] = _Tensor(found.pointer, made, found.dtype, found.root)
+            self.match_dims(value.dims, dims, binding)
+            bound = tuple(self.bound(d) for d in dims)
+            self.env[binding.var] = _Tensor(value.pointer, bound, value.dtype, value.root)
             return
-        if isinstance(found, tuple) and isinstance(info, ShapeStructInfo):
-            self.match_dims(found, info.values or (), binding)
-            self.env[binding.var] = found
+        if isinstance(value, tuple) and isinstance(info, ShapeStructInfo):
+            self.match_dims(value, info.values or (), binding)
+            self.env[binding.var] = value
             return
         raise NotNative(f"match_cast of {binding.value}")
 

@@ -145,9 +145,9 @@ class PlanUnifiedMemory(ModulePass):
 def entries(mod: IRModule) -> list[GlobalVar]:
     """The native graph functions of a module; without any its `main`, or its only function."""
     functions = [g for g, f in mod.functions.items() if isinstance(f, PrimFunc)]
-    made = [g for g in functions if NATIVE_ENTRY in mod[g].attrs]
-    if made:
-        return made
+    native = [g for g in functions if NATIVE_ENTRY in mod[g].attrs]
+    if native:
+        return native
     named = [g for g in functions if g.name_hint == "main"]
     return named or (functions if len(functions) == 1 else [])
 
@@ -170,12 +170,12 @@ class _Planner:
     def run(self) -> IRModule:
         """The module with this function planned."""
         problem = self.problem()
-        found = place(problem, self.options.algorithm)
-        if not found.fits:
-            raise LoopwrightError(self.too_small(problem, found))
-        plan = self.plan(problem, found)
+        placement = place(problem, self.options.algorithm)
+        if not placement.fits:
+            raise LoopwrightError(self.too_small(problem, placement))
+        plan = self.plan(problem, placement)
         _note(plan)
-        return _Rewriting(self, plan, found).module()
+        return _Rewriting(self, plan, placement).module()
 
     # -- the problem -----------------------------------------------------------------------------
 
@@ -222,21 +222,21 @@ class _Planner:
 
     # -- the plan --------------------------------------------------------------------------------
 
-    def plan(self, problem: Problem, found: Placement) -> MemoryPlan:
+    def plan(self, problem: Problem, placement: Placement) -> MemoryPlan:
         """The placement as a plan."""
-        made = []
-        over = self.written_over(problem, found)
+        planned = []
+        over = self.written_over(problem, placement)
         for k, r in enumerate(self.ranges):
-            pool, offset = found.places[k] or (0, 0)
+            pool, offset = placement.places[k] or (0, 0)
             name = self.arenas[pool].name
-            made.append(Entry(r.name, r.kind, r.size, name, offset, r.first, r.last, over[k]))
+            planned.append(Entry(r.name, r.kind, r.size, name, offset, r.first, r.last, over[k]))
         needs = [a.alignment for a in self.arenas]
-        for k, placed in enumerate(found.places):
+        for k, placed in enumerate(placement.places):
             if placed is not None:
                 needs[placed[0]] = max(needs[placed[0]], self.ranges[k].alignment)
         pools = [
             PlannedPool(a.name, size, align, -1 if a.limit is None else int(a.limit))
-            for a, size, align in zip(self.arenas, found.bytes, needs, strict=True)
+            for a, size, align in zip(self.arenas, placement.bytes, needs, strict=True)
             if size
         ]
         for p in pools:
@@ -250,26 +250,26 @@ class _Planner:
             self.gvar.name_hint,
             self.options.algorithm,
             tuple(pools),
-            tuple(made),
+            tuple(planned),
             tuple(self.live.labels),
             bound,
             left,
         )
 
     @staticmethod
-    def written_over(problem: Problem, found: Placement) -> list[str]:
+    def written_over(problem: Problem, placement: Placement) -> list[str]:
         """The name of what each item is written over, or ""."""
         over = [""] * len(problem.items)
         for old, new in sorted(problem.shared):
-            if found.places[old] == found.places[new]:
+            if placement.places[old] == placement.places[new]:
                 over[new] = problem.items[old].name
         return over
 
     # -- what does not fit -------------------------------------------------------------------------
 
-    def too_small(self, problem: Problem, found: Placement) -> str:
+    def too_small(self, problem: Problem, placement: Placement) -> str:
         """The error where an arena is too small: what lives at the worst time, what would do."""
-        homeless = [i for i, p in zip(problem.items, found.places, strict=True) if p is None]
+        homeless = [i for i, p in zip(problem.items, placement.places, strict=True) if p is None]
         pools = sorted({p for i in homeless for p in i.pools})
         limits = ", ".join(f"{self.arenas[p].name} ({_shown(self.arenas[p])})" for p in pools)
         rivals = [k for k, i in enumerate(problem.items) if set(i.pools) & set(pools)]
@@ -296,7 +296,7 @@ class _Planner:
 
     def alive(self, problem: Problem, rivals: list[int], time: int) -> list[tuple[int, str]]:
         """What lives at a time: bytes that it adds to what it is written over, a text."""
-        found = []
+        listed = []
         items = problem.items
         living = [k for k in rivals if items[k].first <= time <= items[k].last]
         for k in living:
@@ -308,15 +308,15 @@ class _Planner:
             if over is not None:
                 size -= min(size, items[over].size)
                 text += f", over {items[over].name}"
-            found.append((size, text))
-        return found
+            listed.append((size, text))
+        return listed
 
     def unlimited(self, problem: Problem, pool: int) -> int:
         """What a pool needs when it has no limit and the others stay."""
         pools = list(problem.pools)
         pools[pool] = Pool(pools[pool].name, None, pools[pool].alignment)
-        made = Problem(problem.items, tuple(pools), problem.shared)
-        return place(made, self.options.algorithm).bytes[pool]
+        larger = Problem(problem.items, tuple(pools), problem.shared)
+        return place(larger, self.options.algorithm).bytes[pool]
 
 
 def _limit(arena: Arena) -> int | None:
@@ -341,15 +341,15 @@ def _note(plan: MemoryPlan) -> None:
 class _Rewriting:
     """Writes a placement into the functions."""
 
-    def __init__(self, planner: _Planner, plan: MemoryPlan, found: Placement) -> None:
+    def __init__(self, planner: _Planner, plan: MemoryPlan, placement: Placement) -> None:
         self.mod, self.gvar = planner.mod, planner.gvar
         self.planner, self.plan = planner, plan
-        self.places = found.places
+        self.places = placement.places
         self.planned = planner.planned
         self.pointers = {
             p.name: Var(p.name, "handle", type_annotation=("uint8", "global")) for p in plan.pools
         }
-        self.made: dict[GlobalVar, tuple[GlobalVar, PrimFunc, tuple[Var, ...]]] = {}
+        self.kernels: dict[GlobalVar, tuple[GlobalVar, PrimFunc, tuple[Var, ...]]] = {}
         self.names = {g.name_hint for g in self.mod.functions}
         self.aliased = self.overlapping()
         self.needed = _needed(self.mod, self.gvar, self.planned)
@@ -358,7 +358,7 @@ class _Rewriting:
         """The module with the function and its kernels rewritten."""
         main = self.function()
         changed: dict[GlobalVar, Any] = {self.gvar: main}
-        changed |= {new: func for new, func, _ in self.made.values()}
+        changed |= {new: func for new, func, _ in self.kernels.values()}
         return self.mod.with_functions(changed)
 
     def function(self) -> PrimFunc:
@@ -399,31 +399,31 @@ class _Rewriting:
     def kernel(self, gvar: GlobalVar) -> tuple[GlobalVar, tuple[Var, ...]]:
         """What a call of a function becomes: the function with its memory as parameters, and
         these. One that others call as it is keeps its form, and gets a second one."""
-        if gvar not in self.made:
+        if gvar not in self.kernels:
             func = self.mod[gvar]
             inside = _Kernel(self, func)
             body = inside.visit(func.body) if self.planned.has(gvar) else func.body
-            made = func.replace(params=(*func.params, *inside.params), body=body)
+            kernel = func.replace(params=(*func.params, *inside.params), body=body)
             if gvar in self.aliased and func.attrs.get("tir.noalias"):
-                made = made.with_attr("tir.noalias", False)
+                kernel = kernel.with_attr("tir.noalias", False)
             new = gvar
             if inside.params and gvar in self.needed:
                 new = GlobalVar(self.fresh(f"{gvar.name_hint}_planned"))
-                made = renew_defs(made.without_attr("global_symbol"))
-            self.made[gvar] = (new, made, tuple(inside.params))
-        new, _, params = self.made[gvar]
+                kernel = renew_defs(kernel.without_attr("global_symbol"))
+            self.kernels[gvar] = (new, kernel, tuple(inside.params))
+        new, _, params = self.kernels[gvar]
         return new, params
 
     def fresh(self, name: str) -> str:
-        made, k = name, 1
-        while made in self.names:
-            made, k = f"{name}{k}", k + 1
-        self.names.add(made)
-        return made
+        unique, k = name, 1
+        while unique in self.names:
+            unique, k = f"{name}{k}", k + 1
+        self.names.add(unique)
+        return unique
 
     def overlapping(self) -> set[GlobalVar]:
         """Functions that get pointers to memory that overlaps: they may not say it does not."""
-        found: set[GlobalVar] = set()
+        aliased: set[GlobalVar] = set()
         number = self.planner.number
         for call in self.planner.live.calls:
             given = [r for r in dict.fromkeys((*call.args, *call.scratch)) if r is not None]
@@ -433,8 +433,8 @@ class _Rewriting:
                 if (place := self.places[number[r]]) is not None and r.size
             )
             if any(a[0] == b[0] and b[1] < a[2] for a, b in _pairs(spans)):
-                found.add(call.callee)
-        return found
+                aliased.add(call.callee)
+        return aliased
 
 
 def _pairs(spans: list[Any]) -> Iterator[tuple[Any, Any]]:
@@ -490,9 +490,9 @@ def _calls(func: Any, planned: Allocations) -> tuple[set[GlobalVar], set[GlobalV
 
 
 def _mentioned(node: Any) -> set[GlobalVar]:
-    found: set[GlobalVar] = set()
-    post_order_visit(node, lambda n: found.add(n) if isinstance(n, GlobalVar) else None)
-    return found
+    mentioned: set[GlobalVar] = set()
+    post_order_visit(node, lambda n: mentioned.add(n) if isinstance(n, GlobalVar) else None)
+    return mentioned
 
 
 def _arguments(func: PrimFunc) -> int:
@@ -504,8 +504,8 @@ def _arguments(func: PrimFunc) -> int:
 class _Inside(StmtRewriter):
     """Goes through a function as the analysis does."""
 
-    def __init__(self, made: _Rewriting, func: PrimFunc) -> None:
-        self.made, self.func = made, func
+    def __init__(self, rewriting: _Rewriting, func: PrimFunc) -> None:
+        self.rewriting, self.func = rewriting, func
         self.separate = False
 
     def visit_PrimExpr(self, node: Any) -> Any:
@@ -514,25 +514,28 @@ class _Inside(StmtRewriter):
     def visit_For(self, node: st.For) -> Any:
         before = self.separate
         self.separate = before or is_separate(node)
-        made = self.visit_default(node)
+        loop = self.visit_default(node)
         self.separate = before
-        return made
+        return loop
 
     def stays(self, node: st.Allocate) -> bool:
         """Whether an allocation stays as it is."""
-        called = self.func is not self.made.mod[self.made.gvar]
-        return self.made.planned.stays(node, self.func, called, self.separate) is not None
+        called = self.func is not self.rewriting.mod[self.rewriting.gvar]
+        return self.rewriting.planned.stays(node, self.func, called, self.separate) is not None
 
     def visit_Allocate(self, node: st.Allocate) -> Any:
         return self.visit_default(node) if self.stays(node) else self.planned(node)
 
     def visit_Evaluate(self, node: st.Evaluate) -> Any:
-        callee = called_function(node, self.made.mod)
+        callee = called_function(node, self.rewriting.mod)
         if callee is None or self.separate:
             return node
-        if self.made.planned.entered(node, False) is None and callee not in self.made.aliased:
+        if (
+            self.rewriting.planned.entered(node, False) is None
+            and callee not in self.rewriting.aliased
+        ):
             return node
-        op, params = self.made.kernel(callee)
+        op, params = self.rewriting.kernel(callee)
         if op is callee and not params:
             return node
         args = (*node.value.args, *self.given(params))
@@ -550,15 +553,17 @@ class _Inside(StmtRewriter):
 class _Main(_Inside):
     """The planned function: memory is at offsets of the pools."""
 
-    def __init__(self, made: _Rewriting, func: PrimFunc) -> None:
-        super().__init__(made, func)
+    def __init__(self, rewriting: _Rewriting, func: PrimFunc) -> None:
+        super().__init__(rewriting, func)
         self.next = 0
-        self.constants = {r.var: k for r, k in made.planner.number.items() if r.data is not None}
+        self.constants = {
+            r.var: k for r, k in rewriting.planner.number.items() if r.data is not None
+        }
 
     def address(self) -> PrimExpr:
         """Of the next memory in the order of the analysis."""
         self.next += 1
-        return self.made.address(self.next - 1)
+        return self.rewriting.address(self.next - 1)
 
     def planned(self, node: st.Allocate) -> Any:
         value = self.address()
@@ -572,14 +577,14 @@ class _Main(_Inside):
         body = self.visit(node.body)
         if number is None:
             return node.replace(body=body)
-        return st.LetStmt(node.buffer_var, self.made.address(number), body, span=node.span)
+        return st.LetStmt(node.buffer_var, self.rewriting.address(number), body, span=node.span)
 
 
 class _Kernel(_Inside):
     """A called function: memory is a parameter, its own and that of what it calls."""
 
-    def __init__(self, made: _Rewriting, func: PrimFunc) -> None:
-        super().__init__(made, func)
+    def __init__(self, rewriting: _Rewriting, func: PrimFunc) -> None:
+        super().__init__(rewriting, func)
         self.params: list[Var] = []
 
     def planned(self, node: st.Allocate) -> Any:
