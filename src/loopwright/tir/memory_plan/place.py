@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from ...base.errors import explain, suggest
-from .problem import Placement, Problem, lower_bound, made_placement
+from .problem import Placement, Problem, lower_bound, placement_of
 
 STEPS = 300  # of hill climbing
 WORK = 2_000_000  # conflicts that it looks at, so that large problems end in seconds
@@ -29,7 +29,7 @@ def place_in_order(problem: Problem, order: Sequence[int]) -> Placement:
             if offset is not None:
                 places[k] = (pool, offset)
                 break
-    return made_placement(problem, places)
+    return placement_of(problem, places)
 
 
 def _lowest(

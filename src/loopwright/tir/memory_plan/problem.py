@@ -84,7 +84,7 @@ class Placement:
         return None not in self.places
 
 
-def made_placement(problem: Problem, places: Sequence[tuple[int, int] | None]) -> Placement:
+def placement_of(problem: Problem, places: Sequence[tuple[int, int] | None]) -> Placement:
     """The sizes of the pools, and the cost of a placement: the smaller, the better."""
     sizes = [0] * len(problem.pools)
     homeless = spilled = 0
@@ -141,4 +141,4 @@ def overlaps(problem: Problem, placement: Placement) -> list[tuple[int, int]]:
     return wrong
 
 
-__all__ = ["Item", "Placement", "Pool", "Problem", "lower_bound", "made_placement", "overlaps"]
+__all__ = ["Item", "Placement", "Pool", "Problem", "lower_bound", "overlaps", "placement_of"]

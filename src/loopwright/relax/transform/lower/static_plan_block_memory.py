@@ -358,8 +358,8 @@ class _Rewriter(GraphRewriter):
         call = binding.value
         shape, dtype, device, scope = call.args
         if storage.var is None:
-            made = memory_alloc_storage([storage.bytes], device, scope, dtype)
-            storage.var = self.builder.emit(made.with_span(call.span), "storage")
+            alloc = memory_alloc_storage([storage.bytes], device, scope, dtype)
+            storage.var = self.builder.emit(alloc.with_span(call.span), "storage")
         tensor = memory_alloc_tensor(storage.var, 0, shape, dtype).with_span(call.span)
         self.emit(binding, tensor)
 

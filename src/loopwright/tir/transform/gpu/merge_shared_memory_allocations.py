@@ -97,19 +97,19 @@ class _Merge(StmtRewriter):
         place = self.places.get(buffer.data)
         if place is None:
             return None
-        found = self.buffers.get(buffer)
-        if found is None:
+        moved = self.buffers.get(buffer)
+        if moved is None:
             first = place[0] // (buffer.dtype.itemsize * buffer.dtype.lanes)
             shape = (add(buffer.shape[0], const(first, buffer.shape[0].dtype)),)
-            made = buffer.replace(data=self.memory, shape=shape)
-            found = self.buffers[buffer] = (made, first)
-        return found
+            common = buffer.replace(data=self.memory, shape=shape)
+            moved = self.buffers[buffer] = (common, first)
+        return moved
 
     def access(self, node: Any) -> Any:
-        found = self.moved(node.buffer)
-        if found is None:
+        moved = self.moved(node.buffer)
+        if moved is None:
             return node
-        buffer, first = found
+        buffer, first = moved
         (index,) = node.indices
         at = self.ana.simplify(add(index, const(first, index.dtype))) if first else index
         return node.replace(buffer=buffer, indices=(at,))

@@ -71,16 +71,16 @@ def _scope(node: Allocate) -> str:
 
 def _uses(stmt: Any, wanted: set[Var]) -> set[Var]:
     """The pointers that a statement uses, by themselves or through a buffer."""
-    found: set[Var] = set()
+    used: set[Var] = set()
 
     def visit(node: Any) -> None:
         if isinstance(node, Var) and node in wanted:
-            found.add(node)
+            used.add(node)
         elif isinstance(node, Buffer) and node.data in wanted:
-            found.add(node.data)
+            used.add(node.data)
 
     post_order_visit(stmt, visit)
-    return found
+    return used
 
 
 class _Share(StmtRewriter):
