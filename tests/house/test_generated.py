@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -37,3 +40,10 @@ def test_digits_model_reads_digits():
     shipped = np.load(make_digits.FOLDER / "digits.npz")
     (probability,) = session.run(None, {"image": shipped["image"]})
     assert (probability.argmax(axis=1) == shipped["label"]).all()
+
+
+def test_stubs():
+    # In a process of its own, for tests register operators.
+    command = [sys.executable, "-m", "tools.make_stubs", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, f"run `python -m tools.make_stubs`\n{done.stdout}{done.stderr}"

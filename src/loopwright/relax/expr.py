@@ -6,7 +6,8 @@ constructor cannot know it. A rebuilt node starts without; the one who rebuilds 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -510,6 +511,11 @@ def get_shape_of(expr: Expr) -> Expr:
         return info.shape
     return Call(Op.get("relax.shape_of"), [expr])
 
+
+# What the operators' builders take for a tensor, a shape and a scalar.
+TensorLike: TypeAlias = Expr | float | np.ndarray[Any, Any]
+ShapeLike: TypeAlias = Expr | Sequence[int | PrimExpr]
+PrimLike: TypeAlias = Expr | PrimExpr | float
 
 _si._make_shape = make_shape
 

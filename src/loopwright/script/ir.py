@@ -6,11 +6,11 @@ import threading
 from typing import Any
 
 from ..base.errors import explain
-from ..ir.module import DummyGlobalInfo, GlobalInfo, VDevice
+from ..ir.module import DummyGlobalInfo, GlobalInfo, IRModule, VDevice
 from ..ir.prim_expr import Range
 from .parser.entry import ModuleDecorator
 
-ir_module = ModuleDecorator()
+ir_module = ModuleDecorator[IRModule]()
 
 
 class _Open(threading.local):

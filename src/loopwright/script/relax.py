@@ -7,6 +7,7 @@ are here.
 from __future__ import annotations
 
 import difflib
+from contextlib import nullcontext
 from typing import Any
 
 from ..base.errors import explain
@@ -25,6 +26,7 @@ from ..relax.expr import (
     const,
 )
 from ..relax.expr import Tuple as _Tuple
+from ..relax.op import register_view
 from ..relax.op.base import call_packed, relax_print
 from ..relax.utils import convert_to_expr  # noqa: F401
 from .parser import proxies as _proxies
@@ -34,7 +36,7 @@ from .parser.macro import MacroDecorator
 from .parser.proxies import MatchCastPair, PackedFunc, StructInfoProxy, as_info, match_cast
 
 
-class RewriterDecorator(ModuleDecorator):
+class RewriterDecorator(ModuleDecorator[PatternMatchingRewriter]):
     """`@R.rewriter`: a class (or a module) with the functions `pattern` and `replacement`."""
 
     def _apply(self, func: Any, frame: Any) -> PatternMatchingRewriter:
@@ -72,7 +74,7 @@ def func_attr(attrs: dict[_str, Any]) -> None:
     _dialect("R.func_attr").func_attr(attrs)
 
 
-class DataflowMark:
+class DataflowMark(nullcontext[None]):
     """`with R.dataflow():`"""
 
 
@@ -132,11 +134,6 @@ def to_vdevice(data: Any, dst_vdevice: Any) -> Any:
 def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: _str = "global") -> Any:
     """Say where a tensor should live."""
     return _op.hint_on_device(data, _proxies.vdevice(dst_vdevice), memory_scope)
-
-
-def register_view(name: _str, fn: Any) -> Any:
-    """Make `fn` the builder `R.<name>` ("add", "nn.relu"), and `relax.op.<name>` with it."""
-    return _op.register_view(name, fn)
 
 
 def __getattr__(name: _str) -> Any:

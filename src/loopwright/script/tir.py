@@ -151,7 +151,7 @@ def _range(start: Any, stop: Any) -> Range:
     return Range._make(low, size)
 
 
-def _loop(start: Any, stop: Any, kind: ForKind, annotations: Any, tag: str = "") -> ForFrame:
+def _loop(start: Any, stop: Any, kind: ForKind, annotations: Any, tag: str = "") -> ForFrame[Var]:
     if stop is None:
         extent = _convert(start)
         doms = [Range._make(_const(0, extent.dtype), extent)]
@@ -160,29 +160,29 @@ def _loop(start: Any, stop: Any, kind: ForKind, annotations: Any, tag: str = "")
     return ForFrame(doms, kind, tag, annotations)
 
 
-def serial(start: Any, stop: Any = None, *, annotations: Any = None) -> ForFrame:
+def serial(start: Any, stop: Any = None, *, annotations: Any = None) -> ForFrame[Var]:
     """A loop whose iterations run in order."""
     return _loop(start, stop, ForKind.SERIAL, annotations)
 
 
-def parallel(start: Any, stop: Any = None, *, annotations: Any = None) -> ForFrame:
+def parallel(start: Any, stop: Any = None, *, annotations: Any = None) -> ForFrame[Var]:
     """A loop whose iterations run on the threads of the pool."""
     return _loop(start, stop, ForKind.PARALLEL, annotations)
 
 
-def vectorized(start: Any, stop: Any = None, *, annotations: Any = None) -> ForFrame:
+def vectorized(start: Any, stop: Any = None, *, annotations: Any = None) -> ForFrame[Var]:
     """A loop that becomes vector instructions."""
     return _loop(start, stop, ForKind.VECTORIZED, annotations)
 
 
-def unroll(start: Any, stop: Any = None, *, annotations: Any = None) -> ForFrame:
+def unroll(start: Any, stop: Any = None, *, annotations: Any = None) -> ForFrame[Var]:
     """A loop whose body is repeated."""
     return _loop(start, stop, ForKind.UNROLLED, annotations)
 
 
 def thread_binding(
     start: Any, stop: Any = None, thread: str | None = None, *, annotations: Any = None
-) -> ForFrame:
+) -> ForFrame[Var]:
     """A loop whose iterations are the threads of an axis such as "threadIdx.x"."""
     if thread is None and isinstance(stop, str):
         stop, thread = None, stop
@@ -192,7 +192,7 @@ def thread_binding(
     return _loop(start, stop, ForKind.THREAD_BINDING, annotations, thread)
 
 
-def grid(*extents: Any) -> ForFrame:
+def grid(*extents: Any) -> ForFrame[tuple[Var, ...]]:
     """Nested serial loops; an extent may be a pair (start, stop)."""
     doms = []
     for extent in extents:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base.errors import explain
 from ..ir.dtype import DataType
@@ -96,6 +96,10 @@ class Buffer(Node):
     def __getitem__(self, indices: Any) -> Any:
         """`B[i, j]` is a load; with slices, a `BufferRegion` (or a vector load for a step)."""
         return _make_item(self, indices)
+
+    if TYPE_CHECKING:  # the parser reads stores, Python never runs them
+
+        def __setitem__(self, indices: Any, value: Any) -> None: ...
 
 
 class DataProducer(Node):

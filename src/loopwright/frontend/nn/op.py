@@ -390,7 +390,7 @@ def conv1d(
     stride: Any = 1,
     padding: Any = 0,
     dilation: Any = 1,
-    groups: int | None = 1,
+    groups: int = 1,
     name: str = "conv1d",
 ) -> Tensor:
     """Convolution of x [batch, channels, width] with weight [out, channels / groups, window]."""
@@ -416,7 +416,7 @@ def conv2d(
     stride: Any = 1,
     padding: Any = 0,
     dilation: Any = 1,
-    groups: int | None = 1,
+    groups: int = 1,
     data_layout: str | None = "NCHW",
     name: str = "conv2d",
 ) -> Tensor:
@@ -441,7 +441,7 @@ def conv3d(
     stride: Any = 1,
     padding: Any = 0,
     dilation: Any = 1,
-    groups: int | None = 1,
+    groups: int = 1,
     data_layout: str | None = "NCDHW",
     name: str = "conv3d",
 ) -> Tensor:
@@ -467,7 +467,7 @@ def conv1d_transpose(
     padding: Any = 0,
     output_padding: Any = 0,
     dilation: Any = 1,
-    groups: int | None = 1,
+    groups: int = 1,
     name: str = "conv1d_transpose",
 ) -> Tensor:
     """Transposed convolution, weight [channels, out / groups, window]."""

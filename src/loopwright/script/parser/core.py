@@ -117,15 +117,17 @@ class Parser(Evaluator):
 
         Raises DiagnosticError when there is none, or several.
         """
-        if len(node.decorator_list) != 1:
+        # @staticmethod tells type checkers that a module's function has no self.
+        decorators = [d for d in node.decorator_list if ast.unparse(d) != "staticmethod"]
+        if len(decorators) != 1:
             what = f"{node.name} needs exactly one decorator"
             hint = "write @T.prim_func, @R.function or @I.ir_module above it"
-            raise self.source.error(node, what, got=len(node.decorator_list), instead=hint)
-        found = self.eval(node.decorator_list[0])
+            raise self.source.error(node, what, got=len(decorators), instead=hint)
+        found = self.eval(decorators[0])
         if not hasattr(found, "dialect"):
             what = f"the decorator of {node.name} is not one of a script"
             hint = "write @T.prim_func, @R.function or @I.ir_module above it"
-            raise self.source.error(node.decorator_list[0], what, instead=hint)
+            raise self.source.error(decorators[0], what, instead=hint)
         return found
 
 
@@ -214,11 +216,19 @@ def parameters(parser: Parser, node: ast.FunctionDef) -> list[ast.arg]:
 
 
 def annotation_tree(parser: Parser, node: ast.expr) -> ast.expr:
-    """An annotation; one that is written as a string is parsed."""
+    """An annotation; one that is written as a string is parsed.
+
+    `Annotated[R.Tensor, (2, 3), "float32"]`, which type checkers understand, is
+    `R.Tensor((2, 3), "float32")`.
+    """
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         made = ast.parse(node.value, mode="eval").body
         for item in ast.walk(made):
             if hasattr(item, "lineno"):
                 ast.copy_location(item, node)
-        return made
+        return annotation_tree(parser, made)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
+        if ast.unparse(node.value).rpartition(".")[2] == "Annotated":
+            function, *args = node.slice.elts
+            return ast.copy_location(ast.Call(function, args, []), node)
     return node

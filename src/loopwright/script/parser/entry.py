@@ -6,12 +6,18 @@ import ast
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, Generic, Self, TypeVar, overload
 
 from ...base.errors import DiagnosticError, explain
+from ...ir.module import IRModule
+from ...relax.expr import Function
+from ...tir.function import PrimFunc
 from .core import Parser, active_parser, capture
 from .scope import Scope
 from .source import enclosing_class, find_class, find_function, parse_text
+
+Result = TypeVar("Result")
+Module = TypeVar("Module", bound=IRModule)
 
 # What a decorated function or class becomes, by dialect: (parser, node, options) -> IR.
 READERS: dict[str, Callable[[Parser, Any, dict[str, Any]], Any]] = {}
@@ -19,7 +25,7 @@ READERS: dict[str, Callable[[Parser, Any, dict[str, Any]], Any]] = {}
 PRELUDE: dict[str, Any] = {}
 
 
-class Decorator:
+class Decorator(Generic[Result]):
     """`@T.prim_func` and its like; called with options it gives a decorator with them."""
 
     dialect = ""
@@ -28,6 +34,12 @@ class Decorator:
     def __init__(self, **options: Any) -> None:
         self.options = {**self.defaults, **options}
 
+    @overload
+    def __call__(self, func: type[Module]) -> Module: ...
+    @overload
+    def __call__(self, func: Callable[..., object]) -> Result: ...
+    @overload
+    def __call__(self, func: None = None, **options: Any) -> Self: ...
     def __call__(self, func: Any = None, **options: Any) -> Any:
         unknown = set(options) - set(self.defaults)
         if unknown:
@@ -42,11 +54,12 @@ class Decorator:
         raise NotImplementedError
 
 
-class FunctionDecorator(Decorator):
+class FunctionDecorator(Decorator[Result]):
     """A decorator of functions. Inside an `I.ir_module` class it leaves the function alone: the
     module reads it."""
 
     def _apply(self, func: Any, frame: FrameType) -> Any:
+        func = func.__func__ if isinstance(func, staticmethod) else func
         if not hasattr(func, "__code__"):
             what = f"@{self.title} decorates a Python function"
             raise TypeError(explain(what, got=f"{func!r} of type {type(func).__name__}"))
@@ -60,7 +73,7 @@ class FunctionDecorator(Decorator):
     title = "T.prim_func"
 
 
-class PrimFuncDecorator(FunctionDecorator):
+class PrimFuncDecorator(FunctionDecorator[PrimFunc]):
     """`@T.prim_func`, `@T.prim_func(private=True)`"""
 
     dialect = "tir"
@@ -68,7 +81,7 @@ class PrimFuncDecorator(FunctionDecorator):
     defaults = {"private": False, "check_well_formed": True}
 
 
-class RelaxFunctionDecorator(FunctionDecorator):
+class RelaxFunctionDecorator(FunctionDecorator[Function]):
     """`@R.function`, `@R.function(pure=False, private=True)`"""
 
     dialect = "relax"
@@ -76,8 +89,9 @@ class RelaxFunctionDecorator(FunctionDecorator):
     defaults = {"pure": True, "private": False, "check_well_formed": True}
 
 
-class ModuleDecorator(Decorator):
-    """`@I.ir_module`"""
+class ModuleDecorator(Decorator[Result]):
+    """`@I.ir_module`. A class that derives from IRModule has, for type checkers, the functions in
+    it, too: `Model.kernel`."""
 
     dialect = "ir"
     defaults = {"check_well_formed": True}
@@ -88,7 +102,8 @@ class ModuleDecorator(Decorator):
             raise TypeError(explain(what, got=f"{func!r} of type {type(func).__name__}"))
         source, node = find_class(func, frame)
         names = {**frame.f_globals, **frame.f_locals}
-        for member in vars(func).values():
+        for value in vars(func).values():
+            member = getattr(value, "__func__", value)
             if hasattr(member, "__closure__") and hasattr(member, "__code__"):
                 names.update(capture(member, None) if member.__closure__ else {})
         parser = Parser(source, Scope(names))

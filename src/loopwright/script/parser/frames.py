@@ -7,8 +7,8 @@ builder usable outside the parser); a `Wrap` may also be opened for the rest of 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...base.errors import explain
 from ...base.span import Span
@@ -30,6 +30,8 @@ from ...tir.stmt import (
     seq,
 )
 from . import block_access
+
+Bound = TypeVar("Bound")
 
 
 class _State(threading.local):
@@ -277,7 +279,7 @@ class InitFrame(Frame):
         current(BlockFrame, "T.init").init = body_of(self.stmts)
 
 
-class ForFrame(Frame):
+class ForFrame(Frame, Generic[Bound]):
     """One or several nested loops: `for i, j in T.grid(4, 8)`."""
 
     title = "a loop"
@@ -295,6 +297,10 @@ class ForFrame(Frame):
         self.thread_tag = thread_tag
         self.annotations = dict(annotations or {})
         self.loop_vars = [Var("", dom.extent.dtype) for dom in doms]
+
+    if TYPE_CHECKING:  # the parser reads the loop, Python never runs it
+
+        def __iter__(self) -> Iterator[Bound]: ...
 
     @property
     def bound(self) -> Any:

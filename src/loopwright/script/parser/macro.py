@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from ...base.errors import DiagnosticError, explain
 from .core import Parser, active_parser, capture
@@ -99,6 +99,10 @@ class MacroDecorator:
     def __init__(self, hygienic: bool = True) -> None:
         self.hygienic = hygienic
 
+    @overload
+    def __call__(self, func: Callable[..., object]) -> Macro: ...
+    @overload
+    def __call__(self, func: None = None, *, hygienic: bool | None = None) -> MacroDecorator: ...
     def __call__(self, func: Any = None, *, hygienic: bool | None = None) -> Any:
         chosen = self.hygienic if hygienic is None else hygienic
         if func is None:

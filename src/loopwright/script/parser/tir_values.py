@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -105,6 +106,7 @@ def with_regions(fn: Callable[..., Any]) -> Callable[..., Any]:
     takes_dtype = "dtype" in names
     variadic = any(p.kind is p.VAR_POSITIONAL for p in params.values())
 
+    @functools.wraps(fn)
     def build(*args: Any, **kwargs: Any) -> Any:
         values = [plain_argument(a) for a in args]
         words = {name: plain_argument(value) for name, value in kwargs.items()}
@@ -116,8 +118,6 @@ def with_regions(fn: Callable[..., Any]) -> Callable[..., Any]:
             raise TypeError(explain(what, got=len(values)))
         return fn(*values, **words)
 
-    build.__name__ = build.__qualname__ = fn.__name__
-    build.__doc__ = fn.__doc__
     return build
 
 

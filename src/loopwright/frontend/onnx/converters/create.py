@@ -53,7 +53,7 @@ def arange(cx: Context, node: Node, start: Value, limit: Value, delta: Value) ->
         bounds.append(cx.number(v, name) if elements is None else literal(elements.reshape(())[()]))
     if isinstance(bounds[2], (int, float)) and bounds[2] == 0:
         raise ValueError("input delta may not be 0")
-    return op.arange(*bounds, str(start.dtype))
+    return op.arange(*bounds, dtype=str(start.dtype))
 
 
 @converter("EyeLike", 9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ....base.errors import explain
@@ -200,7 +201,7 @@ def batch_normalization(
         raise ValueError("BatchNormalization with spatial=0 is not supported")
     epsilon = node.real("epsilon", 1e-5)
     stats = [_as(cx, v, x.dtype) for v in (scale, bias, mean, var)]
-    made = cx.emit(op.nn.batch_norm(x.expr, *stats, 1, epsilon, training=False))
+    made = cx.emit(op.nn.batch_norm(x.expr, *stats, axis=1, epsilon=epsilon, training=False))
     return [made[0]]
 
 
@@ -310,11 +311,8 @@ def local_response_normalization(cx: Context, node: Node, x: Value) -> Any:
     before = (size - 1) // 2
     width = [0, 0, before, size - 1 - before] + [0, 0] * (x.ndim - 2)
     squares = cx.emit(op.nn.pad(op.multiply(x.expr, x.expr), width))
-    total = None
-    for k in range(size):
-        part = op.strided_slice(squares, [1], [k], [k + channels])
-        total = part if total is None else op.add(total, part)
-    scaled = op.multiply(total, cx.scalar(alpha / size, x.dtype))
+    parts = [op.strided_slice(squares, [1], [k], [k + channels]) for k in range(size)]
+    scaled = op.multiply(functools.reduce(op.add, parts), cx.scalar(alpha / size, x.dtype))
     return op.divide(
         x.expr, op.power(op.add(scaled, cx.scalar(bias, x.dtype)), cx.scalar(beta, x.dtype))
     )

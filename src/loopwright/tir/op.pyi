@@ -1,0 +1,112 @@
+"""Intrinsics: one table with each one's effect and meaning, and the functions that build calls.
+
+Made by `python -m tools.make_stubs`.
+"""
+
+from loopwright.ir.dtype import DataType as DataType
+from loopwright.ir.expr import GlobalVar as GlobalVar
+from loopwright.ir.op import Op as Op, register_op as register_op
+from loopwright.ir.prim_expr import (
+    Call as Call, FloatImm as FloatImm, IntImm as IntImm, PrimExpr as PrimExpr,
+    StringImm as StringImm, Var as Var,
+)
+from loopwright.ir.prim_op import (
+    add as add, bitwise_and as bitwise_and, bitwise_not as bitwise_not,
+    bitwise_or as bitwise_or, bitwise_xor as bitwise_xor, cast as cast, ceildiv as ceildiv,
+    const as const, convert as convert, div as div, floordiv as floordiv, floormod as floormod,
+    indexdiv as indexdiv, indexmod as indexmod, logical_and as logical_and,
+    logical_not as logical_not, logical_or as logical_or, match_types as match_types,
+    max_value as max_value, maximum as maximum, min_value as min_value, minimum as minimum,
+    multiply as multiply, neg as neg, shift_left as shift_left, shift_right as shift_right,
+    subtract as subtract, truncdiv as truncdiv, truncmod as truncmod,
+)
+from loopwright.tir.buffer import Buffer as Buffer
+from loopwright.tir.expr import BufferLoad as BufferLoad
+from typing import Any as _Any
+
+def abs(x: _Any, span: _Any = None) -> PrimExpr: """Absolute value."""
+def acos(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.acos of x, element by element."""
+def acosh(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.acosh of x, element by element."""
+def address_of(obj: _Any, span: _Any = None) -> PrimExpr: """A pointer to an element (a load) or to element 0 of a buffer."""
+def all(*args: _Any, span: _Any = None) -> PrimExpr: """And of all arguments."""
+def any(*args: _Any, span: _Any = None) -> PrimExpr: """Or of all arguments."""
+def asin(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.asin of x, element by element."""
+def asinh(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.asinh of x, element by element."""
+def assume(cond: _Any = None) -> PrimExpr: """Tells the compiler that `cond` holds."""
+def atan(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.atan of x, element by element."""
+def atan2(x1: _Any, x2: _Any) -> PrimExpr: """The angle of the point (x2, x1)."""
+def atanh(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.atanh of x, element by element."""
+def call_cpacked(*args: _Any, span: _Any = None) -> Call: """Call a function of this module by the packed convention."""
+def call_cpacked_lowered(*args: _Any, span: _Any = None) -> Call: """`call_cpacked` after its arguments are laid on the stack."""
+def call_extern(dtype: _Any, func_name: str, *args: _Any, span: _Any = None) -> Call: """Call the C function `func_name` with plain arguments (buffers as pointers)."""
+def call_intrin(dtype: _Any, func_name: _Any, *args: _Any, span: _Any = None) -> Call: """Call the intrinsic `func_name` ("tir.exp", or an Op); buffers become their pointer."""
+def call_llvm_intrin(dtype: _Any, name: str, *args: _Any, span: _Any = None) -> Call: """Call an LLVM intrinsic by its name ("llvm.prefetch")."""
+def call_llvm_pure_intrin(dtype: _Any, name: str, *args: _Any, span: _Any = None) -> Call: """Call a side-effect-free LLVM intrinsic by its name ("llvm.fma")."""
+def call_packed(*args: _Any, span: _Any = None) -> Call: """Call a registered function by name; the result is what it returns (int32 by default)."""
+def call_packed_lowered(*args: _Any, span: _Any = None) -> Call: """`call_packed` after its arguments are laid on the stack."""
+def call_pure_extern(dtype: _Any, func_name: str, *args: _Any, span: _Any = None) -> Call: """Call a C function that has no side effect."""
+def call_tir(global_var: GlobalVar, *args: _Any) -> Call: """Call another PrimFunc of the module."""
+def ceil(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.ceil of x, element by element."""
+def clz(x: _Any) -> PrimExpr: """Number of leading zero bits."""
+def copysign(x1: _Any, x2: _Any) -> PrimExpr: """x1 with the sign of x2."""
+def cos(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.cos of x, element by element."""
+def cosh(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.cosh of x, element by element."""
+def effect_of(call: Call) -> str: """The effect of a call: "pure", "read", "update", "opaque", "control" or "annotation"."""
+def erf(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.erf of x, element by element."""
+def exp(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.exp of x, element by element."""
+def exp10(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.exp10 of x, element by element."""
+def exp2(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.exp2 of x, element by element."""
+fabs = abs
+def floor(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.floor of x, element by element."""
+def fma(a: _Any, b: _Any, c: _Any) -> PrimExpr: """a * b + c rounded once."""
+def fmod(x: _Any, y: _Any) -> PrimExpr: """Remainder of x / y with the sign of x."""
+def handle_add_byte_offset(handle: _Any, offset: _Any) -> PrimExpr: """A pointer `offset` bytes further."""
+def hypot(x1: _Any, x2: _Any) -> PrimExpr: """sqrt(x1² + x2²)."""
+def if_then_else(cond: _Any, t: _Any, f: _Any, span: _Any = None) -> PrimExpr: """`t` where `cond` holds, else `f`; only the chosen side is evaluated."""
+def ignore_loop_partition(predicate: _Any) -> PrimExpr: """A predicate that loop partition leaves alone."""
+def infinity(dtype: _Any, span: _Any = None) -> PrimExpr: """Positive infinity of a float type."""
+def is_call_to(expr: _Any, name: str) -> bool: """Whether `expr` calls the intrinsic `tir.<name>`."""
+def isfinite(x: _Any, span: _Any = None) -> PrimExpr: """Whether x is neither an infinity nor NaN."""
+def isinf(x: _Any, span: _Any = None) -> PrimExpr: """Whether x is an infinity."""
+def isnan(x: _Any, span: _Any = None) -> PrimExpr: """Whether x is not a number."""
+def isnullptr(x: _Any, span: _Any = None) -> PrimExpr: """Whether a handle is null."""
+def ldexp(x1: _Any, x2: _Any) -> PrimExpr: """x1 * 2**x2."""
+def likely(cond: _Any, span: _Any = None) -> PrimExpr: """Says that `cond` holds nearly always."""
+def log(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.log of x, element by element."""
+def log10(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.log10 of x, element by element."""
+def log1p(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.log1p of x, element by element."""
+def log2(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.log2 of x, element by element."""
+def logaddexp(a: _Any, b: _Any, span: _Any = None) -> PrimExpr: """log(exp(a) + exp(b)) without overflow."""
+def lookup_param(param_name: str, span: _Any = None) -> PrimExpr: """The address of a linked parameter."""
+def nearbyint(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.nearbyint of x, element by element."""
+def nextafter(x1: _Any, x2: _Any) -> PrimExpr: """The float next to x1 toward x2."""
+def popcount(x: _Any) -> PrimExpr: """Number of set bits."""
+def pow(x: _Any, y: _Any, span: _Any = None) -> PrimExpr: """x to the power y."""
+def power(x: _Any, y: _Any, span: _Any = None) -> PrimExpr: """x to the power y."""
+def reinterpret(dtype: _Any, value: _Any, span: _Any = None) -> PrimExpr: """The same bits as another type."""
+def ret(val: _Any = None, span: _Any = None) -> Call: """Return from the function."""
+def round(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.round of x, element by element."""
+def rsqrt(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.rsqrt of x, element by element."""
+def sigmoid(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.sigmoid of x, element by element."""
+def sin(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.sin of x, element by element."""
+def sinh(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.sinh of x, element by element."""
+def sqrt(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.sqrt of x, element by element."""
+def tan(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.tan of x, element by element."""
+def tanh(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.tanh of x, element by element."""
+def trunc(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.trunc of x, element by element."""
+def tvm_access_ptr(ptype: _Any, data: _Any, offset: _Any, extent: _Any, rw_mask: _Any) -> PrimExpr: """A pointer to `extent` elements at `offset` of `data`."""
+def tvm_stack_alloca(dtype_str: str, num: _Any) -> PrimExpr: """Room on the stack for `num` values ("arg_value", "shape", "array")."""
+def tvm_stack_make_array(data: _Any, shape: _Any, strides: _Any, ndim: _Any, arr_dtype: _Any, elem_offset: _Any) -> PrimExpr: """A DLTensor on the stack."""
+def tvm_stack_make_shape(*args: _Any) -> PrimExpr: """An int64 array of the arguments on the stack."""
+def tvm_storage_sync(storage_scope: str) -> PrimExpr: """Wait for all threads of a block."""
+def tvm_struct_get(arr: _Any, index: int, field: _Any, dtype: _Any) -> PrimExpr: """A field of the `index`-th struct at `arr`."""
+def tvm_struct_set(arr: _Any, index: int, field: _Any, value: _Any) -> PrimExpr: """Set a field of the `index`-th struct at `arr`."""
+def tvm_thread_allreduce(*freduce_args: _Any) -> PrimExpr: """Reduce over the threads of a block."""
+def tvm_thread_invariant(cond: _Any) -> PrimExpr: """Says that `cond` is the same for all threads."""
+def tvm_throw_last_error() -> PrimExpr: """Raise the error that the last call left."""
+def tvm_tuple(*value: _Any) -> PrimExpr: """Several values as one argument."""
+def type_annotation(dtype: _Any) -> PrimExpr: """A type as an argument."""
+def undef() -> PrimExpr: """A value nobody reads."""
+def vectorcombine(dtype: _Any, vec1: _Any, vec2: _Any) -> PrimExpr: """Two vectors as one."""
+def vectorhigh(dtype: _Any, vec: _Any) -> PrimExpr: """The upper half of a vector."""
+def vectorlow(dtype: _Any, vec: _Any) -> PrimExpr: """The lower half of a vector."""

@@ -1,0 +1,119 @@
+"""Tensor expressions of the operators, under TVM's names: `topi.add(a, b)`, `topi.nn.relu(x)`.
+
+Made by `python -m tools.make_stubs`.
+"""
+
+from collections.abc import Sequence as _Sequence
+from loopwright import te as te
+from loopwright.ir.dtype import DataType as _DataType
+from loopwright.ir.prim_expr import PrimExpr as _PrimExpr
+from loopwright.te.tensor import Tensor as _Tensor
+from loopwright.topi import nn as nn, utils as utils
+from loopwright.topi.more import (
+    all as all, any as any, elemwise_sum as elemwise_sum, expand_dims as expand_dims,
+    eye as eye, identity as identity, log10 as log10, log2 as log2, meshgrid as meshgrid,
+    ndarray_size as ndarray_size, reinterpret as reinterpret,
+    reverse_sequence as reverse_sequence, sequence_mask as sequence_mask, shape as shape,
+    stack as stack, tensordot as tensordot, unravel_index as unravel_index,
+)
+from loopwright.topi.signatures import (
+    arange as arange, argmax as argmax, argmin as argmin, cumprod as cumprod, cumsum as cumsum,
+    matmul as matmul, max as max, min as min, one_hot as one_hot, prod as prod,
+    squeeze as squeeze, strided_slice as strided_slice, sum as sum,
+)
+from typing import Any as _Any
+
+def abs(x: _Tensor) -> _Any: """The absolute value."""
+def acos(x: _Tensor) -> _Any: """The arc cosine, in radians."""
+def acosh(x: _Tensor) -> _Any: """The inverse hyperbolic cosine."""
+def add(x1: _Tensor, x2: _Tensor) -> _Any: """x1 + x2"""
+def argsort(data: _Tensor, valid_count: None = None, axis: int = -1, is_ascend: bool = True, dtype: str = 'float32') -> _Tensor: """The indices that sort `data` along `axis`; equal values keep their order."""
+def asin(x: _Tensor) -> _Any: """The arc sine, in radians."""
+def asinh(x: _Tensor) -> _Any: """The inverse hyperbolic sine."""
+def astype(x: _Tensor, dtype: str | _DataType | None) -> _Any: """x converted to `dtype`; float to int truncates toward zero."""
+def atan(x: _Tensor) -> _Any: """The arc tangent, in radians."""
+def atan2(x1: _Tensor, x2: _Tensor) -> _Any: """The angle of the point (x2, x1)."""
+def atanh(x: _Tensor) -> _Any: """The inverse hyperbolic tangent."""
+def bitwise_and(x1: _Tensor, x2: _Tensor) -> _Any: """x1 & x2"""
+def bitwise_not(x: _Tensor) -> _Any: """All bits turned over."""
+def bitwise_or(x1: _Tensor, x2: _Tensor) -> _Any: """x1 | x2"""
+def bitwise_xor(x1: _Tensor, x2: _Tensor) -> _Any: """x1 ^ x2"""
+def broadcast_to(x: _Tensor, shape: _Sequence[int | _PrimExpr]) -> _Any: """Repeat along dims of extent 1 (and in front) until the shape is `shape`."""
+cast = astype
+def ceil(x: _Tensor) -> _Any: """Rounded up to an integer."""
+def clip(x: _Tensor, min: _PrimExpr | float, max: _PrimExpr | float) -> _Any: """x limited to [min, max]."""
+def concat(tensors: _Sequence[_Tensor], axis: int | None = 0) -> _Any: """Join tensors along `axis`; with None, flatten them first."""
+concatenate = concat
+def cos(x: _Tensor) -> _Any: """The cosine of an angle in radians."""
+def cosh(x: _Tensor) -> _Any: """The hyperbolic cosine."""
+def divide(x1: _Tensor, x2: _Tensor) -> _Any: """x1 / x2; integers round toward zero."""
+def equal(x1: _Tensor, x2: _Tensor) -> _Any: """x1 == x2"""
+def erf(x: _Tensor) -> _Any: """The error function."""
+def exp(x: _Tensor) -> _Any: """e to the power x."""
+def flatten(x: _Tensor) -> _Any: """All elements in one dimension."""
+def flip(data: _Tensor, axis: int | None) -> _Any: """The order of `axis` turned round."""
+def floor(x: _Tensor) -> _Any: """Rounded down to an integer."""
+def floor_divide(x1: _Tensor, x2: _Tensor) -> _Any: """x1 // x2"""
+def floor_mod(x1: _Tensor, x2: _Tensor) -> _Any: """Remainder with the sign of x2."""
+def full(shape: _Any, dtype: _Any, fill_value: _Any) -> _Tensor: """A tensor of `shape` whose elements are all `fill_value`."""
+def full_like(x: _Tensor, fill_value: _Any) -> _Tensor: """A tensor of x's shape and dtype whose elements are all `fill_value`."""
+def gather(data: _Tensor, axis: int, indices: _Tensor) -> _Tensor: """The elements at `indices` along `axis`, the other positions being those of the result."""
+def gather_elements(data: _Tensor, indices: _Tensor, axis: int | None = 0) -> _Any: """data[i0, ..., indices[i0, i1, ...], ...], the index on `axis`; negative ones count from the end."""
+def gather_nd(data: _Tensor, indices: _Tensor, batch_dims: int = 0) -> _Any: """Slices of `data` at the index vectors in the last axis of `indices`; the first `batch_dims` axes of both go together."""
+def greater(x1: _Tensor, x2: _Tensor) -> _Any: """x1 > x2"""
+def greater_equal(x1: _Tensor, x2: _Tensor) -> _Any: """x1 >= x2"""
+def isfinite(x: _Tensor) -> _Any: """Whether x is finite."""
+def isinf(x: _Tensor) -> _Any: """Whether x is an infinity."""
+def isnan(x: _Tensor) -> _Any: """Whether x is not a number."""
+def layout_transform(x: _Tensor, index_map: _Any, pad_value: _Any = None, axis_separators: int | _Sequence[int] | None = None, input_axis_separators: int | _Sequence[int] | None = None) -> _Any: """The elements rearranged by `index_map` (an IndexMap, or a function of the old indices that gives the new ones). Where the new shape is larger, `pad_value` (default 0) fills."""
+def left_shift(x1: _Tensor, x2: _Tensor) -> _Any: """x1 << x2"""
+def less(x1: _Tensor, x2: _Tensor) -> _Any: """x1 < x2"""
+def less_equal(x1: _Tensor, x2: _Tensor) -> _Any: """x1 <= x2"""
+def log(x: _Tensor) -> _Any: """The natural logarithm."""
+def logical_and(x1: _Tensor, x2: _Tensor) -> _Any: """x1 and x2"""
+def logical_not(x: _Tensor) -> _Any: """Whether x is false."""
+def logical_or(x1: _Tensor, x2: _Tensor) -> _Any: """x1 or x2"""
+def logical_xor(x1: _Tensor, x2: _Tensor) -> _Any: """Whether exactly one of x1 and x2 holds."""
+def maximum(x1: _Tensor, x2: _Tensor) -> _Any: """The larger of x1 and x2."""
+def mean(x: _Tensor, axis: int | _Sequence[int] | None = None, keepdims: bool = False) -> _Any: """The mean over `axis` (None: all)."""
+def minimum(x1: _Tensor, x2: _Tensor) -> _Any: """The smaller of x1 and x2."""
+def mod(x1: _Tensor, x2: _Tensor) -> _Any: """Remainder with the sign of x1."""
+def multiply(x1: _Tensor, x2: _Tensor) -> _Any: """x1 * x2"""
+def negative(x: _Tensor) -> _Any: """Minus x."""
+def nonzero(x: _Tensor) -> _Any: """Where x is not zero: [rank of x, count], a column of indices for each such element."""
+def not_equal(x1: _Tensor, x2: _Tensor) -> _Any: """x1 != x2"""
+def ones(shape: _Sequence[int | _PrimExpr], dtype: str | _DataType | None) -> _Any: """A tensor of ones."""
+def ones_like(x: _Tensor, dtype: str | _DataType | None = None) -> _Any: """A tensor of ones of x's shape."""
+def permute_dims(x: _Tensor, axes: int | _Sequence[int] | None = None) -> _Any: """Reorder the axes; without `axes`, reverse them."""
+def power(x1: _Tensor, x2: _Tensor) -> _Any: """x1 to the power x2."""
+def repeat(data: _Tensor, repeats: int, axis: int | None = None) -> _Any: """Each element `repeats` times along `axis` (None: of the flattened tensor)."""
+def reshape(x: _Tensor, shape: _Sequence[int | _PrimExpr]) -> _Any: """The same elements in row-major order, in another shape; one dim may be -1 (and a dim may be 0: take the input's)."""
+def right_shift(x1: _Tensor, x2: _Tensor) -> _Any: """x1 >> x2"""
+def round(x: _Tensor) -> _Any: """Rounded to the nearest integer, ties to even."""
+def rsqrt(x: _Tensor) -> _Any: """One over the square root."""
+def sigmoid(x: _Tensor) -> _Any: """1 / (1 + exp(-x))."""
+def sign(x: _Tensor) -> _Any: """-1, 0 or 1 after the sign of x."""
+def sin(x: _Tensor) -> _Any: """The sine of an angle in radians."""
+def sinh(x: _Tensor) -> _Any: """The hyperbolic sine."""
+def sort(data: _Tensor, axis: int = -1, is_ascend: bool = True) -> _Tensor: """The values along `axis` in order, NaN as the greatest."""
+def split(x: _Tensor, indices_or_sections: int | _Sequence[int], axis: int | None = 0) -> _Any: """A tuple of pieces of `axis`: `indices_or_sections` is a number of equal pieces (the last may be shorter) or the list of the indices where a new piece begins."""
+def sqrt(x: _Tensor) -> _Any: """The square root."""
+def square(x: _Tensor) -> _Any: """x times x."""
+def std(x: _Tensor, axis: int | _Sequence[int] | None = None, keepdims: bool = False) -> _Any: """The square root of the variance over `axis`."""
+def subtract(x1: _Tensor, x2: _Tensor) -> _Any: """x1 - x2"""
+def take(x: _Tensor, indices: _Tensor, axis: int | None = None, mode: str = 'fast') -> _Any: """x at `indices` along `axis`. `mode` says what happens out of range: "fast" nothing is checked, "wrap" modulo the extent, "clip" to the nearest, "nan" gives NaN."""
+def tan(x: _Tensor) -> _Any: """The tangent of an angle in radians."""
+def tanh(x: _Tensor) -> _Any: """The hyperbolic tangent."""
+te_layout_transform = layout_transform
+def tile(data: _Tensor, repeats: int | _Sequence[int] | None) -> _Any: """The tensor laid `repeats` times along each axis."""
+def topk(data: _Tensor, k: int = 1, axis: int = -1, ret_type: str = 'both', is_ascend: bool = False, dtype: str = 'int64') -> _Any: """The first k values along `axis` in order (the greatest, unless `is_ascend`), and their indices; `ret_type` "values" or "indices" gives one of them."""
+transpose = permute_dims
+def tril(x: _Tensor, k: _PrimExpr | float = 0) -> _Any: """The elements of `np.tril(x, k)`; the rest is 0."""
+def trilu(data: _Tensor, k: _Any, upper: bool) -> _Tensor: """The upper (or lower) triangle from diagonal `k` on; the rest is 0."""
+def triu(x: _Tensor, k: _PrimExpr | float = 0) -> _Any: """The elements of `np.triu(x, k)`; the rest is 0."""
+def trunc(x: _Tensor) -> _Any: """Rounded toward zero."""
+def unique(x: _Tensor, sorted: _PrimExpr | float = True, return_index: _PrimExpr | float = False, return_inverse: _PrimExpr | float = False, return_counts: _PrimExpr | float = False, axis: _PrimExpr | float | None = None) -> _Any: """The different values of x, in order (None: of the flattened tensor; else the different slices along `axis`). Further results on demand: the index of each one's first occurrence, which of them each element is, and how often each occurs. `sorted` False allows any order."""
+def variance(x: _Tensor, axis: int | _Sequence[int] | None = None, keepdims: bool = False) -> _Any: """The mean squared distance from the mean over `axis` (divided by the count)."""
+def where(condition: _Tensor, x1: _Tensor, x2: _Tensor) -> _Any: """x1 where `condition` (bool) holds, else x2; the three broadcast."""
+def zeros(shape: _Sequence[int | _PrimExpr], dtype: str | _DataType | None) -> _Any: """A tensor of zeros."""
+def zeros_like(x: _Tensor, dtype: str | _DataType | None = None) -> _Any: """A tensor of zeros of x's shape."""

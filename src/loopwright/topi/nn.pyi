@@ -1,0 +1,61 @@
+"""Tensor expressions of the operators of neural networks: `topi.nn.softmax(x)`.
+
+Made by `python -m tools.make_stubs`.
+"""
+
+from collections.abc import Sequence as _Sequence
+from loopwright import te as te
+from loopwright.ir.dtype import DataType as _DataType
+from loopwright.ops.conv import expand_per_axis as expand_per_axis
+from loopwright.te.tensor import Tensor as _Tensor
+from loopwright.topi.utils import get_const_int as get_const_int
+from typing import Any as _Any
+
+def adaptive_avg_pool2d(data: _Tensor, output_size: int | _Sequence[int] | None = None, layout: str = 'NCHW', out_layout: str | None = None) -> _Any: """The mean of output_size windows that cover the image (None: as many as there are pixels). Window i of n over an extent s is [floor(i * s / n), ceil((i + 1) * s / n))."""
+def attention(query: _Tensor, key: _Tensor, value: _Tensor, bias: _Tensor | None = None, scale: float | None = None, causal_mask: str | None = None, window_size: int | None = None) -> _Any: """softmax(query @ key^T * scale + bias) @ value for each head, in float32."""
+def avg_pool1d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1,), strides: int | _Sequence[int] | None = (1,), padding: int | _Sequence[int] | None = (0,), dilation: int | _Sequence[int] | None = (1,), ceil_mode: bool = False, count_include_pad: bool = True, layout: str = 'NCW', out_layout: str | None = None) -> _Any: """The mean of each window of `pool_size`. `ceil_mode` lets a last partial window in; `count_include_pad` counts the padding in a mean."""
+def avg_pool2d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1, 1), strides: int | _Sequence[int] | None = (1, 1), padding: int | _Sequence[int] | None = (0, 0), dilation: int | _Sequence[int] | None = (1, 1), ceil_mode: bool = False, count_include_pad: bool = False, layout: str = 'NCHW', out_layout: str | None = None) -> _Any: """The mean of each window of `pool_size`. `ceil_mode` lets a last partial window in; `count_include_pad` counts the padding in a mean."""
+def avg_pool3d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1, 1, 1), strides: int | _Sequence[int] | None = (1, 1, 1), padding: int | _Sequence[int] | None = (0, 0, 0), dilation: int | _Sequence[int] | None = (1, 1, 1), ceil_mode: bool = False, count_include_pad: bool = True, layout: str = 'NCDHW', out_layout: str | None = None) -> _Any: """The mean of each window of `pool_size`. `ceil_mode` lets a last partial window in; `count_include_pad` counts the padding in a mean."""
+def batch_matmul(tensor_a: _Tensor, tensor_b: _Tensor, oshape: _Any = None, out_dtype: _Any = None, transpose_a: bool = False, transpose_b: bool = True) -> _Tensor: """Products of matrices, one for each of a batch; `oshape` is what is found anyway."""
+def batch_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, moving_mean: _Tensor, moving_var: _Tensor, axis: int | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True, momentum: float = 0.1, training: bool = True) -> _Any: """Normalize each channel of `axis`. Gives (normalized, moving mean, moving variance)."""
+def bias_add(data: _Tensor, bias: _Tensor, axis: int | None = -1) -> _Any: """data + bias along `axis`."""
+def conv1d(data: _Tensor, kernel: _Tensor, strides: _Any = 1, padding: _Any = 'VALID', dilation: _Any = 1, groups: int = 1, data_layout: str = 'NCW', kernel_layout: str = '', out_dtype: _Any = None) -> _Tensor: """1-D convolution; padding is "VALID" (none), "SAME", or a number of elements (left, right)."""
+def conv1d_transpose(data: _Tensor, weight: _Tensor, strides: int | _Sequence[int] | None = 1, padding: int | _Sequence[int] | None = 0, output_padding: int | _Sequence[int] | None = 0, dilation: int | _Sequence[int] | None = 1, groups: int = 1, data_layout: str = 'NCW', kernel_layout: str = 'IOW', out_layout: str | None = None, out_dtype: str | _DataType | None = None) -> _Any: """The gradient of conv1d by its data. Layouts NCW and IOW."""
+def conv2d(input: _Tensor, filter: _Tensor, strides: _Any, padding: _Any, dilation: _Any, data_layout: str = 'NCHW', kernel_layout: str = '', out_dtype: _Any = None) -> _Tensor: """2-D convolution; the kernel's layout follows the data's unless it is given."""
+def conv2d_nchw(Input: _Tensor, Filter: _Tensor, stride: _Any, padding: _Any, dilation: _Any, out_dtype: _Any = None) -> _Tensor: """2-D convolution of data NCHW by a kernel OIHW."""
+def conv2d_nhwc(Input: _Tensor, Filter: _Tensor, stride: _Any, padding: _Any, dilation: _Any, out_dtype: _Any = None) -> _Tensor: """2-D convolution of data NHWC by a kernel HWIO."""
+def conv2d_transpose(data: _Tensor, weight: _Tensor, strides: int | _Sequence[int] | None = (1, 1), padding: int | _Sequence[int] | None = (0, 0, 0, 0), output_padding: int | _Sequence[int] | None = (0, 0), dilation: int | _Sequence[int] | None = (1, 1), groups: int = 1, data_layout: str = 'NCHW', kernel_layout: str = 'IOHW', out_layout: str | None = None, out_dtype: str | _DataType | None = None) -> _Any: """The gradient of conv2d by its data: out[n, o, y * stride + k - padding] gathers data[n, i, y] * weight[i, o, k]. Layouts NCHW and IOHW; where the windows do not overlap (stride = kernel, no padding) also NCHW16c with IOHW16i16o."""
+def conv3d(data: _Tensor, weight: _Tensor, strides: int | _Sequence[int] | None = (1, 1, 1), padding: int | _Sequence[int] | None = (0, 0, 0), dilation: int | _Sequence[int] | None = (1, 1, 1), groups: int = 1, data_layout: str = 'NCDHW', kernel_layout: str = 'OIDHW', out_layout: str | None = None, out_dtype: str | _DataType | None = None) -> _Any: """3-D convolution: out[n, o, y] = sum over i, k of data[n, i, y * stride + k * dilation - padding] * weight[o, i, k], channels in `groups`. `padding` is 1, 3 or 6 numbers (all before, then all after)."""
+def conv3d_ncdhw(Input: _Tensor, Filter: _Tensor, stride: _Any, padding: _Any, dilation: _Any, groups: int = 1, out_dtype: _Any = None) -> _Tensor: """Convolution of data NCDHW by a kernel OIDHW."""
+def dense(data: _Tensor, weight: _Tensor, bias: _Tensor | None = None, out_dtype: _Any = None) -> _Tensor: """data @ weight transposed, plus `bias`."""
+def dropout(data: _Tensor, rate: float = 0.5) -> _Any: """At inference the identity: (data, a mask of ones)."""
+def flatten(data: _Tensor) -> _Tensor: """A matrix: the first dimension, and all the others as one."""
+def gelu(data: _Tensor) -> _Any: """x times the normal distribution's cumulative function: x / 2 * (1 + erf(x / sqrt(2)))"""
+def gelu_tanh(data: _Tensor) -> _Any: """gelu by its tanh approximation (Hendrycks and Gimpel, 2016)"""
+def group_conv2d_nchw(Input: _Tensor, Filter: _Tensor, stride: _Any, padding: _Any, dilation: _Any, groups: int = 1, out_dtype: _Any = None) -> _Tensor: """Convolution of data NCHW by a kernel OIHW."""
+def group_conv2d_nhwc(Input: _Tensor, Filter: _Tensor, stride: _Any, padding: _Any, dilation: _Any, groups: int = 1, out_dtype: _Any = None) -> _Tensor: """Convolution of data NHWC by a kernel HWIO."""
+def group_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, num_groups: int, channel_axis: int, axes: int | _Sequence[int] | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True) -> _Any: """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes` and over the channels of each of `num_groups` groups; gamma and beta are of each channel."""
+def hardsigmoid(data: _Tensor) -> _Any: """clip(x + 3, 0, 6) / 6"""
+def hardswish(data: _Tensor) -> _Any: """x * clip(x + 3, 0, 6) / 6"""
+def layer_norm(data: _Tensor, gamma: _Tensor, beta: _Tensor, axes: int | _Sequence[int] | None, epsilon: float = 1e-05, center: bool = True, scale: bool = True) -> _Any: """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes`."""
+def leaky_relu(data: _Tensor, alpha: float = 0.01) -> _Any: """x where positive, else alpha * x."""
+leakyrelu = leaky_relu
+def log_softmax(data: _Tensor, axis: int | None = -1) -> _Any: """x - max - log(sum(exp(x - max))) over `axis`."""
+def matmul(tensor_a: _Tensor, tensor_b: _Tensor, bias: _Tensor | None = None, out_dtype: _Any = None, transpose_a: bool = False, transpose_b: bool = False) -> _Tensor: """The product of matrices, each transposed before if said so, plus `bias`."""
+def max_pool1d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1,), strides: int | _Sequence[int] | None = (1,), padding: int | _Sequence[int] | None = (0,), dilation: int | _Sequence[int] | None = (1,), ceil_mode: bool = False, count_include_pad: bool = False, layout: str = 'NCW', out_layout: str | None = None) -> _Any: """The greatest value of each window of `pool_size`. `ceil_mode` lets a last partial window in; `count_include_pad` counts the padding in a mean."""
+def max_pool2d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1, 1), strides: int | _Sequence[int] | None = (1, 1), padding: int | _Sequence[int] | None = (0, 0), dilation: int | _Sequence[int] | None = (1, 1), ceil_mode: bool = False, count_include_pad: bool = False, layout: str = 'NCHW', out_layout: str | None = None) -> _Any: """The greatest value of each window of `pool_size`. `ceil_mode` lets a last partial window in; `count_include_pad` counts the padding in a mean."""
+def max_pool3d(data: _Tensor, pool_size: int | _Sequence[int] | None = (1, 1, 1), strides: int | _Sequence[int] | None = (1, 1, 1), padding: int | _Sequence[int] | None = (0, 0, 0), dilation: int | _Sequence[int] | None = (1, 1, 1), ceil_mode: bool = False, count_include_pad: bool = False, layout: str = 'NCDHW', out_layout: str | None = None) -> _Any: """The greatest value of each window of `pool_size`. `ceil_mode` lets a last partial window in; `count_include_pad` counts the padding in a mean."""
+def pack_channels(x: _Tensor, block: int) -> _Any: """(n, c, ...) as (n, ceil(c / block), ..., block); channels past the last are 0. An extent of 1 stays 1 outside and is repeated inside, so that it still broadcasts."""
+def pack_weight(weight: _Tensor, layout: str) -> _Any: """A convolution's weight OIHW (or IOHW) in a blocked kernel layout, blocks filled with 0."""
+def pad(data: _Tensor, pad_before: _Any, pad_after: _Any = None, pad_value: float = 0.0) -> _Tensor: """`pad_value` around: so many elements before and after in each dimension."""
+def pool2d(data: _Tensor, kernel: _Any, stride: _Any, dilation: _Any, padding: _Any, pool_type: str, ceil_mode: bool = False, layout: str = 'NCHW', count_include_pad: bool = True) -> _Tensor: """The "max" or "avg" of a window that slides over the image; padding is top, left, bottom, right."""
+def prelu(data: _Tensor, alpha: _Tensor, axis: int | None = 1) -> _Any: """x where positive, else alpha of its channel times x."""
+def relu(data: _Tensor) -> _Any: """max(x, 0)"""
+def relu6(data: _Tensor) -> _Any: """x limited to [0, 6]."""
+def rms_norm(data: _Tensor, weight: _Tensor, axes: int | _Sequence[int] | None = -1, epsilon: float = 1e-05) -> _Any: """x / sqrt(mean(x * x) + epsilon) * weight, the mean over `axes`."""
+def scale_shift_nchw(Input: _Tensor, Scale: _Tensor, Shift: _Tensor) -> _Tensor: """Each channel times its scale plus its shift."""
+def scale_shift_nhwc(Input: _Tensor, Scale: _Tensor, Shift: _Tensor) -> _Tensor: """Each channel times its scale plus its shift."""
+def silu(data: _Tensor) -> _Any: """x * sigmoid(x)"""
+def softmax(data: _Tensor, axis: int | None = -1) -> _Any: """exp(x - max) / sum(exp(x - max)) over `axis`."""
+def softplus(data: _Tensor, beta: float = 1.0, threshold: float = 20.0) -> _Any: """log(1 + exp(beta * x)) / beta; x itself where beta * x is beyond the threshold."""
+def unpack_channels(x: _Tensor, channels: int) -> _Any: """The inverse of pack_channels: (n, blocks, ..., block) as (n, channels, ...)."""
