@@ -50,6 +50,7 @@ MODULES = [
 # What an operator's parameter takes, by its word in the definition: in the graph, in topi.
 PARAMETERS = {
     "Tensor": ("TensorLike", "Tensor"),
+    "Scalar": ("TensorLike", "Tensor | PrimExpr | float"),
     "Tensors": ("Expr | Sequence[Expr]", "Sequence[Tensor]"),
     "Shape": ("ShapeLike", "Sequence[int | PrimExpr]"),
     "Prim": ("PrimLike", "PrimExpr | float"),
@@ -183,7 +184,7 @@ class Stub:
         signature = inspect.signature(fn) if operator is None else operator.signature
         if operator is not None:
             scope = {**WORDS, "te": te}
-            kinds = {p.name: p.convert for p in operator.params}
+            kinds = {p.name: p.annotation for p in operator.params}
         parts = []
         for p in signature.parameters.values():
             text = "Any" if p.annotation is p.empty else str(p.annotation)

@@ -100,11 +100,11 @@ from loopwright.tir.op_target import (
 from loopwright.tir.reduction import (
     comm_reducer as comm_reducer, max as max, min as min, sum as sum,
 )
-from loopwright.tir.schedule.error import ScheduleError as ScheduleError
-from loopwright.tir.schedule.rv import BlockRV as BlockRV, LoopRV as LoopRV
+from loopwright.tir.schedule.machinery.errors import ScheduleError as ScheduleError
+from loopwright.tir.schedule.machinery.random_variables import BlockRV as BlockRV, LoopRV as LoopRV
+from loopwright.tir.schedule.machinery.scope import BlockScope as BlockScope
+from loopwright.tir.schedule.machinery.state import ScheduleState as ScheduleState
 from loopwright.tir.schedule.schedule import Schedule as Schedule
-from loopwright.tir.schedule.scope import BlockScope as BlockScope
-from loopwright.tir.schedule.state import ScheduleState as ScheduleState
 from loopwright.tir.stmt import (
     Allocate as Allocate, AllocateConst as AllocateConst, AssertStmt as AssertStmt,
     AttrStmt as AttrStmt, Block as Block, BlockRealize as BlockRealize,

@@ -5,6 +5,7 @@ Made by `python -m tools.make_stubs`.
 
 from collections.abc import Callable as _Callable, Sequence as _Sequence
 from loopwright.ir.dtype import DataType as _DataType
+from loopwright.ir.op import Op as _Op
 from loopwright.relax.expr import (
     Call as _Call, Expr as _Expr, PrimLike as _PrimLike, ShapeLike as _ShapeLike,
     TensorLike as _TensorLike,
@@ -25,6 +26,7 @@ from loopwright.relax.op.base import (
 )
 from typing import Any as _Any
 
+MEMORY_VIEW: _Op
 def abs(x: _TensorLike) -> _Call: """The absolute value."""
 def acos(x: _TensorLike) -> _Call: """The arc cosine, in radians."""
 def acosh(x: _TensorLike) -> _Call: """The inverse hyperbolic cosine."""

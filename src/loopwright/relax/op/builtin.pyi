@@ -3,7 +3,7 @@
 Made by `python -m tools.make_stubs`.
 """
 
-from loopwright.relax.op.base import (
+from loopwright.relax.op.storage import (
     builtin_alloc_tensor as _builtin_alloc_tensor, stop_lift_params as stop_lift_params,
 )
 

@@ -3,7 +3,7 @@
 Made by `python -m tools.make_stubs`.
 """
 
-from loopwright.relax.op.base import (
+from loopwright.relax.op.storage import (
     vm_alloc_storage as _vm_alloc_storage, vm_alloc_tensor as _vm_alloc_tensor,
     vm_call_tir_dyn as _vm_call_tir_dyn, vm_kill_object as _vm_kill_object,
 )
