@@ -12,7 +12,7 @@ import pytest
 from loopwright import tir
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.script import from_source
-from loopwright.tir.schedule.machinery.primitive import KINDS
+from loopwright.tir.schedule.machinery.instruction import KINDS
 
 from .util import outcome
 

@@ -19,7 +19,7 @@ from .tensorize_mapping import (
 
 def has_block(sch: Schedule, block_name: str) -> bool:
     """Whether the function that is worked on has a block of that name."""
-    return any(b.name_hint == block_name for b in sch.state.index(sch._working()).blocks)
+    return any(b.name_hint == block_name for b in sch.state.index(sch.working_function()).blocks)
 
 
 def is_output_block(sch: Schedule, block: BlockRV) -> bool:

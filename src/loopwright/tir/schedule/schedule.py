@@ -7,7 +7,7 @@ from .machinery.random_variables import BlockRV as BlockRV
 from .machinery.random_variables import LoopRV as LoopRV
 from .machinery.schedule_base import ScheduleBase
 from .primitives.add_unit_loop import add_unit_loop
-from .primitives.annotate import annotate, unannotate
+from .primitives.annotate import annotate, annotate_buffer_access, enter_postproc, unannotate
 from .primitives.blockize import blockize
 from .primitives.buffer_properties import (
     set_axis_separator,
@@ -50,7 +50,7 @@ from .primitives.sample import (
 )
 from .primitives.set_scope import set_scope
 from .primitives.split import split
-from .primitives.storage_align import annotate_buffer_access, enter_postproc, storage_align
+from .primitives.storage_align import storage_align
 from .primitives.tensorize import tensorize
 from .primitives.transform_block_layout import transform_block_layout
 from .primitives.transform_layout import transform_layout

@@ -15,8 +15,9 @@ from ..index_map import IndexMap
 from ..stmt import Block, BlockRealize, BufferStore, For
 from ..stmt_functor import post_order_visit
 from .machinery.random_variables import BlockRV, LoopRV
+from .machinery.refs import Ref
 from .machinery.rewriting import vars_in
-from .machinery.state import Ref
+from .machinery.schedule_base import ScheduleBase
 
 
 class TensorizeInfo:
@@ -56,7 +57,7 @@ class AutoTensorizeMappingInfo:
 
 
 def get_tensorize_loop_mapping(
-    sch: Any, block: BlockRV, desc_func: PrimFunc, allow_padding: bool = False
+    sch: ScheduleBase, block: BlockRV, desc_func: PrimFunc, allow_padding: bool = False
 ) -> TensorizeInfo | None:
     """The loops of a block that a description's loops are to be tiles of: from the last axis on,
     axes of the same kind whose extents divide (or are to be padded). None where there are none."""
@@ -99,7 +100,7 @@ def get_tensorize_loop_mapping(
 
 
 def get_auto_tensorize_mapping_info(
-    sch: Any, block: BlockRV, desc_func: PrimFunc
+    sch: ScheduleBase, block: BlockRV, desc_func: PrimFunc
 ) -> AutoTensorizeMappingInfo | None:
     """How to fuse the axes of a block so that it has the form of a description: axes that occur in
     the same buffers become one. None where the two compute different expressions.
@@ -148,7 +149,7 @@ def get_auto_tensorize_mapping_info(
 
 
 def tile_with_tensor_intrin(
-    sch: Any, block: BlockRV, intrin_name: str, allow_padding: bool = False
+    sch: ScheduleBase, block: BlockRV, intrin_name: str, allow_padding: bool = False
 ) -> LoopRV | None:
     """Split and reorder a block's loops so that the inner ones are those of an intrinsic (padding
     before, where that is allowed and needed). Gives the loop to tensorize, None where the block
@@ -161,7 +162,7 @@ def tile_with_tensor_intrin(
     sizes: dict[int, tuple[int, int]] = {}  # number of the loop: that of the tile, its extent
     for ref, loop in info.loop_map.items():
         number = next(n for n, r in enumerate(mine) if r is ref)
-        sizes[number] = info.desc_loop_indexer[loop], int(loop.extent.value)  # type: ignore
+        sizes[number] = info.desc_loop_indexer[loop], loop.extent.value
     if info.block_iter_paddings is not None:
         sch.pad_einsum(block, info.block_iter_paddings)
     tiles: dict[int, LoopRV] = {}

@@ -3,9 +3,7 @@ to one."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from ....arith import IterMapLevel, detect_iter_map
+from ....arith import Analyzer, IterMapLevel, detect_iter_map
 from ....ir.prim_expr import (
     Add,
     FloorDiv,
@@ -18,22 +16,23 @@ from ....ir.prim_expr import (
     Sub,
     Var,
 )
+from .refs import Ref
 from .rewriting import conjunction, conjuncts, substitute, vars_in
 from .scope import is_unit
-from .state import Ref
+from .state import ScheduleState
 
 
-def one_to_one(sch: Any, block: Ref, var: Var) -> bool:
+def one_to_one(state: ScheduleState, block: Ref, var: Var) -> bool:
     """Whether two iterations of the loop `var` never give a block the same point, as far as that
     is seen from each axis alone: var takes part in an axis as a digit of a mixed radix number."""
     loops = {ref.stmt.loop_var: ref.stmt.extent for ref in block.loops()}
     for value in block.realize.iter_values:
-        if var in vars_in(value) and _is_digit(sch.state.analyzer(block), value, var, loops):
+        if var in vars_in(value) and _is_digit(state.analyzer(block), value, var, loops):
             return True
     return False
 
 
-def _is_digit(ana: Any, value: PrimExpr, var: Var, loops: dict[Var, PrimExpr]) -> bool:
+def _is_digit(ana: Analyzer, value: PrimExpr, var: Var, loops: dict[Var, PrimExpr]) -> bool:
     if isinstance(value, (FloorDiv, FloorMod)):
         # a digit of a fused loop: its other digits are in other axes
         return isinstance(value.b, IntImm) or not vars_in(value.b) & set(loops)
@@ -64,7 +63,7 @@ def _is_digit(ana: Any, value: PrimExpr, var: Var, loops: dict[Var, PrimExpr]) -
     return reach < abs(mine[0])
 
 
-def injective(sch: Any, block: Ref, loops: list[Ref]) -> bool:
+def injective(state: ScheduleState, block: Ref, loops: list[Ref]) -> bool:
     """Whether no two iterations of `loops` (some of those around a block, the inner ones) give the
     block the same point, while the other loops stand still."""
     domain = {
@@ -78,7 +77,7 @@ def injective(sch: Any, block: Ref, loops: list[Ref]) -> bool:
     moving = set(domain)
     tests = [p for p in conjuncts(block.realize.predicate) if vars_in(p) & moving]
     values = [v for v in values if vars_in(v) & moving]
-    ana = sch.state.analyzer(block)
+    ana = state.analyzer(block)
     still = {  # what does not move is a symbol; a unit loop is its start
         r.stmt.loop_var: r.stmt.min for r in block.loops() if is_unit(r.stmt.extent)
     }

@@ -11,8 +11,9 @@ from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...stmt import Block, BlockRealize, BufferStore
 from .errors import ScheduleError
+from .refs import Ref
 from .rewriting import BlockRewriter, vars_in
-from .state import Ref
+from .state import ScheduleState
 
 
 def with_found_regions(block: Block) -> Block:
@@ -124,3 +125,10 @@ def index_axes(indices: Any, block: Block, shape: Any) -> dict[Var, int] | None:
 def realize_of(ref: Ref, block: Block, **changes: Any) -> BlockRealize:
     """The block's realize with another block."""
     return ref.realize.replace(block=block, **changes)
+
+
+def replace_buffer(state: ScheduleState, site: Ref, table: dict[Buffer, Buffer]) -> None:
+    """Other buffers in the place of some, in the block that allocates them."""
+    renamed: dict[Any, Any] = {}
+    made = ReplaceBuffer(table, renamed).visit(site.realize)
+    state.update(site.func, {site: made}, renamed)

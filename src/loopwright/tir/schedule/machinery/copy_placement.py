@@ -3,7 +3,7 @@ other blocks where that is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -12,14 +12,16 @@ from ....ir.expr import GlobalVar
 from ....ir.functor import post_order_visit
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import cast, const, logical_and
-from ...buffer import Buffer
+from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad
-from ...stmt import Block, BlockRealize, For, ForKind, SeqStmt, Stmt, seq
-from ..primitives.compute_at import body_items, holds, own_tests
-from ..primitives.loop_kinds import check_parallel_around, updates_in_place
+from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from .axis_bindings import injective, linear_terms
 from .axis_domains import Span, axis_loop
+from .block_moves import body_items, holds
 from .errors import ScheduleError
+from .parallel_checks import check_parallel_around, updates_in_place
+from .predicates import own_tests
+from .refs import Ref
 from .regions import (
     Box,
     axis_values,
@@ -28,10 +30,11 @@ from .regions import (
     relax,
     relaxed_region,
     union_box,
+    union_boxes,
 )
 from .rewriting import conjuncts, substitute, vars_in
 from .scope import write_buffers
-from .state import Ref, bind_range
+from .state import ScheduleState, bind_range
 
 
 def item_index(at: Ref, ref: Ref) -> int:
@@ -111,18 +114,20 @@ def check_reduces_inside(writer: Ref, at: Ref) -> None:
 
 
 def check_fills(
-    sch: Any, block: Ref, at: Ref, what: str, ranges: list[tuple[PrimExpr, PrimExpr]]
+    state: ScheduleState, block: Ref, at: Ref, what: str, ranges: list[tuple[PrimExpr, PrimExpr]]
 ) -> None:
     """Raise ScheduleError unless what a block writes while the loops below `at` run is all of the
     box around it; `ranges` are begins and extents in terms of the loops."""
     inner = loops_between(block, at)
-    if not _fills(sch, block, inner, ranges):
+    if not _fills(state, block, inner, ranges):
         text = f"block {block.stmt.name_hint!r} writes {what} with gaps, which the copy would fill"
         hint = "a block that writes whole boxes of its buffer"
         raise ScheduleError(text, instead=hint, at=block.node)
 
 
-def _fills(sch: Any, block: Ref, inner: list[Ref], ranges: list[tuple[PrimExpr, PrimExpr]]) -> bool:
+def _fills(
+    state: ScheduleState, block: Ref, inner: list[Ref], ranges: list[tuple[PrimExpr, PrimExpr]]
+) -> bool:
     extents = {r.stmt.loop_var: r.stmt.extent for r in inner}
     seen: set[Var] = set()
     plain = True
@@ -146,26 +151,19 @@ def _fills(sch: Any, block: Ref, inner: list[Ref], ranges: list[tuple[PrimExpr, 
         return True
     # Fused loops: as many iterations as the box has points, none of them twice.
     counts = [r.stmt.extent for r in inner]
-    ana = sch.state.analyzer(block)
+    ana = state.analyzer(block)
     domain = {r.stmt.loop_var: Range.from_min_extent(r.stmt.min, r.stmt.extent) for r in inner}
     sizes = []
     for begin, extent in ranges:
         one = Range.from_min_extent(begin, extent)
-        ((low, high),) = relax(ana, [one], domain, _Line(begin))  # type: ignore[arg-type]
+        ((low, high),) = relax(ana, [one], domain, [const(1 << 30, begin.dtype)])  # no end
         sizes.append(ana.simplify(high - low + 1))
     if conjuncts(block.realize.predicate):
         return False
     if not all(isinstance(e, IntImm) for e in (*counts, *sizes)):
         return False
     same = prod(e.value for e in counts) == prod(e.value for e in sizes)
-    return same and injective(sch, block, inner)
-
-
-class _Line:
-    """One dimension without an end."""
-
-    def __init__(self, index: PrimExpr) -> None:
-        self.shape = (const(1 << 30, index.dtype),)
+    return same and injective(state, block, inner)
 
 
 def write_ranges(block: Ref, buffer: Buffer) -> list[tuple[PrimExpr, PrimExpr]]:
@@ -179,43 +177,43 @@ def write_ranges(block: Ref, buffer: Buffer) -> list[tuple[PrimExpr, PrimExpr]]:
     ]
 
 
-def written_box(sch: Any, writers: list[Ref], at: Ref, buffer: Buffer, kept: bool) -> Box:
+def written_box(
+    state: ScheduleState, writers: list[Ref], at: Ref, buffer: Buffer, kept: bool
+) -> Box:
     """The box of a buffer that is written while the loops below `at` run. With `kept`, what it
     held outside of that matters: ScheduleError where the box has gaps."""
-    ana = sch.state.analyzer(at)
+    ana = state.analyzer(at)
     boxes = []
     for writer in writers:
-        box = relaxed_region(sch, writer, at, buffer, write=True)
+        box = relaxed_region(state, writer, at, buffer, write=True)
         assert box is not None
         boxes.append(box)
         if kept:
             for region in writer.stmt.writes:
                 if region.buffer is buffer:
-                    check_fills(sch, writer, at, buffer.name, write_ranges(writer, buffer))
-    total = boxes[0]
-    for box in boxes[1:]:
-        total = union_box(ana, total, box) or total
+                    check_fills(state, writer, at, buffer.name, write_ranges(writer, buffer))
+    total = union_boxes(ana, boxes)
     if kept and not any(region_covers(ana, box, total) for box in boxes):
         what = f"the blocks that write {buffer.name} do not write one box of it"
         raise ScheduleError(what, at=[w.node for w in writers])
     return total
 
 
-def domain_box(sch: Any, writers: list[Ref], buffer: Buffer) -> Box | None:
+def domain_box(state: ScheduleState, writers: list[Ref], buffer: Buffer) -> Box | None:
     """Where the predicates of blocks keep their axes in the domains: the box that they write at
     most. None where no block has a predicate."""
     found: Box | None = None
     if not any(conjuncts(w.realize.predicate) for w in writers):
         return None
     for writer in writers:
-        if own_tests(sch, writer):
+        if own_tests(state, writer):
             what = f"block {writer.stmt.name_hint!r} writes where its predicate holds only"
             raise ScheduleError(what, instead="a block without T.where", at=writer.node)
-        ana = sch.state.analyzer(writer)
+        ana = state.analyzer(writer)
         doms = {a.var: a.dom for a in writer.stmt.iter_vars}
         for region in writer.stmt.writes:
             if region.buffer is buffer:
-                found = union_box(ana, found, relax(ana, region.region, doms, buffer))
+                found = union_box(ana, found, relax(ana, region.region, doms, buffer.shape))
     return found
 
 
@@ -273,7 +271,7 @@ def loaded(exprs: Iterable[PrimExpr]) -> set[Buffer]:
 
 
 def insert(
-    sch: Any,
+    state: ScheduleState,
     func: GlobalVar,
     changes: dict[Ref, Any],
     renamed: dict[Block, Block],
@@ -284,7 +282,7 @@ def insert(
 ) -> None:
     """Make the changes, put nests of loops at positions in the body of `at`, and allocate the
     buffer in the scope; nothing of that where a loop around may not run so."""
-    if sch.enable_check:
+    if state.enable_check:
         check_kinds(at)
 
     def grow(node: Any) -> Any:
@@ -297,17 +295,17 @@ def insert(
         made = grow(block) if at is scope else block
         return made.replace(alloc_buffers=(*made.alloc_buffers, buffer))
 
-    before = sch.state.func(func)
+    before = state.func(func)
     around = {scope: allocate} if at is scope else {scope: allocate, at: grow}
-    done = sch.state.update(func, changes, renamed, around)
-    if sch.enable_check and at is not scope:
-        index = sch.state.index(func)
+    done = state.update(func, changes, renamed, around)
+    if state.enable_check and at is not scope:
+        index = state.index(func)
         try:
             for _, _, block in nests:
-                check_parallel_around(sch, index.blocks[block])
+                check_parallel_around(state, index.blocks[block])
         except ScheduleError as error:
-            error.func = sch.state.func(func)  # what the places of the error are in
-            sch.state.restore(func, before, done)
+            error.func = state.func(func)  # what the places of the error are in
+            state.restore(func, before, done)
             raise
 
 
@@ -317,3 +315,60 @@ def check_kinds(at: Ref) -> None:
         if ref.stmt.kind == ForKind.VECTORIZED:
             what = f"the copy would stand in the vectorized loop {ref.stmt.loop_var.name!r}"
             raise ScheduleError(what, instead="cache first, vectorize later", at=ref.stmt)
+
+
+def cache_buffer(buffer: Buffer, storage_scope: str) -> Buffer:
+    """A buffer of the same shape elsewhere."""
+    check_storage_scope(storage_scope)
+    return decl_buffer(
+        buffer.shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope
+    )
+
+
+_SCOPES = ("global", "shared", "local", "warp", "texture")
+
+
+def check_storage_scope(scope: str) -> None:
+    """Raise ScheduleError for a memory scope that nobody knows; one with a dot is taken to be a
+    back end's own."""
+    known = scope.split(":")[0].split("-")[0] in _SCOPES or scope == ""
+    if not known and not all(part for part in ("." in scope, *scope.split("."))):
+        hint = ", ".join(f'"{s}"' for s in _SCOPES)
+        hint += ', "shared.dyn", "wmma.matrix_a", "m16n8k8.matrixC", or another with a dot'
+        raise ScheduleError("no such storage scope", got=repr(scope), instead=hint)
+
+
+def copy_nest(
+    ana: Analyzer,
+    source: Buffer,
+    target: Buffer,
+    box: Box,
+    scope: Ref,
+    at: Ref,
+    name: str = "",
+    limits: Sequence[Box] = (),
+    tests: Sequence[PrimExpr] = (),
+) -> tuple[Stmt, Block]:
+    """Loops that copy a box of `source` to `target`, both of one shape, in the body of `at`; no
+    element outside of the boxes `limits`, and nothing where `tests` do not hold."""
+    spans = steady(box, scope)
+    zeros = [const(0, dim.dtype) for dim in source.shape]
+    if at is scope:  # bounds that are not proven are those of the buffer
+        for n, (span, dim) in enumerate(zip(spans, source.shape, strict=True)):
+            if span is None or not (ana.can_prove(span[0] >= 0) and ana.can_prove(span[1] < dim)):
+                spans[n] = None
+    points = [Var(f"v{n}", dim.dtype) for n, dim in enumerate(source.shape)]
+    axes = [
+        IterVar(Range.from_min_extent(zero, dim), v, IterVar.DataPar)
+        for zero, v, dim in zip(zeros, points, source.shape, strict=True)
+    ]
+    name = name or (target.name if len(target.name) > len(source.name) else source.name)
+    block = Block(
+        axes,
+        [BufferRegion.from_point(source, points)],
+        [BufferRegion.from_point(target, points)],
+        name,
+        BufferStore(target, BufferLoad(source, points), points),
+    )
+    ends = [[limit[n] for limit in limits] for n in range(len(axes))]
+    return copy_loops(ana, axes, spans, block, ends, tests), block

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
+from ....arith import Analyzer
 from ....ir import prim_expr as pe
 from ....ir.prim_expr import Add, FloatImm, IntImm, Max, Min, Mul, PrimExpr, Select, Var
 from ...buffer import Buffer
 from ...expr import BufferLoad
-from ...stmt import BufferStore, LetStmt, SeqStmt, Stmt, seq
+from ...stmt import BlockRealize, BufferStore, LetStmt, SeqStmt, Stmt, seq
 from .buffer_accesses import MapLoads, loads_of
 from .errors import ScheduleError
 from .rewriting import substitute, vars_in
-from .state import Ref
 
 _KINDS = (Add, Mul, Max, Min)
 _COMPARE: dict[type, Callable[[Any, Any], bool]] = {
@@ -69,19 +69,19 @@ class Reducer:
         return seq(*(BufferStore(b, i, indices) for b, i in zip(buffers, self.inits, strict=True)))
 
 
-def find_reducer(sch: Any, ref: Ref) -> Reducer:
+def find_reducer(ana: Analyzer, realize: BlockRealize) -> Reducer:
     """The combiner of a reduction block: a sum, product, minimum or maximum, or several buffers
     that are combined together by such or by selections (argmax). Raises ScheduleError for another,
     or where repeating its init would change the result."""
-    block = ref.stmt
+    block = realize.block
     what = f"the reduction of block {block.name_hint!r} is not one that is known"
 
     def refuse(got: Any, hint: str = _HINT) -> ScheduleError:
-        return ScheduleError(what, got=got, instead=hint, at=ref.node)
+        return ScheduleError(what, got=got, instead=hint, at=realize)
 
     stores, values = _stored(block.body)
     starts, inits = _stored(block.init)
-    key = sch.state.analyzer(ref).key
+    key = ana.key
     places = {s.buffer: key(s.indices) for s in stores}
     if not stores or len(places) != len(stores) or len(set(places.values())) != 1:
         raise refuse("a body that is not one store for each buffer, all at the same indices")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ....arith import Analyzer
@@ -13,8 +14,9 @@ from ....arith.interval import Evaluator
 from ....ir.prim_expr import PrimExpr, Range, Var
 from ....ir.prim_op import const, maximum, minimum, subtract
 from ...buffer import Buffer
+from .refs import Ref
 from .rewriting import substitute
-from .state import Ref
+from .state import ScheduleState
 
 Box = list[tuple[PrimExpr, PrimExpr]]  # least and greatest index of each dimension, both included
 
@@ -45,14 +47,16 @@ def loop_domain(loops: list[Ref]) -> dict[Var, Range]:
     }
 
 
-def relaxed_region(sch: Any, block: Ref, above: Ref, buffer: Buffer, *, write: bool) -> Box | None:
+def relaxed_region(
+    state: ScheduleState, block: Ref, above: Ref, buffer: Buffer, *, write: bool
+) -> Box | None:
     """The box of `buffer` that a block reads or writes while the loops below `above` run, in
     terms of the loops from `above` on outwards; None where it does not access the buffer."""
     regions = [r for r in (block.stmt.writes if write else block.stmt.reads) if r.buffer is buffer]
     if not regions:
         return None
     values = axis_values(block)
-    ana = sch.state.analyzer(block)
+    ana = state.analyzer(block)
     evaluator = Evaluator(ana, loop_domain(loops_between(block, above)))
     total: Box | None = None
     for region in regions:
@@ -97,20 +101,30 @@ def _built(ctx: Context, p: Any, dtype: Any, otherwise: PrimExpr) -> PrimExpr:
         return otherwise
 
 
-def relax(ana: Analyzer, ranges: Any, domain: dict[Var, Range], buffer: Buffer) -> Box:
-    """The box that ranges cover while the variables of `domain` run."""
+def relax(
+    ana: Analyzer, ranges: Sequence[Range], domain: dict[Var, Range], shape: Sequence[PrimExpr]
+) -> Box:
+    """The box that ranges, in a buffer of `shape`, cover while the variables of `domain` run."""
     evaluator = Evaluator(ana, domain)
-    return [interval(evaluator, r, dim) for r, dim in zip(ranges, buffer.shape, strict=True)]
+    return [interval(evaluator, r, dim) for r, dim in zip(ranges, shape, strict=True)]
 
 
-def union_box(ana: Analyzer, a: Box | None, b: Box | None) -> Box | None:
+def union_box(ana: Analyzer, a: Box | None, b: Box) -> Box:
     """The least box that contains both."""
-    if a is None or b is None:
-        return b if a is None else a
+    if a is None:
+        return b
     return [
         (_extreme(ana, l0, l1, minimum), _extreme(ana, h0, h1, maximum))
         for (l0, h0), (l1, h1) in zip(a, b, strict=True)
     ]
+
+
+def union_boxes(ana: Analyzer, boxes: Iterable[Box | None]) -> Box:
+    """The least box that contains all those that are not None (one at least)."""
+    total, *others = (box for box in boxes if box is not None)
+    for box in others:
+        total = union_box(ana, total, box)
+    return total
 
 
 def _extreme(ana: Analyzer, a: PrimExpr, b: PrimExpr, pick: Any) -> PrimExpr:

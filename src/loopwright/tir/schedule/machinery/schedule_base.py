@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
@@ -12,11 +13,12 @@ from ....ir.prim_op import const
 from ...function import PrimFunc
 from ...stmt import Block, For
 from .errors import ScheduleError
-from .primitive import InstructionKind
+from .instruction import Instruction, InstructionKind
 from .random_variables import BlockRV, ExprRV, LoopRV
+from .refs import Ref
 from .rewriting import substitute, vars_in
-from .state import Handle, Ref, ScheduleState
-from .trace import Instruction, Trace, outputs_of
+from .state import Handle, ScheduleState
+from .trace import Trace, outputs_of
 
 
 class ScheduleBase:
@@ -41,9 +43,9 @@ class ScheduleBase:
         self.error_render_level = error_render_level
         self.func_working_on: GlobalVar | None = None
         self._symbols: dict[Any, Any] = {}
-        self._random = random.Random(seed if seed is None or seed >= 0 else None)
+        self.random = random.Random(seed if seed is None or seed >= 0 else None)
         self._decision: Any = None
-        self._override: dict[str, Any] | None = None
+        self._record_as: dict[str, Any] = {}
         functions = [g for g, f in mod.functions.items() if isinstance(f, PrimFunc)]
         if len(functions) == 1:
             self.func_working_on = functions[0]
@@ -60,14 +62,14 @@ class ScheduleBase:
     @property
     def func(self) -> PrimFunc:
         """The function that is worked on, as it is now."""
-        return self.state.func(self._working())
+        return self.state.func(self.working_function())
 
     @property
     def enable_check(self) -> bool:
         """Whether each step is checked to keep the program's meaning."""
         return self.state.enable_check
 
-    def _working(self) -> GlobalVar:
+    def working_function(self) -> GlobalVar:
         if self.func_working_on is None:
             names = ", ".join(g.name_hint for g in self.state._mod.functions)
             what = "the module has several functions: say which one is worked on"
@@ -88,15 +90,15 @@ class ScheduleBase:
         if self.trace is not None and self.trace.insts:
             self.trace.show()
 
-    def copy(self) -> Any:
+    def copy(self) -> Self:
         """A schedule of its own that goes on from here; random variables are good in both."""
         made = type(self).__new__(type(self))
         made.state = self.state.copy()
         made.trace = None if self.trace is None else self.trace.copy()
         made.error_render_level = self.error_render_level
         made.func_working_on = self.func_working_on
-        made._decision = made._override = None
-        made._random = random.Random(self._random.getrandbits(63))
+        made._decision, made._record_as = None, {}
+        made.random = random.Random(self.random.getrandbits(63))
         made._symbols = {}
         for rv, value in self._symbols.items():
             if isinstance(value, Handle):
@@ -109,11 +111,11 @@ class ScheduleBase:
 
     def seed(self, seed: int) -> None:
         """Start the random numbers anew."""
-        self._random = random.Random(seed)
+        self.random = random.Random(seed)
 
     def fork_seed(self) -> int:
         """A seed for another schedule."""
-        return self._random.getrandbits(31)
+        return self.random.getrandbits(31)
 
     # ------------------------------------------------------------------ random variables
 
@@ -195,6 +197,17 @@ class ScheduleBase:
         self._symbols[rv] = handle
         return rv
 
+    def new_mark(self, mark: str) -> LoopRV:
+        """A random variable for a sampled place that is no loop: ROOT or INLINE."""
+        rv = LoopRV()
+        self._symbols[rv] = mark
+        return rv
+
+    def mark(self, rv: Any) -> str | None:
+        """ROOT or INLINE where a random variable stands for that, not for a loop."""
+        place = self._symbols.get(rv)
+        return place if isinstance(place, str) else None
+
     def new_number(self, value: int, name: str = "v") -> Var:
         """A random variable for a sampled number."""
         rv = ExprRV(name, "int32")
@@ -203,13 +216,53 @@ class ScheduleBase:
 
     # ------------------------------------------------------------------ the trace
 
-    def _record(
+    def run_instruction(
+        self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+    ) -> list[Any]:
+        """Run one instruction of a trace; gives the list of its outputs."""
+        values: dict[str, Any] = {}
+        rest = list(inputs)
+        for name in kind.inputs:
+            if name.startswith("*"):
+                values[name[1:]] = rest
+                rest = []
+            else:
+                values[name] = rest.pop(0)
+        values.update(zip(kind.attrs, attrs, strict=False))
+        if "decision" in kind.params:
+            values["decision"] = decision
+        method = getattr(self, kind.fn.__name__)
+        rest = [] if kind.varargs is None else values.pop(kind.varargs)
+        return outputs_of(method(*rest, **values))
+
+    def block_named(self, name: str) -> BlockRV:
+        """The block called `name`, as `get_block` gives it."""
+        return self.run_instruction(InstructionKind.get("GetBlock"), [], [name], None)[0]
+
+    def start_step(self) -> None:
+        """Before a primitive: nothing is known of an earlier one.
+
+        What an analyzer writes depends on what it has seen: each step starts with its own, so that
+        a trace gives the same text wherever it is replayed.
+        """
+        self._decision, self._record_as = None, {}
+        self.state.forget_ranges()
+
+    def record_decision(self, decision: Any) -> None:
+        """Have the trace keep what the running primitive has decided."""
+        self._decision = decision
+
+    def record_as(self, **attrs: Any) -> None:
+        """Have the trace keep these in the place of arguments of the running primitive."""
+        self._record_as = attrs
+
+    def record(
         self, kind: InstructionKind, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> None:
-        values = kind.arguments(args, kwargs)
-        if self._override is not None:
-            values.update(self._override)
-            self._override = None
+        """Add a step to the trace."""
+        if self.trace is None:
+            return
+        values = {**kind.arguments(args, kwargs), **self._record_as}
         inputs: list[Any] = []
         for name in kind.inputs:
             if name[0] == "*":
@@ -217,12 +270,9 @@ class ScheduleBase:
             else:
                 inputs.append(values[name])
         attrs = [values[name] for name in kind.attrs]
-        decision, self._decision = self._decision, None
-        self.trace.append(  # type: ignore[union-attr]
-            Instruction(kind, inputs, attrs, outputs_of(result)), decision
-        )
+        self.trace.append(Instruction(kind, inputs, attrs, outputs_of(result)), self._decision)
 
-    def _func_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def func_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function that the arguments speak of, for an error's text."""
         for value in (*args, *kwargs.values()):
             found = self._symbols.get(value) if isinstance(value, (BlockRV, LoopRV)) else None

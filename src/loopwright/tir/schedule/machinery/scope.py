@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....ir.prim_expr import IntImm, IterVar
 from ...buffer import Buffer
 from ...stmt import Block
 from .errors import ScheduleError
+from .refs import Ref
 from .rewriting import vars_in
-
-if TYPE_CHECKING:
-    from .state import Ref
 
 _AXES = (IterVar.DataPar, IterVar.CommReduce)
 

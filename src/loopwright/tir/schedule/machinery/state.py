@@ -7,18 +7,18 @@ rewrite gives (`update(..., renamed=...)`), which moves the block's `Handle` alo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
 from ....arith import Analyzer, ConstIntBound
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
-from ....ir.node import Node
 from ....ir.prim_expr import IntImm, Range, Var
 from ...function import PrimFunc
 from ...stmt import Block, BlockRealize, Evaluate, For, IfThenElse, SeqStmt, Stmt, seq
 from .errors import ScheduleError
+from .refs import Index, Ref, body_fields
 from .rewriting import renew_repeated
 from .scope import BlockScope
 
@@ -30,140 +30,6 @@ class ScheduleDebugMask(IntEnum):
 
     VERIFY_SREF_TREE = 1
     VERIFY_CACHED_FLAGS = 2
-
-
-class Ref:
-    """A loop or block at its place in the current program; `stmt` is the For or the Block."""
-
-    __slots__ = ("children", "func", "parent", "realize", "stmt")
-
-    def __init__(self, stmt: Any, parent: Ref | None, realize: Any, func: GlobalVar) -> None:
-        self.stmt = stmt
-        self.parent = parent
-        self.realize = realize
-        self.func = func
-        self.children: list[Ref] = []
-
-    @property
-    def node(self) -> Any:
-        """The statement that stands in the program: a For or a BlockRealize."""
-        return self.stmt if self.realize is None else self.realize
-
-    @property
-    def is_block(self) -> bool:
-        """Whether this is a block, not a loop."""
-        return self.realize is not None
-
-    @staticmethod
-    def inline_mark() -> Ref:
-        """What stands for "inlined" where a place in the program is asked for."""
-        return _MARKS[0]
-
-    @staticmethod
-    def root_mark() -> Ref:
-        """What stands for "left at the root" where a place in the program is asked for."""
-        return _MARKS[1]
-
-    def ancestors(self) -> Iterator[Ref]:
-        """The loops and blocks around, the nearest first."""
-        at = self.parent
-        while at is not None:
-            yield at
-            at = at.parent
-
-    def scope(self) -> Ref:
-        """The block around."""
-        for ref in self.ancestors():
-            if ref.realize is not None:
-                return ref
-        raise ScheduleError("the root block has no block around it", at=self.node)
-
-    def loops(self) -> list[Ref]:
-        """The loops around within the same block, the outermost first."""
-        found: list[Ref] = []
-        for ref in self.ancestors():
-            if ref.realize is not None:
-                break
-            found.append(ref)
-        return found[::-1]
-
-    def blocks(self) -> list[Ref]:
-        """The blocks directly inside: not those inside other blocks; itself where it is one
-        below a loop."""
-        found: list[Ref] = []
-        for child in self.children:
-            if child.realize is not None:
-                found.append(child)
-            else:
-                found += child.blocks()
-        return found
-
-    def is_under(self, other: Ref) -> bool:
-        """Whether `other` is around this one, or is this one."""
-        return self is other or any(ref is other for ref in self.ancestors())
-
-
-_MARKS = tuple(Ref(None, None, None, GlobalVar(name)) for name in ("inline", "root"))
-
-
-class Index:
-    """Refs of one version of a function."""
-
-    def __init__(self, gvar: GlobalVar, func: PrimFunc) -> None:
-        self.gvar = gvar
-        self.loops: dict[Var, Ref] = {}
-        self.blocks: dict[Block, Ref] = {}
-        self.repeated = False
-        self.axes: set[Var] = set()
-        self.root: Ref | None = None
-        self.walk(func.body, None)
-
-    def walk(self, stmt: Any, parent: Ref | None) -> None:
-        """Add what is in `stmt`."""
-        kind = type(stmt)
-        if kind is For:
-            ref = Ref(stmt, parent, None, self.gvar)
-            self.repeated = self.repeated or stmt.loop_var in self.loops
-            self.loops[stmt.loop_var] = ref
-            if stmt.thread_binding is not None:
-                thread = stmt.thread_binding.var
-                self.repeated = self.repeated or thread in self.axes
-                self.axes.add(thread)
-            if parent is not None:
-                parent.children.append(ref)
-            self.walk(stmt.body, ref)
-        elif kind is BlockRealize:
-            block = stmt.block
-            ref = Ref(block, parent, stmt, self.gvar)
-            self.repeated = self.repeated or block in self.blocks
-            for axis in block.iter_vars:
-                self.repeated = self.repeated or axis.var in self.axes
-                self.axes.add(axis.var)
-            self.blocks[block] = ref
-            if parent is None:
-                self.root = ref
-            else:
-                parent.children.append(ref)
-            if block.init is not None:
-                self.walk(block.init, ref)
-            self.walk(block.body, ref)
-        elif kind is SeqStmt:
-            for item in stmt.seq:
-                self.walk(item, parent)
-        elif isinstance(stmt, Node):
-            for name in _BODIES.get(kind) or _bodies(kind):
-                self.walk(getattr(stmt, name), parent)
-
-
-_BODIES: dict[type, tuple[str, ...]] = {}
-_NAMES = ("body", "then_case", "else_case")
-
-
-def _bodies(kind: type) -> tuple[str, ...]:
-    fields = getattr(kind, "__fields__", ())
-    found = tuple(f.name for f in fields if f.name in _NAMES and issubclass(kind, Stmt))
-    _BODIES[kind] = found
-    return found
 
 
 class Handle:
@@ -185,7 +51,7 @@ class ScheduleState:
         self._mod = mod.frozen_copy()
         self._shown: IRModule | None = None
         self.enable_check = enable_check
-        self.debug_mask = {"none": 0, "all": 3}.get(debug_mask, debug_mask)  # type: ignore[arg-type]
+        self.debug_mask = 0 if debug_mask == "none" else 3 if debug_mask == "all" else debug_mask
         self._indices: dict[GlobalVar, Index] = {}
         self._analyzers: dict[GlobalVar, tuple[Analyzer, set[Var]]] = {}
         self.handles: dict[Block, Handle] = {}
@@ -405,7 +271,7 @@ class _Swap:
             if then is None:
                 return None if other is None else stmt.replace(then_case=NO_OP, else_case=other)
             return stmt.replace(then_case=then, else_case=other)
-        names = _BODIES.get(kind) or _bodies(kind)
+        names = body_fields(kind)
         if not names:
             return stmt
         body = self.visit(stmt.body)

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from ....ir.node import Node
 from ....ir.prim_expr import FloatImm, IntImm, PrimExpr, StringImm, Var
 from ....ir.serialize import load_json, save_json
-from .primitive import InstructionKind
+from .instruction import Instruction, InstructionKind
 from .random_variables import BlockRV, LoopRV
 from .rewriting import substitute
 
 
-class Instruction:
-    """One step: its kind, the random variables it takes, its attributes, what it gives."""
-
-    __slots__ = ("attrs", "inputs", "kind", "outputs")
-
-    def __init__(self, kind: InstructionKind, inputs: Any, attrs: Any, outputs: Any) -> None:
-        self.kind = kind
-        self.inputs = list(inputs)
-        self.attrs = list(attrs)
-        self.outputs = list(outputs)
-
-    def __repr__(self) -> str:
-        return f"Instruction({self.kind.name})"
-
-
 def _is_rv(value: Any) -> bool:
     return isinstance(value, (BlockRV, LoopRV, Var))
+
+
+class Replays(Protocol):
+    """What instructions are run on: a schedule."""
+
+    def run_instruction(
+        self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+    ) -> list[Any]:
+        """Run one instruction; gives the list of its outputs."""
+        ...
 
 
 class Trace:
@@ -98,7 +93,7 @@ class Trace:
 
     def apply_to_schedule(
         self,
-        sch: Any,
+        sch: Replays,
         remove_postproc: bool = False,
         decision_provider: Callable[[Instruction, list[Any], list[Any], Any], Any] | None = None,
     ) -> None:
@@ -112,7 +107,7 @@ class Trace:
             decision = self.decisions.get(inst)
             if decision_provider is not None:
                 decision = decision_provider(inst, inputs, inst.attrs, decision)
-            outputs = call(sch, inst.kind, inputs, inst.attrs, decision)
+            outputs = sch.run_instruction(inst.kind, inputs, inst.attrs, decision)
             for old, new in zip(inst.outputs, outputs, strict=True):
                 table[old] = new
 
@@ -138,7 +133,7 @@ class Trace:
         return [insts, decisions]
 
     @staticmethod
-    def apply_json_to_schedule(json_obj: Any, sch: Any) -> None:
+    def apply_json_to_schedule(json_obj: Any, sch: Replays) -> None:
         """Do what `as_json` gave on a schedule. Accepts the text of it, too."""
         insts, decisions = json.loads(json_obj) if isinstance(json_obj, str) else json_obj
         decided = {i: _from_json(d) for i, d in decisions}
@@ -146,7 +141,8 @@ class Trace:
         for i, (name, inputs, attrs, outputs) in enumerate(insts):
             kind = InstructionKind.get(name)
             values = [_json_input(v, table) for v in inputs]
-            made = call(sch, kind, values, [_from_json(a) for a in attrs], decided.get(i))
+            given = [_from_json(a) for a in attrs]
+            made = sch.run_instruction(kind, values, given, decided.get(i))
             for out, rv in zip(outputs, made, strict=True):
                 table[out] = rv
 
@@ -162,27 +158,6 @@ class Trace:
     def show(self, style: str | None = None, black_format: bool = False) -> None:
         """Print the trace as Python."""
         print(self)
-
-
-def call(sch: Any, kind: InstructionKind, inputs: Any, attrs: Any, decision: Any) -> list[Any]:
-    """Run one instruction; gives the list of its outputs."""
-    values: dict[str, Any] = {}
-    rest = list(inputs)
-    for name in kind.inputs:
-        if name.startswith("*"):
-            values[name[1:]] = rest
-            rest = []
-        else:
-            values[name] = rest.pop(0)
-    values.update(zip(kind.attrs, attrs, strict=False))
-    if "decision" in kind.params:
-        values["decision"] = decision
-    method = getattr(sch, kind.fn.__name__)
-    if kind.varargs is not None:
-        made = method(*values.pop(kind.varargs), **values)
-    else:
-        made = method(**values)
-    return outputs_of(made)
 
 
 def outputs_of(result: Any) -> list[Any]:
@@ -303,4 +278,4 @@ def _json_input(value: Any, table: dict[str, Any]) -> Any:
     return _from_json(value)
 
 
-__all__ = ["Instruction", "Trace", "call", "outputs_of"]
+__all__ = ["Instruction", "Trace", "outputs_of"]

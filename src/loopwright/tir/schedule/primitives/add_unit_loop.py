@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ....ir.prim_expr import Var
 from ...stmt import For, ForKind
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.schedule_base import ScheduleBase
 
 
 @primitive("AddUnitLoop", inputs="block_or_loop")
-def add_unit_loop(sch: Any, block_or_loop: BlockRV | LoopRV) -> LoopRV:
+def add_unit_loop(sch: ScheduleBase, block_or_loop: BlockRV | LoopRV | str) -> LoopRV:
     """Put a loop of one iteration around a block or loop.
 
     Before::

@@ -10,17 +10,20 @@ from ....ir.prim_op import add, const, floordiv, multiply, subtract
 from ...buffer import Buffer, BufferRegion
 from ...stmt import Block, BlockRealize, For, Stmt, seq
 from ..machinery.errors import ScheduleError
+from ..machinery.loop_nests import single_path
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.refs import Ref
 from ..machinery.regions import Box, loop_domain, region_covers, relax, union_box, whole
 from ..machinery.rewriting import conjunction, conjuncts, substitute, vars_in
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import is_unit
-from ..machinery.state import Ref
-from .rfactor import single_path
 
 
 @primitive("Blockize", inputs="target", attrs="preserve_unit_iters", name="blockize")
-def _blockize_loop(sch: Any, target: LoopRV | BlockRV, preserve_unit_iters: bool = True) -> BlockRV:
+def _blockize_loop(
+    sch: ScheduleBase, target: LoopRV | BlockRV, preserve_unit_iters: bool = True
+) -> BlockRV:
     """Make one block of a loop and all that is inside it, one block. Gives the outer block.
 
     The axes split into an outer and an inner part; the init of a reduction that goes on outside
@@ -58,7 +61,9 @@ def _blockize_loop(sch: Any, target: LoopRV | BlockRV, preserve_unit_iters: bool
 
 
 @primitive("Blockize2", inputs="*target", attrs="preserve_unit_iters", name="blockize")
-def _blockize_blocks(sch: Any, target: list[BlockRV], preserve_unit_iters: bool = True) -> BlockRV:
+def _blockize_blocks(
+    sch: ScheduleBase, target: list[BlockRV], preserve_unit_iters: bool = True
+) -> BlockRV:
     """Make one block of several that follow each other below the same loops. Gives the outer block.
 
     The parts of the axes that the shared loops drive become axes of the outer block. What an inner
@@ -118,7 +123,9 @@ def _blockize_blocks(sch: Any, target: list[BlockRV], preserve_unit_iters: bool 
     return sch.new_block(refs[0].func, realize.block)
 
 
-def blockize(sch: Any, target: LoopRV | list[BlockRV], preserve_unit_iters: bool = True) -> BlockRV:
+def blockize(
+    sch: ScheduleBase, target: LoopRV | list[BlockRV], preserve_unit_iters: bool = True
+) -> BlockRV:
     """Make one block of a loop and all that is inside it, or of several blocks below the same
     loops. Gives the outer block.
 
@@ -148,7 +155,9 @@ class Halves:
         self.total = total
 
 
-def outer_block(sch: Any, at: Ref, keep_unit: bool) -> tuple[BlockRealize, dict[Block, Block]]:
+def outer_block(
+    sch: ScheduleBase, at: Ref, keep_unit: bool
+) -> tuple[BlockRealize, dict[Block, Block]]:
     """The block that takes the place of a loop, and which blocks became which."""
     blocks = [at] if at.is_block else at.blocks()
     if len(blocks) != 1:
@@ -240,7 +249,7 @@ def _tops(refs: list[Ref]) -> list[Ref]:
 
 
 def _outer_of_several(
-    sch: Any, refs: list[Ref], tops: list[Ref], keep_unit: bool
+    sch: ScheduleBase, refs: list[Ref], tops: list[Ref], keep_unit: bool
 ) -> tuple[BlockRealize, dict[Block, Block]]:
     """The block that holds several, and which blocks became which."""
     ana = sch.state.analyzer(refs[0])
@@ -274,7 +283,7 @@ def _outer_of_several(
         same: dict[Var, Var] = {}
         counts: dict[Any, int] = {}
         for h in halves:
-            if h.outer is None:
+            if h.outer is None or h.outer_value is None:
                 continue
             dom = h.outer.dom
             key = ana.key((h.outer_value, dom.min, dom.extent)), h.outer.iter_type
@@ -282,7 +291,7 @@ def _outer_of_several(
             known = shared.setdefault((key, counts[key]), h.outer.var)
             if known is h.outer.var:
                 axes.append(h.outer)
-                values.append(h.outer_value)  # type: ignore[arg-type]
+                values.append(h.outer_value)
                 ana.bind(known, dom)
             else:
                 same[h.outer.var] = known
@@ -294,12 +303,12 @@ def _outer_of_several(
         renamed[node] = inner
         domain = {axis.var: axis.dom for axis in inner_axes}
         for region in inner.reads:
-            box = relax(ana, region.region, domain, region.buffer)
+            box = relax(ana, region.region, domain, region.buffer.shape)
             if not region_covers(ana, writes.get(region.buffer), box, region.buffer.shape):
-                reads[region.buffer] = union_box(ana, reads.get(region.buffer), box)  # type: ignore
+                reads[region.buffer] = union_box(ana, reads.get(region.buffer), box)
         for region in inner.writes:
-            box = relax(ana, region.region, domain, region.buffer)
-            writes[region.buffer] = union_box(ana, writes.get(region.buffer), box)  # type: ignore
+            box = relax(ana, region.region, domain, region.buffer.shape)
+            writes[region.buffer] = union_box(ana, writes.get(region.buffer), box)
         inner_values = tuple(h.inner_value for h in halves if h.inner is not None)
         nest: Stmt = BlockRealize._make(
             inner_values, conjunction(inner_tests), inner, span=ref.realize.span
@@ -408,7 +417,7 @@ def _relaxed(ana: Analyzer, regions: Any, halves: list[Halves]) -> list[BufferRe
             ana.bind(h.outer.var, h.outer.dom)
     made = []
     for region in regions:
-        box = relax(ana, region.region, domain, region.buffer)
+        box = relax(ana, region.region, domain, region.buffer.shape)
         ranges = [Range.from_min_extent(low, extent) for low, extent in whole(box, ana)]
         made.append(BufferRegion(region.buffer, tuple(ranges)))
     return made

@@ -12,19 +12,18 @@ from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...stmt import Block, BufferStore
 from ..machinery.buffer_accesses import ReplaceBuffer
+from ..machinery.buffer_lookup import alloc_site, buffer_at, buffer_name, pick_buffer
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
 from ..machinery.rewriting import BlockRewriter
-from .cache_read_write import buffer_at
-from .set_scope import alloc_site
-from .transform_layout import buffer_name, pick_buffer
+from ..machinery.schedule_base import ScheduleBase
 
 
 @primitive("SetAxisSeparator", inputs="block", attrs="buffer axis_separators")
 def set_axis_separator(
-    sch: Any,
-    block: BlockRV,
+    sch: ScheduleBase,
+    block: BlockRV | str,
     buffer: tuple[str, int] | str | Buffer,
     axis_separators: list[int] | None,
 ) -> None:
@@ -60,7 +59,7 @@ def set_axis_separator(
     """
     ref = sch.block(block)
     old = pick_buffer(ref, buffer)
-    sch._override = {"buffer": buffer_name(ref, old)}
+    sch.record_as(buffer=buffer_name(ref, old))
     places = [int(n) for n in axis_separators or ()]
     if places != sorted(set(places)) or any(not 0 < n < len(old.shape) for n in places):
         what = "separators stand between dimensions, in ascending order"
@@ -103,7 +102,9 @@ class _Retype(BlockRewriter):
 
 
 @primitive("UnsafeSetDType", inputs="block", attrs="buffer_index dtype")
-def unsafe_set_dtype(sch: Any, block: BlockRV, buffer_index: int | str, dtype: str) -> None:
+def unsafe_set_dtype(
+    sch: ScheduleBase, block: BlockRV | str, buffer_index: int | str, dtype: str
+) -> None:
     """Keep what a block writes in another type. Unsafe: the result may lose precision.
 
     Before::
@@ -149,7 +150,7 @@ def unsafe_set_dtype(sch: Any, block: BlockRV, buffer_index: int | str, dtype: s
 
 @primitive("UnsafeHideBufferAccess", inputs="block", attrs="buf_type buf_index_array")
 def unsafe_hide_buffer_access(
-    sch: Any, block: BlockRV, buf_type: str, buf_index_array: list[int]
+    sch: ScheduleBase, block: BlockRV | str, buf_type: str, buf_index_array: list[int]
 ) -> None:
     """Leave accesses out of what a block says it reads or writes. Unsafe: later steps do not see
     them.

@@ -9,16 +9,18 @@ from ...buffer import decl_buffer
 from ...expr import BufferLoad
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from ..machinery.buffer_accesses import with_found_regions
-from ..machinery.copy_placement import item_index
+from ..machinery.copy_placement import check_storage_scope, item_index
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
 from ..machinery.rewriting import BlockRewriter, substitute, vars_in
-from .cache_read_write import check_storage_scope
+from ..machinery.schedule_base import ScheduleBase
 
 
 @primitive("CacheIndex", inputs="block", attrs="storage_scope cse_thresh")
-def cache_index(sch: Any, block: BlockRV, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
+def cache_index(
+    sch: ScheduleBase, block: BlockRV | str, storage_scope: str, cse_thresh: int = 0
+) -> list[BlockRV]:
     """Compute the indices with which a block reads, and that are more than an axis, before it, into
     buffers over the axes they depend on; those that occur more than `cse_thresh` times.
 

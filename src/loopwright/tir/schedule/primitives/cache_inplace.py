@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...buffer import Buffer
 from ...stmt import Block
 from ..machinery.buffer_accesses import ReplaceBuffer, check_no_pointer
-from ..machinery.copy_placement import check_reduces_inside, holding_item, insert, levels
+from ..machinery.buffer_lookup import buffer_at
+from ..machinery.copy_placement import (
+    cache_buffer,
+    check_reduces_inside,
+    copy_nest,
+    holding_item,
+    insert,
+    levels,
+)
 from ..machinery.errors import ScheduleError
+from ..machinery.predicates import tests_around
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
-from ..machinery.regions import Box, relaxed_region, union_box
+from ..machinery.refs import Ref
+from ..machinery.regions import relaxed_region, union_boxes
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import read_buffers, write_buffers
-from ..machinery.state import Ref
-from .cache_read_write import buffer_at, cache_buffer, copy_nest
-from .compute_at import tests_around
 
 
 @primitive("CacheInplace", inputs="block", attrs="read_buffer_index storage_scope")
 def cache_inplace(
-    sch: Any, block: BlockRV, read_buffer_index: int | str | Buffer, storage_scope: str
+    sch: ScheduleBase,
+    block: BlockRV | str,
+    read_buffer_index: int | str | Buffer,
+    storage_scope: str,
 ) -> list[BlockRV]:
     """Copy a buffer that a block reads and writes into `storage_scope` before it, and back after.
 
@@ -65,16 +74,15 @@ def cache_inplace(
         check_reduces_inside(ref, at)
     cache = cache_buffer(buffer, storage_scope)
     ana = sch.state.analyzer(at)
-    box: Box | None = None
-    for write in (False, True):
-        box = union_box(ana, box, relaxed_region(sch, ref, at, buffer, write=write))
+    boxes = [relaxed_region(sch.state, ref, at, buffer, write=write) for write in (False, True)]
+    box = union_boxes(ana, boxes)
     tests = tests_around([ref], at)
     first, there = copy_nest(ana, buffer, cache, box, scope, at, tests=tests)
     last, back = copy_nest(ana, cache, buffer, box, scope, at, f"{cache.name}_back", tests=tests)
     renamed: dict[Block, Block] = {}
     made = ReplaceBuffer({buffer: cache}, renamed).visit(ref.realize)
     nests = [(position, first, there), (position + 1, last, back)]
-    insert(sch, ref.func, {ref: made}, renamed, scope, at, nests, cache)
+    insert(sch.state, ref.func, {ref: made}, renamed, scope, at, nests, cache)
     return [sch.new_block(ref.func, there), sch.new_block(ref.func, back)]
 
 

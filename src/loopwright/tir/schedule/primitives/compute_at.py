@@ -2,48 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import prod
-from typing import Any
-
-from ....arith.interval import Evaluator
-from ....ir.functor import pre_order_visit
-from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
-from ....ir.prim_op import const, logical_and
-from ....ir.structural import structural_equal
-from ...expr import BufferLoad
-from ...stmt import BlockRealize, For, ForKind, SeqStmt, Stmt, seq
-from ..machinery.axis_bindings import linear_terms
-from ..machinery.axis_domains import AxisLoop, Span, axis_loop, solve_axes, union_spans
+from ....ir.prim_expr import Var
+from ..machinery.axis_domains import Span, solve_axes, union_spans
+from ..machinery.block_moves import check_movable, insert_position, move, users_of
 from ..machinery.errors import ScheduleError
-from ..machinery.primitive import primitive
+from ..machinery.primitive import primitive, unrecorded
 from ..machinery.random_variables import INLINE, BlockRV, LoopRV
 from ..machinery.regions import (
-    axis_values,
-    interval,
-    loop_domain,
-    loops_between,
-    region_covers,
     relaxed_region,
 )
-from ..machinery.rewriting import conjuncts, substitute, vars_in
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import (
     check_complete_or_reduction,
     check_may_leave,
     is_output,
     producers,
-    read_buffers,
-    siblings,
-    write_buffers,
 )
-from ..machinery.state import Ref, bind_range
 from .compute_inline import compute_inline
-from .loop_kinds import check_parallel_around
 
 
 @primitive("ComputeAt", inputs="block loop", attrs="preserve_unit_loops index")
 def compute_at(
-    sch: Any, block: BlockRV, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
+    sch: ScheduleBase,
+    block: BlockRV | str,
+    loop: LoopRV,
+    preserve_unit_loops: bool = False,
+    index: int = -1,
 ) -> None:
     """Compute, in each iteration of `loop`, what of a block's result is needed there.
 
@@ -81,10 +65,10 @@ def compute_at(
                         v_i, v_j = T.axis.remap("SS", [i, j])
                         C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
     """
-    place = sch._symbols.get(loop)
-    if isinstance(place, str):  # a sampled place that is no loop
-        if place == INLINE:
-            compute_inline.__wrapped__(sch, block)
+    mark = sch.mark(loop)
+    if mark is not None:  # a sampled place that is no loop
+        if mark == INLINE:
+            unrecorded(compute_inline)(sch, block)
         return
     ref, at = sch.block(block), sch.loop(loop)
     check_movable(ref, at)
@@ -108,348 +92,8 @@ def compute_at(
     total: dict[Var, Span] | None = None
     for region in ref.stmt.writes:
         for user in users:
-            box = relaxed_region(sch, user, at, region.buffer, write=False)
+            box = relaxed_region(sch.state, user, at, region.buffer, write=False)
             if box is not None:
                 spans = solve_axes(ana, region, box, axes, touching=True)
                 total = union_spans(ana, total, spans)
-    move(sch, ref, at, total or {}, position, preserve_unit_loops)
-
-
-def check_movable(ref: Ref, at: Ref) -> None:
-    """Raise ScheduleError unless the block can leave its loops for `at`."""
-    if ref.is_under(at):
-        what = f"block {ref.stmt.name_hint!r} is below the loop already"
-        raise ScheduleError(what, at=[at.stmt, ref.node])
-    if ref.scope() is not at.scope():
-        what = "the block and the loop are in different scopes"
-        raise ScheduleError(what, instead="a loop of the same scope", at=[ref.node, at.stmt])
-    inner: Any = ref.node
-    for above in ref.ancestors():
-        body = above.stmt.body
-        items = body.seq if isinstance(body, SeqStmt) else (body,)
-        if not any(item is inner for item in items):
-            what = f"block {ref.stmt.name_hint!r} stands under a condition or another statement"
-            raise ScheduleError(what, instead="loops and blocks only", at=ref.node)
-        if above.is_block:
-            break
-        if above.stmt.kind == ForKind.THREAD_BINDING:
-            what = f"the loops of block {ref.stmt.name_hint!r} are bound to threads"
-            raise ScheduleError(what, instead="move first, bind later", at=above.stmt)
-        inner = above.stmt
-
-
-def users_of(ref: Ref) -> list[Ref]:
-    """The blocks of the scope that read what this one writes."""
-    mine = write_buffers(ref.stmt)
-    return [b for b in siblings(ref) if b is not ref and mine & read_buffers(b.stmt)]
-
-
-def body_items(at: Ref) -> tuple[Stmt, ...]:
-    """The statements of a loop's body."""
-    body = at.stmt.body
-    return body.seq if isinstance(body, SeqStmt) else (body,)
-
-
-def item_of(at: Ref, block: Ref) -> int:
-    """Which statement of the loop's body holds a block."""
-    inner = block.node
-    for above in block.ancestors():
-        if above is at:
-            break
-        inner = above.node
-    for n, item in enumerate(body_items(at)):
-        if item is inner or holds(item, inner):
-            return n
-    raise ScheduleError("the block is not below the loop", at=[at.stmt, block.node])
-
-
-def holds(stmt: Any, inner: Any) -> bool:
-    """Whether a statement is inside one that is no loop and no block."""
-    if stmt is inner:
-        return True
-    if isinstance(stmt, (For, BlockRealize)) or not isinstance(stmt, Stmt):
-        return False
-    return any(holds(child, inner) for child in stmt.children())
-
-
-def insert_position(at: Ref, before: list[Ref], after: list[Ref], index: int) -> int:
-    """Where in the loop's body a block goes: after all of `before`, before all of `after`."""
-    count = len(body_items(at))
-    first = max((item_of(at, b) + 1 for b in before), default=0)
-    last = min((item_of(at, b) for b in after), default=count)
-    if first > last:
-        what = "there is no place for the block: what it reads comes after what reads it"
-        raise ScheduleError(what, at=[at.stmt, *(b.node for b in (*before, *after))])
-    if index == -1:
-        return last
-    if index == -2:
-        return first
-    if not first <= index <= last:
-        what = "the block cannot stand at this place in the loop"
-        raise ScheduleError(what, got=index, instead=f"{first} to {last}, -1 or -2", at=at.stmt)
-    return index
-
-
-def check_order(ref: Ref, at: Ref, position: int) -> None:
-    """Raise ScheduleError where the block would pass one that it shares a buffer with."""
-    blocks = siblings(ref)
-    here = blocks.index(ref)
-    below = [n for n, b in enumerate(blocks) if b.is_under(at)]
-    reads, writes = read_buffers(ref.stmt), write_buffers(ref.stmt)
-    for n, other in enumerate(blocks):
-        theirs = write_buffers(other.stmt)
-        later = n > here
-        if other.is_under(at):
-            passed = (item_of(at, other) < position) == later
-            # the other iterations of the loop: what ran before all of the other now runs between
-            clash = theirs & reads if later else read_buffers(other.stmt) & writes
-        else:
-            passed = here < n < below[0] or below[-1] < n < here
-            clash = set()
-        if passed:
-            clash |= theirs & (reads | writes) | read_buffers(other.stmt) & writes
-        if other is not ref and clash:
-            name = next(iter(clash)).name
-            what = (
-                f"block {ref.stmt.name_hint!r} would pass {other.stmt.name_hint!r}, which also "
-                f"accesses {name}"
-            )
-            hint = "a loop that comes after what the block reads and before what reads it"
-            raise ScheduleError(what, instead=hint, at=[ref.node, other.node])
-
-
-def move(
-    sch: Any,
-    ref: Ref,
-    at: Ref,
-    spans: dict[Var, Span],
-    position: int,
-    keep_unit: bool,
-    also: Callable[[Any, Ref, Ref], None] | None = None,
-    tests: Sequence[PrimExpr] = (),
-) -> None:
-    """Put the block into the loop `at`, its axes running over `spans` (the others over their
-    domains), where `tests` hold, and undo that where what it reads would not be there, or `also`
-    refuses it."""
-    if sch.enable_check:
-        check_order(ref, at, position)
-        spans = {v: span for v, span in spans.items() if is_steady(ref, at, span)}
-    ana = sch.state.analyzer(at)
-    loops: list[AxisLoop] = []
-    for axis in ref.stmt.iter_vars:
-        name = f"ax{sum(1 for made in loops if made.var is not None)}"
-        loops.append(axis_loop(ana, axis, spans.get(axis.var), name, keep_unit))
-    predicate = const(True, "bool")
-    for test in kept_tests(sch, ref, loops):
-        predicate = logical_and(predicate, test)
-    for made in loops:
-        for test in made.tests:
-            predicate = logical_and(predicate, test)
-    # Iterations that differ in other loops only come to the same points; of those that the axes
-    # depend on each is needed.
-    used: set[Var] = set().union(*(vars_in(made.value) for made in loops))
-    with ana.constraint_scope(predicate):
-        more = [t for t in tests if not vars_in(t) & used and not ana.can_prove(t)]
-    for test in more:
-        predicate = logical_and(predicate, test)
-    realize = BlockRealize._make(
-        tuple(made.value for made in loops), predicate, ref.stmt, span=ref.realize.span
-    )
-    nest: Stmt = realize
-    for made in reversed(loops):
-        if made.var is not None:
-            zero = const(0, made.var.dtype)
-            nest = For._make(made.var, zero, made.extent, ForKind.SERIAL, nest, None, {})
-    items = list(body_items(at))
-    items.insert(position, nest)
-    before = sch.state.func(ref.func)
-    renamed = sch.state.update(ref.func, {ref: None, at: at.stmt.replace(body=seq(*items))})
-    for made in loops:
-        if made.var is not None:
-            bind_range(ana, made.var, const(0, made.var.dtype), made.extent)
-    if sch.enable_check:
-        moved = sch.state.index(ref.func).blocks[ref.stmt]
-        try:
-            check_inputs(sch, moved)
-            check_parallel_around(sch, moved)
-            if also is not None:
-                also(sch, moved, sch.state.index(ref.func).loops[at.stmt.loop_var])
-        except ScheduleError as error:
-            error.func = sch.state.func(ref.func)  # what the places of the error are in
-            sch.state.restore(ref.func, before, renamed)
-            raise
-
-
-def is_steady(ref: Ref, at: Ref, span: Span) -> bool:
-    """Whether a span may be computed wherever the loop `at` runs: what it loads is never written,
-    and no condition keeps the loads in range."""
-    loaded: set[Any] = set()
-
-    def note(node: Any) -> bool:
-        if isinstance(node, BufferLoad):
-            loaded.add(node.buffer)
-        return True
-
-    for end in span:
-        pre_order_visit(end, note)
-    if not loaded:
-        return True
-    written = any(loaded & write_buffers(other.stmt) for other in siblings(ref))
-    return not written and all(not conjuncts(b.realize.predicate) for b in at.blocks())
-
-
-def own_tests(sch: Any, ref: Ref) -> list[PrimExpr]:
-    """What the predicate of a block says beyond its axes' domains."""
-    parts = conjuncts(ref.realize.predicate)
-    if not parts:
-        return []
-    ana = sch.state.analyzer(ref)
-    values = axis_values(ref)
-    known: Any = const(True, "bool")
-    for axis in ref.stmt.iter_vars:
-        value, dom = values[axis.var], axis.dom
-        known = logical_and(known, value >= dom.min)
-        known = logical_and(known, value < dom.min + dom.extent)
-    with ana.constraint_scope(known):
-        return [part for part in parts if not ana.can_prove(part)]
-
-
-def tests_around(users: list[Ref], at: Ref) -> list[PrimExpr]:
-    """What the predicates of all the blocks say of the loops from `at` outwards: where that does not
-    hold none of them runs, and what goes with them must not either (it might read what is not
-    there)."""
-    if at.is_block:
-        return []
-    around = {at.stmt.loop_var, *(r.stmt.loop_var for r in at.loops())}
-    inside = {r.stmt.loop_var for user in users for r in loops_between(user, at)}
-    first, *others = [conjuncts(user.realize.predicate) for user in users]
-    return [
-        test
-        for test in first
-        if vars_in(test) & around
-        and not vars_in(test) & inside
-        and all(any(structural_equal(test, t) for t in other) for other in others)
-    ]
-
-
-def check_runs_everywhere(sch: Any, ref: Ref) -> None:
-    """Raise ScheduleError where a block runs over a part of its axes' domains only."""
-    loops = {r.stmt.loop_var: r.stmt for r in ref.loops()}
-    ana = sch.state.analyzer(ref)
-    domain: Any = None
-    whole = True
-    for axis, value in zip(ref.stmt.iter_vars, ref.realize.iter_values, strict=True):
-        dom = axis.dom
-        loop = loops.get(value) if isinstance(value, Var) else None
-        if loop is not None and ana.can_prove_equal(loop.extent, dom.extent):
-            whole = whole and ana.can_prove_equal(loop.min, dom.min)
-            continue
-        if domain is None:
-            domain = Evaluator(ana, loop_domain(ref.loops()))
-        low, high = interval(
-            domain, Range.from_min_extent(value, const(1, value.dtype)), dom.extent
-        )
-        whole = whole and ana.can_prove(low <= dom.min)
-        whole = whole and ana.can_prove(high + 1 >= dom.min + dom.extent)
-    if not whole or own_tests(sch, ref) or _fewer(ref):
-        what = f"block {ref.stmt.name_hint!r} runs over a part of its axes' domains only"
-        hint = "loops over the whole domain, no predicate of its own"
-        raise ScheduleError(what, instead=hint, at=ref.node)
-
-
-def _fewer(ref: Ref) -> bool:
-    """Whether the loops that drive a block are known to have fewer iterations than its domain."""
-    used = set().union(*map(vars_in, ref.realize.iter_values))
-    loops = [r.stmt.extent for r in ref.loops() if r.stmt.loop_var in used]
-    domain = [axis.dom.extent for axis in ref.stmt.iter_vars]
-    if not all(isinstance(e, IntImm) for e in (*loops, *domain)):
-        return False
-    return prod(e.value for e in loops) < prod(e.value for e in domain)
-
-
-def kept_tests(sch: Any, ref: Ref, loops: list[AxisLoop]) -> list[PrimExpr]:
-    """What the old predicate said beyond the axes' domains, in terms of the new loops."""
-    left = own_tests(sch, ref)
-    if not left:
-        return []
-    values = axis_values(ref)
-    table: dict[Var, PrimExpr] = {}
-    for axis, made in zip(ref.stmt.iter_vars, loops, strict=True):
-        value = values[axis.var]
-        if isinstance(value, Var):
-            table[value] = made.value
-    own = {loop.stmt.loop_var for loop in ref.loops()}
-    for part in left:
-        if not vars_in(part) & own <= set(table):
-            what = f"the predicate of block {ref.stmt.name_hint!r} speaks of loops it would leave"
-            raise ScheduleError(what, got=part, instead="a block that runs everywhere", at=ref.node)
-    return [substitute(part, table) for part in left]
-
-
-def check_inputs(sch: Any, ref: Ref) -> None:
-    """Raise ScheduleError unless what a block reads is made before, in the same iteration of the
-    loops it shares with the maker."""
-    above = list(ref.ancestors())
-    for source in producers(ref):
-        shared = next(a for a in source.ancestors() if any(a is b for b in above))
-        if shared.is_block:
-            continue
-        check_reduced(source, shared, ref)
-        for buffer in write_buffers(source.stmt) & read_buffers(ref.stmt):
-            ana = sch.state.analyzer(ref)
-            sch.state.analyzer(source)
-            made = relaxed_region(sch, source, shared, buffer, write=True)
-            needed = relaxed_region(sch, ref, shared, buffer, write=False)
-            gaps = not is_dense(source, shared, buffer)
-            if gaps or not region_covers(ana, made, needed, buffer.shape):
-                what = (
-                    f"block {ref.stmt.name_hint!r} would read of {buffer.name} what "
-                    f"{source.stmt.name_hint!r} has not written in this iteration of loop "
-                    f"{shared.stmt.loop_var.name!r}"
-                )
-                hint = "a loop further out, or move the producer first"
-                raise ScheduleError(what, instead=hint, at=[ref.node, source.node])
-
-
-def is_dense(source: Ref, shared: Ref, buffer: Any) -> bool:
-    """Whether a block writes, in one iteration of a loop, all of the box that its writes span: a
-    dimension that the loops inside walk in strides has gaps."""
-    inner = {
-        r.stmt.loop_var: r.stmt.extent
-        for r in source.loops()
-        if r is not shared and r.is_under(shared)
-    }
-    values = axis_values(source)
-    for region in source.stmt.writes:
-        if region.buffer is not buffer:
-            continue
-        for r in region.region:
-            terms = linear_terms(substitute(r.min, values)) or []
-            mine = [(abs(f), atom) for atom, f in terms if vars_in(atom) & set(inner)]
-            if not all(isinstance(atom, Var) for _, atom in mine):
-                continue
-            reach = r.extent.value if isinstance(r.extent, IntImm) else 1 << 30
-            for factor, atom in sorted(mine, key=lambda item: item[0]):
-                extent = inner[atom]
-                count = extent.value if isinstance(extent, IntImm) else 1 << 30
-                if count > 1 and factor > reach:
-                    return False
-                reach += factor * (count - 1)
-    return True
-
-
-def check_reduced(source: Ref, shared: Ref, ref: Ref) -> None:
-    """Raise ScheduleError where the loops that two blocks share drive a reduction of the first."""
-    loops = {shared.stmt.loop_var}
-    for above in shared.ancestors():
-        if above.is_block:
-            break
-        loops.add(above.stmt.loop_var)
-    for axis, value in zip(source.stmt.iter_vars, source.realize.iter_values, strict=True):
-        if axis.iter_type != IterVar.DataPar and vars_in(value) & loops:
-            what = (
-                f"the reduction of block {source.stmt.name_hint!r} is not finished where "
-                f"{ref.stmt.name_hint!r} would run"
-            )
-            hint = "a loop outside of the reduction's loops"
-            raise ScheduleError(what, instead=hint, at=[source.node, shared.stmt])
+    move(sch.state, ref, at, total or {}, position, preserve_unit_loops)

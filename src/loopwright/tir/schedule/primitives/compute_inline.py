@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....arith import Analyzer
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...stmt import Block
 from ..machinery.buffer_accesses import MapLoads, check_no_pointer, index_axes, single_store
+from ..machinery.buffer_lookup import check_allocated, drop_buffer
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
+from ..machinery.refs import Ref
 from ..machinery.rewriting import BlockRewriter, Substitute, vars_in
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import (
     check_complete,
     check_may_leave,
@@ -21,11 +25,10 @@ from ..machinery.scope import (
     siblings,
     write_buffers,
 )
-from ..machinery.state import Ref
 
 
 @primitive("ComputeInline", inputs="block")
-def compute_inline(sch: Any, block: BlockRV) -> None:
+def compute_inline(sch: ScheduleBase, block: BlockRV | str) -> None:
     """Compute a block's value where it is used, and take the block and its buffer away.
 
     Raises ScheduleError unless the block is complete, one store at an index of distinct axes, and
@@ -113,14 +116,6 @@ def axis_order(ref: Ref, store: Any) -> AxisOrder:
     return AxisOrder(dims, {v: e for v, e in fixed.items() if v not in dims})
 
 
-def check_allocated(ref: Ref, scope: Ref, buffer: Buffer) -> None:
-    """Raise ScheduleError unless the scope allocates the buffer."""
-    if buffer not in scope.stmt.alloc_buffers:
-        what = f"block {ref.stmt.name_hint!r} writes {buffer.name}, which outlives it"
-        hint = "a block that writes a buffer allocated in the same scope, not an output"
-        raise ScheduleError(what, instead=hint, at=ref.node)
-
-
 def check_inputs_kept(ref: Ref) -> None:
     """Raise ScheduleError where a later block overwrites what this one reads."""
     mine = read_buffers(ref.stmt)
@@ -152,17 +147,8 @@ def readers(ref: Ref, buffer: Buffer) -> list[Ref]:
     return found
 
 
-def drop_buffer(buffer: Buffer) -> Any:
-    """A change of a block: it no longer allocates the buffer."""
-
-    def change(block: Block) -> Block:
-        return block.replace(alloc_buffers=tuple(b for b in block.alloc_buffers if b is not buffer))
-
-    return change
-
-
 class _TidyIndices(BlockRewriter):
-    def __init__(self, ana: Any) -> None:
+    def __init__(self, ana: Analyzer) -> None:
         super().__init__()
         self.ana = ana
 

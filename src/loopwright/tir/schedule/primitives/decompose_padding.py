@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ....arith import detect_clip_bound
 from ....ir.op import Op
 from ....ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, Select, Var
@@ -12,16 +10,17 @@ from ...stmt import Block, BlockRealize, BufferStore, ForKind, Stmt, seq
 from ..machinery.axis_bindings import driven
 from ..machinery.buffer_accesses import single_store, with_found_regions
 from ..machinery.errors import ScheduleError
-from ..machinery.primitive import primitive
+from ..machinery.loop_nests import single_path
+from ..machinery.primitive import primitive, unrecorded
 from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.refs import Ref
 from ..machinery.rewriting import conjunction, conjuncts, substitute, vars_in
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import check_complete
-from ..machinery.state import Ref
-from .rfactor import single_path
 
 
 @primitive("DecomposePadding", inputs="block loop")
-def decompose_padding(sch: Any, block: BlockRV, loop: LoopRV) -> BlockRV:
+def decompose_padding(sch: ScheduleBase, block: BlockRV | str, loop: LoopRV) -> BlockRV:
     """Write the constant everywhere before `loop`; then the block only copies what is inside.
 
     Gives the block that writes the constant.
@@ -96,10 +95,10 @@ def decompose_padding(sch: Any, block: BlockRV, loop: LoopRV) -> BlockRV:
 
 
 @primitive("CanDecomposePadding", inputs="block loop")
-def can_decompose_padding(sch: Any, block: BlockRV, loop: LoopRV) -> bool:
+def can_decompose_padding(sch: ScheduleBase, block: BlockRV | str, loop: LoopRV) -> bool:
     """Whether `decompose_padding` would be done."""
     try:
-        decompose_padding.__wrapped__(sch.copy(), block, loop)
+        unrecorded(decompose_padding)(sch.copy(), block, loop)
     except ScheduleError:
         return False
     return True
@@ -123,7 +122,9 @@ def _parts(ref: Ref, value: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
     raise ScheduleError(what, got=value, instead=hint, at=ref.node)
 
 
-def _trimmed(sch: Any, ref: Ref, below: list[Ref], condition: PrimExpr, block: Block) -> Stmt:
+def _trimmed(
+    sch: ScheduleBase, ref: Ref, below: list[Ref], condition: PrimExpr, block: Block
+) -> Stmt:
     """The copying block in loops that stay inside where they can, else under the condition."""
     node: Block = ref.stmt
     ana = sch.state.analyzer(ref)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ....ir.prim_expr import IterVar, Var
 from ...buffer import BufferRegion
 from ...stmt import Block, BlockRealize, For, ForKind, Stmt, seq
@@ -11,14 +9,15 @@ from ..machinery.axis_bindings import driven, injective
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.refs import Ref
 from ..machinery.regions import axis_values
 from ..machinery.rewriting import conjunction, conjuncts, substitute, vars_in
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import why_not_reduction
-from ..machinery.state import Ref
 
 
 @primitive("DecomposeReduction", inputs="block loop")
-def decompose_reduction(sch: Any, block: BlockRV, loop: LoopRV) -> BlockRV:
+def decompose_reduction(sch: ScheduleBase, block: BlockRV | str, loop: LoopRV) -> BlockRV:
     """Put the init of a reduction into a block of its own, which runs before `loop`.
 
     Gives the new block; `block` is the update from then on.
@@ -116,7 +115,7 @@ def _own_reads(node: Block) -> list[BufferRegion]:
     return [r for r in node.writes if r.buffer not in read]
 
 
-def check(sch: Any, ref: Ref, at: Ref) -> None:
+def check(sch: ScheduleBase, ref: Ref, at: Ref) -> None:
     """Raise ScheduleError where the init cannot run before the loop."""
     node = ref.stmt
     why = why_not_reduction(ref)
@@ -137,7 +136,7 @@ def check(sch: Any, ref: Ref, at: Ref) -> None:
                 what = f"loop {above.stmt.loop_var.name!r}, further out, drives the reduction"
                 hint = "the outermost loop of the reduction, or one outside of it"
                 raise ScheduleError(what, instead=hint, at=[above.stmt, at.stmt])
-    if sch.enable_check and not injective(sch, ref, [r for r in loops if r.is_under(at)]):
+    if sch.enable_check and not injective(sch.state, ref, [r for r in loops if r.is_under(at)]):
         what = f"the loops inside give block {node.name_hint!r} the same element several times"
         hint = "a loop inside of those that repeat the reduction"
         raise ScheduleError(what, instead=hint, at=[at.stmt, ref.node])

@@ -8,17 +8,16 @@ from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import add, cast, const, floordiv, floormod, multiply
 from ...stmt import For
 from ..machinery.errors import ScheduleError
+from ..machinery.loop_nests import LONGEST, check_nest
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import LoopRV
-from ..machinery.rewriting import Rebind, uses_any
-from ..machinery.state import Ref, bind_range
-from .split import check_plain
-
-LONGEST = 80  # characters of a name made from others
+from ..machinery.rewriting import Rebind
+from ..machinery.schedule_base import ScheduleBase
+from ..machinery.state import bind_range
 
 
 @primitive("Fuse", inputs="*loops", attrs="preserve_unit_iters")
-def fuse(sch: Any, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
+def fuse(sch: ScheduleBase, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
     """Fuse loops that are directly inside each other, given from the outermost on.
 
     Raises ScheduleError when something stands between the loops, when an inner extent depends on
@@ -76,22 +75,3 @@ def fuse(sch: Any, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
     made = For._make(var, const(0, dtype), total, outer.kind, body, None, {}, span=outer.span)
     sch.state.update(refs[0].func, {refs[0]: made}, rebind.renamed)
     return sch.new_loop(refs[0].func, var)
-
-
-def check_nest(refs: list[Ref]) -> None:
-    """Raise ScheduleError unless each loop is the whole body of the one before it, plain, and of
-    an extent that does not depend on those before."""
-    seen: set[Var] = set()
-    for n, ref in enumerate(refs):
-        check_plain(ref)
-        node = ref.stmt
-        if n and refs[n - 1].stmt.body is not node:
-            before = refs[n - 1].stmt
-            what = f"{node.loop_var.name!r} is not all that is inside {before.loop_var.name!r}"
-            hint = "loops directly inside each other, the outermost first"
-            raise ScheduleError(what, instead=hint, at=[before, node])
-        if uses_any(node.extent, seen) or uses_any(node.min, seen):
-            what = f"the range of {node.loop_var.name!r} depends on an outer loop"
-            got = f"range({node.min}, {node.min} + {node.extent})"
-            raise ScheduleError(what, got=got, instead="loops of fixed ranges", at=node)
-        seen.add(node.loop_var)

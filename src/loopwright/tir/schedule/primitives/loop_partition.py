@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ....ir.prim_expr import IntImm, PrimExpr, Var
@@ -9,19 +10,21 @@ from ....ir.prim_op import add, cast, const, subtract
 from ...stmt import Block, For, ForKind, seq
 from ...stmt_functor import renew_defs
 from ..machinery.errors import ScheduleError
+from ..machinery.loop_nests import check_plain
+from ..machinery.parallel_checks import check_parallel, check_races
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import LoopRV
+from ..machinery.refs import Ref
 from ..machinery.rewriting import BlockRewriter, Rebind
-from ..machinery.state import Ref, bind_range
-from .loop_kinds import check_parallel, check_races
-from .split import check_plain
+from ..machinery.schedule_base import ScheduleBase
+from ..machinery.state import bind_range
 
 
 @primitive("LoopPartition", inputs="loop *factors", attrs="preserve_unit_iters")
 def loop_partition(
-    sch: Any,
+    sch: ScheduleBase,
     loop: LoopRV,
-    factors: list[int | PrimExpr | None],
+    factors: Sequence[int | PrimExpr | None],
     preserve_unit_iters: bool = True,
 ) -> list[LoopRV]:
     """Cut the range of a loop into consecutive parts of the given lengths.
@@ -80,16 +83,16 @@ def loop_partition(
     return [sch.new_loop(ref.func, var) for var in made]
 
 
-def _check_still_parallel(sch: Any, loops: list[Ref]) -> None:
+def _check_still_parallel(sch: ScheduleBase, loops: list[Ref]) -> None:
     """Raise ScheduleError where iterations had buffers of their own, which the parts now share."""
     for ref in loops:
         if not ref.is_block and ref.stmt.kind == ForKind.PARALLEL:
-            if not check_parallel(sch, ref, ForKind.PARALLEL, across_threads=False):
-                check_races(sch, ref)
+            if not check_parallel(sch.state, ref, ForKind.PARALLEL, across_threads=False):
+                check_races(sch.state, ref)
         _check_still_parallel(sch, ref.children)
 
 
-def _lengths(sch: Any, ref: Any, factors: list[Any]) -> list[PrimExpr]:
+def _lengths(sch: ScheduleBase, ref: Any, factors: Sequence[Any]) -> list[PrimExpr]:
     node = ref.stmt
     dtype = node.loop_var.dtype
     ana = sch.state.analyzer(ref)

@@ -7,20 +7,21 @@ from typing import Any
 
 from ....ir.prim_expr import IntImm, Var
 from ...stmt import For, ForKind, seq
+from ..machinery.block_moves import check_reduced
 from ..machinery.errors import ScheduleError
+from ..machinery.loop_nests import LONGEST, check_plain
+from ..machinery.parallel_checks import check_independent_iterations
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import LoopRV
+from ..machinery.refs import Ref
 from ..machinery.rewriting import Rebind
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import read_buffers, write_buffers
-from ..machinery.shared_loops import check_independent_iterations
-from ..machinery.state import Ref, bind_range
-from .compute_at import check_reduced
-from .fuse import LONGEST
-from .split import check_plain
+from ..machinery.state import bind_range
 
 
 @primitive("Merge", inputs="*loops")
-def merge(sch: Any, *loops: LoopRV) -> LoopRV:
+def merge(sch: ScheduleBase, *loops: LoopRV) -> LoopRV:
     """Run the bodies of loops of one extent in one loop, one after the other.
 
     The loops, and those around them up to the statement that holds all of them, are directly
@@ -85,7 +86,7 @@ def merge(sch: Any, *loops: LoopRV) -> LoopRV:
     if sch.enable_check:
         try:
             _check_order(merged, merged.blocks())
-            check_independent_iterations(sch, merged, merged.blocks())
+            check_independent_iterations(sch.state, merged, merged.blocks())
         except ScheduleError as error:
             error.func = sch.state.func(parent.func)
             sch.state.restore(parent.func, before, all_renamed)
@@ -141,7 +142,7 @@ def _chains(refs: list[Ref]) -> tuple[list[list[Ref]], Ref]:
     return chains, parent
 
 
-def _check_level(sch: Any, level: tuple[Ref, ...]) -> None:
+def _check_level(sch: ScheduleBase, level: tuple[Ref, ...]) -> None:
     first: For = level[0].stmt
     ana = sch.state.analyzer(level[0])
     for ref in level:

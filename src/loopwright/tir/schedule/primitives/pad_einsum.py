@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.prim_expr import Add, Cast, IntImm, IterVar, Mul, PrimExpr, Range, Var
+from ....ir.prim_expr import Add, Cast, IterVar, Mul, PrimExpr, Range, Var
 from ....ir.prim_op import ceildiv, const, logical_and, multiply
 from ...buffer import Buffer, decl_buffer
 from ...expr import BufferLoad, int_value
@@ -13,16 +13,17 @@ from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stm
 from ..machinery.buffer_accesses import ReplaceBuffer, with_found_regions
 from ..machinery.copy_placement import item_index
 from ..machinery.errors import ScheduleError
+from ..machinery.loop_nests import check_loops, equal_extents
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
 from ..machinery.reducers import find_reducer
+from ..machinery.refs import Ref
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import why_not_reduction
-from ..machinery.state import Ref
-from .rfactor import single_path
 
 
 @primitive("PadEinsum", inputs="block", attrs="padding")
-def pad_einsum(sch: Any, block: BlockRV, padding: list[int]) -> None:
+def pad_einsum(sch: ScheduleBase, block: BlockRV | str, padding: list[int]) -> None:
     """Round the extents of a block's axes up to multiples of `padding` (one number for each).
 
     The block must be a sum of products of elements indexed by single axes, under a loop for each
@@ -68,7 +69,7 @@ def pad_einsum(sch: Any, block: BlockRV, padding: list[int]) -> None:
     if len(padding) != len(node.iter_vars) or any(int(p) < 1 for p in padding):
         what = f"block {node.name_hint!r} has {len(node.iter_vars)} axes"
         raise ScheduleError(what, got=padding, instead="a number from 1 for each", at=ref.node)
-    reducer = find_reducer(sch, ref)
+    reducer = find_reducer(sch.state.analyzer(ref), ref.realize)
     single = len(reducer.stores) == 1 and isinstance(reducer.results[0], Add)
     operands = factors(reducer.values[0]) if single else None
     if operands is None:
@@ -144,32 +145,11 @@ def check_indices(ref: Ref, load: BufferLoad) -> None:
     doms = {a.var: a.dom for a in ref.stmt.iter_vars}
     for index, extent in zip(load.indices, load.buffer.shape, strict=True):
         dom = doms.get(index) if isinstance(index, Var) else None
-        same = dom is not None and int_value(dom.min) == 0 and _equal(dom.extent, extent)
+        same = dom is not None and int_value(dom.min) == 0 and equal_extents(dom.extent, extent)
         if not same:
             what = f"{load.buffer.name} is not indexed by whole axes"
             hint = "one axis for each dimension, as in an einsum"
             raise ScheduleError(what, got=load, instead=hint, at=ref.node)
-
-
-def _equal(a: Any, b: Any) -> bool:
-    return a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value)
-
-
-def check_loops(ref: Ref) -> list[Ref]:
-    """The block's loops: one for each axis, around nothing else."""
-    chain = single_path(ref)
-    values = list(ref.realize.iter_values)
-    own = [r.stmt.loop_var for r in chain]
-    plain = all(isinstance(v, Var) for v in values) and len(set(values)) == len(values)
-    whole = isinstance(ref.realize.predicate, IntImm)
-    ends = {r.stmt.loop_var: (r.stmt.min, r.stmt.extent) for r in chain}
-    for axis, value in zip(ref.stmt.iter_vars, values, strict=True):
-        low, extent = ends.get(value, (None, None)) if isinstance(value, Var) else (None, None)
-        plain = plain and _equal(low, axis.dom.min) and _equal(extent, axis.dom.extent)
-    if not plain or not whole or chain != ref.loops() or set(values) != set(own):
-        what = f"the loops of block {ref.stmt.name_hint!r} are not those of its axes"
-        raise ScheduleError(what, instead="pad before other steps", at=ref.node)
-    return chain
 
 
 def padded(load: BufferLoad, larger: dict[Var, PrimExpr]) -> Buffer:

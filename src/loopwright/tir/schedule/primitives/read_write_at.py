@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from ..machinery.primitive import primitive
+from ..machinery.primitive import primitive, unrecorded
 from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.schedule_base import ScheduleBase
 from .cache_read_write import cache_read, cache_write
 from .compute_at import compute_at
 from .reverse_compute_at import reverse_compute_at
@@ -14,7 +14,11 @@ from .reverse_compute_at import reverse_compute_at
 
 @primitive("ReadAt", inputs="loop block", attrs="read_buffer_index storage_scope")
 def read_at(
-    sch: Any, loop: LoopRV, block: BlockRV, read_buffer_index: int, storage_scope: str
+    sch: ScheduleBase,
+    loop: LoopRV,
+    block: BlockRV,
+    read_buffer_index: int,
+    storage_scope: str,
 ) -> BlockRV:
     """Copy, in each iteration of `loop`, what a block reads there of a buffer.
 
@@ -44,9 +48,9 @@ def read_at(
                         B[v_i, v_j] = A_shared[v_i, v_j] * T.float32(2)
     """
 
-    def steps(on: Any) -> BlockRV:
-        made = cache_read.__wrapped__(on, block, read_buffer_index, storage_scope)
-        compute_at.__wrapped__(on, made, loop)
+    def steps(on: ScheduleBase) -> BlockRV:
+        made = unrecorded(cache_read)(on, block, read_buffer_index, storage_scope)
+        unrecorded(compute_at)(on, made, loop)
         return made
 
     return _both(sch, steps)
@@ -54,7 +58,11 @@ def read_at(
 
 @primitive("WriteAt", inputs="loop block", attrs="write_buffer_index storage_scope")
 def write_at(
-    sch: Any, loop: LoopRV, block: BlockRV, write_buffer_index: int, storage_scope: str
+    sch: ScheduleBase,
+    loop: LoopRV,
+    block: BlockRV,
+    write_buffer_index: int,
+    storage_scope: str,
 ) -> BlockRV:
     """Write to a copy, and copy back what each iteration of `loop` has written.
 
@@ -84,15 +92,15 @@ def write_at(
                         B[v0, v1] = B_shared[v0, v1]
     """
 
-    def steps(on: Any) -> BlockRV:
-        made = cache_write.__wrapped__(on, block, write_buffer_index, storage_scope)
-        reverse_compute_at.__wrapped__(on, made, loop)
+    def steps(on: ScheduleBase) -> BlockRV:
+        made = unrecorded(cache_write)(on, block, write_buffer_index, storage_scope)
+        unrecorded(reverse_compute_at)(on, made, loop)
         return made
 
     return _both(sch, steps)
 
 
-def _both(sch: Any, steps: Callable[[Any], BlockRV]) -> BlockRV:
+def _both(sch: ScheduleBase, steps: Callable[[ScheduleBase], BlockRV]) -> BlockRV:
     """Do both steps or, where the second is refused, none: they are tried on a copy."""
     steps(sch.copy())
     made = steps(sch)

@@ -16,9 +16,11 @@ from ...index_map import IndexMap
 from ...stmt import Block, BufferStore, For, Stmt
 from ..machinery.axis_domains import Span
 from ..machinery.buffer_accesses import check_no_pointer, with_found_regions
+from ..machinery.buffer_lookup import buffer_at, buffer_name, pick_buffer
 from ..machinery.copy_placement import (
     check_fills,
     check_reduces_inside,
+    check_storage_scope,
     copy_loops,
     domain_box,
     holding_item,
@@ -27,19 +29,20 @@ from ..machinery.copy_placement import (
     steady,
 )
 from ..machinery.errors import ScheduleError
+from ..machinery.predicates import check_runs_everywhere, tests_around
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
+from ..machinery.refs import Ref
 from ..machinery.regions import axis_values, interval, loop_domain, loops_between
 from ..machinery.rewriting import BlockRewriter, substitute, vars_in
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import is_dominant, read_buffers, write_buffers
-from ..machinery.state import Ref
-from .cache_read_write import buffer_at, check_storage_scope
-from .compute_at import check_runs_everywhere, tests_around
-from .transform_layout import buffer_name, pick_buffer
 
 
 @primitive("ReIndex", inputs="block", attrs="buffer")
-def reindex(sch: Any, block: BlockRV, buffer: tuple[str, int] | str | Buffer) -> BlockRV:
+def reindex(
+    sch: ScheduleBase, block: BlockRV | str, buffer: tuple[str, int] | str | Buffer
+) -> BlockRV:
     """Copy what a block reads (or writes) of a buffer so that it is indexed by the block's axes.
 
     Gives the copying block. buffer: ("read", n), ("write", n), a name, or the buffer.
@@ -73,11 +76,9 @@ def reindex(sch: Any, block: BlockRV, buffer: tuple[str, int] | str | Buffer) ->
     """
     ref = sch.block(block)
     target = pick_buffer(ref, buffer)
-    name = sch._override = {"buffer": buffer_name(ref, target)}
-    write = isinstance(name["buffer"], list) and name["buffer"][0] == "write"
-    if isinstance(buffer, (tuple, list)):
-        write = buffer[0] == "write"
-        sch._override = {"buffer": [buffer[0], buffer[1]]}
+    name = list(buffer) if isinstance(buffer, (tuple, list)) else buffer_name(ref, target)
+    write = isinstance(name, list) and name[0] == "write"
+    sch.record_as(buffer=name)
     indices = access_indices(sch, ref, target)
     used = set().union(*map(vars_in, indices)) if indices else set()
     axes = [a.var for a in ref.stmt.iter_vars if a.var in used]
@@ -87,8 +88,8 @@ def reindex(sch: Any, block: BlockRV, buffer: tuple[str, int] | str | Buffer) ->
 
 @primitive("ReindexCacheRead", inputs="block", attrs="read_buffer_index storage_scope index_map")
 def reindex_cache_read(
-    sch: Any,
-    block: BlockRV,
+    sch: ScheduleBase,
+    block: BlockRV | str,
     read_buffer_index: int | str | Buffer,
     storage_scope: str,
     index_map: IndexMap | Callable[..., Any],
@@ -125,8 +126,8 @@ def reindex_cache_read(
 
 @primitive("ReindexCacheWrite", inputs="block", attrs="write_buffer_index storage_scope index_map")
 def reindex_cache_write(
-    sch: Any,
-    block: BlockRV,
+    sch: ScheduleBase,
+    block: BlockRV | str,
     write_buffer_index: int | str | Buffer,
     storage_scope: str,
     index_map: IndexMap | Callable[..., Any],
@@ -163,7 +164,7 @@ def reindex_cache_write(
 
 
 def _by_map(
-    sch: Any, ref: Ref, buffer: Buffer, write: bool, storage_scope: str, index_map: Any
+    sch: ScheduleBase, ref: Ref, buffer: Buffer, write: bool, storage_scope: str, index_map: Any
 ) -> BlockRV:
     check_storage_scope(storage_scope)
     axes = [a.var for a in ref.stmt.iter_vars]
@@ -171,7 +172,7 @@ def _by_map(
     if not isinstance(index_map, IndexMap):
         index_map = IndexMap.from_func(index_map, ndim=len(axes), index_dtype=dtype)
     index_map = index_map.with_dtype(dtype)
-    sch._override = {"index_map": index_map}
+    sch.record_as(index_map=index_map)
     given = dict(zip(index_map.initial_indices, axes, strict=True))
     indices = [substitute(convert(e), given) for e in index_map.final_indices]
     name = f"{buffer.name}_{storage_scope}"
@@ -212,7 +213,7 @@ class _Accesses(BlockRewriter):
         return made
 
 
-def access_indices(sch: Any, ref: Ref, buffer: Buffer) -> tuple[PrimExpr, ...]:
+def access_indices(sch: ScheduleBase, ref: Ref, buffer: Buffer) -> tuple[PrimExpr, ...]:
     """The one way in which a block indexes a buffer."""
     check_no_pointer(ref.stmt, buffer, ref)
     found = _Accesses(buffer)
@@ -248,7 +249,7 @@ def _local(var: Var, ref: Ref) -> bool:
 
 
 def cached(
-    sch: Any,
+    sch: ScheduleBase,
     ref: Ref,
     buffer: Buffer,
     write: bool,
@@ -292,11 +293,11 @@ def cached(
     at, position = place_beside(ref, scope, copy, write)
     if write and sch.enable_check:
         if at is scope:
-            check_runs_everywhere(sch, ref)
+            check_runs_everywhere(sch.state, ref)
         else:
             check_reduces_inside(ref, at)
-            domain_box(sch, [ref], buffer)  # no predicate of its own
-            check_fills(sch, ref, at, buffer.name, _points(ref, axes))
+            domain_box(sch.state, [ref], buffer)  # no predicate of its own
+            check_fills(sch.state, ref, at, buffer.name, _points(ref, axes))
         if not is_dominant(ref):
             what = f"another block writes {buffer.name}, too"
             raise ScheduleError(what, instead="the only writer of a buffer", at=ref.node)
@@ -305,7 +306,7 @@ def cached(
     block = accesses.visit(node)
     changes = {ref: ref.realize.replace(block=block)}
     places = [(position + 1 if write else position, nest, copy)]
-    insert(sch, ref.func, changes, accesses.renamed, scope, at, places, made)
+    insert(sch.state, ref.func, changes, accesses.renamed, scope, at, places, made)
     return copy
 
 
@@ -320,7 +321,7 @@ def _points(ref: Ref, axes: list[IterVar]) -> list[tuple[PrimExpr, PrimExpr]]:
 
 
 def around(
-    sch: Any, ref: Ref, scope: Ref, at: Ref, axes: list[IterVar], copy: Block, write: bool
+    sch: ScheduleBase, ref: Ref, scope: Ref, at: Ref, axes: list[IterVar], copy: Block, write: bool
 ) -> Stmt:
     """The loops of a copy in the body of `at`: over the domains of the axes or, in a loop, over
     the values that they take in one iteration."""
@@ -344,7 +345,7 @@ def around(
     return copy_loops(ana, list(copy.iter_vars), spans, copy, limits, tests)
 
 
-def check_inside(sch: Any, ref: Ref, buffer: Buffer, indices: Any) -> None:
+def check_inside(sch: ScheduleBase, ref: Ref, buffer: Buffer, indices: Any) -> None:
     """Raise ScheduleError where an access is inside the buffer only thanks to a condition."""
     ana = sch.state.analyzer(ref)
     for index, extent in zip(indices, buffer.shape, strict=True):
@@ -374,7 +375,7 @@ def place_beside(ref: Ref, scope: Ref, copy: Block, write: bool) -> tuple[Ref, i
 
 
 def check_same_elements(
-    sch: Any, ref: Ref, axes: list[IterVar], old: Any, indices: list[Any], write: bool
+    sch: ScheduleBase, ref: Ref, axes: list[IterVar], old: Any, indices: list[Any], write: bool
 ) -> None:
     """Raise ScheduleError unless each element of the new buffer stands for one of the old."""
     needed = set().union(*map(vars_in, old)) if old else set()

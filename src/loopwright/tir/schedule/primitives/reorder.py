@@ -10,17 +10,17 @@ from ...analysis import order_errors
 from ...stmt import For
 from ..machinery.axis_bindings import driven, injective
 from ..machinery.errors import ScheduleError
+from ..machinery.parallel_checks import check_independent_iterations, writes_by_axes
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import LoopRV
+from ..machinery.refs import Ref
 from ..machinery.rewriting import uses_any
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import axes_of_kinds
-from ..machinery.shared_loops import check_independent_iterations
-from ..machinery.state import Ref
-from .loop_kinds import writes_by_axes
 
 
 @primitive("Reorder", inputs="*ordered_loops")
-def reorder(sch: Any, *ordered_loops: LoopRV) -> None:
+def reorder(sch: ScheduleBase, *ordered_loops: LoopRV) -> None:
     """Put loops of one nest in the given order, the outermost first; the loops between that are
     not given stay where they are.
 
@@ -88,7 +88,7 @@ def path(refs: list[Ref]) -> list[Ref]:
     return chain
 
 
-def check_reorder(sch: Any, chain: list[Ref], order: list[Ref]) -> None:
+def check_reorder(sch: ScheduleBase, chain: list[Ref], order: list[Ref]) -> None:
     """Raise ScheduleError where the new order could change the result."""
     inside = {ref.stmt.loop_var for ref in order}
     for ref in order:
@@ -106,7 +106,7 @@ def check_reorder(sch: Any, chain: list[Ref], order: list[Ref]) -> None:
         if axes_of_kinds(block.stmt, (IterVar.DataPar,)):
             continue
         check_reduction(sch, block, chain, order)
-    check_independent_iterations(sch, chain[-1], blocks)
+    check_independent_iterations(sch.state, chain[-1], blocks)
     if not all(writes_by_axes(ref, across_threads=False) for ref in chain):
         before, after = ([ref.stmt.loop_var for ref in nest] for nest in (chain, order))
         errors = order_errors(sch.state.func(chain[0].func), before, after)
@@ -116,7 +116,7 @@ def check_reorder(sch: Any, chain: list[Ref], order: list[Ref]) -> None:
             raise ScheduleError(what, got=errors[0], instead=hint, at=chain[0].stmt)
 
 
-def check_reduction(sch: Any, block: Ref, chain: list[Ref], order: list[Ref]) -> None:
+def check_reduction(sch: ScheduleBase, block: Ref, chain: list[Ref], order: list[Ref]) -> None:
     """Raise ScheduleError where a reduction would not begin with its init, or would run several
     times after it."""
     spatial, reduced = driven(block)
@@ -135,7 +135,7 @@ def check_reduction(sch: Any, block: Ref, chain: list[Ref], order: list[Ref]) ->
     inside, before = _inside(after, reduced), _inside(loops, reduced)
     if {id(r) for r in inside} <= {id(r) for r in before}:
         return
-    if not injective(sch, block, inside):
+    if not injective(sch.state, block, inside):
         what = (
             f"loops inside the reduction of block {block.stmt.name_hint!r} would give it the same "
             "element twice"

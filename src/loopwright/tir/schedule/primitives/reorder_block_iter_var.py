@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
+from ..machinery.schedule_base import ScheduleBase
 
 
 @primitive("ReorderBlockIterVar", inputs="block", attrs="new_order")
-def reorder_block_iter_var(sch: Any, block: BlockRV, new_order: list[int]) -> None:
+def reorder_block_iter_var(sch: ScheduleBase, block: BlockRV | str, new_order: list[int]) -> None:
     """Put the axes of a block in another order: `new_order[n]` is the axis that comes n-th.
 
     Before::

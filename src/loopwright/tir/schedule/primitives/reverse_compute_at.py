@@ -10,11 +10,15 @@ from ....ir.prim_expr import IntImm, Var
 from ...stmt import ForKind
 from ..machinery.axis_bindings import driven, injective
 from ..machinery.axis_domains import Span, solve_axes
+from ..machinery.block_moves import check_movable, insert_position, move, users_of
 from ..machinery.errors import ScheduleError
-from ..machinery.primitive import primitive
+from ..machinery.predicates import check_runs_everywhere, tests_around
+from ..machinery.primitive import primitive, unrecorded
 from ..machinery.random_variables import INLINE, BlockRV, LoopRV
+from ..machinery.refs import Ref
 from ..machinery.regions import loop_domain, relaxed_region
 from ..machinery.rewriting import vars_in
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import (
     check_complete_or_reduction,
     check_may_leave,
@@ -22,21 +26,17 @@ from ..machinery.scope import (
     read_buffers,
     write_buffers,
 )
-from ..machinery.state import Ref
-from .compute_at import (
-    check_movable,
-    check_runs_everywhere,
-    insert_position,
-    move,
-    tests_around,
-    users_of,
-)
+from ..machinery.state import ScheduleState
 from .reverse_compute_inline import reverse_compute_inline
 
 
 @primitive("ReverseComputeAt", inputs="block loop", attrs="preserve_unit_loops index")
 def reverse_compute_at(
-    sch: Any, block: BlockRV, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
+    sch: ScheduleBase,
+    block: BlockRV | str,
+    loop: LoopRV,
+    preserve_unit_loops: bool = False,
+    index: int = -1,
 ) -> None:
     """Run a block, in each iteration of `loop`, on what its producers have made there.
 
@@ -75,17 +75,17 @@ def reverse_compute_at(
                         v_i, v_j = T.axis.remap("SS", [i, ax0])
                         C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
     """
-    place = sch._symbols.get(loop)
-    if isinstance(place, str):  # a sampled place that is no loop
-        if place == INLINE:
-            reverse_compute_inline.__wrapped__(sch, block)
+    mark = sch.mark(loop)
+    if mark is not None:  # a sampled place that is no loop
+        if mark == INLINE:
+            unrecorded(reverse_compute_inline)(sch, block)
         return
     ref, at = sch.block(block), sch.loop(loop)
     check_movable(ref, at)
     if sch.enable_check:
         check_complete_or_reduction(ref)
         check_may_leave(ref, at)
-        check_runs_everywhere(sch, ref)
+        check_runs_everywhere(sch.state, ref)
     makers = producers(ref)
     sources = [
         p for p in makers if p.is_under(at) and write_buffers(p.stmt) & read_buffers(ref.stmt)
@@ -100,7 +100,7 @@ def reverse_compute_at(
     spans: dict[Var, Span] = {}
     for region in ref.stmt.reads:
         for source in sources:
-            box = relaxed_region(sch, source, at, region.buffer, write=True)
+            box = relaxed_region(sch.state, source, at, region.buffer, write=True)
             if box is None:
                 continue
             if not points_or_whole(region, axes):
@@ -110,7 +110,7 @@ def reverse_compute_at(
     if sch.enable_check:
         check_whole(sch, ref, at, spans)
     tests = tests_around(sources, at)
-    move(sch, ref, at, spans, position, preserve_unit_loops, check_once, tests)
+    move(sch.state, ref, at, spans, position, preserve_unit_loops, check_once, tests)
 
 
 def points_or_whole(region: Any, axes: set[Var]) -> bool:
@@ -122,7 +122,7 @@ def points_or_whole(region: Any, axes: set[Var]) -> bool:
     )
 
 
-def check_whole(sch: Any, ref: Ref, at: Ref, spans: dict[Var, Span]) -> None:
+def check_whole(sch: ScheduleBase, ref: Ref, at: Ref, spans: dict[Var, Span]) -> None:
     """Raise ScheduleError unless the iterations together make all of the block's domain."""
     ana = sch.state.analyzer(at)
     domain = loop_domain([at, *at.loops()])
@@ -147,7 +147,7 @@ def check_whole(sch: Any, ref: Ref, at: Ref, spans: dict[Var, Span]) -> None:
             raise ScheduleError(what, got=got, instead=hint, at=[ref.node, at.stmt])
 
 
-def check_once(sch: Any, ref: Ref, at: Ref) -> None:
+def check_once(state: ScheduleState, ref: Ref, at: Ref) -> None:
     """Raise ScheduleError where a reduction was cut into pieces that do not add up."""
     outer = {r.stmt.loop_var for r in (at, *at.loops())}
     _, reduced = driven(ref)
@@ -155,7 +155,7 @@ def check_once(sch: Any, ref: Ref, at: Ref) -> None:
         return
     cut = [r for r in (at, *at.loops()) if r.stmt.loop_var in reduced]
     serial = all(r.stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED) for r in cut)
-    if not serial or not injective(sch, ref, ref.loops()):
+    if not serial or not injective(state, ref, ref.loops()):
         what = f"the reduction of block {ref.stmt.name_hint!r} would be cut into pieces"
         hint = "a loop that leaves the reduction whole"
         raise ScheduleError(what, instead=hint, at=[ref.node, at.stmt])

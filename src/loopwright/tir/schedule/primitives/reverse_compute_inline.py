@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....arith import IterMapLevel, detect_iter_map, inverse_affine_iter_map
+from ....arith import Analyzer, IterMapLevel, detect_iter_map, inverse_affine_iter_map
 from ....ir.prim_expr import PrimExpr, Range, Var
 from ....ir.prim_op import add, less, logical_and
 from ...buffer import Buffer
@@ -16,19 +16,20 @@ from ..machinery.buffer_accesses import (
     single_store,
     with_found_regions,
 )
+from ..machinery.buffer_lookup import check_allocated, drop_buffer
 from ..machinery.errors import ScheduleError
+from ..machinery.predicates import check_runs_everywhere
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
+from ..machinery.refs import Ref
 from ..machinery.regions import axis_values, loop_domain
 from ..machinery.rewriting import conjunction, conjuncts, substitute, vars_in
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import check_complete, is_unit, read_buffers, siblings, write_buffers
-from ..machinery.state import Ref
-from .compute_at import check_runs_everywhere
-from .compute_inline import check_allocated, drop_buffer
 
 
 @primitive("ReverseComputeInline", inputs="block")
-def reverse_compute_inline(sch: Any, block: BlockRV) -> None:
+def reverse_compute_inline(sch: ScheduleBase, block: BlockRV | str) -> None:
     """Do a block's work where the element it reads is made, and take the block away.
 
     The element read may be any one-to-one affine map of the block's axes (`B[v // 4, v % 4]`); where
@@ -133,7 +134,7 @@ def check_others(ref: Ref, producer: Ref, buffer: Any) -> None:
 
 
 def solve(
-    sch: Any, ref: Ref, producer: Ref, made_by: BufferStore
+    sch: ScheduleBase, ref: Ref, producer: Ref, made_by: BufferStore
 ) -> tuple[dict[Var, PrimExpr], list[PrimExpr]]:
     """The consumer's axes in terms of the producer's, and which of its elements are read at all."""
     block, buffer = ref.stmt, made_by.buffer
@@ -165,7 +166,7 @@ def solve(
     return values, tests
 
 
-def check_all_made(sch: Any, ref: Ref, buffer: Buffer, limits: list[PrimExpr]) -> None:
+def check_all_made(sch: ScheduleBase, ref: Ref, buffer: Buffer, limits: list[PrimExpr]) -> None:
     """Raise ScheduleError where the block has elements that read nothing of the buffer: the
     producer would not make them."""
     ana = sch.state.analyzer(ref)
@@ -180,7 +181,7 @@ def check_all_made(sch: Any, ref: Ref, buffer: Buffer, limits: list[PrimExpr]) -
                 raise ScheduleError(what, got=index, instead=hint, at=ref.node)
 
 
-def outside(ana: Any, value: PrimExpr, dom: Range) -> list[PrimExpr]:
+def outside(ana: Analyzer, value: PrimExpr, dom: Range) -> list[PrimExpr]:
     """What is to be tested for `value` to be in `dom`."""
     tests: list[PrimExpr] = []
     end = add(dom.min, dom.extent)
@@ -191,7 +192,7 @@ def outside(ana: Any, value: PrimExpr, dom: Range) -> list[PrimExpr]:
     return tests
 
 
-def left_inverse(ana: Any, exprs: list[PrimExpr], domain: dict[Var, Range]) -> Any:
+def left_inverse(ana: Analyzer, exprs: list[PrimExpr], domain: dict[Var, Range]) -> Any:
     """A function that gives the variables of `domain` from the values of `exprs`, wherever the
     variables are in their ranges; None where they do not follow."""
     if all(e in domain or not vars_in(e) & set(domain) for e in exprs):  # nothing to solve
@@ -214,10 +215,10 @@ def left_inverse(ana: Any, exprs: list[PrimExpr], domain: dict[Var, Range]) -> A
     return values
 
 
-def where_it_runs(sch: Any, ref: Ref) -> list[PrimExpr]:
+def where_it_runs(sch: ScheduleBase, ref: Ref) -> list[PrimExpr]:
     """What the axes of a block fulfil where it runs, beyond their domains: nothing, mostly."""
     try:
-        check_runs_everywhere(sch, ref)
+        check_runs_everywhere(sch.state, ref)
         return []
     except ScheduleError:
         loops = loop_domain(ref.loops())

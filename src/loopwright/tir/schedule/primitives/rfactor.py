@@ -11,17 +11,19 @@ from ...stmt import Block, BlockRealize, For, Stmt, seq
 from ..machinery.axis_bindings import driven
 from ..machinery.buffer_accesses import with_found_regions
 from ..machinery.errors import ScheduleError
+from ..machinery.loop_nests import single_path
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV, LoopRV
 from ..machinery.reducers import Reducer, find_reducer
+from ..machinery.refs import Ref
 from ..machinery.regions import axis_values
 from ..machinery.rewriting import conjunction, conjuncts, substitute, vars_in
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import why_not_reduction
-from ..machinery.state import Ref
 
 
 @primitive("RFactor", inputs="loop", attrs="factor_axis")
-def rfactor(sch: Any, loop: LoopRV, factor_axis: int) -> BlockRV:
+def rfactor(sch: ScheduleBase, loop: LoopRV, factor_axis: int) -> BlockRV:
     """Reduce each iteration of `loop` by itself into a buffer with one more dimension, at
     `factor_axis`; then reduce that. Gives the block of the first step; the old block is the second.
 
@@ -72,7 +74,7 @@ def rfactor(sch: Any, loop: LoopRV, factor_axis: int) -> BlockRV:
     if why is not None:
         what = f"block {node.name_hint!r} is not a reduction: {why}"
         raise ScheduleError(what, instead="a block with an init", at=ref.node)
-    reducer = find_reducer(sch, ref)
+    reducer = find_reducer(sch.state.analyzer(ref), ref.realize)
     chain = single_path(ref)
     spatial_loops, reduce_loops = driven(ref)
     check(sch, ref, at, chain, spatial_loops, reduce_loops)
@@ -117,20 +119,8 @@ def rfactor(sch: Any, loop: LoopRV, factor_axis: int) -> BlockRV:
     return sch.new_block(ref.func, first)
 
 
-def single_path(ref: Ref) -> list[Ref]:
-    """The loops around a block that hold nothing else, the outermost first."""
-    chain: list[Ref] = []
-    inner: Any = ref.node
-    for above in ref.ancestors():
-        if above.is_block or above.stmt.body is not inner:
-            break
-        chain.append(above)
-        inner = above.stmt
-    return chain[::-1]
-
-
 def check(
-    sch: Any, ref: Ref, at: Ref, chain: list[Ref], spatial: set[Var], reduced: set[Var]
+    sch: ScheduleBase, ref: Ref, at: Ref, chain: list[Ref], spatial: set[Var], reduced: set[Var]
 ) -> None:
     """Raise ScheduleError unless the loops are purely spatial or purely of the reduction."""
     var = at.stmt.loop_var

@@ -11,19 +11,19 @@ from ...expr import BufferLoad, int_value
 from ...stmt import Block, BufferStore, ForKind
 from ..machinery.axis_bindings import linear_terms
 from ..machinery.buffer_accesses import with_found_regions
+from ..machinery.buffer_lookup import alloc_site, buffer_at
 from ..machinery.errors import ScheduleError
+from ..machinery.loop_nests import single_path
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
+from ..machinery.refs import Ref
 from ..machinery.rewriting import BlockRewriter, conjunction, conjuncts, vars_in
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import check_complete, read_buffers, write_buffers
-from ..machinery.state import Ref
-from .cache_read_write import buffer_at
-from .rfactor import single_path
-from .set_scope import alloc_site
 
 
 @primitive("RollingBuffer", inputs="block", attrs="write_buffer_index")
-def rolling_buffer(sch: Any, block: BlockRV, write_buffer_index: int) -> None:
+def rolling_buffer(sch: ScheduleBase, block: BlockRV | str, write_buffer_index: int) -> None:
     """Fold a dimension of a buffer to what one iteration needs, and compute in each iteration
     only what the one before has not.
 
@@ -88,10 +88,10 @@ def rolling_buffer(sch: Any, block: BlockRV, write_buffer_index: int) -> None:
     axes = tuple(
         a.replace(iter_type=IterVar.DimInfo) if a is axis else a for a in ref.stmt.iter_vars
     )
-    block = ref.stmt.replace(iter_vars=axes)
-    realize = ref.realize.replace(predicate=predicate, block=block)
-    renamed = sch.state.update(ref.func, {ref: realize}, {ref.stmt: block})
-    site = sch.state.index(ref.func).blocks[renamed.get(site.stmt, site.stmt)]
+    ordered = ref.stmt.replace(iter_vars=axes)
+    realize = ref.realize.replace(predicate=predicate, block=ordered)
+    renamed = sch.state.update(ref.func, {ref: realize}, {ref.stmt: ordered})
+    site = sch.state.index(ref.func).blocks[renamed.get(site.stmt) or site.stmt]
     fold = _Fold(buffer, made, dim, size)
     sch.state.update(ref.func, {site: fold.visit(site.realize)}, fold.renamed)
 

@@ -6,17 +6,18 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.prim_expr import IntImm
+from ..machinery.block_moves import users_of
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import INLINE, ROOT, BlockRV, ExprRV, LoopRV
+from ..machinery.refs import Ref
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import is_output
-from ..machinery.state import Ref
-from .compute_at import users_of
 
 
 @primitive("SampleCategorical", attrs="candidates probs")
 def sample_categorical(
-    sch: Any, candidates: list[int], probs: list[float], decision: int | None = None
+    sch: ScheduleBase, candidates: list[int], probs: list[float], decision: int | None = None
 ) -> ExprRV:
     """One of `candidates`, chosen with the given probabilities; `decision` is an index."""
     if len(candidates) != len(probs) or not candidates:
@@ -25,19 +26,19 @@ def sample_categorical(
         raise ScheduleError(what, got=got, instead=hint)
     weights = [float(p) for p in probs]
     if decision is None:
-        decision = int(sch._random.choices(range(len(candidates)), weights)[0])
+        decision = int(sch.random.choices(range(len(candidates)), weights)[0])
     decision = int(decision)
     if not 0 <= decision < len(candidates):
         raise ScheduleError(
             "no such candidate", got=decision, instead=f"0 to {len(candidates) - 1}"
         )
-    sch._decision = decision
+    sch.record_decision(decision)
     return sch.new_number(int(candidates[decision]))
 
 
 @primitive("SamplePerfectTile", inputs="loop", attrs="n max_innermost_factor")
 def sample_perfect_tile(
-    sch: Any,
+    sch: ScheduleBase,
     loop: LoopRV,
     n: int,
     max_innermost_factor: int = 16,
@@ -59,16 +60,16 @@ def sample_perfect_tile(
         what = "a loop has one tile or more"
         raise ScheduleError(what, got=n, instead="the number of factors", at=sch.loop(loop).stmt)
     if decision is None:
-        tiles = perfect_tiles(sch._random, extent.value, n, max_innermost_factor)
+        tiles = perfect_tiles(sch.random, extent.value, n, max_innermost_factor)
     else:
         tiles = _adapted([int(d) for d in decision], extent.value, n)
-    sch._decision = tiles
+    sch.record_decision(tiles)
     return [sch.new_number(t) for t in tiles]
 
 
 @primitive("SamplePartitionedTile", inputs="loop", attrs="n partition_pos innerpart_factor")
 def sample_partitioned_tile(
-    sch: Any,
+    sch: ScheduleBase,
     loop: LoopRV,
     n: int,
     partition_pos: int = 0,
@@ -86,39 +87,38 @@ def sample_partitioned_tile(
     if decision is not None:
         tiles = _adapted([int(d) for d in decision], size, n)
     elif partition_pos <= 0 or size % innerpart_factor:
-        tiles = perfect_tiles(sch._random, size, n, size)
+        tiles = perfect_tiles(sch.random, size, n, size)
     else:
         choices = divisors(size // innerpart_factor)
-        outer = sch._random.choice(choices)
+        outer = sch.random.choice(choices)
         inner = size // outer
-        tiles = perfect_tiles(sch._random, outer, partition_pos, outer)
-        tiles += perfect_tiles(sch._random, inner, n - partition_pos, inner)
-    sch._decision = tiles
+        tiles = perfect_tiles(sch.random, outer, partition_pos, outer)
+        tiles += perfect_tiles(sch.random, inner, n - partition_pos, inner)
+    sch.record_decision(tiles)
     return [sch.new_number(t) for t in tiles]
 
 
 @primitive("SampleComputeLocation", inputs="block")
-def sample_compute_location(sch: Any, block: BlockRV, decision: int | None = None) -> LoopRV:
+def sample_compute_location(
+    sch: ScheduleBase, block: BlockRV | str, decision: int | None = None
+) -> LoopRV:
     """A loop of the block's consumer to compute it at. The decision is its position; -1: inline,
     -2: stay where it is (then the loop is one of the block itself, or none)."""
     ref = sch.block(block)
     loops = locations(sch, ref)
     if decision is None:
         choices = [-2, *range(len(loops))] if is_output(ref, None) else [-2, -1, *range(len(loops))]
-        decision = int(sch._random.choice(choices))
+        decision = int(sch.random.choice(choices))
     decision = int(decision)
-    sch._decision = decision
-    rv = LoopRV()
+    sch.record_decision(decision)
     if decision >= len(loops):
         raise ScheduleError("no such place", got=decision, instead=f"-2 to {len(loops) - 1}")
     if decision < 0:
-        sch._symbols[rv] = ROOT if decision == -2 else INLINE
-    else:
-        sch._symbols[rv] = (ref.func, loops[decision].stmt.loop_var)
-    return rv
+        return sch.new_mark(ROOT if decision == -2 else INLINE)
+    return sch.new_loop(ref.func, loops[decision].stmt.loop_var)
 
 
-def locations(sch: Any, ref: Ref) -> list[Ref]:
+def locations(sch: ScheduleBase, ref: Ref) -> list[Ref]:
     """The loops around all consumers of a block, the outermost first."""
     users = users_of(ref)
     if not users:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import add, cast, ceildiv, const, less, multiply
-from ...stmt import For, ForKind
+from ...stmt import For
 from ..machinery.errors import ScheduleError
+from ..machinery.loop_nests import check_plain
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import LoopRV
+from ..machinery.refs import Ref
 from ..machinery.rewriting import Rebind
-from ..machinery.state import Ref, bind_range
+from ..machinery.schedule_base import ScheduleBase
+from ..machinery.state import bind_range
 
 
 @primitive("Split", inputs="loop *factors", attrs="preserve_unit_iters disable_predication")
 def split(
-    sch: Any,
+    sch: ScheduleBase,
     loop: LoopRV,
-    factors: list[int | PrimExpr | None],
+    factors: Sequence[int | PrimExpr | None],
     preserve_unit_iters: bool = True,
     disable_predication: bool = False,
 ) -> list[LoopRV]:
@@ -81,19 +85,7 @@ def split(
     return [sch.new_loop(ref.func, var) for var, _ in made]
 
 
-def check_plain(ref: Ref) -> None:
-    """Raise ScheduleError for a loop that is bound to a thread or annotated."""
-    node = ref.stmt
-    if node.kind == ForKind.THREAD_BINDING:
-        what = "a loop bound to a thread cannot be split or fused"
-        raise ScheduleError(what, got=node.thread_binding.thread_tag, instead="bind later", at=node)
-    if node.annotations:
-        what = "a loop with annotations cannot be split or fused"
-        got = ", ".join(node.annotations)
-        raise ScheduleError(what, got=got, instead="annotate later, or unannotate", at=node)
-
-
-def infer_extents(sch: Any, ref: Ref, factors: list[Any]) -> list[PrimExpr]:
+def infer_extents(sch: ScheduleBase, ref: Ref, factors: Sequence[Any]) -> list[PrimExpr]:
     """The extents of the new loops; they cover the old one."""
     node = ref.stmt
     dtype = node.loop_var.dtype

@@ -3,25 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from ....ir.prim_expr import Range
-from ....ir.prim_op import const
-from ...buffer import BufferRegion
-from ...index_map import IndexMap
+from ..machinery.buffer_lookup import alloc_site, buffer_at
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
-from .cache_read_write import buffer_at
-from .set_scope import alloc_site
+from ..machinery.schedule_base import ScheduleBase
 
 ALIGN = "buffer_dim_align"
 
 
 @primitive("StorageAlign", inputs="block", attrs="buffer_index axis factor offset")
 def storage_align(
-    sch: Any, block: BlockRV, buffer_index: int, axis: int, factor: int, offset: int
+    sch: ScheduleBase, block: BlockRV | str, buffer_index: int, axis: int, factor: int, offset: int
 ) -> None:
     """Have the stride of dimension `axis` of a buffer that a block writes be k * factor + offset.
 
@@ -69,75 +62,3 @@ def storage_align(
     kept = [entry for entry in known if entry[:2] != [index, axis]]
     notes = {**ref.stmt.annotations, ALIGN: [*kept, [index, axis, factor, offset]]}
     sch.state.replace(ref, ref.stmt.replace(annotations=notes))
-
-
-@primitive("EnterPostproc")
-def enter_postproc(sch: Any) -> None:
-    """Mark the end of the search space: what follows is dropped by `remove_postproc`."""
-
-
-@primitive("AnnotateBufferAccess", inputs="block", attrs="buffer_index buf_type gen_new_ranges")
-def annotate_buffer_access(
-    sch: Any,
-    block: BlockRV,
-    buffer_index: int,
-    buf_type: str,
-    gen_new_ranges: IndexMap | Callable[..., Any],
-) -> None:
-    """Say by hand which region of a buffer a block reads or writes.
-
-    `gen_new_ranges(*axes)` gives for each dimension an index, or a pair (begin, end).
-
-    Before::
-
-        @T.prim_func
-        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A[v + 1] * T.float32(2)
-
-    After ``sch.annotate_buffer_access("B", 0, "read", lambda v: [(v, v + 3)])``::
-
-        @T.prim_func
-        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    T.reads(A[v:v + 3])
-                    T.writes(B[v])
-                    T.block_attr({"explicit_read_region": 0})
-                    B[v] = A[v + 1] * T.float32(2)
-    """
-    ref = sch.block(block)
-    if buf_type not in ("read", "write"):
-        raise ScheduleError(
-            'buf_type is "read" or "write"', got=buf_type, instead="one of the two", at=ref.node
-        )
-    buffer = buffer_at(ref, buffer_index, write=buf_type == "write")
-    axes = [a.var for a in ref.stmt.iter_vars]
-    dtype = axes[0].dtype if axes else "int32"
-    if isinstance(gen_new_ranges, IndexMap):
-        flat = gen_new_ranges.with_dtype(dtype).map_indices(axes)
-    else:
-        flat = []
-        for item in gen_new_ranges(*axes):
-            pair = item if isinstance(item, (tuple, list)) else (item, item + 1)
-            flat += pair
-    ends = [const(e, dtype) if isinstance(e, int) else e for e in flat]
-    if len(ends) != 2 * len(buffer.shape):
-        what = f"{buffer.name} has {len(buffer.shape)} dimensions"
-        raise ScheduleError(what, got=f"{len(ends) // 2} ranges", at=ref.node)
-    ana = sch.state.analyzer(ref)
-    ranges = [
-        Range.from_min_extent(a, ana.simplify(b - a))
-        for a, b in zip(ends[::2], ends[1::2], strict=True)
-    ]
-    region = BufferRegion(buffer, tuple(ranges))
-    sch._override = {"gen_new_ranges": IndexMap(axes, ends)}
-    side = "reads" if buf_type == "read" else "writes"
-    made = tuple(region if r.buffer is buffer else r for r in getattr(ref.stmt, side))
-    at = next(n for n, r in enumerate(getattr(ref.stmt, side)) if r.buffer is buffer)
-    key = f"explicit_{buf_type}_region"
-    notes = {**ref.stmt.annotations, key: at}
-    sch.state.replace(ref, ref.stmt.replace(**{side: made}, annotations=notes))

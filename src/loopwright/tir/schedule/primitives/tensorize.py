@@ -18,13 +18,14 @@ from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV, LoopRV
 from ..machinery.rewriting import substitute, vars_in
+from ..machinery.schedule_base import ScheduleBase
 from .blockize import outer_block
 
 
 @primitive("Tensorize", inputs="block_or_loop", attrs="tensor_intrin preserve_unit_iters")
 def tensorize(
-    sch: Any,
-    block_or_loop: BlockRV | LoopRV,
+    sch: ScheduleBase,
+    block_or_loop: BlockRV | LoopRV | str,
     tensor_intrin: str | TensorIntrin,
     preserve_unit_iters: bool = True,
 ) -> None:

@@ -11,16 +11,17 @@ from ...index_map import IndexMap
 from ...stmt import Block, BlockRealize, For, ForKind, Stmt
 from ..machinery.buffer_accesses import with_found_regions
 from ..machinery.errors import ScheduleError
+from ..machinery.loop_nests import check_loops
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
 from ..machinery.rewriting import substitute, vars_in
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import axes_of_kinds
-from .pad_einsum import check_loops
 
 
 @primitive("TransformBlockLayout", inputs="block", attrs="index_map")
 def transform_block_layout(
-    sch: Any, block: BlockRV, index_map: IndexMap | Callable[..., Any]
+    sch: ScheduleBase, block: BlockRV | str, index_map: IndexMap | Callable[..., Any]
 ) -> None:
     """Run a block over the axes that `index_map` makes of its own, in loops of their own.
 
@@ -55,7 +56,7 @@ def transform_block_layout(
     if not isinstance(index_map, IndexMap):
         index_map = IndexMap.from_func(index_map, ndim=len(axes), index_dtype=dtype)
     index_map = index_map.with_dtype(dtype)
-    sch._override = {"index_map": index_map}
+    sch.record_as(index_map=index_map)
     chain = check_loops(ref)
     extents = [a.dom.extent for a in node.iter_vars]
     ana = sch.state.analyzer(ref)

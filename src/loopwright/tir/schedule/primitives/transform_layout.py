@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....arith import Analyzer
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import const
 from ...buffer import Buffer, BufferRegion
@@ -12,14 +13,16 @@ from ...expr import BufferLoad
 from ...index_map import IndexMap
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, seq
 from ..machinery.buffer_accesses import with_found_regions
+from ..machinery.buffer_lookup import buffer_name, pick_buffer
 from ..machinery.errors import ScheduleError
+from ..machinery.parallel_checks import is_private
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
+from ..machinery.refs import Ref
 from ..machinery.rewriting import BlockRewriter, substitute
+from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import write_buffers
-from ..machinery.state import Ref, bind_range
-from .cache_read_write import buffer_at
-from .loop_kinds import is_private
+from ..machinery.state import bind_range
 
 
 @primitive(
@@ -28,8 +31,8 @@ from .loop_kinds import is_private
     attrs="buffer index_map pad_value assume_injective_transform",
 )
 def transform_layout(
-    sch: Any,
-    block: BlockRV,
+    sch: ScheduleBase,
+    block: BlockRV | str,
     buffer: tuple[str, int] | str | Buffer,
     index_map: IndexMap | Callable[..., Any],
     pad_value: Any = None,
@@ -82,7 +85,7 @@ def transform_layout(
         )
         index_map, separators = made, tuple(found)
     index_map = index_map.with_dtype(dtype)
-    sch._override = {"index_map": index_map, "buffer": buffer_name(ref, old)}
+    sch.record_as(index_map=index_map, buffer=buffer_name(ref, old))
     ana = sch.state.analyzer(ref)
     try:
         shape = tuple(ana.simplify(s) for s in index_map.map_shape(old.shape))
@@ -126,33 +129,16 @@ def check_shared(ref: Ref, buffer: Buffer) -> None:
                 raise ScheduleError(what, instead=hint, at=[above.stmt, writer.node])
 
 
-def buffer_name(ref: Ref, buffer: Buffer) -> Any:
-    """How the trace names a buffer of a block: ["write", 0]."""
-    for side, regions in (("write", ref.stmt.writes), ("read", ref.stmt.reads)):
-        for n, region in enumerate(regions):
-            if region.buffer is buffer:
-                return [side, n]
-    return buffer.name
-
-
-def pick_buffer(ref: Ref, buffer: Any) -> Buffer:
-    """A buffer of a block: ("read", n), ("write", n), its name, or itself."""
-    if isinstance(buffer, (tuple, list)):
-        side, n = buffer
-        if side not in ("read", "write"):
-            raise ScheduleError('the side is "read" or "write"', got=side, at=ref.node)
-        return buffer_at(ref, n, write=side == "write")
-    for region in (*ref.stmt.writes, *ref.stmt.reads):
-        if region.buffer is buffer or region.buffer.name == buffer:
-            return region.buffer
-    return buffer_at(ref, buffer, write=True)
-
-
 class MapAccesses(BlockRewriter):
     """Other indices for the accesses of a buffer; the regions are found anew."""
 
     def __init__(
-        self, ana: Any, old: Buffer, new: Buffer, index_map: IndexMap, renamed: dict[Block, Block]
+        self,
+        ana: Analyzer,
+        old: Buffer,
+        new: Buffer,
+        index_map: IndexMap,
+        renamed: dict[Block, Block],
     ) -> None:
         super().__init__(renamed)
         self.ana, self.old, self.new, self.map = ana, old, new, index_map
@@ -199,7 +185,7 @@ class MapAccesses(BlockRewriter):
 
 
 def apply_map(
-    sch: Any,
+    sch: ScheduleBase,
     ref: Ref,
     site: Ref | None,
     old: Buffer,
@@ -212,6 +198,7 @@ def apply_map(
     ana = sch.state.analyzer(ref)
     func = sch.state.func(ref.func)
     root = site if site is not None else sch.state.index(ref.func).root
+    assert root is not None
     body = MapAccesses(ana, old, new, index_map, renamed).visit(root.realize)
     if fill is not None:
         block = body.block
@@ -227,7 +214,7 @@ def apply_map(
 
 
 def fill_padding(
-    sch: Any, new: Buffer, inverse: IndexMap, padded: PrimExpr, pad_value: Any
+    sch: ScheduleBase, new: Buffer, inverse: IndexMap, padded: PrimExpr, pad_value: Any
 ) -> Stmt:
     """A nest that writes the padding of a buffer."""
     axes, loops = [], []

@@ -58,7 +58,6 @@ Threads that are the first along every axis write the result; where it lies in "
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 from ....arith import Analyzer, eval_set
@@ -119,10 +118,8 @@ class _Lower(StmtRewriter):
             )
             hint = "put the loops of the reduction innermost, and bind other axes to other loops"
             raise ValueError(explain(what, got=got, instead=hint, span=block.span))
-        state = SimpleNamespace(analyzer=lambda _: self.ana)
         try:
-            alone: Any = SimpleNamespace(stmt=block, node=realize)
-            reducer = find_reducer(SimpleNamespace(state=state), alone)
+            reducer = find_reducer(self.ana, realize)
         except ScheduleError as err:
             raise ValueError(str(err)) from None
         body = self.reduction(realize, reducer, along, threads)

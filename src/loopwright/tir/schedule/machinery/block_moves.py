@@ -1,0 +1,293 @@
+"""Moving a block into a loop: where in its body, over which axes, and whether what it reads is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ....ir.functor import pre_order_visit
+from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Var
+from ....ir.prim_op import const, logical_and
+from ...expr import BufferLoad
+from ...stmt import BlockRealize, For, ForKind, SeqStmt, Stmt, seq
+from .axis_bindings import linear_terms
+from .axis_domains import AxisLoop, Span, axis_loop
+from .errors import ScheduleError
+from .parallel_checks import check_parallel_around
+from .predicates import own_tests
+from .refs import Ref
+from .regions import axis_values, region_covers, relaxed_region
+from .rewriting import conjuncts, substitute, vars_in
+from .scope import producers, read_buffers, siblings, write_buffers
+from .state import ScheduleState, bind_range
+
+
+def check_movable(ref: Ref, at: Ref) -> None:
+    """Raise ScheduleError unless the block can leave its loops for `at`."""
+    if ref.is_under(at):
+        what = f"block {ref.stmt.name_hint!r} is below the loop already"
+        raise ScheduleError(what, at=[at.stmt, ref.node])
+    if ref.scope() is not at.scope():
+        what = "the block and the loop are in different scopes"
+        raise ScheduleError(what, instead="a loop of the same scope", at=[ref.node, at.stmt])
+    inner: Any = ref.node
+    for above in ref.ancestors():
+        body = above.stmt.body
+        items = body.seq if isinstance(body, SeqStmt) else (body,)
+        if not any(item is inner for item in items):
+            what = f"block {ref.stmt.name_hint!r} stands under a condition or another statement"
+            raise ScheduleError(what, instead="loops and blocks only", at=ref.node)
+        if above.is_block:
+            break
+        if above.stmt.kind == ForKind.THREAD_BINDING:
+            what = f"the loops of block {ref.stmt.name_hint!r} are bound to threads"
+            raise ScheduleError(what, instead="move first, bind later", at=above.stmt)
+        inner = above.stmt
+
+
+def users_of(ref: Ref) -> list[Ref]:
+    """The blocks of the scope that read what this one writes."""
+    mine = write_buffers(ref.stmt)
+    return [b for b in siblings(ref) if b is not ref and mine & read_buffers(b.stmt)]
+
+
+def body_items(at: Ref) -> tuple[Stmt, ...]:
+    """The statements of a loop's body."""
+    body = at.stmt.body
+    return body.seq if isinstance(body, SeqStmt) else (body,)
+
+
+def item_of(at: Ref, block: Ref) -> int:
+    """Which statement of the loop's body holds a block."""
+    inner = block.node
+    for above in block.ancestors():
+        if above is at:
+            break
+        inner = above.node
+    for n, item in enumerate(body_items(at)):
+        if item is inner or holds(item, inner):
+            return n
+    raise ScheduleError("the block is not below the loop", at=[at.stmt, block.node])
+
+
+def holds(stmt: Any, inner: Any) -> bool:
+    """Whether a statement is inside one that is no loop and no block."""
+    if stmt is inner:
+        return True
+    if isinstance(stmt, (For, BlockRealize)) or not isinstance(stmt, Stmt):
+        return False
+    return any(holds(child, inner) for child in stmt.children())
+
+
+def insert_position(at: Ref, before: list[Ref], after: list[Ref], index: int) -> int:
+    """Where in the loop's body a block goes: after all of `before`, before all of `after`."""
+    count = len(body_items(at))
+    first = max((item_of(at, b) + 1 for b in before), default=0)
+    last = min((item_of(at, b) for b in after), default=count)
+    if first > last:
+        what = "there is no place for the block: what it reads comes after what reads it"
+        raise ScheduleError(what, at=[at.stmt, *(b.node for b in (*before, *after))])
+    if index == -1:
+        return last
+    if index == -2:
+        return first
+    if not first <= index <= last:
+        what = "the block cannot stand at this place in the loop"
+        raise ScheduleError(what, got=index, instead=f"{first} to {last}, -1 or -2", at=at.stmt)
+    return index
+
+
+def check_order(ref: Ref, at: Ref, position: int) -> None:
+    """Raise ScheduleError where the block would pass one that it shares a buffer with."""
+    blocks = siblings(ref)
+    here = blocks.index(ref)
+    below = [n for n, b in enumerate(blocks) if b.is_under(at)]
+    reads, writes = read_buffers(ref.stmt), write_buffers(ref.stmt)
+    for n, other in enumerate(blocks):
+        theirs = write_buffers(other.stmt)
+        later = n > here
+        if other.is_under(at):
+            passed = (item_of(at, other) < position) == later
+            # the other iterations of the loop: what ran before all of the other now runs between
+            clash = theirs & reads if later else read_buffers(other.stmt) & writes
+        else:
+            passed = here < n < below[0] or below[-1] < n < here
+            clash = set()
+        if passed:
+            clash |= theirs & (reads | writes) | read_buffers(other.stmt) & writes
+        if other is not ref and clash:
+            name = next(iter(clash)).name
+            what = (
+                f"block {ref.stmt.name_hint!r} would pass {other.stmt.name_hint!r}, which also "
+                f"accesses {name}"
+            )
+            hint = "a loop that comes after what the block reads and before what reads it"
+            raise ScheduleError(what, instead=hint, at=[ref.node, other.node])
+
+
+def move(
+    state: ScheduleState,
+    ref: Ref,
+    at: Ref,
+    spans: dict[Var, Span],
+    position: int,
+    keep_unit: bool,
+    also: Callable[[ScheduleState, Ref, Ref], None] | None = None,
+    tests: Sequence[PrimExpr] = (),
+) -> None:
+    """Put the block into the loop `at`, its axes running over `spans` (the others over their
+    domains), where `tests` hold, and undo that where what it reads would not be there, or `also`
+    refuses it."""
+    if state.enable_check:
+        check_order(ref, at, position)
+        spans = {v: span for v, span in spans.items() if is_steady(ref, at, span)}
+    ana = state.analyzer(at)
+    loops: list[AxisLoop] = []
+    for axis in ref.stmt.iter_vars:
+        name = f"ax{sum(1 for made in loops if made.var is not None)}"
+        loops.append(axis_loop(ana, axis, spans.get(axis.var), name, keep_unit))
+    predicate = const(True, "bool")
+    for test in kept_tests(state, ref, loops):
+        predicate = logical_and(predicate, test)
+    for made in loops:
+        for test in made.tests:
+            predicate = logical_and(predicate, test)
+    # Iterations that differ in other loops only come to the same points; of those that the axes
+    # depend on each is needed.
+    used: set[Var] = set().union(*(vars_in(made.value) for made in loops))
+    with ana.constraint_scope(predicate):
+        more = [t for t in tests if not vars_in(t) & used and not ana.can_prove(t)]
+    for test in more:
+        predicate = logical_and(predicate, test)
+    realize = BlockRealize._make(
+        tuple(made.value for made in loops), predicate, ref.stmt, span=ref.realize.span
+    )
+    nest: Stmt = realize
+    for made in reversed(loops):
+        if made.var is not None:
+            zero = const(0, made.var.dtype)
+            nest = For._make(made.var, zero, made.extent, ForKind.SERIAL, nest, None, {})
+    items = list(body_items(at))
+    items.insert(position, nest)
+    before = state.func(ref.func)
+    renamed = state.update(ref.func, {ref: None, at: at.stmt.replace(body=seq(*items))})
+    for made in loops:
+        if made.var is not None:
+            bind_range(ana, made.var, const(0, made.var.dtype), made.extent)
+    if state.enable_check:
+        moved = state.index(ref.func).blocks[ref.stmt]
+        try:
+            check_inputs(state, moved)
+            check_parallel_around(state, moved)
+            if also is not None:
+                also(state, moved, state.index(ref.func).loops[at.stmt.loop_var])
+        except ScheduleError as error:
+            error.func = state.func(ref.func)  # what the places of the error are in
+            state.restore(ref.func, before, renamed)
+            raise
+
+
+def is_steady(ref: Ref, at: Ref, span: Span) -> bool:
+    """Whether a span may be computed wherever the loop `at` runs: what it loads is never written,
+    and no condition keeps the loads in range."""
+    loaded: set[Any] = set()
+
+    def note(node: Any) -> bool:
+        if isinstance(node, BufferLoad):
+            loaded.add(node.buffer)
+        return True
+
+    for end in span:
+        pre_order_visit(end, note)
+    if not loaded:
+        return True
+    written = any(loaded & write_buffers(other.stmt) for other in siblings(ref))
+    return not written and all(not conjuncts(b.realize.predicate) for b in at.blocks())
+
+
+def kept_tests(state: ScheduleState, ref: Ref, loops: list[AxisLoop]) -> list[PrimExpr]:
+    """What the old predicate said beyond the axes' domains, in terms of the new loops."""
+    left = own_tests(state, ref)
+    if not left:
+        return []
+    values = axis_values(ref)
+    table: dict[Var, PrimExpr] = {}
+    for axis, made in zip(ref.stmt.iter_vars, loops, strict=True):
+        value = values[axis.var]
+        if isinstance(value, Var):
+            table[value] = made.value
+    own = {loop.stmt.loop_var for loop in ref.loops()}
+    for part in left:
+        if not vars_in(part) & own <= set(table):
+            what = f"the predicate of block {ref.stmt.name_hint!r} speaks of loops it would leave"
+            raise ScheduleError(what, got=part, instead="a block that runs everywhere", at=ref.node)
+    return [substitute(part, table) for part in left]
+
+
+def check_inputs(state: ScheduleState, ref: Ref) -> None:
+    """Raise ScheduleError unless what a block reads is made before, in the same iteration of the
+    loops it shares with the maker."""
+    above = list(ref.ancestors())
+    for source in producers(ref):
+        shared = next(a for a in source.ancestors() if any(a is b for b in above))
+        if shared.is_block:
+            continue
+        check_reduced(source, shared, ref)
+        for buffer in write_buffers(source.stmt) & read_buffers(ref.stmt):
+            ana = state.analyzer(ref)
+            state.analyzer(source)
+            made = relaxed_region(state, source, shared, buffer, write=True)
+            needed = relaxed_region(state, ref, shared, buffer, write=False)
+            gaps = not is_dense(source, shared, buffer)
+            if gaps or not region_covers(ana, made, needed, buffer.shape):
+                what = (
+                    f"block {ref.stmt.name_hint!r} would read of {buffer.name} what "
+                    f"{source.stmt.name_hint!r} has not written in this iteration of loop "
+                    f"{shared.stmt.loop_var.name!r}"
+                )
+                hint = "a loop further out, or move the producer first"
+                raise ScheduleError(what, instead=hint, at=[ref.node, source.node])
+
+
+def is_dense(source: Ref, shared: Ref, buffer: Any) -> bool:
+    """Whether a block writes, in one iteration of a loop, all of the box that its writes span: a
+    dimension that the loops inside walk in strides has gaps."""
+    inner = {
+        r.stmt.loop_var: r.stmt.extent
+        for r in source.loops()
+        if r is not shared and r.is_under(shared)
+    }
+    values = axis_values(source)
+    for region in source.stmt.writes:
+        if region.buffer is not buffer:
+            continue
+        for r in region.region:
+            terms = linear_terms(substitute(r.min, values)) or []
+            mine = [(abs(f), atom) for atom, f in terms if vars_in(atom) & set(inner)]
+            if not all(isinstance(atom, Var) for _, atom in mine):
+                continue
+            reach = r.extent.value if isinstance(r.extent, IntImm) else 1 << 30
+            for factor, atom in sorted(mine, key=lambda item: item[0]):
+                extent = inner[atom]
+                count = extent.value if isinstance(extent, IntImm) else 1 << 30
+                if count > 1 and factor > reach:
+                    return False
+                reach += factor * (count - 1)
+    return True
+
+
+def check_reduced(source: Ref, shared: Ref, ref: Ref) -> None:
+    """Raise ScheduleError where the loops that two blocks share drive a reduction of the first."""
+    loops = {shared.stmt.loop_var}
+    for above in shared.ancestors():
+        if above.is_block:
+            break
+        loops.add(above.stmt.loop_var)
+    for axis, value in zip(source.stmt.iter_vars, source.realize.iter_values, strict=True):
+        if axis.iter_type != IterVar.DataPar and vars_in(value) & loops:
+            what = (
+                f"the reduction of block {source.stmt.name_hint!r} is not finished where "
+                f"{ref.stmt.name_hint!r} would run"
+            )
+            hint = "a loop outside of the reduction's loops"
+            raise ScheduleError(what, instead=hint, at=[source.node, shared.stmt])

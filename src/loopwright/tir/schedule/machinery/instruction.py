@@ -1,0 +1,65 @@
+"""Instructions: what the trace keeps of each step, and the kinds of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from .errors import ScheduleError
+
+
+class InstructionKind:
+    """A primitive as the trace sees it."""
+
+    def __init__(
+        self, name: str, fn: Callable[..., Any], inputs: tuple[str, ...], attrs: tuple[str, ...]
+    ) -> None:
+        self.name = name
+        self.fn = fn
+        self.inputs = inputs
+        self.attrs = attrs
+        signature = inspect.signature(fn)
+        params = list(signature.parameters.values())[1:]
+        self.gives_list = str(signature.return_annotation).startswith("list[")
+        self.params = [p.name for p in params]
+        self.varargs = next((p.name for p in params if p.kind is p.VAR_POSITIONAL), None)
+        self.defaults = {p.name: p.default for p in params if p.default is not p.empty}
+
+    is_pure = property(lambda self: self.name in PURE)
+
+    @staticmethod
+    def get(name: str) -> InstructionKind:
+        """The kind of that name ("Split")."""
+        if name not in KINDS:
+            raise ScheduleError("no primitive of this name", got=name)
+        return KINDS[name]
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Parameter name to value."""
+        if self.varargs is not None:
+            return {**self.defaults, self.varargs: list(args), **kwargs}
+        return {**self.defaults, **dict(zip(self.params, args, strict=False)), **kwargs}
+
+    def __repr__(self) -> str:
+        return f"InstructionKind({self.name})"
+
+
+KINDS: dict[str, InstructionKind] = {}
+
+PURE = {"GetBlock", "GetLoops", "GetChildBlocks", "GetProducers", "GetConsumers"}
+
+
+class Instruction:
+    """One step: its kind, the random variables it takes, its attributes, what it gives."""
+
+    __slots__ = ("attrs", "inputs", "kind", "outputs")
+
+    def __init__(self, kind: InstructionKind, inputs: Any, attrs: Any, outputs: Any) -> None:
+        self.kind = kind
+        self.inputs = list(inputs)
+        self.attrs = list(attrs)
+        self.outputs = list(outputs)
+
+    def __repr__(self) -> str:
+        return f"Instruction({self.kind.name})"

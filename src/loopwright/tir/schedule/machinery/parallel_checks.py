@@ -1,0 +1,163 @@
+"""Whether the iterations of a loop may run at the same time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.prim_expr import IntImm, IterVar, Var
+from ...analysis import race_errors
+from ...buffer import BufferRegion
+from ...stmt import Block, ForKind
+from .axis_bindings import injective, one_to_one
+from .errors import ScheduleError
+from .refs import Ref
+from .regions import region_covers, relaxed_region
+from .rewriting import uses_any
+from .scope import read_buffers, write_buffers
+from .state import ScheduleState, replaced
+
+
+def check_parallel(state: ScheduleState, ref: Ref, how: ForKind, *, across_threads: bool) -> bool:
+    """Raise ScheduleError unless the iterations of a loop may run at the same time. False where
+    it is not certain that they write elements of their own."""
+    var = ref.stmt.loop_var
+    blocks = ref.blocks()
+    sure = True
+    for block in blocks:
+        updates = updates_in_place(block.stmt)
+        driven = False
+        for axis, value in zip(block.stmt.iter_vars, block.realize.iter_values, strict=True):
+            if not uses_any(value, {var}):
+                continue
+            kind = axis.iter_type
+            if kind == IterVar.DataPar or (kind == IterVar.CommReduce and across_threads):
+                driven = True
+                continue
+            what = (
+                f"loop {var.name!r} drives axis {axis.var.name!r} of block "
+                f"{block.stmt.name_hint!r}, which is not spatial"
+            )
+            hint = "a loop over spatial axes; rfactor makes one of a reduction"
+            raise ScheduleError(what, instead=hint, at=[ref.stmt, block.node])
+        if driven and (not updates or across_threads or one_to_one(state, block, var)):
+            if how == ForKind.PARALLEL or (how == ForKind.VECTORIZED and updates):
+                inner = [r for r in block.loops() if r.is_under(ref)]
+                sure = sure and (injective(state, block, inner) or is_private(ref, block))
+            continue
+        if not updates and (block.stmt.iter_vars or _writes_differ(block, var)):
+            sure = sure and (how == ForKind.VECTORIZED or is_private(ref, block))
+            continue
+        if how != ForKind.VECTORIZED and is_private(ref, block):
+            continue
+        what = f"the iterations of loop {var.name!r} write the same elements"
+        hint = f"a loop whose iterations each write elements of their own in {block.stmt.name_hint}"
+        raise ScheduleError(what, instead=hint, at=[ref.stmt, block.node])
+    if len(blocks) > 1:
+        check_independent_iterations(state, ref, blocks)
+    return sure
+
+
+def writes_by_axes(ref: Ref, *, across_threads: bool) -> bool:
+    """Whether the blocks below a loop plainly write, and read of what they write, an element for
+    each value of the axes that the loop drives, so that only the axes need be looked at."""
+    var = ref.stmt.loop_var
+    for block in ref.blocks():
+        axes: list[Var] = []
+        for axis, value in zip(block.stmt.iter_vars, block.realize.iter_values, strict=True):
+            if uses_any(value, {var}):
+                if across_threads and axis.iter_type != IterVar.DataPar:
+                    break  # a reduction across threads, which is lowered as a whole
+                axes.append(axis.var)
+        else:
+            written = write_buffers(block.stmt)
+            regions = [*block.stmt.writes, *(r for r in block.stmt.reads if r.buffer in written)]
+            places: dict[Any, list[int | None]] = {}
+            for region in regions:
+                here = [_dimension(region, axis) for axis in axes]
+                if None in here or places.setdefault(region.buffer, here) != here:
+                    return False
+    return True
+
+
+def _dimension(region: BufferRegion, axis: Var) -> int | None:
+    """The dimension that an axis indexes by itself."""
+    for n, r in enumerate(region.region):
+        if r.min is axis and isinstance(r.extent, IntImm) and r.extent.value == 1:
+            return n
+    return None
+
+
+def check_races(state: ScheduleState, ref: Ref, kind: ForKind = ForKind.PARALLEL) -> None:
+    """Raise ScheduleError where two iterations of a loop are seen to be in each other's way."""
+    func = state.func(ref.func)
+    made = ref.stmt.replace(kind=kind, thread_binding=None)
+    tried = func.with_body(replaced(func.body, ref, made))
+    errors = race_errors(tried, made.loop_var)
+    if errors:
+        name = ref.stmt.loop_var.name
+        what = f"iterations of loop {name!r} are in each other's way"
+        got = errors[0].split("got:")[-1].split("instead:")[0].strip()
+        hint = "a loop whose iterations each write elements of their own"
+        raise ScheduleError(what, got=got, instead=hint, at=ref.stmt)
+
+
+def check_parallel_around(state: ScheduleState, ref: Ref) -> None:
+    """Raise ScheduleError where a parallel loop around what was moved may no longer be parallel."""
+    for above in ref.ancestors():
+        if not above.is_block and above.stmt.kind == ForKind.PARALLEL:
+            sure = check_parallel(state, above, ForKind.PARALLEL, across_threads=False)
+            if not sure:
+                check_races(state, above)
+
+
+def is_private(loop: Ref, block: Ref) -> bool:
+    """Whether what a block writes is used in one iteration only, so that each has its own copy
+    (buffers are allocated as far inside as they are used)."""
+    scope = loop.scope()
+    mine = write_buffers(block.stmt)
+    return mine <= set(scope.stmt.alloc_buffers) and all(
+        other.is_under(loop) or mine.isdisjoint(_accessed(other.stmt)) for other in scope.blocks()
+    )
+
+
+def _accessed(block: Block) -> set[Any]:
+    return read_buffers(block) | write_buffers(block)
+
+
+def updates_in_place(block: Block) -> bool:
+    """Whether running a block twice for one point would change the result."""
+    reduces = any(axis.iter_type != IterVar.DataPar for axis in block.iter_vars)
+    return reduces or not write_buffers(block).isdisjoint(read_buffers(block))
+
+
+def _writes_differ(block: Ref, var: Var) -> bool:
+    """Whether a block without axes writes at places that depend on the loop, or nothing."""
+    writes = block.stmt.writes
+    return all(any(uses_any(r.min, {var}) for r in region.region) for region in writes)
+
+
+def check_independent_iterations(state: ScheduleState, loop: Ref, blocks: list[Ref]) -> None:
+    """Raise ScheduleError unless the iterations of `loop` and of the loops around it can run in
+    any order: what a block below reads of another block below is written in the same iteration.
+    """
+    for n, reader in enumerate(blocks):
+        for buffer in read_buffers(reader.stmt):
+            writers = [b for b in blocks if b is not reader and buffer in write_buffers(b.stmt)]
+            if not writers:
+                continue
+            ana = state.analyzer(loop)
+            needed = relaxed_region(state, reader, loop, buffer, write=False)
+            if any(
+                w in blocks[:n]
+                and region_covers(
+                    ana, relaxed_region(state, w, loop, buffer, write=True), needed, buffer.shape
+                )
+                for w in writers
+            ):
+                continue
+            what = (
+                f"block {reader.stmt.name_hint!r} reads of {buffer.name} what other iterations "
+                f"of loop {loop.stmt.loop_var.name!r} write"
+            )
+            hint = "a loop in which each iteration writes what it reads"
+            raise ScheduleError(what, instead=hint, at=[reader.node, writers[0].node])

@@ -1,0 +1,85 @@
+"""Predicates of blocks: what they say beyond the axes' domains, and over which points a block runs."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ....arith.interval import Evaluator
+from ....ir.prim_expr import IntImm, PrimExpr, Range, Var
+from ....ir.prim_op import const, logical_and
+from ....ir.structural import structural_equal
+from .errors import ScheduleError
+from .refs import Ref
+from .regions import axis_values, interval, loop_domain, loops_between
+from .rewriting import conjuncts, vars_in
+from .state import ScheduleState
+
+
+def own_tests(state: ScheduleState, ref: Ref) -> list[PrimExpr]:
+    """What the predicate of a block says beyond its axes' domains."""
+    parts = conjuncts(ref.realize.predicate)
+    if not parts:
+        return []
+    ana = state.analyzer(ref)
+    values = axis_values(ref)
+    known: Any = const(True, "bool")
+    for axis in ref.stmt.iter_vars:
+        value, dom = values[axis.var], axis.dom
+        known = logical_and(known, value >= dom.min)
+        known = logical_and(known, value < dom.min + dom.extent)
+    with ana.constraint_scope(known):
+        return [part for part in parts if not ana.can_prove(part)]
+
+
+def tests_around(users: list[Ref], at: Ref) -> list[PrimExpr]:
+    """What the predicates of all the blocks say of the loops from `at` outwards: where that does not
+    hold none of them runs, and what goes with them must not either (it might read what is not
+    there)."""
+    if at.is_block:
+        return []
+    around = {at.stmt.loop_var, *(r.stmt.loop_var for r in at.loops())}
+    inside = {r.stmt.loop_var for user in users for r in loops_between(user, at)}
+    first, *others = [conjuncts(user.realize.predicate) for user in users]
+    return [
+        test
+        for test in first
+        if vars_in(test) & around
+        and not vars_in(test) & inside
+        and all(any(structural_equal(test, t) for t in other) for other in others)
+    ]
+
+
+def check_runs_everywhere(state: ScheduleState, ref: Ref) -> None:
+    """Raise ScheduleError where a block runs over a part of its axes' domains only."""
+    loops = {r.stmt.loop_var: r.stmt for r in ref.loops()}
+    ana = state.analyzer(ref)
+    domain: Any = None
+    whole = True
+    for axis, value in zip(ref.stmt.iter_vars, ref.realize.iter_values, strict=True):
+        dom = axis.dom
+        loop = loops.get(value) if isinstance(value, Var) else None
+        if loop is not None and ana.can_prove_equal(loop.extent, dom.extent):
+            whole = whole and ana.can_prove_equal(loop.min, dom.min)
+            continue
+        if domain is None:
+            domain = Evaluator(ana, loop_domain(ref.loops()))
+        low, high = interval(
+            domain, Range.from_min_extent(value, const(1, value.dtype)), dom.extent
+        )
+        whole = whole and ana.can_prove(low <= dom.min)
+        whole = whole and ana.can_prove(high + 1 >= dom.min + dom.extent)
+    if not whole or own_tests(state, ref) or _fewer(ref):
+        what = f"block {ref.stmt.name_hint!r} runs over a part of its axes' domains only"
+        hint = "loops over the whole domain, no predicate of its own"
+        raise ScheduleError(what, instead=hint, at=ref.node)
+
+
+def _fewer(ref: Ref) -> bool:
+    """Whether the loops that drive a block are known to have fewer iterations than its domain."""
+    used = set().union(*map(vars_in, ref.realize.iter_values))
+    loops = [r.stmt.extent for r in ref.loops() if r.stmt.loop_var in used]
+    domain = [axis.dom.extent for axis in ref.stmt.iter_vars]
+    if not all(isinstance(e, IntImm) for e in (*loops, *domain)):
+        return False
+    return prod(e.value for e in loops) < prod(e.value for e in domain)

@@ -1,0 +1,145 @@
+"""Loops and blocks at their places in one version of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from ....ir.expr import GlobalVar
+from ....ir.node import Node
+from ....ir.prim_expr import Var
+from ...function import PrimFunc
+from ...stmt import Block, BlockRealize, For, SeqStmt, Stmt
+from .errors import ScheduleError
+
+
+class Ref:
+    """A loop or block at its place in the current program; `stmt` is the For or the Block."""
+
+    __slots__ = ("children", "func", "parent", "realize", "stmt")
+
+    def __init__(self, stmt: Any, parent: Ref | None, realize: Any, func: GlobalVar) -> None:
+        self.stmt = stmt
+        self.parent = parent
+        self.realize = realize
+        self.func = func
+        self.children: list[Ref] = []
+
+    @property
+    def node(self) -> Any:
+        """The statement that stands in the program: a For or a BlockRealize."""
+        return self.stmt if self.realize is None else self.realize
+
+    @property
+    def is_block(self) -> bool:
+        """Whether this is a block, not a loop."""
+        return self.realize is not None
+
+    @staticmethod
+    def inline_mark() -> Ref:
+        """What stands for "inlined" where a place in the program is asked for."""
+        return _MARKS[0]
+
+    @staticmethod
+    def root_mark() -> Ref:
+        """What stands for "left at the root" where a place in the program is asked for."""
+        return _MARKS[1]
+
+    def ancestors(self) -> Iterator[Ref]:
+        """The loops and blocks around, the nearest first."""
+        at = self.parent
+        while at is not None:
+            yield at
+            at = at.parent
+
+    def scope(self) -> Ref:
+        """The block around."""
+        for ref in self.ancestors():
+            if ref.realize is not None:
+                return ref
+        raise ScheduleError("the root block has no block around it", at=self.node)
+
+    def loops(self) -> list[Ref]:
+        """The loops around within the same block, the outermost first."""
+        found: list[Ref] = []
+        for ref in self.ancestors():
+            if ref.realize is not None:
+                break
+            found.append(ref)
+        return found[::-1]
+
+    def blocks(self) -> list[Ref]:
+        """The blocks directly inside: not those inside other blocks; itself where it is one
+        below a loop."""
+        found: list[Ref] = []
+        for child in self.children:
+            if child.realize is not None:
+                found.append(child)
+            else:
+                found += child.blocks()
+        return found
+
+    def is_under(self, other: Ref) -> bool:
+        """Whether `other` is around this one, or is this one."""
+        return self is other or any(ref is other for ref in self.ancestors())
+
+
+_MARKS = tuple(Ref(None, None, None, GlobalVar(name)) for name in ("inline", "root"))
+
+
+class Index:
+    """Refs of one version of a function."""
+
+    def __init__(self, gvar: GlobalVar, func: PrimFunc) -> None:
+        self.gvar = gvar
+        self.loops: dict[Var, Ref] = {}
+        self.blocks: dict[Block, Ref] = {}
+        self.repeated = False
+        self.axes: set[Var] = set()
+        self.root: Ref | None = None
+        self.walk(func.body, None)
+
+    def walk(self, stmt: Any, parent: Ref | None) -> None:
+        """Add what is in `stmt`."""
+        kind = type(stmt)
+        if kind is For:
+            ref = Ref(stmt, parent, None, self.gvar)
+            self.repeated = self.repeated or stmt.loop_var in self.loops
+            self.loops[stmt.loop_var] = ref
+            if stmt.thread_binding is not None:
+                thread = stmt.thread_binding.var
+                self.repeated = self.repeated or thread in self.axes
+                self.axes.add(thread)
+            if parent is not None:
+                parent.children.append(ref)
+            self.walk(stmt.body, ref)
+        elif kind is BlockRealize:
+            block = stmt.block
+            ref = Ref(block, parent, stmt, self.gvar)
+            self.repeated = self.repeated or block in self.blocks
+            for axis in block.iter_vars:
+                self.repeated = self.repeated or axis.var in self.axes
+                self.axes.add(axis.var)
+            self.blocks[block] = ref
+            if parent is None:
+                self.root = ref
+            else:
+                parent.children.append(ref)
+            if block.init is not None:
+                self.walk(block.init, ref)
+            self.walk(block.body, ref)
+        elif kind is SeqStmt:
+            for item in stmt.seq:
+                self.walk(item, parent)
+        elif isinstance(stmt, Node):
+            for name in body_fields(kind):
+                self.walk(getattr(stmt, name), parent)
+
+
+@cache
+def body_fields(kind: type) -> tuple[str, ...]:
+    """The fields of a statement's class that hold statements inside it."""
+    fields = getattr(kind, "__fields__", ())
+    names = ("body", "then_case", "else_case")
+    return tuple(f.name for f in fields if f.name in names and issubclass(kind, Stmt))
