@@ -259,7 +259,7 @@ from .schedule import ScheduleState as ScheduleState  # isort: skip
 from . import transform as transform  # isort: skip
 from .transform.gpu.verify_vtcm_limit import get_vtcm_compaction_passes as _compaction  # isort: skip
 
-analysis.get_vtcm_compaction_passes = _compaction  # type: ignore[attr-defined]  # TVM has it there
+vars(analysis).update(get_vtcm_compaction_passes=_compaction)  # TVM has it there
 
 
 def __getattr__(name: str) -> _Any:

@@ -62,7 +62,8 @@ class ProducerLoad(PrimExpr):
         self._set(producer, tuple(convert(i) for i in indices), span)
 
     def _derive(self) -> None:
-        self.dtype = self.producer.dtype  # type: ignore[attr-defined]
+        producer: Any = self.producer  # a te.Tensor, of a layer above
+        self.dtype = producer.dtype
 
 
 class CommReducer(Node):

@@ -23,7 +23,7 @@ from . import stmt as st
 from .buffer import BufferRegion
 from .stmt import MatchBufferRegion, Stmt
 
-C = TypeVar("C", bound=type)
+C = TypeVar("C", bound="type[_Dispatch]")
 
 _STMTS = (
     *(st.AttrStmt, st.IfThenElse, st.LetStmt, st.For, st.While, st.Allocate, st.AllocateConst),
@@ -52,6 +52,8 @@ def _defined(node: Node, name: str, role: str) -> bool:
 
 
 class _Dispatch:
+    _cls: type  # of a marked class: itself
+
     def visit_stmt(self, stmt: Stmt) -> Any:
         """Go to the method of the statement's kind."""
         return self._go(stmt)
@@ -156,7 +158,7 @@ def _marked(cls: C, base: type) -> C:
     if not issubclass(cls, base):
         what = f"{cls.__name__} is no {base.__name__}"
         raise TypeError(explain(what, instead=f"derive it from {base.__name__}"))
-    cls._cls = cls  # type: ignore[attr-defined]
+    cls._cls = cls
     return cls
 
 

@@ -170,10 +170,10 @@ class IndexMap(Node):
     def map_ndarray(self, arr_src: Any) -> np.ndarray:
         """A numpy array in the new layout; places that nothing is mapped to are 0."""
         source = np.asarray(arr_src)
-        shape = [int(s) for s in self.map_shape(source.shape)]  # type: ignore[call-overload]
+        shape: list[Any] = self.map_shape(source.shape)
         grid = np.indices(source.shape, sparse=True)
         known = dict(zip(self.initial_indices, grid, strict=True))
-        target = np.zeros(shape, source.dtype)
+        target = np.zeros([int(s) for s in shape], source.dtype)
         target[tuple(_evaluate(e, known) for e in self.final_indices)] = source
         return target
 
@@ -383,7 +383,7 @@ def _assemble(
     return total, not Analyzer().can_prove_equal(reach, size)
 
 
-_NUMPY = {
+NUMPY: dict[type, Callable[[Any, Any], Any]] = {
     Add: np.add,
     Sub: np.subtract,
     Mul: np.multiply,
@@ -394,15 +394,15 @@ _NUMPY = {
 }
 
 
-def _evaluate(expr: PrimExpr, known: dict[Var, Any]) -> Any:
+def _evaluate(expr: Any, known: dict[Var, Any]) -> Any:
     if isinstance(expr, IntImm):
         return expr.value
     if isinstance(expr, Var):
         return known[expr]
-    rule = _NUMPY.get(type(expr))
+    rule = NUMPY.get(type(expr))
     if rule is None:
         return _refuse(expr)
-    return rule(_evaluate(expr.a, known), _evaluate(expr.b, known))  # type: ignore[attr-defined]
+    return rule(_evaluate(expr.a, known), _evaluate(expr.b, known))
 
 
 __all__ = ["IndexMap"]

@@ -99,8 +99,7 @@ class _Accesses(Visitor):
         self.visit(node.extent)
         low = bounds_of(node.min, self.loops)
         high = bounds_of(subtract(add(node.min, node.extent), 1), self.loops)
-        known = low is not None and high is not None
-        self.loops[node.loop_var] = (low[0], high[1]) if known else None  # type: ignore[index]
+        self.loops[node.loop_var] = None if low is None or high is None else (low[0], high[1])
         self.visit(node.body)
         del self.loops[node.loop_var]
 
@@ -179,14 +178,14 @@ def _inside(source: BufferRegion, box: Box, ndim: int) -> Box:
 def _union(boxes: list[Box], buffer: Buffer, block: Block) -> BufferRegion:
     ranges = []
     for n, extent in enumerate(buffer.shape):
-        spans = [box[n] for box in boxes]
-        if any(span is None for span in spans):
+        spans = [span for box in boxes if (span := box[n]) is not None]
+        if len(spans) < len(boxes):
             ranges.append(Range.from_min_extent(const(0, extent.dtype), extent))
             continue
-        low, high = spans[0]  # type: ignore[misc]
+        low, high = spans[0]
         for other in spans[1:]:
-            low = _pick(low, other[0], block, least=True)  # type: ignore[index]
-            high = _pick(high, other[1], block, least=False)  # type: ignore[index]
+            low = _pick(low, other[0], block, least=True)
+            high = _pick(high, other[1], block, least=False)
         ranges.append(_range(low, high))
     return BufferRegion(buffer, tuple(ranges))
 

@@ -93,7 +93,7 @@ def _mul(expr: Any, loops: dict[Var, Bound]) -> Bound:
         a, b = b, a
     factor = b[0]
     low, high = multiply(a[0], factor), multiply(a[1], factor)
-    return (low, high) if factor.value >= 0 else (high, low)  # type: ignore[attr-defined]
+    return (low, high) if factor.value >= 0 else (high, low)
 
 
 def _mul_by_extent(expr: Any, a: Any, b: Any, loops: dict[Var, Bound]) -> Bound:

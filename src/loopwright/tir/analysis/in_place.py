@@ -8,7 +8,6 @@ the index of a write of the same iteration, which comes after it, where no eleme
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,18 +16,11 @@ import numpy as np
 from ...base.errors import LoopwrightError, explain
 from ...ir.functor import Visitor
 from ...ir.prim_expr import (
-    Add,
     Broadcast,
     Cast,
-    FloorDiv,
-    FloorMod,
     IntImm,
-    Max,
-    Min,
-    Mul,
     PrimExpr,
     Ramp,
-    Sub,
     Var,
 )
 from ...ir.structural import structural_equal
@@ -36,6 +28,7 @@ from .. import stmt as st
 from ..buffer import Buffer
 from ..expr import BufferLoad
 from ..function import PrimFunc
+from ..index_map import NUMPY
 
 MAY_ALIAS = "may_alias"  # attribute of a kernel: pairs [written parameter, read parameter]
 MOST = 1 << 23  # elements that are gone through; larger results are not looked at
@@ -280,26 +273,15 @@ class _Unknown(Exception):
     """An expression that is no arithmetic on loop variables."""
 
 
-_BINARY: dict[type, Callable[[Any, Any], Any]] = {
-    Add: np.add,
-    Sub: np.subtract,
-    Mul: np.multiply,
-    FloorDiv: np.floor_divide,
-    FloorMod: np.mod,
-    Min: np.minimum,
-    Max: np.maximum,
-}
-
-
-def _value(expr: Any, values: dict[Var, np.ndarray]) -> np.ndarray:
+def _value(expr: Any, values: dict[Var, np.ndarray]) -> Any:
     """The values of an expression over all iterations, lanes on the last axis."""
     kind = type(expr)
     if kind is IntImm:
-        return np.int64(expr.value)  # type: ignore[return-value]
+        return np.int64(expr.value)
     if kind is Var and expr in values:
         return values[expr]
-    if kind in _BINARY:
-        return _BINARY[kind](_value(expr.a, values), _value(expr.b, values))
+    if kind in NUMPY:
+        return NUMPY[kind](_value(expr.a, values), _value(expr.b, values))
     if kind is Cast and expr.dtype.is_int and expr.value.dtype.is_int:
         return _value(expr.value, values)
     if kind is Ramp:

@@ -113,7 +113,7 @@ class CallTranslator(VectorTranslator):
     def call(self, node: Call) -> tuple[str, bool]:
         if isinstance(node.op, GlobalVar):
             return self.call_function(node.op.name_hint, node.args), False
-        name = node.op.name  # type: ignore[union-attr]
+        name = getattr(node.op, "name", "")
         rule = _CALLS.get(name)
         if rule is not None:
             return rule(self, node)
@@ -138,7 +138,7 @@ class CallTranslator(VectorTranslator):
 
     def call_shift(self, node: Call) -> tuple[str, bool]:
         a, b = (self.scalar(x) for x in node.args)
-        left = node.op.name == "tir.shift_left"  # type: ignore[union-attr]
+        left = self.call_name(node) == "tir.shift_left"
         by, bits = node.args[1], node.dtype.bits
         if isinstance(by, IntImm) and 0 <= by.value < bits:
             return (f"({a} << {b})", True) if left else (f"({a} >> {b})", False)
@@ -183,7 +183,7 @@ class CallTranslator(VectorTranslator):
         return f"abs({self.scalar(node.args[0])})", node.dtype.is_int
 
     def call_q(self, node: Call) -> tuple[str, bool]:
-        fn = getattr(meaning, node.op.name.removeprefix("tir."))  # type: ignore[union-attr]
+        fn = getattr(meaning, self.call_name(node).removeprefix("tir."))
         return f"{self.helper(fn)}({', '.join(self.scalar(a) for a in node.args)})", True
 
     def call_uint(self, node: Call) -> tuple[str, bool]:
@@ -247,7 +247,8 @@ class CallTranslator(VectorTranslator):
     def call_shuffle(self, node: Call) -> tuple[str, bool]:
         """The value of another thread of the warp: by its number, or so many lanes away."""
         _, value, lane, width, _ = (self.value(a) for a in node.args)
-        step = {"tir.tvm_warp_shuffle": 0, "tir.tvm_warp_shuffle_up": -1}.get(node.op.name, 1)  # type: ignore[union-attr]
+        steps = {"tir.tvm_warp_shuffle": 0, "tir.tvm_warp_shuffle_up": -1}
+        step = steps.get(self.call_name(node), 1)
         return f"{self.helper(threads.shuffle)}({value}, {lane}, {width}, {step})", False
 
     def call_activemask(self, node: Call) -> tuple[str, bool]:

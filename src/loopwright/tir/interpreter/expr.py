@@ -191,9 +191,9 @@ class ExprTranslator:
     def arithmetic(self, node: pe.BinaryOpExpr) -> tuple[str, bool]:
         kind = node.dtype
         family = (pe.Mul,) if isinstance(node, pe.Mul) else (pe.Add, pe.Sub)
-        chain = [node]  # a + b - c + ... without recursion: it may be long
+        chain: list[Any] = [node]  # a + b - c + ... without recursion: it may be long
         while type(chain[-1].a) in family:
-            chain.append(chain[-1].a)  # type: ignore[arg-type]
+            chain.append(chain[-1].a)
         text, loose = self.raw(chain[-1].a)
         small = kind.is_float and kind.bits < 32
         for part in reversed(chain):

@@ -21,7 +21,7 @@ from ...runtime.dtype import elements_per_byte, pack_bits
 from ...runtime.tensor import PackedTensor, Tensor
 from .machine import MACHINE
 
-_one_float: Any = memoryview(np.zeros(1, "float32"))  # type: ignore[arg-type]
+_one_float: Any = np.zeros(1, "float32").data
 
 
 def round32(x: float) -> float:
@@ -362,7 +362,7 @@ def scalar_view(array: np.ndarray) -> Any:
     rounds to float32 itself), else the array."""
     kind = array.dtype  # ml_dtypes' types have letters too, but Python has no view of them
     if kind.char in _VIEWED and kind.isbuiltin == 1:
-        return memoryview(array)  # type: ignore[arg-type]
+        return array.data
     return array
 
 

@@ -517,7 +517,7 @@ def _shared_memory(body: Stmt) -> list[Allocate]:
 def _linear_in(expr: PrimExpr, var: Var) -> tuple[int, int] | None:
     """(a, b) with expr = a * var + b, a not 0; None where it has another form."""
 
-    def walk(e: PrimExpr) -> tuple[int, int] | None:
+    def walk(e: Any) -> tuple[int, int] | None:
         if e is var:
             return 1, 0
         if isinstance(e, IntImm):
@@ -525,7 +525,7 @@ def _linear_in(expr: PrimExpr, var: Var) -> tuple[int, int] | None:
         kind = type(e).__name__
         if kind not in ("Add", "Sub", "Mul"):
             return None
-        left, right = walk(e.a), walk(e.b)  # type: ignore[attr-defined]
+        left, right = walk(e.a), walk(e.b)
         if left is None or right is None:
             return None
         (a, b), (c, d) = left, right
