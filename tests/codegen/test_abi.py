@@ -9,7 +9,7 @@ import pytest
 
 from loopwright.codegen.llvm import abi
 from loopwright.codegen.llvm.abi import c_string
-from loopwright.codegen.llvm.entry import emit_entry
+from loopwright.codegen.llvm.entry import Entry
 from loopwright.runtime import PackedFunc, ShapeTuple, Tensor, tensor
 from loopwright.runtime.signature import Argument
 from tests.codegen.native import function, load
@@ -40,7 +40,7 @@ exit:
 @pytest.fixture(scope="module")
 def add():
     params = [Argument("a", "float32", ("n",)), Argument("b", "float32", ("n",))]
-    entry = emit_entry("add", "kernel", params, [Argument("o", "float32", ("n",))])
+    entry = Entry("add", "kernel", params, [Argument("o", "float32", ("n",))]).text()
     return function(entry + ADD, "add")
 
 
@@ -96,7 +96,7 @@ def test_what_is_wrong_is_said(add, args, kind, message):
 def test_strides_that_do_not_matter_are_accepted(shape):
     arg = Argument("a", "float32", shape)
     f = function(
-        emit_entry("f", "k", [arg]) + "define internal i32 @k(ptr %a) {\n  ret i32 0\n}", "f"
+        Entry("f", "k", [arg]).text() + "define internal i32 @k(ptr %a) {\n  ret i32 0\n}", "f"
     )
     array = np.zeros(shape, "float32")
     odd = np.lib.stride_tricks.as_strided(
@@ -113,12 +113,12 @@ define internal i32 @k(i64 %x, double %y, ptr %o, ptr %p) {
   ret i32 0
 }
 """
-    entry = emit_entry(
+    entry = Entry(
         "f",
         "k",
         [Argument("x", "int64"), Argument("y", "float64")],
         [Argument("o", "int64", ()), Argument("p", "float64", (1, 1))],
-    )
+    ).text()
     f = function(entry + kernel, "f")
     for x, y in [(3, 2.5), (True, 4), (np.int32(7), np.float32(0.5))]:
         o, p = f(x, y)
@@ -202,7 +202,7 @@ define i32 @f(ptr %self, ptr %args, i32 %n, ptr %ret) {{
 
 def test_results_outlive_their_code():
     params = [Argument("a", "float32", ("n",)), Argument("b", "float32", ("n",))]
-    entry = emit_entry("short_lived", "kernel", params, [Argument("o", "float32", ("n",))])
+    entry = Entry("short_lived", "kernel", params, [Argument("o", "float32", ("n",))]).text()
     f = function(entry + ADD, "short_lived")
     result = f(np.ones(1000, "float32"), np.ones(1000, "float32"))
     del f
@@ -232,7 +232,7 @@ def test_a_kernel_that_fails_drops_its_results():
     kernel += "define internal i32 @k(ptr %o, ptr %p) {\n"
     kernel += "  call void @lw_raise(ptr @kind, ptr @text)\n  ret i32 1\n}"
     results = [Argument("o", "float32", (3,)), Argument("p", "float32", (3,))]
-    f = function(emit_entry("f", "k", [], results) + kernel, "f")
+    f = function(Entry("f", "k", [], results).text() + kernel, "f")
     for _ in range(3):
         with pytest.raises(KeyError, match="not in the kernel"):
             f()
@@ -240,7 +240,7 @@ def test_a_kernel_that_fails_drops_its_results():
 
 def test_memory_that_cannot_be_had():
     f = function(
-        emit_entry("huge", "k", [], [Argument("o", "float32", (1 << 60,))])
+        Entry("huge", "k", [], [Argument("o", "float32", (1 << 60,))]).text()
         + "define internal i32 @k(ptr %o) {\n  ret i32 0\n}",
         "huge",
     )

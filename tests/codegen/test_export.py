@@ -10,7 +10,7 @@ import pytest
 
 from loopwright import runtime
 from loopwright.codegen.llvm import export, jit, support
-from loopwright.codegen.llvm.entry import emit_entry
+from loopwright.codegen.llvm.entry import Entry
 from loopwright.runtime.signature import Argument
 from tests.codegen.test_abi import ADD
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not export._linkers(), reason="no linker on this
 @pytest.fixture(scope="module", params=export._linkers(), ids=lambda command: command[0])
 def library(tmp_path_factory, request):
     params = [Argument("a", "float32", ("n",)), Argument("b", "float32", ("n",))]
-    text = emit_entry("entry", "kernel", params, [Argument("o", "float32", ("n",))]) + ADD
+    text = Entry("entry", "kernel", params, [Argument("o", "float32", ("n",))]).text() + ADD
     objects = [jit.compile_object(support.declarations(text) + text)]
     path = tmp_path_factory.mktemp("export") / "deep" / "add.so"
     return export.link_shared(

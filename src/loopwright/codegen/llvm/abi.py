@@ -10,7 +10,7 @@ hands results out with those of `support/tensors.ll`; a tensor's data is at `dat
 scalars are stored into `ret` directly. Measured against letting Python make the output with numpy
 and pass it in, native results save about 0.4 us a call.
 
-`entry.emit_entry` writes a whole entry for a kernel that takes pointers and sizes.
+`entry.Entry` writes a whole entry for a kernel that takes pointers and sizes.
 """
 
 from __future__ import annotations

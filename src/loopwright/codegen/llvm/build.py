@@ -29,7 +29,7 @@ from ...tir.buffer import decl_buffer
 from ...tir.function import PrimFunc
 from . import jit, support
 from .emit import add_function
-from .entry import emit_entry
+from .entry import Entry
 from .module_text import ModuleText, text_of, without_comments
 from .program import ENTRY_PREFIX, GRAPH, LEVEL, NativeProgram, aligned, compile_options
 from .types import is_soft, llvm_type, memory_type, scalar_type, symbol
@@ -154,7 +154,7 @@ def emit_entry_of(module: ModuleText, name: str, spec: Signature) -> str:
     entry = f"{ENTRY_PREFIX}{name}"
     kinds = {names[id(v)]: llvm_type(v.dtype) for v in spec.symbols}
     returned = module.returned(name)
-    return emit_entry(
+    return Entry(
         entry,
         symbol(name),
         params,
@@ -164,7 +164,7 @@ def emit_entry_of(module: ModuleText, name: str, spec: Signature) -> str:
         shown=name,
         returned=None if returned is None else _packed_kind(returned),
         sizes=sizes,
-    )
+    ).text()
 
 
 def _variables(exprs: Sequence[PrimExpr]) -> list[Var]:
