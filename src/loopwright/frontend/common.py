@@ -18,9 +18,9 @@ def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Tensor]]]:
     params: dict[str, list[Tensor]] = {}
     functions: dict[Any, Any] = {}
     for gvar, func in mod.functions.items():
-        found = getattr(func, "attrs", {}).get("params")
-        if found is not None:
-            params[gvar.name_hint] = list(found)
+        given = getattr(func, "attrs", {}).get("params")
+        if given is not None:
+            params[gvar.name_hint] = list(given)
             func = func.without_attr("params")
         functions[gvar] = func
     return (mod.with_functions(functions) if params else mod), params

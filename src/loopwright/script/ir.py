@@ -89,7 +89,7 @@ def lookup_vdevice(target_kind: str | None = None, device_index: int = -1) -> VD
     Raises ValueError when there is none.
     """
     known = _state().global_infos.get("vdevice", [])
-    found = [
+    devices = [
         device
         for device in known
         if isinstance(device, VDevice)
@@ -97,12 +97,12 @@ def lookup_vdevice(target_kind: str | None = None, device_index: int = -1) -> VD
         and device.target.kind_name == target_kind
     ]
     index = 0 if device_index < 0 else device_index
-    if index >= len(found):
+    if index >= len(devices):
         names = [str(getattr(device, "target", None)) for device in known]
         what = f"the module has no vdevice {target_kind}:{index}"
         hint = 'declare it: I.module_global_infos({"vdevice": [I.vdevice("llvm")]})'
         raise ValueError(explain(what, got=names, instead=hint))
-    return found[index]
+    return devices[index]
 
 
 __all__ = [

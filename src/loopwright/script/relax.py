@@ -137,9 +137,9 @@ def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: _str = "global") -
 
 
 def __getattr__(name: _str) -> Any:
-    found = vars(_op).get(name)
-    if found is not None and not name.startswith("_"):
-        return found
+    builder = vars(_op).get(name)
+    if builder is not None and not name.startswith("_"):
+        return builder
     if name.startswith("__"):
         raise AttributeError(name)
     if load_definitions() and name in vars(_op):

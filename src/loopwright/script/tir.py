@@ -236,15 +236,15 @@ def buffer_store(buffer: _Buffer, value: Any, indices: Any, predicate: Any = Non
     points = list(indices) if isinstance(indices, (list, tuple)) else [indices]
     from_literal = not isinstance(value, BaseExpr)
     lanes = [i.dtype.lanes for i in points if isinstance(i, PrimExpr)]
-    made = as_operand(value)
-    if from_literal and not isinstance(made, PrimExpr):
-        made = _const(made, buffer.dtype)
+    stored = as_operand(value)
+    if from_literal and not isinstance(stored, PrimExpr):
+        stored = _const(stored, buffer.dtype)
     wanted = _py.max([1, *lanes[-1:]])
-    if wanted > 1 and made.dtype.lanes == 1 and buffer.dtype.lanes == 1:
-        made = Broadcast(made, wanted)
-    if made.dtype != buffer.dtype and made.dtype.element != buffer.dtype.element:
-        made = _cast(buffer.dtype.with_lanes(made.dtype.lanes), made)
-    emit(_stmt.BufferStore(buffer, made, points, predicate))
+    if wanted > 1 and stored.dtype.lanes == 1 and buffer.dtype.lanes == 1:
+        stored = Broadcast(stored, wanted)
+    if stored.dtype != buffer.dtype and stored.dtype.element != buffer.dtype.element:
+        stored = _cast(buffer.dtype.with_lanes(stored.dtype.lanes), stored)
+    emit(_stmt.BufferStore(buffer, stored, points, predicate))
 
 
 def Assert(condition: Any, message: Any) -> Wrap:
@@ -255,14 +255,14 @@ def Assert(condition: Any, message: Any) -> Wrap:
 
 def LetStmt(value: Any, type_annotation: Any = None, *, var: Var | None = None) -> Wrap:
     """A variable for the rest of the scope."""
-    made = _convert(as_operand(value))
+    bound = _convert(as_operand(value))
     if var is None:
-        dtype = made.dtype if type_annotation is None else type_annotation
+        dtype = bound.dtype if type_annotation is None else type_annotation
         if isinstance(dtype, PointerType):
             var = Var("", dtype)
         else:
             var = Var("", getattr(dtype, "dtype", dtype))
-    return Wrap(lambda body: _stmt.LetStmt(var, made, body), var, title="a let")
+    return Wrap(lambda body: _stmt.LetStmt(var, bound, body), var, title="a let")
 
 
 def Let(expr: Any, where: dict[Var, Any] | None = None) -> PrimExpr:
@@ -273,10 +273,10 @@ def Let(expr: Any, where: dict[Var, Any] | None = None) -> PrimExpr:
 
 def let(v: Var, value: Any, body: Any = None) -> Any:
     """A let expression, or without `body` a let for the rest of the scope."""
-    made = _convert(as_operand(value))
+    bound = _convert(as_operand(value))
     if body is not None:
-        return _Let(v, made, _convert(body))
-    return Wrap(lambda inner: _stmt.LetStmt(v, made, inner), v, title="a let")
+        return _Let(v, bound, _convert(body))
+    return Wrap(lambda inner: _stmt.LetStmt(v, bound, inner), v, title="a let")
 
 
 def bind(value: Any, type_annotation: Any = None, *, var: Var | None = None) -> Wrap:
@@ -286,9 +286,9 @@ def bind(value: Any, type_annotation: Any = None, *, var: Var | None = None) -> 
 
 def attr(node: Any, attr_key: str, value: Any) -> Wrap:
     """A note about `node` that holds for the rest of the scope."""
-    made = _convert(value)
+    operand = _convert(value)
     about = _convert(node) if isinstance(node, int) else node
-    return Wrap(lambda body: _stmt.AttrStmt(about, attr_key, made, body), title="T.attr")
+    return Wrap(lambda body: _stmt.AttrStmt(about, attr_key, operand, body), title="T.attr")
 
 
 def realize(buffer_slice: Any, storage_scope: str, condition: Any = True) -> Wrap:
@@ -304,34 +304,34 @@ def realize(buffer_slice: Any, storage_scope: str, condition: Any = True) -> Wra
 
 def env_thread(thread_tag: str, dtype: Any = "int32") -> Var:
     """The variable of a thread axis; `T.launch_thread` gives it its extent."""
-    made = Var("", dtype)
+    thread_var = Var("", dtype)
     frame = enclosing(FuncFrame)
     if frame is None:
         raise ValueError(explain("T.env_thread stands in no prim_func"))
-    frame.env_threads[made] = IterVar(None, made, IterVar.ThreadIndex, thread_tag)
-    return made
+    frame.env_threads[thread_var] = IterVar(None, thread_var, IterVar.ThreadIndex, thread_tag)
+    return thread_var
 
 
 def launch_thread(thread: Var | str, extent: Any) -> Wrap:
     """Run the rest of the scope on `extent` threads of an axis; binds its variable."""
     size = _convert(extent)
     if isinstance(thread, str):
-        made = Var("", size.dtype)
-        found = IterVar(None, made, IterVar.ThreadIndex, thread)
+        thread_var = Var("", size.dtype)
+        axis = IterVar(None, thread_var, IterVar.ThreadIndex, thread)
     else:
         frame = enclosing(FuncFrame)
         table = frame.env_threads if frame is not None else {}
-        found = next((a for v, a in table.items() if v is thread), None)
-        if found is None:
+        axis = next((a for v, a in table.items() if v is thread), None)
+        if axis is None:
             what = "T.launch_thread needs a variable of T.env_thread"
             raise ValueError(explain(what, got=str(thread)))
-    if found.dom is None:
+    if axis.dom is None:
         dom = Range._make(_const(0, size.dtype), size)
-        axis_var = IterVar(dom, found.var, IterVar.ThreadIndex, found.thread_tag)
+        axis_var = IterVar(dom, axis.var, IterVar.ThreadIndex, axis.thread_tag)
         if not isinstance(thread, str) and frame is not None:
             frame.env_threads[thread] = axis_var
     else:
-        axis_var = found
+        axis_var = axis
     virtual = axis_var.thread_tag in ("vthread", "vthread.x", "vthread.y", "vthread.z")
     key = "virtual_thread" if virtual else "thread_extent"
     return Wrap(
@@ -378,8 +378,8 @@ def comm_reducer(combiner: Callable[..., Any], identity: Any) -> CommReducer:
     result = combiner(*parts)
     results = result if isinstance(result, (list, tuple)) else [result]
     half = len(identities)
-    made = tuple(_convert(r) for r in results)
-    return CommReducer(tuple(parts[:half]), tuple(parts[half:]), made, tuple(identities))
+    combined = tuple(_convert(r) for r in results)
+    return CommReducer(tuple(parts[:half]), tuple(parts[half:]), combined, tuple(identities))
 
 
 def index_map(
@@ -431,14 +431,14 @@ _VECTOR = re.compile(r"^(u?int\d+|float\d+(_\w+)?|bfloat16|bool)x\d+$")
 
 def __getattr__(name: str) -> Any:
     if _VECTOR.match(name):
-        made: Any = dtype_constructor(name)
+        member: Any = dtype_constructor(name)
     elif not name.startswith("_") and Op.find(f"tir.{name}") is not None:
-        made = intrinsic(name)
+        member = intrinsic(name)
     else:
         known = [n for n in globals() if not n.startswith("_")]
         raise AttributeError(_unknown("T", name, known))
-    globals()[name] = made
-    return made
+    globals()[name] = member
+    return member
 
 
 def _unknown(space: str, name: str, known: list[str]) -> str:

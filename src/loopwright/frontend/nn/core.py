@@ -81,20 +81,22 @@ class Scope:
 
     def resolve(self, expr: Any) -> Any:
         """The value of `expr` in this function; what nobody has bound yet is bound."""
-        found = self._known.get(id(expr))
-        if found is not None:
-            return found[1]
+        known = self._known.get(id(expr))
+        if known is not None:
+            return known[1]
         if isinstance(expr, relax.Call):
             args = [self.resolve(a) for a in expr.args]
-            made = self.builder.emit(relax.Call(expr.op, args, expr.attrs, expr.sinfo_args))
+            bound = self.builder.emit(relax.Call(expr.op, args, expr.attrs, expr.sinfo_args))
         elif isinstance(expr, relax.TupleGetItem):
-            made = self.builder.emit(relax.TupleGetItem(self.resolve(expr.tuple_value), expr.index))
+            bound = self.builder.emit(
+                relax.TupleGetItem(self.resolve(expr.tuple_value), expr.index)
+            )
         elif isinstance(expr, relax.Tuple):
-            made = relax.Tuple([self.resolve(f) for f in expr.fields])
+            bound = relax.Tuple([self.resolve(f) for f in expr.fields])
         else:
             return expr
-        self.define(expr, made)
-        return made
+        self.define(expr, bound)
+        return bound
 
 
 def wrap_nested(expr: Any, name: str) -> Any:
@@ -286,14 +288,14 @@ class Parameter(Tensor):
             return
         if hasattr(data, "detach"):
             data = data.detach()  # a torch parameter
-        made = data if isinstance(data, RuntimeTensor) else runtime_tensor(data)
-        fits = len(made.shape) == len(self._dims) and all(
-            not isinstance(d, int) or d == s for d, s in zip(self._dims, made.shape)
+        tensor = data if isinstance(data, RuntimeTensor) else runtime_tensor(data)
+        fits = len(tensor.shape) == len(self._dims) and all(
+            not isinstance(d, int) or d == s for d, s in zip(self._dims, tensor.shape)
         )
-        if not fits or str(made.dtype) != self.dtype:
-            got = f"{made.dtype} of shape {tuple(made.shape)}"
+        if not fits or str(tensor.dtype) != self.dtype:
+            got = f"{tensor.dtype} of shape {tuple(tensor.shape)}"
             raise ValueError(explain(f"the value of {self!r} must fit it", got=got))
-        self._data = made
+        self._data = tensor
 
     def to(self, dtype: str | None = None) -> None:
         """Change the dtype; a value that is set is cast."""
@@ -410,9 +412,9 @@ class Module:
         self, *, prefix: str = "", destination: dict[str, Parameter] | None = None
     ) -> dict[str, Parameter]:
         """The parameters by path."""
-        made: dict[str, Parameter] = OrderedDict() if destination is None else destination
-        made.update(self.named_parameters(prefix))
-        return made
+        state: dict[str, Parameter] = OrderedDict() if destination is None else destination
+        state.update(self.named_parameters(prefix))
+        return state
 
     def load_state_dict(
         self, state_dict: dict[str, Any], strict: bool = True

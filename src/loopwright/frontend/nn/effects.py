@@ -37,8 +37,8 @@ class IOEffect(Effect):
 
     def finalize(self) -> list[relax.Var]:
         """Give the state back."""
-        made, self.effect = self.effect, None
-        return [made]  # type: ignore[list-item]
+        effect, self.effect = self.effect, None
+        return [effect]  # type: ignore[list-item]
 
     def call(self, builder: BlockBuilder, name: str, line: str, args: list[Any]) -> None:
         """Emit a call of the debug function `name` with these arguments."""
@@ -48,10 +48,10 @@ class IOEffect(Effect):
                 explain(what, instead="set define_subroutine = False to look inside")
             )
         text = [relax.StringImm(name), relax.StringImm(line)]
-        made = relax.op.call_pure_packed(
+        token = relax.op.call_pure_packed(
             INVOKE, self.effect, *text, *args, sinfo_args=ObjectStructInfo()
         )
-        self.effect = builder.emit(made, "_io")
+        self.effect = builder.emit(token, "_io")
 
 
 @register_func(INVOKE, override=True)

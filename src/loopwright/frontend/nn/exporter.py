@@ -167,11 +167,11 @@ class _Method:
             return var.struct_info.values[0]
         if isinstance(arg, spec.Object):
             return arg.object_type(_expr=var, _name=var.name_hint)
-        made = []
+        variables = []
         for i, element in enumerate(arg.elements):
             field = self._field(var, i, f"{var.name_hint}_{i}")
-            made.append(self._argument(element, field))
-        return tuple(made)
+            variables.append(self._argument(element, field))
+        return tuple(variables)
 
 
 def _joined(states: list[list[relax.Var]]) -> list[relax.Var]:
@@ -201,8 +201,8 @@ def returned(value: Any, name: str) -> Any:
 
 def export(module: core.Module, raw_spec: Any, debug: bool, allow_extern: bool) -> Any:
     """`Module.export_tvm`."""
-    made = spec.ModuleSpec.from_raw(raw_spec, module)
-    mod, params, externs = Exporter(debug).build(made)
+    checked = spec.ModuleSpec.from_raw(raw_spec, module)
+    mod, params, externs = Exporter(debug).build(checked)
     if allow_extern:
         return mod, params, externs
     if externs:
@@ -223,8 +223,8 @@ def jit(
     if out_format not in ("torch", "tvm"):
         hint = 'use "torch" or "tvm"'
         raise ValueError(explain("unknown out_format", got=repr(out_format), instead=hint))
-    made = spec.ModuleSpec.from_raw(raw_spec, module)
-    mod, params, _ = Exporter(debug).build(made)
+    checked = spec.ModuleSpec.from_raw(raw_spec, module)
+    mod, params, _ = Exporter(debug).build(checked)
     unset = [name for name, p in params if p.data is None]
     if unset:
         what = "these parameters have no value"
@@ -232,7 +232,7 @@ def jit(
         raise ValueError(explain(what, got=", ".join(unset), instead=hint))
     driver = importlib.import_module(_DRIVER)
     exe = driver.compile(mod, relax_pipeline=pipeline)
-    return TorchModule(made, exe, [p.data for _, p in params], out_format)
+    return TorchModule(checked, exe, [p.data for _, p in params], out_format)
 
 
 core._export = export

@@ -69,8 +69,8 @@ class Linear(Module):
     def forward(self, x: Tensor) -> Tensor:
         """x [..., in_features] to [..., out_features]."""
         # The transpose is worked out ahead of time where the weight is a constant.
-        made = op.matmul(x, op.permute_dims(self.weight), out_dtype=self.out_dtype)
-        return made if self.bias is None else made + self.bias
+        out = op.matmul(x, op.permute_dims(self.weight), out_dtype=self.out_dtype)
+        return out if self.bias is None else out + self.bias
 
     def to(self, dtype: str | None = None) -> Linear:
         """Change the dtype; a bias of `out_dtype` keeps it."""
@@ -257,8 +257,8 @@ class RMSNorm(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x whose axes `axes` have hidden_size elements."""
-        made = op.rms_norm(x, self.weight, self.axes, self.epsilon)
-        return made if self.bias is None else made + self.bias
+        out = op.rms_norm(x, self.weight, self.axes, self.epsilon)
+        return out if self.bias is None else out + self.bias
 
 
 class GroupNorm(Module):
@@ -317,10 +317,10 @@ class KVCache(Effect):
         """Bind the empty cache."""
         shape = relax.ShapeExpr([self.init_seq_len, *self.unit_shape])
         room = bb.emit(relax.op.zeros(shape, self.dtype))
-        made = relax.op.call_pure_packed(
+        cache = relax.op.call_pure_packed(
             CACHE_CREATE, room, shape, relax.PrimValue(0), sinfo_args=ObjectStructInfo()
         )
-        return [bb.emit(made, name_hint)]
+        return [bb.emit(cache, name_hint)]
 
     def create(self, name_hint: str) -> list[relax.Var]:
         """The parameter that holds the cache."""
@@ -332,8 +332,8 @@ class KVCache(Effect):
 
     def finalize(self) -> list[relax.Var]:
         """Give the cache back."""
-        made, self.cache = self.cache, None
-        return [made]  # type: ignore[list-item]
+        cache, self.cache = self.cache, None
+        return [cache]  # type: ignore[list-item]
 
     def to(self, dtype: str | None = None) -> None:
         """Change the dtype of the elements."""
@@ -343,24 +343,24 @@ class KVCache(Effect):
         """The first `seq_len` elements: [seq_len, *unit_shape]."""
         length = seq_len if isinstance(seq_len, PrimExpr) else IntImm("int64", seq_len)
         shape = relax.ShapeExpr([length, *self.unit_shape])
-        made = relax.op.call_pure_packed(
+        tensor = relax.op.call_pure_packed(
             CACHE_VIEW, self.cache, shape, sinfo_args=TensorStructInfo(shape, self.dtype)
         )
-        return Tensor(_expr=_emit(made))
+        return Tensor(_expr=_emit(tensor))
 
     def append(self, new_element: Tensor) -> None:
         """Add elements [n, *unit_shape] at the end. Raises TypeError for another dtype."""
         if new_element.dtype != self.dtype:
             what = f"KVCache holds {self.dtype}, got {new_element.dtype}"
             raise TypeError(f"{what}; cast it with astype")
-        made = relax.op.call_inplace_packed(
+        cache = relax.op.call_inplace_packed(
             CACHE_APPEND,
             self.cache,
             new_element._expr,
             inplace_indices=[0],
             sinfo_args=ObjectStructInfo(),
         )
-        self.cache = _emit(made)
+        self.cache = _emit(cache)
 
 
 def _emit(expr: relax.Expr) -> relax.Var:
@@ -391,8 +391,8 @@ class TimestepEmbedding(Module):
         """sample [n, in_channels] to [n, out_dim]; a condition is projected and added first."""
         if condition is not None and self.cond_proj is not None:
             sample = sample + self.cond_proj(condition)
-        made = self.linear_2(self.act(self.linear_1(sample)))
-        return made if self.post_act is None else self.post_act(made)
+        out = self.linear_2(self.act(self.linear_1(sample)))
+        return out if self.post_act is None else self.post_act(out)
 
 
 _ACTIVATIONS: dict[str, Callable[[], Module]] = {"silu": SiLU, "gelu": GELU, "relu": ReLU}
@@ -461,11 +461,11 @@ class Attention(Module):
         source = hidden_states if encoder_hidden_states is None else encoder_hidden_states
         query = self._heads(self.to_q(hidden_states))
         key, value = self._heads(self.to_k(source)), self._heads(self.to_v(source))
-        made = op.scaled_dot_product_attention(
+        out = op.scaled_dot_product_attention(
             query, key, value, attn_mask=attention_mask, scale=self.scale
         )
-        batch, length = made.shape[0], made.shape[1]
-        joined = op.reshape(made, [batch, length, self.heads * self.dim_head])
+        batch, length = out.shape[0], out.shape[1]
+        joined = op.reshape(out, [batch, length, self.heads * self.dim_head])
         return self.to_out[0](joined)
 
     def _heads(self, x: Tensor) -> Tensor:

@@ -377,10 +377,10 @@ def arange(
 # ---------------------------------------------------------------- windows, normalizations
 
 
-def _with_bias(made: Any, bias: Tensor | None, shape: list[int], name: str) -> Tensor:
+def _with_bias(out: Any, bias: Tensor | None, shape: list[int], name: str) -> Tensor:
     if bias is not None:
-        made = _op.add(made, _op.reshape(bias._expr, shape))
-    return wrap_nested(made, name)
+        out = _op.add(out, _op.reshape(bias._expr, shape))
+    return wrap_nested(out, name)
 
 
 def conv1d(
@@ -394,7 +394,7 @@ def conv1d(
     name: str = "conv1d",
 ) -> Tensor:
     """Convolution of x [batch, channels, width] with weight [out, channels / groups, window]."""
-    made = _op.nn.conv1d(
+    out = _op.nn.conv1d(
         x._expr,
         weight._expr,
         strides=stride,
@@ -402,7 +402,7 @@ def conv1d(
         dilation=dilation,
         groups=groups,
     )
-    return _with_bias(made, bias, [1, -1, 1], name)
+    return _with_bias(out, bias, [1, -1, 1], name)
 
 
 def _bias_shape(layout: str) -> list[int]:
@@ -422,7 +422,7 @@ def conv2d(
 ) -> Tensor:
     """Convolution in two dimensions, weight [out, channels / groups, height, width]."""
     layout = data_layout or "NCHW"
-    made = _op.nn.conv2d(
+    out = _op.nn.conv2d(
         x._expr,
         weight._expr,
         strides=stride,
@@ -431,7 +431,7 @@ def conv2d(
         groups=groups,
         data_layout=layout,
     )
-    return _with_bias(made, bias, _bias_shape(layout), name)
+    return _with_bias(out, bias, _bias_shape(layout), name)
 
 
 def conv3d(
@@ -447,7 +447,7 @@ def conv3d(
 ) -> Tensor:
     """Convolution in three dimensions."""
     layout = data_layout or "NCDHW"
-    made = _op.nn.conv3d(
+    out = _op.nn.conv3d(
         x._expr,
         weight._expr,
         strides=stride,
@@ -456,7 +456,7 @@ def conv3d(
         groups=groups,
         data_layout=layout,
     )
-    return _with_bias(made, bias, _bias_shape(layout), name)
+    return _with_bias(out, bias, _bias_shape(layout), name)
 
 
 def conv1d_transpose(
@@ -471,7 +471,7 @@ def conv1d_transpose(
     name: str = "conv1d_transpose",
 ) -> Tensor:
     """Transposed convolution, weight [channels, out / groups, window]."""
-    made = _op.nn.conv1d_transpose(
+    out = _op.nn.conv1d_transpose(
         x._expr,
         weight._expr,
         strides=stride,
@@ -480,7 +480,7 @@ def conv1d_transpose(
         dilation=dilation,
         groups=groups,
     )
-    return _with_bias(made, bias, [1, -1, 1], name)
+    return _with_bias(out, bias, [1, -1, 1], name)
 
 
 def layer_norm(
@@ -529,7 +529,7 @@ def group_norm(
     beta = relax.const(np.zeros(channels, kind)) if bias is None else bias._expr
     if axes is None:
         axes = [a for a in range(x.ndim) if a not in (0, channel_axis % x.ndim)]
-    made = _op.nn.group_norm(
+    out = _op.nn.group_norm(
         x._expr,
         gamma,
         beta,
@@ -538,7 +538,7 @@ def group_norm(
         axes=axes,
         epsilon=eps,
     )
-    return wrap_nested(made, name)
+    return wrap_nested(out, name)
 
 
 def scaled_dot_product_attention(
@@ -552,7 +552,7 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query @ key^T * scale + mask) @ value, on [batch, length, heads, size]."""
     mask = None if attn_mask is None else attn_mask._expr
-    made = _op.nn.attention(
+    out = _op.nn.attention(
         query._expr,
         key._expr,
         value._expr,
@@ -560,7 +560,7 @@ def scaled_dot_product_attention(
         scale=scale,
         causal_mask="TopLeft" if is_causal else None,
     )
-    return wrap_nested(made, name)
+    return wrap_nested(out, name)
 
 
 def get_timestep_embedding(
@@ -585,10 +585,10 @@ def get_timestep_embedding(
         angles = _op.multiply(relax.const(scale, "float32"), angles)
     angles = _shared(angles)
     parts = [_op.sin(angles), _op.cos(angles)]
-    made = _op.concat(parts[::-1] if flip_sin_to_cos else parts, axis=-1)
+    embedding = _op.concat(parts[::-1] if flip_sin_to_cos else parts, axis=-1)
     if embedding_dim % 2 == 1:
-        made = _op.nn.pad(made, (0, 0, 0, 1))
-    return wrap_nested(_op.astype(made, get_default_dtype()), name)
+        embedding = _op.nn.pad(embedding, (0, 0, 0, 1))
+    return wrap_nested(_op.astype(embedding, get_default_dtype()), name)
 
 
 def _shared(expr: Any) -> Any:
@@ -643,8 +643,8 @@ def tensor_ir_op(func: Any, name_hint: str, args: Any, out: Any) -> Any:
     builder = Exporter.current().builder
     tensors, symbols = _split_args(args)
     gvar = builder.add_func(func, name_hint)
-    made = relax.call_tir(gvar, tensors, _out_infos(out), symbols or None)
-    return wrap_nested(made, name_hint)
+    call = relax.call_tir(gvar, tensors, _out_infos(out), symbols or None)
+    return wrap_nested(call, name_hint)
 
 
 def tensor_ir_inplace_op(
@@ -655,15 +655,15 @@ def tensor_ir_inplace_op(
     tensors, symbols = _split_args(args)
     gvar = builder.add_func(func, name_hint)
     infos = _out_infos(out)
-    made = relax.call_tir_inplace(gvar, tensors, inplace_indices, infos, symbols or None)
-    return wrap_nested(made, name_hint)
+    call = relax.call_tir_inplace(gvar, tensors, inplace_indices, infos, symbols or None)
+    return wrap_nested(call, name_hint)
 
 
 def extern(name: str, args: Sequence[Any], out: Any) -> Any:
     """Call a function by name in destination-passing style; `out` says what it returns by
     placeholders."""
-    made = [a._expr if isinstance(a, (Tensor, Object)) else a for a in args]
-    return wrap_nested(relax.call_dps_packed(name, made, _out_infos(out)), name)
+    operands = [a._expr if isinstance(a, (Tensor, Object)) else a for a in args]
+    return wrap_nested(relax.call_dps_packed(name, operands, _out_infos(out)), name)
 
 
 # ---------------------------------------------------------------- debugging
@@ -676,9 +676,9 @@ def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
     if exporter.io_effect is None:
         what = f"{name} needs the effect that debugging passes through"
         raise RuntimeError(explain(what, instead="export the module with debug=True"))
-    made = [a if isinstance(a, str) else as_operand(a) for a in args]
+    operands = [a if isinstance(a, str) else as_operand(a) for a in args]
     line = _caller_line() if _line_info is None else _line_info
-    exporter.io_effect.call(exporter.builder, name, line, made)
+    exporter.io_effect.call(exporter.builder, name, line, operands)
 
 
 def print_(tensor: Tensor) -> None:

@@ -50,13 +50,13 @@ class TorchModule:
 
     def _passed(self, method: Any) -> list[Any]:
         groups = ((method.effect_mode, self.effects), (method.param_mode, self.params))
-        made: list[Any] = []
+        passed: list[Any] = []
         for mode, values in groups:
             if mode == "packed":
-                made.append(list(values))
+                passed.append(list(values))
             elif mode == "plain":
-                made += values
-        return made
+                passed += values
+        return passed
 
     def _returned(self, value: Any) -> Any:
         if isinstance(value, (list, tuple)):

@@ -71,10 +71,10 @@ class Context:
         element per byte; `dtype` then names the type."""
         array = np.asarray(array)
         kind = DataType(dtype) if dtype is not None else DataType(array.dtype.name)
-        made = empty(array.shape, numpy_dtype(kind).name)
-        made.view()[...] = array
+        data = empty(array.shape, numpy_dtype(kind).name)
+        data.view()[...] = array
         info = TensorStructInfo(array.shape, kind)
-        return Constant(made, info) if kind != made.dtype else Constant(made)
+        return Constant(data, info) if kind != data.dtype else Constant(data)
 
     def scalar(self, value: Any, dtype: str) -> Constant:
         """A 0-d constant; the same one for the same number."""
@@ -90,10 +90,10 @@ class Context:
         if any(isinstance(e, PrimExpr) and e.dtype.is_bool for e in elements.flat):
             what = "a condition on symbolic dimensions cannot be made a tensor"
             raise ValueError(explain(what, got=", ".join(map(str, elements.flat))))
-        made = self.emit(op.shape_to_tensor(ShapeExpr(list(elements.flat))))
+        tensor = self.emit(op.shape_to_tensor(ShapeExpr(list(elements.flat))))
         if elements.ndim != 1:
-            made = self.emit(op.reshape(made, ShapeExpr(elements.shape)))
-        return made if dtype == "int64" else self.emit(op.astype(made, dtype))
+            tensor = self.emit(op.reshape(tensor, ShapeExpr(elements.shape)))
+        return tensor if dtype == "int64" else self.emit(op.astype(tensor, dtype))
 
     # -- what is known -------------------------------------------------------------------------
 
@@ -130,11 +130,11 @@ class Context:
 
     def numbers(self, value: Value | None, what: str) -> list[int]:
         """`integers` that are all literal."""
-        found = self.integers(value, what)
-        if any(isinstance(e, PrimExpr) for e in found):
+        elements = self.integers(value, what)
+        if any(isinstance(e, PrimExpr) for e in elements):
             what = f"input {what} must hold numbers, not symbolic dimensions"
-            raise ValueError(explain(what, got=", ".join(map(str, found))))
-        return [int(e) for e in found]
+            raise ValueError(explain(what, got=", ".join(map(str, elements))))
+        return [int(e) for e in elements]
 
     def number(self, value: Value | None, what: str, default: Any = None) -> Any:
         """The one element of a constant input, or `default` for an input left out."""
@@ -167,8 +167,8 @@ class Context:
                 continue
             pending.pop()
             if var.vid not in self._constants:
-                found = self._fold(bound)
-                self._constants[var.vid] = found if isinstance(found, np.ndarray) else None
+                folded = self._fold(bound)
+                self._constants[var.vid] = folded if isinstance(folded, np.ndarray) else None
         return self._constants[expr.vid]
 
     def remember(self, var: RelaxVar, constant: Constant) -> None:
@@ -182,8 +182,8 @@ class Context:
             return self._constants.get(expr.vid)
         if isinstance(expr, (Tuple, ShapeExpr)):
             parts = expr.fields if isinstance(expr, Tuple) else expr.values
-            made = [self._fold(p) for p in parts]
-            return None if any(m is None for m in made) else tuple(made)
+            fields = [self._fold(p) for p in parts]
+            return None if any(m is None for m in fields) else tuple(fields)
         if isinstance(expr, PrimValue):
             return self._fold(expr.value)
         if isinstance(expr, (IntImm, StringImm)):
@@ -191,8 +191,8 @@ class Context:
         if not isinstance(expr, PrimExpr) and isinstance(expr, RelaxCall):
             return self._fold_call(expr)
         if isinstance(expr, TupleGetItem):
-            found = self._fold(expr.tuple_value)
-            return None if found is None else found[expr.index]
+            source = self._fold(expr.tuple_value)
+            return None if source is None else source[expr.index]
         return getattr(expr, "value", None) if isinstance(expr, PrimExpr) else None
 
     def _fold_call(self, call: RelaxCall) -> Any:

@@ -51,10 +51,10 @@ def _expanded(schema: Any, node: Node, inputs: list[Value | None], convert: Conv
     opsets = {domain_name(o.domain): o.version for o in body.opset_import}
     values: dict[str, Value | None] = dict(zip(body.input, inputs, strict=False))
     for part in body.node:
-        made = node_of(_bound(part, {**defaults, **given}), opsets, None)
-        made.name = f"{node.title.removeprefix('onnx:')}/{made.op_type}"
-        results = convert(made, [values.get(name) if name else None for name in made.inputs])
-        values.update(zip(made.outputs, results, strict=False))
+        bound = node_of(_bound(part, {**defaults, **given}), opsets, None)
+        bound.name = f"{node.title.removeprefix('onnx:')}/{bound.op_type}"
+        results = convert(bound, [values.get(name) if name else None for name in bound.inputs])
+        values.update(zip(bound.outputs, results, strict=False))
     return [values.get(name) for name in body.output]  # type: ignore[misc]
 
 
@@ -71,9 +71,9 @@ def _body(schema: Any, node: Node, inputs: list[Value | None]) -> Any:
     if not data:
         what = f"the definition of {node.op_type} does not hold at opset {node.opset}"
         raise ValueError(explain(what, instead="register_converter for it"))
-    made = FunctionProto()
-    made.ParseFromString(data)
-    return made
+    function = FunctionProto()
+    function.ParseFromString(data)
+    return function
 
 
 def _type_of(value: Value | None) -> Any:
@@ -92,14 +92,14 @@ def _bound(part: Any, attributes: dict[str, Any]) -> Any:
     """A node of a definition, its references to the operator's attributes filled in."""
     from onnx import NodeProto
 
-    made = NodeProto()
-    made.CopyFrom(part)
-    del made.attribute[:]
+    bound = NodeProto()
+    bound.CopyFrom(part)
+    del bound.attribute[:]
     for attribute in part.attribute:
         if not attribute.ref_attr_name:
-            made.attribute.append(attribute)
+            bound.attribute.append(attribute)
         elif attribute.ref_attr_name in attributes:
-            filled = made.attribute.add()
+            filled = bound.attribute.add()
             filled.CopyFrom(attributes[attribute.ref_attr_name])
             filled.name = attribute.name
-    return made
+    return bound

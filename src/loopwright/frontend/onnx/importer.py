@@ -171,9 +171,9 @@ class _Import:
         return self.dims[dim]
 
     def _symbol(self, name: str) -> TirVar:
-        made = TirVar(name, "int64")
-        self.context.analyzer.assume_nonnegative(made)
-        return made
+        symbol = TirVar(name, "int64")
+        self.context.analyzer.assume_nonnegative(symbol)
+        return symbol
 
     def _fresh_dim(self, name: str) -> str:
         taken = {d for p in self.model.inputs for d in p.dims or () if isinstance(d, str)}
@@ -183,16 +183,16 @@ class _Import:
 
     def _param_name(self, name: str) -> str:
         """The name as an identifier that no other parameter has."""
-        made = name
+        param = name
         if self.sanitize:
-            made = re.sub(r"[^A-Za-z0-9_]", "_", name)
-            made = made if _IDENTIFIER.match(made) else f"input_{made}"
-        base, count = made, 0
-        while made in self.names:
+            param = re.sub(r"[^A-Za-z0-9_]", "_", name)
+            param = param if _IDENTIFIER.match(param) else f"input_{param}"
+        base, count = param, 0
+        while param in self.names:
             count += 1
-            made = f"{base}_{count}"
-        self.names.add(made)
-        return made
+            param = f"{base}_{count}"
+        self.names.add(param)
+        return param
 
     def _weights(self) -> dict[str, Any]:
         """Make a value of each initializer that is used; {name: constant} of those that are to be
@@ -217,13 +217,13 @@ class _Import:
 
     def _converters(self, nodes: list[Node]) -> list[Entry]:
         """The converter of each node. Raises one LoopwrightError for all that have none."""
-        found = [self._converter(n) for n in nodes]
+        entries = [self._converter(n) for n in nodes]
         missing: dict[tuple[str, str, int], list[Node]] = defaultdict(list)
-        for node, entry in zip(nodes, found, strict=True):
+        for node, entry in zip(nodes, entries, strict=True):
             if entry is None:
                 missing[node.domain, node.op_type, node.opset].append(node)
         if not missing:
-            return found  # type: ignore[return-value]
+            return entries  # type: ignore[return-value]
         count = sum(map(len, missing.values()))
         kinds = f"{len(missing)} kind{'' if len(missing) == 1 else 's'}"
         lines = [f"{count} nodes of {kinds}" if count > 1 else "1 node"]
@@ -243,8 +243,8 @@ class _Import:
         raise LoopwrightError(explain(what, got="\n".join(lines), instead=hint))
 
     def _converter(self, node: Node) -> Entry | None:
-        found = find_converter(node.op_type, node.opset, node.domain)
-        return found or expanding(node, self._part)
+        entry = find_converter(node.op_type, node.opset, node.domain)
+        return entry or expanding(node, self._part)
 
     def _part(self, node: Node, inputs: list[Value | None]) -> list[Any]:
         """Convert a node of an operator's definition."""
@@ -287,11 +287,11 @@ class _Import:
             inputs.pop()
         _check_inputs(node, entry, inputs)
         rule = find_rule(node, inputs)
-        made = None if rule is None else rule(self.context, node, *inputs)
-        if made is None:
-            made = entry.convert(self.context, node, *inputs)
+        outputs = None if rule is None else rule(self.context, node, *inputs)
+        if outputs is None:
+            outputs = entry.convert(self.context, node, *inputs)
         self._check_attributes(node)
-        parts = list(made) if isinstance(made, (list, tuple)) else [made]
+        parts = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
         for k, name in enumerate(node.outputs):
             if name and (k >= len(parts) or parts[k] is None):
                 what = f"output {k} ({name}) is not supported"

@@ -47,8 +47,8 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
 
 def _numbers(elements: np.ndarray) -> list[int] | None:
     """Elements as literal integers, or None when one is symbolic."""
-    found = [literal(e) for e in elements.flat]
-    return None if any(isinstance(e, PrimExpr) for e in found) else [int(e) for e in found]
+    numbers = [literal(e) for e in elements.flat]
+    return None if any(isinstance(e, PrimExpr) for e in numbers) else [int(e) for e in numbers]
 
 
 def _same(cx: Context, elements: Any, source: Value) -> Value:
@@ -227,10 +227,12 @@ def _range(cx: Context, node: Node, start: Value, limit: Value, delta: Value) ->
 def _each(cx: Context, fn: Callable[..., Any], *inputs: Value) -> np.ndarray | None:
     """`fn` of each element; None where it answers None for one."""
     arrays = np.broadcast_arrays(*[v.known for v in inputs])
-    made = [fn(*[literal(e) for e in row]) for row in zip(*[a.flat for a in arrays], strict=True)]
-    if any(m is None or (isinstance(m, int) and abs(m) >= 1 << 63) for m in made):
+    results = [
+        fn(*[literal(e) for e in row]) for row in zip(*[a.flat for a in arrays], strict=True)
+    ]
+    if any(m is None or (isinstance(m, int) and abs(m) >= 1 << 63) for m in results):
         return None
-    return object_array([cx.simplify(m) for m in made], arrays[0].shape)
+    return object_array([cx.simplify(m) for m in results], arrays[0].shape)
 
 
 def _arithmetic(name: str, numbers: Callable[..., Any], symbols: Callable[..., Any] | None) -> None:
@@ -245,8 +247,8 @@ def _arithmetic(name: str, numbers: Callable[..., Any], symbols: Callable[..., A
     def rule(cx: Context, node: Node, a: Value, b: Value) -> Any:
         if a.dtype not in ("int32", "int64") or "broadcast" in node.attributes:
             return None
-        made = _each(cx, fn, a, b)
-        return None if made is None else _same(cx, made, a)
+        out = _each(cx, fn, a, b)
+        return None if out is None else _same(cx, out, a)
 
 
 def _divide(a: int, b: int) -> int | None:
@@ -273,22 +275,22 @@ def _mod(cx: Context, node: Node, a: Value, b: Value) -> Any:
         symbolic = isinstance(x, PrimExpr) or isinstance(y, PrimExpr)
         return prim_op.floormod(x, y) if symbolic else x % y
 
-    made = _each(cx, fn, a, b)
-    return None if made is None else _same(cx, made, a)
+    out = _each(cx, fn, a, b)
+    return None if out is None else _same(cx, out, a)
 
 
 def _extreme(name: str, numbers: Callable[..., Any], symbols: Callable[..., Any]) -> None:
     def fn(*values: Any) -> Any:
-        made = values[0]
+        out = values[0]
         for v in values[1:]:
-            symbolic = isinstance(made, PrimExpr) or isinstance(v, PrimExpr)
-            made = symbols(made, v) if symbolic else numbers(made, v)
-        return made
+            symbolic = isinstance(out, PrimExpr) or isinstance(v, PrimExpr)
+            out = symbols(out, v) if symbolic else numbers(out, v)
+        return out
 
     @_rule(name)
     def rule(cx: Context, node: Node, *inputs: Value) -> Any:
-        made = _each(cx, fn, *inputs)
-        return None if made is None else _same(cx, made, inputs[0])
+        out = _each(cx, fn, *inputs)
+        return None if out is None else _same(cx, out, inputs[0])
 
 
 _extreme("Max", max, prim_op.maximum)
@@ -297,8 +299,8 @@ _extreme("Min", min, prim_op.minimum)
 
 @_rule("Neg")
 def _negate(cx: Context, node: Node, x: Value) -> Any:
-    made = _each(cx, lambda a: 0 - a, x)
-    return None if made is None else _same(cx, made, x)
+    out = _each(cx, lambda a: 0 - a, x)
+    return None if out is None else _same(cx, out, x)
 
 
 @_rule("ReduceProd", "ReduceSum")
@@ -309,10 +311,10 @@ def _reduce(cx: Context, node: Node, data: Value, axes: Value | None = None) -> 
         return None
     which = tuple(given) if given else None
     fold: Any = np.multiply if node.op_type == "ReduceProd" else np.add
-    made = fold.reduce(data.known, which, keepdims=keep)
-    made = made if isinstance(made, np.ndarray) else object_array([made], ())
-    flat = [cx.simplify(literal(e)) for e in made.flat]
-    return _same(cx, object_array(flat, made.shape), data)
+    out = fold.reduce(data.known, which, keepdims=keep)
+    out = out if isinstance(out, np.ndarray) else object_array([out], ())
+    flat = [cx.simplify(literal(e)) for e in out.flat]
+    return _same(cx, object_array(flat, out.shape), data)
 
 
 # ---------------------------------------------------------------- conditions
@@ -335,8 +337,8 @@ def _comparison(name: str, build: Callable[..., Any], opposite: Callable[..., An
                 return True
             return False if cx.proven(opposite(x, y)) else None
 
-        made = _each(cx, decide, a, b)
-        return None if made is None else cx.known(made, "bool")
+        out = _each(cx, decide, a, b)
+        return None if out is None else cx.known(out, "bool")
 
 
 def _plain_or(build: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -366,5 +368,5 @@ def _where(cx: Context, node: Node, condition: Value, x: Value, y: Value) -> Any
     def choose(c: Any, a: Any, b: Any) -> Any:
         return if_then_else(c, a, b) if isinstance(c, PrimExpr) else (a if c else b)
 
-    made = _each(cx, choose, condition, x, y)
-    return None if made is None else _same(cx, made, x)
+    out = _each(cx, choose, condition, x, y)
+    return None if out is None else _same(cx, out, x)

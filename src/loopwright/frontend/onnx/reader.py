@@ -181,18 +181,18 @@ def _onnx() -> Any:
 
 def _parse(data: bytes, name: str, onnx: Any) -> Any:
     hint = "export or fetch the file again; a whole one passes onnx.checker.check_model"
-    made = onnx.ModelProto()
+    proto = onnx.ModelProto()
     try:
-        made.ParseFromString(data)
+        proto.ParseFromString(data)
     except Exception as error:  # protobuf's own class differs from one implementation to another
         what = f"{name}: no ONNX model, or only a part of one"
         got = f"{len(data)} bytes that are no whole protobuf message"
         raise LoopwrightError(explain(what, got=got, instead=hint)) from error
-    if not made.HasField("graph"):
+    if not proto.HasField("graph"):
         what = f"{name}: no ONNX model, or only a part of one"
         got = f"{len(data)} bytes without a graph"
         raise LoopwrightError(explain(what, got=got, instead=hint))
-    return made
+    return proto
 
 
 # ---------------------------------------------------------------- from protobuf
@@ -239,10 +239,10 @@ def _refuse_double(kind: str, names: Iterable[str]) -> None:
 
 
 def _opsets(proto: Any, opset: int | None) -> dict[str, int]:
-    found = {domain_name(o.domain): o.version for o in proto.opset_import}
+    versions = {domain_name(o.domain): o.version for o in proto.opset_import}
     if opset is not None:
-        found[""] = opset
-    standard = found.get("")
+        versions[""] = opset
+    standard = versions.get("")
     if standard is None and any(domain_name(n.domain) == "" for n in proto.graph.node):
         what = "the model does not say its opset"
         hint = "give it: from_onnx(model, opset=13)"
@@ -251,7 +251,7 @@ def _opsets(proto: Any, opset: int | None) -> dict[str, int]:
         what = f"the opset must lie between 1 and {NEWEST_OPSET}"
         hint = "onnx.version_converter.convert_version, or from_onnx(model, opset=...)"
         raise LoopwrightError(explain(what, got=standard, instead=hint))
-    return found
+    return versions
 
 
 def _port(value: Any, kind: str) -> Port:
@@ -282,7 +282,7 @@ def _dim(dim: Any) -> int | str | None:
 def node_of(proto: Any, opsets: dict[str, int], folder: Path | None) -> Node:
     """A Node of a NodeProto."""
     domain = domain_name(proto.domain)
-    made = Node(
+    node = Node(
         proto.op_type,
         domain,
         proto.name,
@@ -294,18 +294,18 @@ def node_of(proto: Any, opsets: dict[str, int], folder: Path | None) -> Node:
     )
     for attribute in proto.attribute:
         try:
-            made.attributes[attribute.name] = _attribute(attribute, folder)
+            node.attributes[attribute.name] = _attribute(attribute, folder)
             if attribute.type in _GRAPHS:
-                made.captured += _free_names([attribute.g, *attribute.graphs])
+                node.captured += _free_names([attribute.g, *attribute.graphs])
         except (ValueError, TypeError, LoopwrightError, OSError) as error:
-            text = f"attribute {attribute.name}: {error}\n{made.span.render()}"
+            text = f"attribute {attribute.name}: {error}\n{node.span.render()}"
             raise LoopwrightError(text) from error
-    return made
+    return node
 
 
 def _free_names(graphs: list[Any]) -> list[str]:
     """The names that graphs use and do not define, in order."""
-    found: dict[str, None] = {}
+    free: dict[str, None] = {}
     for graph in graphs:
         own = {t.name for t in (*graph.initializer, *graph.input)}
         own |= {name for n in graph.node for name in n.output}
@@ -314,8 +314,8 @@ def _free_names(graphs: list[Any]) -> list[str]:
             for a in n.attribute:
                 names += _free_names([a.g, *a.graphs]) if a.type in _GRAPHS else []
         names += [value.name for value in graph.output]
-        found.update((name, None) for name in names if name and name not in own)
-    return list(found)
+        free.update((name, None) for name in names if name and name not in own)
+    return list(free)
 
 
 def _attribute(a: Any, folder: Path | None) -> Any:

@@ -46,12 +46,12 @@ _EXTERNAL = 1  # TensorProto.EXTERNAL
 
 def dtype_of(elem_type: int) -> str:
     """The dtype of an ONNX element type's number. Raises ValueError for what has none."""
-    found = DTYPES.get(elem_type)
-    if found is None:
+    dtype = DTYPES.get(elem_type)
+    if dtype is None:
         name = _REFUSED.get(elem_type, f"number {elem_type}")
         hint = "numbers and bool; encode strings before the model"
         raise ValueError(explain("element type is not supported", got=name, instead=hint))
-    return found
+    return dtype
 
 
 def array_of(tensor: Any, folder: Path | None) -> np.ndarray:

@@ -62,9 +62,9 @@ class Value:
     @property
     def known(self) -> np.ndarray:
         """`elements` of a value that has them."""
-        found = self.elements
-        assert found is not None
-        return found
+        elements = self.elements
+        assert elements is not None
+        return elements
 
     def _is_small(self) -> bool:
         dims = self.info.get_shape()
@@ -132,7 +132,7 @@ def literal(value: Any) -> Any:
 def object_array(values: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """A numpy array of Python objects."""
     flat = list(values)
-    made = np.empty(len(flat), object)
+    array = np.empty(len(flat), object)
     for k, v in enumerate(flat):
-        made[k] = literal(v)
-    return made if shape is None else made.reshape(shape)
+        array[k] = literal(v)
+    return array if shape is None else array.reshape(shape)

@@ -28,12 +28,12 @@ def complete(block: Block, visible: list[Buffer], reads: bool, writes: bool) -> 
 
 def has_block(stmt: Stmt) -> bool:
     """Whether a statement contains a block."""
-    found = False
+    has = False
 
     def look(node: object) -> bool:
-        nonlocal found
-        found = found or isinstance(node, Block)
-        return not found
+        nonlocal has
+        has = has or isinstance(node, Block)
+        return not has
 
     pre_order_visit(stmt, look)
-    return found
+    return has

@@ -13,13 +13,13 @@ from ...tir.analysis import well_formed_errors
 from ...tir.function import PrimFunc
 
 
-def problems(made: Any) -> Iterator[tuple[str, Span | None]]:
+def problems(node: Any) -> Iterator[tuple[str, Span | None]]:
     """(what is wrong, where) for each broken rule of a module or function; None where the text
     says the place itself."""
-    if isinstance(made, (IRModule, Function)):
-        for violation in find_violations(made):
+    if isinstance(node, (IRModule, Function)):
+        for violation in find_violations(node):
             yield violation.message, violation.span
-    functions = made.functions.values() if isinstance(made, IRModule) else [made]
+    functions = node.functions.values() if isinstance(node, IRModule) else [node]
     for func in functions:
         if isinstance(func, PrimFunc):
             yield from ((text, None) for text in well_formed_errors(func))

@@ -74,10 +74,10 @@ class Parser(Evaluator):
     @contextmanager
     def dialect(self, name: str) -> Iterator[Dialect]:
         """Read with a dialect."""
-        made = DIALECTS[name](self)
-        self.dialects.append(made)
+        dialect = DIALECTS[name](self)
+        self.dialects.append(dialect)
         try:
-            yield made
+            yield dialect
         finally:
             self.dialects.pop()
 
@@ -207,12 +207,12 @@ def parameters(parser: Parser, node: ast.FunctionDef) -> list[ast.arg]:
     if args.defaults:
         what = "parameters of a script's function have no default values"
         raise parser.source.error(args.defaults[0], what)
-    made = [*args.posonlyargs, *args.args]
-    for arg in made:
+    named = [*args.posonlyargs, *args.args]
+    for arg in named:
         if arg.annotation is None:
             what = f"type annotation required for function parameter {arg.arg!r}"
             raise parser.source.error(arg, what, instead=f"write {arg.arg}: T.handle, R.Tensor...")
-    return made
+    return named
 
 
 def annotation_tree(parser: Parser, node: ast.expr) -> ast.expr:
@@ -222,8 +222,8 @@ def annotation_tree(parser: Parser, node: ast.expr) -> ast.expr:
     `R.Tensor((2, 3), "float32")`.
     """
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        made = ast.parse(node.value, mode="eval").body
-        for item in ast.walk(made):
+        tree = ast.parse(node.value, mode="eval").body
+        for item in ast.walk(tree):
             if hasattr(item, "lineno"):
                 ast.copy_location(item, node)
         return annotation_tree(parser, made)

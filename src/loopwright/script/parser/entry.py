@@ -46,8 +46,8 @@ class Decorator(Generic[Result]):
             what = f"{type(self).__name__} has no option {sorted(unknown)}"
             raise TypeError(explain(what, instead=f"use one of {sorted(self.defaults)}"))
         if options:
-            made = type(self)(**{**self.options, **options})
-            return made if func is None else made._apply(func, sys._getframe(1))
+            decorator = type(self)(**{**self.options, **options})
+            return decorator if func is None else decorator._apply(func, sys._getframe(1))
         return self if func is None else self._apply(func, sys._getframe(1))
 
     def _apply(self, func: Any, frame: FrameType) -> Any:
@@ -145,20 +145,20 @@ def from_source(
     source, tree = parse_text(program)
     scope = Scope(PRELUDE, _packages(), extra_vars or {})
     parser = Parser(source, scope)
-    found: list[Any] = []
+    definitions: list[Any] = []
     with parser.active():
         for stmt in tree.body:
             if isinstance(stmt, (ast.FunctionDef, ast.ClassDef)):
-                made = _definition(parser, stmt, check_well_formed)
-                scope.define(stmt.name, made)
-                if getattr(made, "node", None) is not stmt:
-                    found.append(made)
+                definition = _definition(parser, stmt, check_well_formed)
+                scope.define(stmt.name, definition)
+                if getattr(definition, "node", None) is not stmt:
+                    definitions.append(definition)
             else:
                 _run_statement(parser, stmt)
-    if len(found) != 1:
+    if len(definitions) != 1:
         what = "a program defines one module or one function"
-        raise DiagnosticError(explain(what, got=f"{len(found)} of them in {source.name}"))
-    return found[0]
+        raise DiagnosticError(explain(what, got=f"{len(definitions)} of them in {source.name}"))
+    return definitions[0]
 
 
 parse = from_source

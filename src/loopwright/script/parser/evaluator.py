@@ -155,13 +155,13 @@ class Evaluator:
             right = as_operand(self.eval(item))
             if isinstance(right, PrimExpr) and isinstance(left, (int, float)):
                 left, _ = convert_pair(left, right)  # else Python turns `1 <= i` into `i >= 1`
-            made = self.mark(_COMPARE[type(op)](left, right), node)
+            compared = self.mark(_COMPARE[type(op)](left, right), node)
             if result is None:
-                result = made
-            elif isinstance(result, PrimExpr) or isinstance(made, PrimExpr):
-                result = self.mark(logical_and(result, made), node)
+                result = compared
+            elif isinstance(result, PrimExpr) or isinstance(compared, PrimExpr):
+                result = self.mark(logical_and(result, compared), node)
             else:
-                result = result and made
+                result = result and compared
             left = right
         return result
 
@@ -192,13 +192,13 @@ class Evaluator:
         return slice(*[None if part is None else self.eval(part) for part in parts])
 
     def _items(self, nodes: list[ast.expr]) -> list[Any]:
-        made: list[Any] = []
+        items: list[Any] = []
         for node in nodes:
             if isinstance(node, ast.Starred):
-                made.extend(self.eval(node.value))
+                items.extend(self.eval(node.value))
             else:
-                made.append(self.eval(node))
-        return made
+                items.append(self.eval(node))
+        return items
 
     def _tuple(self, node: ast.Tuple) -> Any:
         return tuple(self._items(node.elts))
@@ -210,13 +210,13 @@ class Evaluator:
         return set(self._items(node.elts))
 
     def _dict(self, node: ast.Dict) -> Any:
-        made: dict[Any, Any] = {}
+        entries: dict[Any, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
-                made.update(self.eval(value))
+                entries.update(self.eval(value))
             else:
-                made[self.eval(key)] = self.eval(value)
-        return made
+                entries[self.eval(key)] = self.eval(value)
+        return entries
 
     def _if_exp(self, node: ast.IfExp) -> Any:
         cond = as_operand(self.eval(node.test))

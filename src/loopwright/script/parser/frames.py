@@ -103,9 +103,9 @@ def body_of(stmts: list[Any]) -> Stmt:
     for item in reversed(stmts):
         if isinstance(item, Wrap):
             body = seq(*reversed(rest)) if rest else Evaluate(0)
-            made = item.wrap(body)
-            made.span = item.span
-            rest = [made]
+            stmt = item.wrap(body)
+            stmt.span = item.span
+            rest = [stmt]
         else:
             rest.append(item)
     return seq(*reversed(rest)) if rest else Evaluate(0)
@@ -376,5 +376,5 @@ class LaunchFrame(Wrap):
 
 def pointer_type(dtype: Any, scope: str) -> tuple[str, str]:
     """The type annotation of a pointer variable."""
-    made = DataType(dtype)
-    return ("int8" if made.is_bool and made.lanes == 1 else str(made), scope or "global")
+    pointee = DataType(dtype)
+    return ("int8" if pointee.is_bool and pointee.lanes == 1 else str(pointee), scope or "global")

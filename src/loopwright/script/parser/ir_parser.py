@@ -35,14 +35,14 @@ class ModuleScope:
         self.open_results: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
-        found = self.__dict__.get("members", {}).get(name)
-        if found is None:
+        member = self.__dict__.get("members", {}).get(name)
+        if member is None:
             known = ", ".join(self.__dict__.get("members", ()))
             what = f"module {self.__dict__.get('name')} has no function {name!r}"
             raise AttributeError(explain(what, instead=f"it has: {known}" if known else None))
         if name in self.open_results:
             self.read(name)
-        return found
+        return member
 
     def read(self, name: str) -> None:
         """Read a function now, unless that has begun."""
@@ -94,8 +94,8 @@ class IrDialect(Dialect):
         parser.module = outer_module
         span = parser.source.span(node)
         infos = self.state.global_infos
-        made = IRModule(self.functions, self.state.attrs, infos, span=span)
-        return made
+        mod = IRModule(self.functions, self.state.attrs, infos, span=span)
+        return mod
 
     def _read(
         self, node: ast.FunctionDef, gvar: GlobalVar, read: Any, options: Any, names: Any
@@ -171,8 +171,8 @@ def _read_module(parser: Parser, node: ast.ClassDef, options: dict[str, Any]) ->
     if not isinstance(node, ast.ClassDef):
         raise parser.source.error(node, "@I.ir_module decorates a class")
     with parser.dialect("ir") as dialect:
-        made = dialect.module(node, options)  # type: ignore[attr-defined]
-    return checked(parser, node, made, options)
+        module = dialect.module(node, options)  # type: ignore[attr-defined]
+    return checked(parser, node, module, options)
 
 
 def read_function(dialect: str) -> Any:
@@ -180,23 +180,23 @@ def read_function(dialect: str) -> Any:
 
     def read(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> Any:
         with parser.located(node):
-            made = FUNCTIONS[dialect][1](parser, node, options, None)
-        return checked(parser, node, made, options)
+            func = FUNCTIONS[dialect][1](parser, node, options, None)
+        return checked(parser, node, func, options)
 
     return read
 
 
-def checked(parser: Parser, node: Any, made: Node, options: dict[str, Any]) -> Any:
+def checked(parser: Parser, node: Any, definition: Node, options: dict[str, Any]) -> Any:
     """The function or module, when all checks accept it."""
     if options.get("check_well_formed", True):
-        for problem, span in problems(made):
+        for problem, span in problems(definition):
             what = f"the program is not well formed: {problem}"
             if "\n --> " in problem:
                 raise DiagnosticError(what)
             hint = "pass check_well_formed=False to look at it"
             place = span if span is not None and span.line else parser.source.span(node)
             raise DiagnosticError(explain(what, instead=hint, span=place))
-    return made
+    return definition
 
 
 DIALECTS["ir"] = IrDialect

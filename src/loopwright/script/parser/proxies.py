@@ -85,18 +85,18 @@ def _proxy(value: Any) -> Any:
 
 
 def _build(value: Any, dims: Dims) -> StructInfo:
-    made = _proxy(value)
-    if isinstance(made, StructInfoProxy):
-        return made.build(dims)
-    if isinstance(made, StructInfo):
-        return made
-    if isinstance(made, PrimExpr):
-        return PrimStructInfo(dtype=made.dtype)
-    if made is None or made == ():
+    proxy = _proxy(value)
+    if isinstance(proxy, StructInfoProxy):
+        return proxy.build(dims)
+    if isinstance(proxy, StructInfo):
+        return proxy
+    if isinstance(proxy, PrimExpr):
+        return PrimStructInfo(dtype=proxy.dtype)
+    if proxy is None or proxy == ():
         return TupleStructInfo([])
     what = "a struct info is expected"
     hint = "write R.Tensor((2, 3)), R.Shape, R.Prim, R.Tuple, R.Callable or R.Object"
-    raise TypeError(explain(what, got=f"{made!r} of type {type(made).__name__}", instead=hint))
+    raise TypeError(explain(what, got=f"{proxy!r} of type {type(proxy).__name__}", instead=hint))
 
 
 class ObjectProxy(StructInfoProxy):
@@ -247,8 +247,8 @@ class CallableProxy(StructInfoProxy):
 
 
 def _all_names(values: Any) -> set[str]:
-    made = [_proxy(v) for v in values]
-    return set().union(*(v.get_symbolic_vars() for v in made if isinstance(v, StructInfoProxy)))
+    proxies = [_proxy(v) for v in values]
+    return set().union(*(v.get_symbolic_vars() for v in proxies if isinstance(v, StructInfoProxy)))
 
 
 def PackedFunc() -> StructInfoProxy:

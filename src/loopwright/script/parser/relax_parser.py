@@ -165,17 +165,17 @@ class RelaxDialect(Dialect):
             for name in sorted(getattr(value, "get_symbolic_vars", set)()):
                 if name not in symbols:
                     self._symbol(name, TirVar(name, "int64", parser.source.span(arg)))
-        made: list[Var] = []
+        params: list[Var] = []
         for arg, value in zip(args, given, strict=True):
             with parser.located(arg.annotation):
                 info = R.as_info(value)
             param = Var(arg.arg, info, parser.source.span(arg))
-            made.append(param)
+            params.append(param)
             scope.define(arg.arg, param)
         if node.returns is None:
-            return made, None
+            return params, None
         with parser.located(node.returns):
-            return made, R.as_info(self._proxy(node.returns))
+            return params, R.as_info(self._proxy(node.returns))
 
     def _proxy(self, node: ast.expr) -> Any:
         """The struct info of an annotation as it is written."""
@@ -208,8 +208,8 @@ class RelaxDialect(Dialect):
             return False
         if node.func.attr in ("var", "Var", "SizeVar"):
             return True
-        made = getattr(getattr(T, node.func.attr, None), "dtype", None)
-        return isinstance(made, DataType) and not node.args
+        dtype = getattr(getattr(T, node.func.attr, None), "dtype", None)
+        return isinstance(dtype, DataType) and not node.args
 
     def _symbol(self, name: str, symbol: TirVar) -> None:
         self.body.symbols[name] = symbol
@@ -219,14 +219,14 @@ class RelaxDialect(Dialect):
         self, node: ast.FunctionDef, params: list[Var], ret: StructInfo | None, seq: SeqExpr
     ) -> StructInfo:
         """The annotation, or what the body says where that is finer."""
-        found = erase_to_params(params, seq.struct_info)
+        inferred = erase_to_params(params, seq.struct_info)
         if ret is None:
-            return found
+            return inferred
         result = struct_info_base_check(ret, seq.struct_info, self.builder.analyzer)
         if result is BaseCheckResult.FAIL_L0:
             what = f"function {node.name} does not return what its annotation says"
             raise self.error(node.returns, what, got=str(seq.struct_info))
-        return found if ret.is_base_of(found) else ret
+        return inferred if ret.is_base_of(inferred) else ret
 
     # -------------------------------------------------------------- blocks
 
@@ -301,15 +301,15 @@ class RelaxDialect(Dialect):
     def emit(self, value: Any, info: Any = None, name: str = "") -> Var:
         """Bind a value; without a name the builder chooses one."""
         flow = self._open_flow()
-        made = self._checked(as_expr(value))
+        expr = self._checked(as_expr(value))
         info = None if info is None else R.as_info(info)
-        made = self.builder.normalize(made)
+        expr = self.builder.normalize(expr)
         if info is not None:
-            self._check_annotation(info, made.struct_info)
+            self._check_annotation(info, expr.struct_info)
         kind: Any = Var if flow is None else DataflowVar
         chosen = name or self.builder.get_unique_name("gv" if flow is None else "lv")
-        var = kind(chosen, made.struct_info if info is None else info, self.builder.span)
-        self._add(VarBinding._make(var, made, span=made.span or self.builder.span))
+        var = kind(chosen, expr.struct_info if info is None else info, self.builder.span)
+        self._add(VarBinding._make(var, expr, span=expr.span or self.builder.span))
         return var
 
     def _add(self, binding: Any) -> None:
@@ -333,23 +333,23 @@ class RelaxDialect(Dialect):
             return value
         if isinstance(value, Function) or function.attrs.get("relax.force_pure", False):
             return value
-        found = find_impure_call(value, function.name)
-        if found is not None:
-            names = (getattr(found.op, n, None) for n in ("name", "name_hint", "global_symbol"))
-            name = next((n for n in names if n), found.op)
+        impure = find_impure_call(value, function.name)
+        if impure is not None:
+            names = (getattr(impure.op, n, None) for n in ("name", "name_hint", "global_symbol"))
+            name = next((n for n in names if n), impure.op)
             where = "a pure function" if options.get("pure", True) else "a dataflow block"
             what = f"{where} makes a call that has side effects"
             hint = "write @R.function(pure=False), or move the call out of the dataflow block"
             if options.get("pure", True):
                 hint = 'write @R.function(pure=False), or set "relax.force_pure"'
-            span = found.span or self.builder.span
+            span = impure.span or self.builder.span
             raise DiagnosticError(explain(what, got=name, instead=hint, span=span))
         return value
 
-    def _check_annotation(self, info: StructInfo, found: StructInfo) -> None:
-        if struct_info_base_check(info, found, self.builder.analyzer) is BaseCheckResult.FAIL_L0:
+    def _check_annotation(self, info: StructInfo, inferred: StructInfo) -> None:
+        if struct_info_base_check(info, inferred, self.builder.analyzer) is BaseCheckResult.FAIL_L0:
             what = "the annotation contradicts the value"
-            got = f"a value of {found}, annotated as {info}"
+            got = f"a value of {inferred}, annotated as {info}"
             raise ValueError(explain(what, got=got, instead="correct or leave out the annotation"))
 
     def bind_value(self, node: Any, name: str, value: Any, info: Any = None) -> None:
@@ -407,11 +407,11 @@ class RelaxDialect(Dialect):
         value = self.parser.eval(node.value)
         target = node.targets[0]
         if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, Expr):
-            made = self.builder.normalize_argument(self._checked(value))
-            if not isinstance(made.struct_info, TupleStructInfo):
+            expr = self.builder.normalize_argument(self._checked(value))
+            if not isinstance(expr.struct_info, TupleStructInfo):
                 what = "only a tuple of known length can be unpacked"
-                raise self.error(node, what, got=str(made.struct_info))
-            value = list(made)
+                raise self.error(node, what, got=str(expr.struct_info))
+            value = list(expr)
         self.assign(target, value, self.bind_value)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -626,8 +626,8 @@ def _extras(parser: Parser, functions: dict[GlobalVar, Any]) -> dict[GlobalVar, 
     """The functions that `R.emit_te` and inline prim_funcs made."""
     if parser.builder is None:
         return {}
-    made = parser.builder.get().functions
-    return {gvar: func for gvar, func in made.items() if gvar not in functions}
+    extras = parser.builder.get().functions
+    return {gvar: func for gvar, func in extras.items() if gvar not in functions}
 
 
 DIALECTS["relax"] = RelaxDialect

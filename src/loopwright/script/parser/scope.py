@@ -30,15 +30,15 @@ class Scope:
 
     def lookup(self, name: str) -> Any:
         """What a name stands for. Raises NameError with the close names."""
-        found = self.names.get(name, _ABSENT)
-        if found is _ABSENT:
-            found = self.fallback.get(name, getattr(builtins, name, _ABSENT))
-        if found is _ABSENT:
+        value = self.names.get(name, _ABSENT)
+        if value is _ABSENT:
+            value = self.fallback.get(name, getattr(builtins, name, _ABSENT))
+        if value is _ABSENT:
             close = difflib.get_close_matches(name, self.names, 3)
             hint = f"did you mean {', '.join(close)}?" if close else None
             what = f"undefined variable {name!r}"
             raise NameError(explain(what, instead=self.hints.get(name, hint)))
-        return found
+        return value
 
     def define(self, name: str, value: Any) -> None:
         """Let `name` stand for `value` until the innermost frame ends."""

@@ -79,8 +79,8 @@ def _first_line(node: Any) -> int:
 
 def _find(index: _Index, name: str, kind: type, accept: Callable[[Any], bool]) -> Any:
     """The innermost node of a name and kind that is accepted (the last one in the text)."""
-    found = [n for n in index.get(name, ()) if isinstance(n, kind) and accept(n)]
-    return max(found, key=_first_line, default=None)
+    nodes = [n for n in index.get(name, ()) if isinstance(n, kind) and accept(n)]
+    return max(nodes, key=_first_line, default=None)
 
 
 def _changed(filename: str, name: str) -> DiagnosticError:

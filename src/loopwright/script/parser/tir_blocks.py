@@ -73,16 +73,16 @@ class axis:
     def _push(dom: Any, binding: Any, dtype: Any, kind: int) -> Var:
         frame = current(BlockFrame, "T.axis")
         if isinstance(dom, Range):
-            made = dom
+            domain = dom
         elif isinstance(dom, (list, tuple)):
-            made = Range(*dom)
+            domain = Range(*dom)
         else:
-            made = Range(dom)
+            domain = Range(dom)
         value = _convert(binding)
-        parts = (made.min.dtype.bits, made.extent.dtype.bits, DataType(dtype).bits)
+        parts = (domain.min.dtype.bits, domain.extent.dtype.bits, DataType(dtype).bits)
         wide = DataType(f"int{_py.max(parts)}")
-        made = Range._make(_cast(wide, made.min), _cast(wide, made.extent))
-        axis_var = IterVar(made, Var("", wide), kind)
+        domain = Range._make(_cast(wide, domain.min), _cast(wide, domain.extent))
+        axis_var = IterVar(domain, Var("", wide), kind)
         frame.iter_vars.append(axis_var)
         frame.iter_values.append(_const(binding, wide) if isinstance(binding, int) else value)
         return axis_var.var
@@ -116,15 +116,15 @@ class axis:
         if len(kinds) != len(bindings) or set(kinds) - set(names):
             what = "T.axis.remap needs one letter, S or R, for each loop variable"
             raise ValueError(explain(what, got=f"{kinds!r} for {len(bindings)} variables"))
-        made = []
+        variables = []
         for kind, binding in zip(kinds, bindings, strict=True):
             dom = loop_range(binding) if isinstance(binding, Var) else None
             if dom is None:
                 what = "T.axis.remap binds variables of the loops around"
                 hint = "use T.axis.spatial(extent, value) or T.axis.reduce(extent, value)"
                 raise ValueError(explain(what, got=str(binding), instead=hint))
-            made.append(names[kind](dom, binding, dom.extent.dtype))
-        return made[0] if len(made) == 1 else made
+            variables.append(names[kind](dom, binding, dom.extent.dtype))
+        return variables[0] if len(variables) == 1 else variables
 
     S = spatial
     R = reduce

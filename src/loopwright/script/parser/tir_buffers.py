@@ -132,7 +132,7 @@ def match_buffer(
             raise ValueError(explain(what, instead="T.match_buffer(a, (16, 16))"))
         shape, dtype = [axis.extent for axis in region.region], region.buffer.dtype
     rest = (strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators)
-    made = buffer(shape, dtype, data, *rest)
+    matched = buffer(shape, dtype, data, *rest)
     if region is None:
         frame = enclosing(FuncFrame)
         if frame is None:
@@ -140,11 +140,11 @@ def match_buffer(
         if not _py.any(p is param for p in frame.params):
             what = "T.match_buffer of a variable needs a parameter of the function"
             raise ValueError(explain(what, got=str(param.name)))
-        frame.buffer_map[param] = made
+        frame.buffer_map[param] = matched
     else:
         frame = current(BlockFrame, "T.match_buffer of a region")
-        frame.match_buffers.append(MatchBufferRegion(made, region))
-    return made
+        frame.match_buffers.append(MatchBufferRegion(matched, region))
+    return matched
 
 
 def as_region(value: Any) -> BufferRegion:
@@ -183,13 +183,13 @@ def alloc_buffer(
 ) -> _Buffer:
     """A buffer that lives in the enclosing block (or the root block)."""
     rest = (strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators)
-    made = buffer(shape, dtype, data, *rest)
+    allocated = buffer(shape, dtype, data, *rest)
     frame = innermost()
     if isinstance(frame, BlockFrame):
-        frame.alloc_buffers.append(made)
+        frame.alloc_buffers.append(allocated)
     else:
-        current(FuncFrame, "T.alloc_buffer").root_buffers.append(made)
-    return made
+        current(FuncFrame, "T.alloc_buffer").root_buffers.append(allocated)
+    return allocated
 
 
 def decl_buffer(
@@ -206,15 +206,17 @@ def decl_buffer(
 ) -> Wrap:
     """A view of memory for the rest of the scope; without `data`, the memory is allocated."""
     rest = (strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators)
-    made = buffer(shape, dtype, data, *rest)
+    declared = buffer(shape, dtype, data, *rest)
 
     def wrap(body: Any) -> Any:
-        body = _stmt.DeclBuffer(made, body)
+        body = _stmt.DeclBuffer(declared, body)
         if data is not None:
             return body
-        return _stmt.Allocate(made.data, made.dtype, made.shape, _const(True, "bool"), body)
+        return _stmt.Allocate(
+            declared.data, declared.dtype, declared.shape, _const(True, "bool"), body
+        )
 
-    return Wrap(wrap, made, (made,), "T.decl_buffer")
+    return Wrap(wrap, declared, (declared,), "T.decl_buffer")
 
 
 def allocate(
@@ -225,15 +227,15 @@ def allocate(
     annotations: dict[str, Any] | None = None,
 ) -> Wrap:
     """Memory for the rest of the scope; binds the pointer to it."""
-    made = DataType(dtype_text(dtype))
-    pointer = Var("", "handle", type_annotation=(str(made), scope))
+    element = DataType(dtype_text(dtype))
+    pointer = Var("", "handle", type_annotation=(str(element), scope))
     sizes = tuple(
         _convert(e) for e in (extents if isinstance(extents, (list, tuple)) else [extents])
     )
     cond = _const(True, "bool") if condition is None else _convert(condition)
 
     def wrap(body: Any) -> Any:
-        return _stmt.Allocate(pointer, made, sizes, cond, body, dict(annotations or {}))
+        return _stmt.Allocate(pointer, element, sizes, cond, body, dict(annotations or {}))
 
     return Wrap(wrap, pointer, title="T.allocate")
 
@@ -242,13 +244,13 @@ def allocate_const(
     data: Any, dtype: Any, extents: Any, annotations: dict[str, Any] | None = None
 ) -> Wrap:
     """Constant data for the rest of the scope; binds the pointer to it."""
-    made = DataType(dtype_text(dtype))
-    pointer = Var("", "handle", type_annotation=(str(made), "global"))
+    element = DataType(dtype_text(dtype))
+    pointer = Var("", "handle", type_annotation=(str(element), "global"))
     sizes = tuple(_convert(e) for e in extents)
-    array = data if hasattr(data, "dtype") else np.asarray(data, made.numpy())
+    array = data if hasattr(data, "dtype") else np.asarray(data, element.numpy())
     shaped = array.reshape([int(e) for e in extents]) if isinstance(array, np.ndarray) else array
 
     def wrap(body: Any) -> Any:
-        return _stmt.AllocateConst(pointer, made, sizes, shaped, body, dict(annotations or {}))
+        return _stmt.AllocateConst(pointer, element, sizes, shaped, body, dict(annotations or {}))
 
     return Wrap(wrap, pointer, title="T.allocate_const")

@@ -114,8 +114,8 @@ class TirDialect(Dialect):
 
     def _is_fresh(self, value: Any) -> bool:
         """Whether a value has just been made, so that it takes the name it is bound to."""
-        made = isinstance(value, (Buffer, IterVar))
-        return made or (isinstance(value, Var) and not self.parser.scope.holds(value))
+        fresh = isinstance(value, (Buffer, IterVar))
+        return fresh or (isinstance(value, Var) and not self.parser.scope.holds(value))
 
     def bind_named(self, node: ast.expr, name: str, value: Any) -> None:
         """Name a fresh variable, axis or buffer and define it."""
@@ -130,21 +130,21 @@ class TirDialect(Dialect):
         self.parser.scope.define(name, value)
 
     def _let(self, node: ast.expr, name: str, value: Any, var: Var | None) -> None:
-        made = as_operand(value)
-        if isinstance(made, (bool, int, float)):
-            made = const(made, None if var is None else var.dtype)
-        if not isinstance(made, PrimExpr):
+        bound = as_operand(value)
+        if isinstance(bound, (bool, int, float)):
+            bound = const(bound, None if var is None else var.dtype)
+        if not isinstance(bound, PrimExpr):
             # A Python value: meta-programming, no variable of the function.
             self.parser.scope.define(name, value)
             return
         if var is None:
-            annotation = getattr(made, "type_annotation", None)
-            var = Var(name, made.dtype, type_annotation=annotation)
-        elif var.dtype != made.dtype:
+            annotation = getattr(bound, "type_annotation", None)
+            var = Var(name, bound.dtype, type_annotation=annotation)
+        elif var.dtype != bound.dtype:
             what = f"variable {name} is annotated as {var.dtype}"
-            raise self.parser.source.error(node, what, got=f"a value of {made.dtype}")
+            raise self.parser.source.error(node, what, got=f"a value of {bound.dtype}")
         self.bind_named(node, name, var)
-        frames.open_rest(Wrap(lambda body: LetStmt(var, made, body), var, title="a let"))
+        frames.open_rest(Wrap(lambda body: LetStmt(var, bound, body), var, title="a let"))
 
     # -------------------------------------------------------------- statements
 

@@ -61,11 +61,11 @@ def mode_of(kind: type, mode: str) -> None:
 
 
 def _lookup(table: dict[Any, Any], kind: type) -> Any:
-    found = table.get(getattr(kind, "node_key", ""))
-    if found is None:
-        found = next((table[base] for base in kind.__mro__ if base in table), None)
-    table[kind] = found
-    return found
+    entry = table.get(getattr(kind, "node_key", ""))
+    if entry is None:
+        entry = next((table[base] for base in kind.__mro__ if base in table), None)
+    table[kind] = entry
+    return entry
 
 
 class Printer:
@@ -221,13 +221,13 @@ class Printer:
         if mode is not None and mode != self.mode:
             self.mode = mode
             self.int_dtype = "int64" if mode == RELAX else self.config.int_dtype
-        made = Frame(node, self.mode, is_func)
-        self.frames.append(made)
+        frame = Frame(node, self.mode, is_func)
+        self.frames.append(frame)
         try:
-            yield made
+            yield frame
         finally:
             self.frames.pop()
-            self.names.leave(made)
+            self.names.leave(frame)
             self.mode, self.int_dtype = saved
 
     def define(self, obj: Any, hint: str, frame: Frame) -> str:

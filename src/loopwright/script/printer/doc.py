@@ -25,9 +25,9 @@ class Loose(str):
 
 def loose(text: str, level: int) -> Loose:
     """`text`, binding as loosely as `level`."""
-    made = Loose(text)
-    made.level = level
-    return made
+    loose = Loose(text)
+    loose.level = level
+    return loose
 
 
 def operand(text: str, level: int) -> str:
@@ -37,8 +37,8 @@ def operand(text: str, level: int) -> str:
 
 def marked(text: str) -> str:
     """`text`, to be underlined."""
-    made = MARK_BEGIN + text + MARK_END
-    return loose(made, text.level) if type(text) is Loose else made
+    marked = MARK_BEGIN + text + MARK_END
+    return loose(marked, text.level) if type(text) is Loose else marked
 
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}

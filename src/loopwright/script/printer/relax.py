@@ -282,18 +282,18 @@ def _may_drop(p: Printer, node: rx.VarBinding) -> bool:
 
 def _mentioned(root: Any) -> set[int]:
     """The variables (by id) that are used, not only bound."""
-    found: set[int] = set()
+    mentioned: set[int] = set()
 
     def look(node: Any) -> None:
         if isinstance(node, rx.MatchCast):
-            found.add(id(node.value))
+            mentioned.add(id(node.value))
         elif not isinstance(node, (rx.Function, rx.VarBinding)):
-            found.update(id(c) for c in node.children() if isinstance(c, rx.Var))
+            mentioned.update(id(c) for c in node.children() if isinstance(c, rx.Var))
         elif isinstance(node, rx.VarBinding):
-            found.add(id(node.value))
+            mentioned.add(id(node.value))
 
     post_order_visit(root, look)
-    return found
+    return mentioned
 
 
 @stmt_of(rx.MatchCast)
@@ -383,9 +383,9 @@ def _function(p: Printer, func: rx.Function, out: list) -> None:
     decorator = p.relax("function")
     heads = [f"@{call_text(decorator, [], options) if options else decorator}"]
     heads.append(f"def {name}({', '.join(params)}){returns}:")
-    made: list = [Nest(heads, frame.stmts), GAP]
+    lines: list = [Nest(heads, frame.stmts), GAP]
     in_module = top and p.module is not None
-    out.extend(made if in_module else p.with_header(made))
+    out.extend(lines if in_module else p.with_header(lines))
 
 
 def _param(p: Printer, var: rx.Var, frame: Frame) -> str:

@@ -34,14 +34,14 @@ def dimension(p: Printer, expr: Any) -> str:
 
 
 def _mentions(expr: Any, names: set[int]) -> bool:
-    found = False
+    mentioned = False
 
     def look(node: Any) -> None:
-        nonlocal found
-        found = found or (isinstance(node, TirVar) and id(node) in names)
+        nonlocal mentioned
+        mentioned = mentioned or (isinstance(node, TirVar) and id(node) in names)
 
     post_order_visit(expr, look)
-    return found
+    return mentioned
 
 
 @expr_of(ObjectStructInfo)

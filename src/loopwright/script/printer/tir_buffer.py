@@ -125,27 +125,27 @@ def declaration(
     own_data: the declaration makes the pointer, which is called `A.data`. own_layout: it also
     makes the variables of its strides and offset (`A.strides[0]`, `A.elem_offset`).
     """
-    made = _Declaration(p, node, frame)
+    decl = _Declaration(p, node, frame)
     name = p.names.get(node) or node.name
     for extent in node.shape:
-        if made.is_new(extent):
-            made.new_line(extent)
+        if decl.is_new(extent):
+            decl.new_line(extent)
     positional = [*args, p.tuple(node.shape)]
     if node.dtype != p.config.buffer_dtype:
         positional.append(dtype_text(node.dtype))
     keywords: dict[str, str] = {}
     data = node.data
-    if not (made.is_new(data) and own_data and made.inline(data, f"{name}.data")):
-        if made.is_new(data):
-            made.new_line(data)
+    if not (decl.is_new(data) and own_data and decl.inline(data, f"{name}.data")):
+        if decl.is_new(data):
+            decl.new_line(data)
         keywords["data"] = p.expr(data)
     if node.strides:
-        keywords["strides"] = _strides(p, node, made, name)
+        keywords["strides"] = _strides(p, node, decl, name)
     offset = node.elem_offset
     offset_is_own = False
-    if made.is_new(offset):
+    if decl.is_new(offset):
         offset_is_own = True
-        if not made.inline(offset, f"{name}.elem_offset"):
+        if not decl.inline(offset, f"{name}.elem_offset"):
             keywords["elem_offset"] = p.expr(offset)
     elif offset is not None:
         keywords["elem_offset"] = p.expr(offset)
@@ -159,14 +159,14 @@ def declaration(
         keywords["buffer_type"] = quote(node.buffer_type)
     if node.axis_separators:
         keywords["axis_separators"] = p.value(list(node.axis_separators))
-    made.finish()
+    decl.finish()
     return call_text(p.tir(callee), positional, keywords)
 
 
-def _strides(p: Printer, node: Buffer, made: _Declaration, name: str) -> str:
+def _strides(p: Printer, node: Buffer, decl: _Declaration, name: str) -> str:
     texts = []
     for i, stride in enumerate(node.strides):
-        if made.is_new(stride) and made.inline(stride, f"{name}.strides[{i}]"):
+        if decl.is_new(stride) and decl.inline(stride, f"{name}.strides[{i}]"):
             texts.append(quote(stride.name))
         else:
             texts.append(p.expr(stride))

@@ -464,8 +464,8 @@ def _prim_func(p: Printer, func: PrimFunc, out: list) -> None:
     private = {} if "global_symbol" in func.attrs else {"private": "True"}
     decorator = call_text(p.tir("prim_func"), [], private) if private else p.tir("prim_func")
     heads = [f"@{decorator}", f"def {name}({', '.join(params)}){returns}:"]
-    made: list = [Nest(heads, frame.stmts), GAP]
-    out.extend(made if p.module is not None else p.with_header(made))
+    lines: list = [Nest(heads, frame.stmts), GAP]
+    out.extend(lines if p.module is not None else p.with_header(lines))
 
 
 def _returns(p: Printer, kind: Any) -> str:

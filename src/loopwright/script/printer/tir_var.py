@@ -38,9 +38,9 @@ def lowest_frame(p: Printer, obj: Any) -> Frame:
     """The innermost open scope that holds all uses of a free variable or buffer."""
     open_frames = {id(f.node): f for f in p.frames if f.node is not None and f.mode == TIR}
     for scope in reversed(p.uses.common_scopes(obj)):
-        found = open_frames.get(id(scope))
-        if found is not None:
-            return found
+        frame = open_frames.get(id(scope))
+        if frame is not None:
+            return frame
     return next((f for f in p.frames if f.mode == TIR), p.frames[0])
 
 

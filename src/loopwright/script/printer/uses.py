@@ -77,7 +77,7 @@ _CONTAINERS = (tuple, list, dict)
 
 def occurs(body: Any, wanted: set[int]) -> set[int]:
     """Those of the variables (by id) that occur in `body`."""
-    found: set[int] = set()
+    occurring: set[int] = set()
     seen: set[int] = set()
     stack = [body]
     while stack:
@@ -85,7 +85,7 @@ def occurs(body: Any, wanted: set[int]) -> set[int]:
         if isinstance(value, Node):
             if isinstance(value, Var):
                 if id(value) in wanted:
-                    found.add(id(value))
+                    occurring.add(id(value))
                 continue
             if isinstance(value, DataProducer):
                 continue
@@ -102,4 +102,4 @@ def occurs(body: Any, wanted: set[int]) -> set[int]:
         elif isinstance(value, dict):
             stack.extend(value)
             stack.extend(value.values())
-    return found
+    return occurring

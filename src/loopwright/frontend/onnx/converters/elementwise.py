@@ -123,14 +123,14 @@ def cast_like(cx: Context, node: Node, x: Value, like: Value) -> Any:
 @converter("IsInf", 10)
 def is_inf(cx: Context, node: Node, x: Value) -> Any:
     negative, positive = node.integer("detect_negative", 1), node.integer("detect_positive", 1)
-    found = op.isinf(x.expr)
+    infinite = op.isinf(x.expr)
     if negative and positive:
-        return found
+        return infinite
     if not negative and not positive:
         return op.zeros_like(x.expr, "bool")
     zero = cx.scalar(0, x.dtype)
     side = op.less(x.expr, zero) if negative else op.greater(x.expr, zero)
-    return op.logical_and(found, side)
+    return op.logical_and(infinite, side)
 
 
 # ---------------------------------------------------------------- activations
@@ -300,8 +300,8 @@ def clip(
     known = all(v is None or b is not None for v, b in zip((low, high), bounds, strict=True))
     if known:
         return _clip(cx, x, *[None if b is None else b.reshape(()).item() for b in bounds])
-    made = x.expr if low is None else op.maximum(x.expr, low.expr)
-    return made if high is None else op.minimum(made, high.expr)
+    clipped = x.expr if low is None else op.maximum(x.expr, low.expr)
+    return clipped if high is None else op.minimum(clipped, high.expr)
 
 
 def _clip(cx: Context, x: Value, low: Any, high: Any) -> Any:
@@ -310,8 +310,8 @@ def _clip(cx: Context, x: Value, low: Any, high: Any) -> Any:
     if high is None:
         return op.maximum(x.expr, cx.scalar(low, x.dtype))
     if low is None or low > high:  # ONNX: where the bounds cross, all becomes `high`
-        made = x.expr if low is None else op.maximum(x.expr, cx.scalar(low, x.dtype))
-        return op.minimum(made, cx.scalar(high, x.dtype))
+        clipped = x.expr if low is None else op.maximum(x.expr, cx.scalar(low, x.dtype))
+        return op.minimum(clipped, cx.scalar(high, x.dtype))
     return op.clip(x.expr, low, high)
 
 
@@ -379,8 +379,8 @@ def power(cx: Context, node: Node, a: Value, b: Value) -> Any:
     # The exponent may have another type than the base, whose type the result has.
     kind = str(a.dtype) if a.dtype.is_float else "float64"
     sides = [cx.value(_as_type(cx, v, kind)) for v in (a, b)]
-    made = op.power(*cx.broadcast(*sides))
-    return made if kind == a.dtype else op.astype(made, a.dtype)
+    out = op.power(*cx.broadcast(*sides))
+    return out if kind == a.dtype else op.astype(out, a.dtype)
 
 
 @converter("Mod", 10)
@@ -407,10 +407,10 @@ def _variadic(name: str, build: Callable[[Any, Any], Any], mean: bool = False) -
         def join(a: Value, b: Value) -> Value:
             return cx.value(build(*cx.broadcast(a, b)))
 
-        made = reduce(join, rest, first)
+        out = reduce(join, rest, first)
         if mean and rest:
-            return op.divide(made.expr, cx.scalar(1 + len(rest), first.dtype))
-        return made
+            return op.divide(out.expr, cx.scalar(1 + len(rest), first.dtype))
+        return out
 
     register_converter(name, 1, convert)
 

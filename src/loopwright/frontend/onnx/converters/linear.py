@@ -44,14 +44,14 @@ def gemm(cx: Context, node: Node, a: Value, b: Value, c: Value | None = None) ->
     if node.integer("transB", 0):
         b = cx.value(_transposed(cx, b))
     a, b = _matched(cx, a, b)
-    made = cx.value(op.matmul(a.expr, b.expr))
+    product = cx.value(op.matmul(a.expr, b.expr))
     if alpha != 1.0:
-        made = cx.value(op.multiply(made.expr, cx.scalar(alpha, made.dtype)))
+        product = cx.value(op.multiply(product.expr, cx.scalar(alpha, product.dtype)))
     if c is None or beta == 0.0:
-        return made
+        return product
     if beta != 1.0:
         c = cx.value(op.multiply(c.expr, cx.scalar(beta, c.dtype)))
-    return op.add(*cx.broadcast(made, c))
+    return op.add(*cx.broadcast(product, c))
 
 
 def _transposed(cx: Context, b: Value) -> Any:
@@ -65,14 +65,14 @@ def _transposed(cx: Context, b: Value) -> Any:
 def einsum(cx: Context, node: Node, *inputs: Value) -> Any:
     """Pairs are multiplied as matrices: the labels both have are batch or summed over."""
     terms, result = _equation(node.text("equation"), [v.ndim for v in inputs])
-    made, labels = _summed(cx, inputs[0], terms[0], "".join(terms[1:]) + result)
+    product, labels = _summed(cx, inputs[0], terms[0], "".join(terms[1:]) + result)
     for k, (v, term) in enumerate(zip(inputs[1:], terms[1:], strict=True)):
         later = "".join(terms[k + 2 :]) + result
         other, own = _summed(cx, v, term, labels + later)
-        made, labels = _contracted(cx, made, labels, other, own, later)
-    made, labels = _summed(cx, made, labels, result)
+        product, labels = _contracted(cx, product, labels, other, own, later)
+    product, labels = _summed(cx, product, labels, result)
     order = [labels.index(c) for c in result]
-    return made if order == sorted(order) else op.permute_dims(made.expr, order)
+    return product if order == sorted(order) else op.permute_dims(product.expr, order)
 
 
 def _equation(text: str, ranks: list[int]) -> tuple[list[str], str]:
@@ -157,12 +157,12 @@ def _matrix(
 ) -> Any:
     """The value as [batch, rows, columns], the groups flattened."""
     order = [labels.index(c) for c in [*batch, *rows, *columns]]
-    made = v.expr if order == sorted(order) else op.permute_dims(v.expr, order)
+    matrix = v.expr if order == sorted(order) else op.permute_dims(v.expr, order)
     full = [sizes[c] for c in [*batch, *rows, *columns]]
     if [literal(v.shape[k]) for k in order] != [literal(d) for d in full]:
-        made = op.broadcast_to(cx.emit(made), ShapeExpr(full))
+        matrix = op.broadcast_to(cx.emit(matrix), ShapeExpr(full))
     dims = [_extent(cx, [sizes[c] for c in group]) for group in (batch, rows, columns)]
-    return op.reshape(cx.emit(made), ShapeExpr(dims))
+    return op.reshape(cx.emit(matrix), ShapeExpr(dims))
 
 
 def _extent(cx: Context, dims: list[Any]) -> Any:

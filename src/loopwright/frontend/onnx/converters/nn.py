@@ -85,16 +85,16 @@ def conv(cx: Context, node: Node, x: Value, weight: Value, bias: Value | None = 
     dilations = per_axis(node, "dilations", rank, [1] * rank)
     pads = window_padding(node, x, kernel, strides, dilations)
     group = node.integer("group", 1)
-    made = _CONV[rank](x.expr, weight.expr, strides, pads, dilations, group)
-    return _with_bias(cx, made, bias, rank)
+    out = _CONV[rank](x.expr, weight.expr, strides, pads, dilations, group)
+    return _with_bias(cx, out, bias, rank)
 
 
-def _with_bias(cx: Context, made: Any, bias: Value | None, rank: int) -> Any:
+def _with_bias(cx: Context, out: Any, bias: Value | None, rank: int) -> Any:
     if bias is None:
-        return made
-    made = cx.emit(made)
+        return out
+    out = cx.emit(out)
     shape = [1, -1, *[1] * rank]
-    return op.add(made, _reshaped(cx, bias, shape))
+    return op.add(out, _reshaped(cx, bias, shape))
 
 
 def _reshaped(cx: Context, value: Value, shape: list[int]) -> Any:
@@ -119,8 +119,8 @@ def conv_transpose(
         what = "ConvTranspose with 3 spatial axes is not supported"
         raise ValueError(explain(what, got=str(x.info)))
     if rank == 2:
-        made = op.nn.conv2d_transpose(x.expr, weight.expr, strides, pads, extra, dilations, group)
-        return _with_bias(cx, made, bias, rank)
+        out = op.nn.conv2d_transpose(x.expr, weight.expr, strides, pads, extra, dilations, group)
+        return _with_bias(cx, out, bias, rank)
     # One spatial axis is two of which the first has extent 1.
     wide = op.nn.conv2d_transpose(
         op.expand_dims(x.expr, [2]),
@@ -213,8 +213,8 @@ def _as(cx: Context, v: Value, dtype: str) -> Any:
 def instance_normalization(cx: Context, node: Node, x: Value, scale: Value, bias: Value) -> Any:
     node.skip("consumed_inputs")
     shape = [1, -1, *[1] * (x.ndim - 2)]
-    made = _normalized(cx, x, list(range(2, x.ndim)), node.real("epsilon", 1e-5))
-    return op.add(op.multiply(made, _reshaped(cx, scale, shape)), _reshaped(cx, bias, shape))
+    normal = _normalized(cx, x, list(range(2, x.ndim)), node.real("epsilon", 1e-5))
+    return op.add(op.multiply(normal, _reshaped(cx, scale, shape)), _reshaped(cx, bias, shape))
 
 
 def _normalized(cx: Context, x: Value, axes: list[int], epsilon: float) -> Any:
@@ -254,9 +254,9 @@ def layer_normalization(
             x.expr, scale.expr, zeros.expr, axes, epsilon, center=bias is not None
         )
     mean, factor, normal = _moments(cx, x, axes, epsilon)
-    made = cx.value(op.multiply(*cx.broadcast(cx.value(normal), scale)))
-    made = made if bias is None else cx.value(op.add(*cx.broadcast(made, bias)))
-    return [made, mean, factor]
+    out = cx.value(op.multiply(*cx.broadcast(cx.value(normal), scale)))
+    out = out if bias is None else cx.value(op.add(*cx.broadcast(out, bias)))
+    return [out, mean, factor]
 
 
 @converter("RMSNormalization", 23)
@@ -275,14 +275,14 @@ def group_normalization(cx: Context, node: Node, x: Value, scale: Value, bias: V
     if not isinstance(c, int) or groups < 1 or c % groups:
         raise ValueError(explain("num_groups must divide the channels", got=f"{groups} of {c}"))
     grouped = cx.value(op.reshape(x.expr, ShapeExpr([n, groups, c // groups, *rest])))
-    made = _normalized(cx, grouped, list(range(2, grouped.ndim)), epsilon)
+    out = _normalized(cx, grouped, list(range(2, grouped.ndim)), epsilon)
     each = [scale, bias]
     if literal(scale.shape[0]) == groups and groups != c:  # opset 18: one for each group
-        made = cx.emit(made)
+        out = cx.emit(out)
         shape = [1, groups, *[1] * (grouped.ndim - 2)]
-        made = op.add(op.multiply(made, _reshaped(cx, scale, shape)), _reshaped(cx, bias, shape))
-        return op.reshape(cx.emit(made), ShapeExpr(x.shape))
-    flat = cx.emit(op.reshape(cx.emit(made), ShapeExpr(x.shape)))
+        out = op.add(op.multiply(out, _reshaped(cx, scale, shape)), _reshaped(cx, bias, shape))
+        return op.reshape(cx.emit(out), ShapeExpr(x.shape))
+    flat = cx.emit(op.reshape(cx.emit(out), ShapeExpr(x.shape)))
     shape = [1, c, *[1] * len(rest)]
     gain, shift = (_reshaped(cx, v, shape) for v in each)
     return op.add(op.multiply(flat, gain), shift)

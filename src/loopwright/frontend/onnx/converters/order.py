@@ -52,8 +52,8 @@ def _top_k(cx: Context, node: Node, x: Value, k: int) -> Any:
     extent = literal(x.shape[axis])
     if k < 0 or (not isinstance(extent, PrimExpr) and k > extent):
         raise ValueError(explain("input k must lie within the axis", got=f"{k} of {extent}"))
-    made = cx.emit(op.topk(x.expr, k, axis, "both", largest, "int64"))
-    return [made[0], made[1]]
+    results = cx.emit(op.topk(x.expr, k, axis, "both", largest, "int64"))
+    return [results[0], results[1]]
 
 
 @converter("NonZero", 9)
@@ -69,6 +69,6 @@ def unique(cx: Context, node: Node, x: Value) -> Any:
     asked = [k < len(node.outputs) and bool(node.outputs[k]) for k in (1, 2, 3)]
     made = cx.emit(op.unique(x.expr, True, *asked, axis=node.integer("axis", None)))
     if not any(asked):
-        return [made]
+        return [results]
     fields = iter(range(1, 4))
-    return [made[0], *[made[next(fields)] if a else None for a in asked]]
+    return [results[0], *[results[next(fields)] if a else None for a in asked]]

@@ -62,11 +62,11 @@ def _quantize(
     scaled = op.divide(x.expr, _along(cx, scale, x, axis, block))
     if dtype.startswith("float"):
         return saturated(scaled, dtype)
-    made = op.round(scaled)
+    rounded = op.round(scaled)
     if zero is not None:
-        made = op.add(made, op.astype(_along(cx, zero, x, axis, block), str(x.dtype)))
+        rounded = op.add(rounded, op.astype(_along(cx, zero, x, axis, block), str(x.dtype)))
     low, high = float(min_value(dtype).value), float(max_value(dtype).value)
-    return op.astype(op.clip(made, low, high), dtype)
+    return op.astype(op.clip(rounded, low, high), dtype)
 
 
 @converter("DequantizeLinear", 10)
@@ -76,26 +76,26 @@ def dequantize_linear(
     axis, block = node.integer("axis", 1), node.integer("block_size", 0)
     number = node.integer("output_dtype", 0)
     dtype = dtype_of(number) if number else str(scale.dtype)
-    made = _dequantize(cx, x, scale, zero, axis, block)
-    return made if dtype == scale.dtype else op.astype(cx.emit(made), dtype)
+    out = _dequantize(cx, x, scale, zero, axis, block)
+    return out if dtype == scale.dtype else op.astype(cx.emit(out), dtype)
 
 
 def _dequantize(
     cx: Context, x: Value, scale: Value, zero: Value | None, axis: int, block: int = 0
 ) -> Any:
     kind = str(scale.dtype)
-    made = _centered(cx, x, zero, axis, kind, block)
-    return op.multiply(made, _along(cx, scale, x, axis, block))
+    out = _centered(cx, x, zero, axis, kind, block)
+    return op.multiply(out, _along(cx, scale, x, axis, block))
 
 
 def _centered(
     cx: Context, x: Value, zero: Value | None, axis: int, dtype: str, block: int = 0
 ) -> Any:
     """x minus its zero point, in `dtype`."""
-    made = op.astype(x.expr, dtype)
+    centered = op.astype(x.expr, dtype)
     if zero is None:
-        return made
-    return op.subtract(made, op.astype(_along(cx, zero, x, axis, block), dtype))
+        return centered
+    return op.subtract(centered, op.astype(_along(cx, zero, x, axis, block), dtype))
 
 
 @converter("MatMulInteger", 10)
@@ -137,8 +137,8 @@ def quantized_matmul(
 
 
 def _float(cx: Context, expr: Any) -> Any:
-    made = cx.emit(expr)
-    return made if made.struct_info.dtype == "float32" else op.astype(made, "float32")
+    value = cx.emit(expr)
+    return value if value.struct_info.dtype == "float32" else op.astype(value, "float32")
 
 
 @converter("ConvInteger", 10)

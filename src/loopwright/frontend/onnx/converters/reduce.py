@@ -28,10 +28,10 @@ def _log_sum_exp(cx: Context, x: Value, axes: Any, keep: bool) -> Any:
     """log(sum(exp(x - max))) + max, so that no exponential overflows."""
     top = cx.emit(op.max(x.expr, axes, True))
     total = op.log(op.sum(op.exp(op.subtract(x.expr, top)), axes, True))
-    made = cx.emit(op.add(total, top))
+    total_log = cx.emit(op.add(total, top))
     if keep:
-        return made
-    return op.squeeze(made, list(range(x.ndim)) if axes is None else axes)
+        return total_log
+    return op.squeeze(total_log, list(range(x.ndim)) if axes is None else axes)
 
 
 def _integer_max(build: Callable[..., Any]) -> Reduce:
@@ -87,9 +87,9 @@ def _arg(name: str, build: Callable[..., Any]) -> None:
         if not node.integer("select_last_index", 0):
             return build(x.expr, axis, keep)
         # The last of equal ones is the first of the turned axis.
-        found = build(op.flip(x.expr, axis), axis, keep)
+        index = build(op.flip(x.expr, axis), axis, keep)
         last = cx.known(object_array([cx.simplify(x.shape[axis] - 1)], ()), "int64")
-        return op.subtract(last.expr, found)
+        return op.subtract(last.expr, index)
 
     register_converter(name, 1, convert)
 
@@ -138,11 +138,11 @@ _softmax("LogSoftmax", op.nn.log_softmax)
 @converter("Hardmax", 13)
 def hardmax(cx: Context, node: Node, x: Value) -> Any:
     axis = _axis(node.integer("axis", -1), x.ndim)
-    found = op.argmax(x.expr, axis, True)
+    index = op.argmax(x.expr, axis, True)
     extent = literal(x.shape[axis])
     if not isinstance(extent, int):
         raise ValueError(explain("Hardmax over a symbolic axis is not supported", got=str(extent)))
     shape = [1] * x.ndim
     shape[axis] = extent
     places = op.reshape(cx.emit(op.arange(0, extent, 1, "int64")), ShapeExpr(shape))
-    return op.astype(op.equal(found, places), x.dtype)
+    return op.astype(op.equal(index, places), x.dtype)

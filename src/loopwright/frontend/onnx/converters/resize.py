@@ -120,11 +120,11 @@ def _is_empty(value: Value) -> bool:
 
 
 def _numbers(value: Value, what: str) -> list[float]:
-    found = value.constant
-    if found is None:
+    numbers = value.constant
+    if numbers is None:
         hint = "make it a constant or initializer of the model"
         raise ValueError(explain(f"input {what} must be known", instead=hint))
-    return [float(v) for v in found.reshape(-1)]
+    return [float(v) for v in numbers.reshape(-1)]
 
 
 def _by_sizes(cx: Context, x: Value, axes: list[int], wanted: list[Any]) -> list[float]:
@@ -163,17 +163,17 @@ def _resize(
         raise ValueError(explain("scales must hold one number for each axis", got=len(scales)))
     if any(not 0 < s < math.inf for s in scales):
         raise ValueError(explain("scales must be positive", got=scales))
-    made = x
+    out = x
     for k, (axis, scale) in enumerate(zip(axes, scales, strict=True)):
         have = literal(x.shape[axis])
         size = wanted[k] if wanted is not None else None
         if isinstance(have, int):
             size = math.floor(have * scale) if size is None else size
             if size != have or scale != 1.0:
-                made = _along(cx, made, axis, have, size, scale, style)
+                out = _along(cx, out, axis, have, size, scale, style)
         elif scale != 1.0:
-            made = _whole(cx, made, axis, scale, style)
-    return made
+            out = _whole(cx, out, axis, scale, style)
+    return out
 
 
 def _whole(cx: Context, x: Value, axis: int, scale: float, style: _Style) -> Value:
@@ -207,7 +207,7 @@ def _along(
         weights = [w * i for w, i in zip(weights, inside, strict=True)]
         total = sum(weights)
         weights = [w / total for w in weights]
-    made = None
+    out = None
     for tap, weight in zip(taps, weights, strict=True):
         if not weight.any():
             continue
@@ -216,8 +216,8 @@ def _along(
         shape[axis] = size
         factor = cx.constant(weight.reshape(shape).astype(x.dtype.numpy()), str(x.dtype))
         part = op.multiply(part.expr, factor)
-        made = part if made is None else op.add(made, part)
-    return cx.value(made)
+        out = part if out is None else op.add(out, part)
+    return cx.value(out)
 
 
 def _kernel(distance: Any, style: _Style) -> Any:

@@ -20,11 +20,11 @@ _TO_THE_END = 10**9
 @converter("Shape")
 def shape_of(cx: Context, node: Node, data: Value) -> Any:
     start, end = node.integer("start", 0), node.integer("end", None)
-    made = op.shape_to_tensor(op.shape_of(data.expr))
+    sizes = op.shape_to_tensor(op.shape_of(data.expr))
     if start == 0 and end is None:
-        return made
+        return sizes
     last = (1 << 31) - 1 if end is None else end
-    return op.strided_slice(made, [0], [start], [last])
+    return op.strided_slice(sizes, [0], [start], [last])
 
 
 @converter("Size")
@@ -216,8 +216,8 @@ def _split(cx: Context, node: Node, data: Value, sizes: list[int] | None) -> Any
             raise ValueError(explain(what, got=f"{sizes} for an extent of {extent}"))
         starts = [sum(sizes[:k]) for k in range(1, count)]
         parts = op.split(data.expr, starts, axis)
-    made = cx.emit(parts)
-    return [cx.emit(made[k]) for k in range(count)]
+    pieces = cx.emit(parts)
+    return [cx.emit(pieces[k]) for k in range(count)]
 
 
 # ---------------------------------------------------------------- slices
@@ -370,16 +370,16 @@ def _pad(
         raise ValueError(explain(what, got=mode))
     before = dict(zip(which, pads[: len(which)], strict=True))
     after = dict(zip(which, pads[len(which) :], strict=True))
-    made = data
+    out = data
     if any(p < 0 for p in pads):  # a negative pad cuts
         cut = [a for a in which if before[a] < 0 or after[a] < 0]
         starts = [max(-before[a], 0) for a in cut]
         ends = [after[a] if after[a] < 0 else (1 << 31) - 1 for a in cut]
-        made = cx.value(op.strided_slice(data.expr, cut, starts, ends))
+        out = cx.value(op.strided_slice(data.expr, cut, starts, ends))
     width = [max(side.get(a, 0), 0) for a in range(data.ndim) for side in (before, after)]
     if not any(width):
-        return made
-    return op.nn.pad(made.expr, width, _MODES[mode], float(fill))
+        return out
+    return op.nn.pad(out.expr, width, _MODES[mode], float(fill))
 
 
 # ---------------------------------------------------------------- blocks
