@@ -191,7 +191,7 @@ def _native_fma() -> int:
 
 @cache
 def _native_caches() -> tuple[int, int, int]:
-    found: list[int] = list(_DEFAULT_CACHES)
+    sizes: list[int] = list(_DEFAULT_CACHES)
     folder = Path("/sys/devices/system/cpu/cpu0/cache")
     for entry in sorted(folder.glob("index*")):
         try:
@@ -202,5 +202,5 @@ def _native_caches() -> tuple[int, int, int]:
         except (OSError, ValueError):
             continue
         if kind != "Instruction" and 1 <= level <= 3:
-            found[level - 1] = bytes_
-    return (found[0], found[1], found[2])
+            sizes[level - 1] = bytes_
+    return (sizes[0], sizes[1], sizes[2])

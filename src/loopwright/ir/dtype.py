@@ -63,8 +63,8 @@ class DataType(str):
     def __new__(cls, text: Any = "float32") -> DataType:
         if type(text) is DataType:
             return text
-        found = _CACHE.get(text) if isinstance(text, str) else None
-        return found if found is not None else _make(text)
+        known = _CACHE.get(text) if isinstance(text, str) else None
+        return known if known is not None else _make(text)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (DataType, (str(self),))
@@ -125,18 +125,18 @@ def _make(text: Any) -> DataType:
         hint = "int8..int64, uint8..uint64, float16/32/64, bfloat16, float8_*, bool, handle"
         raise ValueError(explain(what, got=repr(text), instead=f"use one of {hint}, with xN lanes"))
     full = base if lanes == 1 else f"{base}x{lanes}"
-    made = _CACHE.get(full)
-    if made is None:
-        made = str.__new__(DataType, full)
+    dtype = _CACHE.get(full)
+    if dtype is None:
+        dtype = str.__new__(DataType, full)
         code, bits = _BASIC[base] if own is None else ("custom", int(own[2]))
-        made.base, made.code, made.bits, made.lanes = base, code, bits, lanes
-        made.is_int, made.is_uint, made.is_bool = code == "int", code == "uint", code == "bool"
-        made.is_float = code in ("float", "bfloat", "float8", "float6", "float4")
-        _CACHE[full] = made
-    _CACHE[name] = made
+        dtype.base, dtype.code, dtype.bits, dtype.lanes = base, code, bits, lanes
+        dtype.is_int, dtype.is_uint, dtype.is_bool = code == "int", code == "uint", code == "bool"
+        dtype.is_float = code in ("float", "bfloat", "float8", "float6", "float4")
+        _CACHE[full] = dtype
+    _CACHE[name] = dtype
     if isinstance(text, str):
-        _CACHE[text] = made
-    return made
+        _CACHE[text] = dtype
+    return dtype
 
 
 def _from_other(value: Any) -> str:

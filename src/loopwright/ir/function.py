@@ -39,9 +39,9 @@ class BaseFunc(RelaxExpr):
         return self._with_values({k: v for k, v in self.attrs.items() if k != attr_key})
 
     def _with_values(self, values: dict[str, Any]) -> Any:
-        made = self.replace(attrs=DictAttrs(values))
-        made.struct_info = self.struct_info  # attributes do not change what a function returns
-        return made
+        func = self.replace(attrs=DictAttrs(values))
+        func.struct_info = self.struct_info  # attributes do not change what a function returns
+        return func
 
 
 def as_attrs(attrs: Any) -> DictAttrs:

@@ -36,13 +36,13 @@ class _Dispatching:
         raise NotImplementedError
 
     def _handler(self, kind: type) -> Callable[..., Any]:
-        found = self._of_plain(kind)
+        method = self._of_plain(kind)
         if issubclass(kind, Node):
             names = (f"visit_{base.__name__}" for base in kind.__mro__)
             methods = (getattr(type(self), name, None) for name in names)
-            found = next((m for m in methods if m is not None), type(self).visit_default)
-        self._table[kind] = found
-        return found
+            method = next((m for m in methods if m is not None), type(self).visit_default)
+        self._table[kind] = method
+        return method
 
     def _of_plain(self, kind: type) -> Callable[..., Any]:
         """What visits a value of a type that is no node's."""
@@ -101,8 +101,8 @@ def _make_walkers(cls: type[Node]) -> tuple[Callable[..., None], Callable[..., A
     lines += [f" return node if {same} else make({args}span=node.span)"]
     scope: dict[str, Any] = {"make": cls._make}
     exec("\n".join(lines), scope)
-    made = _WALKERS[cls] = (scope["visit_fields"], scope["rewrite_fields"])
-    return made
+    walkers = _WALKERS[cls] = (scope["visit_fields"], scope["rewrite_fields"])
+    return walkers
 
 
 class Rewriter(_Dispatching):
@@ -117,13 +117,13 @@ class Rewriter(_Dispatching):
 
     def _visit_items(self, value: Any) -> Any:
         table = self._table
-        made, changed = [], False
+        items, changed = [], False
         for item in value:
             kind = type(item)
             new = (table.get(kind) or self._handler(kind))(self, item)
             changed = changed or new is not item
-            made.append(new)
-        return type(value)(made) if changed else value
+            items.append(new)
+        return type(value)(items) if changed else value
 
     def _visit_dict(self, value: dict[Any, Any]) -> Any:
         pairs = [(self.visit(k), self.visit(v)) for k, v in value.items()]
@@ -171,15 +171,15 @@ class _FnRewriter(Rewriter):
         self.memo: dict[int, tuple[Any, Any]] = {}  # keeps the key's node alive
 
     def visit_Node(self, node: Node) -> Any:
-        found = self.memo.get(id(node))
-        if found is not None:
-            return found[1]
+        known = self.memo.get(id(node))
+        if known is not None:
+            return known[1]
         new = self.pre(node) if self.pre is not None else None
         if new is None:
             new = self.visit_default(node)
             if self.post is not None:
-                made = self.post(new)
-                new = new if made is None else made
+                result = self.post(new)
+                new = new if result is None else result
         self.memo[id(node)] = (node, new)
         return new
 

@@ -48,9 +48,9 @@ def pass_instrument(pi_cls: type | None = None) -> Any:
             raise TypeError(f"{cls.__name__} has none of an instrument's methods: {from_hooks}")
         if issubclass(cls, PassInstrument):
             return cls
-        made = type(cls.__name__, (cls, PassInstrument), {"__doc__": cls.__doc__})
-        made.__module__, made.__qualname__ = cls.__module__, cls.__qualname__
-        return made
+        decorated = type(cls.__name__, (cls, PassInstrument), {"__doc__": cls.__doc__})
+        decorated.__module__, decorated.__qualname__ = cls.__module__, cls.__qualname__
+        return decorated
 
     return decorate if pi_cls is None else decorate(pi_cls)
 

@@ -49,8 +49,8 @@ class VDevice(GlobalInfo):
         memory_scope: str = "global",
         span: Any = None,
     ) -> None:
-        made = None if target is None else Target(target)
-        self._set(made, int(vdevice_id), memory_scope, span)
+        converted = None if target is None else Target(target)
+        self._set(converted, int(vdevice_id), memory_scope, span)
 
 
 class IRModule(Node):
@@ -72,14 +72,14 @@ class IRModule(Node):
         span: Any = None,
     ) -> None:
         infos = {name: list(items) for name, items in (global_infos or {}).items()}
-        made: dict[GlobalVar, Any] = {}
+        table: dict[GlobalVar, Any] = {}
         for name, func in (functions or {}).items():
             gvar = _as_global_var(name)
-            if gvar in made:
+            if gvar in table:
                 what = f"two functions are named {gvar.name_hint!r}"
                 raise ValueError(explain(what, instead="rename one of them"))
-            made[gvar] = _checked(gvar, func)
-        self._set(made, as_attrs(attrs), infos, span)
+            table[gvar] = _checked(gvar, func)
+        self._set(table, as_attrs(attrs), infos, span)
 
     def _derive(self) -> None:
         for notify in on_create:
@@ -159,10 +159,10 @@ class IRModule(Node):
 
     def frozen_copy(self) -> IRModule:
         """A copy that no listener hears of: what a trace keeps."""
-        made = IRModule.__new__(IRModule)
-        made.functions, made.attrs = dict(self.functions), self.attrs
-        made.global_infos, made.span = dict(self.global_infos), self.span
-        return made
+        copied = IRModule.__new__(IRModule)
+        copied.functions, copied.attrs = dict(self.functions), self.attrs
+        copied.global_infos, copied.span = dict(self.global_infos), self.span
+        return copied
 
     def _copy(self, functions: dict[GlobalVar, Any], attrs: DictAttrs) -> IRModule:
         infos = {name: list(items) for name, items in self.global_infos.items()}
@@ -212,14 +212,14 @@ class IRModule(Node):
 
         functions: dict[GlobalVar, Any] = {}
         for gvar, func in self.functions.items():
-            made = rewrite(func, {GlobalVar: renamed})
+            renamed_func = rewrite(func, {GlobalVar: renamed})
             new = fresh.get(gvar, gvar)
-            if new is not gvar and "global_symbol" in getattr(made, "attrs", ()):
-                made = made.with_attr("global_symbol", new.name_hint)
+            if new is not gvar and "global_symbol" in getattr(renamed_func, "attrs", ()):
+                renamed_func = renamed_func.with_attr("global_symbol", new.name_hint)
             if new in functions:
                 what = f"two functions would be named {new.name_hint!r}"
                 raise ValueError(explain(what, instead="choose names that are free"))
-            functions[new] = _checked(new, made)
+            functions[new] = _checked(new, renamed_func)
         return self._copy(functions, self.attrs)
 
     @staticmethod
@@ -251,14 +251,14 @@ class IRModule(Node):
 
 def called_global_vars(func: Any) -> set[GlobalVar]:
     """The global variables that occur in a function."""
-    found: set[GlobalVar] = set()
+    gvars: set[GlobalVar] = set()
 
     def collect(node: Any) -> None:
         if isinstance(node, GlobalVar):
-            found.add(node)
+            gvars.add(node)
 
     post_order_visit(func, collect)
-    return found
+    return gvars
 
 
 def _as_global_var(name: Any) -> GlobalVar:

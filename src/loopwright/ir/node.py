@@ -235,8 +235,8 @@ class Node(metaclass=NodeMeta):
         return {name: value for name, value in values if value is not None}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made = (type(self), tuple(self.field_values()), self.span)
-        return _rebuild, made, (None, self.extras())
+        reduced = (type(self), tuple(self.field_values()), self.span)
+        return _rebuild, reduced, (None, self.extras())
 
     def same_as(self, other: object) -> bool:
         """Whether `other` is this very object."""

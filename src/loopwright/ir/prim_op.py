@@ -405,12 +405,12 @@ def not_equal(a: Any, b: Any, span: Any = None) -> Any:
 
 
 def _boolean(name: str, *values: Any) -> list[PrimExpr]:
-    made = [convert(v) for v in values]
-    for value in made:
+    operands = [convert(v) for v in values]
+    for value in operands:
         if not value.dtype.is_bool:
             what = f"{name} needs boolean operands"
             raise TypeError(explain(what, got=str(value.dtype), instead="compare with 0 first"))
-    return made
+    return operands
 
 
 def logical_and(a: Any, b: Any, span: Any = None) -> PrimExpr:

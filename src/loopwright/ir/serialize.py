@@ -99,15 +99,15 @@ class _Writer:
         if isinstance(node, Op):
             return {"op": node.name}
         where = f"{type(node).__name__}"
-        made: dict[str, Any] = {"type": type(node).node_key}
+        entry: dict[str, Any] = {"type": type(node).node_key}
         fields = zip(node.__fields__, node.field_values())
-        made["fields"] = {f.name: self.value(v, f"{where}.{f.name}") for f, v in fields}
+        entry["fields"] = {f.name: self.value(v, f"{where}.{f.name}") for f, v in fields}
         extras = node.extras()
         if extras:
-            made["extra"] = {k: self.value(v, f"{where}.{k}") for k, v in extras.items()}
+            entry["extra"] = {k: self.value(v, f"{where}.{k}") for k, v in extras.items()}
         if node.span is not None:
-            made["span"] = _span_out(node.span)
-        return made
+            entry["span"] = _span_out(node.span)
+        return entry
 
     def value(self, value: Any, where: str) -> Any:
         if value is None or type(value) in (bool, int, str):
@@ -163,13 +163,13 @@ def load_json(json_str: str) -> Any:
     if not isinstance(data, dict) or data.get("loopwright") != FORMAT:
         what = "the JSON holds no Loopwright nodes"
         raise ValueError(explain(what, instead="give what save_json wrote"))
-    made: list[Any] = []
+    values: list[Any] = []
     for entry in data["nodes"]:
-        made.append(_node_in(entry, made))
-    return _value_in(data["root"], made)
+        values.append(_node_in(entry, values))
+    return _value_in(data["root"], values)
 
 
-def _node_in(entry: dict[str, Any], made: list[Any]) -> Any:
+def _node_in(entry: dict[str, Any], nodes: list[Any]) -> Any:
     if "op" in entry:
         return Op.get(entry["op"])
     cls = NODE_TYPES.get(entry["type"])
@@ -181,27 +181,27 @@ def _node_in(entry: dict[str, Any], made: list[Any]) -> Any:
     if unknown:
         what = f"the fields of {cls.__name__} differ from the stored ones"
         raise ValueError(explain(what, got=", ".join(sorted(unknown)), instead="save it again"))
-    values = [_value_in(stored[f.name], made) for f in cls.__fields__]
+    values = [_value_in(stored[f.name], nodes) for f in cls.__fields__]
     node = cls._make(*values, span=_span_in(entry.get("span")))
     for name, value in entry.get("extra", {}).items():
-        setattr(node, name, _value_in(value, made))
+        setattr(node, name, _value_in(value, nodes))
     return node
 
 
-def _value_in(value: Any, made: list[Any]) -> Any:
+def _value_in(value: Any, values: list[Any]) -> Any:
     if isinstance(value, list):
-        return [_value_in(item, made) for item in value]
+        return [_value_in(item, values) for item in value]
     if not isinstance(value, dict):
         return value
     ((tag, inner),) = value.items()
     if tag == "node":
-        return made[inner]
+        return values[inner]
     if tag == "dtype":
         return DataType(inner)
     if tag == "tuple":
-        return tuple(_value_in(item, made) for item in inner)
+        return tuple(_value_in(item, values) for item in inner)
     if tag == "dict":
-        return {_value_in(k, made): _value_in(v, made) for k, v in inner}
+        return {_value_in(k, values): _value_in(v, values) for k, v in inner}
     if tag == "float":
         return float(inner)
     if tag == "array":
@@ -211,7 +211,7 @@ def _value_in(value: Any, made: list[Any]) -> Any:
     if tag == "enum":
         return _enum_in(*inner)
     if tag in _DECODERS:
-        return _DECODERS[tag](_value_in(inner, made))
+        return _DECODERS[tag](_value_in(inner, values))
     raise ValueError(explain("the JSON holds an unknown kind of value", got=tag))
 
 

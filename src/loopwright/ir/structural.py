@@ -213,9 +213,9 @@ class _Hasher:
 
     def scope(self, node: Node, defining: bool) -> int:
         index = dict(self.index)
-        made = self.fields(node, defining)
+        key = self.fields(node, defining)
         self.index = index
-        return made
+        return key
 
     def fields(self, node: Node, defining: bool) -> int:
         parts: list[Any] = [type(node).node_key]

@@ -172,10 +172,10 @@ class Target(Node):
 
     def export(self) -> dict[str, Any]:
         """The target as a plain dict, from which `Target` makes it again."""
-        made: dict[str, Any] = {"kind": self.kind_name, "tag": self.tag, "keys": list(self.keys)}
+        config: dict[str, Any] = {"kind": self.kind_name, "tag": self.tag, "keys": list(self.keys)}
         if self.host is not None:
-            made["host"] = self.host.export()
-        return {**made, **self.attrs}
+            config["host"] = self.host.export()
+        return {**config, **self.attrs}
 
     def __str__(self) -> str:
         words = [self.kind_name]
@@ -256,8 +256,8 @@ class Target(Node):
         """(target with its host, the host)."""
         if target is None:
             return None, Target.canon_target(target_host)
-        made = Target(target, target_host)
-        return made, made.host
+        combined = Target(target, target_host)
+        return combined, combined.host
 
     # ------------------------------------------------------------------ options
 
@@ -470,12 +470,12 @@ def _typed(kind: TargetKind, name: str, value: Any) -> Any:
 
 
 def _keys_of(kind: TargetKind, keys: Any, attrs: Mapping[str, Any]) -> tuple[str, ...]:
-    made = list(keys) if keys is not None else []
+    names = list(keys) if keys is not None else []
     if keys is None and attrs.get("device"):
-        made.append(attrs["device"])
+        names.append(attrs["device"])
     for key in kind.default_keys if keys is None else ():
-        made.append(key)
-    return tuple(dict.fromkeys(made))
+        names.append(key)
+    return tuple(dict.fromkeys(names))
 
 
 def _word(value: Any) -> str:

@@ -101,15 +101,15 @@ class Explanation(list[Note]):
         kernels: dict[str, list[str]] = {}
         for note in self:
             kernels.setdefault(_indented(note), []).append(str(note.facts.get("kernel") or ""))
-        made = []
+        lines = []
         for text, names in kernels.items():
             head, line, facts = text.partition("\n")
             times = f", {len(names)} times" if len(names) > 1 else ""
             into = ", ".join(dict.fromkeys(name for name in names if name))
-            made.append(
+            lines.append(
                 f"{head}{times}{f'{chr(10)}    kernel: {into}' if into else ''}{line}{facts}"
             )
-        return "\n".join(made)
+        return "\n".join(lines)
 
     def follow(self, note: Note, names: set[str]) -> None:
         """Take a note about one of the names, or about what was made of one; what became of its
@@ -203,8 +203,8 @@ class Trace:
 
     def last(self, name: str) -> PassRecord:
         """The last run of the pass of that name."""
-        found = self.all(name)
-        return found[-1] if found else self[name]
+        records = self.all(name)
+        return records[-1] if records else self[name]
 
     def explain(self, subject: str, kind: str | None = None) -> Explanation:
         """The decisions about an operator ("relax.nn.conv2d") or a function ("fused_conv2d_relu"),
@@ -213,13 +213,13 @@ class Trace:
         An operator's are: who lowered it and who did not, the pattern that took it, and what
         became of its kernels: what they were fused with, who scheduled them.
         """
-        found, names = Explanation(), {subject}
+        notes, names = Explanation(), {subject}
         for note in self.notes:
             if "." in subject:
-                found.follow(note, names)
+                notes.follow(note, names)
             elif note.subject == subject:
-                found.append(note)
-        return Explanation(n for n in found if kind in (None, n.kind))
+                notes.append(note)
+        return Explanation(n for n in notes if kind in (None, n.kind))
 
     def table(self) -> str:
         """The passes as text: name, milliseconds, and which functions changed."""
@@ -240,10 +240,10 @@ class Trace:
 @contextmanager
 def trace() -> Iterator[Trace]:
     """Record every pass that runs inside."""
-    made = Trace()
-    token = _ACTIVE.set(made)
+    recorded = Trace()
+    token = _ACTIVE.set(recorded)
     try:
-        yield made
+        yield recorded
     finally:
         _ACTIVE.reset(token)
 

@@ -271,13 +271,13 @@ class Pass:
             return mod
         for instrument in ctx.instruments:
             call_hook(instrument, "run_before_pass", mod, info, pass_name=info.name)
-        made = self._traced(mod, info, ctx)
+        result = self._traced(mod, info, ctx)
         for instrument in ctx.instruments:
-            call_hook(instrument, "run_after_pass", made, info, pass_name=info.name)
-        _dump(made, info)
+            call_hook(instrument, "run_after_pass", result, info, pass_name=info.name)
+        _dump(result, info)
         for notify in after_pass:
-            notify(made, info)
-        return made
+            notify(result, info)
+        return result
 
     def _traced(self, mod: IRModule, info: PassInfo, ctx: PassContext) -> IRModule:
         recording = tracing.active()
@@ -285,19 +285,19 @@ class Pass:
             return self._checked_run(mod, info, ctx)
         record, start = recording.begin(info.name, mod), time.perf_counter()
         try:
-            made = self._checked_run(mod, info, ctx)
+            result = self._checked_run(mod, info, ctx)
         except BaseException as error:
             failure = f"{type(error).__name__}: {error}".splitlines()[0]
             recording.end(record, None, (time.perf_counter() - start) * 1e3, failure)
             raise
-        recording.end(record, made, (time.perf_counter() - start) * 1e3)
-        return made
+        recording.end(record, result, (time.perf_counter() - start) * 1e3)
+        return result
 
     def _checked_run(self, mod: IRModule, info: PassInfo, ctx: PassContext) -> IRModule:
-        made = self.run(mod, ctx)
-        if not isinstance(made, IRModule):
-            raise wrong_result(info.name, made, IRModule, self.user_code())
-        return made
+        result = self.run(mod, ctx)
+        if not isinstance(result, IRModule):
+            raise wrong_result(info.name, result, IRModule, self.user_code())
+        return result
 
     def user_code(self) -> Any:
         """The function whose source line an error about the result shows."""
@@ -307,15 +307,15 @@ class Pass:
         return f"{type(self).__name__}({self.info.name!r})"
 
 
-def wrong_result(pass_name: str, made: Any, expected: type, code: Any) -> TypeError:
+def wrong_result(pass_name: str, result: Any, expected: type, code: Any) -> TypeError:
     """The error about a pass that returned something else than `expected`."""
     noun = "module" if issubclass(expected, IRModule) else "function"
-    if made is None:
+    if result is None:
         what, got = f"pass {pass_name!r} returned None", "None"
     else:
         what = f"pass {pass_name!r} must return {_article(expected.__name__)}"
-        got = f"{made!r} of type {type(made).__name__}"
-        got = got if len(got) < 200 else f"a value of type {type(made).__name__}"
+        got = f"{result!r} of type {type(result).__name__}"
+        got = got if len(got) < 200 else f"a value of type {type(result).__name__}"
     hint = f"return the (changed) {noun}"
     return TypeError(explain(what, got=got, instead=hint, span=code_span(code)))
 
@@ -336,9 +336,9 @@ def code_span(function: Any) -> Span | None:
         text = source_line(code.co_filename, number)
         if text is None:
             break
-        found = re.match(r"\s*(?:async\s+)?def\s+(\w+)", text)
-        if found:
-            start, end = found.span(1)
+        match = re.match(r"\s*(?:async\s+)?def\s+(\w+)", text)
+        if match:
+            start, end = match.span(1)
             return Span(code.co_filename, number, number, start + 1, end + 1)
     return Span(code.co_filename, line, line, 1, 2)
 
@@ -381,11 +381,11 @@ class FunctionPass(Pass):
         changed = {}
         for gvar, func in mod.functions.items():
             if isinstance(func, self.function_type):
-                made = self.run_function(func, mod, ctx)
-                if not isinstance(made, self.function_type):
+                result = self.run_function(func, mod, ctx)
+                if not isinstance(result, self.function_type):
                     name = self.info.name
-                    raise wrong_result(name, made, self.function_type, self.user_code())
-                changed[gvar] = made
+                    raise wrong_result(name, result, self.function_type, self.user_code())
+                changed[gvar] = result
         return mod.with_functions(changed)
 
     def user_code(self) -> Any:
@@ -424,10 +424,10 @@ class Sequential(Pass):
 
     def names(self) -> list[str]:
         """The passes' names in order, nested sequences opened."""
-        found: list[str] = []
+        listed: list[str] = []
         for item in self.passes:
-            found += item.names() if isinstance(item, Sequential) else [item.info.name]
-        return found
+            listed += item.names() if isinstance(item, Sequential) else [item.info.name]
+        return listed
 
     def insert_before(self, name: str, *passes: Pass) -> Sequential:
         """Put passes before the first one of that name. Raises ValueError when there is none."""
@@ -477,7 +477,7 @@ class Sequential(Pass):
     def _edited(
         self, name: str, change: Callable[[Any], list[Any]], wanted: range, seen: int
     ) -> tuple[list[Any], int]:
-        made: list[Any] = []
+        edited: list[Any] = []
         for item in self.passes:
             matches = item.info.name == name
             new: list[Any] = [item]
@@ -491,8 +491,8 @@ class Sequential(Pass):
                 inner, seen = item._edited(name, change, wanted, seen)
                 info = item.info
                 new = [Sequential(inner, info.opt_level, info.name, info.required, info.traceable)]
-            made += new
-        return made, seen
+            edited += new
+        return edited, seen
 
     def user_code(self) -> Any:
         return None
@@ -540,9 +540,11 @@ def make_pass_decorator(
             made_name = name or what.__name__
             facts = (opt_level or 0, made_name, tuple(required or ()), bool(traceable))
             wrap = _wrap_class if isinstance(what, type) else _wrap_function
-            made = wrap(what, base, hook, method, PassInfo(*facts))
-            PASSES.setdefault(made_name, made if isinstance(made, type) else lambda: made)
-            return made
+            decorated = wrap(what, base, hook, method, PassInfo(*facts))
+            PASSES.setdefault(
+                made_name, decorated if isinstance(decorated, type) else lambda: decorated
+            )
+            return decorated
 
         return decorate if pass_func is None else decorate(pass_func)
 
@@ -641,15 +643,15 @@ class ApplyPassToFunction(ModulePass):
                     explain(what, got=self.pattern.pattern, instead=f"it has: {names}")
                 )
             return mod
-        made = self.transform(mod)
-        kept = {g: f for g, f in made.functions.items() if g in chosen}
-        gone = {g for g in chosen if g not in made.functions}
+        result = self.transform(mod)
+        kept = {g: f for g, f in result.functions.items() if g in chosen}
+        gone = {g for g in chosen if g not in result.functions}
         others = {g: f for g, f in mod.functions.items() if g not in chosen}
         pending = [*kept.values(), *others.values()]
         while pending:
             for gvar in called_global_vars(pending.pop()):
                 gone.discard(gvar)
-                if gvar not in mod.functions and gvar not in kept and gvar in made.functions:
-                    kept[gvar] = made.functions[gvar]
+                if gvar not in mod.functions and gvar not in kept and gvar in result.functions:
+                    kept[gvar] = result.functions[gvar]
                     pending.append(kept[gvar])
         return mod.with_functions(kept, remove=gone)

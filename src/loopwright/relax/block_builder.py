@@ -61,12 +61,12 @@ class NameSupply:
         if name not in self.taken:
             self.taken[name] = 0
             return name
-        made = name
-        while made in self.taken:
+        unique = name
+        while unique in self.taken:
             self.taken[name] += 1
-            made = f"{name}{self.taken[name]}"
-        self.taken[made] = 0
-        return made
+            unique = f"{name}{self.taken[name]}"
+        self.taken[unique] = 0
+        return unique
 
 
 class _Frame:
@@ -192,8 +192,8 @@ class BlockBuilder:
 
         `params` may also be given at the end, to `emit_func_output`.
         """
-        made = [params] if isinstance(params, Var) else params
-        for param in made or ():
+        variables = [params] if isinstance(params, Var) else params
+        for param in variables or ():
             if not isinstance(param, Var):
                 what = "each function parameter must be a relax.Var"
                 raise TypeError(explain(what, got=f"{type(param).__name__}: {param!r}"))
@@ -203,7 +203,9 @@ class BlockBuilder:
             raise ValueError(explain(what, instead="leave it out, or say private=True"))
         if not private:
             values["global_symbol"] = name
-        return FunctionScope(self, name, None if made is None else list(made), values, pure)
+        return FunctionScope(
+            self, name, None if variables is None else list(variables), values, pure
+        )
 
     def dataflow(self) -> DataflowScope:
         """The scope of a dataflow block in the function that is open."""
@@ -386,16 +388,16 @@ class BlockBuilder:
         """Bind `value`, checked at run time against `struct_info`; its new symbolic variables
         are defined from here on. Raises ValueError when the check can never succeed."""
         frame = self._frame()
-        made = self._normalizer.argument(as_expr(value))
+        source = self._normalizer.argument(as_expr(value))
         info = as_struct_info(struct_info)
-        if struct_info_base_check(made.struct_info, info) is BaseCheckResult.FAIL_L0:
+        if struct_info_base_check(source.struct_info, info) is BaseCheckResult.FAIL_L0:
             what = "match_cast can never succeed"
-            got = f"a value of {made.struct_info} cast to {info}"
+            got = f"a value of {source.struct_info} cast to {info}"
             raise ValueError(explain(what, got=got, instead="cast to a struct info that fits"))
         span = self.span
         var = self._fresh_var(frame.is_dataflow, name_hint, info, span)
-        frame.bindings.append(MatchCast._make(var, made, info, span=span))
-        self._values[var.vid] = made
+        frame.bindings.append(MatchCast._make(var, source, info, span=span))
+        self._values[var.vid] = source
         self._define(var)
         return var
 

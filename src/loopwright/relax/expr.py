@@ -296,10 +296,10 @@ class PrimValue(Expr):
     value: PrimExpr
 
     def __init__(self, value: Any, span: Span | None = None) -> None:
-        made = convert(value)
+        dim = convert(value)
         if isinstance(value, int) and not isinstance(value, bool):
-            made = shape_dim(value)
-        self._set(made, span)
+            dim = shape_dim(value)
+        self._set(dim, span)
 
     def _derive(self) -> None:
         self.struct_info = PrimStructInfo(value=self.value)
@@ -397,9 +397,9 @@ class Function(BaseFunc, Expr):
         attrs: Any = None,
         span: Span | None = None,
     ) -> None:
-        made = tuple(params)
+        variables = tuple(params)
         ret_struct_info = as_struct_info(ret_struct_info)
-        for param in made:
+        for param in variables:
             if not isinstance(param, Var):
                 what = "a function's parameter is a relax.Var"
                 raise TypeError(explain(what, got=type(param).__name__))
@@ -408,8 +408,8 @@ class Function(BaseFunc, Expr):
                 raise ValueError(explain(what, instead="give it one, e.g. R.Tensor((2, 3))"))
         if ret_struct_info is None and as_expr(body).struct_info is not None:
             # Outside, only what the parameters define is known.
-            ret_struct_info = _erase_to_params(made, as_expr(body).struct_info)
-        self._set(made, as_seq(body), ret_struct_info, bool(is_pure), as_attrs(attrs), span)
+            ret_struct_info = _erase_to_params(variables, as_expr(body).struct_info)
+        self._set(variables, as_seq(body), ret_struct_info, bool(is_pure), as_attrs(attrs), span)
 
     def _derive(self) -> None:
         infos = [p.struct_info for p in self.params]
@@ -493,9 +493,9 @@ def as_seq(body: Any) -> SeqExpr:
     """A SeqExpr around an expression that is none."""
     if isinstance(body, SeqExpr):
         return body
-    made = SeqExpr((), body)
-    made._update_struct_info(as_expr(body).struct_info)
-    return made
+    seq = SeqExpr((), body)
+    seq._update_struct_info(as_expr(body).struct_info)
+    return seq
 
 
 def as_struct_info(info: Any) -> Any:

@@ -472,11 +472,11 @@ class PyExprMutator(ExprFunctor):
     def _rebuild_block(self, block: BindingBlock) -> BindingBlock:
         for binding in block.bindings:
             self.visit_binding(binding)
-        made = self.builder_._end_block()
-        same = len(made.bindings) == len(block.bindings)
-        if same and not _changed(made.bindings, block.bindings):
+        new = self.builder_._end_block()
+        same = len(new.bindings) == len(block.bindings)
+        if same and not _changed(new.bindings, block.bindings):
             return block
-        return made.with_span(block.span)
+        return new.with_span(block.span)
 
     def visit_var_def_(self, var: Var) -> Var:
         """The variable, with its struct info rewritten."""
@@ -539,9 +539,9 @@ def _decorate(cls: type, base: type) -> type:
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
     }
-    made = type(cls)(cls.__name__, (cls,), names)
-    made.__init_subclass__ = classmethod(refuse)  # type: ignore[assignment, method-assign]
-    return made
+    decorated = type(cls)(cls.__name__, (cls,), names)
+    decorated.__init_subclass__ = classmethod(refuse)  # type: ignore[assignment, method-assign]
+    return decorated
 
 
 def visitor(visitor_cls: type) -> type:

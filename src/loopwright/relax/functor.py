@@ -66,12 +66,12 @@ class GraphRewriter:
             builder.span = binding.span or outer
             self.binding(binding)
         builder.span = outer
-        made = builder._end_block()
+        new = builder._end_block()
         old = block.bindings
-        same = len(made.bindings) == len(old) and all(
-            a is b for a, b in zip(made.bindings, old, strict=True)
+        same = len(new.bindings) == len(old) and all(
+            a is b for a, b in zip(new.bindings, old, strict=True)
         )
-        return block if same else made.with_span(block.span)
+        return block if same else new.with_span(block.span)
 
     # ------------------------------------------------------------------ the engine
 
@@ -137,16 +137,16 @@ class GraphRewriter:
 
     def values(self, exprs: tuple[Any, ...]) -> tuple[Any, ...]:
         """Rewrite each; the same tuple where nothing changes."""
-        made = tuple(self.value(e) for e in exprs)
-        return exprs if all(a is b for a, b in zip(made, exprs, strict=True)) else made
+        values = tuple(self.value(e) for e in exprs)
+        return exprs if all(a is b for a, b in zip(values, exprs, strict=True)) else values
 
     def _call(self, call: Call) -> Any:
         op = self.value(call.op)
         args = self.values(call.args)
         if op is not call.op or args is not call.args:
             call = call.replace(op=op, args=args)
-        made = self.call(call)
-        return made if made is call or made.span is not None else made_at(made, call.span)
+        new = self.call(call)
+        return new if new is call or new.span is not None else with_span_of(new, call.span)
 
     def _tuple(self, node: Tuple) -> Any:
         fields = self.values(node.fields)
@@ -170,15 +170,15 @@ class GraphRewriter:
         return If._make(cond, true, false, span=node.span)
 
 
-def made_at(expr: Any, span: Any) -> Any:
+def with_span_of(expr: Any, span: Any) -> Any:
     """`expr` said to come from `span`; variables and literals stay the objects they are."""
     if span is None or not isinstance(expr, (Call, Tuple, TupleGetItem)):
         return expr
     info = expr.struct_info
-    made = expr.with_span(span)
-    if made.struct_info is None:
-        made._update_struct_info(info)
-    return made
+    moved = expr.with_span(span)
+    if moved.struct_info is None:
+        moved._update_struct_info(info)
+    return moved
 
 
 _HANDLERS: dict[type, Callable[[GraphRewriter, Any], Any]] = {
@@ -190,4 +190,4 @@ _HANDLERS: dict[type, Callable[[GraphRewriter, Any], Any]] = {
     SeqExpr: lambda self, seq: self.seq(seq, self.builder.current_block_is_dataflow()),
 }
 
-__all__ = ["GraphRewriter", "made_at"]
+__all__ = ["GraphRewriter", "with_span_of"]

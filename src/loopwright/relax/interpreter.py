@@ -197,11 +197,11 @@ class Interpreter:
         if closure is not None:
             frame.values.update(closure.values)
             frame.symbols.update(closure.symbols)
-        made = []
+        outputs = []
         for param, arg in zip(func.params, args, strict=True):
             what = f"argument {param.name_hint} of {name}"
-            made.append(self.match(what, param.struct_info, arg, frame))
-        for param, arg in zip(func.params, made, strict=True):
+            outputs.append(self.match(what, param.struct_info, arg, frame))
+        for param, arg in zip(func.params, outputs, strict=True):
             check_symbolic(f"argument {param.name_hint} of {name}", param.struct_info, arg, frame)
             frame.values[param] = arg
         return self.seq(func.body, frame)

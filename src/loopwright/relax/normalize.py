@@ -108,21 +108,21 @@ class Normalizer:
             bound = self.builder._frames[-1].normalized.get(id(expr))
             if bound is not None:
                 return bound[1]
-        made = self.visit(expr)
-        if is_leaf(made):
-            return made
+        normal = self.visit(expr)
+        if is_leaf(normal):
+            return normal
         if not self.builder._frames:
             what = "a nested expression can only be normalized where it can be bound"
             hint = "do it inside a function or block of the builder"
             raise ValueError(explain(what, got=str(expr), instead=hint))
-        var = self.builder.bind(made)
+        var = self.builder.bind(normal)
         self.builder._frames[-1].normalized[id(expr)] = (expr, var)
         return var
 
     def arguments(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Each as an argument; the same tuple when nothing changes."""
-        made = tuple(self.argument(v) for v in values)
-        return values if all(a is b for a, b in zip(made, values, strict=True)) else made
+        normal = tuple(self.argument(v) for v in values)
+        return values if all(a is b for a, b in zip(normal, values, strict=True)) else normal
 
     # ------------------------------------------------------------------ expressions
 
@@ -158,9 +158,9 @@ class Normalizer:
         if isinstance(op, Op):
             normalize = op.get_attr("FNormalize")
             if normalize is not None:
-                made = normalize(self.builder, call)
-                if made is not call:
-                    return self.visit(made)
+                normal = normalize(self.builder, call)
+                if normal is not call:
+                    return self.visit(normal)
         if call.struct_info is None:
             call._update_struct_info(infer_struct_info(call, self.builder))
         return call
@@ -226,11 +226,11 @@ class Normalizer:
         self.builder._begin(dataflow)
         for binding in block.bindings:
             self.builder.emit_normalized(self.visit_binding(binding))
-        made = self.builder._end_block()
-        same = len(made.bindings) == len(block.bindings) and all(
-            a is b for a, b in zip(made.bindings, block.bindings, strict=True)
+        normal = self.builder._end_block()
+        same = len(normal.bindings) == len(block.bindings) and all(
+            a is b for a, b in zip(normal.bindings, block.bindings, strict=True)
         )
-        return block if same else made.with_span(block.span)
+        return block if same else normal.with_span(block.span)
 
     def visit_binding(self, binding: Binding) -> Binding:
         if isinstance(binding, MatchCast):
@@ -279,16 +279,16 @@ def flatten_blocks(blocks: list[BindingBlock]) -> list[BindingBlock]:
 def _inline_sequences(block: BindingBlock) -> list[BindingBlock]:
     if not any(isinstance(b.value, SeqExpr) for b in block.bindings):
         return [block]
-    made: list[BindingBlock] = []
+    blocks: list[BindingBlock] = []
     current: list[Binding] = []
     for binding in block.bindings:
         value = binding.value  # type: ignore[attr-defined]
         if isinstance(value, SeqExpr):
-            made += [type(block)(current), *flatten_blocks(list(value.blocks))]
+            blocks += [type(block)(current), *flatten_blocks(list(value.blocks))]
             current = []
             binding = binding.replace(value=value.body)
         current.append(binding)
-    return [*made, type(block)(current, span=block.span)]
+    return [*blocks, type(block)(current, span=block.span)]
 
 
 __all__ = ["Normalizer", "flatten_blocks", "infer_struct_info", "is_leaf"]

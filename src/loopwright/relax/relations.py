@@ -59,12 +59,12 @@ class Substitute(Rewriter):
         self.table = table
 
     def visit_Var(self, var: Any) -> Any:
-        found = self.table.get(var)
-        if found is None:
+        value = self.table.get(var)
+        if value is None:
             return var
-        if isinstance(var, Var) and isinstance(found, PrimExpr):
-            return cast(var.dtype, found)
-        return found
+        if isinstance(var, Var) and isinstance(value, PrimExpr):
+            return cast(var.dtype, value)
+        return value
 
     def visit_BinaryOpExpr(self, expr: BinaryOpExpr) -> PrimExpr:
         a, b = self.visit(expr.a), self.visit(expr.b)
@@ -368,11 +368,11 @@ class _Eraser:
         return TensorStructInfo(new, info.dtype, info.vdevice, -1 if new is not None else info.ndim)
 
     def dims(self, values: Dims) -> Dims | None:
-        made = [self.value(v) for v in values]
-        if any(v is None for v in made):
+        dims = [self.value(v) for v in values]
+        if any(v is None for v in dims):
             return None
-        same = all(a is b for a, b in zip(made, values, strict=True))
-        return values if same else tuple(made)  # type: ignore[arg-type]
+        same = all(a is b for a, b in zip(dims, values, strict=True))
+        return values if same else tuple(dims)  # type: ignore[arg-type]
 
     def value(self, value: PrimExpr) -> PrimExpr | None:
         if isinstance(value, IntImm):
@@ -386,17 +386,17 @@ class _Eraser:
                 table[var] = new
         if not table:
             return value
-        made = substitute(value, table)
-        return made if isinstance(made, (Var, IntImm)) else Analyzer().simplify(made)
+        dim = substitute(value, table)
+        return dim if isinstance(dim, (Var, IntImm)) else Analyzer().simplify(dim)
 
 
 def erase_to_params(params: Iterable[RelaxVar], ret: StructInfo) -> StructInfo:
     """A function's result with only the symbolic variables that its parameters define."""
     if not _may_hold_variables(ret):
         return ret
-    made = list(params)
-    known = set(_unique(v for p in made for v in tir_vars_in_struct_info(p.struct_info)))
-    given = set(made)
+    erased = list(params)
+    known = set(_unique(v for p in erased for v in tir_vars_in_struct_info(p.struct_info)))
+    given = set(erased)
     return erase_to_well_defined(
         ret, lambda v: v if v in known else None, lambda v: v if v in given else None
     )
@@ -441,14 +441,14 @@ def prim_vars(value: Any) -> list[Var]:
         return [value]
     if isinstance(value, IntImm):
         return []
-    found: dict[int, Var] = {}
+    variables: dict[int, Var] = {}
 
     def collect(node: Node) -> None:
         if isinstance(node, Var):
-            found[id(node)] = node
+            variables[id(node)] = node
 
     post_order_visit(value, collect)
-    return list(found.values())
+    return list(variables.values())
 
 
 def tir_vars_in_struct_info(sinfo: StructInfo) -> list[Var]:

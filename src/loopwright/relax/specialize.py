@@ -33,12 +33,12 @@ class _Replace(Substitute):
     def visit_Var(self, var: Any) -> Any:
         if isinstance(var, TirVar):
             return super().visit_Var(var)
-        found = self.table.get(var)
-        if found is None:
+        new = self.table.get(var)
+        if new is None:
             info = self.visit(var.struct_info)
-            found = var if info is var.struct_info else type(var)(var.vid, info, var.span)
-            self.table[var] = found
-        return found
+            new = var if info is var.struct_info else type(var)(var.vid, info, var.span)
+            self.table[var] = new
+        return new
 
     def define(self, var: Var) -> None:
         if self.fresh and var not in self.table:
@@ -81,15 +81,15 @@ def copy_with_new_vars(func: Function) -> Function:
 
 def _symbol(func: Function, key: Any, known: list[TirVar]) -> TirVar:
     if isinstance(key, TirVar):
-        found = [v for v in known if v is key]
+        matching = [v for v in known if v is key]
     else:
-        found = [v for v in known if v.name == key]
-    if len(found) != 1:
+        matching = [v for v in known if v.name == key]
+    if len(matching) != 1:
         name = key.name if isinstance(key, TirVar) else key
-        what = f"the function has {'no' if not found else 'several'} symbolic variable {name!r}"
+        what = f"the function has {'no' if not matching else 'several'} symbolic variable {name!r}"
         names = ", ".join(v.name for v in known) or "none"
         raise ValueError(explain(what, instead=f"its symbolic variables are: {names}"))
-    return found[0]
+    return matching[0]
 
 
 def bind_symbolic_vars(func: Function, binding_map: Mapping[Any, Any]) -> Function:
@@ -101,11 +101,11 @@ def bind_symbolic_vars(func: Function, binding_map: Mapping[Any, Any]) -> Functi
         if var in table:
             what = f"symbolic variable {var.name!r} is bound twice"
             raise ValueError(explain(what, instead="give it by name or by variable, not both"))
-        made = convert(value)
-        if not isinstance(made, PrimExpr):
+        extent = convert(value)
+        if not isinstance(extent, PrimExpr):
             what = f"symbolic variable {var.name!r} needs an integer or an expression"
             raise TypeError(explain(what, got=repr(value)))
-        table[var] = made
+        table[var] = extent
     return _renormalized(_Replace(table).visit(func)) if table else func
 
 
@@ -125,9 +125,9 @@ def bind_params(func: Function, binding_map: Mapping[Any, Any]) -> Function:
     symbols: dict[Any, Any] = {}
     for key, value in binding_map.items():
         param = _param(func, key)
-        made = _as_value(value)
-        _bind(f"parameter {param.name_hint}", param.struct_info, made.struct_info, symbols)
-        table[param] = made
+        constant = _as_value(value)
+        _bind(f"parameter {param.name_hint}", param.struct_info, constant.struct_info, symbols)
+        table[param] = constant
     if not table:
         return func
     replace = _Replace({**table, **symbols})
@@ -138,13 +138,13 @@ def bind_params(func: Function, binding_map: Mapping[Any, Any]) -> Function:
 
 
 def _param(func: Function, key: Any) -> Var:
-    found = [p for p in func.params if p is key or p.name_hint == key]
-    if len(found) != 1:
+    matching = [p for p in func.params if p is key or p.name_hint == key]
+    if len(matching) != 1:
         name = key.name_hint if isinstance(key, Var) else key
-        what = f"the function has {'no' if not found else 'several'} parameter {name!r}"
+        what = f"the function has {'no' if not matching else 'several'} parameter {name!r}"
         names = ", ".join(p.name_hint for p in func.params) or "none"
         raise ValueError(explain(what, instead=f"its parameters are: {names}"))
-    return found[0]
+    return matching[0]
 
 
 def _bind(what: str, pattern: StructInfo, info: StructInfo, table: dict[Any, Any]) -> None:

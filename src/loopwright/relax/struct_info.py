@@ -56,11 +56,11 @@ class ShapeStructInfo(StructInfo):
     ndim: int
 
     def __init__(self, values: Any = None, ndim: int = -1, span: Span | None = None) -> None:
-        made = None if values is None else tuple(shape_dim(v) for v in values)
-        if made is not None and ndim not in (-1, len(made)):
+        dims = None if values is None else tuple(shape_dim(v) for v in values)
+        if dims is not None and ndim not in (-1, len(dims)):
             what = "R.Shape: ndim does not go with the values"
-            raise ValueError(explain(what, got=f"ndim {ndim} for {len(made)} values"))
-        self._set(made, ndim if made is None else len(made), span)
+            raise ValueError(explain(what, got=f"ndim {ndim} for {len(dims)} values"))
+        self._set(dims, ndim if dims is None else len(dims), span)
 
     def is_unknown_ndim(self) -> bool:
         """Whether not even the rank is known."""
@@ -135,8 +135,8 @@ class FuncStructInfo(StructInfo):
         derive_func: Any = None,
         span: Span | None = None,
     ) -> None:
-        made = None if params is None else tuple(params)
-        self._set(made, ret, bool(purity), derive_func, span)
+        infos = None if params is None else tuple(params)
+        self._set(infos, ret, bool(purity), derive_func, span)
 
     @staticmethod
     def opaque_func(

@@ -56,9 +56,9 @@ class _TEArguments:
         if isinstance(arg, dict):
             return {key: self.convert(value) for key, value in arg.items()}
         if isinstance(arg, PrimExpr):
-            made = self.renamed(arg)
-            self.scalars.append(made)
-            return made
+            operand = self.renamed(arg)
+            self.scalars.append(operand)
+            return operand
         if arg is None or isinstance(arg, (bool, int, float, str, Attrs)) or callable(arg):
             return arg
         what = "emit_te cannot pass this argument on"
@@ -73,10 +73,10 @@ class _TEArguments:
                 return literal
             for dim in info.get_shape() or ():
                 self.renamed(dim)
-            made = te_tensor(arg, self.fresh, self.name_of(arg))
+            operand = te_tensor(arg, self.fresh, self.name_of(arg))
             self.call_args.append(arg)
-            self.inputs.append(made)
-            return made
+            self.inputs.append(operand)
+            return operand
         if isinstance(info, ShapeStructInfo):
             if info.values is None:
                 what = "emit_te can pass a shape of known dimensions only"
@@ -86,10 +86,10 @@ class _TEArguments:
             if info.value is not None:
                 value = info.value
                 return value.value if isinstance(value, StringImm) else self.convert(value)
-            made = TirVar(self.name_of(arg), info.dtype)
+            operand = TirVar(self.name_of(arg), info.dtype)
             self.call_args.append(arg)
-            self.inputs.append(made)
-            return made
+            self.inputs.append(operand)
+            return operand
         if isinstance(info, TupleStructInfo):
             fields = arg.fields if isinstance(arg, Tuple) else list(arg)
             return [self.convert(field) for field in fields]
@@ -121,9 +121,9 @@ def gen_call_tir_inputs(
     `primfunc_attrs` is set on the PrimFunc; the other keywords go to `func`.
     """
     attrs = kwargs.pop("primfunc_attrs", None)
-    made = _TEArguments(inline_scalars=_has_tensor([args, kwargs]))
-    te_args = made.convert(list(args))
-    te_kwargs = made.convert(kwargs)
+    arguments = _TEArguments(inline_scalars=_has_tensor([args, kwargs]))
+    te_args = arguments.convert(list(args))
+    te_kwargs = arguments.convert(kwargs)
     result = func(*te_args, **te_kwargs)
     outs = [result] if isinstance(result, te.Tensor) else list(result)
     for out in outs:
@@ -132,16 +132,18 @@ def gen_call_tir_inputs(
             raise TypeError(
                 explain(what, got=type(out).__name__, instead="build them by te.compute")
             )
-    unbound = _unbound_vars([*made.inputs, *outs], made.scalars)
-    back = {fresh: var for var, fresh in made.fresh.items()}
-    prim_func = te.create_prim_func([*made.inputs, *outs, *unbound], index_dtype_override="int64")
+    unbound = _unbound_vars([*arguments.inputs, *outs], arguments.scalars)
+    back = {fresh: var for var, fresh in arguments.fresh.items()}
+    prim_func = te.create_prim_func(
+        [*arguments.inputs, *outs, *unbound], index_dtype_override="int64"
+    )
     prim_func = prim_func.without_attr("global_symbol")
     if attrs:
         prim_func = prim_func.with_attrs(attrs)
     infos = [TensorStructInfo([substitute(d, back) for d in o.shape], o.dtype) for o in outs]
     out_sinfo = infos[0] if isinstance(result, te.Tensor) else TupleStructInfo(infos)
     tir_vars = ShapeExpr([back.get(v, v) for v in unbound]) if unbound else None
-    return prim_func, Tuple(made.call_args), out_sinfo, tir_vars
+    return prim_func, Tuple(arguments.call_args), out_sinfo, tir_vars
 
 
 def _has_tensor(value: Any) -> bool:

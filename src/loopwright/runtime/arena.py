@@ -37,11 +37,11 @@ def parse_bytes(size: int | str) -> int:
     if isinstance(size, int):
         bytes_ = size
     else:
-        found = _SIZE.fullmatch(size)
-        unit = _UNITS.get(found[2].lower()) if found else None
-        if found is None or unit is None:
+        match = _SIZE.fullmatch(size)
+        unit = _UNITS.get(match[2].lower()) if match else None
+        if match is None or unit is None:
             raise ValueError(explain("this is no size", got=repr(size), instead=hint))
-        bytes_ = int(float(found[1]) * unit)
+        bytes_ = int(float(match[1]) * unit)
     if bytes_ < 0:
         raise ValueError(explain("a size is not negative", got=repr(size), instead=hint))
     return bytes_
@@ -113,14 +113,14 @@ def as_arenas(given: Arena | str | Iterable[Arena | str] | None) -> tuple[Arena,
         if not isinstance(a, Arena | str):
             what = "arenas are given as a list of Arena"
             raise TypeError(explain(what, got=type(a).__name__, instead='Arena("sram", "256KiB")'))
-    made = tuple(Arena(a) if isinstance(a, str) else a for a in listed)
-    if not made:
+    arenas = tuple(Arena(a) if isinstance(a, str) else a for a in listed)
+    if not arenas:
         raise ValueError(explain("there is no arena", instead='give one: [Arena("workspace")]'))
-    names = [a.name for a in made]
+    names = [a.name for a in arenas]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(explain("two arenas have one name", got=name))
-    return made
+    return arenas
 
 
 __all__ = ["Arena", "as_arenas", "format_bytes", "parse_bytes"]

@@ -107,5 +107,5 @@ def unpack_bits(data: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndar
     bits = 8 // per
     lanes = data[: -(-count // per), None] >> np.arange(0, 8, bits, dtype=np.uint8)
     flat = (lanes << np.uint8(8 - bits)).reshape(-1)[:count]  # the sign bit on top
-    made = flat.view(np.int8) if dtype.startswith("int") else flat
-    return (made >> (8 - bits)).reshape(shape)
+    values = flat.view(np.int8) if dtype.startswith("int") else flat
+    return (values >> (8 - bits)).reshape(shape)

@@ -77,15 +77,15 @@ class Prototype:
     @staticmethod
     def parse(text: str) -> Prototype:
         """Read a declaration such as "int f(const float* x, int64_t n)". Raises ValueError."""
-        found = _PROTOTYPE.match(text)
-        if found is None:
+        match = _PROTOTYPE.match(text)
+        if match is None:
             what = "this is no C declaration of a function"
             raise ValueError(explain(what, got=text, instead='"int f(const float* x, int n)"'))
-        listed = found["params"].strip()
+        listed = match["params"].strip()
         parts = [] if listed in ("", "void") else listed.split(",")
         params = tuple(_read_type(part, text, named=True) for part in parts)
-        result = _read_type(found["result"], text, named=False)
-        return Prototype(found["name"], result, params, " ".join(text.split()).rstrip("; "))
+        result = _read_type(match["result"], text, named=False)
+        return Prototype(match["name"], result, params, " ".join(text.split()).rstrip("; "))
 
 
 def _read_type(text: str, whole: str, named: bool) -> CType:
@@ -148,20 +148,20 @@ class ExternLibrary:
 
         Raises LoopwrightError for a function that is not there, a library that cannot be loaded.
         """
-        found = dict(self.addresses)
-        missing = [name for name in self.prototypes if name not in found]
+        addresses = dict(self.addresses)
+        missing = [name for name in self.prototypes if name not in addresses]
         if not missing:
-            return found
+            return addresses
         handle = self._open()
         for name in missing:
             try:
-                found[name] = ctypes.cast(getattr(handle, name), ctypes.c_void_p).value or 0
+                addresses[name] = ctypes.cast(getattr(handle, name), ctypes.c_void_p).value or 0
             except AttributeError:
                 where = self.library or ", ".join(map(str, self.sources)) or "this process"
                 what = f"external library {self.name} has no function {name}"
                 hint = "give its library= or the sources= that define it"
                 raise LoopwrightError(explain(what, got=str(where), instead=hint)) from None
-        return found
+        return addresses
 
     def _open(self) -> Any:
         if self._loaded is not None:
@@ -191,13 +191,13 @@ class ExternLibrary:
 
         Raises LoopwrightError for a missing source or compiler, and with the compiler's words.
         """
-        made = []
+        compiled = []
         with tempfile.TemporaryDirectory(prefix="loopwright-extern-") as folder:
             for k, source in enumerate(self.sources):
                 out = Path(folder, f"{k}.o")
                 self._run_compiler([source], out, ["-c"], compiler=compiler)
-                made.append(out.read_bytes())
-        return made
+                compiled.append(out.read_bytes())
+        return compiled
 
     def linker_flags(self) -> list[str]:
         """What the linker needs for the shared library and by `link`."""
@@ -232,13 +232,13 @@ class ExternLibrary:
     def digest(self) -> str:
         """A hash of what the library is made of. Raises LoopwrightError where a source is gone."""
         self._check_sources()
-        made = hashlib.sha256()
+        hasher = hashlib.sha256()
         for p in self.prototypes.values():
-            made.update(p.text.encode())
+            hasher.update(p.text.encode())
         for source in self.sources:
-            made.update(source.read_bytes())
-        made.update(str(self.library).encode())
-        return made.hexdigest()
+            hasher.update(source.read_bytes())
+        hasher.update(str(self.library).encode())
+        return hasher.hexdigest()
 
 
 __all__ = ["EXTERNAL_MODS", "CType", "ExternLibrary", "Prototype"]

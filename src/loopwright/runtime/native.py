@@ -53,12 +53,12 @@ class NativeFunction:
         """The call with arrays that numpy does not export. Those of int4 and the like are packed
         for it, and what it wrote there comes back into them."""
         packed = [(a, from_dlpack(a)) for a in args if _is_packed(a)]
-        known = {id(array): made for array, made in packed}
-        before = [made.bytes().copy() for _, made in packed]
+        known = {id(array): packed_array for array, packed_array in packed}
+        before = [packed_array.bytes().copy() for _, packed_array in packed]
         result = self._function(*(to_ffi(known.get(id(a), a)) for a in args))
-        for (array, made), old in zip(packed, before, strict=True):
-            if not np.array_equal(made.bytes(), old):
-                array[...] = made.numpy()
+        for (array, packed_array), old in zip(packed, before, strict=True):
+            if not np.array_equal(packed_array.bytes(), old):
+                array[...] = packed_array.numpy()
         return result
 
     def __tvm_ffi_object__(self) -> Any:

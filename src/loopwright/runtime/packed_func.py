@@ -87,9 +87,9 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
 
     Raises ValueError when there is none, or returns None if `allow_missing`.
     """
-    found = _table.get(name)
-    if found is not None:
-        return found
+    func = _table.get(name)
+    if func is not None:
+        return func
     other = _foreign(name)
     if other is not None:
         return PythonView(other)

@@ -207,9 +207,9 @@ class PackedTensor(Tensor):
     @classmethod
     def of(cls, array: np.ndarray, dtype: str) -> PackedTensor:
         """A new tensor with these values; what does not fit the type wraps around."""
-        made = _empty_packed(array.shape, dtype)
-        made.bytes()[...] = pack_bits(array, dtype)
-        return made
+        packed = _empty_packed(array.shape, dtype)
+        packed.bytes()[...] = pack_bits(array, dtype)
+        return packed
 
     @classmethod
     def on(cls, value: Any) -> PackedTensor:
@@ -373,10 +373,10 @@ def from_dlpack(value: Any) -> Tensor:
         packed = elements_per_byte(value.dtype.name) > 1
         return PackedTensor.of(value, value.dtype.name) if packed else Tensor(value)
     if type(value).__module__.partition(".")[0] == "tvm_ffi":
-        made = value
+        tensor = value
     else:
-        made = ffi().from_dlpack(value)
-    kind = made.__dlpack_device__()
+        tensor = ffi().from_dlpack(value)
+    kind = tensor.__dlpack_device__()
     if kind[0] != Device.CPU:
         raise ValueError(f"tensors live on the cpu here, got one on {Device(*kind)}")
-    return Tensor.from_ffi(made)
+    return Tensor.from_ffi(tensor)

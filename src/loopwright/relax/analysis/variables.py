@@ -68,9 +68,9 @@ class _Uses(Visitor):
 
 
 def _uses(expr: Any) -> _Uses:
-    found = _Uses()
-    found.visit(expr)
-    return found
+    uses = _Uses()
+    uses.visit(expr)
+    return uses
 
 
 def used_vars(expr: Any) -> list[Var]:
@@ -85,29 +85,29 @@ def bound_vars(expr: Any) -> list[Var]:
 
 def free_vars(expr: Any) -> list[Var]:
     """The graph variables used in an expression that it does not define, in order of use."""
-    found = _uses(expr)
-    return [v for v in found.used if v not in found.bound]
+    uses = _uses(expr)
+    return [v for v in uses.used if v not in uses.bound]
 
 
 def all_vars(expr: Any) -> list[Var]:
     """All graph variables of an expression, used or defined."""
-    found = _uses(expr)
-    return list({**found.bound, **found.used})
+    uses = _uses(expr)
+    return list({**uses.bound, **uses.used})
 
 
 def all_global_vars(expr: Any) -> list[GlobalVar]:
     """The global variables in an expression, each once, in order."""
-    found: dict[GlobalVar, None] = {}
+    gvars: dict[GlobalVar, None] = {}
 
     class Collect(Visitor):
         def visit_GlobalVar(self, var: GlobalVar) -> None:
-            found[var] = None
+            gvars[var] = None
 
         def visit_PrimExpr(self, expr: Any) -> None:
             pass
 
     Collect().visit(expr)
-    return list(found)
+    return list(gvars)
 
 
 # ---------------------------------------------------------------- symbolic variables
@@ -156,9 +156,9 @@ class _Symbols(Visitor):
 
 
 def _symbols(func: Any) -> _Symbols:
-    found = _Symbols()
-    found.visit(func)
-    return found
+    symbols = _Symbols()
+    symbols.visit(func)
+    return symbols
 
 
 def defined_symbolic_vars(func: Function) -> list[TirVar]:
@@ -168,8 +168,8 @@ def defined_symbolic_vars(func: Function) -> list[TirVar]:
 
 def free_symbolic_vars(func: Function) -> list[TirVar]:
     """The symbolic variables used in a function that nothing in it defines."""
-    found = _symbols(func)
-    return [v for v in found.used if v not in found.defined]
+    symbols = _symbols(func)
+    return [v for v in symbols.used if v not in symbols.defined]
 
 
 # ---------------------------------------------------------------- bindings
@@ -201,21 +201,21 @@ def get_var2val(func: Function) -> dict[Var, Any]:
 
 def name_to_binding(func: Function) -> dict[str, list[Binding]]:
     """The bindings of a function by the names of their variables."""
-    found: dict[str, list[Binding]] = {}
+    bindings: dict[str, list[Binding]] = {}
     for binding in bindings_of(func):
-        found.setdefault(binding.var.name_hint, []).append(binding)  # type: ignore[attr-defined]
-    return found
+        bindings.setdefault(binding.var.name_hint, []).append(binding)  # type: ignore[attr-defined]
+    return bindings
 
 
 def udchain(dfb: DataflowBlock | Function) -> dict[Var, list[Var]]:
     """For each variable the variables whose values use it, in order (a use-def chain)."""
-    found: dict[Var, dict[Var, None]] = {}
+    chains: dict[Var, dict[Var, None]] = {}
     for binding in bindings_of(dfb):
         var, value = binding.var, binding.value  # type: ignore[attr-defined]
-        found.setdefault(var, {})
+        chains.setdefault(var, {})
         for used in used_vars(value):
-            found.setdefault(used, {})[var] = None
-    return {var: list(users) for var, users in found.items()}
+            chains.setdefault(used, {})[var] = None
+    return {var: list(users) for var, users in chains.items()}
 
 
 def post_order_visit(expr: Any, fvisit: Callable[[Any], Any]) -> None:
@@ -296,9 +296,9 @@ def find_impure_call(expr: Any, own_name: Any = None) -> Call | None:
             for block in node.blocks:
                 for binding in block.bindings:
                     value = binding.value  # type: ignore[attr-defined]
-                    found = None if isinstance(value, Function) else search(value)
-                    if found is not None:
-                        return found
+                    member = None if isinstance(value, Function) else search(value)
+                    if member is not None:
+                        return member
             return search(node.body)
         if isinstance(node, If):
             return search(node.true_branch) or search(node.false_branch)
@@ -340,7 +340,7 @@ def _components(graph: dict[Any, list[Any]]) -> list[list[Any]]:
     low: dict[Any, int] = {}
     stack: list[Any] = []
     on_stack: set[Any] = set()
-    found: list[list[Any]] = []
+    components: list[list[Any]] = []
     for root in graph:
         if root in index:
             continue
@@ -365,10 +365,10 @@ def _components(graph: dict[Any, list[Any]]) -> list[list[Any]]:
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])
                 if low[node] == index[node]:
                     at = stack.index(node)
-                    found.append(stack[at:])
+                    components.append(stack[at:])
                     on_stack.difference_update(stack[at:])
                     del stack[at:]
-    return found
+    return components
 
 
 def remove_all_unused(func: Function) -> Function:
@@ -390,9 +390,9 @@ class _Sweeper:
         live = live | set(used_vars(seq.body)) | _shape_uses(seq.body)
         blocks = []
         for block in reversed(seq.blocks):
-            made = self.block(block, live, isinstance(block, DataflowBlock))
-            if made.bindings:
-                blocks.append(made)
+            changed = self.block(block, live, isinstance(block, DataflowBlock))
+            if changed.bindings:
+                blocks.append(changed)
         blocks.reverse()
         same = len(blocks) == len(seq.blocks)
         if same and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):

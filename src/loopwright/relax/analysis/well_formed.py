@@ -83,30 +83,30 @@ def find_violations(obj: IRModule | Function, check_struct_info: bool = True) ->
     if isinstance(obj, Function):
         name = obj.attrs.get("global_symbol", "the function")
         return _FunctionCheck(name, None, check_struct_info).run(obj)
-    found: list[Violation] = []
+    violations: list[Violation] = []
     for gvar, func in obj.functions.items():
         symbol = getattr(func, "attrs", {}).get("global_symbol")
         if isinstance(func, Function):
-            found += _FunctionCheck(gvar.name_hint, obj, check_struct_info).run(func)
+            violations += _FunctionCheck(gvar.name_hint, obj, check_struct_info).run(func)
         if isinstance(func, (Function, PrimFunc)) and symbol not in (None, gvar.name_hint):
             text = f"its global_symbol is {symbol!r}"
-            found.append(Violation("global-symbol", text, gvar.name_hint, func.span))
-    return found
+            violations.append(Violation("global-symbol", text, gvar.name_hint, func.span))
+    return violations
 
 
 def well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> bool:
     """Whether a module or function keeps all `RULES`; violations are logged as warnings."""
-    found = find_violations(obj, check_struct_info)
-    for violation in found:
+    violations = find_violations(obj, check_struct_info)
+    for violation in violations:
         logging.getLogger(__name__).warning("%s", violation)
-    return not found
+    return not violations
 
 
 def assert_well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> None:
     """Raise LoopwrightError naming every broken rule."""
-    found = find_violations(obj, check_struct_info)
-    if found:
-        text = "\n".join(str(v) for v in found)
+    violations = find_violations(obj, check_struct_info)
+    if violations:
+        text = "\n".join(str(v) for v in violations)
         raise LoopwrightError(explain("the graph is not well formed", got=text))
 
 

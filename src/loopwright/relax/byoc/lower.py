@@ -78,16 +78,16 @@ def run_codegen(
 
 
 def _backend(name: str, given: Mapping[str, Backend], func: Function) -> Backend:
-    found = given.get(name) or find_backend(name)
-    if found is None:
+    backend = given.get(name) or find_backend(name)
+    if backend is None:
         what = f"there is no code generator for the back end {name}"
         hint = f'register_backend(Backend("{name}", ...)), or register_func("relax.ext.{name}", f)'
         raise LoopwrightError(explain(what, instead=hint, span=func.span))
-    why = found.why_not()
+    why = backend.why_not()
     if why:
         what = f"the back end {name} cannot be used here"
         raise LoopwrightError(explain(what, got=why, instead="compile without partitioning for it"))
-    return found
+    return backend
 
 
 def _composites(region: Function) -> list[str]:
@@ -109,9 +109,9 @@ def _callers(mod: IRModule, entry_functions: Sequence[str] | None) -> list[tuple
 
 def _replaced(work: GraphRewriter, changed: Mapping[GlobalVar, Any], gvars: Any) -> IRModule:
     """The module with changed functions and without regions that nobody calls any more."""
-    made = work.builder.get().with_functions(changed)
-    called = {v for f in made.functions.values() for v in called_functions(f)}
-    return made.with_functions(remove=[g for g in gvars if g not in called])
+    mod = work.builder.get().with_functions(changed)
+    called = {v for f in mod.functions.values() for v in called_functions(f)}
+    return mod.with_functions(remove=[g for g in gvars if g not in called])
 
 
 # ---------------------------------------------------------------------- graph level
@@ -150,42 +150,42 @@ def _constant_names(
     """A name for every constant in the regions: SYMBOL_BACKEND_const_K."""
     names: dict[Any, str] = {}
     for gvar, func in zip(gvars, functions, strict=True):
-        found: list[Any] = []
-        _constants(func, found)
-        for k, constant in enumerate(found):
+        constants: list[Any] = []
+        _constants(func, constants)
+        for k, constant in enumerate(constants):
             names.setdefault(constant, f"{gvar.name_hint}_{backend}_const_{k}")
     return names
 
 
-def _constants(value: Any, found: list[Any]) -> None:
+def _constants(value: Any, constants: list[Any]) -> None:
     """The constants in a function, those of its local functions too, in order."""
     if isinstance(value, Constant):
-        if not any(value is f for f in found):
-            found.append(value)
+        if not any(value is f for f in constants):
+            constants.append(value)
     elif isinstance(value, Function):
         for block in value.body.blocks:
             for binding in block.bindings:
-                _constants(binding.value, found)
-        _constants(value.body.body, found)
+                _constants(binding.value, constants)
+        _constants(value.body.body, constants)
     elif isinstance(value, Call):
         for arg in value.args:
-            _constants(arg, found)
+            _constants(arg, constants)
     elif isinstance(value, Tuple):
         for field in value.fields:
-            _constants(field, found)
+            _constants(field, constants)
 
 
 def _callee(backend: Backend, gvar: GlobalVar, func: Function, modules: Sequence[Any]) -> Any:
     """What to call instead of a region: a symbol, or the kernel that calls a C function."""
     symbol = gvar.name_hint
     brought: list[str] = []
-    for made in modules:
-        if isinstance(made, ExternLibrary):
-            if symbol in made.prototypes:
-                return _pointer_kernel(func, made, symbol)
-            brought += list(made.prototypes)
+    for module in modules:
+        if isinstance(module, ExternLibrary):
+            if symbol in module.prototypes:
+                return _pointer_kernel(func, module, symbol)
+            brought += list(module.prototypes)
         else:
-            names = made.function_names() if hasattr(made, "function_names") else []
+            names = module.function_names() if hasattr(module, "function_names") else []
             if symbol in names:
                 return symbol
             brought += list(names)
@@ -284,8 +284,8 @@ class _Calls(GraphRewriter):
             self.kernels[call.op] = self.builder.add_func(callee.func, name)
         tensors = Tuple([call.args[k] for k in callee.tensors])
         extents = [_extent(call.args[k], i) for k, i in callee.extents]
-        made = call_tir(self.kernels[call.op], tensors, outs, extents or None)
-        return made.with_span(call.span)
+        out = call_tir(self.kernels[call.op], tensors, outs, extents or None)
+        return out.with_span(call.span)
 
 
 def _extent(arg: Any, place: int) -> Any:
@@ -325,8 +325,8 @@ def _loop_level(
         made_of = _composites(mod[gvar])
         facts = {"backend": backend.name, "level": "loops", "of": made_of, "target": str(target)}
         trace.note("codegen", gvar.name_hint, **facts)
-    made = _replaced(work, changed, gvars)
-    return attach_externals(made, libraries)
+    replaced = _replaced(work, changed, gvars)
+    return attach_externals(replaced, libraries)
 
 
 def attach_externals(mod: IRModule, externals: Iterable[Any]) -> IRModule:
@@ -401,13 +401,13 @@ def _as_its_body(builder: Any, call: Call) -> Any:
 
 def _attributes(func: Function) -> dict[str, Any]:
     """The attributes of the operators in a composite, by name; the first has them."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for block in func.body.blocks:
         for binding in block.bindings:
             attrs = getattr(binding.value, "attrs", None)
             for key, value in attrs.items() if attrs is not None else ():
-                found.setdefault(key, value)
-    return found
+                attributes.setdefault(key, value)
+    return attributes
 
 
 def inlined(work: GraphRewriter, func: Function, args: Sequence[Any]) -> Any:
@@ -431,16 +431,16 @@ def _lowered(
 ) -> tuple[dict[GlobalVar, Any], list[ExternLibrary]]:
     """What a back end makes of its regions' kernels."""
     assert backend.lower is not None
-    made = backend.lower(IRModule(kernels), dict(options))
+    lowered = backend.lower(IRModule(kernels), dict(options))
     libraries: Sequence[Any] = ()
-    if isinstance(made, tuple) and len(made) == 2:
-        made, libraries = made
-    if not isinstance(made, IRModule):
+    if isinstance(lowered, tuple) and len(lowered) == 2:
+        lowered, libraries = lowered
+    if not isinstance(lowered, IRModule):
         what = (
             f"lower of back end {backend.name} returns an IRModule, or a pair (IRModule, libraries)"
         )
-        raise LoopwrightError(explain(what, got=repr(made)))
-    by_name = {g.name_hint: f for g, f in made.functions.items()}
+        raise LoopwrightError(explain(what, got=repr(lowered)))
+    by_name = {g.name_hint: f for g, f in lowered.functions.items()}
     missing = [g.name_hint for g in kernels if g.name_hint not in by_name]
     if missing:
         what = f"lower of back end {backend.name} lost kernels"

@@ -90,37 +90,37 @@ def partition(
     patterns: instead of the back end's own. report: is filled in.
     Raises LoopwrightError for an unknown back end, or one that cannot be used here.
     """
-    found = get_backend(backend)
-    why = found.why_not()
+    chosen = get_backend(backend)
+    why = chosen.why_not()
     if why:
-        what = f"the back end {found.name} cannot be used here"
+        what = f"the back end {chosen.name} cannot be used here"
         raise LoopwrightError(explain(what, got=why, instead="compile without partitioning for it"))
-    wanted = found.fusion_patterns() if patterns is None else list(patterns)
+    wanted = chosen.fusion_patterns() if patterns is None else list(patterns)
     refused: list[tuple[str, str]] = []
-    mod = FuseOpsByPattern(wanted, found.bind_constants, refused=refused)(mod)
-    made = PartitionReport() if report is None else report
-    made.backend = found.name
+    mod = FuseOpsByPattern(wanted, chosen.bind_constants, refused=refused)(mod)
+    filled = PartitionReport() if report is None else report
+    filled.backend = chosen.name
     fused = mod
-    mod = _worthwhile(fused, found, cost, made)
+    mod = _worthwhile(fused, chosen, cost, filled)
     for name, count in _operators_left(mod).items():
-        made.left[name] = count
+        filled.left[name] = count
         reasons = dict.fromkeys(reason for op, reason in refused if op == name)
         if reasons:
-            made.refused[name] = "; ".join(reasons)
-        unpaid = _unpaid(fused, name, made)
-        made.reasons[name] = "; ".join([*reasons, *unpaid]) or NO_PATTERN
+            filled.refused[name] = "; ".join(reasons)
+        unpaid = _unpaid(fused, name, filled)
+        filled.reasons[name] = "; ".join([*reasons, *unpaid]) or NO_PATTERN
     return MergeCompositeFunctions()(mod)
 
 
 def _unpaid(fused: IRModule, operator: str, report: PartitionReport) -> list[str]:
     """Which composites with an operator were not worth it."""
-    found = {}
+    unpaid = {}
     for decision in report.decisions:
         if not decision.offloaded and decision.function in fused:
             calls = _calls_in(fused[decision.function].body)
             if any(getattr(c.op, "name", "") == operator for c in calls):
-                found[f"{decision.pattern} does not pay ({decision.reason})"] = None
-    return list(found)
+                unpaid[f"{decision.pattern} does not pay ({decision.reason})"] = None
+    return list(unpaid)
 
 
 @dataclass(frozen=True, repr=False)
@@ -208,11 +208,11 @@ def _measured(func: Function, backend: Backend) -> Cost | None:
 
 
 def _calls(mod: IRModule) -> dict[GlobalVar, int]:
-    found: dict[GlobalVar, int] = {}
+    counts: dict[GlobalVar, int] = {}
     for value in _bound_calls(mod):
         if isinstance(value.op, GlobalVar):
-            found[value.op] = found.get(value.op, 0) + 1
-    return found
+            counts[value.op] = counts.get(value.op, 0) + 1
+    return counts
 
 
 def _bound_calls(mod: IRModule) -> list[Call]:
@@ -237,12 +237,12 @@ def _calls_in(seq: SeqExpr) -> Iterator[Call]:
 
 
 def _operators_left(mod: IRModule) -> dict[str, int]:
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for value in _bound_calls(mod):
         name = getattr(value.op, "name", "")
         if name.startswith("relax."):
-            found[name] = found.get(name, 0) + 1
-    return found
+            counts[name] = counts.get(name, 0) + 1
+    return counts
 
 
 def _shape(info: Any) -> str:

@@ -57,13 +57,13 @@ class Backend:
     def fusion_patterns(self) -> list[FusionPattern]:
         """Its patterns. Raises LoopwrightError where one has another back end's name."""
         given = self.patterns() if callable(self.patterns) else self.patterns
-        made = [FusionPattern.of(p) for p in given]
-        for pattern in made:
+        patterns = [FusionPattern.of(p) for p in given]
+        for pattern in patterns:
             if not pattern.name.startswith(f"{self.name}."):
                 what = f"a pattern of back end {self.name} has another back end's name"
                 hint = f"call it {self.name}.{pattern.name.split('.', 1)[-1]}"
                 raise LoopwrightError(explain(what, got=pattern.name, instead=hint))
-        return made
+        return patterns
 
     def why_not(self) -> str:
         """Why it cannot be used here; "" when it can."""
@@ -129,12 +129,12 @@ def get_backend(name: str | Backend) -> Backend:
     """The back end of that name. Raises LoopwrightError, naming those there are."""
     if isinstance(name, Backend):
         return name
-    found = find_backend(name)
-    if found is None:
+    backend = find_backend(name)
+    if backend is None:
         what = "there is no back end of this name"
         hint = f"{suggest(name, list_backends(), 'one of')}; register_backend adds one"
         raise LoopwrightError(explain(what, got=name, instead=hint))
-    return found
+    return backend
 
 
 def list_backends() -> list[str]:

@@ -90,11 +90,11 @@ def make_attention_rewrite_pattern(
             added = _bias(m[bias], batch, seq, heads, _bsnh(m[key.tensor])[1])
             if added is None:
                 return original
-        made = _op.nn.attention(q, k, v, added, float(m[scale].data.numpy()))
+        attention = _op.nn.attention(q, k, v, added, float(m[scale].data.numpy()))
         if out_layout == "BSH":
-            return _op.reshape(made, _dims(m[product]))
+            return _op.reshape(attention, _dims(m[product]))
         fits = _axes(m[out]) == [0, 2, 1, 3]
-        return made if fits and _same(_dims(original)[:3], (batch, seq, heads)) else original
+        return attention if fits and _same(_dims(original)[:3], (batch, seq, heads)) else original
 
     return out, rewriter
 

@@ -131,22 +131,22 @@ class _Free(Visitor):
 
 
 def _free(expr: Any) -> list[Var]:
-    found = _Free()
-    found.visit(expr)
-    return [v for v in found.used if v not in found.bound]
+    free = _Free()
+    free.visit(expr)
+    return [v for v in free.used if v not in free.bound]
 
 
-def checked_result(made: Any, callback: Any, at: Any) -> Any:
+def checked_result(result: Any, callback: Any, at: Any) -> Any:
     """What a callback returned, if it is an expression.
 
     Raises TypeError otherwise; `at` is the expression that was to be replaced.
     """
-    if isinstance(made, RelaxExpr):
-        return made
+    if isinstance(result, RelaxExpr):
+        return result
     name = getattr(callback, "__name__", type(callback).__name__)
     what = f"the rewriter {name} must return a Relax expression"
     hint = "return the replacement, or the original expression where nothing shall change"
-    got = f"{type(made).__name__}: {made!r}"
+    got = f"{type(result).__name__}: {result!r}"
     span = code_span(callback) or at.span
     raise TypeError(explain(what, got=got, instead=hint, span=span))
 

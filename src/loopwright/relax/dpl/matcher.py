@@ -108,18 +108,18 @@ def _open_patterns(
     for pattern, dominator in above.items():
         below.setdefault(dominator, []).append(pattern)
     first, last = _intervals(below)
-    made: dict[DFPattern, dict[Any, None]] = {}
+    open_below: dict[DFPattern, dict[Any, None]] = {}
     for pattern in reversed(order):
-        found: dict[Any, None] = {}
+        open_here: dict[Any, None] = {}
         for part in pattern.parts():
-            for inner in (part, *made[part]):
+            for inner in (part, *open_below[part]):
                 inside = inner in first and first[pattern] < first[inner] <= last[pattern]
                 if not inside:
-                    found[inner] = None
+                    open_here[inner] = None
         if isinstance(pattern, StructInfoPattern) and pattern.binds:
-            found.update(dict.fromkeys(tir_vars_in_struct_info(pattern.struct_info)))
-        made[pattern] = found
-    return {p: tuple(inner) for p, inner in made.items() if p.parts()}
+            open_here.update(dict.fromkeys(tir_vars_in_struct_info(pattern.struct_info)))
+        open_below[pattern] = open_here
+    return {p: tuple(inner) for p, inner in open_below.items() if p.parts()}
 
 
 def _intervals(below: dict[Any, list[DFPattern]]) -> tuple[dict[Any, int], dict[Any, int]]:
@@ -217,23 +217,23 @@ class Matcher:
     def solutions(self, goals: Any) -> Iterator[dict[Any, Any]]:
         """What the solutions of `goals` bind, one after the other."""
         base = len(self.choices)
-        found = self._run(goals, base)
-        while found:
+        solved = self._run(goals, base)
+        while solved:
             yield self._all()
             goals = self._back(base)
-            found = goals is not FAIL and self._run(goals, base)
+            solved = goals is not FAIL and self._run(goals, base)
 
     def _all(self) -> dict[Any, Any]:
         """The bindings, with those of replayed answers."""
-        made = dict(self.env)
+        bound = dict(self.env)
         work = [m.answer for m in self.trail if type(m) is _Mark and m.replayed]
         while work:
             for item in work.pop().items:
                 if type(item) is Answer:
                     work.append(item)
                 else:
-                    made.setdefault(item[0], item[1])
-        return made
+                    bound.setdefault(item[0], item[1])
+        return bound
 
     def reset(self) -> None:
         """Forget what was matched, but not what was learnt."""
@@ -491,10 +491,10 @@ def _all_fit(fits: list[set[int]]) -> bool:
 def _matches_alone(m: Matcher, pattern: DFPattern, expr: Any) -> bool:
     """Whether a pattern matches with what is bound now; nothing stays bound."""
     mark, height = len(m.trail), len(m.choices)
-    found = m._run((match_goal, pattern, expr, None), height)
+    solution = m._run((match_goal, pattern, expr, None), height)
     del m.choices[height:]
     m.undo(mark)
-    return found
+    return solution
 
 
 def _tuple_get_item(m: Matcher, p: TupleGetItemPattern, value: Any, rest: Any) -> Any:
@@ -524,8 +524,8 @@ def _attrs(m: Matcher, p: AttrPattern, value: Any, rest: Any) -> Any:
         present = known.has_attr(name) if isinstance(known, Op) else name in known
         if not present:
             return FAIL
-        found = known.get_attr(name) if isinstance(known, Op) else known.get(name)
-        if not _same_attr(wanted, found):
+        attribute = known.get_attr(name) if isinstance(known, Op) else known.get(name)
+        if not _same_attr(wanted, attribute):
             return FAIL
     return (match_goal, p.pattern, value, rest)
 
@@ -559,8 +559,8 @@ def _struct_info(m: Matcher, p: StructInfoPattern, value: Any, rest: Any) -> Any
 
 
 def _dtype(m: Matcher, p: DataTypePattern, value: Any, rest: Any) -> Any:
-    found = getattr(getattr(value, "struct_info", None), "dtype", None)
-    return (match_goal, p.pattern, value, rest) if found == p.dtype else FAIL
+    dtype = getattr(getattr(value, "struct_info", None), "dtype", None)
+    return (match_goal, p.pattern, value, rest) if dtype == p.dtype else FAIL
 
 
 def _shape(m: Matcher, p: ShapePattern, value: Any, rest: Any) -> Any:
@@ -574,8 +574,8 @@ def _target(m: Matcher, p: TargetPattern, value: Any, rest: Any) -> Any:
     target = getattr(device, "target", None)
     if target is None:
         return FAIL
-    found = target.kind_name if isinstance(p.target, str) else target
-    return (match_goal, p.pattern, value, rest) if found == p.target else FAIL
+    kind = target.kind_name if isinstance(p.target, str) else target
+    return (match_goal, p.pattern, value, rest) if kind == p.target else FAIL
 
 
 _RULES: dict[type, Rule] = {

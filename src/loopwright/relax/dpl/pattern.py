@@ -266,12 +266,12 @@ class CallPattern(DFPattern):
         add_constraint: bool = True,
         span: Any = None,
     ) -> None:
-        made = None if args is None else _patterns(args)
-        self._set(_pattern(op), made, varg_default_wildcard, span)
+        patterns = None if args is None else _patterns(args)
+        self._set(_pattern(op), patterns, varg_default_wildcard, span)
         graph = current_graph() if add_constraint else None
         if graph is not None:
             graph.add_node(self)
-            for i, arg in enumerate(made or ()):
+            for i, arg in enumerate(patterns or ()):
                 graph.add_edge(Edge(arg, self, index=i, stated=False))
 
 
@@ -381,12 +381,12 @@ class StructInfoPattern(DFPattern):
     ) -> None:
         # `R.Tensor` alone is any tensor.
         given = struct_info() if isinstance(struct_info, type) else struct_info
-        made = as_struct_info(given)
-        if not isinstance(made, StructInfo):
+        info = as_struct_info(given)
+        if not isinstance(info, StructInfo):
             what = "has_struct_info takes a struct info"
             hint = 'write R.Tensor((2, 3), "float32")'
             raise TypeError(explain(what, got=repr(struct_info), instead=hint))
-        self._set(_pattern(pattern), made, binds, span)
+        self._set(_pattern(pattern), info, binds, span)
 
 
 class DataTypePattern(DFPattern):
@@ -464,11 +464,13 @@ class PatternSeq(Node):
         links: tuple[tuple[bool, int], ...] | None = None,
         span: Any = None,
     ) -> None:
-        made = _patterns(patterns)
-        if not made:
+        converted = _patterns(patterns)
+        if not converted:
             raise ValueError(explain("a PatternSeq has at least one pattern", got="none"))
-        self._set(made, ((only_use, -1),) * (len(made) - 1) if links is None else links, span)
-        if links is None and len(made) > 1:
+        self._set(
+            converted, ((only_use, -1),) * (len(converted) - 1) if links is None else links, span
+        )
+        if links is None and len(converted) > 1:
             self._constrain()
 
     def _constrain(self) -> None:
@@ -517,9 +519,9 @@ class PatternSeq(Node):
             stays = pattern not in self.patterns and getattr(pattern, "_owner", None) is not None
             values = [copied(v) for v in pattern.field_values()]
             table[pattern] = pattern if stays else pattern._make(*values)
-        made = PatternSeq([table[p] for p in self.patterns], links=self.links)
-        made._constrain()
-        return made
+        sequence = PatternSeq([table[p] for p in self.patterns], links=self.links)
+        sequence._constrain()
+        return sequence
 
     def __repr__(self) -> str:
         arrows = [" >> " if only else " ^ " for only, _ in self.links]

@@ -110,15 +110,15 @@ class PatternMatchingRewriter(ModulePass):
         changed = {}
         for gvar, func in mod.functions.items():
             if isinstance(func, Function):
-                made = _rewritten(func, rules, known)
-                if made is not func:
-                    changed[gvar] = made
+                rewritten = _rewritten(func, rules, known)
+                if rewritten is not func:
+                    changed[gvar] = rewritten
         if not changed:
             return mod
-        made = known.with_functions(changed)
-        called = set().union(*map(called_global_vars, made.functions.values()))
-        return made.with_functions(
-            remove=[g for g in made.functions if g not in mod.functions and g not in called]
+        rewritten = known.with_functions(changed)
+        called = set().union(*map(called_global_vars, rewritten.functions.values()))
+        return rewritten.with_functions(
+            remove=[g for g in rewritten.functions if g not in mod.functions and g not in called]
         )
 
 
@@ -157,13 +157,13 @@ def _rewritten(func: Function, rules: list[Rule], mod: IRModule | None) -> Funct
     """A function rewritten until nothing matches. Raises ValueError when there is no end."""
     allow_deep_programs()
     for _ in range(DEEPEST):
-        made = _once(func, rules, mod)
-        if made is func:
+        rewritten = _once(func, rules, mod)
+        if rewritten is func:
             return func
-        made = tidy(made, mod)
-        if structural_equal(made, func):
+        rewritten = tidy(rewritten, mod)
+        if structural_equal(rewritten, func):
             return func
-        func = made
+        func = rewritten
     what = "a rewrite does not come to an end: its replacement matches again"
     hint = "return the original expression where it is in its new form already"
     raise ValueError(explain(what, got=f"{DEEPEST} rounds", instead=hint, span=func.span))
@@ -197,12 +197,12 @@ def tidy(func: Function, mod: IRModule | None) -> Function:
     reuse = EliminateCommonSubexpr()
     owner = IRModule() if mod is None else mod
     while True:
-        made = canonicalize(func, owner)
-        made = canonicalize(reuse.run_function(made, owner, PassContext.current()), owner)
-        made = remove_all_unused(made)
-        if made is func or structural_equal(made, func):
-            return made
-        func = made
+        tidied = canonicalize(func, owner)
+        tidied = canonicalize(reuse.run_function(tidied, owner, PassContext.current()), owner)
+        tidied = remove_all_unused(tidied)
+        if tidied is func or structural_equal(tidied, func):
+            return tidied
+        func = tidied
 
 
 def rewrite_call(
@@ -238,8 +238,8 @@ def rewrite_bindings(
     """
     _checked_function("rewrite_bindings", func)
     allow_deep_programs()
-    made = BindingsRewriting(None, ctx, rewriter, new_struct_info).function(func)
-    return func if made is func else tidy(made, None)
+    rewritten = BindingsRewriting(None, ctx, rewriter, new_struct_info).function(func)
+    return func if rewritten is func else tidy(rewritten, None)
 
 
 def _checked_function(who: str, func: Any) -> None:

@@ -23,7 +23,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
-from ..functor import GraphRewriter, made_at
+from ..functor import GraphRewriter, with_span_of
 from .constraints import ConstraintGraph
 from .context import GraphSearch
 from .graft import Graft, check_struct_info, checked_result
@@ -86,19 +86,19 @@ class ExprRewriting(GraphRewriter):
         mark = len(self.graft.scope)
         for param in func.params:
             self.graft.define(param)
-        made = super().function(func)
+        new = super().function(func)
         self._leave(mark)
-        return made
+        return new
 
     def seq(self, seq: SeqExpr, in_dataflow: bool = False) -> SeqExpr:
         mark = len(self.graft.scope)
-        made = super().seq(seq, in_dataflow)
+        new = super().seq(seq, in_dataflow)
         self._leave(mark)
-        return made
+        return new
 
     def block(self, block: BindingBlock) -> BindingBlock:
         mark = len(self.graft.scope)
-        made = super().block(block)
+        new = super().block(block)
         if isinstance(block, DataflowBlock):
             # Its own variables end here, and with them the values that are computed from them.
             outputs = [v for v in self._leave(mark, keep=True) if not isinstance(v, DataflowVar)]
@@ -107,7 +107,7 @@ class ExprRewriting(GraphRewriter):
                 value = self.bound.get(var)
                 if value is not None and any(v not in self.graft.scope for v in used_vars(value)):
                     del self.bound[var]
-        return made
+        return new
 
     def _leave(self, mark: int, keep: bool = False) -> list[Var]:
         gone = self.graft.forget(mark)
@@ -125,13 +125,13 @@ class ExprRewriting(GraphRewriter):
             return
         if value.struct_info is None:
             value = self.builder.normalize(value)
-        made = self.improve(value, var.name_hint)
-        if isinstance(made, Var) and made is not value and isinstance(var, DataflowVar):
-            self.var_map[var] = made
+        improved = self.improve(value, var.name_hint)
+        if isinstance(improved, Var) and improved is not value and isinstance(var, DataflowVar):
+            self.var_map[var] = improved
             return
-        self.emit(binding, made)
+        self.emit(binding, improved)
         var = self.var_map.get(var, var)
-        self.note(var, made)
+        self.note(var, improved)
 
     def note(self, var: Var, value: Any) -> None:
         """A binding that patterns see through."""
@@ -143,10 +143,10 @@ class ExprRewriting(GraphRewriter):
         outer = self.depth
         try:
             while True:
-                made = self._once(value, name)
-                if made is value or structural_equal(made, value):
+                improved = self._once(value, name)
+                if improved is value or structural_equal(improved, value):
                     return value
-                value = made
+                value = improved
                 if isinstance(value, Var):
                     return value
         finally:
@@ -158,8 +158,8 @@ class ExprRewriting(GraphRewriter):
             matches = search(value)
             if matches is None:
                 continue
-            made = rule.callback(value, matches)
-            if made is None or made is value:
+            result = rule.callback(value, matches)
+            if result is None or result is value:
                 continue
             self.depth += 1
             if self.depth > DEEPEST:
@@ -167,14 +167,14 @@ class ExprRewriting(GraphRewriter):
                 hint = "return the original expression where it is in its new form already"
                 got = f"{DEEPEST} replacements in a row, by {rule.pattern}"
                 raise ValueError(explain(what, got=got, instead=hint, span=value.span))
-            made = self.graft.root(checked_result(made, rule.callback, value))
-            if made.span is None:
-                made = made_at(made, value.span)
+            result = self.graft.root(checked_result(result, rule.callback, value))
+            if result.span is None:
+                result = with_span_of(result, value.span)
             self._catch_up()
             if not rule.new_struct_info:
-                old, new = value.struct_info, made.struct_info
+                old, new = value.struct_info, result.struct_info
                 check_struct_info(new, old, name, rule.callback, value)
-            return made
+            return result
         return value
 
     def _catch_up(self) -> None:
@@ -204,25 +204,25 @@ class BlockRewriting(GraphRewriter):
     def function(self, func: Function) -> Function:
         outer = dict(self.visible)
         self.visible.update(dict.fromkeys(func.params))
-        made = super().function(func)
+        new = super().function(func)
         self.visible = outer
-        return made
+        return new
 
     def seq(self, seq: SeqExpr, in_dataflow: bool = False) -> SeqExpr:
         outer = dict(self.visible)
-        made = super().seq(seq, in_dataflow)
+        new = super().seq(seq, in_dataflow)
         self.visible = outer
-        return made
+        return new
 
     def block(self, block: BindingBlock) -> BindingBlock:
-        made = super().block(block)
-        while (changed := self.rewrite_block(made)) is not made:
-            made = super().block(changed)  # with what its variables have become
-        for binding in made.bindings:
+        new = super().block(block)
+        while (changed := self.rewrite_block(new)) is not new:
+            new = super().block(changed)  # with what its variables have become
+        for binding in new.bindings:
             var = binding.var  # type: ignore[attr-defined]
-            if not (isinstance(made, DataflowBlock) and isinstance(var, DataflowVar)):
+            if not (isinstance(new, DataflowBlock) and isinstance(var, DataflowVar)):
                 self.visible[var] = None
-        return made
+        return new
 
     def replaced(
         self, block: BindingBlock, news: dict[Var, Any], callback: Any, new_struct_info: bool
@@ -236,7 +236,7 @@ class BlockRewriting(GraphRewriter):
         for binding in block.bindings:
             value = None if isinstance(binding, MatchCast) else binding.value  # type: ignore[attr-defined]
             graft.define(binding.var, value)  # type: ignore[attr-defined]
-        made: dict[Var, Any] = {}
+        results: dict[Var, Any] = {}
         extra: dict[Var, list[Binding]] = {}  # what each new value needs
         emitted = builder._frame().bindings
         for var, expr in news.items():
@@ -245,16 +245,16 @@ class BlockRewriting(GraphRewriter):
             extra[var] = emitted[start:]
             if not new_struct_info:
                 check_struct_info(value.struct_info, var.struct_info, var.name_hint, callback, var)
-            made[var] = value
+            results[var] = value
         builder._end_block()
         bindings: list[Binding] = []
         for binding in block.bindings:
             var = binding.var  # type: ignore[attr-defined]
-            if var not in made:
+            if var not in results:
                 bindings.append(binding)
                 continue
             bindings += extra[var]
-            value = made[var]
+            value = results[var]
             new = var
             if not structural_equal(value.struct_info, var.struct_info):
                 new = self.var_map[var] = type(var)(var.vid, value.struct_info, var.span)
@@ -321,14 +321,14 @@ class TupleRewriting(BlockRewriting):
             self.refused.add(key)
             matches = {k: v[0] for k, v in env.items() if isinstance(k, DFPattern)}
             whole = Tuple([values[v] for v in places])
-            made = rule.callback(whole, matches)
-            if made is None or made is whole:
+            result = rule.callback(whole, matches)
+            if result is None or result is whole:
                 continue
-            made = checked_result(made, rule.callback, whole)
-            if isinstance(made, Tuple):
-                fields = list(made.fields)
+            result = checked_result(result, rule.callback, whole)
+            if isinstance(result, Tuple):
+                fields = list(result.fields)
             else:
-                fields = [TupleGetItem(made, i) for i in range(len(places))]
+                fields = [TupleGetItem(result, i) for i in range(len(places))]
             if len(fields) != len(places):
                 what = "the replacement of a tuple has another number of fields"
                 got = f"{len(fields)} for {len(places)}"

@@ -83,10 +83,10 @@ class _Instance(Substitute):
         self.memo: dict[int, Any] = {}
 
     def visit_Call(self, call: Any) -> Any:
-        made = self.memo.get(id(call))
-        if made is None:
-            made = self.memo[id(call)] = self.visit_default(call)
-        return made
+        pattern = self.memo.get(id(call))
+        if pattern is None:
+            pattern = self.memo[id(call)] = self.visit_default(call)
+        return pattern
 
     def visit_GlobalVar(self, var: GlobalVar) -> Any:
         return self.table.get(var, var)
@@ -152,13 +152,13 @@ def _plain(binding: Any, name: str) -> None:
 
 def _pattern_of(func: Function) -> tuple[DFPattern, dict[Var, DFPattern]]:
     """The pattern of what a function computes, and those of the parameters that it uses."""
-    made: dict[Var, DFPattern] = {}
+    patterns: dict[Var, DFPattern] = {}
     params: dict[Var, DFPattern] = {}
 
     def of(expr: Any) -> DFPattern:
         if isinstance(expr, Var):
-            if expr in made:
-                return made[expr]
+            if expr in patterns:
+                return patterns[expr]
             if expr not in params:
                 params[expr] = StructInfoPattern(WildcardPattern(), expr.struct_info, True)
             return params[expr]
@@ -184,7 +184,7 @@ def _pattern_of(func: Function) -> tuple[DFPattern, dict[Var, DFPattern]]:
 
     for binding in bindings_of(func):
         _plain(binding, "pattern")
-        made[binding.var] = of(binding.value)  # type: ignore[attr-defined]
+        patterns[binding.var] = of(binding.value)  # type: ignore[attr-defined]
     result = of(func.body.body)
     fields = result.fields if isinstance(result, TuplePattern) else (result,)
     if any(f in params.values() for f in fields):

@@ -40,15 +40,15 @@ def __getattr__(name: str) -> Any:
 
 
 def _submodule(parent: ModuleType, name: str) -> ModuleType:
-    found = vars(parent).get(name)
-    if isinstance(found, ModuleType):
-        return found
+    known = vars(parent).get(name)
+    if isinstance(known, ModuleType):
+        return known
     full = f"{parent.__name__}.{name}"
-    made = _View(full, f"Builders of the operators `{full.removeprefix(__name__ + '.')}.*`.")
-    made.__path__ = []  # `from loopwright.relax.op.nn import relu` looks in sys.modules only
-    sys.modules[full] = made
-    setattr(parent, name, made)
-    return made
+    view = _View(full, f"Builders of the operators `{full.removeprefix(__name__ + '.')}.*`.")
+    view.__path__ = []  # `from loopwright.relax.op.nn import relu` looks in sys.modules only
+    sys.modules[full] = view
+    setattr(parent, name, view)
+    return view
 
 
 def register_view(dotted_name: str, fn: Callable[..., Any]) -> Callable[..., Any]:

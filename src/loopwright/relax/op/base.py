@@ -92,28 +92,28 @@ def argument_tuple(args: Any) -> Expr:
     """Call arguments as one tuple: a list is one, a tuple stays, a tensor is wrapped."""
     if isinstance(args, (list, tuple)):
         return Tuple(args)
-    made = as_expr(args)
-    if isinstance(made, Tuple) or isinstance(made.struct_info, TupleStructInfo):
-        return made
-    return Tuple([made])
+    packed = as_expr(args)
+    if isinstance(packed, Tuple) or isinstance(packed.struct_info, TupleStructInfo):
+        return packed
+    return Tuple([packed])
 
 
 def _out_sinfo(out_sinfo: Any) -> StructInfo:
     if isinstance(out_sinfo, (list, tuple)):
         return TupleStructInfo([as_struct_info(s) for s in out_sinfo])
-    made = as_struct_info(out_sinfo)
-    if not isinstance(made, StructInfo):
+    infos = as_struct_info(out_sinfo)
+    if not isinstance(infos, StructInfo):
         what = "out_sinfo is a struct info or a list of them"
         hint = 'write R.Tensor((2, 3), dtype="float32")'
         raise TypeError(explain(what, got=repr(out_sinfo), instead=hint))
-    return made
+    return infos
 
 
 def _tir_args(func: Any, args: Any, tir_vars: Any) -> list[Any]:
-    made = [_callee(func), argument_tuple(args)]
+    operands = [_callee(func), argument_tuple(args)]
     if tir_vars is not None:
-        made.append(ShapeExpr(tir_vars) if isinstance(tir_vars, (list, tuple)) else tir_vars)
-    return made
+        operands.append(ShapeExpr(tir_vars) if isinstance(tir_vars, (list, tuple)) else tir_vars)
+    return operands
 
 
 def _callee(func: Any) -> Any:
@@ -131,10 +131,10 @@ def _inline_tuple(bb: Any, call: Call) -> Call:
         raise ValueError(explain(what, got=f"{args} with {info}", span=call.span))
     bound = bb.lookup_binding(args)
     if isinstance(bound, Tuple):
-        made = bound
+        fields = bound
     else:
-        made = Tuple([TupleGetItem(args, i) for i in range(len(info.fields))])
-    return call.replace(args=(call.args[0], made, *call.args[2:]))
+        fields = Tuple([TupleGetItem(args, i) for i in range(len(info.fields))])
+    return call.replace(args=(call.args[0], fields, *call.args[2:]))
 
 
 CALL_TIR = define("call_tir", _stated)
@@ -231,8 +231,8 @@ def _is_info(value: Any) -> bool:
 
 def call_packed(func: Any, *args: Any, sinfo_args: Any = None, **attrs: Any) -> Call:
     """Call an external function by name; `sinfo_args` says what it returns."""
-    made = Attrs("call_packed", attrs) if attrs else None
-    return Call(_callee(func), args, made, _sinfo_args(sinfo_args))
+    kept = Attrs("call_packed", attrs) if attrs else None
+    return Call(_callee(func), args, kept, _sinfo_args(sinfo_args))
 
 
 @view_as("call_pure_packed")

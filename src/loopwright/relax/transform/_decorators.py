@@ -38,11 +38,11 @@ class _Blocks(GraphRewriter):
 
     def block(self, block: Any) -> Any:
         if isinstance(block, DataflowBlock):
-            made = self.owner.run_block(block, self.mod, self.ctx)  # type: ignore[arg-type]
-            if not isinstance(made, DataflowBlock):
+            new = self.owner.run_block(block, self.mod, self.ctx)  # type: ignore[arg-type]
+            if not isinstance(new, DataflowBlock):
                 code = self.owner.user_code()
-                raise wrong_result(self.owner.info.name, made, DataflowBlock, code)
-            block = made
+                raise wrong_result(self.owner.info.name, new, DataflowBlock, code)
+            block = new
         return super().block(block)
 
 

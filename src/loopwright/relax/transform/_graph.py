@@ -177,26 +177,26 @@ def replace_vars(expr: Any, table: dict[Var, Any]) -> Any:
         args = _replaced(expr.args, table)
         if op is expr.op and args is expr.args:
             return expr
-        made = Call._make(op, args, expr.attrs, expr.sinfo_args, span=expr.span)
+        new = Call._make(op, args, expr.attrs, expr.sinfo_args, span=expr.span)
     elif kind is Tuple:
         fields = _replaced(expr.fields, table)
         if fields is expr.fields:
             return expr
-        made = Tuple._make(fields, span=expr.span)
+        new = Tuple._make(fields, span=expr.span)
     elif kind is TupleGetItem:
         value = replace_vars(expr.tuple_value, table)
         if value is expr.tuple_value:
             return expr
-        made = TupleGetItem._make(value, expr.index, span=expr.span)
+        new = TupleGetItem._make(value, expr.index, span=expr.span)
     else:
         return table.get(expr, expr) if isinstance(expr, Var) else expr
-    made._update_struct_info(expr.struct_info)
-    return made
+    new._update_struct_info(expr.struct_info)
+    return new
 
 
 def _replaced(exprs: tuple[Any, ...], table: dict[Var, Any]) -> tuple[Any, ...]:
-    made = tuple(replace_vars(e, table) for e in exprs)
-    return exprs if all(a is b for a, b in zip(made, exprs, strict=True)) else made
+    new = tuple(replace_vars(e, table) for e in exprs)
+    return exprs if all(a is b for a, b in zip(new, exprs, strict=True)) else new
 
 
 class BodyRewriter:
@@ -230,35 +230,35 @@ class BodyRewriter:
         body = replace_vars(seq.body, self.table)
         if body is seq.body and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
             return seq
-        made = SeqExpr._make(tuple(merge_blocks(blocks)), body, span=seq.span)
-        made._update_struct_info(seq.struct_info)
-        return made
+        new = SeqExpr._make(tuple(merge_blocks(blocks)), body, span=seq.span)
+        new._update_struct_info(seq.struct_info)
+        return new
 
     def value(self, value: Any) -> Any:
         """A bound value, its variables replaced, what stands inside it rewritten."""
         if isinstance(value, If):
             cond = replace_vars(value.cond, self.table)
             true, false = self.seq(value.true_branch), self.seq(value.false_branch)
-            made: Any = value.replace(cond=cond, true_branch=true, false_branch=false)
+            new: Any = value.replace(cond=cond, true_branch=true, false_branch=false)
         elif isinstance(value, Function):
             return self.function(value)
         elif isinstance(value, SeqExpr):
             return self.seq(value)
         else:
             return replace_vars(value, self.table)
-        if made is not value:
-            made._update_struct_info(value.struct_info)
-        return made
+        if new is not value:
+            new._update_struct_info(value.struct_info)
+        return new
 
 
 def merge_blocks(blocks: Iterable[Any]) -> list[Any]:
     """Blocks without empty ones, neighbours of one kind as one."""
-    made: list[Any] = []
+    merged: list[Any] = []
     for block in blocks:
         if not block.bindings:
             continue
-        if made and type(made[-1]) is type(block):
-            made[-1] = type(block)((*made[-1].bindings, *block.bindings), span=made[-1].span)
+        if merged and type(merged[-1]) is type(block):
+            merged[-1] = type(block)((*merged[-1].bindings, *block.bindings), span=merged[-1].span)
         else:
-            made.append(block)
-    return made
+            merged.append(block)
+    return merged

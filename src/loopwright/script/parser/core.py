@@ -226,7 +226,7 @@ def annotation_tree(parser: Parser, node: ast.expr) -> ast.expr:
         for item in ast.walk(tree):
             if hasattr(item, "lineno"):
                 ast.copy_location(item, node)
-        return annotation_tree(parser, made)
+        return annotation_tree(parser, tree)
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
         if ast.unparse(node.value).rpartition(".")[2] == "Annotated":
             function, *args = node.slice.elts

@@ -67,7 +67,7 @@ def unique(cx: Context, node: Node, x: Value) -> Any:
         what = "Unique in the order of first occurrence is not supported"
         raise ValueError(explain(what, instead="use sorted=1"))
     asked = [k < len(node.outputs) and bool(node.outputs[k]) for k in (1, 2, 3)]
-    made = cx.emit(op.unique(x.expr, True, *asked, axis=node.integer("axis", None)))
+    results = cx.emit(op.unique(x.expr, True, *asked, axis=node.integer("axis", None)))
     if not any(asked):
         return [results]
     fields = iter(range(1, 4))

@@ -221,7 +221,7 @@ class _FunctionMaker:
         values = [self.rewrite(b.value) for b in group.bindings]
         self._shape_param()
         builder = BlockBuilder(self.owner.mod)
-        made: list[Any] = []
+        bindings: list[Any] = []
         names = NameSupply()
         for var in group.params:
             names.fresh(var.name_hint)
@@ -231,11 +231,11 @@ class _FunctionMaker:
                 if given is not None and binding.var not in group.outputs:
                     self.map[binding.var] = given
                 else:
-                    made.append(self._binding(builder, names, binding, value))
+                    bindings.append(self._binding(builder, names, binding, value))
             body: Any = Tuple([self.map[v] for v in group.outputs])
             if len(group.outputs) == 1:
                 body = body.fields[0]
-            seq = builder.normalize(SeqExpr([DataflowBlock(made)], body))
+            seq = builder.normalize(SeqExpr([DataflowBlock(bindings)], body))
         span = merge_spans(*(b.span or b.value.span for b in group.bindings))
         attrs = {"Primitive": True, **group.attrs}
         group.func = Function(group.params, seq, None, True, attrs, span)
@@ -365,15 +365,15 @@ class _FunctionMaker:
 
 def _infos_in(value: Any) -> list[StructInfo]:
     """The struct infos in which an expression mentions symbolic variables."""
-    found: list[StructInfo] = [] if value.struct_info is None else [value.struct_info]
+    infos: list[StructInfo] = [] if value.struct_info is None else [value.struct_info]
     if type(value) is Call:
-        found += value.sinfo_args
+        infos += value.sinfo_args
         for arg in value.args:
             if isinstance(arg, (ShapeExpr, PrimValue)):
-                found.append(arg.struct_info)
+                infos.append(arg.struct_info)
             elif type(arg) is Tuple:
-                found += [f.struct_info for f in arg.fields]
-    return found
+                infos += [f.struct_info for f in arg.fields]
+    return infos
 
 
 def name_of(binding: Any) -> str:

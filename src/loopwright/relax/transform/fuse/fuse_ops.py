@@ -145,9 +145,9 @@ def build_graph(block: DataflowBlock, mod: Any) -> tuple[Graph, dict[Var, int]]:
             kind = OpPattern.INJECTIVE
         graph.kinds[node] = kind
         for operand in used_vars(value) if operands is None else operands:
-            made = number.get(operand)
-            if made is not None:
-                graph.users[made].append((node, kind))
+            producer = number.get(operand)
+            if producer is not None:
+                graph.users[producer].append((node, kind))
     return graph, number
 
 
@@ -158,8 +158,8 @@ def _kind_of_call(call: Call, mod: Any) -> OpPattern:
     func = mod.functions.get(callee) if isinstance(callee, GlobalVar) else None
     if not isinstance(func, PrimFunc):
         return OpPattern.OPAQUE
-    found = func.attrs.get("op_pattern")
-    return OpPattern.OPAQUE if found is None else OpPattern(int(getattr(found, "value", found)))
+    kind = func.attrs.get("op_pattern")
+    return OpPattern.OPAQUE if kind is None else OpPattern(int(getattr(kind, "value", kind)))
 
 
 def _explain(block: DataflowBlock, partition: Partition, sizes: Counter[int]) -> None:

@@ -227,7 +227,7 @@ class _Matcher(GroupedRewriter):
             return self.super_block(block)
         matches = self.find(block)
         self.attrs_of = {n: attrs for n, (_, attrs) in enumerate(matches.values())}
-        self.group_of = {v: n for n, (found, _) in enumerate(matches.values()) for v in found}
+        self.group_of = {v: n for n, (members, _) in enumerate(matches.values()) for v in members}
         if not matches:
             return self.super_block(block)
         check_acyclic(block, self.group_of, self.pattern.name)
@@ -243,7 +243,7 @@ class _Matcher(GroupedRewriter):
         bound: dict[Any, Var] = {}
         users = udchain(block)
         match = matcher_of(self.pattern.pattern, values)
-        found: dict[int, tuple[set[Var], dict[str, Any]]] = {}
+        matches: dict[int, tuple[set[Var], dict[str, Any]]] = {}
         owner: dict[Var, int] = {}
         for n, binding in enumerate(bindings):
             value = binding.value
@@ -260,17 +260,17 @@ class _Matcher(GroupedRewriter):
             }
             before = {owner[v] for v in inner if v in owner}
             refused = self.refusal(binding, parts, inner, values, bound, users)
-            if not refused and not all(found[k][0] <= inner for k in before):
+            if not refused and not all(matches[k][0] <= inner for k in before):
                 refused = "it overlaps an earlier match"
             self.note(binding, inner, values, refused)
             if refused:
                 self.refused.extend((name, refused) for name in _operators(inner, values))
                 continue
             for k in before:
-                del found[k]
-            found[n] = (inner, self.attributes(parts))
+                del matches[k]
+            matches[n] = (inner, self.attributes(parts))
             owner.update(dict.fromkeys(inner, n))
-        return found
+        return matches
 
     def refusal(
         self, binding: Any, parts: Any, inner: set[Var], values: Any, bound: Any, users: Any
@@ -294,10 +294,10 @@ class _Matcher(GroupedRewriter):
         return {name: parts[p] for name, p in named if p in parts}
 
     def attributes(self, parts: Mapping[dpl.DFPattern, Any]) -> dict[str, Any]:
-        made: dict[str, Any] = {COMPOSITE: self.pattern.name}
+        values: dict[str, Any] = {COMPOSITE: self.pattern.name}
         if self.pattern.attrs_getter is not None:
-            made.update(self.pattern.attrs_getter(self.annotated(parts)))
-        return made
+            values.update(self.pattern.attrs_getter(self.annotated(parts)))
+        return values
 
     def note(self, binding: Any, inner: set[Var], values: Any, refused: str) -> None:
         if trace.active() is None:
@@ -382,8 +382,8 @@ def annotate(mod: IRModule) -> IRModule:
         for gvar, func in functions_of(mod)
         if COMPOSITE not in func.attrs and CODEGEN not in func.attrs
     }
-    made = work.builder.get().with_functions(changed)
-    return made.with_functions(remove=work.wrapped)
+    annotated = work.builder.get().with_functions(changed)
+    return annotated.with_functions(remove=work.wrapped)
 
 
 class _Annotator(GroupedRewriter):
@@ -396,10 +396,10 @@ class _Annotator(GroupedRewriter):
         func = self.mod.get(call.op) if isinstance(call.op, GlobalVar) else None
         if not isinstance(func, Function) or COMPOSITE not in func.attrs:
             return call
-        made = self.wrapped.get(call.op)
-        if made is None:
-            made = self.wrapped[call.op] = self.wrap(call.op.name_hint, func)
-        return Call(made, call.args, call.attrs, call.sinfo_args, call.span)
+        outer = self.wrapped.get(call.op)
+        if outer is None:
+            outer = self.wrapped[call.op] = self.wrap(call.op.name_hint, func)
+        return Call(outer, call.args, call.attrs, call.sinfo_args, call.span)
 
     def wrap(self, name: str, func: Function) -> Any:
         backend = backend_of(str(func.attrs[COMPOSITE]))

@@ -105,26 +105,30 @@ class FuseTIR(ModulePass):
         fused: dict[GlobalVar, Fused] = {}
         for gvar, func in mod.functions.items():
             if isinstance(func, Function) and func.attrs.get("Primitive", False):
-                made = fuse(func, mod)
-                if made is not None:
-                    fused[gvar] = made
+                kernel = fuse(func, mod)
+                if kernel is not None:
+                    fused[gvar] = kernel
         if not fused:
             return DeadCodeElimination().run(mod, ctx)
         # New variables: those of the old module say what they meant there.
-        new = {gvar.name_hint: (GlobalVar(gvar.name_hint), made) for gvar, made in fused.items()}
+        new = {
+            gvar.name_hint: (GlobalVar(gvar.name_hint), kernel) for gvar, kernel in fused.items()
+        }
         work = _Caller(mod, new)
         functions: dict[GlobalVar, Any] = {}
-        for fresh, made in new.values():
-            fresh.struct_info = function_struct_info(made.func)
-            functions[fresh] = made.func
+        for fresh, kernel in new.values():
+            fresh.struct_info = function_struct_info(kernel.func)
+            functions[fresh] = kernel.func
         for gvar, func in mod.functions.items():
             if isinstance(func, Function) and gvar not in fused:
                 changed = work.function(func)
                 func = changed if changed is func else canonicalize(changed, mod)
             if gvar not in fused:
                 functions[gvar] = func
-        made_mod = IRModule(functions, mod.attrs, mod.global_infos, mod.span)
-        return eliminate(made_mod, None, {id(made.func): made.callees for _, made in new.values()})
+        kernels_mod = IRModule(functions, mod.attrs, mod.global_infos, mod.span)
+        return eliminate(
+            kernels_mod, None, {id(kernel.func): kernel.callees for _, kernel in new.values()}
+        )
 
 
 @dataclass
@@ -163,13 +167,13 @@ class _Caller(GraphRewriter):
         )
         out = TupleStructInfo(tensor_fields(info)) if nested else info
         if all(i == -1 for i in fused.inplace):
-            made = Call(CALL_TIR, args, None, [out], call.span)
+            new = Call(CALL_TIR, args, None, [out], call.span)
         else:
             attrs = Attrs("relax.call_tir_inplace", {"inplace_indices": fused.inplace})
-            made = Call(CALL_TIR_INPLACE, args, attrs, [out], call.span)
+            new = Call(CALL_TIR_INPLACE, args, attrs, [out], call.span)
         if not nested:
-            return made
-        flat = self.builder.emit(made)
+            return new
+        flat = self.builder.emit(new)
         return _nested(info, (TupleGetItem(flat, i) for i in range(len(out.fields))))
 
     def flatten(self, arg: Any, info: StructInfo, tensors: list[Any], scalars: list[Any]) -> None:
@@ -239,20 +243,20 @@ class _Fuser:
         return self.finish(outs, merge_spans(*spans))
 
     def param(self, var: Var, name: str, info: StructInfo) -> bool:
-        made = self.slots(name, info)
-        self.values[var] = made
+        slot = self.slots(name, info)
+        self.values[var] = slot
         if isinstance(info, (ShapeStructInfo, PrimStructInfo)):
             given: Any = info.values if isinstance(info, ShapeStructInfo) else (info.value,)
             for value in given or ():
                 known = isinstance(value, TirVar) and value not in self.scalars
                 self.scalars.append(value if known else TirVar("scalar", value.dtype))
             return given is not None and None not in given
-        return made is not None
+        return slot is not None
 
     def slots(self, name: str, info: StructInfo) -> Any:
         if isinstance(info, TupleStructInfo):
-            made = [self.slots(f"{name}_{i}", f) for i, f in enumerate(info.fields)]
-            return None if any(m is None for m in made) else made
+            fields = [self.slots(f"{name}_{i}", f) for i, f in enumerate(info.fields)]
+            return None if any(m is None for m in fields) else fields
         if isinstance(info, TensorStructInfo) and isinstance(info.shape, ShapeExpr):
             slot = _Slot(name, info, len(self.inputs))
             self.inputs.append(slot)
@@ -264,27 +268,27 @@ class _Fuser:
     def binding(self, binding: Any) -> bool:
         value = binding.value
         if isinstance(value, Call) and value.op in (CALL_TIR, CALL_TIR_INPLACE):
-            made = self.call(binding.var, value)
+            slot = self.call(binding.var, value)
         else:
-            made = self.look(value)
-        self.values[binding.var] = made
-        return made is not None
+            slot = self.look(value)
+        self.values[binding.var] = slot
+        return slot is not None
 
     def look(self, expr: Any) -> Any:
         """The slots of an expression that calls nothing, or None."""
         if isinstance(expr, Var):
             return self.values.get(expr)
         if isinstance(expr, Tuple):
-            made = [self.look(f) for f in expr.fields]
-            return None if any(m is None for m in made) else made
+            fields = [self.look(f) for f in expr.fields]
+            return None if any(m is None for m in fields) else fields
         if isinstance(expr, TupleGetItem):
             whole = self.look(expr.tuple_value)
             return whole[expr.index] if isinstance(whole, list) else None
         return None
 
     def flat(self, expr: Any) -> list[_Slot] | None:
-        found = self.look(expr)
-        return None if found is None else _leaves(found)
+        slot = self.look(expr)
+        return None if slot is None else _leaves(slot)
 
     def call(self, var: Var, call: Call) -> Any:
         gvar = call.args[0]
@@ -306,16 +310,16 @@ class _Fuser:
                 known[params.pop(0)] = arg.struct_info.value
                 given.append(None)
                 continue
-            found = self.look(arg)
-            if found is None:
+            operand = self.look(arg)
+            if operand is None:
                 return None
-            for slot in _leaves(found):
+            for slot in _leaves(operand):
                 self.bind(func.buffer_map[params.pop(0)], slot, buffers, known)
                 given.append(slot)
         outs = tensor_fields(call.sinfo_args[0])
-        made = self.outputs(call, outs, params, func, buffers, known, given)
+        slots = self.outputs(call, outs, params, func, buffers, known, given)
         self.append(func, buffers, known)
-        return _like(call.sinfo_args[0], iter(made))
+        return _like(call.sinfo_args[0], iter(slots))
 
     def outputs(
         self,
@@ -331,12 +335,12 @@ class _Fuser:
         over = [-1] * len(infos)
         if call.op is CALL_TIR_INPLACE:
             over = list(call.attrs.inplace_indices)
-        made: list[_Slot] = []
+        slots: list[_Slot] = []
         for info, index in zip(infos, over, strict=True):
             if index >= 0:
                 slot = given[index]
                 assert slot is not None
-                made.append(slot)
+                slots.append(slot)
                 continue
             old = func.buffer_map[params.pop(0)]
             _match(old.shape, info.shape.values, known)
@@ -347,8 +351,8 @@ class _Fuser:
             new = old.replace(data=fresh, name=name, shape=shape, strides=strides)
             buffers[old] = new
             self.allocated.append(new)
-            made.append(_Slot(name, info, -1, new, old))
-        return made
+            slots.append(_Slot(name, info, -1, new, old))
+        return slots
 
     def bind(
         self, old: Buffer, slot: _Slot, buffers: dict[Buffer, Buffer], known: dict[Any, Any]
@@ -395,9 +399,9 @@ class _Fuser:
 
         stmt, own = _content(func.body)
         # One rewriting for both, so that a buffer stays one object.
-        made, allocated = rewrite((stmt, own), post, pre)
+        renamed, allocated = rewrite((stmt, own), post, pre)
         self.allocated += allocated
-        self.stmts.append(made)
+        self.stmts.append(renamed)
         self.targets.append(func.attrs.get("target"))
 
     def block(self, block: Block, aliased: bool) -> Block:
@@ -409,12 +413,12 @@ class _Fuser:
 
     @staticmethod
     def fresh(taken: dict[str, int], name: str, join: str = "_") -> str:
-        made = name
-        while made in taken:
+        unique = name
+        while unique in taken:
             taken[name] += 1
-            made = f"{name}{join}{taken[name]}"
-        taken[made] = 0
-        return made
+            unique = f"{name}{join}{taken[name]}"
+        taken[unique] = 0
+        return unique
 
     # ------------------------------------------------------------------ the function
 
@@ -455,10 +459,10 @@ class _Fuser:
         """The variables in the shapes of the buffers."""
         shapes = [b.shape for b in self.allocated]
         shapes += [s.buffer.shape for s in self.inputs if s.buffer is not None]
-        found: set[TirVar] = set()
+        variables: set[TirVar] = set()
         for dim in (d for shape in shapes for d in shape):
-            post_order_visit(dim, lambda n: found.add(n) if isinstance(n, TirVar) else None)
-        return found - set(self.scalars)
+            post_order_visit(dim, lambda n: variables.add(n) if isinstance(n, TirVar) else None)
+        return variables - set(self.scalars)
 
 
 def _vars(slot: _Slot) -> list[TirVar]:
@@ -478,11 +482,11 @@ def _leaves(slots: Any) -> list[_Slot]:
     return [leaf for s in slots for leaf in _leaves(s)] if isinstance(slots, list) else [slots]
 
 
-def _like(info: StructInfo, made: Any) -> Any:
+def _like(info: StructInfo, value: Any) -> Any:
     """The slots in the nesting of a struct info."""
     if isinstance(info, TupleStructInfo):
-        return [_like(f, made) for f in info.fields]
-    return next(made)
+        return [_like(f, value) for f in info.fields]
+    return next(value)
 
 
 def _match(pattern: Any, values: Any, known: dict[Any, Any]) -> None:

@@ -94,10 +94,10 @@ class MergeCompositeFunctions(ModulePass):
             for gvar, func in functions_of(mod)
             if COMPOSITE not in func.attrs and CODEGEN not in func.attrs
         }
-        made = work.builder.get().with_functions(changed)
-        called = {v for _, f in functions_of(made) for v in called_functions(f)}
+        merged = work.builder.get().with_functions(changed)
+        called = {v for _, f in functions_of(merged) for v in called_functions(f)}
         gone = [g for g in work.merged if g not in called]
-        return made.with_functions(remove=gone)
+        return merged.with_functions(remove=gone)
 
 
 class _Merger(GroupedRewriter):
@@ -134,7 +134,7 @@ class _Merger(GroupedRewriter):
         func, builder = group.func, BlockBuilder(self.mod)
         assert func is not None and self.mod is not None
         backend = next(self.composite(b.value) for b in group.bindings if self.composite(b.value))
-        made: list[Any] = []
+        bindings: list[Any] = []
         local: dict[GlobalVar, Var] = {}
         renamed: dict[Any, Any] = {}
         with builder.scope(func.params):
@@ -146,14 +146,14 @@ class _Merger(GroupedRewriter):
                         inner = copy_with_new_vars(inner.without_attr("global_symbol"))
                         local[value.op] = Var("gv", inner.struct_info)
                         self.merged.setdefault(value.op)
-                        made.append(VarBinding._make(local[value.op], inner))
+                        bindings.append(VarBinding._make(local[value.op], inner))
                     value = Call(local[value.op], value.args, value.attrs, value.sinfo_args)
                 value = builder.normalize(_with_vars(value, renamed))
                 var = Var("gv", value.struct_info, binding.var.span)
                 renamed[binding.var] = var
-                made.append(VarBinding._make(var, value, span=binding.span))
+                bindings.append(VarBinding._make(var, value, span=binding.span))
             body = _with_vars(func.body.body, renamed)
-            seq = builder.normalize(SeqExpr([BindingBlock(made)], body))
+            seq = builder.normalize(SeqExpr([BindingBlock(bindings)], body))
         region = Function(func.params, seq, None, True, {CODEGEN: backend}, func.span)
         key = StructuralKey(region)
         if key not in self.made:

@@ -112,27 +112,27 @@ class _Canonicalizer(GraphRewriter):
 
     def tuple_get_item(self, node: TupleGetItem) -> Any:
         bound = self.known.get(node.tuple_value)  # type: ignore[call-overload]
-        made = node.tuple_value if isinstance(node.tuple_value, Tuple) else bound
-        return made.fields[node.index] if isinstance(made, Tuple) else node
+        source = node.tuple_value if isinstance(node.tuple_value, Tuple) else bound
+        return source.fields[node.index] if isinstance(source, Tuple) else node
 
     def value(self, expr: Any) -> Any:
-        made = super().value(expr)
-        return self.whole_tuple(made) if type(made) is Tuple else made
+        new = super().value(expr)
+        return self.whole_tuple(new) if type(new) is Tuple else new
 
-    def whole_tuple(self, made: Tuple) -> Any:
+    def whole_tuple(self, fields: Tuple) -> Any:
         """The tuple whose fields these are, all and in order; else `made`."""
         source = None
-        for i, field in enumerate(made.fields):
+        for i, field in enumerate(fields.fields):
             value = self.known.get(field)
             if not isinstance(value, TupleGetItem) or value.index != i:
-                return made
+                return fields
             if source is not None and value.tuple_value is not source:
-                return made
+                return fields
             source = value.tuple_value
         if isinstance(source, DataflowVar) and not self.builder.current_block_is_dataflow():
-            return made  # it is not seen outside its block
-        whole = source is not None and len(source.struct_info.fields) == len(made.fields)
-        return source if whole else made
+            return fields  # it is not seen outside its block
+        whole = source is not None and len(source.struct_info.fields) == len(fields.fields)
+        return source if whole else fields
 
 
 def _promoted(block: BindingBlock) -> dict[Var, Var]:
@@ -141,17 +141,17 @@ def _promoted(block: BindingBlock) -> dict[Var, Var]:
         return {}
     bound = {b.var for b in block.bindings if type(b) is VarBinding}  # type: ignore[attr-defined]
     inner = {b.var: b.value for b in block.bindings}  # type: ignore[attr-defined]
-    made: dict[Var, Var] = {}
+    promoted: dict[Var, Var] = {}
     for binding in block.bindings:
         var, value = binding.var, binding.value  # type: ignore[attr-defined]
         if type(binding) is not VarBinding or isinstance(var, DataflowVar):
             continue
         while isinstance(value, DataflowVar) and isinstance(inner.get(value), Var):
             value = inner[value]
-        if isinstance(value, DataflowVar) and value in bound and value not in made:
+        if isinstance(value, DataflowVar) and value in bound and value not in promoted:
             if _same_info(var, value):
-                made[value] = var
-    return made
+                promoted[value] = var
+    return promoted
 
 
 def _same_info(a: Var, b: Var) -> bool:

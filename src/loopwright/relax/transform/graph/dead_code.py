@@ -101,12 +101,12 @@ def _reachable(mod: IRModule, entries: list[GlobalVar], callees: Callees) -> IRM
         if func is None:
             continue
         if isinstance(func, Function):
-            found: Iterable[GlobalVar] = called_functions(func)
+            callees_here: Iterable[GlobalVar] = called_functions(func)
         elif id(func) in callees:
-            found = callees[id(func)]
+            callees_here = callees[id(func)]
         else:
-            found = callees[id(func)] = called_global_vars(func)
-        for gvar in found:
+            callees_here = callees[id(func)] = called_global_vars(func)
+        for gvar in callees_here:
             if gvar not in seen:
                 seen.add(gvar)
                 stack.append(gvar)
@@ -135,9 +135,9 @@ class _Cleaner:
         for block in reversed(seq.blocks):
             kept: list[Any] = []
             for binding in reversed(block.bindings):
-                made = self.binding(binding, live)
-                if made is not None:
-                    kept.append(made)
+                new = self.binding(binding, live)
+                if new is not None:
+                    kept.append(new)
             kept.reverse()
             same = len(kept) == len(block.bindings) and all(
                 a is b for a, b in zip(kept, block.bindings, strict=True)

@@ -63,16 +63,16 @@ class _Reuser(GraphRewriter):
         self.seen: dict[StructuralKey, Var] = {}
 
     def block(self, block: Any) -> Any:
-        made = super().block(block)
+        new = super().block(block)
         # Dataflow variables end with their block.
         self.seen = {k: v for k, v in self.seen.items() if not isinstance(v, DataflowVar)}
-        return made
+        return new
 
     def seq(self, seq: Any, in_dataflow: bool = False) -> Any:
         outer = dict(self.seen)
-        made = super().seq(seq, in_dataflow)
+        new = super().seq(seq, in_dataflow)
         self.seen = outer  # what a branch computed is known in it only
-        return made
+        return new
 
     def binding(self, binding: Any) -> None:
         value = self.value(binding.value)

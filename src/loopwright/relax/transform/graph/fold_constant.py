@@ -119,11 +119,11 @@ class _Folder(GraphRewriter):
         ready = call.replace(args=tuple(args))
         ready._update_struct_info(call.struct_info)
         try:
-            made = self.interpreter.value(ready, _Frame("FoldConstant", {}, {}))
+            value = self.interpreter.value(ready, _Frame("FoldConstant", {}, {}))
         except Exception as error:  # it may fail at run time too, or never run
             trace.note("fold", call.op.name, reason=f"{type(error).__name__}: {error}")
             return call
-        result = _constant(made, call.struct_info)
+        result = _constant(value, call.struct_info)
         return call if result is None else result
 
     def can_fold(self, call: Call) -> bool:
@@ -183,8 +183,8 @@ def _worth(call: Call, args: list[Any]) -> bool:
                 given += math.prod(leaf.data.shape)
     info = call.struct_info
     known = isinstance(info, (TensorStructInfo, TupleStructInfo))
-    made = sum(_elements(f) for f in tensor_fields(info)) if known else 0
-    return made <= max(given * _GROWTH, _SMALL) or made >= 1 << 62
+    size = sum(_elements(f) for f in tensor_fields(info)) if known else 0
+    return size <= max(given * _GROWTH, _SMALL) or size >= 1 << 62
 
 
 def _constant(value: Any, info: StructInfo | None) -> Any:

@@ -78,8 +78,8 @@ class LegalizeOps(ModulePass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         work = _Legalizer(mod, dict(self.customize_legalize_map or {}), self.enable_warning)
-        made = work.run()
-        return DeadCodeElimination().run(made, ctx) if work.retargeted else made
+        legalized = work.run()
+        return DeadCodeElimination().run(legalized, ctx) if work.retargeted else legalized
 
 
 class _Legalizer(GraphRewriter):
@@ -117,35 +117,35 @@ class _Legalizer(GraphRewriter):
     def lower(self, call: Call, rules: list[Candidate], target: Target | None, device: Any) -> Any:
         builder = self.builder
         builder._begin(builder.current_block_is_dataflow())
-        made: Any = None
+        lowered: Any = None
         winner = None
         refused: list[str] = []
         for candidate in rules:
             why = candidate.refusal(call)
             if why is None:
-                made = candidate.rule(builder, call)
-                if made is not None:
+                lowered = candidate.rule(builder, call)
+                if lowered is not None:
                     winner = candidate
                     break
                 why = "answered None"
             refused.append(f"{candidate} ({why})")
-        if made is None or made is call:
+        if lowered is None or lowered is call:
             builder._end_block()
-            why = "no rule took it" if made is None else "left as it is"
+            why = "no rule took it" if lowered is None else "left as it is"
             self.note(call.op, target, rules, refused, winner, why)
             return call
         if winner is not None:
             self.report_rivals(call, rules, winner)
-        made = builder.normalize(made)
+        lowered = builder.normalize(lowered)
         extra = builder._end_block()
         if device is not None:
-            made = _placed(made, call.struct_info)
+            lowered = _placed(lowered, call.struct_info)
             if device.target is not None:
-                made = self.with_target(made, device.target)
-        self.note(call.op, target, rules, refused, winner, "", made)
-        return self.again(call, made, extra)
+                lowered = self.with_target(lowered, device.target)
+        self.note(call.op, target, rules, refused, winner, "", lowered)
+        return self.again(call, lowered, extra)
 
-    def again(self, call: Call, made: Any, extra: Any) -> Any:
+    def again(self, call: Call, lowered: Any, extra: Any) -> Any:
         """Legalize what a rule emitted and what it returned."""
         self.depth += 1
         if self.depth > _DEEPEST:
@@ -154,25 +154,25 @@ class _Legalizer(GraphRewriter):
             raise LoopwrightError(explain(what, instead=hint, span=call.span))
         for binding in extra.bindings:
             self.binding(binding)
-        made = self.value(made)
+        lowered = self.value(lowered)
         self.depth -= 1
-        return made
+        return lowered
 
-    def with_target(self, made: Any, target: Target) -> Any:
+    def with_target(self, lowered: Any, target: Target) -> Any:
         """Call a copy of the loops that says which target it is for."""
-        if not is_tir_call(made) or not isinstance(made.args[0], GlobalVar):
-            return made
-        gvar = made.args[0]
+        if not is_tir_call(lowered) or not isinstance(lowered.args[0], GlobalVar):
+            return lowered
+        gvar = lowered.args[0]
         func = self.builder.get()[gvar]
         if not isinstance(func, PrimFunc) or "target" in func.attrs:
-            return made
+            return lowered
         self.retargeted = True
         name = f"{gvar.name_hint}_{target.kind_name}"
         new = self.builder.add_func(func.with_attr("target", target), name)
-        info = made.struct_info
-        made = made.replace(args=(new, *made.args[1:]))
-        made._update_struct_info(info)
-        return made
+        info = lowered.struct_info
+        lowered = lowered.replace(args=(new, *lowered.args[1:]))
+        lowered._update_struct_info(info)
+        return lowered
 
     def report_rivals(self, call: Call, rules: list[Candidate], winner: Candidate) -> None:
         """Say that another kernel of the winner's priority fits the call, too."""
@@ -196,11 +196,11 @@ class _Legalizer(GraphRewriter):
         refused: list[str],
         winner: Candidate | None,
         reason: str,
-        made: Any = None,
+        lowered: Any = None,
     ) -> None:
         if trace.active() is None:
             return
-        callee = made.args[0] if is_tir_call(made) else None
+        callee = lowered.args[0] if is_tir_call(lowered) else None
         trace.note(
             "legalize",
             op.name,
@@ -213,22 +213,22 @@ class _Legalizer(GraphRewriter):
         )
 
 
-def _placed(made: Any, info: StructInfo) -> Any:
+def _placed(lowered: Any, info: StructInfo) -> Any:
     """A call of loops whose results live where the operator's did; rules do not think of it."""
-    if not is_tir_call(made):
-        return made
-    whole = made.struct_info
+    if not is_tir_call(lowered):
+        return lowered
+    whole = lowered.struct_info
     owns, wanted = tensor_fields(whole), tensor_fields(info)
     if len(owns) != len(wanted) or not all(
         isinstance(i, TensorStructInfo) for i in [*owns, *wanted]
     ):
-        return made
+        return lowered
     pairs = zip(owns, wanted, strict=True)
     outs = [TensorStructInfo(o.shape, o.dtype, w.vdevice, o.ndim) for o, w in pairs]
     new = TupleStructInfo(outs) if isinstance(whole, TupleStructInfo) else outs[0]
-    made = made.replace(sinfo_args=(new,))
-    made._update_struct_info(new)
-    return made
+    lowered = lowered.replace(sinfo_args=(new,))
+    lowered._update_struct_info(new)
+    return lowered
 
 
 __all__ = ["LegalizeOps"]

@@ -78,10 +78,10 @@ class NameDimensions(ModulePass):
         kept: dict[GlobalVar, list[int]] = {}
         for gvar, func in mod.functions.items():
             if isinstance(func, PrimFunc) and func.is_private:
-                made = name_dimensions(func)
-                if made is not func:
-                    changed[gvar] = made
-                    kept[gvar] = _scalars_left(func, made)
+                renamed = name_dimensions(func)
+                if renamed is not func:
+                    changed[gvar] = renamed
+                    kept[gvar] = _scalars_left(func, renamed)
         if changed:
             # New variables: the old ones say which parameters there were.
             functions = {
@@ -154,8 +154,8 @@ class _Caller(GraphRewriter):
 
     def run(self) -> IRModule:
         """Rewrite the calls and drop the duplicates."""
-        made = super().run()
-        return made.with_functions(remove=list(self.same)) if self.same else made
+        new = super().run()
+        return new.with_functions(remove=list(self.same)) if self.same else new
 
     def call(self, call: Call) -> Any:
         if call.op is not CALL_TIR:

@@ -125,20 +125,20 @@ def register_legalize(
 
 def candidates(op: Op, target: Target | None, custom: dict[str, Rule]) -> list[Candidate]:
     """The rules for an operator under a target, in the order in which they are asked."""
-    found: list[Candidate] = []
+    rules: list[Candidate] = []
     if op.name in custom:
         given = custom[op.name]
         rule = Kernel(op.name, given) if isinstance(given, PrimFunc) else given
-        found.append(Candidate(rule, "call-site map"))
+        rules.append(Candidate(rule, "call-site map"))
     table = op.get_attr(_BY_TARGET)
     if table and target is not None:
         for key in target.lookup_keys:
-            found += [Candidate(rule, f"target {key}", p) for p, rule in table.get(key, ())]
+            rules += [Candidate(rule, f"target {key}", p) for p, rule in table.get(key, ())]
     default = op.get_attr(_DEFAULT)
     if default is not None:
-        found.append(Candidate(default, "default"))
-        found += [Candidate(rule, "default before") for rule in op.get_attr(_EARLIER, ())]
-    return found
+        rules.append(Candidate(default, "default"))
+        rules += [Candidate(rule, "default before") for rule in op.get_attr(_EARLIER, ())]
+    return rules
 
 
 def has_own_rule(op: Op, target: Target | None) -> bool:

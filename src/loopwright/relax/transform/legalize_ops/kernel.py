@@ -45,18 +45,18 @@ class Kernel:
         return f"kernel {self.name}"
 
     def __call__(self, bb: Any, call: Call) -> Any:
-        found = self.fit(call)
-        if isinstance(found, str):
+        fit = self.fit(call)
+        if isinstance(fit, str):
             return None
-        func, tensors = found
+        func, tensors = fit
         private = func.without_attr("global_symbol") if "global_symbol" in func.attrs else func
         gvar = bb.add_func(private, str(func.attrs.get("global_symbol", self.name)))
         return call_tir(gvar, Tuple(tensors), _out_info(call))
 
     def refusal(self, call: Call) -> str | None:
         """Why the kernel does not fit a call; None when it does."""
-        found = self.fit(call)
-        return found if isinstance(found, str) else None
+        fit = self.fit(call)
+        return fit if isinstance(fit, str) else None
 
     def fit(self, call: Call) -> tuple[PrimFunc, list[Any]] | str:
         """The kernel for a call and the tensors to pass, or why it does not fit.

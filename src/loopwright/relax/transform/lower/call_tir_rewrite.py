@@ -99,12 +99,12 @@ class _Rewriter(GraphRewriter):
             shape = call.args[2]
             kernel = isinstance(callee, GlobalVar)
             if kernel and isinstance(shape, ShapeExpr):
-                made: Any = vm_call_tir_dyn(callee, [*args, shape])
+                new: Any = vm_call_tir_dyn(callee, [*args, shape])
             else:
-                made = Call(callee, [*args, shape])
+                new = Call(callee, [*args, shape])
         else:
-            made = Call(callee, args)
-        self.builder.emit(made.with_span(call.span), "_")
+            new = Call(callee, args)
+        self.builder.emit(new.with_span(call.span), "_")
         return result
 
     def allocate(
@@ -137,8 +137,8 @@ class _Rewriter(GraphRewriter):
             scope = info.vdevice.memory_scope
             same = [n for n, d in enumerate(self.devices) if d is info.vdevice]
             index = same[0] if same else info.vdevice.vdevice_id
-        made = builtin_alloc_tensor(info.shape, info.dtype, index, scope)
-        return self.builder.emit(made.with_span(call.span), "alloc")
+        tensor = builtin_alloc_tensor(info.shape, info.dtype, index, scope)
+        return self.builder.emit(tensor.with_span(call.span), "alloc")
 
 
 __all__ = ["CallTIRRewrite"]

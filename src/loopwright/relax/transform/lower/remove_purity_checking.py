@@ -43,15 +43,15 @@ class RemovePurityChecking(FunctionPass):
 
 class _Marker(BodyRewriter):
     def function(self, func: Function) -> Function:
-        made = super().function(func)
-        if not made.is_pure or made.attrs.get("relax.force_pure", False):
-            return made
-        return made.with_attr("relax.force_pure", True)
+        new = super().function(func)
+        if not new.is_pure or new.attrs.get("relax.force_pure", False):
+            return new
+        return new.with_attr("relax.force_pure", True)
 
     def block(self, block: Any, live_out: set[Var]) -> Any:
-        made = [b.replace(value=self.value(b.value)) for b in block.bindings]
-        same = all(a is b for a, b in zip(made, block.bindings, strict=True))
-        return block if same else type(block)(made, span=block.span)
+        bindings = [b.replace(value=self.value(b.value)) for b in block.bindings]
+        same = all(a is b for a, b in zip(bindings, block.bindings, strict=True))
+        return block if same else type(block)(bindings, span=block.span)
 
 
 __all__ = ["RemovePurityChecking"]

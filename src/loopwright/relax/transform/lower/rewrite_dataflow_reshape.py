@@ -77,9 +77,9 @@ class _Reshapes(GraphRewriter):
 
     def block(self, block: Any) -> Any:
         outer, self.inside = self.inside, isinstance(block, DataflowBlock)
-        made = super().block(block)
+        new = super().block(block)
         self.inside = outer
-        return made
+        return new
 
     def binding(self, binding: Any) -> None:
         call = binding.value
@@ -89,8 +89,8 @@ class _Reshapes(GraphRewriter):
             super().binding(binding)
             return
         source = self.value(call_fields(call)[0])
-        made = graph_op.reshape(source, call.sinfo_args[0].shape).with_span(call.span)
-        self.emit(binding, made)
+        reshaped = graph_op.reshape(source, call.sinfo_args[0].shape).with_span(call.span)
+        self.emit(binding, reshaped)
 
     def reshapes(self, call: Any) -> bool:
         """Whether a call_tir only reshapes its one argument."""

@@ -43,18 +43,18 @@ class ToNonDataflow(FunctionPass):
 
 class _Plain(BodyRewriter):
     def block(self, block: Any, live_out: set[Var]) -> Any:
-        made = []
+        bindings = []
         for binding in block.bindings:
             value = self.value(binding.value)
             var = binding.var
             if isinstance(var, DataflowVar):
                 var = Var._make(var.name_hint, var.struct_info, span=var.span)
                 self.table[binding.var] = var
-            made.append(binding.replace(var=var, value=value))
+            bindings.append(binding.replace(var=var, value=value))
         same = type(block) is BindingBlock and all(
-            a is b for a, b in zip(made, block.bindings, strict=True)
+            a is b for a, b in zip(bindings, block.bindings, strict=True)
         )
-        return block if same else BindingBlock(made, span=block.span)
+        return block if same else BindingBlock(bindings, span=block.span)
 
 
 __all__ = ["ToNonDataflow"]

@@ -61,11 +61,11 @@ class AttachExternModules(ModulePass):
 
 def _module(given: Any) -> Any:
     """An external module, or library, as it is given or loaded."""
-    made = given.load() if hasattr(given, "load") else given
-    if not isinstance(made, ExternLibrary) and not hasattr(made, "function_names"):
+    module = given.load() if hasattr(given, "load") else given
+    if not isinstance(module, ExternLibrary) and not hasattr(module, "function_names"):
         what = "an external module is a runtime.Module or an ExternLibrary"
-        raise TypeError(explain(what, got=repr(made)))
-    return made
+        raise TypeError(explain(what, got=repr(module)))
+    return module
 
 
 __all__ = ["AttachExternModules"]

@@ -44,8 +44,8 @@ class AttachGlobalSymbol(ModulePass):
                 if prefix and isinstance(func, PrimFunc):
                     renamed[gvar] = name = prefix + name
                 changed[gvar] = func.with_attr("global_symbol", name)
-        made = mod.with_functions(changed)
-        return _renamed(made, renamed) if renamed else made
+        named = mod.with_functions(changed)
+        return _renamed(named, renamed) if renamed else named
 
 
 def _renamed(mod: IRModule, names: dict[GlobalVar, str]) -> IRModule:
@@ -58,8 +58,8 @@ def _renamed(mod: IRModule, names: dict[GlobalVar, str]) -> IRModule:
     work.table = table
     functions = {}
     for gvar, func in mod.functions.items():
-        made = work.function(func) if isinstance(func, Function) else func
-        functions[table.get(gvar, gvar)] = made
+        renamed = work.function(func) if isinstance(func, Function) else func
+        functions[table.get(gvar, gvar)] = renamed
     return IRModule(functions, mod.attrs, mod.global_infos, mod.span)
 
 

@@ -47,7 +47,7 @@ class BindSymbolicVars(ModulePass):
         if self.func_name is not None:
             gvar = mod.get_global_var(self.func_name)
             return mod.with_functions({gvar: bind_symbolic_vars(mod[gvar], self.binding_map)})
-        changed, found = {}, set()
+        changed, bound = {}, set()
         for gvar, func in mod.functions.items():
             if not isinstance(func, Function):
                 continue
@@ -57,10 +57,10 @@ class BindSymbolicVars(ModulePass):
                 for k, v in self.binding_map.items()
                 if any(k is s or k == s.name for s in known)
             }
-            found.update(mine)
+            bound.update(mine)
             if mine:
                 changed[gvar] = bind_symbolic_vars(func, mine)
-        missing = [str(k) for k in self.binding_map if k not in found]
+        missing = [str(k) for k in self.binding_map if k not in bound]
         if missing:
             what = "no function has these symbolic variables"
             raise ValueError(explain(what, got=", ".join(missing)))

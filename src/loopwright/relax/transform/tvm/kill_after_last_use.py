@@ -81,17 +81,17 @@ class _Killer(BodyRewriter):
         for var in mine:
             if var not in live_out and var not in killed:
                 at.setdefault(last[var], []).append(var)
-        made = []
+        bindings = []
         for n, binding in enumerate(block.bindings):
-            made.append(binding.replace(value=self.value(binding.value)))
+            bindings.append(binding.replace(value=self.value(binding.value)))
             dying = at.get(n, ())
             # Tensors before the storage they lie in.
             for var in sorted(dying, key=lambda v: mine[v] is MEMORY_KILL_STORAGE):
-                made.append(_kill(mine[var], var))
-        same = len(made) == len(block.bindings) and all(
-            a is b for a, b in zip(made, block.bindings, strict=True)
+                bindings.append(_kill(mine[var], var))
+        same = len(bindings) == len(block.bindings) and all(
+            a is b for a, b in zip(bindings, block.bindings, strict=True)
         )
-        return block if same else type(block)(made, span=block.span)
+        return block if same else type(block)(bindings, span=block.span)
 
 
 def _kill_of(binding: Any) -> Op | None:

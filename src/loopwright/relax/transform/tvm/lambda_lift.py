@@ -83,8 +83,8 @@ class _Lifter(GraphRewriter):
             gvar = GlobalVar(name)
             gvar.struct_info = func.struct_info
             self.lifted[var] = self.var_map[var] = gvar
-            made = self.function(func)
-            real = self.builder.add_func(made, name)
+            lifted = self.function(func)
+            real = self.builder.add_func(lifted, name)
             if real != gvar:
                 self.lifted[var] = self.var_map[var] = real
             return

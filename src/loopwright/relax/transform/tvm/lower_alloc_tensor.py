@@ -48,8 +48,8 @@ class _Lower(GraphRewriter):
             return call
         shape, dtype, device, scope = call.args
         size = nbytes(shape, dtype.value)
-        made = memory_alloc_storage([size], device, scope, "uint8").with_span(call.span)
-        storage = self.builder.emit(made, "storage")
+        allocation = memory_alloc_storage([size], device, scope, "uint8").with_span(call.span)
+        storage = self.builder.emit(allocation, "storage")
         return memory_alloc_tensor(storage, 0, shape, dtype)
 
 

@@ -139,8 +139,8 @@ class _Lower(GraphRewriter):
             self.check(body, info, body.struct_info, context, matches)
             self.match(matches)
             epilogue = builder._end_block()
-            made = [b for b in (prologue, *blocks, epilogue) if b.bindings]
-            new = builder.normalize(SeqExpr(made, body))
+            blocks_left = [b for b in (prologue, *blocks, epilogue) if b.bindings]
+            new = builder.normalize(SeqExpr(blocks_left, body))
         return Function(func.params, new, func.ret_struct_info, func.is_pure, func.attrs, func.span)
 
     def context(self, where: str) -> str:
@@ -181,11 +181,11 @@ class _Lower(GraphRewriter):
 
     def _slot(self, dim: PrimExpr) -> int:
         key = dim if isinstance(dim, TirVar) else StructuralKey(dim, map_free_vars=False)
-        found = self.slots.get(key)
-        if found is None and not isinstance(dim, (IntImm, PrimString)):
-            found = self.slots[key] = len(self.exprs)
+        slot = self.slots.get(key)
+        if slot is None and not isinstance(dim, (IntImm, PrimString)):
+            slot = self.slots[key] = len(self.exprs)
             self.exprs.append(dim)
-        return -1 if found is None else found
+        return -1 if slot is None else slot
 
     def _heap(self) -> Call:
         if not self.exprs:
@@ -238,8 +238,8 @@ class _Lower(GraphRewriter):
 
     def packed(self, name: str, *args: Any) -> None:
         """Emit a call of a builtin without a result."""
-        made = [PrimValue(a) if isinstance(a, int) else a for a in args]
-        self.builder.emit(call_packed(f"vm.builtin.{name}", *made, sinfo_args=[_VOID]), "_")
+        operands = [PrimValue(a) if isinstance(a, int) else a for a in args]
+        self.builder.emit(call_packed(f"vm.builtin.{name}", *operands, sinfo_args=[_VOID]), "_")
 
     def match(self, matches: list[_Match]) -> None:
         """Emit the matching of dimensions; expressions are computed when their variables are
