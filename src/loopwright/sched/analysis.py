@@ -61,7 +61,7 @@ def blocks_of(func: PrimFunc) -> list[BlockInfo] | None:
     if isinstance(body, st.BlockRealize) and not body.block.iter_vars:
         body = body.block.body
     parts = body.seq if isinstance(body, st.SeqStmt) else (body,)
-    found: list[BlockInfo] = []
+    blocks: list[BlockInfo] = []
     for part in parts:
         loops = []
         while isinstance(part, st.For):
@@ -73,28 +73,28 @@ def blocks_of(func: PrimFunc) -> list[BlockInfo] | None:
             return None
         if not (isinstance(part.predicate, IntImm) and part.predicate.value):
             return None
-        found.append(BlockInfo(part.block.name_hint, part.block, loops))
-    return found
+        blocks.append(BlockInfo(part.block.name_hint, part.block, loops))
+    return blocks
 
 
 def _nested(block: st.Block) -> bool:
-    found = []
-    post_order_visit(block.body, lambda n: found.append(n) if isinstance(n, st.Block) else None)
-    return bool(found)
+    nested = []
+    post_order_visit(block.body, lambda n: nested.append(n) if isinstance(n, st.Block) else None)
+    return bool(nested)
 
 
 def loads_in(node: Any) -> list[BufferLoad]:
     """The loads in an expression or statement."""
-    found: list[BufferLoad] = []
-    post_order_visit(node, lambda n: found.append(n) if isinstance(n, BufferLoad) else None)
-    return found
+    loads: list[BufferLoad] = []
+    post_order_visit(node, lambda n: loads.append(n) if isinstance(n, BufferLoad) else None)
+    return loads
 
 
 def uses(expr: PrimExpr, var: Var) -> bool:
     """Whether an expression mentions a variable."""
-    found = []
-    post_order_visit(expr, lambda n: found.append(n) if n is var else None)
-    return bool(found)
+    uses = []
+    post_order_visit(expr, lambda n: uses.append(n) if n is var else None)
+    return bool(uses)
 
 
 @dataclass
@@ -126,9 +126,9 @@ def as_product(info: BlockInfo) -> Product | None:
 
 
 def _has_product(expr: PrimExpr) -> bool:
-    found = []
-    post_order_visit(expr, lambda n: found.append(n) if isinstance(n, Mul) else None)
-    return bool(found)
+    products = []
+    post_order_visit(expr, lambda n: products.append(n) if isinstance(n, Mul) else None)
+    return bool(products)
 
 
 def constant(extent: Any) -> int | None:
@@ -158,7 +158,7 @@ def split_stages(func: PrimFunc, blocks: list[BlockInfo]) -> list[Stage] | None:
     for k, b in enumerate(blocks):
         for buffer in {r.buffer for r in b.block.reads} - {b.writes[0]}:
             readers.setdefault(buffer, []).append(k)
-    found: list[Stage] = []
+    stages: list[Stage] = []
     waiting: list[BlockInfo] = []
     k = 0
     while k < len(blocks):
@@ -166,16 +166,16 @@ def split_stages(func: PrimFunc, blocks: list[BlockInfo]) -> list[Stage] | None:
         if b.is_reduction:
             after = _epilogue(blocks, k, readers, outputs)
             group = [b, *after]
-            found.append(Stage([*waiting, *after[:-1]], b, group[-1]))
+            stages.append(Stage([*waiting, *after[:-1]], b, group[-1]))
             waiting, k = [], k + len(group)
             continue
         if b.writes[0] in outputs or not _can_be_inlined(b, blocks):
-            found.append(Stage(waiting, None, b))
+            stages.append(Stage(waiting, None, b))
             waiting = []
         else:
             waiting.append(b)
         k += 1
-    return None if waiting else found
+    return None if waiting else stages
 
 
 def _can_be_inlined(info: BlockInfo, blocks: list[BlockInfo]) -> bool:
@@ -193,17 +193,17 @@ def _epilogue(
 ) -> list[BlockInfo]:
     """The blocks after reduction `k` that read its result element by element and pass it on, each
     to the next only."""
-    made: list[BlockInfo] = []
+    epilogue: list[BlockInfo] = []
     current = blocks[k]
     while True:
-        at = k + len(made) + 1
+        at = k + len(epilogue) + 1
         result = current.writes[0]
         if result in outputs or readers.get(result) != [at] or not blocks[at].is_spatial:
-            return made
+            return epilogue
         if not _elementwise_on(blocks[at], result):
-            return made
+            return epilogue
         current = blocks[at]
-        made.append(current)
+        epilogue.append(current)
 
 
 def _elementwise_on(info: BlockInfo, buffer: Buffer) -> bool:

@@ -92,10 +92,10 @@ class ApplyDefaultSchedule(FunctionPass):
         old, func = func, named_apart(func)
         refused: list[str] = []
         for name, rule in rules_for(target):
-            made: Any = rule(func, target)
-            if made is not None:
+            scheduled: Any = rule(func, target)
+            if scheduled is not None:
                 _note(mod, old, name, refused)
-                return made.with_attr("tir.is_scheduled", True)
+                return scheduled.with_attr("tir.is_scheduled", True)
             refused.append(name)
         _note(mod, old, "none", refused)
         return func
@@ -120,8 +120,8 @@ class _Apart(Rewriter):
             count += 1
             name = f"{node.name_hint}_{count}"
         self.taken.add(name)
-        made = self.visit_default(node)
-        return made if name == node.name_hint else made.replace(name_hint=name)
+        new = self.visit_default(node)
+        return new if name == node.name_hint else new.replace(name_hint=name)
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node

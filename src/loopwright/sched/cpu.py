@@ -53,21 +53,21 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
     the elementwise operators around it along, and what is left becomes nests of its own."""
     func = separate_reductions(func)
     blocks = blocks_of(func)
-    found = split_stages(func, blocks) if blocks else None
-    if found is None:
+    stages = split_stages(func, blocks) if blocks else None
+    if stages is None:
         return None
-    reductions = [s.reduction for s in found if s.reduction is not None]
+    reductions = [s.reduction for s in stages if s.reduction is not None]
     rows = {r.name: w for r in reductions if (w := _row_vectors(r, target))}
     if rows:
         func = whole_rows(func, rows)
-        found = split_stages(func, blocks_of(func) or []) or found
+        stages = split_stages(func, blocks_of(func) or []) or stages
     sch = Schedule(func, enable_check=False)
-    for stage in found:
+    for stage in stages:
         for b in stage.inlined:
             sch.compute_inline(sch.get_block(b.name))
     whole: set[str] = set()
     sums: set[str] = set()
-    for stage in found:
+    for stage in stages:
         if stage.reduction is None:
             block = sch.get_block(stage.last.name)
             _vectorize_nest(sch, block, target, stage.last.writes[0].dtype)
@@ -91,8 +91,8 @@ def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str
     else:
         last = sch.get_block(stage.last.name)
         sch.set_scope(block, 0, "local")
-    found = as_product(reduction)
-    is_product = found is not None and not found.depthwise
+    product = as_product(reduction)
+    is_product = product is not None and not product.depthwise
     tile = _tile(reduction, is_product, target)
     init = _schedule_tile(sch, block, last, reduction, tile, is_product)
     return {sch.get(b).name_hint for b in (block, init)}
@@ -402,8 +402,8 @@ def _schedule_accumulators(
     for loop in inner[:-1]:
         sch.unroll(loop)
     sch.vectorize(vector)
-    made = list(sch.get_loops(init))
-    for loop in made[-len(inner) : -1]:
+    nest = list(sch.get_loops(init))
+    for loop in nest[-len(inner) : -1]:
         sch.unroll(loop)
-    sch.vectorize(made[-1])
+    sch.vectorize(nest[-1])
     return init

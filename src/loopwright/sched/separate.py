@@ -28,14 +28,16 @@ class _Separate(Rewriter):
         return node
 
     def visit_SeqStmt(self, node: st.SeqStmt) -> Any:
-        made = [self.visit(s) for s in node.seq]
+        stmts = [self.visit(s) for s in node.seq]
         return (
-            st.seq(*made) if any(a is not b for a, b in zip(made, node.seq, strict=True)) else node
+            st.seq(*stmts)
+            if any(a is not b for a, b in zip(stmts, node.seq, strict=True))
+            else node
         )
 
     def visit_For(self, node: st.For) -> Any:
-        found = _inner_block(node)
-        parts = None if found is None else _parts(found.block)
+        block = _inner_block(node)
+        parts = None if block is None else _parts(block.block)
         if parts is None:
             return self.visit_default(node)
         nests = []
@@ -65,7 +67,7 @@ def _parts(block: st.Block) -> list[tuple[str, st.BufferStore, st.BufferStore]] 
     starts = block.init.seq
     if not isinstance(body, st.SeqStmt) or len(body.seq) != len(starts):
         return None
-    made = []
+    parts = []
     results = {s.buffer for s in body.seq if isinstance(s, st.BufferStore)}
     for store, start in zip(body.seq, starts, strict=True):
         if not isinstance(store, st.BufferStore) or not isinstance(start, st.BufferStore):
@@ -74,8 +76,8 @@ def _parts(block: st.Block) -> list[tuple[str, st.BufferStore, st.BufferStore]] 
         others = results - {store.buffer}
         if start.buffer is not store.buffer or any(x.buffer in others for x in loads_in(full)):
             return None
-        made.append((store.buffer.name, full, start))
-    return made if len(made) > 1 else None
+        parts.append((store.buffer.name, full, start))
+    return parts if len(parts) > 1 else None
 
 
 class _Single(Rewriter):

@@ -50,15 +50,15 @@ class _Whole(Rewriter):
 
     def visit_For(self, node: st.For) -> Any:
         self.loops[node.loop_var] = Range.from_min_extent(node.min, node.extent)
-        made = self.visit_default(node)
+        loop = self.visit_default(node)
         del self.loops[node.loop_var]
-        return made
+        return loop
 
     def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
         if node.block.name_hint not in self.blocks:
             return self.visit_default(node)
-        made = _without_predicate(node)
-        return node if made is None else self.grown(made)
+        realize = _without_predicate(node)
+        return node if realize is None else self.grown(realize)
 
     def grown(self, node: st.BlockRealize) -> st.BlockRealize:
         """The block with axes that reach as far as what they are bound to; notes which dimensions
@@ -141,9 +141,9 @@ def _in_block_terms(condition: CmpExpr, node: st.BlockRealize) -> PrimExpr | Non
 
 
 def _variables(expr: Any) -> set[Var]:
-    found: set[Var] = set()
-    post_order_visit(expr, lambda n: found.add(n) if isinstance(n, Var) else None)
-    return found
+    variables: set[Var] = set()
+    post_order_visit(expr, lambda n: variables.add(n) if isinstance(n, Var) else None)
+    return variables
 
 
 def whole_rows(func: PrimFunc, widths: dict[str, int]) -> PrimFunc:
@@ -203,10 +203,10 @@ class _SkipPadding(_Whole):
         inner = node.kind in (st.ForKind.UNROLLED, st.ForKind.VECTORIZED)
         if inner:
             self.tile.add(node.loop_var)
-        made = self.visit_default(node)
+        loop = self.visit_default(node)
         if inner:
             self.tile.discard(node.loop_var)
-        return made
+        return loop
 
     def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
         if node.block.name_hint not in self.blocks:

@@ -124,15 +124,15 @@ def _axes(src: Layout, values: Sequence[Any]) -> dict[str, PrimExpr]:
 def _move(src: Layout, dst: Layout, index: Sequence[Any]) -> list[PrimExpr]:
     whole = _axes(src, index)
     simplify = Analyzer().simplify
-    made = []
+    moved = []
     for letter, factor in dst.parts:
         value = whole[letter.upper()]
         if factor > 0:
             value = floormod(value, factor)
         elif dst.factor_of(letter) > 0:
             value = floordiv(value, dst.factor_of(letter))
-        made.append(simplify(value))
-    return made
+        moved.append(simplify(value))
+    return moved
 
 
 def _reshape(src: Layout, dst: Layout, shape: Sequence[Any]) -> list[PrimExpr]:
@@ -143,16 +143,16 @@ def _reshape(src: Layout, dst: Layout, shape: Sequence[Any]) -> list[PrimExpr]:
         if letter.isupper()
     }
     simplify = Analyzer().simplify
-    made: list[PrimExpr] = []
+    merged: list[PrimExpr] = []
     for letter, factor in dst.parts:
         size = whole[letter.upper()]
         if factor > 0:
-            made.append(const(factor, size.dtype))
+            merged.append(const(factor, size.dtype))
         elif dst.factor_of(letter) > 0:
-            made.append(simplify(ceildiv(size, dst.factor_of(letter))))
+            merged.append(simplify(ceildiv(size, dst.factor_of(letter))))
         else:
-            made.append(size)
-    return made
+            merged.append(size)
+    return merged
 
 
 @cache

@@ -36,19 +36,19 @@ class PrimFunc(BaseFunc):
         attrs: Any = None,
         span: Any = None,
     ) -> None:
-        made: list[Var] = []
+        variables: list[Var] = []
         views = dict(buffer_map or {})
         for param in params:
             if isinstance(param, Buffer):
                 var = Var(param.name, "handle")
                 views[var] = param
-                made.append(var)
+                variables.append(var)
             elif isinstance(param, Var):
-                made.append(param)
+                variables.append(param)
             else:
                 what = "a PrimFunc's parameter is a Var or a Buffer"
                 raise TypeError(explain(what, got=type(param).__name__))
-        self._set(tuple(made), views, body, ret_type, as_attrs(attrs), span)
+        self._set(tuple(variables), views, body, ret_type, as_attrs(attrs), span)
 
     def with_body(self, new_body: Stmt, span: Any = None) -> PrimFunc:
         """The same signature with another body."""
@@ -72,10 +72,10 @@ class PrimFunc(BaseFunc):
                 what = f"parameter {param.name} is a buffer"
                 raise ValueError(explain(what, got=value, instead="pass a Buffer"))
             else:
-                made = _scalar(param, value)
-                if not structural_equal(known.setdefault(param, made), made):
+                scalar = _scalar(param, value)
+                if not structural_equal(known.setdefault(param, scalar), scalar):
                     what = f"parameter {param.name}: a dimension is {known[param]}"
-                    raise ValueError(explain(what, got=str(made)))
+                    raise ValueError(explain(what, got=str(scalar)))
         params = tuple(p for p in self.params if p not in known)
         func = self if len(params) == len(self.params) else self.replace(params=params)
         return rewrite(func, lambda node: known.get(node) if isinstance(node, Var) else None)
@@ -93,13 +93,13 @@ class PrimFunc(BaseFunc):
 
 def _scalar(param: Var, value: Any) -> Any:
     """A value as the parameter's type; a fraction is none of an integer's."""
-    made = convert(value)
-    scalar = isinstance(made, PrimExpr) and made.dtype.is_handle == param.dtype.is_handle
-    if not scalar or (made.dtype.is_float and not param.dtype.is_float):
+    converted = convert(value)
+    scalar = isinstance(converted, PrimExpr) and converted.dtype.is_handle == param.dtype.is_handle
+    if not scalar or (converted.dtype.is_float and not param.dtype.is_float):
         what = f"parameter {param.name} is {param.dtype}"
-        got = str(made.dtype) if isinstance(made, PrimExpr) else type(value).__name__
+        got = str(converted.dtype) if isinstance(converted, PrimExpr) else type(value).__name__
         raise ValueError(explain(what, got=f"{value} ({got})"))
-    return cast(param.dtype, made)
+    return cast(param.dtype, converted)
 
 
 def _match(declared: Buffer | None, given: Buffer, known: dict[Var, Any]) -> None:
@@ -162,13 +162,13 @@ class TensorIntrin(Node):
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
         """The intrinsic of that name. Raises ValueError when there is none."""
-        found = _INTRINSICS.get(name)
-        if found is None and name in _MAKERS:
-            found = _INTRINSICS[name] = _MAKERS[name]()
-        if found is None and not allow_missing:
+        intrinsic = _INTRINSICS.get(name)
+        if intrinsic is None and name in _MAKERS:
+            intrinsic = _INTRINSICS[name] = _MAKERS[name]()
+        if intrinsic is None and not allow_missing:
             known = suggest(name, sorted({*_INTRINSICS, *_MAKERS}))
             raise ValueError(explain("no tensor intrinsic of this name", got=name, instead=known))
-        return found
+        return intrinsic
 
 
 _INTRINSICS: dict[str, TensorIntrin] = {}

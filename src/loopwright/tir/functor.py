@@ -131,9 +131,9 @@ class PyStmtExprMutator(_Dispatch):
         if isinstance(value, Stmt):
             return self.visit_stmt(value)
         if isinstance(value, (tuple, list)):
-            made = [self._mutate(item) for item in value]
-            same = all(a is b for a, b in zip(made, value, strict=True))
-            return value if same else type(value)(made)
+            items = [self._mutate(item) for item in value]
+            same = all(a is b for a, b in zip(items, value, strict=True))
+            return value if same else type(value)(items)
         if isinstance(value, (Range, BufferRegion, MatchBufferRegion)):
             fields = [f.name for f in value.__fields__ if f.name != "buffer"]
             return value.replace(**{name: self._mutate(getattr(value, name)) for name in fields})

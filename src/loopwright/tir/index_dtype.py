@@ -56,14 +56,14 @@ class IndexTypeRewriter(Rewriter):
 
     def index(self, value: Any) -> Any:
         """A shape or an index: literals and variables in the new type."""
-        made = self.visit(value)
-        if isinstance(made, IntImm) and self.counts(made.dtype):
-            return const(made.value, self.dtype)
-        return made
+        index = self.visit(value)
+        if isinstance(index, IntImm) and self.counts(index.dtype):
+            return const(index.value, self.dtype)
+        return index
 
     def indices(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        made = tuple(self.index(v) for v in values)
-        return values if all(a is b for a, b in zip(made, values, strict=True)) else made
+        new = tuple(self.index(v) for v in values)
+        return values if all(a is b for a, b in zip(new, values, strict=True)) else new
 
     def visit_Var(self, node: Var) -> Any:
         return self.variables.get(node, node)

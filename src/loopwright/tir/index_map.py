@@ -67,13 +67,13 @@ class IndexMap(Node):
         `ndim` is needed when the function takes `*args`. Raises ValueError for axis separators
         (use `from_func_with_separators`).
         """
-        made, separators = IndexMap.from_func_with_separators(
+        index_map, separators = IndexMap.from_func_with_separators(
             mapping_function, ndim, inverse_index_map, index_dtype=index_dtype
         )
         if separators:
             what = "this index map has axis separators"
             raise ValueError(explain(what, instead="use from_func_with_separators"))
-        return made
+        return index_map
 
     @staticmethod
     def from_func_with_separators(
@@ -152,15 +152,15 @@ class IndexMap(Node):
             loops[inner] = (const(0, node.dtype), const(node.b.value - 1, node.dtype))
             return inner
 
-        made = []
+        mapped = []
         for expr in map(Analyzer().simplify, self.final_indices):  # without the ranges: see block
             bound = bounds_of(rewrite(expr, {FloorMod: block}), loops)
             if bound is None:
                 what = "the range of an index map's result is not known"
                 raise ValueError(explain(what, got=str(expr)))
             low, high = analyzer.simplify(bound[0]), analyzer.simplify(bound[1])
-            made.append(Range.from_min_extent(low, analyzer.simplify(high - low + 1)))
-        return made
+            mapped.append(Range.from_min_extent(low, analyzer.simplify(high - low + 1)))
+        return mapped
 
     def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
         """The shape of a buffer in the new layout; parts that do not fill up count whole."""
@@ -182,12 +182,12 @@ class IndexMap(Node):
         layout has no source (see `non_surjective_inverse`)."""
         if self.inverse_index_map is not None:
             return self.inverse_index_map
-        made, padded = self.non_surjective_inverse(shape)
+        inverted, padded = self.non_surjective_inverse(shape)
         if not (isinstance(padded, IntImm) and not padded.value):
             what = "the index map is not bijective for this shape"
             got = f"padding where {padded}"
             raise ValueError(explain(what, got=got, instead="use non_surjective_inverse"))
-        return made
+        return inverted
 
     def non_surjective_inverse(self, shape: Any) -> tuple[IndexMap, PrimExpr]:
         """(the map back, the condition on the new indices that holds in padding).
@@ -201,10 +201,10 @@ class IndexMap(Node):
         try:
             rows = [_digits(e, extents) for e in self.final_indices]
         except ValueError:
-            made = self._bijective_inverse(extents)
-            if made is None:
+            inverted = self._bijective_inverse(extents)
+            if inverted is None:
                 raise
-            return made, const(False, "bool")
+            return inverted, const(False, "bool")
         dtype = self.initial_indices[0].dtype if self.initial_indices else "int64"
         outs = [Var(f"axis{n}", dtype) for n in range(len(rows))]
         pieces: dict[Var, list[tuple[int, Any, PrimExpr]]] = {v: [] for v in self.initial_indices}
@@ -230,11 +230,11 @@ class IndexMap(Node):
     def _bijective_inverse(self, extents: dict[Var, PrimExpr]) -> IndexMap | None:
         """The map back if the indices are one to one, by the general analysis of iterations."""
         ranges = {v: Range(const(0, v.dtype), cast(v.dtype, e)) for v, e in extents.items()}
-        found = detect_iter_map(self.final_indices, ranges, check_level="bijective")
-        if found.errors:
+        iter_map = detect_iter_map(self.final_indices, ranges, check_level="bijective")
+        if iter_map.errors:
             return None
         outs = [Var(f"axis{n}", e.dtype) for n, e in enumerate(self.final_indices)]
-        back = inverse_affine_iter_map(found.indices, outs)
+        back = inverse_affine_iter_map(iter_map.indices, outs)
         if any(v not in back for v in self.initial_indices):
             return None
         return IndexMap(outs, [back[v] for v in self.initial_indices])

@@ -95,12 +95,12 @@ class BufferVar:
         return BufferLoad(self._buffer, self._indices(index) if self._buffer.shape else [])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        made = value if isinstance(value, PrimExpr) else const(value, self._buffer.dtype)
-        if made.dtype.element != self._buffer.dtype.element:
+        stored = value if isinstance(value, PrimExpr) else const(value, self._buffer.dtype)
+        if stored.dtype.element != self._buffer.dtype.element:
             what = f"buffer {self._buffer.name} holds {self._buffer.dtype}"
-            raise ValueError(explain(what, got=f"a value of {made.dtype}", instead="cast it"))
+            raise ValueError(explain(what, got=f"a value of {stored.dtype}", instead="cast it"))
         indices = self._indices(index) if self._buffer.shape else []
-        self._builder.emit(BufferStore(self._buffer, made, indices))
+        self._builder.emit(BufferStore(self._buffer, stored, indices))
 
 
 class IRBuilder:
@@ -135,8 +135,8 @@ class IRBuilder:
 
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
         """A note about `node` that holds for the rest of the scope."""
-        made = convert(value)
-        self.emit(lambda rest: AttrStmt(node, attr_key, made, rest))
+        node_value = convert(value)
+        self.emit(lambda rest: AttrStmt(node, attr_key, node_value, rest))
 
     def for_range(
         self, begin: Any, end: Any, name: str = "i", dtype: Any = None, kind: str = "serial"
@@ -177,9 +177,9 @@ class IRBuilder:
 
     def let(self, var_name: str, value: Any) -> Var:
         """A variable for the rest of the scope."""
-        made = convert(value)
-        var = Var(var_name, made.dtype)
-        self.emit(lambda rest: LetStmt(var, made, rest))
+        bound = convert(value)
+        var = Var(var_name, bound.dtype)
+        self.emit(lambda rest: LetStmt(var, bound, rest))
         return var
 
     def allocate(
@@ -191,23 +191,23 @@ class IRBuilder:
         scope: str = "",
     ) -> BufferVar:
         """Memory for the rest of the scope."""
-        made = DataType(dtype)
-        pointer = Var(name, "handle", type_annotation=(str(made), scope or "global"))
+        element = DataType(dtype)
+        pointer = Var(name, "handle", type_annotation=(str(element), scope or "global"))
         dims = shape if isinstance(shape, (list, tuple)) else [shape]
-        buffer = decl_buffer(dims, made, name, pointer, axis_separators=axis_separators)
+        buffer = decl_buffer(dims, element, name, pointer, axis_separators=axis_separators)
 
         def wrap(rest: Stmt) -> Stmt:
             inner = DeclBuffer(buffer, rest)
-            return Allocate(pointer, made, buffer.shape, const(True), inner)
+            return Allocate(pointer, element, buffer.shape, const(True), inner)
 
         self.emit(wrap)
-        return BufferVar(self, buffer, made)
+        return BufferVar(self, buffer, element)
 
     def pointer(self, content_type: Any, name: str = "ptr", scope: str = "") -> BufferVar:
         """A pointer that comes from outside, seen as a flat array."""
-        made = DataType(content_type)
-        data = Var(name, "handle", type_annotation=(str(made), scope or "global"))
-        return BufferVar(self, decl_buffer((1,), made, name, data), made)
+        element = DataType(content_type)
+        data = Var(name, "handle", type_annotation=(str(element), scope or "global"))
+        return BufferVar(self, decl_buffer((1,), element, name, data), element)
 
     def buffer_ptr(self, buf: Buffer) -> BufferVar:
         """A buffer as an array."""
@@ -221,9 +221,9 @@ class IRBuilder:
         """The statement; ends the building."""
         if len(self._scopes) != 1:
             raise RuntimeError(explain("a scope is still open", got=f"{len(self._scopes) - 1}"))
-        made = self._pop()
+        body = self._pop()
         self._scopes = [[]]
-        return made
+        return body
 
 
 def create() -> IRBuilder:

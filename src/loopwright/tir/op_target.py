@@ -64,8 +64,8 @@ def _fixed(name: str, dtype: str) -> Callable[..., PrimExpr]:
 
 def _typed(name: str) -> Callable[..., PrimExpr]:
     def build(dtype: Any, *args: Any) -> PrimExpr:
-        made = [a for a in args if a is not None]
-        return call_intrin(dtype, f"tir.{name}", *made)
+        operands = [a for a in args if a is not None]
+        return call_intrin(dtype, f"tir.{name}", *operands)
 
     return build
 
@@ -102,14 +102,14 @@ def trace(args: Any, trace_action: str = "tvm.default_trace_action") -> PrimExpr
 
 def anylist_setitem_call_packed(list_handle: Any, index: Any, name: str, *args: Any) -> PrimExpr:
     """list[index] = the packed function `name` of `args`."""
-    made = (list_handle, index, name, *args)
-    return call_intrin("int32", "tir.anylist_setitem_call_packed", *made)
+    operands = (list_handle, index, name, *args)
+    return call_intrin("int32", "tir.anylist_setitem_call_packed", *operands)
 
 
 def anylist_setitem_call_cpacked(list_handle: Any, index: Any, name: str, *args: Any) -> PrimExpr:
     """list[index] = the function `name` of this module of `args`."""
-    made = (list_handle, index, name, *args)
-    return call_intrin("int32", "tir.anylist_setitem_call_cpacked", *made)
+    operands = (list_handle, index, name, *args)
+    return call_intrin("int32", "tir.anylist_setitem_call_cpacked", *operands)
 
 
 def get_active_lane_mask(dtype: Any, base: Any, limit: Any) -> PrimExpr:

@@ -35,8 +35,8 @@ def make_reduce(
     if init is not None:
         pairs = zip(_as_tuple(init), values, strict=True)
         start = tuple(i if isinstance(i, PrimExpr) else const(i, v.dtype) for i, v in pairs)
-    made = [Reduce(combiner, values, axis, condition, n, start) for n in range(len(values))]
-    return made[0] if len(made) == 1 else tuple(made)
+    reduces = [Reduce(combiner, values, axis, condition, n, start) for n in range(len(values))]
+    return reduces[0] if len(reduces) == 1 else tuple(reduces)
 
 
 def comm_reducer(
@@ -65,13 +65,13 @@ def comm_reducer(
             what = f"{name} gives as many results and identities as it reduces values"
             got = f"{len(values)} values, {len(result)} results, {len(identity)} identities"
             raise ValueError(explain(what, got=got))
-        made = CommReducer(
+        reducer = CommReducer(
             tuple(lhs),
             tuple(rhs),
             tuple(convert(r) for r in result),
             tuple(const(i, t) for i, t in zip(identity, dtypes, strict=True)),
         )
-        nodes = make_reduce(made, values, axes, where, init)
+        nodes = make_reduce(reducer, values, axes, where, init)
         return (nodes,) if several and len(values) == 1 else nodes
 
     def reducer(expr: Any, axis: Any, where: Any = None, init: Any = None, *args: Any) -> Any:

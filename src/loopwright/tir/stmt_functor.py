@@ -151,21 +151,21 @@ class _Definitions(Visitor):
 
 def definitions(node: Any) -> _Definitions:
     """What a function or statement defines: `.variables` and `.buffers`, in order."""
-    found = _Definitions()
-    found.visit(node)
-    return found
+    visitor = _Definitions()
+    visitor.visit(node)
+    return visitor
 
 
 def renew_defs(node: Any) -> Any:
     """A copy of a function or statement in which every variable and buffer it defines is a fresh
     one."""
-    found = definitions(node)
-    fresh = {old: old.copy_with_suffix("") for old in found.variables}
+    defined = definitions(node)
+    fresh = {old: old.copy_with_suffix("") for old in defined.variables}
 
     def post(node: Any) -> Any:
         if isinstance(node, Var):
             return fresh.get(node)
-        if isinstance(node, Buffer) and node in found.buffers:  # nothing in it changed
+        if isinstance(node, Buffer) and node in defined.buffers:  # nothing in it changed
             return Buffer._make(*node.field_values(), span=node.span)
         return None
 

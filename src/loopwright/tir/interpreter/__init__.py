@@ -129,14 +129,14 @@ _CACHE_SIZE = 256
 
 def compile_func(func: PrimFunc) -> Compiled:
     """The translated function; kept for the next call with the same object."""
-    found = _CACHE.get(id(func))
-    if found is not None and found.func is func:
+    cached = _CACHE.get(id(func))
+    if cached is not None and cached.func is func:
         _CACHE.move_to_end(id(func))
-        return found
-    made = _CACHE[id(func)] = Compiled(func)
+        return cached
+    compiled = _CACHE[id(func)] = Compiled(func)
     if len(_CACHE) > _CACHE_SIZE:
         _CACHE.popitem(last=False)
-    return made
+    return compiled
 
 
 def run(func: PrimFunc, args: Sequence[Any], mod: Any = None) -> Any:

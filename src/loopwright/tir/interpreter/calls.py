@@ -77,14 +77,14 @@ class CallTranslator(VectorTranslator):
 
     def element_call(self, node: Call, args: list[str]) -> str:
         """A scalar function over the lanes."""
-        found = self.extern_meaning(node)
-        if found is None:
+        python = self.extern_meaning(node)
+        if python is None:
             return f"{self.helper(meaning.no_meaning)}({self.call_name(node)!r})"
         np_name = self.use("np", meaning.np)
         first = 1 if isinstance(node.args[0], pe.StringImm) else 0
         if first and node.args[0].value in MACHINE:  # of whole vectors
-            return f"{self.use('machine', found)}({', '.join(args[1:])})"
-        fn = self.use("fn", np_vectorized(found))
+            return f"{self.use('machine', python)}({', '.join(args[1:])})"
+        fn = self.use("fn", np_vectorized(python))
         return f"{fn}({', '.join(args[first:])}).astype({self.kind(node.dtype)})" if np_name else ""
 
     # -- calls ---------------------------------------------------------------------------------
@@ -191,10 +191,10 @@ class CallTranslator(VectorTranslator):
         return f"(({high} << 32) | {low})", False
 
     def call_extern(self, node: Call) -> tuple[str, bool]:
-        found = self.extern_meaning(node)
+        python = self.extern_meaning(node)
         args = ", ".join(self.value(a) for a in node.args[1:])
-        if found is not None:
-            return f"{self.use(str(node.args[0].value), found)}({args})", False
+        if python is not None:
+            return f"{self.use(str(node.args[0].value), python)}({args})", False
         return self.packed(node), False
 
     def call_packed(self, node: Call) -> tuple[str, bool]:
@@ -238,8 +238,8 @@ class CallTranslator(VectorTranslator):
         args = f"{self.value(data)}, {self.value(shape)}, {steps}, {str(kind.dtype)!r}"
         pointed = data.type_annotation if isinstance(data, pe.Var) else None
         apart = pointed is not None and meaning.elements_per_byte(str(pointed[0])) > 1
-        made = self.helper(meaning.borrowed if apart else meaning.tensor_view)
-        return f"{made}({args}, {self.scalar(offset)})", False
+        array = self.helper(meaning.borrowed if apart else meaning.tensor_view)
+        return f"{array}({args}, {self.scalar(offset)})", False
 
     def call_sync(self, node: Call) -> tuple[str, bool]:
         return f"{self.helper(threads.sync)}()", False
@@ -302,8 +302,8 @@ class CallTranslator(VectorTranslator):
 
 def np_vectorized(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A scalar function applied lane by lane."""
-    made = meaning.np.vectorize(fn, otypes=[meaning.np.float64])
-    return lambda *args: made(*args)
+    vectorized = meaning.np.vectorize(fn, otypes=[meaning.np.float64])
+    return lambda *args: vectorized(*args)
 
 
 _T = CallTranslator

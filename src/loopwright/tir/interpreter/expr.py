@@ -109,8 +109,8 @@ class ExprTranslator:
 
     def depth_of_term(self, expr: PrimExpr) -> int:
         if isinstance(expr, Var):
-            found = self.vars.get(expr)
-            return NEVER if found is None else found[1]
+            depth = self.vars.get(expr)
+            return NEVER if depth is None else depth[1]
         if isinstance(expr, (IntImm, FloatImm)):
             return 0
         if isinstance(expr, (pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod)):
@@ -145,9 +145,9 @@ class ExprTranslator:
         return rule(self, expr)
 
     def var(self, node: Var) -> tuple[str, bool]:
-        found = self.vars.get(node)
-        if found is not None:
-            return found[0], False
+        text = self.vars.get(node)
+        if text is not None:
+            return text[0], False
         pointer = self.pointers.get(node)
         if pointer is not None:
             return pointer[0], False
@@ -345,12 +345,12 @@ class ExprTranslator:
         base, lines, indent = pointer
         if kind == "n":
             name = self.fresh(f"n_{buffer.name}")
-            made = f"{self.helper(meaning.view_bytes)}({base}, {str(buffer.dtype.element)!r})"
+            text = f"{self.helper(meaning.view_bytes)}({base}, {str(buffer.dtype.element)!r})"
         else:
             array = self.view(buffer, "n")
             name = self.fresh(buffer.name)
-            made = f"{self.helper(meaning.scalar_view)}({array})"
-        lines.append(f"{indent}{name} = {made}")
+            text = f"{self.helper(meaning.scalar_view)}({array})"
+        lines.append(f"{indent}{name} = {text}")
         self.opened[buffer, kind] = name
         return name
 

@@ -329,8 +329,8 @@ def checked_masked(
     indices: np.ndarray, mask: Any, extent: int, name: str, axis: int, where: str
 ) -> np.ndarray:
     """A vector of indices, inside the dimension where the mask holds; 0 elsewhere."""
-    made = np.where(mask, indices, 0)
-    return checked(made, max(extent, 1), name, axis, where)
+    safe = np.where(mask, indices, 0)
+    return checked(safe, max(extent, 1), name, axis, where)
 
 
 def no_meaning(name: str) -> Any:
@@ -369,15 +369,15 @@ def scalar_view(array: np.ndarray) -> Any:
 def allocate(dtype: str, size: int) -> np.ndarray:
     """Fresh memory. Its content says that nobody wrote it: NaN, or the least integer."""
     kind = numpy_dtype(dtype)
-    made = np.empty(size, kind)
+    memory = np.empty(size, kind)
     element = DataType(dtype)
     if element.is_float:
-        made.fill(math.nan)
+        memory.fill(math.nan)
     elif element.is_int:
-        made.fill(np.iinfo(kind).min)
+        memory.fill(np.iinfo(kind).min)
     else:
-        made.fill(0)
-    return made
+        memory.fill(0)
+    return memory
 
 
 def ramp(base: Any, stride: Any, lanes: int) -> np.ndarray:
@@ -436,9 +436,9 @@ def borrowed(
         what = f"a packed function takes no strided tensor of {dtype}"
         raise LoopwrightError(explain(what, instead="pass a contiguous one"))
     origin = data[offset : offset + math.prod(shape)]
-    made = Borrowed(pack_bits(origin, dtype), dtype, shape)
-    made.origin = origin
-    return made
+    tensor = Borrowed(pack_bits(origin, dtype), dtype, shape)
+    tensor.origin = origin
+    return tensor
 
 
 def masked_store(array: np.ndarray, index: Any, value: Any, mask: Any) -> None:

@@ -54,9 +54,9 @@ class StmtTranslator(CallTranslator):
 
     def slot(self) -> list[Any]:
         """A place for lines that are found to be needed later."""
-        made: list[Any] = []
-        self.lines.append(made)
-        return made
+        checks: list[Any] = []
+        self.lines.append(checks)
+        return checks
 
     def body(self, stmt: Stmt) -> None:
         """A nested suite."""
@@ -425,23 +425,23 @@ class StmtTranslator(CallTranslator):
         place = (name, self.slot(), self.indent)
         self.pointers[param] = self.pointers[buffer.data] = place
         if buffer.strides:
-            made = [(f"{steps}[{n}]", 0) for n in range(rank)]
+            extents = [(f"{steps}[{n}]", 0) for n in range(rank)]
             for n, stride in enumerate(buffer.strides):
                 self.bind_part(stride, f"{steps}[{n}]")
         else:
-            made = []
+            extents = []
         if isinstance(buffer.elem_offset, Var):
             self.bind_part(buffer.elem_offset, "0")
-        if made or buffer.elem_offset is not None:
-            self.views[buffer] = ViewInfo(made or self.compact(shape, rank), None)
+        if extents or buffer.elem_offset is not None:
+            self.views[buffer] = ViewInfo(extents or self.compact(shape, rank), None)
         return shape
 
     def compact(self, shape: str, rank: int) -> list[tuple[str, int]]:
-        made = []
+        strides = []
         for n in range(rank):
             inner = " * ".join(f"{shape}[{k}]" for k in range(n + 1, rank))
-            made.append((f"({inner})" if inner else "1", 0))
-        return made
+            strides.append((f"({inner})" if inner else "1", 0))
+        return strides
 
     def solve(self, shapes: list[tuple[Buffer, str]]) -> None:
         """Bind the variables of the shapes, then check every dimension."""
@@ -502,16 +502,16 @@ def has_call(body: Stmt, *names: str) -> bool:
 
 
 def _shared_memory(body: Stmt) -> list[Allocate]:
-    made: list[Allocate] = []
+    allocations: list[Allocate] = []
 
     def visit(node: Any) -> None:
         if isinstance(node, Allocate):
             kind = node.buffer_var.type_annotation
             if kind is not None and (kind[1] or "").startswith("shared"):
-                made.append(node)
+                allocations.append(node)
 
     post_order_visit(body, visit)
-    return made
+    return allocations
 
 
 def _linear_in(expr: PrimExpr, var: Var) -> tuple[int, int] | None:
@@ -534,8 +534,8 @@ def _linear_in(expr: PrimExpr, var: Var) -> tuple[int, int] | None:
         sign = 1 if kind == "Add" else -1
         return a + sign * c, b + sign * d
 
-    found = walk(expr)
-    return found if found is not None and found[0] else None
+    linear = walk(expr)
+    return linear if linear is not None and linear[0] else None
 
 
 _T = StmtTranslator
@@ -569,10 +569,10 @@ def flatten(lines: list[Any], out: list[str]) -> list[str]:
 
 def translate(func: PrimFunc) -> tuple[str, dict[str, Any]]:
     """(source of `def run(_args, _later, _call)`, the names it refers to)"""
-    made = StmtTranslator()
-    made.function(func)
-    lines = flatten(made.lines, ["def run(_args, _later, _call):"])
-    return "\n".join([*lines, " return None"]), made.names
+    translator = StmtTranslator()
+    translator.function(func)
+    lines = flatten(translator.lines, ["def run(_args, _later, _call):"])
+    return "\n".join([*lines, " return None"]), translator.names
 
 
 __all__ = ["NEVER", "StmtTranslator", "has_call", "translate"]

@@ -98,6 +98,6 @@ def shuffle(value: Any, lane: int, width: int, step: int) -> Any:
     sync()
     first = number - number % width
     other = lane % width if step == 0 else number - first + step * lane
-    found = block.given[first + other] if 0 <= other < width else value
+    taken = block.given[first + other] if 0 <= other < width else value
     sync()
-    return found
+    return taken

@@ -37,8 +37,8 @@ class VectorTranslator(ExprTranslator):
         if isinstance(expr, BufferLoad):
             return self.vector_load(expr)
         if isinstance(expr, pe.Ramp):
-            made = f"{self.helper(meaning.ramp)}({self.value(expr.base)}, {self.value(expr.stride)}"
-            return f"{made}, {expr.lanes})"
+            text = f"{self.helper(meaning.ramp)}({self.value(expr.base)}, {self.value(expr.stride)}"
+            return f"{text}, {expr.lanes})"
         if isinstance(expr, pe.Broadcast):
             kind = self.kind(expr.dtype)
             value = self.value(expr.value)

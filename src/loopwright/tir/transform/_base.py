@@ -47,10 +47,10 @@ class StmtRewriter(LeafKeeper):
     """Rebuilds statements and their expressions; buffers, variables and literals stay."""
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
-        made = [self.visit(s) for s in node.seq]
-        if all(a is b for a, b in zip(made, node.seq, strict=True)):
+        stmts = [self.visit(s) for s in node.seq]
+        if all(a is b for a, b in zip(stmts, node.seq, strict=True)):
             return node
-        left = [s for s in made if not is_no_op(s)]
+        left = [s for s in stmts if not is_no_op(s)]
         return seq(*left) if left else NO_OP
 
 
@@ -115,12 +115,12 @@ class Substitute(StmtRewriter):
         return IfThenElse._make(condition, then, other, span=node.span)
 
     def visit_Call(self, node: Any) -> Any:
-        made = self.visit_default(node)
-        if made is not node and getattr(made.op, "name", "") == "tir.if_then_else":
-            condition = made.args[0]
+        new = self.visit_default(node)
+        if new is not node and getattr(new.op, "name", "") == "tir.if_then_else":
+            condition = new.args[0]
             if isinstance(condition, IntImm):
-                return made.args[1] if condition.value else made.args[2]
-        return made
+                return new.args[1] if condition.value else new.args[2]
+        return new
 
 
 def _add(a: Any, b: Any, span: Any) -> Any:

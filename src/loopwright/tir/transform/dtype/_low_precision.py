@@ -38,8 +38,8 @@ class Promote(StmtRewriter):
         return const(node.value, self.wide) if self.small(node.dtype) else node
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        made = self.visit_default(node)
-        return cast(self.widened(made.dtype), made) if self.small(made.dtype) else made
+        new = self.visit_default(node)
+        return cast(self.widened(new.dtype), new) if self.small(new.dtype) else new
 
     def visit_Cast(self, node: Cast) -> Any:
         value = self.visit(node.value)
@@ -64,8 +64,8 @@ class Promote(StmtRewriter):
         value = self.visit(given)
         if self.small(given.dtype):
             value = Cast(given.dtype, value)
-        made = node.replace(args=(value,))
-        return cast(self.widened(node.dtype), made) if self.small(node.dtype) else made
+        bits = node.replace(args=(value,))
+        return cast(self.widened(node.dtype), bits) if self.small(node.dtype) else bits
 
     def bound(self, node: Any) -> Any:
         value = self.visit(node.value)
@@ -133,8 +133,8 @@ class StoreAsBits(StmtRewriter):
         if kind is None or not self.small(DataType(kind[0])):
             return node
         if node not in self.vars:
-            made = (str(self.bits(DataType(kind[0]))), kind[1])
-            self.vars[node] = Var(node.name, node.dtype, type_annotation=made)
+            annotation = (str(self.bits(DataType(kind[0]))), kind[1])
+            self.vars[node] = Var(node.name, node.dtype, type_annotation=annotation)
         return self.vars[node]
 
     def visit_Buffer(self, node: Buffer) -> Any:
@@ -160,8 +160,8 @@ class StoreAsBits(StmtRewriter):
         return self.encode(const(node.value, "float32"), node.dtype)
 
     def visit_Allocate(self, node: Allocate) -> Any:
-        made = self.visit_default(node)
-        return made.replace(dtype=self.bits(node.dtype)) if self.small(node.dtype) else made
+        new = self.visit_default(node)
+        return new.replace(dtype=self.bits(node.dtype)) if self.small(node.dtype) else new
 
     def visit_DeclBuffer(self, node: DeclBuffer) -> Any:
         return node.replace(buffer=self.visit(node.buffer), body=self.visit(node.body))

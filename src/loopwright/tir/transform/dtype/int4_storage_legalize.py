@@ -78,8 +78,8 @@ def is_packed(dtype: Any) -> bool:
 def _pointed(var: Var) -> DataType | None:
     """The packed type that a pointer points to."""
     kind = var.type_annotation
-    made = DataType(kind[0]) if kind is not None else None
-    return made if made is not None and is_packed(made) else None
+    pointee = DataType(kind[0]) if kind is not None else None
+    return pointee if pointee is not None and is_packed(pointee) else None
 
 
 class _Found(Exception):
@@ -126,8 +126,8 @@ class _Packer(Simplifying):
         if not node.dtype.is_handle or _pointed(node) is None:
             return node
         if node not in self.vars:
-            made = ("uint8", node.type_annotation[1])  # type: ignore[index]
-            self.vars[node] = Var(node.name, node.dtype, type_annotation=made)
+            annotation = ("uint8", node.type_annotation[1])  # type: ignore[index]
+            self.vars[node] = Var(node.name, node.dtype, type_annotation=annotation)
         return self.vars[node]
 
     def visit_Buffer(self, node: Buffer) -> Any:
@@ -165,12 +165,12 @@ class _Packer(Simplifying):
         return self.ana.simplify(floordiv(add(size, per - 1), per))
 
     def visit_Allocate(self, node: Allocate) -> Any:
-        made = self.inside_parallel(node)
+        new = self.inside_parallel(node)
         if not is_packed(node.dtype):
-            return made
+            return new
         extents = (self.bytes_of(node.extents, node.dtype),)
         var = self.visit(node.buffer_var)
-        return made.replace(buffer_var=var, dtype=BYTE, extents=extents)
+        return new.replace(buffer_var=var, dtype=BYTE, extents=extents)
 
     def inside_parallel(self, node: Any) -> Any:
         """Memory made within a parallel loop is each iteration's own."""
@@ -179,16 +179,16 @@ class _Packer(Simplifying):
         return self.visit_default(node)
 
     def visit_AllocateConst(self, node: AllocateConst) -> Any:
-        made = self.visit_default(node)
+        new = self.visit_default(node)
         dtype = _pointed(node.buffer_var) or node.dtype  # the data may be int8 that stands for int4
         if not is_packed(dtype):
-            return made
+            return new
         given = node.data
         same = isinstance(given, PackedTensor) and given.dtype == dtype
         data = given.bytes() if same else pack_bits(np.asarray(given), str(dtype))
         extents = (const(data.size, "int64"),)
         var = self.visit(node.buffer_var)
-        return made.replace(buffer_var=var, dtype=BYTE, extents=extents, data=Tensor(data))
+        return new.replace(buffer_var=var, dtype=BYTE, extents=extents, data=Tensor(data))
 
     def visit_DeclBuffer(self, node: DeclBuffer) -> Any:
         return node.replace(buffer=self.visit(node.buffer), body=self.visit(node.body))
@@ -197,9 +197,9 @@ class _Packer(Simplifying):
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         if not is_packed(node.buffer.dtype):
-            made = self.visit_default(node)
+            load = self.visit_default(node)
             buffer = self.visit(node.buffer)
-            return made if buffer is node.buffer else made.replace(buffer=buffer)
+            return load if buffer is node.buffer else load.replace(buffer=buffer)
         index = self.visit(_flat(node))
         predicate = None if node.predicate is None else self.visit(node.predicate)
         buffer, dtype, per = self.visit(node.buffer), node.dtype, 8 // node.dtype.bits
@@ -222,15 +222,15 @@ class _Packer(Simplifying):
         return _is_one(index.stride) and self.offset_in_byte(index.base, per) == 0
 
     def offset_in_byte(self, index: PrimExpr, per: int) -> int | None:
-        found = self.ana.simplify(floormod(index, const(per, index.dtype)))
-        return found.value if isinstance(found, IntImm) else None
+        place = self.ana.simplify(floormod(index, const(per, index.dtype)))
+        return place.value if isinstance(place, IntImm) else None
 
     def byte_of(self, index: PrimExpr, per: int) -> PrimExpr:
         if isinstance(index, Ramp) and self.whole_bytes(index, per):
             first = self.byte_of(index.base, per)
             return first if index.lanes == per else Ramp(first, 1, index.lanes // per)
-        made = floordiv(index, const(per, index.dtype))
-        return self.ana.simplify(made) if index.dtype.lanes == 1 else made
+        byte = floordiv(index, const(per, index.dtype))
+        return self.ana.simplify(byte) if index.dtype.lanes == 1 else byte
 
     def bit_of(self, index: PrimExpr, dtype: DataType) -> Any:
         """The place of an element's lowest bit: a number, or uint8 like the index."""
@@ -246,9 +246,9 @@ class _Packer(Simplifying):
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
         if not is_packed(node.buffer.dtype):
-            made = self.visit_default(node)
+            store = self.visit_default(node)
             buffer = self.visit(node.buffer)
-            return made if buffer is node.buffer else made.replace(buffer=buffer)
+            return store if buffer is node.buffer else store.replace(buffer=buffer)
         index, value = self.visit(_flat(node)), self.visit(node.value)
         predicate = None if node.predicate is None else self.visit(node.predicate)
         buffer, dtype, per = self.visit(node.buffer), node.value.dtype, 8 // node.value.dtype.bits
@@ -302,13 +302,13 @@ class _Packer(Simplifying):
         if node.kind != ForKind.PARALLEL:
             return super().visit_For(node)
         self.parallel.append(_Parallel(node.loop_var))
-        made = super().visit_For(node)
+        new = super().visit_For(node)
         loop = self.parallel.pop()
         if not loop.shares_bytes:
-            return made
+            return new
         why = "two of its iterations may store to one byte"
         trace.note("serial loop", node.loop_var.name, buffers=", ".join(loop.shares_bytes), why=why)
-        return made.replace(kind=ForKind.SERIAL)
+        return new.replace(kind=ForKind.SERIAL)
 
     def note_store(self, node: BufferStore, index: PrimExpr) -> None:
         """Two iterations of a parallel loop must not change the bits of one byte."""

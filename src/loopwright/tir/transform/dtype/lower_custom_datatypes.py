@@ -56,7 +56,7 @@ class _Lower(StoreAsBits):
     def lowered(self, *args: Any) -> Any:
         raise LoopwrightError(explain("a custom type has no bits to take apart", got=str(args)))
 
-    def by(self, op_name: str, dtype: DataType, other: str, node: Any, made: Any) -> Any:
+    def by(self, op_name: str, dtype: DataType, other: str, node: Any, call: Any) -> Any:
         """What the registered function makes of `made`, the rebuilt `node`."""
         name = datatype.type_name(dtype)
         lower = datatype.lowering(self.target, op_name, name, other)
@@ -65,7 +65,7 @@ class _Lower(StoreAsBits):
             extra = f', "{other}"' if other else ""
             hint = f'datatype.register_op(function, "{op_name}", "{self.target}", "{name}"{extra})'
             raise LoopwrightError(explain(what, got=str(node), instead=hint, span=node.span))
-        result = lower(made)
+        result = lower(call)
         wanted = datatype.bits_type(node.dtype) if is_custom(node.dtype) else node.dtype
         if result.dtype != wanted:
             what = f"the lowering of {op_name} of {name} gives {wanted}"
@@ -90,32 +90,32 @@ class _Lower(StoreAsBits):
         old, new = node.value.dtype, node.dtype
         if not is_custom(old) and not is_custom(new):
             return self.visit_default(node)
-        made = Cast._make(new, self.visit(node.value), span=node.span)
-        return self.by("Cast", old, datatype.type_name(new), node, made)
+        cast = Cast._make(new, self.visit(node.value), span=node.span)
+        return self.by("Cast", old, datatype.type_name(new), node, cast)
 
     def visit_BinaryOpExpr(self, node: BinaryOpExpr) -> Any:
-        made = self.visit_default(node)
+        new = self.visit_default(node)
         if not is_custom(node.a.dtype):
-            return made
-        return self.by(type(node).__name__, node.a.dtype, "", node, made)
+            return new
+        return self.by(type(node).__name__, node.a.dtype, "", node, new)
 
     def visit_Call(self, node: Call) -> Any:
-        made = node.replace(args=tuple(self.visit(a) for a in node.args))
+        call = node.replace(args=tuple(self.visit(a) for a in node.args))
         name = node.op.name if isinstance(node.op, Op) else ""
         own = [e.dtype for e in (node, *node.args) if is_custom(e.dtype)]
         if not own:
-            return made
+            return call
         if name in _MOVES and is_custom(node.dtype):
-            return _MOVES[name](made)
+            return _MOVES[name](call)
         if name in _EXTERN and name != "tir.reinterpret":
-            found = datatype.lowering(self.target, "Call", datatype.type_name(own[0]), name)
-            if found is None:
-                return datatype.lower_call_pure_extern(made) if is_custom(node.dtype) else made
+            lowering = datatype.lowering(self.target, "Call", datatype.type_name(own[0]), name)
+            if lowering is None:
+                return datatype.lower_call_pure_extern(call) if is_custom(node.dtype) else call
         if name == "tir.reinterpret":  # of bits, to bits
             wanted = datatype.bits_type(node.dtype) if is_custom(node.dtype) else node.dtype
-            same = made.args[0].dtype == wanted
-            return made.args[0] if same else made.replace(dtype=wanted)
-        return self.by("Call", own[0], name, node, made)
+            same = call.args[0].dtype == wanted
+            return call.args[0] if same else call.replace(dtype=wanted)
+        return self.by("Call", own[0], name, node, call)
 
 
 def for_example(name: str, lowerings: dict[str, Any]) -> LowerCustomDatatypes:
@@ -136,13 +136,13 @@ class LowerCustomDatatypes(PrimFuncPass):
         if not CUSTOM_TYPES:
             return func
         target = func.attrs.get("target") or Target.current(allow_none=True)
-        made = _Lower("llvm" if target is None else target.kind.code_generator)
-        body = made.visit(func.body)
+        lowered = _Lower("llvm" if target is None else target.kind.code_generator)
+        body = lowered.visit(func.body)
         views = any(is_custom(b.dtype) for b in func.buffer_map.values())
         scalars = any(is_custom(p.dtype) for p in func.params)
         if body is func.body and not views and not scalars:
             return func
-        return made.run(func)
+        return lowered.run(func)
 
 
 __all__ = ["LowerCustomDatatypes"]

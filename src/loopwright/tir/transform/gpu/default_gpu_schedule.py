@@ -65,14 +65,14 @@ def _outer(sch: Schedule, block: Any) -> list[Any] | None:
 
 
 def _realize(sch: Schedule, block: Block) -> BlockRealize:
-    found: list[BlockRealize] = []
+    realizes: list[BlockRealize] = []
 
     def visit(node: Any) -> None:
         if isinstance(node, BlockRealize) and node.block is block:
-            found.append(node)
+            realizes.append(node)
 
     post_order_visit(sch.mod["main"].body, visit)
-    return found[0]
+    return realizes[0]
 
 
 @dataclass(frozen=True)

@@ -90,9 +90,9 @@ class _Lower(StmtRewriter):
             loops.append(loops[-1].body)
         realize = loops[-1].body
         if isinstance(realize, BlockRealize) and realize.block.init is not None:
-            made = self.nest(loops, realize)
-            if made is not None:
-                return made
+            nest = self.nest(loops, realize)
+            if nest is not None:
+                return nest
         return self.visit_default(node)
 
     def nest(self, loops: list[For], realize: BlockRealize) -> Stmt | None:
@@ -205,12 +205,12 @@ class _Lower(StmtRewriter):
         predicate: PrimExpr = const(True)
         for test in tests:
             predicate = logical_and(predicate, test)
-        made = Block(axes, regions, writes, f"{block.name_hint}_write_back", seq(*stores))
-        return BlockRealize([v for _, v in kept], predicate, made, span=block.span)
+        stored = Block(axes, regions, writes, f"{block.name_hint}_write_back", seq(*stores))
+        return BlockRealize([v for _, v in kept], predicate, stored, span=block.span)
 
     def covered(self, region: BufferRegion, values: Any, domain: Any) -> BufferRegion:
         """A region in terms of the loops outside, over all of the reduction."""
-        made = []
+        regions = []
         for r, extent in zip(region.region, region.buffer.shape, strict=True):
             low = substitute(r.min, values)
             high = add(low, subtract(substitute(r.extent, values), const(1, r.extent.dtype)))
@@ -219,8 +219,8 @@ class _Lower(StmtRewriter):
             size = self.ana.simplify(add(subtract(b, a), const(1, r.min.dtype)))
             inside = self.ana.can_prove(size <= extent)
             whole = Range.from_min_extent(const(0, r.min.dtype), extent)
-            made.append(Range.from_min_extent(self.ana.simplify(a), size) if inside else whole)
-        return BufferRegion(region.buffer, tuple(made))
+            regions.append(Range.from_min_extent(self.ana.simplify(a), size) if inside else whole)
+        return BufferRegion(region.buffer, tuple(regions))
 
 
 def _is_thread(loop: For) -> bool:
@@ -238,8 +238,8 @@ def _region(buffer: Buffer) -> BufferRegion:
 
 
 def _opaque(name: str, reads: Any, writes: Any, body: Stmt, like: Block) -> Stmt:
-    made = Block([], reads, writes, name, body, span=like.span)
-    return BlockRealize([], const(True), made, span=like.span)
+    block = Block([], reads, writes, name, body, span=like.span)
+    return BlockRealize([], const(True), block, span=like.span)
 
 
 def _allreduce(

@@ -98,9 +98,9 @@ class _Calls(StmtRewriter):
         call = node.value
         if not isinstance(call, Call) or not isinstance(call.op, GlobalVar):
             return self.visit_default(node)
-        found = {var.name_hint: func for var, func in self.mod.functions.items()}
+        functions = {var.name_hint: func for var, func in self.mod.functions.items()}
         name = call.op.name_hint
-        func = found.get(name)
+        func = functions.get(name)
         if not isinstance(func, PrimFunc):
             return node
         target = func.attrs.get("target")
@@ -133,7 +133,7 @@ class LowerDeviceKernelLaunch(Pass):
         names = {
             v.name_hint: f.attrs.get("global_symbol", v.name_hint) for v, f in mod.functions.items()
         }
-        made: dict[GlobalVar, Any] = {}
+        functions: dict[GlobalVar, Any] = {}
         launched: dict[str, list[str]] = {}
         external: set[str] = set()
         for var, func in mod.functions.items():
@@ -144,8 +144,8 @@ class LowerDeviceKernelLaunch(Pass):
                 func = func.replace(body=calls.visit(func.body))
                 launched.update(calls.launched)
                 external |= calls.external
-            made[var] = func
-        for var, func in made.items():
+            functions[var] = func
+        for var, func in functions.items():
             name = var.name_hint
             if name in launched:
                 attrs = {
@@ -154,10 +154,10 @@ class LowerDeviceKernelLaunch(Pass):
                     "tir.kernel_launch_params": launched[name],
                     "tir.is_global_func": True,
                 }
-                made[var] = func.with_attrs(attrs)
+                functions[var] = func.with_attrs(attrs)
             elif name in external:
-                made[var] = func.with_attr("global_symbol", names[name])
-        return mod.replace(functions=made)
+                functions[var] = func.with_attr("global_symbol", names[name])
+        return mod.replace(functions=functions)
 
 
 __all__ = ["LowerDeviceKernelLaunch"]

@@ -50,8 +50,8 @@ def _info(scope: str) -> Any:
     """What is known of a scope with a tag: None for one that nobody described."""
     if "." not in scope or scope == "shared.dyn":
         return None
-    found = get_global_func(f"tvm.info.mem.{scope}", allow_missing=True)
-    return None if found is None else found()
+    describe = get_global_func(f"tvm.info.mem.{scope}", allow_missing=True)
+    return None if describe is None else describe()
 
 
 def _field(info: Any, name: str) -> Any:

@@ -77,9 +77,9 @@ class _Lower(StmtRewriter):
         if not isinstance(node.value, IntImm):
             return self.visit_default(node)
         self.threads[var] = node.value.value
-        made = self.visit_default(node)
+        new = self.visit_default(node)
         del self.threads[var]
-        return made
+        return new
 
     def reduced(self, reducer: CommReducer, call: Call, span: Any) -> Stmt:
         count = call.args[0].value
@@ -116,10 +116,10 @@ class _Lower(StmtRewriter):
             half //= 2
             steps += self.combined(reducer, shared, place, at, half, half)
         steps += [_store(r, BufferLoad(b, [first])) for r, b in zip(results, shared, strict=True)]
-        made = seq(*steps, _sync())
+        body = seq(*steps, _sync())
         for buffer in reversed(shared):
-            made = Allocate(buffer.data, buffer.dtype, buffer.shape, const(True), made, span=span)
-        return made
+            body = Allocate(buffer.data, buffer.dtype, buffer.shape, const(True), body, span=span)
+        return body
 
     def flat(self, axes: list[Var]) -> tuple[PrimExpr, int]:
         """(number of a thread among those along some axes, how many there are)"""

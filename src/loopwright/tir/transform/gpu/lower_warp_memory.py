@@ -109,9 +109,9 @@ class _Spread(StmtRewriter):
 
 
 def _variables(expr: PrimExpr) -> list[Var]:
-    found: list[Var] = []
-    post_order_visit(expr, lambda n: found.append(n) if isinstance(n, Var) else None)
-    return found
+    variables: list[Var] = []
+    post_order_visit(expr, lambda n: variables.append(n) if isinstance(n, Var) else None)
+    return variables
 
 
 class _Lower(StmtRewriter):
@@ -128,9 +128,9 @@ class _Lower(StmtRewriter):
         if node.attr_key == "thread_extent" and is_x and isinstance(node.value, IntImm):
             outer = (self.lane, self.threads)
             self.lane, self.threads = node.node.var, node.value.value
-            made = self.visit_default(node)
+            new = self.visit_default(node)
             self.lane, self.threads = outer
-            return made
+            return new
         return self.visit_default(node)
 
     def visit_Allocate(self, node: Allocate) -> Stmt:
@@ -158,27 +158,27 @@ class _Lower(StmtRewriter):
             raise ValueError(explain(what, got=self.threads, instead=hint, span=node.span))
         size = sizes[0] // width
         spread = _Spread(node.buffer_var, var, lane, width, each, size)
-        made = spread.visit(body)
+        new = spread.visit(body)
         return Allocate(
-            var, node.dtype, (_number(size),), node.condition, made, node.annotations, node.span
+            var, node.dtype, (_number(size),), node.condition, new, node.annotations, node.span
         )
 
     def step(self, pointer: Var, body: Stmt) -> int:
         """How far the stores of neighbouring threads are from each other."""
-        found: set[int | None] = set()
+        steps: set[int | None] = set()
 
         def visit(node: Any) -> None:
             if isinstance(node, BufferStore) and node.buffer.data is pointer:
                 parts = detect_linear_equation(node.indices[0], [self.lane])  # type: ignore[list-item]
                 known = parts and isinstance(parts[0], IntImm)
-                found.add(parts[0].value if known else None)
+                steps.add(parts[0].value if known else None)
 
         post_order_visit(body, visit)
-        if len(found) != 1 or None in found or min(found) <= 0:  # type: ignore[type-var]
+        if len(steps) != 1 or None in steps or min(steps) <= 0:  # type: ignore[type-var]
             what = f"the stores to {pointer.name} are at threadIdx.x times one number"
-            got = ", ".join(map(str, found)) or "no store"
+            got = ", ".join(map(str, steps)) or "no store"
             raise ValueError(explain(what, got=got, instead="store at tx * m + something below m"))
-        return found.pop()  # type: ignore[return-value]
+        return steps.pop()  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)

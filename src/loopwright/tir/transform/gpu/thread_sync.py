@@ -83,18 +83,18 @@ class _Sync(StmtRewriter):
         return node
 
     def touched(self, stmt: Any) -> _Touched:
-        found = _Touched(self.scope)
-        found.visit(stmt)
-        return found
+        visitor = _Touched(self.scope)
+        visitor.visit(stmt)
+        return visitor
 
     def barrier(self) -> Stmt:
         return Evaluate(Call("int32", "tir.tvm_storage_sync", [StringImm(self.scope)]))
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         outer, self.inside = self.inside, self.inside or node.attr_key == "thread_extent"
-        made = node.replace(body=self.visit(node.body))
+        new = node.replace(body=self.visit(node.body))
         self.inside = outer
-        return made
+        return new
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         return node
@@ -105,21 +105,21 @@ class _Sync(StmtRewriter):
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
         if not self.inside:
             return self.visit_default(node)
-        made: list[Stmt] = []
+        stmts: list[Stmt] = []
         reads: set[Any] = set()
         writes: set[Any] = set()
         for stmt in node.seq:
             stmt = self.visit(stmt)
             now = self.touched(stmt)
             if writes & (now.reads | now.writes) or reads & now.writes:
-                made.append(self.barrier())
+                stmts.append(self.barrier())
                 reads, writes = set(), set()
             if now.barrier:
                 reads, writes = set(), set()
             reads |= now.reads
             writes |= now.writes
-            made.append(stmt)
-        return seq(*made)
+            stmts.append(stmt)
+        return seq(*stmts)
 
     def visit_For(self, node: For) -> Stmt:
         """The next iteration waits for this one, where they share memory."""

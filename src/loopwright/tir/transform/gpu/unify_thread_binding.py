@@ -62,18 +62,18 @@ class _Unify(StmtRewriter):
 
     def axis(self, loop: For, tag: str) -> IterVar:
         """The axis of a tag within this launch."""
-        found = self.axes.get(tag)
-        if found is None:
+        known = self.axes.get(tag)
+        if known is None:
             var = Var(tag, loop.loop_var.dtype)
-            made = IterVar(Range.from_min_extent(const(0, var.dtype), loop.extent), var, 1, tag)
-            self.axes[tag] = (made, loop.extent)
-            return made
-        if not structural_equal(found[1], loop.extent):
+            axis = IterVar(Range.from_min_extent(const(0, var.dtype), loop.extent), var, 1, tag)
+            self.axes[tag] = (axis, loop.extent)
+            return axis
+        if not structural_equal(known[1], loop.extent):
             what = f"loops on {tag} have different extents"
-            got = f"{found[1]} and {loop.extent}"
+            got = f"{known[1]} and {loop.extent}"
             hint = "guard the shorter one with a condition"
             raise ValueError(explain(what, got=got, instead=hint, span=loop.span))
-        return found[0]
+        return known[0]
 
     def launch(self, body: Stmt) -> Stmt:
         """The axes around the outermost bound loop."""

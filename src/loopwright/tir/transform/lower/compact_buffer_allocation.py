@@ -121,14 +121,14 @@ class _Regions(StmtVisitor):
 
     def relaxed(self, index: PrimExpr, domain: dict[Var, Any]) -> IntervalSet:
         """The values of an index over all inner loops, whose ranges may depend on each other."""
-        found = eval_set(index, domain, self.ana)
+        bounds = eval_set(index, domain, self.ana)
         for _ in range(4):
-            low, high = found.min_value, found.max_value
+            low, high = bounds.min_value, bounds.max_value
             if is_infinite(low) or is_infinite(high):
                 break
             if not uses_var(low, domain) and not uses_var(high, domain):
-                return found
-            found = IntervalSet(
+                return bounds
+            bounds = IntervalSet(
                 eval_set(low, domain, self.ana).min_value,
                 eval_set(high, domain, self.ana).max_value,
             )
@@ -164,9 +164,9 @@ def _reads_memory(expr: PrimExpr) -> bool:
 
 
 class _Compact(StmtRewriter):
-    def __init__(self, ana: Analyzer, made: dict[Buffer, tuple[Buffer, list[Any]]]) -> None:
+    def __init__(self, ana: Analyzer, compact: dict[Buffer, tuple[Buffer, list[Any]]]) -> None:
         self.ana = ana
-        self.made = made
+        self.made = compact
 
     def shifted(self, indices: Any, starts: list[Any]) -> tuple[PrimExpr, ...]:
         return tuple(
@@ -176,25 +176,25 @@ class _Compact(StmtRewriter):
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         node = self.visit_default(node)
-        found = self.made.get(node.buffer)
-        if found is None:
+        entry = self.made.get(node.buffer)
+        if entry is None:
             return node
-        buffer, starts = found
+        buffer, starts = entry
         return node.replace(buffer=buffer, indices=self.shifted(node.indices, starts))
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
         node = self.visit_default(node)
-        found = self.made.get(node.buffer)
-        if found is None:
+        entry = self.made.get(node.buffer)
+        if entry is None:
             return node
-        buffer, starts = found
+        buffer, starts = entry
         return node.replace(buffer=buffer, indices=self.shifted(node.indices, starts))
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
-        found = self.made.get(node.buffer)
-        if found is None:
+        entry = self.made.get(node.buffer)
+        if entry is None:
             return node
-        buffer, starts = found
+        buffer, starts = entry
         begins = self.shifted([r.min for r in node.region], starts)
         pairs = zip(begins, node.region, strict=True)
         return BufferRegion(buffer, tuple(Range.from_min_extent(b, r.extent) for b, r in pairs))
@@ -262,10 +262,10 @@ class CompactBufferAllocation(PrimFuncPass):
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         ana = Analyzer()
         bind_function(ana, func)
-        found = _Regions(ana)
-        found.visit(func.body)
-        made = found.made
-        return func.replace(body=_Compact(ana, made).visit(func.body)) if made else func
+        regions = _Regions(ana)
+        regions.visit(func.body)
+        compact = regions.made
+        return func.replace(body=_Compact(ana, compact).visit(func.body)) if compact else func
 
 
 __all__ = ["CompactBufferAllocation"]

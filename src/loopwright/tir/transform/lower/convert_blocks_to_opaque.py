@@ -44,8 +44,8 @@ class _Convert(Substitute):
         return BlockRealize._make((), predicate, block, span=node.span)
 
     def visit_Block(self, node: Block) -> Block:
-        made = self.visit_default(node.replace(iter_vars=()))
-        return node if made is node else made
+        new = self.visit_default(node.replace(iter_vars=()))
+        return node if new is node else new
 
 
 @dataclass(frozen=True)

@@ -37,17 +37,17 @@ class _Flatten(Simplifying):
         self.flat: dict[Buffer, Buffer] = {}
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        found = self.flat.get(buffer)
-        if found is None:
-            made = buffer.get_flattened_buffer()
+        known = self.flat.get(buffer)
+        if known is None:
+            flattened = buffer.get_flattened_buffer()
             if not buffer.shape:
-                made = buffer.replace(shape=(const(1, "int32"),))
-            size = tuple(self.ana.simplify(e) for e in made.shape)
-            found = made.replace(shape=size) if made is not buffer else buffer
-            if found.elem_offset is not None:
-                found = found.replace(elem_offset=None)
-            self.flat[buffer] = found
-        return found
+                flattened = buffer.replace(shape=(const(1, "int32"),))
+            size = tuple(self.ana.simplify(e) for e in flattened.shape)
+            known = flattened.replace(shape=size) if flattened is not buffer else buffer
+            if known.elem_offset is not None:
+                known = known.replace(elem_offset=None)
+            self.flat[buffer] = known
+        return known
 
     def index(self, buffer: Buffer, indices: tuple[Any, ...]) -> tuple[Any, ...]:
         if not indices:
@@ -66,23 +66,23 @@ class _Flatten(Simplifying):
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         node = self.visit_default(node)
-        made, indices = self.buffer(node.buffer), self.index(node.buffer, node.indices)
-        if made is node.buffer and len(indices) == 1 and indices[0] is node.indices[0]:
+        flattened, indices = self.buffer(node.buffer), self.index(node.buffer, node.indices)
+        if flattened is node.buffer and len(indices) == 1 and indices[0] is node.indices[0]:
             return node
-        return BufferLoad._make(made, indices, node.predicate, span=node.span)
+        return BufferLoad._make(flattened, indices, node.predicate, span=node.span)
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
         node = self.visit_default(node)
-        made, indices = self.buffer(node.buffer), self.index(node.buffer, node.indices)
-        if made is node.buffer and len(indices) == 1 and indices[0] is node.indices[0]:
+        flattened, indices = self.buffer(node.buffer), self.index(node.buffer, node.indices)
+        if flattened is node.buffer and len(indices) == 1 and indices[0] is node.indices[0]:
             return node
-        return BufferStore._make(made, node.value, indices, node.predicate, span=node.span)
+        return BufferStore._make(flattened, node.value, indices, node.predicate, span=node.span)
 
     def visit_DeclBuffer(self, node: DeclBuffer) -> Any:
-        made, body = self.buffer(node.buffer), self.visit(node.body)
-        if made is node.buffer and body is node.body:
+        flattened, body = self.buffer(node.buffer), self.visit(node.body)
+        if flattened is node.buffer and body is node.body:
             return node
-        return DeclBuffer._make(made, body, span=node.span)
+        return DeclBuffer._make(flattened, body, span=node.span)
 
     def visit_Allocate(self, node: Allocate) -> Any:
         body = self.visit(node.body)

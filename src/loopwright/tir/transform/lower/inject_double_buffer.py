@@ -63,16 +63,16 @@ class _Touched(StmtVisitor):
 
 
 def _touched(stmt: Any) -> _Touched:
-    found = _Touched()
-    found.visit(stmt)
-    return found
+    touched = _Touched()
+    touched.visit(stmt)
+    return touched
 
 
 class _Shift(StmtRewriter):
     """Accesses of a buffer moved to one of its two halves."""
 
-    def __init__(self, pointer: Any, made: dict[Buffer, Buffer], offset: PrimExpr) -> None:
-        self.pointer, self.made, self.offset = pointer, made, offset
+    def __init__(self, pointer: Any, doubled: dict[Buffer, Buffer], offset: PrimExpr) -> None:
+        self.pointer, self.made, self.offset = pointer, doubled, offset
 
     def moved(self, node: Any) -> Any:
         node = self.visit_default(node)
@@ -96,9 +96,9 @@ class _Double(StmtRewriter):
         return node
 
     def visit_For(self, node: For) -> Stmt:
-        made = node.replace(body=self.visit(node.body))
-        found = _marked(made)
-        return made if found is None else self.double(made, *found)
+        loop = node.replace(body=self.visit(node.body))
+        marked = _marked(loop)
+        return loop if marked is None else self.double(loop, *marked)
 
     def double(self, loop: For, alloc: Allocate, fetch: Stmt, use: list[Stmt]) -> Stmt:
         pointer = alloc.buffer_var

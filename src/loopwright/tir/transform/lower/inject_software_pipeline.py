@@ -89,18 +89,18 @@ class _Part:
 class _Versions(StmtRewriter):
     """Accesses of buffers that are kept several times, for one iteration."""
 
-    def __init__(self, made: dict[Buffer, tuple[Buffer, int]], iteration: PrimExpr) -> None:
-        self.made, self.iteration = made, iteration
+    def __init__(self, versions: dict[Buffer, tuple[Buffer, int]], iteration: PrimExpr) -> None:
+        self.made, self.iteration = versions, iteration
 
     def slot(self, count: int) -> PrimExpr:
         return floormod(self.iteration, count)
 
     def moved(self, node: Any) -> Any:
         node = self.visit_default(node)
-        found = self.made.get(node.buffer)
-        if found is None:
+        entry = self.made.get(node.buffer)
+        if entry is None:
             return node
-        return node.replace(buffer=found[0], indices=(self.slot(found[1]), *node.indices))
+        return node.replace(buffer=entry[0], indices=(self.slot(entry[1]), *node.indices))
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         return self.moved(node)
@@ -110,11 +110,11 @@ class _Versions(StmtRewriter):
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         node = self.visit_default(node)
-        found = self.made.get(node.buffer)
-        if found is None:
+        entry = self.made.get(node.buffer)
+        if entry is None:
             return node
-        at = Range.from_min_extent(self.slot(found[1]), const(1, self.iteration.dtype))
-        return node.replace(buffer=found[0], region=(at, *node.region))
+        at = Range.from_min_extent(self.slot(entry[1]), const(1, self.iteration.dtype))
+        return node.replace(buffer=entry[0], region=(at, *node.region))
 
 
 class _Inject(StmtRewriter):
@@ -135,19 +135,19 @@ class _Inject(StmtRewriter):
         parts = _parts(loop, block.body if block is not None else loop.body)
         own = set(block.alloc_buffers) if block is not None else set[Buffer]()
         counts = _check(loop, parts, own)
-        made = {
+        versions = {
             b: (b.replace(shape=(const(n, b.shape[0].dtype if b.shape else "int32"), *b.shape)), n)
             for b, n in counts.items()
         }
-        body = self.steps(loop, parts, made)
+        body = self.steps(loop, parts, versions)
         if block is None:
             return body
-        kept = tuple(made[b][0] if b in made else b for b in block.alloc_buffers)
+        kept = tuple(versions[b][0] if b in versions else b for b in block.alloc_buffers)
         outer = Block((), (), (), block.name_hint, body, alloc_buffers=kept)
         outer = outer.replace(annotations=block.annotations, match_buffers=block.match_buffers)
         return realize.replace(block=outer)
 
-    def steps(self, loop: For, parts: list[_Part], made: Any) -> Stmt:
+    def steps(self, loop: For, parts: list[_Part], versions: Any) -> Stmt:
         """The steps that fill the pipeline, those in which all stages run, those that drain it."""
         deepest, size = max(p.stage for p in parts), int_value(loop.extent)
         if size is None:
@@ -157,24 +157,26 @@ class _Inject(StmtRewriter):
         steps, end = [], add(loop.min, loop.extent)
         for n in range(deepest):
             early = [p for p in parts if p.stage <= n]
-            steps.append(_step(loop, early, made, add(loop.min, n), 1, ForKind.UNROLLED))
+            steps.append(_step(loop, early, versions, add(loop.min, n), 1, ForKind.UNROLLED))
         if size > deepest:  # type: ignore[operator]
             start, extent = add(loop.min, deepest), subtract(loop.extent, deepest)
-            steps.append(_step(loop, parts, made, start, extent, loop.kind))
+            steps.append(_step(loop, parts, versions, start, extent, loop.kind))
         for n in range(deepest):
             late = [p for p in parts if p.stage > n]
-            steps.append(_step(loop, late, made, add(end, n), 1, ForKind.UNROLLED))
+            steps.append(_step(loop, late, versions, add(end, n), 1, ForKind.UNROLLED))
         return seq(*steps)
 
 
-def _step(loop: For, parts: list[_Part], made: Any, low: Any, extent: Any, kind: ForKind) -> Stmt:
+def _step(
+    loop: For, parts: list[_Part], versions: Any, low: Any, extent: Any, kind: ForKind
+) -> Stmt:
     """A loop over steps, in which each statement runs for the iteration it is at."""
     var = loop.loop_var.copy_with_suffix("")
     body = []
     for part in sorted(parts, key=lambda p: p.order):
         at = subtract(var, part.stage)
         stmt = Substitute({loop.loop_var: at}).visit(renew_defs(part.stmt))
-        body.append(_Versions(made, at).visit(stmt))
+        body.append(_Versions(versions, at).visit(stmt))
     notes = {k: v for k, v in loop.annotations.items() if k not in (_STAGE, _ORDER)}
     return For(var, low, extent, kind, seq(*body), annotations=notes, span=loop.span)
 
@@ -197,12 +199,12 @@ def _parts(loop: For, body: Stmt) -> list[_Part]:
     stages, orders = _numbers(loop, _STAGE, len(stmts)), _numbers(loop, _ORDER, len(stmts))
     if len(set(orders)) != len(orders):
         _refuse(loop, f"{_ORDER} {orders}", "each number once")
-    made = []
+    parts = []
     for stmt, stage, order in zip(stmts, stages, orders, strict=True):
-        found = _Touched()
-        found.visit(stmt)
-        made.append(_Part(stmt, stage, order, frozenset(found.reads), frozenset(found.writes)))
-    return made
+        touched = _Touched()
+        touched.visit(stmt)
+        parts.append(_Part(stmt, stage, order, frozenset(touched.reads), frozenset(touched.writes)))
+    return parts
 
 
 def _check(loop: For, parts: list[_Part], own: set[Buffer]) -> dict[Buffer, int]:

@@ -36,12 +36,12 @@ class _Lower(Simplifying):
         return self.ana.any_bound(node.a)[0] >= 0 and self.ana.any_bound(node.b)[0] >= 0
 
     def visit_FloorDiv(self, node: FloorDiv) -> Any:
-        made = self.visit_default(node)
-        return Div._make(made.a, made.b, span=node.span) if self._truncates(node) else made
+        new = self.visit_default(node)
+        return Div._make(new.a, new.b, span=node.span) if self._truncates(node) else new
 
     def visit_FloorMod(self, node: FloorMod) -> Any:
-        made = self.visit_default(node)
-        return Mod._make(made.a, made.b, span=node.span) if self._truncates(node) else made
+        new = self.visit_default(node)
+        return Mod._make(new.a, new.b, span=node.span) if self._truncates(node) else new
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,8 @@ class _Lower(Substitute):
     def visit_Block(self, node: Block) -> Any:
         for match in node.match_buffers:
             self.match(match)
-        made = self.visit_default(node.replace(match_buffers=()))
-        return node if made is node else made
+        new = self.visit_default(node.replace(match_buffers=()))
+        return node if new is node else new
 
     def match(self, match: MatchBufferRegion) -> None:
         source = self.visit(match.source)

@@ -76,11 +76,11 @@ class _Lower(Substitute):
         loop = node.replace(min=low, extent=extent, body=body)
         if len(kept) == len(node.annotations):
             return loop
-        made: Stmt = loop.replace(annotations=kept)
+        stmt: Stmt = loop.replace(annotations=kept)
         for key, value in node.annotations.items():
             if key.startswith("pragma_"):
-                made = _pragma(key, value, made)
-        return made
+                stmt = _pragma(key, value, stmt)
+        return stmt
 
 
 def allocate(buffer: Buffer, body: Stmt, origin: Any) -> Stmt:
@@ -98,14 +98,14 @@ def allocate(buffer: Buffer, body: Stmt, origin: Any) -> Stmt:
 
 
 def _pragma(key: str, value: Any, body: Stmt) -> Stmt:
-    made = (
+    operand = (
         value
         if isinstance(value, PrimExpr)
         else const(value)
         if not isinstance(value, str)
         else value
     )
-    return AttrStmt(const(0, "int32"), key, made, body)
+    return AttrStmt(const(0, "int32"), key, operand, body)
 
 
 @dataclass(frozen=True)

@@ -39,18 +39,18 @@ from .._base import PrimFuncPass, StmtVisitor
 
 def symbolic_dims(func: PrimFunc) -> list[Var]:
     """The variables that the shapes, strides and offsets of the parameters define."""
-    found: dict[Var, None] = {}
+    dims: dict[Var, None] = {}
     given = set(func.params)
 
     def visit(node: Any) -> None:
         if isinstance(node, Var) and node not in given:
-            found.setdefault(node)
+            dims.setdefault(node)
 
     for buffer in func.buffers:
         offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
         for e in (*buffer.shape, *buffer.strides, *offset):
             post_order_visit(e, visit)
-    return list(found)
+    return list(dims)
 
 
 def unpacked_params(func: PrimFunc) -> tuple[Var, ...]:

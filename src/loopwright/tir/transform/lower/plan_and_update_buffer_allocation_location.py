@@ -174,12 +174,12 @@ class _Move(StmtRewriter):
 
 
 def _plan(body: Any) -> tuple[dict[int, list[Any]], set[Any]]:
-    found = _Accesses()
-    found.visit(body)
+    accesses = _Accesses()
+    accesses.visit(body)
     moved: dict[int, list[Any]] = {}
     gone: set[Any] = set()
-    for buffer, home in found.allocated.items():
-        target = _outside_vectors(found.lca.get(buffer))
+    for buffer, home in accesses.allocated.items():
+        target = _outside_vectors(accesses.lca.get(buffer))
         if target is not None and target.depth < home.depth:
             target = home
         if target is not None and target is not home and target.node is not None:
@@ -191,12 +191,12 @@ def _plan(body: Any) -> tuple[dict[int, list[Any]], set[Any]]:
 def _outside_vectors(scope: _Scope | None) -> _Scope | None:
     """The scope itself, or the one around a vectorized loop that it is in: the lanes of a vector
     then are elements of one buffer."""
-    made = scope
+    outer = scope
     while scope is not None:
         if isinstance(scope.node, For) and scope.node.kind == ForKind.VECTORIZED:
-            made = scope.parent
+            outer = scope.parent
         scope = scope.parent
-    return made
+    return outer
 
 
 @dataclass(frozen=True)

@@ -78,15 +78,15 @@ class _Unroll(StmtRewriter):
         return node.replace(body=self.visit(node.body))
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
-        depth, made = 0, []
+        depth, stmts = 0, []
         for item in node.seq:
             self.depth = 0
-            made.append(self.visit(item))
+            stmts.append(self.visit(item))
             depth = max(depth, self.depth)
         self.depth = depth
-        if all(a is b for a, b in zip(made, node.seq, strict=True)):
+        if all(a is b for a, b in zip(stmts, node.seq, strict=True)):
             return node
-        return seq(*made)
+        return seq(*stmts)
 
     def visit_For(self, node: For) -> Stmt:
         before, self.steps, self.depth = self.steps, 0, 0
@@ -154,10 +154,10 @@ class _At(Substitute):
         def once(self: _At, node: Any) -> Any:
             if id(node) not in self.dependent:
                 return node
-            made = self.made.get(id(node))
-            if made is None:
-                made = self.made[id(node)] = rewrite(self, node)
-            return made
+            new = self.made.get(id(node))
+            if new is None:
+                new = self.made[id(node)] = rewrite(self, node)
+            return new
 
         self._table[kind] = once
         return once
@@ -165,7 +165,7 @@ class _At(Substitute):
 
 def _written_out(node: For, body: Stmt, extent: int) -> Stmt:
     """The iterations one after another; each defines loop variables, memory... of its own."""
-    made = []
+    stmts = []
     inner = definitions(body)
     buffers = _on_memory(body, set(inner.variables)) | set(inner.buffers)
     uses = _Uses({node.loop_var, *inner.variables, *buffers})
@@ -175,25 +175,25 @@ def _written_out(node: For, body: Stmt, extent: int) -> Stmt:
         value = fold_binary(Add, node.min, offset)
         value = Add(node.min, offset) if value is None else value
         if not inner.variables or i == 0:
-            made.append(_At({node.loop_var: value}, {}, uses.dependent).visit(body))
+            stmts.append(_At({node.loop_var: value}, {}, uses.dependent).visit(body))
             continue
         fresh = {v: v.copy_with_suffix("") for v in inner.variables}
         views = {b: b.replace(data=fresh.get(b.data, b.data)) for b in buffers}
-        made.append(_At({node.loop_var: value, **fresh}, views, uses.dependent).visit(body))
-    return seq(*made) if made else Evaluate(0)
+        stmts.append(_At({node.loop_var: value, **fresh}, views, uses.dependent).visit(body))
+    return seq(*stmts) if stmts else Evaluate(0)
 
 
 def _on_memory(body: Stmt, pointers: set[Var]) -> set[Buffer]:
     """The buffers that lie in memory allocated within."""
-    found: set[Buffer] = set()
+    buffers: set[Buffer] = set()
     if pointers:
 
         def visit(node: Any) -> None:
             if isinstance(node, Buffer) and node.data in pointers:
-                found.add(node)
+                buffers.add(node)
 
         post_order_visit(body, visit)
-    return found
+    return buffers
 
 
 @dataclass(frozen=True)

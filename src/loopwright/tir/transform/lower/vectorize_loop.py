@@ -100,9 +100,9 @@ class _Vectorizer(StmtRewriter):
             return kind._make(a, b, span=node.span) if folded is None else folded
         if isinstance(node, pe.LogicalExpr):
             return kind._make(_spread(a, lanes), _spread(b, lanes), span=node.span)
-        made = self._ramp(kind, a, b)
-        if made is not None:
-            return made
+        ramp = self._ramp(kind, a, b)
+        if ramp is not None:
+            return ramp
         return kind._make(_spread(a, lanes), _spread(b, lanes), span=node.span)
 
     def _ramp(self, kind: Any, a: Any, b: Any) -> Any:
@@ -177,9 +177,9 @@ class _Vectorizer(StmtRewriter):
     def _let_var(self, var: Var, value: PrimExpr) -> Var:
         if value.dtype.lanes == var.dtype.lanes:
             return var
-        made = Var(var.name, value.dtype)
-        self.values[var] = made
-        return made
+        vector = Var(var.name, value.dtype)
+        self.values[var] = vector
+        return vector
 
     def visit_Call(self, node: Call) -> Any:
         args = [self.visit(a) for a in node.args]
@@ -208,21 +208,21 @@ class _Vectorizer(StmtRewriter):
     # ------------------------------------------------------------------ memory
 
     def _indices(self, buffer: Buffer, indices: Any) -> tuple[Buffer, tuple[Any, ...]]:
-        made = tuple(self.visit(i) for i in indices)
+        vectors = tuple(self.visit(i) for i in indices)
         wide = self.widened.get(buffer)
         if wide is not None:
             # A buffer of the loop's body: element i of lane l lies at i * lanes + l.
-            kind = made[0].dtype.element
+            kind = vectors[0].dtype.element
             lane = Ramp._make(const(0, kind), const(1, kind), self.lanes)
             size = const(self.lanes, kind)
-            if made[0].dtype.lanes > 1:  # the element is another in each lane
+            if vectors[0].dtype.lanes > 1:  # the element is another in each lane
                 size = _spread(size, self.lanes)
-            at = multiply(made[0], size)
-            made = (self.ana.simplify(_spread(at, self.lanes) + lane),)
-            return wide, made
-        if any(i.dtype.lanes > 1 for i in made[:-1]):
+            at = multiply(vectors[0], size)
+            vectors = (self.ana.simplify(_spread(at, self.lanes) + lane),)
+            return wide, vectors
+        if any(i.dtype.lanes > 1 for i in vectors[:-1]):
             raise _NotLanewise  # memory is flat by now, or only its last index is a vector
-        return buffer, tuple(self._tidy(i) for i in made)
+        return buffer, tuple(self._tidy(i) for i in vectors)
 
     def _tidy(self, index: PrimExpr) -> PrimExpr:
         return index if index.dtype.lanes == 1 else self.ana.simplify(index)
@@ -327,11 +327,11 @@ class _Vectorizer(StmtRewriter):
         )
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
-        made: list[Any] = []
+        stmts: list[Any] = []
         for item in node.seq:
             saved = dict(self.values)
             try:
-                made.append(self.visit(item))
+                stmts.append(self.visit(item))
             except _NotLanewise:
                 self.values = saved
                 # Run alone for all lanes, it must leave nothing to the others but what is theirs
@@ -339,8 +339,8 @@ class _Vectorizer(StmtRewriter):
                 written = _stored(item)
                 if any(other is not item and written & _touched(other) for other in node.seq):
                     raise
-                made.append(self.scalarized(item))
-        return seq(*made)
+                stmts.append(self.scalarized(item))
+        return seq(*stmts)
 
     def visit_For(self, node: For) -> Stmt:
         low, extent = self.visit(node.min), self.visit(node.extent)
@@ -431,10 +431,10 @@ class _Vectorizer(StmtRewriter):
 
 
 def _all(parts: list[PrimExpr]) -> PrimExpr:
-    made = parts[0]
+    conjunction = parts[0]
     for part in parts[1:]:
-        made = And(made, part)
-    return made
+        conjunction = And(conjunction, part)
+    return conjunction
 
 
 def _maskable(stmt: Stmt) -> bool:
@@ -504,15 +504,15 @@ class _Memory(StmtVisitor):
 
 
 def _stored(stmt: Stmt) -> set[Var]:
-    found = _Memory()
-    found.visit(stmt)
-    return found.stored
+    memory = _Memory()
+    memory.visit(stmt)
+    return memory.stored
 
 
 def _touched(stmt: Stmt) -> set[Var]:
-    found = _Memory()
-    found.visit(stmt)
-    return found.touched
+    memory = _Memory()
+    memory.visit(stmt)
+    return memory.touched
 
 
 def _writes(stmt: Stmt) -> bool:

@@ -187,8 +187,8 @@ class _Bind(StmtRewriter):
 
     def visit_For(self, node: For) -> Stmt:
         scope = self.count.scopes.get(id(node))
-        made = self.visit_default(node)
-        return made if scope is None else made.replace(body=_under(scope, made.body))
+        loop = self.visit_default(node)
+        return loop if scope is None else loop.replace(body=_under(scope, loop.body))
 
 
 def _under(scope: _Scope, body: Stmt) -> Stmt:

@@ -132,17 +132,17 @@ def _unwrapped(condition: PrimExpr) -> PrimExpr:
 
 def _variables(condition: PrimExpr) -> set[Var] | None:
     """The variables of a condition, or None when it reads memory or calls."""
-    found: set[Var] = set()
+    variables: set[Var] = set()
     stack = [condition]
     while stack:
         node = stack.pop()
         if isinstance(node, Var):
-            found.add(node)
+            variables.add(node)
         elif isinstance(node, (BufferLoad, Call)):
             return None
         else:
             stack += list(node.children())
-    return found
+    return variables
 
 
 class _Unchecked(StmtRewriter):
@@ -160,15 +160,15 @@ class _Unchecked(StmtRewriter):
         return node.replace(condition=condition, then_case=then, else_case=other)
 
     def visit_Call(self, node: Call) -> Any:
-        made = self.visit_default(node)
+        new = self.visit_default(node)
         if not is_call_to(node, "if_then_else"):
-            return made
+            return new
         condition = self.left(node.args[0])
         if condition is None:
-            return made.args[1]
+            return new.args[1]
         if condition is node.args[0]:
-            return made
-        return made.replace(args=(condition, *made.args[1:]))
+            return new
+        return new.replace(args=(condition, *new.args[1:]))
 
     def left(self, condition: PrimExpr) -> PrimExpr | None:
         """What of a condition is not known to hold; None for nothing."""
@@ -176,10 +176,10 @@ class _Unchecked(StmtRewriter):
         left = [c for c in parts if id(c) not in self.known]
         if len(left) == len(parts):
             return condition
-        made: PrimExpr | None = None
+        rest: PrimExpr | None = None
         for part in left:
-            made = part if made is None else And(made, part)
-        return made
+            rest = part if rest is None else And(rest, part)
+        return rest
 
 
 class _Copy(Substitute):
@@ -224,8 +224,8 @@ class _Partition(Simplifying):
 
     def visit_For(self, node: For) -> Stmt:
         if node.kind in _TILE:  # nothing is around it
-            made = self.hoisted(node)
-            return node if made is None else made
+            loop = self.hoisted(node)
+            return node if loop is None else loop
         with self.loop(node):
             body = self.hoisted(node.body)
             return node.replace(body=self.visit(node.body) if body is None else body)

@@ -65,8 +65,8 @@ class _Remove(StmtRewriter):
         return node if has_effect(node.value) else NO_OP
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
-        made = [self.visit(s) for s in node.seq]
-        left = [s for s in made if not is_no_op(s)]
+        stmts = [self.visit(s) for s in node.seq]
+        left = [s for s in stmts if not is_no_op(s)]
         if len(left) == len(node.seq) and all(a is b for a, b in zip(left, node.seq, strict=True)):
             return node
         return seq(*left) if left else NO_OP

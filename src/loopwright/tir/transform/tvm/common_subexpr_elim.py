@@ -88,18 +88,18 @@ class _Candidates(Visitor):
             inner = self.key(node.value)
             if inner is None:
                 return None
-            found = (Cast, node.dtype, inner[0]), inner[1] + 1, inner[2]
+            entry = (Cast, node.dtype, inner[0]), inner[1] + 1, inner[2]
         elif kind in _TOTAL or (kind in _DIVISIONS and _divides(node.b)):
             a, b = self.key(node.a), self.key(node.b)
             if a is None or b is None:
                 return None
-            found = (kind, a[0], b[0]), a[1] + b[1] + 1, a[2] | b[2]
+            entry = (kind, a[0], b[0]), a[1] + b[1] + 1, a[2] | b[2]
         else:
             return None
-        if found[2]:
-            self.count[found[0]] = self.count.get(found[0], 0) + 1
-            self.first.setdefault(found[0], (node, found[1], found[2]))
-        return found
+        if entry[2]:
+            self.count[entry[0]] = self.count.get(entry[0], 0) + 1
+            self.first.setdefault(entry[0], (node, entry[1], entry[2]))
+        return entry
 
     def visit_BinaryOpExpr(self, node: BinaryOpExpr) -> None:
         if self.key(node) is None:
@@ -150,8 +150,8 @@ class _Replace(StmtRewriter):
         return node
 
     def visit_PrimExpr(self, node: Any) -> Any:
-        found = self.keys.key(node) if isinstance(node, (BinaryOpExpr, Cast)) else None
-        if found is not None and found[0] == self.key:
+        entry = self.keys.key(node) if isinstance(node, (BinaryOpExpr, Cast)) else None
+        if entry is not None and entry[0] == self.key:
             return self.var
         return self.visit_default(node)
 
@@ -167,11 +167,11 @@ class _Eliminate(StmtRewriter):
         """A body in which a variable has become known."""
         bound: list[tuple[Var, PrimExpr]] = []  # a value may use the ones before it
         while True:
-            found = _Candidates()
-            found.visit(body)
+            candidates = _Candidates()
+            candidates.visit(body)
             for _, value in bound:
-                found.parts(value)
-            best = found.best()
+                candidates.parts(value)
+            best = candidates.best()
             if best is None:
                 break
             value, key = best
@@ -179,10 +179,10 @@ class _Eliminate(StmtRewriter):
             replace = _Replace(key, var)
             body = replace.visit(body)
             bound = [(var, value), *((v, replace.visit(e)) for v, e in bound)]
-        made = self.visit(body)
+        stmt = self.visit(body)
         for var, value in reversed(bound):
-            made = LetStmt(var, value, made)
-        return made
+            stmt = LetStmt(var, value, stmt)
+        return stmt
 
     def visit_For(self, node: For) -> Any:
         return node.replace(body=self.scope(node.body))
@@ -232,12 +232,12 @@ class CommonSubexprElimTIR(PrimFuncPass):
             expand = _Expand()
             bind_function(expand.ana, func)
             func = func.replace(body=expand.visit(func.body))
-        made = 0
+        count = 0
 
         def fresh(dtype: Any) -> Var:
-            nonlocal made
-            made += 1
-            return Var(f"cse_v{made}", dtype)
+            nonlocal count
+            count += 1
+            return Var(f"cse_v{count}", dtype)
 
         return func.replace(body=_Eliminate(fresh).scope(func.body))
 

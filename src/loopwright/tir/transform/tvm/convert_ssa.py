@@ -48,10 +48,10 @@ class _Convert(StmtRewriter):
         data = self.now.get(node.data)
         if data is None:
             return node
-        found = self.buffers.get(node)
-        if found is None or found.data is not data:
-            found = self.buffers[node] = node.with_data(data)
-        return found
+        renamed = self.buffers.get(node)
+        if renamed is None or renamed.data is not data:
+            renamed = self.buffers[node] = node.with_data(data)
+        return renamed
 
     def scope(self, node: Any, var: Var, name: str) -> Any:
         """A node whose field `name` defines `var` for its body."""
@@ -60,15 +60,15 @@ class _Convert(StmtRewriter):
             return self.visit_default(node)
         outer = self.now.get(var)
         rest = {f.name: getattr(node, f.name) for f in node.__fields__ if f.name != "body"}
-        made = {k: v if k == name else self.visit(v) for k, v in rest.items()}
-        self.now[var] = made[name] = var.copy_with_suffix("")
-        self.defined.add(made[name])
+        fields = {k: v if k == name else self.visit(v) for k, v in rest.items()}
+        self.now[var] = fields[name] = var.copy_with_suffix("")
+        self.defined.add(fields[name])
         body = self.visit(node.body)
         if outer is None:
             del self.now[var]
         else:
             self.now[var] = outer
-        return node.replace(**made, body=body)
+        return node.replace(**fields, body=body)
 
     def visit_For(self, node: For) -> Any:
         return self.scope(node, node.loop_var, "loop_var")

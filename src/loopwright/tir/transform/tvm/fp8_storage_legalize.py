@@ -59,11 +59,11 @@ _FORMATS = {
 
 
 def _format(dtype: DataType) -> tuple[int, int, str]:
-    found = _FORMATS.get(str(dtype.element))
-    if found is None:
+    layout = _FORMATS.get(str(dtype.element))
+    if layout is None:
         hint = ", ".join(_FORMATS)
         raise ValueError(explain("no storage of this type as bits", got=str(dtype), instead=hint))
-    return found
+    return layout
 
 
 def _top(dtype: DataType) -> int:
@@ -122,11 +122,11 @@ def encode(value: Any, dtype: DataType) -> Any:
     sign = bitwise_and(shift_right(bits, const(24, wide)), const(0x80, wide))
     if kind == UNSIGNED_ZERO:  # its NaN has no sign, and neither has its zero
         number = Select(equal(code, const(0, wide)), code, bitwise_or(sign, code))
-        made = Select(too_large, const(nan, wide), number)
+        encoded = Select(too_large, const(nan, wide), number)
     else:
-        made = bitwise_or(sign, Select(too_large, top, code))
-    made = Select(NE(value, value), const(nan, wide), made)
-    return cast(DataType("uint8").with_lanes(dtype.lanes), made)
+        encoded = bitwise_or(sign, Select(too_large, top, code))
+    encoded = Select(NE(value, value), const(nan, wide), encoded)
+    return cast(DataType("uint8").with_lanes(dtype.lanes), encoded)
 
 
 @dataclass(frozen=True)

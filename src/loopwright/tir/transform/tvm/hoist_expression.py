@@ -84,8 +84,8 @@ class _Hoist(StmtRewriter):
         return node
 
     def visit_For(self, node: For) -> Stmt:
-        made = node.replace(body=self.visit(node.body))
-        return made if made.kind == ForKind.THREAD_BINDING else self.out_of(made)
+        new = node.replace(body=self.visit(node.body))
+        return new if new.kind == ForKind.THREAD_BINDING else self.out_of(new)
 
     def out_of(self, loop: For) -> Stmt:
         body = loop.body

@@ -48,14 +48,14 @@ from ..lower.make_unpacked_api import symbolic_dims
 
 
 def _called(node: Any) -> set[str]:
-    found: set[str] = set()
+    called: set[str] = set()
 
     def visit(n: Any) -> None:
         if isinstance(n, GlobalVar):
-            found.add(n.name_hint)
+            called.add(n.name_hint)
 
     post_order_visit(node, visit)
-    return found
+    return called
 
 
 def _returns(func: PrimFunc) -> bool:
@@ -135,15 +135,17 @@ class InlinePrivateFunctions(ModulePass):
             and not reaches(name, name, set())
         }
         inline = _Inline(bodies)
-        made = {
+        inlined = {
             v: f.replace(body=inline.visit(f.body)) if isinstance(f, PrimFunc) else f
             for v, f in mod.functions.items()
         }
         used: set[str] = set()
-        for var, func in made.items():
+        for var, func in inlined.items():
             if var.name_hint not in bodies:
                 used |= _called(func.body)
-        kept = {v: f for v, f in made.items() if v.name_hint not in bodies or v.name_hint in used}
+        kept = {
+            v: f for v, f in inlined.items() if v.name_hint not in bodies or v.name_hint in used
+        }
         return mod.replace(functions=kept)
 
 

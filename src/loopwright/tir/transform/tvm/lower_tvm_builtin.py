@@ -137,9 +137,9 @@ class _Lower(StmtRewriter):
     def scope(self, visit: Callable[[], Stmt]) -> Stmt:
         """A body with stacks of its own."""
         outer, self.stacks = self.stacks, _Stacks()
-        made = self.stacks.around(visit())
+        stmt = self.stacks.around(visit())
         self.stacks = outer
-        return made
+        return stmt
 
     def leaf(self, node: Stmt, **parts: Any) -> Stmt:
         """A statement after what its expressions need."""
@@ -148,8 +148,8 @@ class _Lower(StmtRewriter):
         changed = {name: self.visit(part) for name, part in parts.items() if part is not None}
         before, self.before = self.before, outer
         same = all(changed[name] is parts[name] for name in changed)
-        made = node if same else node.replace(**changed)
-        return seq(*before, made) if before else made
+        stmt = node if same else node.replace(**changed)
+        return seq(*before, stmt) if before else stmt
 
     # ------------------------------------------------------------------ statements
 
@@ -167,8 +167,8 @@ class _Lower(StmtRewriter):
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         other = None if node.else_case is None else self.visit(node.else_case)
-        made = node.replace(then_case=self.visit(node.then_case), else_case=other)
-        return self.leaf(made, condition=node.condition)
+        new = node.replace(then_case=self.visit(node.then_case), else_case=other)
+        return self.leaf(new, condition=node.condition)
 
     def visit_For(self, node: For) -> Stmt:
         if node.kind == ForKind.PARALLEL:
@@ -184,9 +184,9 @@ class _Lower(StmtRewriter):
             return node.replace(body=self.visit(node.body))
         outer = self.device
         self.device = tuple(node.value.value if k == at else v for k, v in enumerate(outer))  # type: ignore[assignment]
-        made = node.replace(body=self.visit(node.body))
+        new = node.replace(body=self.visit(node.body))
         self.device = outer
-        return made
+        return new
 
     def visit_Allocate(self, node: Allocate) -> Stmt:
         body = self.visit(node.body)
@@ -205,12 +205,12 @@ class _Lower(StmtRewriter):
         given = Call("handle", "tir.TVMBackendAllocWorkspace", [*place, size, *hints])
         back = Call("int32", "tir.TVMBackendFreeWorkspace", [*place, pointer])
         throw = Evaluate(tvm_throw_last_error())
-        made = seq(
+        stmts = seq(
             IfThenElse(isnullptr(pointer), throw),
             body,
             IfThenElse(NE(back, const(0, "int32")), throw),
         )
-        return LetStmt(pointer, given, made, span=node.span)
+        return LetStmt(pointer, given, stmts, span=node.span)
 
     # ------------------------------------------------------------------ expressions
 

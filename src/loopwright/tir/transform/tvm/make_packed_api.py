@@ -129,8 +129,8 @@ class _Entry:
         for step in reversed(self.steps):
             body = step(body)
         attrs = {"calling_conv": 1, "global_symbol": ENTRY_PREFIX + self.name}
-        made = (Var("self_handle", "handle"), self.args, self.num_args, Var("result", "handle"))
-        return PrimFunc(made, body, PrimType(DataType("int32")), {}, attrs, span=self.func.span)
+        handles = (Var("self_handle", "handle"), self.args, self.num_args, Var("result", "handle"))
+        return PrimFunc(handles, body, PrimType(DataType("int32")), {}, attrs, span=self.func.span)
 
     def check_defined(self) -> None:
         """Raise ValueError for a dimension that no argument tells."""
@@ -147,10 +147,10 @@ class _Entry:
 
     def scalar(self, i: int, index: Var, param: Var, what: str) -> None:
         def of_type(*kinds: int) -> PrimExpr:
-            made: Any = EQ(index, const(kinds[0], "int32"))
+            condition: Any = EQ(index, const(kinds[0], "int32"))
             for kind in kinds[1:]:
-                made = Or(made, EQ(index, const(kind, "int32")))
-            return made
+                condition = Or(condition, EQ(index, const(kind, "int32")))
+            return condition
 
         if param.dtype.is_handle:
             self.let(param, tvm_struct_get(self.args, i, VALUE, "handle"))
@@ -251,9 +251,9 @@ def _plain(expr: PrimExpr) -> str:
 
 
 def _variables(expr: PrimExpr) -> list[Var]:
-    found: list[Var] = []
-    post_order_visit(expr, lambda n: found.append(n) if isinstance(n, Var) else None)
-    return found
+    variables: list[Var] = []
+    post_order_visit(expr, lambda n: variables.append(n) if isinstance(n, Var) else None)
+    return variables
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class MakePackedAPI(ModulePass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Add an entry for each public PrimFunc that has buffers or plain scalars as parameters."""
-        made = {}
+        functions = {}
         for gvar, func in mod.functions.items():
             if (
                 isinstance(func, PrimFunc)
@@ -272,9 +272,9 @@ class MakePackedAPI(ModulePass):
                 and not func.attrs.get("calling_conv")
             ):
                 entry = _Entry(func, gvar)
-                made[GlobalVar(ENTRY_PREFIX + gvar.name_hint)] = entry.run()
+                functions[GlobalVar(ENTRY_PREFIX + gvar.name_hint)] = entry.run()
                 entry.check_defined()
-        return mod.with_functions(made)
+        return mod.with_functions(functions)
 
 
 __all__ = ["MakePackedAPI"]

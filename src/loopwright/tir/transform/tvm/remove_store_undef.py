@@ -51,8 +51,8 @@ class RemoveStoreUndef(PrimFuncPass):
     name = "tir.RemoveStoreUndef"
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        made = func.replace(body=_Remove().visit(func.body))
-        return RemoveNoOp().run_function(made, mod, ctx)
+        removed = func.replace(body=_Remove().visit(func.body))
+        return RemoveNoOp().run_function(removed, mod, ctx)
 
 
 __all__ = ["RemoveStoreUndef"]

@@ -28,14 +28,14 @@ from .._base import PrimFuncPass, Simplifying, bind_function
 
 class _Renormalize(Simplifying):
     def visit_FloorDiv(self, node: FloorDiv) -> Any:
-        made = self.visit_default(node)
-        inner, step = made.a, made.b
+        new = self.visit_default(node)
+        inner, step = new.a, new.b
         if not (isinstance(inner, FloorMod) and isinstance(step, IntImm) and step.value > 0):
-            return made
+            return new
         modulus = inner.b
         if not isinstance(modulus, IntImm) or modulus.value <= 0 or modulus.value % step.value:
-            return made
-        digits = const(modulus.value // step.value, made.dtype)
+            return new
+        digits = const(modulus.value // step.value, new.dtype)
         return self.ana.simplify(floormod(floordiv(inner.a, step), digits))
 
 

@@ -50,13 +50,13 @@ def unsafe(expr: Any) -> bool:
 
 class _Rewrite(StmtRewriter):
     def visit_Select(self, node: Select) -> Any:
-        made = self.visit_default(node)
-        if made.condition.dtype.lanes > 1:
-            return made
-        if not (unsafe(made.true_value) or unsafe(made.false_value)):
-            return made
-        args = [made.condition, made.true_value, made.false_value]
-        return Call(made.dtype, "tir.if_then_else", args, node.span)
+        new = self.visit_default(node)
+        if new.condition.dtype.lanes > 1:
+            return new
+        if not (unsafe(new.true_value) or unsafe(new.false_value)):
+            return new
+        args = [new.condition, new.true_value, new.false_value]
+        return Call(new.dtype, "tir.if_then_else", args, node.span)
 
 
 @dataclass(frozen=True)

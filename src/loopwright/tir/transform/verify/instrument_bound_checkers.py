@@ -167,8 +167,8 @@ class _Instrument(Simplifying):
     def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
         checks = self.checks(node.span, node.condition)
         with self.ana.constraint_scope(node.condition):
-            made = node.replace(body=self.visit(node.body))
-        return _checked(made, checks)
+            new = node.replace(body=self.visit(node.body))
+        return _checked(new, checks)
 
     def visit_For(self, node: For) -> Stmt:
         return _checked(super().visit_For(node), self.checks(node.span, node.min, node.extent))

@@ -51,18 +51,18 @@ class VerifyExterns(PrimFuncPass):
 def prototypes_of(mod: Any) -> dict[str, tuple[Prototype, ExternLibrary]]:
     """The declared functions of a module's external libraries. Raises LoopwrightError where two
     libraries declare one name differently."""
-    found: dict[str, tuple[Prototype, ExternLibrary]] = {}
+    prototypes: dict[str, tuple[Prototype, ExternLibrary]] = {}
     attrs = getattr(mod, "attrs", None) or {}
     for library in attrs.get(EXTERNAL_MODS) or ():
         if not isinstance(library, ExternLibrary):
             continue
         for name, prototype in library.prototypes.items():
-            other = found.setdefault(name, (prototype, library))
+            other = prototypes.setdefault(name, (prototype, library))
             if other[1] is not library and other[0].text != prototype.text:
                 what = f"{name} is declared by two external libraries"
                 got = f"{other[1].name}: {other[0].text}; {library.name}: {prototype.text}"
                 raise LoopwrightError(explain(what, got=got, instead="rename one of them"))
-    return found
+    return prototypes
 
 
 def _check(node: Any, known: Mapping[str, tuple[Prototype, ExternLibrary]], func: PrimFunc) -> None:
@@ -110,8 +110,8 @@ def _mismatch(arg: PrimExpr, param: CType) -> tuple[str, bool]:
 def _pointee(arg: PrimExpr) -> str:
     """The dtype that a pointer is declared to point to; "" where nobody said."""
     if isinstance(arg, Var):
-        found = arg.type_annotation
-        return str(DataType(found[0])) if found else ""
+        annotation = arg.type_annotation
+        return str(DataType(annotation[0])) if annotation else ""
     if isinstance(arg, Call) and arg.args:
         if arg.op.name == "tir.address_of" and isinstance(arg.args[0], BufferLoad):
             return str(arg.args[0].buffer.dtype)
