@@ -164,6 +164,20 @@ def pre_order_visit(node: Any, fn: Callable[[Any], Any]) -> None:
     _FnVisitor(fn, pre=True).visit(node)
 
 
+def any_node(node: Any, test: Callable[[Any], Any], skip: type | tuple[type, ...] = ()) -> bool:
+    """Whether `test` holds for a node below and including `node`; nodes of the classes `skip`
+    are asked, what is below them is not."""
+    holds = False
+
+    def visit(n: Any) -> bool:
+        nonlocal holds
+        holds = holds or bool(test(n))
+        return not holds and not isinstance(n, skip)
+
+    pre_order_visit(node, visit)
+    return holds
+
+
 class _FnRewriter(Rewriter):
     def __init__(self, post: Callable[[Any], Any] | None, pre: Callable[[Any], Any] | None) -> None:
         self.post = post

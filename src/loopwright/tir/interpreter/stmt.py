@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import numpy_dtype
-from ...ir.functor import post_order_visit
+from ...ir.functor import any_node, post_order_visit
 from ...ir.op import Op
 from ...ir.prim_expr import Call, IntImm, IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import const
@@ -490,15 +490,10 @@ _MEETINGS = ("tir.tvm_storage_sync", "tir.tvm_warp_shuffle")
 
 def has_call(body: Stmt, *names: str) -> bool:
     """Whether an operator is called whose name starts so."""
-    found = False
-
-    def visit(node: Any) -> None:
-        nonlocal found
-        if isinstance(node, Call) and isinstance(node.op, Op):
-            found = found or node.op.name.startswith(names)
-
-    post_order_visit(body, visit)
-    return found
+    return any_node(
+        body,
+        lambda n: isinstance(n, Call) and isinstance(n.op, Op) and n.op.name.startswith(names),
+    )
 
 
 def _shared_memory(body: Stmt) -> list[Allocate]:

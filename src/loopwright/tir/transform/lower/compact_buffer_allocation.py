@@ -152,15 +152,7 @@ class _Regions(StmtVisitor):
 
 
 def _reads_memory(expr: PrimExpr) -> bool:
-    found = False
-
-    def visit(node: Any) -> bool:
-        nonlocal found
-        found = found or isinstance(node, (BufferLoad, Call))
-        return not found
-
-    pre_order_visit(expr, visit)
-    return found
+    return any_node(expr, lambda n: isinstance(n, (BufferLoad, Call)))
 
 
 class _Compact(StmtRewriter):

@@ -27,7 +27,7 @@ from typing import Any
 
 from ....base.errors import explain
 from ....ir import prim_expr as pe
-from ....ir.functor import pre_order_visit
+from ....ir.functor import any_node
 from ....ir.op import Op
 from ....ir.prim_expr import And, Broadcast, Call, IntImm, Not, PrimExpr, Ramp, Var
 from ....ir.prim_op import const, fold_binary, multiply
@@ -282,16 +282,15 @@ class _Vectorizer(StmtRewriter):
 
     def _loads_scalar(self, value: PrimExpr) -> bool:
         """Whether `value` reads one place for all lanes that might be outside its buffer."""
-        found = False
 
-        def visit(n: Any) -> bool:
-            nonlocal found
-            if isinstance(n, BufferLoad) and n.dtype.lanes == 1 and not found:
-                found = not self._inside(n.buffer, n.indices)
-            return not found and not isinstance(n, Buffer)
+        def outside(n: Any) -> bool:
+            return (
+                isinstance(n, BufferLoad)
+                and n.dtype.lanes == 1
+                and not self._inside(n.buffer, n.indices)
+            )
 
-        pre_order_visit(value, visit)
-        return found
+        return any_node(value, outside, skip=Buffer)
 
     def _guarded(self, value: PrimExpr) -> PrimExpr:
         """Loads of one place for all lanes run only where some lane does."""
@@ -453,31 +452,21 @@ def _maskable(stmt: Stmt) -> bool:
 
 def _may_trap(node: Any) -> bool:
     """Whether a lane that is masked out could divide by 0 or call something."""
-    found = False
 
-    def visit(n: Any) -> bool:
-        nonlocal found
+    def traps(n: Any) -> bool:
         if isinstance(n, (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)):
-            found = found or (n.dtype.is_integer and not isinstance(n.b, IntImm))
-        elif isinstance(n, Call):
-            vector = isinstance(n.op, Op) and n.op.get_attr("vector", False)
-            found = found or not vector
-        return not found and not isinstance(n, Buffer)
+            return n.dtype.is_integer and not isinstance(n.b, IntImm)
+        if isinstance(n, Call):
+            return not (isinstance(n.op, Op) and n.op.get_attr("vector", False))
+        return False
 
-    pre_order_visit(node, visit)
-    return found
+    return any_node(node, traps, skip=Buffer)
 
 
 def _reads(value: PrimExpr, buffer: Buffer) -> bool:
-    found = False
-
-    def visit(n: Any) -> bool:
-        nonlocal found
-        found = found or (isinstance(n, BufferLoad) and n.buffer.data is buffer.data)
-        return not found and not isinstance(n, Buffer)
-
-    pre_order_visit(value, visit)
-    return found
+    return any_node(
+        value, lambda n: isinstance(n, BufferLoad) and n.buffer.data is buffer.data, skip=Buffer
+    )
 
 
 class _Memory(StmtVisitor):

@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ....ir.functor import pre_order_visit
+from ....ir.functor import any_node
 from ....ir.prim_expr import Call
 from ...expr import BufferLoad
 from ...function import PrimFunc
@@ -49,15 +49,7 @@ class _Hoist(StmtRewriter):
 def _constant(condition: Any, loop: For) -> bool:
     if uses_var(condition, {loop.loop_var}):
         return False
-    found = False
-
-    def visit(node: Any) -> bool:
-        nonlocal found
-        found = found or isinstance(node, (BufferLoad, Call))
-        return not found
-
-    pre_order_visit(condition, visit)
-    return not found
+    return not any_node(condition, lambda n: isinstance(n, (BufferLoad, Call)))
 
 
 @dataclass(frozen=True)

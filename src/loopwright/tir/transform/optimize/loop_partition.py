@@ -208,14 +208,9 @@ class _Copy(Substitute):
 
 def _constant_loops(func: PrimFunc) -> bool:
     """Whether no loop has a symbolic number of iterations."""
-    found = True
-
-    def visit(node: Any) -> None:
-        nonlocal found
-        found = found and not (isinstance(node, For) and not isinstance(node.extent, IntImm))
-
-    post_order_visit(func.body, visit)
-    return found
+    return not any_node(
+        func.body, lambda n: isinstance(n, For) and not isinstance(n.extent, IntImm)
+    )
 
 
 class _Partition(Simplifying):

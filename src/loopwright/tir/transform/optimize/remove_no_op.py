@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ....ir.functor import pre_order_visit
+from ....ir.functor import any_node
 from ....ir.prim_expr import Call
 from ...function import PrimFunc
 from ...op import effect_of
@@ -45,16 +45,10 @@ from .._base import NO_OP, PrimFuncPass, StmtRewriter, is_no_op
 
 def has_effect(expr: Any) -> bool:
     """Whether evaluating an expression does more than give a value."""
-    found = False
-
-    def visit(node: Any) -> bool:
-        nonlocal found
-        if isinstance(node, Call) and effect_of(node) not in ("pure", "read", "annotation"):
-            found = True
-        return not found
-
-    pre_order_visit(expr, visit)
-    return found
+    return any_node(
+        expr,
+        lambda n: isinstance(n, Call) and effect_of(n) not in ("pure", "read", "annotation"),
+    )
 
 
 class _Remove(StmtRewriter):

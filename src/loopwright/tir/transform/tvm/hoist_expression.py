@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from enum import Flag
 from typing import Any
 
-from ....ir.functor import pre_order_visit
+from ....ir.functor import any_node
 from ....ir.prim_expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr
 from ....ir.prim_op import logical_and
 from ...expr import BufferLoad
@@ -64,16 +64,12 @@ class HoistedLetBindings(Flag):
 
 def _movable(expr: PrimExpr, loop: For) -> bool:
     """Whether an expression has the same value before the loop, and cannot fail there."""
-    found = uses_var(expr, {loop.loop_var})
 
-    def visit(node: Any) -> bool:
-        nonlocal found
+    def bound(node: Any) -> bool:
         divides = isinstance(node, _DIVISIONS) and not isinstance(node.b, IntImm)
-        found = found or divides or isinstance(node, (BufferLoad, Call))
-        return not found
+        return divides or isinstance(node, (BufferLoad, Call))
 
-    pre_order_visit(expr, visit)
-    return not found
+    return not uses_var(expr, {loop.loop_var}) and not any_node(expr, bound)
 
 
 class _Hoist(StmtRewriter):

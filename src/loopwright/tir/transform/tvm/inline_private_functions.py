@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.expr import GlobalVar
-from ....ir.functor import post_order_visit
+from ....ir.functor import any_node, post_order_visit
 from ....ir.module import IRModule
 from ....ir.prim_expr import Call, Var
 from ....ir.transform import ModulePass, PassContext
@@ -59,14 +59,7 @@ def _called(node: Any) -> set[str]:
 
 
 def _returns(func: PrimFunc) -> bool:
-    found = False
-
-    def visit(n: Any) -> None:
-        nonlocal found
-        found = found or is_call_to(n, "ret")
-
-    post_order_visit(func.body, visit)
-    return found
+    return any_node(func.body, lambda n: is_call_to(n, "ret"))
 
 
 def _body(func: PrimFunc, args: tuple[Any, ...]) -> Stmt:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ....ir.functor import pre_order_visit
+from ....ir.functor import any_node
 from ....ir.prim_expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, Select
 from ...expr import BufferLoad
 from ...function import PrimFunc
@@ -32,20 +32,15 @@ _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 def unsafe(expr: Any) -> bool:
     """Whether evaluating an expression could fail, or do more than give a value."""
-    found = False
 
-    def visit(node: Any) -> bool:
-        nonlocal found
-        if isinstance(node, BufferLoad):
-            found = True
-        elif isinstance(node, Call):
-            found = found or effect_of(node) not in ("pure", "annotation")
-        elif isinstance(node, _DIVISIONS) and node.dtype.is_integer:
-            found = found or not (isinstance(node.b, IntImm) and node.b.value)
-        return not found
+    def test(node: Any) -> bool:
+        if isinstance(node, Call):
+            return effect_of(node) not in ("pure", "annotation")
+        if isinstance(node, _DIVISIONS) and node.dtype.is_integer:
+            return not (isinstance(node.b, IntImm) and node.b.value)
+        return isinstance(node, BufferLoad)
 
-    pre_order_visit(expr, visit)
-    return found
+    return any_node(expr, test)
 
 
 class _Rewrite(StmtRewriter):
