@@ -40,7 +40,7 @@ from typing import Any
 from ....arith import Analyzer, IntervalSet, eval_set, neg_inf, pos_inf
 from ....arith.int_set import union_interval
 from ....arith.interval import is_infinite
-from ....ir.functor import pre_order_visit
+from ....ir.functor import any_node
 from ....ir.prim_expr import Call, IntImm, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, floordiv, multiply, subtract
 from ...buffer import Buffer, BufferRegion

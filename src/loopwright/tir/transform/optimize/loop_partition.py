@@ -35,7 +35,7 @@ from typing import Any
 from ....arith import Analyzer
 from ....arith.interval import Evaluator
 from ....arith.normal import comparison, normal
-from ....ir.functor import post_order_visit
+from ....ir.functor import any_node
 from ....ir.prim_expr import GE, GT, LE, LT, And, Call, CmpExpr, IntImm, PrimExpr, Var
 from ....ir.prim_op import convert
 from ...expr import BufferLoad
