@@ -13,7 +13,7 @@ from loopwright.ir.transform import Pass
 
 PAGE = Path(__file__).parent.parent / "docs" / "passes.md"
 SOURCE = Path(loopwright.__file__).parent
-BEFORE = re.compile(r"^(Before|After|Pass)::$", re.MULTILINE)
+BEFORE = re.compile(r"^(Before|After|Pass)\b.*::$", re.MULTILINE)
 
 
 def pass_files() -> list[Path]:

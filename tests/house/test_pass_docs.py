@@ -1,8 +1,10 @@
 """The docstring of every pass's file shows a module before and after, and the pass does that.
 
-A block `Before::` and a block `After::` hold TVMScript (a module, or one function). The pass is the
-first name of the file's `__all__`, made without arguments, or the expression of a block `Pass::`,
-evaluated in the file. It runs for the same CPU everywhere.
+A block `Before (-) and after (+)::` holds TVMScript (a module, or one function) as a diff does:
+lines that begin with "-" are gone after the pass, those with "+" are new. Where little is the same,
+two blocks `Before::` and `After::` stand in its place. The pass is the first name of the file's
+`__all__`, made without arguments, or the expression of a block `Pass::`, evaluated in the file. It
+runs for the same CPU everywhere.
 """
 
 from __future__ import annotations
@@ -21,15 +23,21 @@ from tools.make_passes import pass_files
 
 CPU = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"
 FILES = pass_files()
-BLOCK = re.compile(r"^(Before|After|Pass)::\n((?: {4}.*\n|\n)+)", re.MULTILINE)
+BOTH = "Before (-) and after (+)"
+BLOCK = re.compile(rf"^(Before|After|Pass|{re.escape(BOTH)})::\n((?: {{4}}.*\n|\n)+)", re.MULTILINE)
 
 
 def blocks(docstring: str) -> dict[str, str]:
-    """The indented texts below `Before::`, `After::` and `Pass::`."""
-    return {
-        name: textwrap.dedent(text).strip()
+    """The indented texts below `Before::`, `After::` and `Pass::`, or what stands for them."""
+    shown = {
+        name: textwrap.dedent(text).strip("\n")
         for name, text in BLOCK.findall(textwrap.dedent(docstring) + "\n")
     }
+    if BOTH in shown:
+        lines = [line[4:] for line in dict(BLOCK.findall(docstring + "\n"))[BOTH].splitlines()]
+        for name, other in (("Before", "+"), ("After", "-")):
+            shown[name] = "\n".join(line[2:] for line in lines if not line.startswith(other))
+    return shown
 
 
 def parse(text: str) -> IRModule:

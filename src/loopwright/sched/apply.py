@@ -1,29 +1,22 @@
 """ApplyDefaultSchedule: schedules every kernel that has no schedule yet.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def main(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4, 64), "float32")):
-            for i, j in T.grid(4, 64):
-                with T.block("exp"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = T.exp(A[vi, vj])
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def main(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4, 64), "float32")):
-            T.func_attr({"tir.is_scheduled": True})
-            for i_j_0_fused in range(16):
-                for j_1 in T.vectorized(16):
-                    with T.block("exp"):
-                        vi = T.axis.spatial(4, i_j_0_fused // 4)
-                        vj = T.axis.spatial(64, i_j_0_fused % 4 * 16 + j_1)
-                        B[vi, vj] = T.exp(A[vi, vj])
+      @I.ir_module
+      class Module:
+          @T.prim_func(private=True)
+          def main(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4, 64), "float32")):
+    -         for i, j in T.grid(4, 64):
+    -             with T.block("exp"):
+    -                 vi, vj = T.axis.remap("SS", [i, j])
+    -                 B[vi, vj] = T.exp(A[vi, vj])
+    +         T.func_attr({"tir.is_scheduled": True})
+    +         for i_j_0_fused in range(16):
+    +             for j_1 in T.vectorized(16):
+    +                 with T.block("exp"):
+    +                     vi = T.axis.spatial(4, i_j_0_fused // 4)
+    +                     vj = T.axis.spatial(64, i_j_0_fused % 4 * 16 + j_1)
+    +                     B[vi, vj] = T.exp(A[vi, vj])
 
 The rules are asked in the order of `rules_for(target)`: those of the target's kind, of its keys, then
 the default ones. The first that does not answer None schedules the kernel; the trace says which, and

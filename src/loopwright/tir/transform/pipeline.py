@@ -4,26 +4,19 @@ User passes come in by `PassContext(config={"tir.add_lower_pass": [(phase, pass)
 before everything, 1 when blocks are lowered and buffers flat, 2 when vectors and unrolled loops are
 written out, 3 on the finished function.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tir.noalias": True})
-        for i in range(8):
-            for j in T.vectorized(8):
-                with T.block("B"):
-                    vi = T.axis.spatial(64, i * 8 + j)
-                    T.reads(A[vi])
-                    T.writes(B[vi])
-                    B[vi] = A[vi] + T.float32(1)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tir.noalias": True})
-        for i in range(8):
-            B[i * 8:i * 8 + 8] = A[i * 8:i * 8 + 8] + T.Broadcast(T.float32(1), 8)
+      @T.prim_func
+      def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+          T.func_attr({"tir.noalias": True})
+          for i in range(8):
+    -         for j in T.vectorized(8):
+    -             with T.block("B"):
+    -                 vi = T.axis.spatial(64, i * 8 + j)
+    -                 T.reads(A[vi])
+    -                 T.writes(B[vi])
+    -                 B[vi] = A[vi] + T.float32(1)
+    +         B[i * 8:i * 8 + 8] = A[i * 8:i * 8 + 8] + T.Broadcast(T.float32(1), 8)
 
 Pass::
 

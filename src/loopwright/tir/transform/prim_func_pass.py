@@ -1,19 +1,12 @@
 """`prim_func_pass`: a decorator that makes a pass of a function on PrimFuncs.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((4,), "float32")):
-        for i in range(4):
-            A[i] = T.float32(0)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((4,), "float32")):
-        T.func_attr({"seen": True})
-        for i in range(4):
-            A[i] = T.float32(0)
+      @T.prim_func
+      def main(A: T.Buffer((4,), "float32")):
+    +     T.func_attr({"seen": True})
+          for i in range(4):
+              A[i] = T.float32(0)
 
 Pass::
 

@@ -3,24 +3,15 @@
 The attribute `op_pattern` is 0 elementwise, 1 broadcast, 2 injective, 3 reduction, 4 product or
 window (fusable with an elementwise epilogue), 8 opaque. Functions that have one keep it.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
-        for i in range(T.int64(4)):
-            with T.block("y"):
-                vi = T.axis.spatial(T.int64(4), i)
-                y[vi] = T.exp(x[vi])
-
-After::
-
-    @T.prim_func
-    def main(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
-        T.func_attr({"op_pattern": 0})
-        for i in range(T.int64(4)):
-            with T.block("y"):
-                vi = T.axis.spatial(T.int64(4), i)
-                y[vi] = T.exp(x[vi])
+      @T.prim_func
+      def main(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
+    +     T.func_attr({"op_pattern": 0})
+          for i in range(T.int64(4)):
+              with T.block("y"):
+                  vi = T.axis.spatial(T.int64(4), i)
+                  y[vi] = T.exp(x[vi])
 """
 
 from __future__ import annotations

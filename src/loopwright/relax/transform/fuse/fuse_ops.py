@@ -4,56 +4,37 @@ In each dataflow block, calls of PrimFuncs are grouped by their fusion kinds (`o
 AnnotateTIROpPattern) along post-dominators (see `_partition`). A group of more than one becomes a
 private function with the attribute `Primitive`, which FuseTIR turns into one PrimFunc.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
-            T.func_attr({"op_pattern": 0, "tir.noalias": True})
-            for i in range(T.int64(4)):
-                with T.block("y"):
-                    vi = T.axis.spatial(T.int64(4), i)
-                    y[vi] = T.exp(x[vi])
+      @I.ir_module
+      class Module:
+          @T.prim_func(private=True)
+          def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
+              T.func_attr({"op_pattern": 0, "tir.noalias": True})
+              for i in range(T.int64(4)):
+                  with T.block("y"):
+                      vi = T.axis.spatial(T.int64(4), i)
+                      y[vi] = T.exp(x[vi])
 
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            cls = Module
-            with R.dataflow():
-                lv = R.call_tir(cls.exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
-                gv = R.call_tir(cls.exp, (lv,), out_sinfo=R.Tensor((4,), dtype="float32"))
-                R.output(gv)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
-            T.func_attr({"op_pattern": 0, "tir.noalias": True})
-            for i in range(T.int64(4)):
-                with T.block("y"):
-                    vi = T.axis.spatial(T.int64(4), i)
-                    y[vi] = T.exp(x[vi])
-
-        @R.function(private=True)
-        def fused_exp_exp(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            R.func_attr({"Primitive": True})
-            cls = Module
-            with R.dataflow():
-                lv = R.call_tir(cls.exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
-                gv = R.call_tir(cls.exp, (lv,), out_sinfo=R.Tensor((4,), dtype="float32"))
-                R.output(gv)
-            return gv
-
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            cls = Module
-            with R.dataflow():
-                gv: R.Tensor((4,), dtype="float32") = cls.fused_exp_exp(x)
-                R.output(gv)
-            return gv
+    -     @R.function
+    -     def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    +     @R.function(private=True)
+    +     def fused_exp_exp(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    +         R.func_attr({"Primitive": True})
+              cls = Module
+              with R.dataflow():
+                  lv = R.call_tir(cls.exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
+                  gv = R.call_tir(cls.exp, (lv,), out_sinfo=R.Tensor((4,), dtype="float32"))
+                  R.output(gv)
+              return gv
+    +
+    +     @R.function
+    +     def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    +         cls = Module
+    +         with R.dataflow():
+    +             gv: R.Tensor((4,), dtype="float32") = cls.fused_exp_exp(x)
+    +             R.output(gv)
+    +         return gv
 """
 
 from __future__ import annotations

@@ -4,38 +4,28 @@ Pass::
 
     FuseOpsByPattern([("mine.exp_relu", dpl.is_op("relax.nn.relu")(dpl.is_op("relax.exp")(dpl.wildcard())))])
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            with R.dataflow():
-                lv: R.Tensor((4,), dtype="float32") = R.exp(x)
-                gv: R.Tensor((4,), dtype="float32") = R.nn.relu(lv)
-                R.output(gv)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @R.function(private=True)
-        def fused_relax_exp_relax_nn_relu(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            R.func_attr({"Composite": "mine.exp_relu", "Primitive": True})
-            with R.dataflow():
-                lv: R.Tensor((4,), dtype="float32") = R.exp(x)
-                gv: R.Tensor((4,), dtype="float32") = R.nn.relu(lv)
-                R.output(gv)
-            return gv
-
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            cls = Module
-            with R.dataflow():
-                gv: R.Tensor((4,), dtype="float32") = cls.fused_relax_exp_relax_nn_relu(x)
-                R.output(gv)
-            return gv
+      @I.ir_module
+      class Module:
+    -     @R.function
+    -     def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    +     @R.function(private=True)
+    +     def fused_relax_exp_relax_nn_relu(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    +         R.func_attr({"Composite": "mine.exp_relu", "Primitive": True})
+              with R.dataflow():
+                  lv: R.Tensor((4,), dtype="float32") = R.exp(x)
+                  gv: R.Tensor((4,), dtype="float32") = R.nn.relu(lv)
+                  R.output(gv)
+              return gv
+    +
+    +     @R.function
+    +     def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    +         cls = Module
+    +         with R.dataflow():
+    +             gv: R.Tensor((4,), dtype="float32") = cls.fused_relax_exp_relax_nn_relu(x)
+    +             R.output(gv)
+    +         return gv
 
 Patterns are tried in order; what one has taken the next ones leave alone. Of the matches of one
 pattern the larger one wins. Values that are used outside become results of the function. The trace

@@ -4,60 +4,44 @@ A private graph function with the attribute `Primitive` that only calls loops is
 PrimFunc of the same name: the loops one after the other, what flows between them in allocated
 buffers. Calls of it become call_tir; functions that nothing calls any more go.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
-            T.func_attr({"op_pattern": 0, "tir.noalias": True})
-            for i in range(T.int64(4)):
-                with T.block("y"):
-                    vi = T.axis.spatial(T.int64(4), i)
-                    y[vi] = T.exp(x[vi])
+      @I.ir_module
+      class Module:
+          @T.prim_func(private=True)
+    -     def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
+    -         T.func_attr({"op_pattern": 0, "tir.noalias": True})
+    +     def fused_exp_exp(x: T.Buffer((T.int64(4),), "float32"), y_intermediate_1: T.Buffer((T.int64(4),), "float32")):
+    +         T.func_attr({"tir.noalias": True})
+    +         y_intermediate = T.alloc_buffer((T.int64(4),))
+              for i in range(T.int64(4)):
+                  with T.block("y"):
+                      vi = T.axis.spatial(T.int64(4), i)
+    -                 y[vi] = T.exp(x[vi])
+    -
+    -     @R.function(private=True)
+    -     def fused_exp_exp(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    -         R.func_attr({"Primitive": True})
+    -         cls = Module
+    -         with R.dataflow():
+    -             lv = R.call_tir(cls.exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
+    -             gv = R.call_tir(cls.exp, (lv,), out_sinfo=R.Tensor((4,), dtype="float32"))
+    -             R.output(gv)
+    -         return gv
+    +                 y_intermediate[vi] = T.exp(x[vi])
+    +         for i in range(T.int64(4)):
+    +             with T.block("y_1"):
+    +                 vi = T.axis.spatial(T.int64(4), i)
+    +                 y_intermediate_1[vi] = T.exp(y_intermediate[vi])
 
-        @R.function(private=True)
-        def fused_exp_exp(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            R.func_attr({"Primitive": True})
-            cls = Module
-            with R.dataflow():
-                lv = R.call_tir(cls.exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
-                gv = R.call_tir(cls.exp, (lv,), out_sinfo=R.Tensor((4,), dtype="float32"))
-                R.output(gv)
-            return gv
-
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            cls = Module
-            with R.dataflow():
-                gv: R.Tensor((4,), dtype="float32") = cls.fused_exp_exp(x)
-                R.output(gv)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def fused_exp_exp(x: T.Buffer((T.int64(4),), "float32"), y_intermediate_1: T.Buffer((T.int64(4),), "float32")):
-            T.func_attr({"tir.noalias": True})
-            y_intermediate = T.alloc_buffer((T.int64(4),))
-            for i in range(T.int64(4)):
-                with T.block("y"):
-                    vi = T.axis.spatial(T.int64(4), i)
-                    y_intermediate[vi] = T.exp(x[vi])
-            for i in range(T.int64(4)):
-                with T.block("y_1"):
-                    vi = T.axis.spatial(T.int64(4), i)
-                    y_intermediate_1[vi] = T.exp(y_intermediate[vi])
-
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            cls = Module
-            with R.dataflow():
-                gv = R.call_tir(cls.fused_exp_exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
-                R.output(gv)
-            return gv
+          @R.function
+          def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+              cls = Module
+              with R.dataflow():
+    -             gv: R.Tensor((4,), dtype="float32") = cls.fused_exp_exp(x)
+    +             gv = R.call_tir(cls.fused_exp_exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
+                  R.output(gv)
+              return gv
 """
 
 from __future__ import annotations

@@ -1,52 +1,40 @@
 """MergeCompositeFunctions: neighbouring composite functions of one back end become one region.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @R.function(private=True)
-        def fused_relax_exp(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            R.func_attr({"Composite": "mine.exp", "Primitive": True})
-            with R.dataflow():
-                gv: R.Tensor((4,), dtype="float32") = R.exp(x)
-                R.output(gv)
-            return gv
+      @I.ir_module
+      class Module:
+    -     @R.function(private=True)
+    -     def fused_relax_exp(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    -         R.func_attr({"Composite": "mine.exp", "Primitive": True})
+    -         with R.dataflow():
+    -             gv: R.Tensor((4,), dtype="float32") = R.exp(x)
+    -             R.output(gv)
+    -         return gv
+    +     @R.function
+    +     def fused_relax_exp_relax_exp_mine(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    +         R.func_attr({"Codegen": "mine"})
+    +         @R.function
+    +         def gv(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    +             R.func_attr({"Composite": "mine.exp"})
+    +             with R.dataflow():
+    +                 gv: R.Tensor((4,), dtype="float32") = R.exp(x)
+    +                 R.output(gv)
+    +             return gv
+    +
+    +         gv1: R.Tensor((4,), dtype="float32") = gv(x)
+    +         gv2: R.Tensor((4,), dtype="float32") = gv(gv1)
+    +         return gv2
 
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            cls = Module
-            with R.dataflow():
-                lv: R.Tensor((4,), dtype="float32") = cls.fused_relax_exp(x)
-                gv: R.Tensor((4,), dtype="float32") = cls.fused_relax_exp(lv)
-                R.output(gv)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @R.function
-        def fused_relax_exp_relax_exp_mine(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            R.func_attr({"Codegen": "mine"})
-            @R.function
-            def gv(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-                R.func_attr({"Composite": "mine.exp"})
-                with R.dataflow():
-                    gv: R.Tensor((4,), dtype="float32") = R.exp(x)
-                    R.output(gv)
-                return gv
-
-            gv1: R.Tensor((4,), dtype="float32") = gv(x)
-            gv2: R.Tensor((4,), dtype="float32") = gv(gv1)
-            return gv2
-
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            cls = Module
-            with R.dataflow():
-                gv: R.Tensor((4,), dtype="float32") = cls.fused_relax_exp_relax_exp_mine(x)
-                R.output(gv)
-            return gv
+          @R.function
+          def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+              cls = Module
+              with R.dataflow():
+    -             lv: R.Tensor((4,), dtype="float32") = cls.fused_relax_exp(x)
+    -             gv: R.Tensor((4,), dtype="float32") = cls.fused_relax_exp(lv)
+    +             gv: R.Tensor((4,), dtype="float32") = cls.fused_relax_exp_relax_exp_mine(x)
+                  R.output(gv)
+              return gv
 
 A composite is merged with those whose results it takes, unless one of them also reaches it by
 another way: then the region would need its own result.

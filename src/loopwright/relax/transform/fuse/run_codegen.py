@@ -1,26 +1,15 @@
 """RunCodegen: the regions of external back ends become calls of what their code generators make.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            with R.dataflow():
-                gv: R.Tensor((4,), dtype="float32") = R.exp(x)
-                R.output(gv)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            with R.dataflow():
-                gv: R.Tensor((4,), dtype="float32") = R.exp(x)
-                R.output(gv)
-            return gv
+      @I.ir_module
+      class Module:
+          @R.function
+          def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+              with R.dataflow():
+                  gv: R.Tensor((4,), dtype="float32") = R.exp(x)
+                  R.output(gv)
+              return gv
 
 A region is a function with the attribute `Codegen: NAME`; its call becomes
 

@@ -4,19 +4,14 @@ Pass::
 
     BindParams("main", {"w": __import__("numpy").zeros((), "float32")})
 
-Before::
+Before (-) and after (+)::
 
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32"), w: R.Tensor((), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        gv = R.add(x, w)
-        return gv
-
-After::
-
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        gv = R.add(x, R.const(0.0, "float32"))
-        return gv
+      @R.function
+    - def main(x: R.Tensor((2,), dtype="float32"), w: R.Tensor((), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+    -     gv = R.add(x, w)
+    + def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+    +     gv = R.add(x, R.const(0.0, "float32"))
+          return gv
 """
 
 from __future__ import annotations

@@ -4,31 +4,21 @@ Pass::
 
     BlockedLayout(block=4)
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((1, 2, 6, 6), dtype="float32")) -> R.Tensor((1, 1, 6, 6), dtype="float32"):
-            with R.dataflow():
-                lv: R.Tensor((1, 1, 6, 6), dtype="float32") = R.nn.conv2d(x, R.const([[[[1.0]], [[2.0]]]], "float32"))
-                gv: R.Tensor((1, 1, 6, 6), dtype="float32") = R.nn.relu(lv)
-                R.output(gv)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((1, 2, 6, 6), dtype="float32")) -> R.Tensor((1, 1, 6, 6), dtype="float32"):
-            with R.dataflow():
-                lv: R.Tensor((1, 2, 1, 1, 4), dtype="float32") = R.nn.pack_weight(R.const([[[[1.0]], [[2.0]]]], "float32"), layout="OIHW4o")
-                lv1: R.Tensor((1, 1, 6, 6, 4), dtype="float32") = R.nn.conv2d(x, lv, data_layout="NCHW", kernel_layout="OIHW4o", out_layout="NCHW4c")
-                gv1: R.Tensor((1, 1, 6, 6, 4), dtype="float32") = R.nn.relu(lv1)
-                gv: R.Tensor((1, 1, 6, 6), dtype="float32") = R.nn.unpack_channels(gv1, channels=1)
-                R.output(gv)
-            return gv
+      @I.ir_module
+      class Module:
+          @R.function
+          def main(x: R.Tensor((1, 2, 6, 6), dtype="float32")) -> R.Tensor((1, 1, 6, 6), dtype="float32"):
+              with R.dataflow():
+    -             lv: R.Tensor((1, 1, 6, 6), dtype="float32") = R.nn.conv2d(x, R.const([[[[1.0]], [[2.0]]]], "float32"))
+    -             gv: R.Tensor((1, 1, 6, 6), dtype="float32") = R.nn.relu(lv)
+    +             lv: R.Tensor((1, 2, 1, 1, 4), dtype="float32") = R.nn.pack_weight(R.const([[[[1.0]], [[2.0]]]], "float32"), layout="OIHW4o")
+    +             lv1: R.Tensor((1, 1, 6, 6, 4), dtype="float32") = R.nn.conv2d(x, lv, data_layout="NCHW", kernel_layout="OIHW4o", out_layout="NCHW4c")
+    +             gv1: R.Tensor((1, 1, 6, 6, 4), dtype="float32") = R.nn.relu(lv1)
+    +             gv: R.Tensor((1, 1, 6, 6), dtype="float32") = R.nn.unpack_channels(gv1, channels=1)
+                  R.output(gv)
+              return gv
 
 A convolution reads whole vectors of output channels when its tensors are laid out NCHW16c: the
 vector length of the target stands at the end. The pass converts each convolution with a constant

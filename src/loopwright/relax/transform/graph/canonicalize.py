@@ -6,29 +6,19 @@ constant, and a match_cast that can only succeed and defines
 nothing by its value. Where the output of a dataflow block is a second name, its first one gets the
 output's name.
 
-Before::
+Before (-) and after (+)::
 
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        with R.dataflow():
-            lv = R.add(x, x)
-            lv1 = (lv, x)
-            lv2 = lv1[0]
-            lv3 = R.exp(lv2)
-            gv = lv3
-            R.output(gv)
-        return gv
-
-After::
-
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        with R.dataflow():
-            lv = R.add(x, x)
-            lv1 = (lv, x)
-            gv = R.exp(lv)
-            R.output(gv)
-        return gv
+      @R.function
+      def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+          with R.dataflow():
+              lv = R.add(x, x)
+              lv1 = (lv, x)
+    -         lv2 = lv1[0]
+    -         lv3 = R.exp(lv2)
+    -         gv = lv3
+    +         gv = R.exp(lv)
+              R.output(gv)
+          return gv
 """
 
 from __future__ import annotations

@@ -4,35 +4,24 @@ Bindings without an effect whose variable is not used, and functions that no ent
 reaches. Entry functions are those given by name, else the public ones (with a `global_symbol`);
 a module without any keeps all its functions.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def unused(x: T.Buffer((T.int64(2),), "float32")):
-            for i in range(T.int64(2)):
-                with T.block("b"):
-                    vi = T.axis.spatial(T.int64(2), i)
-                    x[vi] = T.float32(0)
-
-        @R.function
-        def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-            with R.dataflow():
-                lv = R.add(x, x)
-                gv = R.multiply(x, x)
-                R.output(gv)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-            with R.dataflow():
-                gv = R.multiply(x, x)
-                R.output(gv)
-            return gv
+      @I.ir_module
+      class Module:
+    -     @T.prim_func(private=True)
+    -     def unused(x: T.Buffer((T.int64(2),), "float32")):
+    -         for i in range(T.int64(2)):
+    -             with T.block("b"):
+    -                 vi = T.axis.spatial(T.int64(2), i)
+    -                 x[vi] = T.float32(0)
+    -
+          @R.function
+          def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+              with R.dataflow():
+    -             lv = R.add(x, x)
+                  gv = R.multiply(x, x)
+                  R.output(gv)
+              return gv
 """
 
 from __future__ import annotations

@@ -1,32 +1,19 @@
 """DropHostCopies: R.to_vdevice between devices that both use the host's memory moves nothing.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("c")]})
+      @I.ir_module
+      class Module:
+          I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("c")]})
 
-        @R.function
-        def main(x: R.Tensor((2, 3), dtype="float32", vdevice="llvm:0")) -> R.Tensor((2, 3), dtype="float32", vdevice="c:0"):
-            with R.dataflow():
-                lv: R.Tensor((2, 3), dtype="float32", vdevice="c:0") = R.to_vdevice(x, dst_vdevice="c:0")
-                gv = R.call_dps_packed("f", (lv,), out_sinfo=R.Tensor((2, 3), dtype="float32", vdevice="c:0"))
-                R.output(gv)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("c")]})
-
-        @R.function
-        def main(x: R.Tensor((2, 3), dtype="float32", vdevice="llvm:0")) -> R.Tensor((2, 3), dtype="float32", vdevice="c:0"):
-            with R.dataflow():
-                lv: R.Tensor((2, 3), dtype="float32", vdevice="llvm:0") = x
-                gv = R.call_dps_packed("f", (lv,), out_sinfo=R.Tensor((2, 3), dtype="float32", vdevice="c:0"))
-                R.output(gv)
-            return gv
+          @R.function
+          def main(x: R.Tensor((2, 3), dtype="float32", vdevice="llvm:0")) -> R.Tensor((2, 3), dtype="float32", vdevice="c:0"):
+              with R.dataflow():
+    -             lv: R.Tensor((2, 3), dtype="float32", vdevice="c:0") = R.to_vdevice(x, dst_vdevice="c:0")
+    +             lv: R.Tensor((2, 3), dtype="float32", vdevice="llvm:0") = x
+                  gv = R.call_dps_packed("f", (lv,), out_sinfo=R.Tensor((2, 3), dtype="float32", vdevice="c:0"))
+                  R.output(gv)
+              return gv
 
 It runs when every operator has its loops: until then the device says whose rules an operator has.
 """

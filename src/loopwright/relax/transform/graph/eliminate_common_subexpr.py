@@ -1,26 +1,17 @@
 """EliminateCommonSubexpr: equal values are computed once.
 
-Before::
+Before (-) and after (+)::
 
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        with R.dataflow():
-            lv = R.exp(x)
-            lv1 = R.exp(x)
-            gv = R.add(lv, lv1)
-            R.output(gv)
-        return gv
-
-After::
-
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        with R.dataflow():
-            lv = R.exp(x)
-            lv1 = lv
-            gv = R.add(lv, lv)
-            R.output(gv)
-        return gv
+      @R.function
+      def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+          with R.dataflow():
+              lv = R.exp(x)
+    -         lv1 = R.exp(x)
+    -         gv = R.add(lv, lv1)
+    +         lv1 = lv
+    +         gv = R.add(lv, lv)
+              R.output(gv)
+          return gv
 """
 
 from __future__ import annotations

@@ -1,29 +1,18 @@
 """FoldBatchnormToConv2D: a batch norm with constant statistics disappears.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((1, 2, 3, 3), dtype="float32")) -> R.Tensor((1, 2, 3, 3), dtype="float32"):
-            with R.dataflow():
-                lv = R.nn.batch_norm(x, R.const([1.0, 1.0], "float32"), R.const([0.0, 1.0], "float32"), R.const([0.0, 0.0], "float32"), R.const([1.0, 1.0], "float32"), axis=1, epsilon=0.0, training=False)
-                gv: R.Tensor((1, 2, 3, 3), dtype="float32") = lv[0]
-                R.output(gv)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((1, 2, 3, 3), dtype="float32")) -> R.Tensor((1, 2, 3, 3), dtype="float32"):
-            with R.dataflow():
-                lv = R.nn.batch_norm(x, R.const([1.0, 1.0], "float32"), R.const([0.0, 1.0], "float32"), R.const([0.0, 0.0], "float32"), R.const([1.0, 1.0], "float32"), axis=1, epsilon=0.0, training=False)
-                lv1: R.Tensor((1, 2, 3, 3), dtype="float32") = R.multiply(x, R.const([[[[1.0]], [[1.0]]]], "float32"))
-                gv: R.Tensor((1, 2, 3, 3), dtype="float32") = R.add(lv1, R.const([[[[0.0]], [[1.0]]]], "float32"))
-                R.output(gv)
-            return gv
+      @I.ir_module
+      class Module:
+          @R.function
+          def main(x: R.Tensor((1, 2, 3, 3), dtype="float32")) -> R.Tensor((1, 2, 3, 3), dtype="float32"):
+              with R.dataflow():
+                  lv = R.nn.batch_norm(x, R.const([1.0, 1.0], "float32"), R.const([0.0, 1.0], "float32"), R.const([0.0, 0.0], "float32"), R.const([1.0, 1.0], "float32"), axis=1, epsilon=0.0, training=False)
+    -             gv: R.Tensor((1, 2, 3, 3), dtype="float32") = lv[0]
+    +             lv1: R.Tensor((1, 2, 3, 3), dtype="float32") = R.multiply(x, R.const([[[[1.0]], [[1.0]]]], "float32"))
+    +             gv: R.Tensor((1, 2, 3, 3), dtype="float32") = R.add(lv1, R.const([[[[0.0]], [[1.0]]]], "float32"))
+                  R.output(gv)
+              return gv
 
 After a convolution with a constant weight the scale goes into the weight; elsewhere the batch norm
 becomes one multiplication and one addition per channel. What the batch norm leaves behind is dead

@@ -5,25 +5,16 @@ by an evaluator of PrimFuncs: the TensorIR interpreter for small ones, or one th
 registers (`register_evaluator`), which may compile them. A result larger than what went into it
 is left to run time, when it has many elements (a large `full`, a `broadcast_to`).
 
-Before::
+Before (-) and after (+)::
 
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        with R.dataflow():
-            lv = R.add(R.const(1.0, "float32"), R.const(2.0, "float32"))
-            gv = R.multiply(x, lv)
-            R.output(gv)
-        return gv
-
-After::
-
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        with R.dataflow():
-            lv: R.Tensor((), dtype="float32") = R.const(3.0, "float32")
-            gv = R.multiply(x, lv)
-            R.output(gv)
-        return gv
+      @R.function
+      def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+          with R.dataflow():
+    -         lv = R.add(R.const(1.0, "float32"), R.const(2.0, "float32"))
+    +         lv: R.Tensor((), dtype="float32") = R.const(3.0, "float32")
+              gv = R.multiply(x, lv)
+              R.output(gv)
+          return gv
 """
 
 from __future__ import annotations

@@ -4,38 +4,28 @@ Every operator with a legalization (see `legalize_ops.common` for the order in w
 asked) is replaced; what a rule returns is legalized again. A call whose arguments' shapes are not
 known stays. Arguments on a virtual device select its target, and the loops made for them carry it.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((2, 3), dtype="float32"), y: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((2, 3), dtype="float32"):
-            with R.dataflow():
-                lv = R.add(x, y)
-                R.output(lv)
-            return lv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def add(x: T.Buffer((T.int64(2), T.int64(3)), "float32"), y: T.Buffer((T.int64(2), T.int64(3)), "float32"), T_add: T.Buffer((T.int64(2), T.int64(3)), "float32")):
-            T.func_attr({"tir.noalias": True})
-            for ax0, ax1 in T.grid(T.int64(2), T.int64(3)):
-                with T.block("T_add"):
-                    v_ax0, v_ax1 = T.axis.remap("SS", [ax0, ax1])
-                    T.reads(x[v_ax0, v_ax1], y[v_ax0, v_ax1])
-                    T.writes(T_add[v_ax0, v_ax1])
-                    T_add[v_ax0, v_ax1] = x[v_ax0, v_ax1] + y[v_ax0, v_ax1]
-
-        @R.function
-        def main(x: R.Tensor((2, 3), dtype="float32"), y: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((2, 3), dtype="float32"):
-            cls = Module
-            with R.dataflow():
-                lv = R.call_tir(cls.add, (x, y), out_sinfo=R.Tensor((2, 3), dtype="float32"))
-                R.output(lv)
-            return lv
+      @I.ir_module
+      class Module:
+    +     @T.prim_func(private=True)
+    +     def add(x: T.Buffer((T.int64(2), T.int64(3)), "float32"), y: T.Buffer((T.int64(2), T.int64(3)), "float32"), T_add: T.Buffer((T.int64(2), T.int64(3)), "float32")):
+    +         T.func_attr({"tir.noalias": True})
+    +         for ax0, ax1 in T.grid(T.int64(2), T.int64(3)):
+    +             with T.block("T_add"):
+    +                 v_ax0, v_ax1 = T.axis.remap("SS", [ax0, ax1])
+    +                 T.reads(x[v_ax0, v_ax1], y[v_ax0, v_ax1])
+    +                 T.writes(T_add[v_ax0, v_ax1])
+    +                 T_add[v_ax0, v_ax1] = x[v_ax0, v_ax1] + y[v_ax0, v_ax1]
+    +
+          @R.function
+          def main(x: R.Tensor((2, 3), dtype="float32"), y: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((2, 3), dtype="float32"):
+    +         cls = Module
+              with R.dataflow():
+    -             lv = R.add(x, y)
+    +             lv = R.call_tir(cls.add, (x, y), out_sinfo=R.Tensor((2, 3), dtype="float32"))
+                  R.output(lv)
+              return lv
 """
 
 from __future__ import annotations

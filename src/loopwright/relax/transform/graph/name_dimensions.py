@@ -1,49 +1,33 @@
 """NameDimensions: a kernel's dimensions are variables, not formulas of the model's dimensions.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def exp(a: T.handle, b: T.handle, n: T.int64):
-            A = T.match_buffer(a, ((n + T.int64(1)) // T.int64(2),))
-            B = T.match_buffer(b, ((n + T.int64(1)) // T.int64(2),))
-            for i in range((n + T.int64(1)) // T.int64(2)):
-                with T.block("exp"):
-                    vi = T.axis.spatial((n + T.int64(1)) // T.int64(2), i)
-                    B[vi] = T.exp(A[vi])
+      @I.ir_module
+      class Module:
+          @T.prim_func(private=True)
+    -     def exp(a: T.handle, b: T.handle, n: T.int64):
+    -         A = T.match_buffer(a, ((n + T.int64(1)) // T.int64(2),))
+    -         B = T.match_buffer(b, ((n + T.int64(1)) // T.int64(2),))
+    -         for i in range((n + T.int64(1)) // T.int64(2)):
+    +     def exp(a: T.handle, b: T.handle):
+    +         d0 = T.int64()
+    +         A = T.match_buffer(a, (d0,))
+    +         B = T.match_buffer(b, (d0,))
+    +         for i in range(d0):
+                  with T.block("exp"):
+    -                 vi = T.axis.spatial((n + T.int64(1)) // T.int64(2), i)
+    +                 vi = T.axis.spatial(d0, i)
+                      B[vi] = T.exp(A[vi])
 
-        @R.function
-        def main(x: R.Tensor(("n",), dtype="float32"), y: R.Tensor(("(n + 1) // 2",), dtype="float32")) -> R.Tensor(("(n + 1) // 2",), dtype="float32"):
-            n = T.int64()
-            cls = Module
-            with R.dataflow():
-                gv = R.call_tir(cls.exp, (y,), out_sinfo=R.Tensor(((n + 1) // 2,), dtype="float32"), tir_vars=R.shape([n]))
-                R.output(gv)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def exp(a: T.handle, b: T.handle):
-            d0 = T.int64()
-            A = T.match_buffer(a, (d0,))
-            B = T.match_buffer(b, (d0,))
-            for i in range(d0):
-                with T.block("exp"):
-                    vi = T.axis.spatial(d0, i)
-                    B[vi] = T.exp(A[vi])
-
-        @R.function
-        def main(x: R.Tensor(("n",), dtype="float32"), y: R.Tensor(("(n + 1) // 2",), dtype="float32")) -> R.Tensor(("(n + 1) // 2",), dtype="float32"):
-            n = T.int64()
-            cls = Module
-            with R.dataflow():
-                gv = R.call_tir(cls.exp, (y,), out_sinfo=R.Tensor(((n + 1) // 2,), dtype="float32"))
-                R.output(gv)
-            return gv
+          @R.function
+          def main(x: R.Tensor(("n",), dtype="float32"), y: R.Tensor(("(n + 1) // 2",), dtype="float32")) -> R.Tensor(("(n + 1) // 2",), dtype="float32"):
+              n = T.int64()
+              cls = Module
+              with R.dataflow():
+    -             gv = R.call_tir(cls.exp, (y,), out_sinfo=R.Tensor(((n + 1) // 2,), dtype="float32"), tir_vars=R.shape([n]))
+    +             gv = R.call_tir(cls.exp, (y,), out_sinfo=R.Tensor(((n + 1) // 2,), dtype="float32"))
+                  R.output(gv)
+              return gv
 
 Index arithmetic becomes simple, and layers that differ only in the formula of their size share one
 kernel.

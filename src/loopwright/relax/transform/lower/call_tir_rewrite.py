@@ -3,43 +3,26 @@
 The outputs of call_tir, call_tir_inplace and call_dps_packed are allocated, and the callee is
 called with them behind its inputs. Runs on functions without dataflow blocks.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
-            for i in range(T.int64(4)):
-                with T.block("y"):
-                    vi = T.axis.spatial(T.int64(4), i)
-                    y[vi] = T.exp(x[vi])
+      @I.ir_module
+      class Module:
+          @T.prim_func
+          def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
+              for i in range(T.int64(4)):
+                  with T.block("y"):
+                      vi = T.axis.spatial(T.int64(4), i)
+                      y[vi] = T.exp(x[vi])
 
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            R.func_attr({"relax.force_pure": True})
-            cls = Module
-            gv = R.call_tir(cls.exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
-            for i in range(T.int64(4)):
-                with T.block("y"):
-                    vi = T.axis.spatial(T.int64(4), i)
-                    y[vi] = T.exp(x[vi])
-
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            R.func_attr({"relax.force_pure": True})
-            cls = Module
-            alloc: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
-            cls.exp(x, alloc)
-            gv: R.Tensor((4,), dtype="float32") = alloc
-            return gv
+          @R.function
+          def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+              R.func_attr({"relax.force_pure": True})
+              cls = Module
+    -         gv = R.call_tir(cls.exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
+    +         alloc: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+    +         cls.exp(x, alloc)
+    +         gv: R.Tensor((4,), dtype="float32") = alloc
+              return gv
 """
 
 from __future__ import annotations

@@ -4,43 +4,30 @@ Pass::
 
     GraphToTIR()
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def exp(A: T.Buffer((T.int64(4),), "float32"), B: T.Buffer((T.int64(4),), "float32")):
-            T.func_attr({"tir.noalias": True})
-            for i in range(T.int64(4)):
-                with T.block("exp"):
-                    vi = T.axis.spatial(T.int64(4), i)
-                    B[vi] = T.exp(A[vi])
+      @I.ir_module
+      class Module:
+          @T.prim_func
+          def exp(A: T.Buffer((T.int64(4),), "float32"), B: T.Buffer((T.int64(4),), "float32")):
+              T.func_attr({"tir.noalias": True})
+              for i in range(T.int64(4)):
+                  with T.block("exp"):
+                      vi = T.axis.spatial(T.int64(4), i)
+                      B[vi] = T.exp(A[vi])
 
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            R.func_attr({"relax.force_pure": True})
-            cls = Module
-            alloc: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
-            cls.exp(x, alloc)
-            return alloc
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def exp(A: T.Buffer((T.int64(4),), "float32"), B: T.Buffer((T.int64(4),), "float32")):
-            T.func_attr({"tir.noalias": True})
-            for i in range(T.int64(4)):
-                with T.block("exp"):
-                    vi = T.axis.spatial(T.int64(4), i)
-                    B[vi] = T.exp(A[vi])
-
-        @T.prim_func
-        def main(x: T.handle("float32", "global"), out: T.handle("float32", "global")):
-            T.func_attr({"native_entry": {"params": [["x", "float32", [4]]], "results": [["out", "float32", [4]]], "symbols": []}, "tir.noalias": False})
-            Module.exp(x, out)
-            T.evaluate(0)
+    -     @R.function
+    -     def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    -         R.func_attr({"relax.force_pure": True})
+    -         cls = Module
+    -         alloc: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+    -         cls.exp(x, alloc)
+    -         return alloc
+    +     @T.prim_func
+    +     def main(x: T.handle("float32", "global"), out: T.handle("float32", "global")):
+    +         T.func_attr({"native_entry": {"params": [["x", "float32", [4]]], "results": [["out", "float32", [4]]], "symbols": []}, "tir.noalias": False})
+    +         Module.exp(x, out)
+    +         T.evaluate(0)
 
 The kernels are called one after the other with plain pointers; storage is cut from one workspace;
 symbolic dimensions are parameters. What it cannot say (control flow, packed calls, closures, shapes

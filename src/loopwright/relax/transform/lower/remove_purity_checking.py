@@ -3,20 +3,13 @@
 Every pure function gets the attribute `relax.force_pure`: it stays pure as a whole, whatever its
 bindings are turned into.
 
-Before::
+Before (-) and after (+)::
 
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        gv = R.exp(x)
-        return gv
-
-After::
-
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        R.func_attr({"relax.force_pure": True})
-        gv = R.exp(x)
-        return gv
+      @R.function
+      def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+    +     R.func_attr({"relax.force_pure": True})
+          gv = R.exp(x)
+          return gv
 """
 
 from __future__ import annotations

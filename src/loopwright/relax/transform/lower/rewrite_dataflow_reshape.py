@@ -1,43 +1,25 @@
 """RewriteDataflowReshape: loops that only reshape become R.reshape, which moves no memory.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def reshape(x: T.Buffer((T.int64(2), T.int64(3)), "float32"), y: T.Buffer((T.int64(6),), "float32")):
-            for i in range(T.int64(6)):
-                with T.block("y"):
-                    vi = T.axis.spatial(T.int64(6), i)
-                    y[vi] = x[vi // T.int64(3), vi % T.int64(3)]
+      @I.ir_module
+      class Module:
+          @T.prim_func(private=True)
+          def reshape(x: T.Buffer((T.int64(2), T.int64(3)), "float32"), y: T.Buffer((T.int64(6),), "float32")):
+              for i in range(T.int64(6)):
+                  with T.block("y"):
+                      vi = T.axis.spatial(T.int64(6), i)
+                      y[vi] = x[vi // T.int64(3), vi % T.int64(3)]
 
-        @R.function
-        def main(x: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((6,), dtype="float32"):
-            cls = Module
-            with R.dataflow():
-                lv = R.call_tir(cls.reshape, (x,), out_sinfo=R.Tensor((6,), dtype="float32"))
-                gv = R.exp(lv)
-                R.output(gv)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def reshape(x: T.Buffer((T.int64(2), T.int64(3)), "float32"), y: T.Buffer((T.int64(6),), "float32")):
-            for i in range(T.int64(6)):
-                with T.block("y"):
-                    vi = T.axis.spatial(T.int64(6), i)
-                    y[vi] = x[vi // T.int64(3), vi % T.int64(3)]
-
-        @R.function
-        def main(x: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((6,), dtype="float32"):
-            with R.dataflow():
-                lv: R.Tensor((6,), dtype="float32") = R.reshape(x, R.shape([6]))
-                gv = R.exp(lv)
-                R.output(gv)
-            return gv
+          @R.function
+          def main(x: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((6,), dtype="float32"):
+    -         cls = Module
+              with R.dataflow():
+    -             lv = R.call_tir(cls.reshape, (x,), out_sinfo=R.Tensor((6,), dtype="float32"))
+    +             lv: R.Tensor((6,), dtype="float32") = R.reshape(x, R.shape([6]))
+                  gv = R.exp(lv)
+                  R.output(gv)
+              return gv
 """
 
 from __future__ import annotations

@@ -9,57 +9,35 @@ The function attribute `tir_var_upper_bound` ({"n": 16}) gives symbolic sizes a 
 static plan; without it a symbolic size is reused for the same size only. With
 `relax.memory_plan_dynamic_func_output`, results of dynamic shape are planned too.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
-            for i in range(T.int64(4)):
-                with T.block("y"):
-                    vi = T.axis.spatial(T.int64(4), i)
-                    y[vi] = T.exp(x[vi])
+      @I.ir_module
+      class Module:
+          @T.prim_func
+          def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
+              for i in range(T.int64(4)):
+                  with T.block("y"):
+                      vi = T.axis.spatial(T.int64(4), i)
+                      y[vi] = T.exp(x[vi])
 
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            R.func_attr({"relax.force_pure": True})
-            cls = Module
-            alloc: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
-            cls.exp(x, alloc)
-            alloc1: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
-            cls.exp(alloc, alloc1)
-            alloc2: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
-            cls.exp(alloc1, alloc2)
-            alloc3: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
-            cls.exp(alloc2, alloc3)
-            return alloc3
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def exp(x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")):
-            for i in range(T.int64(4)):
-                with T.block("y"):
-                    vi = T.axis.spatial(T.int64(4), i)
-                    y[vi] = T.exp(x[vi])
-
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            R.func_attr({"relax.force_pure": True})
-            cls = Module
-            storage: R.Object = R.memory.alloc_storage(R.shape([16]), R.prim_value(0), R.str("global"), R.dtype("float32"))
-            alloc: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([4]), R.dtype("float32"))
-            cls.exp(x, alloc)
-            storage1: R.Object = R.memory.alloc_storage(R.shape([16]), R.prim_value(0), R.str("global"), R.dtype("float32"))
-            alloc1: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage1, R.prim_value(0), R.shape([4]), R.dtype("float32"))
-            cls.exp(alloc, alloc1)
-            alloc2: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([4]), R.dtype("float32"))
-            cls.exp(alloc1, alloc2)
-            alloc3: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
-            cls.exp(alloc2, alloc3)
-            return alloc3
+          @R.function
+          def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+              R.func_attr({"relax.force_pure": True})
+              cls = Module
+    -         alloc: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+    +         storage: R.Object = R.memory.alloc_storage(R.shape([16]), R.prim_value(0), R.str("global"), R.dtype("float32"))
+    +         alloc: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([4]), R.dtype("float32"))
+              cls.exp(x, alloc)
+    -         alloc1: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+    +         storage1: R.Object = R.memory.alloc_storage(R.shape([16]), R.prim_value(0), R.str("global"), R.dtype("float32"))
+    +         alloc1: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage1, R.prim_value(0), R.shape([4]), R.dtype("float32"))
+              cls.exp(alloc, alloc1)
+    -         alloc2: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+    +         alloc2: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([4]), R.dtype("float32"))
+              cls.exp(alloc1, alloc2)
+              alloc3: R.Tensor((4,), dtype="float32") = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+              cls.exp(alloc2, alloc3)
+              return alloc3
 """
 
 from __future__ import annotations

@@ -1,22 +1,16 @@
 """ToNonDataflow: dataflow blocks become plain ones.
 
-Before::
+Before (-) and after (+)::
 
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        with R.dataflow():
-            lv = R.add(x, x)
-            gv = R.exp(lv)
-            R.output(gv)
-        return gv
-
-After::
-
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        lv = R.add(x, x)
-        gv = R.exp(lv)
-        return gv
+      @R.function
+      def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+    -     with R.dataflow():
+    -         lv = R.add(x, x)
+    -         gv = R.exp(lv)
+    -         R.output(gv)
+    +     lv = R.add(x, x)
+    +     gv = R.exp(lv)
+          return gv
 """
 
 from __future__ import annotations

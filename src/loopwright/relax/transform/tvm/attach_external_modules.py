@@ -4,27 +4,16 @@ Pass::
 
     AttachExternModules([])
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            with R.dataflow():
-                gv = R.call_dps_packed("scale", (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
-                R.output(gv)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            with R.dataflow():
-                gv = R.call_dps_packed("scale", (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
-                R.output(gv)
-            return gv
+      @I.ir_module
+      class Module:
+          @R.function
+          def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+              with R.dataflow():
+                  gv = R.call_dps_packed("scale", (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
+                  R.output(gv)
+              return gv
 
 They are listed in the module's attribute "external_mods", each once; only that changes.
 """

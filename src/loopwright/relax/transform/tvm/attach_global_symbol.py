@@ -1,18 +1,12 @@
 """AttachGlobalSymbol: every function is given the name under which it is found at run time.
 
-Before::
+Before (-) and after (+)::
 
-    @R.function(private=True)
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        gv = R.exp(x)
-        return gv
-
-After::
-
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        gv = R.exp(x)
-        return gv
+    - @R.function(private=True)
+    + @R.function
+      def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+          gv = R.exp(x)
+          return gv
 """
 
 from __future__ import annotations

@@ -4,20 +4,15 @@ Pass::
 
     BindSymbolicVars({"n": 4})
 
-Before::
+Before (-) and after (+)::
 
-    @R.function
-    def main(x: R.Tensor(("n", 2), dtype="float32")) -> R.Tensor(("n", 2), dtype="float32"):
-        n = T.int64()
-        gv: R.Tensor((n, 2), dtype="float32") = R.exp(x)
-        return gv
-
-After::
-
-    @R.function
-    def main(x: R.Tensor((4, 2), dtype="float32")) -> R.Tensor((4, 2), dtype="float32"):
-        gv: R.Tensor((4, 2), dtype="float32") = R.exp(x)
-        return gv
+      @R.function
+    - def main(x: R.Tensor(("n", 2), dtype="float32")) -> R.Tensor(("n", 2), dtype="float32"):
+    -     n = T.int64()
+    -     gv: R.Tensor((n, 2), dtype="float32") = R.exp(x)
+    + def main(x: R.Tensor((4, 2), dtype="float32")) -> R.Tensor((4, 2), dtype="float32"):
+    +     gv: R.Tensor((4, 2), dtype="float32") = R.exp(x)
+          return gv
 """
 
 from __future__ import annotations

@@ -3,27 +3,17 @@
 Second names go first (CanonicalizeBindings). Then, behind the last use of every storage, tensor
 that was allocated, and tensor that a call made, a call says that it is not needed any more.
 
-Before::
+Before (-) and after (+)::
 
-    @R.function
-    def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-        R.func_attr({"relax.force_pure": True})
-        storage: R.Object = R.memory.alloc_storage(R.shape([16]), R.prim_value(0), R.str("global"), R.dtype("uint8"))
-        alloc: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([4]), R.dtype("float32"))
-        y: R.Tensor((4,), dtype="float32") = R.add(alloc, x)
-        return y
-
-After::
-
-    @R.function
-    def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-        R.func_attr({"relax.force_pure": True})
-        storage: R.Object = R.memory.alloc_storage(R.shape([16]), R.prim_value(0), R.str("global"), R.dtype("uint8"))
-        alloc: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([4]), R.dtype("float32"))
-        R.memory.kill_storage(storage)
-        y: R.Tensor((4,), dtype="float32") = R.add(alloc, x)
-        R.memory.kill_tensor(alloc)
-        return y
+      @R.function
+      def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+          R.func_attr({"relax.force_pure": True})
+          storage: R.Object = R.memory.alloc_storage(R.shape([16]), R.prim_value(0), R.str("global"), R.dtype("uint8"))
+          alloc: R.Tensor((4,), dtype="float32") = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([4]), R.dtype("float32"))
+    +     R.memory.kill_storage(storage)
+          y: R.Tensor((4,), dtype="float32") = R.add(alloc, x)
+    +     R.memory.kill_tensor(alloc)
+          return y
 """
 
 from __future__ import annotations

@@ -1,20 +1,13 @@
 """LowerRuntimeBuiltin: graph operators of the runtime become calls of the machine's builtins.
 
-Before::
+Before (-) and after (+)::
 
-    @R.function
-    def main(x: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((6,), dtype="float32"):
-        R.func_attr({"relax.force_pure": True})
-        gv: R.Tensor((6,), dtype="float32") = R.reshape(x, R.shape([6]))
-        return gv
-
-After::
-
-    @R.function
-    def main(x: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((6,), dtype="float32"):
-        R.func_attr({"relax.force_pure": True})
-        gv: R.Tensor((6,), dtype="float32") = R.call_packed("vm.builtin.reshape", x, R.shape([6]), sinfo_args=(R.Tensor((6,), dtype="float32"),))
-        return gv
+      @R.function
+      def main(x: R.Tensor((2, 3), dtype="float32")) -> R.Tensor((6,), dtype="float32"):
+          R.func_attr({"relax.force_pure": True})
+    -     gv: R.Tensor((6,), dtype="float32") = R.reshape(x, R.shape([6]))
+    +     gv: R.Tensor((6,), dtype="float32") = R.call_packed("vm.builtin.reshape", x, R.shape([6]), sinfo_args=(R.Tensor((6,), dtype="float32"),))
+          return gv
 """
 
 from __future__ import annotations

@@ -1,19 +1,14 @@
 """Normalize: nested calls are bound to variables, and every expression has its struct info.
 
-Before::
+Before (-) and after (+)::
 
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        gv = R.exp(R.add(x, x))
-        return gv
-
-After::
-
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        gv = R.add(x, x)
-        gv1 = R.exp(gv)
-        return gv1
+      @R.function
+      def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+    -     gv = R.exp(R.add(x, x))
+    -     return gv
+    +     gv = R.add(x, x)
+    +     gv1 = R.exp(gv)
+    +     return gv1
 """
 
 from __future__ import annotations

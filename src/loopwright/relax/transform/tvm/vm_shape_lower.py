@@ -5,27 +5,19 @@ arguments are checked against the parameters' struct infos and their dimensions 
 are computed by a PrimFunc `shape_func`; shapes and scalars are made from the heap where they are
 used. A match_cast checks and stores in the same way, and so is the result checked.
 
-Before::
+Before (-) and after (+)::
 
-    @R.function
-    def main(x: R.Tensor(("n", 2), dtype="float32")) -> R.Shape(["n"]):
-        n = T.int64()
-        R.func_attr({"relax.force_pure": True})
-        s: R.Shape([n]) = R.shape([n])
-        return s
-
-After::
-
-    @R.function
-    def main(x: R.Tensor(("n", 2), dtype="float32")) -> R.Shape(["n"]):
-        n = T.int64()
-        R.func_attr({"relax.force_pure": True})
-        shape_heap: R.Tensor(dtype="int64", ndim=1) = R.call_builtin_with_ctx("vm.builtin.alloc_shape_heap", (R.prim_value(1),), sinfo_args=(R.Tensor(dtype="int64", ndim=1),))
-        _: R.Tuple = R.call_packed("vm.builtin.check_tensor_info", x, R.prim_value(2), R.dtype("float32"), R.str("ErrorContext(fn=main, loc=param[0], param=x, annotation=R.Tensor((n, 2), dtype=\\"float32\\")) "), sinfo_args=(R.Tuple,))
-        _1: R.Tuple = R.call_packed("vm.builtin.match_shape", x, shape_heap, R.prim_value(2), R.prim_value(1), R.prim_value(0), R.prim_value(0), R.prim_value(2), R.str("ErrorContext(fn=main, loc=param[0], param=x, annotation=R.Tensor((n, 2), dtype=\\"float32\\")) "), sinfo_args=(R.Tuple,))
-        s: R.Shape(ndim=1) = R.call_packed("vm.builtin.make_shape", shape_heap, R.prim_value(1), R.prim_value(1), R.prim_value(0), sinfo_args=(R.Shape(ndim=1),))
-        _2: R.Tuple = R.call_packed("vm.builtin.match_shape", s, shape_heap, R.prim_value(1), R.prim_value(3), R.prim_value(0), R.str("ErrorContext(fn=main, loc=return, annotation=R.Shape([n])) "), sinfo_args=(R.Tuple,))
-        return s
+      @R.function
+      def main(x: R.Tensor(("n", 2), dtype="float32")) -> R.Shape(["n"]):
+          n = T.int64()
+          R.func_attr({"relax.force_pure": True})
+    -     s: R.Shape([n]) = R.shape([n])
+    +     shape_heap: R.Tensor(dtype="int64", ndim=1) = R.call_builtin_with_ctx("vm.builtin.alloc_shape_heap", (R.prim_value(1),), sinfo_args=(R.Tensor(dtype="int64", ndim=1),))
+    +     _: R.Tuple = R.call_packed("vm.builtin.check_tensor_info", x, R.prim_value(2), R.dtype("float32"), R.str("ErrorContext(fn=main, loc=param[0], param=x, annotation=R.Tensor((n, 2), dtype=\\"float32\\")) "), sinfo_args=(R.Tuple,))
+    +     _1: R.Tuple = R.call_packed("vm.builtin.match_shape", x, shape_heap, R.prim_value(2), R.prim_value(1), R.prim_value(0), R.prim_value(0), R.prim_value(2), R.str("ErrorContext(fn=main, loc=param[0], param=x, annotation=R.Tensor((n, 2), dtype=\\"float32\\")) "), sinfo_args=(R.Tuple,))
+    +     s: R.Shape(ndim=1) = R.call_packed("vm.builtin.make_shape", shape_heap, R.prim_value(1), R.prim_value(1), R.prim_value(0), sinfo_args=(R.Shape(ndim=1),))
+    +     _2: R.Tuple = R.call_packed("vm.builtin.match_shape", s, shape_heap, R.prim_value(1), R.prim_value(3), R.prim_value(0), R.str("ErrorContext(fn=main, loc=return, annotation=R.Shape([n])) "), sinfo_args=(R.Tuple,))
+          return s
 """
 
 from __future__ import annotations

@@ -1,18 +1,13 @@
 """`Int4StorageLegalize`: memory of integers below 8 bits is bytes that several of them share.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((16,), "int4"), B: T.Buffer((16,), "int32")):
-        for i in range(16):
-            B[i] = T.Cast("int32", A[i])
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "uint8"), B: T.Buffer((16,), "int32")):
-        for i in range(16):
-            B[i] = T.Cast("int32", T.Cast("int4", T.shift_right(A[i // 2], T.Cast("uint8", i % 2 * 4))))
+      @T.prim_func
+    - def main(A: T.Buffer((16,), "int4"), B: T.Buffer((16,), "int32")):
+    + def main(A: T.Buffer((8,), "uint8"), B: T.Buffer((16,), "int32")):
+          for i in range(16):
+    -         B[i] = T.Cast("int32", A[i])
+    +         B[i] = T.Cast("int32", T.Cast("int4", T.shift_right(A[i // 2], T.Cast("uint8", i % 2 * 4))))
 
 The first element lies in the lowest bits, as in DLPack. Vectors that cover whole bytes are loaded
 and stored as such; other stores read the byte, change their bits and write it back. A parallel loop

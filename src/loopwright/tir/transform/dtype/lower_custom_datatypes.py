@@ -1,19 +1,14 @@
 """`LowerCustomDatatypes`: values of a type of one's own become their bits, operations on them what
 was registered.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "custom[doubled]32"), B: T.Buffer((8,), "custom[doubled]32")):
-        for i in range(8):
-            B[i] = T.if_then_else(i < 4, A[i] + A[i], A[i])
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "uint32"), B: T.Buffer((8,), "uint32")):
-        for i in range(8):
-            B[i] = T.if_then_else(i < 4, T.call_pure_extern("uint32", "AddDoubled", A[i], A[i]), A[i])
+      @T.prim_func
+    - def main(A: T.Buffer((8,), "custom[doubled]32"), B: T.Buffer((8,), "custom[doubled]32")):
+    + def main(A: T.Buffer((8,), "uint32"), B: T.Buffer((8,), "uint32")):
+          for i in range(8):
+    -         B[i] = T.if_then_else(i < 4, A[i] + A[i], A[i])
+    +         B[i] = T.if_then_else(i < 4, T.call_pure_extern("uint32", "AddDoubled", A[i], A[i]), A[i])
 
 Pass::
 

@@ -1,21 +1,15 @@
 """`AnnotateDeviceRegions`: what runs in threads of a device is marked with the function's target.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((16,), "float32")):
-        T.func_attr({"target": T.target("cuda", host="llvm")})
-        with T.launch_thread("threadIdx.x", 16) as tx:
-            A[tx] = T.float32(0)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((16,), "float32")):
-        T.func_attr({"target": T.target("cuda", host="llvm")})
-        with T.attr(T.target("cuda"), "target", 0):
-            with T.launch_thread("threadIdx.x", 16) as tx:
-                A[tx] = T.float32(0)
+      @T.prim_func
+      def main(A: T.Buffer((16,), "float32")):
+          T.func_attr({"target": T.target("cuda", host="llvm")})
+    -     with T.launch_thread("threadIdx.x", 16) as tx:
+    -         A[tx] = T.float32(0)
+    +     with T.attr(T.target("cuda"), "target", 0):
+    +         with T.launch_thread("threadIdx.x", 16) as tx:
+    +             A[tx] = T.float32(0)
 
 `SplitHostDevice` makes functions of the marked regions. A function without a host in its target
 runs on one device as a whole and stays as it is.

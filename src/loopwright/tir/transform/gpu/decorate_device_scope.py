@@ -1,19 +1,14 @@
 """`DecorateDeviceScope`: the whole body is marked to run on the device.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32")):
-        for i in range(8):
-            A[i] = T.float32(0)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32")):
-        with T.attr(0, "device_scope", 0):
-            for i in range(8):
-                A[i] = T.float32(0)
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float32")):
+    -     for i in range(8):
+    -         A[i] = T.float32(0)
+    +     with T.attr(0, "device_scope", 0):
+    +         for i in range(8):
+    +             A[i] = T.float32(0)
 """
 
 from __future__ import annotations

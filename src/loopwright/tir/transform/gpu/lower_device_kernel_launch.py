@@ -1,39 +1,25 @@
 """`LowerDeviceKernelLaunch`: a call of a function for another device becomes a launch: its name, its
 arguments, and how many blocks and threads run it.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def main(A: T.handle("float32", "global"), n: T.int32):
-            T.func_attr({"global_symbol": "main", "target": T.target("llvm")})
-            Module.kernel(A, n)
+      @I.ir_module
+      class Module:
+          @T.prim_func
+          def main(A: T.handle("float32", "global"), n: T.int32):
+              T.func_attr({"global_symbol": "main", "target": T.target("llvm")})
+    -         Module.kernel(A, n)
+    +         T.call_packed("kernel", A, n, n, 4)
 
-        @T.prim_func(private=True)
-        def kernel(A: T.handle("float32", "global"), n: T.int32):
-            T.func_attr({"target": T.target("cuda")})
-            A_1 = T.Buffer((n * 4,), data=A)
-            bx = T.launch_thread("blockIdx.x", n)
-            tx = T.launch_thread("threadIdx.x", 4)
-            A_1[bx * 4 + tx] = T.float32(0)
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def main(A: T.handle("float32", "global"), n: T.int32):
-            T.func_attr({"global_symbol": "main", "target": T.target("llvm")})
-            T.call_packed("kernel", A, n, n, 4)
-
-        @T.prim_func
-        def kernel(A: T.handle("float32", "global"), n: T.int32):
-            T.func_attr({"target": T.target("cuda"), "global_symbol": "kernel", "calling_conv": 2, "tir.kernel_launch_params": ["blockIdx.x", "threadIdx.x"], "tir.is_global_func": True})
-            A_1 = T.Buffer((n * 4,), data=A)
-            bx = T.launch_thread("blockIdx.x", n)
-            tx = T.launch_thread("threadIdx.x", 4)
-            A_1[bx * 4 + tx] = T.float32(0)
+    -     @T.prim_func(private=True)
+    +     @T.prim_func
+          def kernel(A: T.handle("float32", "global"), n: T.int32):
+    -         T.func_attr({"target": T.target("cuda")})
+    +         T.func_attr({"target": T.target("cuda"), "global_symbol": "kernel", "calling_conv": 2, "tir.kernel_launch_params": ["blockIdx.x", "threadIdx.x"], "tir.is_global_func": True})
+              A_1 = T.Buffer((n * 4,), data=A)
+              bx = T.launch_thread("blockIdx.x", n)
+              tx = T.launch_thread("threadIdx.x", 4)
+              A_1[bx * 4 + tx] = T.float32(0)
 
 A function on the same kind of device but another target is called as a C function. Dynamic shared memory
 (scope "shared.dyn") is a launch parameter too, "tir.use_dyn_shared_memory", in bytes. It runs after

@@ -1,25 +1,17 @@
 """`LowerDeviceStorageAccessInfo`: memory of a special scope lies where its owner says, and pointers into
 it are plain ones.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((16,), "float32")):
-        v = T.allocate([16], "float32", "local.scratch")
-        V = T.Buffer((16,), data=v, scope="local.scratch")
-        for i in range(16):
-            V[i] = A[i]
-        T.call_extern("int32", "work", T.tvm_access_ptr(T.type_annotation("float32"), v, 4, 12, 1))
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((16,), "float32")):
-        v: T.handle("float32", "local.scratch") = T.call_pure_extern("handle", "scratch_memory")
-        V = T.Buffer((16,), data=v, scope="local.scratch")
-        for i in range(16):
-            V[i] = A[i]
-        T.call_extern("int32", "work", T.address_of(V[4]))
+      @T.prim_func
+      def main(A: T.Buffer((16,), "float32")):
+    -     v = T.allocate([16], "float32", "local.scratch")
+    +     v: T.handle("float32", "local.scratch") = T.call_pure_extern("handle", "scratch_memory")
+          V = T.Buffer((16,), data=v, scope="local.scratch")
+          for i in range(16):
+              V[i] = A[i]
+    -     T.call_extern("int32", "work", T.tvm_access_ptr(T.type_annotation("float32"), v, 4, 12, 1))
+    +     T.call_extern("int32", "work", T.address_of(V[4]))
 
 Pass::
 

@@ -1,25 +1,19 @@
 """`LowerWarpMemory`: memory of the scope "warp" is spread over the registers of a warp's threads; what
 another thread holds comes by a shuffle.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-        tx = T.launch_thread("threadIdx.x", 32)
-        w = T.allocate([32], "float32", "warp")
-        W = T.Buffer((32,), data=w, scope="warp")
-        W[tx] = A[tx]
-        B[tx] = W[(tx + 1) % 32] + W[tx]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-        tx = T.launch_thread("threadIdx.x", 32)
-        w = T.allocate([1], "float32", "local")
-        W = T.Buffer((1,), data=w, scope="local")
-        W[0] = A[tx]
-        B[tx] = T.tvm_warp_shuffle(T.tvm_warp_activemask(), W[0], (tx + 1) % 32, 32, 32) + W[0]
+      @T.prim_func
+      def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+          tx = T.launch_thread("threadIdx.x", 32)
+    -     w = T.allocate([32], "float32", "warp")
+    -     W = T.Buffer((32,), data=w, scope="warp")
+    -     W[tx] = A[tx]
+    -     B[tx] = W[(tx + 1) % 32] + W[tx]
+    +     w = T.allocate([1], "float32", "local")
+    +     W = T.Buffer((1,), data=w, scope="local")
+    +     W[0] = A[tx]
+    +     B[tx] = T.tvm_warp_shuffle(T.tvm_warp_activemask(), W[0], (tx + 1) % 32, 32, 32) + W[0]
 
 Pass::
 

@@ -1,33 +1,24 @@
 """`MergeSharedMemoryAllocations`: the dynamic shared memory of a kernel is one allocation.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float16")):
-        tx = T.launch_thread("threadIdx.x", 8)
-        a = T.allocate([8], "float32", "shared.dyn")
-        b = T.allocate([8], "float16", "shared.dyn")
-        a_1 = T.Buffer((8,), data=a, scope="shared.dyn")
-        b_1 = T.Buffer((8,), "float16", data=b, scope="shared.dyn")
-        a_1[tx] = A[tx]
-        b_1[tx] = B[tx]
-        T.tvm_storage_sync("shared.dyn")
-        A[tx] = a_1[7 - tx]
-        B[tx] = b_1[7 - tx]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float16")):
-        tx = T.launch_thread("threadIdx.x", 8)
-        shared_memory = T.allocate([48], "uint8", "shared.dyn")
-        a_1 = T.Buffer((8,), data=shared_memory, scope="shared.dyn")
-        b_1 = T.Buffer((24,), "float16", data=shared_memory, scope="shared.dyn")
-        a_1[tx] = A[tx]
-        b_1[tx + 16] = B[tx]
-        T.tvm_storage_sync("shared.dyn")
-        A[tx] = a_1[7 - tx]
-        B[tx] = b_1[23 - tx]
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float16")):
+          tx = T.launch_thread("threadIdx.x", 8)
+    -     a = T.allocate([8], "float32", "shared.dyn")
+    -     b = T.allocate([8], "float16", "shared.dyn")
+    -     a_1 = T.Buffer((8,), data=a, scope="shared.dyn")
+    -     b_1 = T.Buffer((8,), "float16", data=b, scope="shared.dyn")
+    +     shared_memory = T.allocate([48], "uint8", "shared.dyn")
+    +     a_1 = T.Buffer((8,), data=shared_memory, scope="shared.dyn")
+    +     b_1 = T.Buffer((24,), "float16", data=shared_memory, scope="shared.dyn")
+          a_1[tx] = A[tx]
+    -     b_1[tx] = B[tx]
+    +     b_1[tx + 16] = B[tx]
+          T.tvm_storage_sync("shared.dyn")
+          A[tx] = a_1[7 - tx]
+    -     B[tx] = b_1[7 - tx]
+    +     B[tx] = b_1[23 - tx]
 
 Each begins at a multiple of 16 bytes. It runs on flat buffers of constant size; memory is not shared by
 buffers that live one after the other (`StorageRewrite` does that before).

@@ -1,32 +1,23 @@
 """`SplitHostDevice`: a marked region becomes a function of its own, called from the host.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def main(A: T.handle("float32", "global"), n: T.int32):
-            T.func_attr({"global_symbol": "main", "target": T.target("cuda", host="llvm")})
-            A_1 = T.Buffer((16,), data=A)
-            with T.attr(T.target("cuda"), "target", 0):
-                with T.launch_thread("threadIdx.x", 16) as tx:
-                    A_1[tx] = T.Cast("float32", n)
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def main(A: T.handle("float32", "global"), n: T.int32):
-            T.func_attr({"global_symbol": "main", "target": T.target("cuda", host="llvm")})
-            Module.main_kernel(A, n)
-
-        @T.prim_func(private=True)
-        def main_kernel(A: T.handle("float32", "global"), n: T.int32):
-            T.func_attr({"target": T.target("cuda"), "tir.is_global_func": True, "tir.noalias": True})
-            A_1 = T.Buffer((16,), data=A)
-            with T.launch_thread("threadIdx.x", 16) as tx:
-                A_1[tx] = T.Cast("float32", n)
+      @I.ir_module
+      class Module:
+          @T.prim_func
+          def main(A: T.handle("float32", "global"), n: T.int32):
+              T.func_attr({"global_symbol": "main", "target": T.target("cuda", host="llvm")})
+    +         Module.main_kernel(A, n)
+    +
+    +     @T.prim_func(private=True)
+    +     def main_kernel(A: T.handle("float32", "global"), n: T.int32):
+    +         T.func_attr({"target": T.target("cuda"), "tir.is_global_func": True, "tir.noalias": True})
+              A_1 = T.Buffer((16,), data=A)
+    -         with T.attr(T.target("cuda"), "target", 0):
+    -             with T.launch_thread("threadIdx.x", 16) as tx:
+    -                 A_1[tx] = T.Cast("float32", n)
+    +         with T.launch_thread("threadIdx.x", 16) as tx:
+    +             A_1[tx] = T.Cast("float32", n)
 
 The parameters are what the region uses from around it: pointers first, then the rest, each in the
 order of use.

@@ -1,25 +1,15 @@
 """`ThreadSync`: a barrier stands between what one thread writes and what another one reads.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        tx = T.launch_thread("threadIdx.x", 8)
-        s = T.allocate([8], "float32", "shared")
-        S = T.Buffer((8,), data=s, scope="shared")
-        S[tx] = A[tx]
-        B[tx] = S[7 - tx]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        tx = T.launch_thread("threadIdx.x", 8)
-        s = T.allocate([8], "float32", "shared")
-        S = T.Buffer((8,), data=s, scope="shared")
-        S[tx] = A[tx]
-        T.tvm_storage_sync("shared")
-        B[tx] = S[7 - tx]
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+          tx = T.launch_thread("threadIdx.x", 8)
+          s = T.allocate([8], "float32", "shared")
+          S = T.Buffer((8,), data=s, scope="shared")
+          S[tx] = A[tx]
+    +     T.tvm_storage_sync("shared")
+          B[tx] = S[7 - tx]
 
 Pass::
 

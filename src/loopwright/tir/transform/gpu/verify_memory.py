@@ -1,20 +1,12 @@
 """`VerifyMemory`: refuses code for a GPU that reaches its memory from outside of its threads.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32")):
-        T.func_attr({"target": T.target("cuda")})
-        for i in T.thread_binding(8, thread="threadIdx.x"):
-            A[i] = T.float32(0)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32")):
-        T.func_attr({"target": T.target("cuda")})
-        for i in T.thread_binding(8, thread="threadIdx.x"):
-            A[i] = T.float32(0)
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float32")):
+          T.func_attr({"target": T.target("cuda")})
+          for i in T.thread_binding(8, thread="threadIdx.x"):
+              A[i] = T.float32(0)
 
 A loop that is bound to no thread runs on the host, which cannot reach that memory: RuntimeError.
 """

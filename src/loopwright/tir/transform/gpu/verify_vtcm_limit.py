@@ -1,22 +1,13 @@
 """`VerifyVTCMLimit`: a function that allocates more tightly coupled memory than there is, is refused.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((64,), "uint8")):
-        v = T.allocate([64], "uint8", "global.vtcm")
-        V = T.Buffer((64,), "uint8", data=v, scope="global.vtcm")
-        for i in range(64):
-            V[i] = A[i]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((64,), "uint8")):
-        v = T.allocate([64], "uint8", "global.vtcm")
-        V = T.Buffer((64,), "uint8", data=v, scope="global.vtcm")
-        for i in range(64):
-            V[i] = A[i]
+      @T.prim_func
+      def main(A: T.Buffer((64,), "uint8")):
+          v = T.allocate([64], "uint8", "global.vtcm")
+          V = T.Buffer((64,), "uint8", data=v, scope="global.vtcm")
+          for i in range(64):
+              V[i] = A[i]
 
 Pass::
 

@@ -1,32 +1,21 @@
 """`CompactBufferAllocation`: a buffer is as large as what is accessed of it, starting at 0.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
-        for i in range(4):
-            with T.block(""):
-                T.reads(A[i, 0:8])
-                T.writes(C[i, 0:8])
-                B = T.alloc_buffer((4, 8))
-                for j in range(8):
-                    B[i, j] = A[i, j] + T.float32(1)
-                for j in range(8):
-                    C[i, j] = B[i, j] * T.float32(2)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
-        for i in range(4):
-            with T.block(""):
-                T.reads(A[i, 0:8])
-                T.writes(C[i, 0:8])
-                B = T.alloc_buffer((1, 8))
-                for j in range(8):
-                    B[0, j] = A[i, j] + T.float32(1)
-                for j in range(8):
-                    C[i, j] = B[0, j] * T.float32(2)
+      @T.prim_func
+      def main(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
+          for i in range(4):
+              with T.block(""):
+                  T.reads(A[i, 0:8])
+                  T.writes(C[i, 0:8])
+    -             B = T.alloc_buffer((4, 8))
+    +             B = T.alloc_buffer((1, 8))
+                  for j in range(8):
+    -                 B[i, j] = A[i, j] + T.float32(1)
+    +                 B[0, j] = A[i, j] + T.float32(1)
+                  for j in range(8):
+    -                 C[i, j] = B[i, j] * T.float32(2)
+    +                 C[i, j] = B[0, j] * T.float32(2)
 
 A block's annotation `buffer_dim_align` ([[buffer, dim, factor, offset], ...]) pads the stride of a
 dimension of what it writes.

@@ -1,25 +1,18 @@
 """`ConvertBlocksToOpaque`: the axes of blocks are replaced by what they are bound to.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        for i in range(8):
-            with T.block("B"):
-                vi = T.axis.spatial(8, i)
-                T.reads(A[vi])
-                T.writes(B[vi])
-                B[vi] = A[vi] + T.float32(1)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        for i in range(8):
-            with T.block("B"):
-                T.reads(A[i])
-                T.writes(B[i])
-                B[i] = A[i] + T.float32(1)
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+          for i in range(8):
+              with T.block("B"):
+    -             vi = T.axis.spatial(8, i)
+    -             T.reads(A[vi])
+    -             T.writes(B[vi])
+    -             B[vi] = A[vi] + T.float32(1)
+    +             T.reads(A[i])
+    +             T.writes(B[i])
+    +             B[i] = A[i] + T.float32(1)
 """
 
 from __future__ import annotations

@@ -1,20 +1,14 @@
 """`ConvertForLoopsToSerial`: every loop runs one iteration after the other.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((4, 8), "float32")):
-        for i in T.parallel(4):
-            for j in T.vectorized(8):
-                A[i, j] = T.float32(1)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((4, 8), "float32")):
-        for i in range(4):
-            for j in range(8):
-                A[i, j] = T.float32(1)
+      @T.prim_func
+      def main(A: T.Buffer((4, 8), "float32")):
+    -     for i in T.parallel(4):
+    -         for j in T.vectorized(8):
+    +     for i in range(4):
+    +         for j in range(8):
+                  A[i, j] = T.float32(1)
 """
 
 from __future__ import annotations

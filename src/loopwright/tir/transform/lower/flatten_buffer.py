@@ -1,20 +1,14 @@
 """`FlattenBuffer`: buffers of several dimensions are accessed as one-dimensional memory.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
-        for i, j in T.grid(4, 8):
-            B[i, j] = A[i, j] + T.float32(1)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
-        A_1 = T.Buffer((32,), data=A.data)
-        B_1 = T.Buffer((32,), data=B.data)
-        for i, j in T.grid(4, 8):
-            B_1[i * 8 + j] = A_1[i * 8 + j] + T.float32(1)
+      @T.prim_func
+      def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+    +     A_1 = T.Buffer((32,), data=A.data)
+    +     B_1 = T.Buffer((32,), data=B.data)
+          for i, j in T.grid(4, 8):
+    -         B[i, j] = A[i, j] + T.float32(1)
+    +         B_1[i * 8 + j] = A_1[i * 8 + j] + T.float32(1)
 """
 
 from __future__ import annotations

@@ -1,32 +1,24 @@
 """`InjectDoubleBuffer`: the next iteration's data is fetched while this one's is used.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32")):
-        for i in range(8):
-            b = T.allocate([4], "float32", "local")
-            B = T.Buffer((4,), data=b, scope="local")
-            with T.attr(b, "double_buffer_scope", 1):
-                for j in range(4):
-                    B[j] = A[i * 4 + j]
-            for j in range(4):
-                C[i * 4 + j] = B[j] + T.float32(1)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32")):
-        b = T.allocate([8], "float32", "local")
-        B = T.Buffer((8,), data=b, scope="local")
-        for j in range(4):
-            B[j] = A[j]
-        for i in range(8):
-            if i + 1 < 8:
-                for j in range(4):
-                    B[(i + 1) % 2 * 4 + j] = A[(i + 1) * 4 + j]
-            for j in range(4):
-                C[i * 4 + j] = B[i % 2 * 4 + j] + T.float32(1)
+      @T.prim_func
+      def main(A: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32")):
+    +     b = T.allocate([8], "float32", "local")
+    +     B = T.Buffer((8,), data=b, scope="local")
+    +     for j in range(4):
+    +         B[j] = A[j]
+          for i in range(8):
+    -         b = T.allocate([4], "float32", "local")
+    -         B = T.Buffer((4,), data=b, scope="local")
+    -         with T.attr(b, "double_buffer_scope", 1):
+    +         if i + 1 < 8:
+                  for j in range(4):
+    -                 B[j] = A[i * 4 + j]
+    +                 B[(i + 1) % 2 * 4 + j] = A[(i + 1) * 4 + j]
+              for j in range(4):
+    -             C[i * 4 + j] = B[j] + T.float32(1)
+    +             C[i * 4 + j] = B[i % 2 * 4 + j] + T.float32(1)
 
 The loop's body is one flat allocation around the fetch, marked `double_buffer_scope`, and what uses
 it. A fetch that reads what the rest of the body writes is refused.

@@ -1,20 +1,13 @@
 """`InjectVirtualThread`: the virtual threads of a loop run one after the other.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((2, 8), "float32"), B: T.Buffer((2, 8), "float32")):
-        for v in T.thread_binding(2, thread="vthread.x"):
-            for i in range(8):
-                B[v, i] = A[v, i] + T.float32(1)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((2, 8), "float32"), B: T.Buffer((2, 8), "float32")):
-        for v in range(2):
-            for i in range(8):
-                B[v, i] = A[v, i] + T.float32(1)
+      @T.prim_func
+      def main(A: T.Buffer((2, 8), "float32"), B: T.Buffer((2, 8), "float32")):
+    -     for v in T.thread_binding(2, thread="vthread.x"):
+    +     for v in range(2):
+              for i in range(8):
+                  B[v, i] = A[v, i] + T.float32(1)
 
 Memory that is allocated inside belongs to one virtual thread. A barrier inside cannot be kept by
 threads that run in turn: it is refused.

@@ -1,30 +1,18 @@
 """`LowerInitBlock`: the init of a reduction block becomes a guarded statement of its body.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
-        for i, k in T.grid(4, 8):
-            with T.block("sum"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                T.reads(A[vi, vk])
-                T.writes(B[vi])
-                with T.init():
-                    B[vi] = T.float32(0)
-                B[vi] = B[vi] + A[vi, vk]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
-        for i, k in T.grid(4, 8):
-            with T.block("sum"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                T.reads(A[vi, vk])
-                T.writes(B[vi])
-                if vk == 0:
-                    B[vi] = T.float32(0)
-                B[vi] = B[vi] + A[vi, vk]
+      @T.prim_func
+      def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+          for i, k in T.grid(4, 8):
+              with T.block("sum"):
+                  vi, vk = T.axis.remap("SR", [i, k])
+                  T.reads(A[vi, vk])
+                  T.writes(B[vi])
+    -             with T.init():
+    +             if vk == 0:
+                      B[vi] = T.float32(0)
+                  B[vi] = B[vi] + A[vi, vk]
 """
 
 from __future__ import annotations

@@ -1,18 +1,12 @@
 """`LowerIntrin`: divisions of indices that are not negative become the machine's.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        for i in range(64):
-            B[i] = A[i // 7 * 7]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        for i in range(64):
-            B[i] = A[T.Div(i, 7) * 7]
+      @T.prim_func
+      def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+          for i in range(64):
+    -         B[i] = A[i // 7 * 7]
+    +         B[i] = A[T.Div(i, 7) * 7]
 """
 
 from __future__ import annotations

@@ -1,27 +1,17 @@
 """`LowerMatchBuffer`: a name for a part of a buffer becomes that buffer, its indices moved.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8, 8), "float32")):
-        for i in range(8):
-            with T.block(""):
-                T.reads()
-                T.writes(A[i, 4:8])
-                row = T.match_buffer(A[i, 4:8], (4,), offset_factor=1)
-                for j in range(4):
-                    row[j] = T.float32(0)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8, 8), "float32")):
-        for i in range(8):
-            with T.block(""):
-                T.reads()
-                T.writes(A[i, 4:8])
-                for j in range(4):
-                    A[i, j + 4] = T.float32(0)
+      @T.prim_func
+      def main(A: T.Buffer((8, 8), "float32")):
+          for i in range(8):
+              with T.block(""):
+                  T.reads()
+                  T.writes(A[i, 4:8])
+    -             row = T.match_buffer(A[i, 4:8], (4,), offset_factor=1)
+                  for j in range(4):
+    -                 row[j] = T.float32(0)
+    +                 A[i, j + 4] = T.float32(0)
 """
 
 from __future__ import annotations

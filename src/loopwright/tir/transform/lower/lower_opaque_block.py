@@ -1,28 +1,20 @@
 """`LowerOpaqueBlock`: blocks disappear; what they allocate is allocated by statements.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32"), n: T.int32):
-        for i in range(8):
-            with T.block(""):
-                T.where(i < n)
-                T.reads(A[i])
-                T.writes(C[i])
-                B = T.alloc_buffer((1,))
-                B[0] = A[i] + T.float32(1)
-                C[i] = B[0]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32"), n: T.int32):
-        for i in range(8):
-            if i < n:
-                B_data = T.allocate([1], "float32", "global")
-                B = T.decl_buffer((1,), data=B_data)
-                B[0] = A[i] + T.float32(1)
-                C[i] = B[0]
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32"), n: T.int32):
+          for i in range(8):
+    -         with T.block(""):
+    -             T.where(i < n)
+    -             T.reads(A[i])
+    -             T.writes(C[i])
+    -             B = T.alloc_buffer((1,))
+    +         if i < n:
+    +             B_data = T.allocate([1], "float32", "global")
+    +             B = T.decl_buffer((1,), data=B_data)
+                  B[0] = A[i] + T.float32(1)
+                  C[i] = B[0]
 
 Loops of one iteration without annotations become their body.
 """

@@ -1,21 +1,15 @@
 """`MakeUnpackedAPI`: a kernel takes pointers for its buffers, and its symbolic dimensions.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(a: T.handle, k: T.int32):
-        n = T.int32()
-        A = T.match_buffer(a, (n,), "float32")
-        for i in range(n):
-            A[i] = T.Cast("float32", k)
-
-After::
-
-    @T.prim_func
-    def main(A_data: T.handle("float32", "global"), k: T.int32, n: T.int32):
-        A = T.Buffer((n,), data=A_data)
-        for i in range(n):
-            A[i] = T.Cast("float32", k)
+      @T.prim_func
+    - def main(a: T.handle, k: T.int32):
+    -     n = T.int32()
+    -     A = T.match_buffer(a, (n,), "float32")
+    + def main(A_data: T.handle("float32", "global"), k: T.int32, n: T.int32):
+    +     A = T.Buffer((n,), data=A_data)
+          for i in range(n):
+              A[i] = T.Cast("float32", k)
 
 The parameters keep their order, so that a call `Module.main(A.data, k)` is right before and after.
 The symbolic dimensions follow them: the variables in shapes, strides and offsets of the parameters'

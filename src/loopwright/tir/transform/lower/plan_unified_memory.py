@@ -6,40 +6,31 @@ kernel gets its own memory as parameters. The function gets a pointer to each po
 and outputs; its attribute "pools" lists them as [name, bytes, alignment], the attribute
 "memory_plan" says where each tensor lies (`tir.memory_plan.plan_of`).
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def main(x: T.handle("float32", "global"), out: T.handle("float32", "global")):
-            T.func_attr({"native_entry": {"params": [["x", "float32", [1024]]], "results": [["out", "float32", [1024]]], "symbols": []}})
-            y = T.allocate([4096], "uint8", "global")
-            Module.work(x, y)
-            z = T.allocate([4096], "uint8", "global")
-            Module.work(y, z)
-            Module.work(z, out)
+      @I.ir_module
+      class Module:
+          @T.prim_func
+    -     def main(x: T.handle("float32", "global"), out: T.handle("float32", "global")):
+    -         T.func_attr({"native_entry": {"params": [["x", "float32", [1024]]], "results": [["out", "float32", [1024]]], "symbols": []}})
+    -         y = T.allocate([4096], "uint8", "global")
+    -         Module.work(x, y)
+    -         z = T.allocate([4096], "uint8", "global")
+    -         Module.work(y, z)
+    -         Module.work(z, out)
+    +     def main(x: T.handle("float32", "global"), out: T.handle("float32", "global"), workspace: T.handle("uint8", "global")):
+    +         T.func_attr({"memory_plan": {"algorithm": "best", "bound": 16384, "entries": [["y", "tensor", 4096, "workspace", 8192, 0, 5, ""], ["work.room", "scratch", 8192, "workspace", 0, 1, 1, ""], ["z", "tensor", 4096, "workspace", 12288, 3, 8, ""], ["work.room#2", "scratch", 8192, "workspace", 0, 4, 4, ""], ["work.room#3", "scratch", 8192, "workspace", 0, 7, 7, ""]], "function": "main", "left": [], "pools": [["workspace", 16384, 64, -1]], "steps": ["work", "work", "work", "work", "work", "work", "work", "work", "work"]}, "native_entry": {"params": [["x", "float32", [1024]]], "results": [["out", "float32", [1024]]], "symbols": []}, "pools": [["workspace", 16384, 64]]})
+    +         y: T.handle("uint8", "global") = T.handle_add_byte_offset(workspace, T.int64(8192))
+    +         Module.work(x, y, T.handle_add_byte_offset(workspace, T.int64(0)))
+    +         z: T.handle("uint8", "global") = T.handle_add_byte_offset(workspace, T.int64(12288))
+    +         Module.work(y, z, T.handle_add_byte_offset(workspace, T.int64(0)))
+    +         Module.work(z, out, T.handle_add_byte_offset(workspace, T.int64(0)))
 
-        @T.prim_func(private=True)
-        def work(x: T.handle("float32", "global"), y: T.handle("float32", "global")):
-            room = T.allocate([2048], "float32", "global")
-            T.call_extern("int32", "lib_work", x, y, room)
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def main(x: T.handle("float32", "global"), out: T.handle("float32", "global"), workspace: T.handle("uint8", "global")):
-            T.func_attr({"memory_plan": {"algorithm": "best", "bound": 16384, "entries": [["y", "tensor", 4096, "workspace", 8192, 0, 5, ""], ["work.room", "scratch", 8192, "workspace", 0, 1, 1, ""], ["z", "tensor", 4096, "workspace", 12288, 3, 8, ""], ["work.room#2", "scratch", 8192, "workspace", 0, 4, 4, ""], ["work.room#3", "scratch", 8192, "workspace", 0, 7, 7, ""]], "function": "main", "left": [], "pools": [["workspace", 16384, 64, -1]], "steps": ["work", "work", "work", "work", "work", "work", "work", "work", "work"]}, "native_entry": {"params": [["x", "float32", [1024]]], "results": [["out", "float32", [1024]]], "symbols": []}, "pools": [["workspace", 16384, 64]]})
-            y: T.handle("uint8", "global") = T.handle_add_byte_offset(workspace, T.int64(8192))
-            Module.work(x, y, T.handle_add_byte_offset(workspace, T.int64(0)))
-            z: T.handle("uint8", "global") = T.handle_add_byte_offset(workspace, T.int64(12288))
-            Module.work(y, z, T.handle_add_byte_offset(workspace, T.int64(0)))
-            Module.work(z, out, T.handle_add_byte_offset(workspace, T.int64(0)))
-
-        @T.prim_func(private=True)
-        def work(x: T.handle("float32", "global"), y: T.handle("float32", "global"), room: T.handle("float32", "global")):
-            T.call_extern("int32", "lib_work", x, y, room)
+          @T.prim_func(private=True)
+    -     def work(x: T.handle("float32", "global"), y: T.handle("float32", "global")):
+    -         room = T.allocate([2048], "float32", "global")
+    +     def work(x: T.handle("float32", "global"), y: T.handle("float32", "global"), room: T.handle("float32", "global")):
+              T.call_extern("int32", "lib_work", x, y, room)
 
 A kernel writes its result over an input that is not needed any more where that is safe
 (`tir.analysis.in_place`, or the kernel's attribute "may_alias": [["out", "in"]] for an external

@@ -1,20 +1,14 @@
 """`UnrollLoop`: unrolled loops of constant extent are written out.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32")):
-        for i in range(4):
-            for j in T.unroll(2):
-                A[i * 2 + j] = T.float32(0)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32")):
-        for i in range(4):
-            A[i * 2] = T.float32(0)
-            A[i * 2 + 1] = T.float32(0)
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float32")):
+          for i in range(4):
+    -         for j in T.unroll(2):
+    -             A[i * 2 + j] = T.float32(0)
+    +         A[i * 2] = T.float32(0)
+    +         A[i * 2 + 1] = T.float32(0)
 
 Serial loops are unrolled too where the option `tir.UnrollLoop` ({"auto_max_step": ...}) or a
 pragma `auto_unroll_max_step` allows as many statements. With `explicit_unroll` False, unrolled

@@ -1,19 +1,13 @@
 """`VectorizeLoop`: vectorized loops become vector expressions.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        for i in range(8):
-            for j in T.vectorized(8):
-                B[i * 8 + j] = A[i * 8 + j] + T.float32(1)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        for i in range(8):
-            B[i * 8:i * 8 + 8] = A[i * 8:i * 8 + 8] + T.Broadcast(T.float32(1), 8)
+      @T.prim_func
+      def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+          for i in range(8):
+    -         for j in T.vectorized(8):
+    -             B[i * 8 + j] = A[i * 8 + j] + T.float32(1)
+    +         B[i * 8:i * 8 + 8] = A[i * 8:i * 8 + 8] + T.Broadcast(T.float32(1), 8)
 
 A condition that differs between lanes becomes the mask of the loads and stores below it. What
 cannot be done lane by lane (a call of a function, a store of all lanes to one place) runs in a

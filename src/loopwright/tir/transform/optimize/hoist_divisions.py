@@ -3,23 +3,16 @@
 Where loops are fused, every index is made of quotients and remainders of one variable. They are
 bound at the top of the loop whose variable they need, before the loops inside are written out.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        for i in T.parallel(16):
-            for j in T.unroll(4):
-                B[i // 4 * 16 + i % 4 * 4 + j] = A[i % 4 * 16 + j * 4 + i // 4]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        for i in T.parallel(16):
-            index: T.int32 = i % 4
-            index_1: T.int32 = i // 4
-            for j in T.unroll(4):
-                B[index_1 * 16 + index * 4 + j] = A[index * 16 + j * 4 + index_1]
+      @T.prim_func
+      def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+          for i in T.parallel(16):
+    +         index: T.int32 = i % 4
+    +         index_1: T.int32 = i // 4
+              for j in T.unroll(4):
+    -             B[i // 4 * 16 + i % 4 * 4 + j] = A[i % 4 * 16 + j * 4 + i // 4]
+    +             B[index_1 * 16 + index * 4 + j] = A[index * 16 + j * 4 + index_1]
 
 A division whose divisor might be 0 stays where it is, as it may be under a condition; a factor of
 the extent of a loop around is not 0 inside that loop.

@@ -1,21 +1,15 @@
 """`HoistIfThenElse`: a condition that a loop does not change is asked before the loop.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((4, 8), "float32"), n: T.int32):
-        for i, j in T.grid(4, 8):
-            if i < n:
-                A[i, j] = T.float32(1)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((4, 8), "float32"), n: T.int32):
-        for i in range(4):
-            if i < n:
-                for j in range(8):
-                    A[i, j] = T.float32(1)
+      @T.prim_func
+      def main(A: T.Buffer((4, 8), "float32"), n: T.int32):
+    -     for i, j in T.grid(4, 8):
+    +     for i in range(4):
+              if i < n:
+    -             A[i, j] = T.float32(1)
+    +             for j in range(8):
+    +                 A[i, j] = T.float32(1)
 
 A condition that reads memory or calls a function stays: the loop might change what it sees.
 """

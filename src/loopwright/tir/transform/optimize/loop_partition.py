@@ -1,26 +1,19 @@
 """`LoopPartition`: a tile that lies inside its bounds runs without the checks of its elements.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((100,), "float32")):
-        for io in range(13):
-            for ii in T.vectorized(8):
-                if io * 8 + ii < 100:
-                    A[io * 8 + ii] = T.float32(0)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((100,), "float32")):
-        for io in range(13):
-            if io <= 11:
-                for ii in T.vectorized(8):
-                    A[io * 8 + ii] = T.float32(0)
-            else:
-                for ii in T.vectorized(8):
-                    if io * 8 + ii < 100:
-                        A[io * 8 + ii] = T.float32(0)
+      @T.prim_func
+      def main(A: T.Buffer((100,), "float32")):
+          for io in range(13):
+    -         for ii in T.vectorized(8):
+    -             if io * 8 + ii < 100:
+    +         if io <= 11:
+    +             for ii in T.vectorized(8):
+                      A[io * 8 + ii] = T.float32(0)
+    +         else:
+    +             for ii in T.vectorized(8):
+    +                 if io * 8 + ii < 100:
+    +                     A[io * 8 + ii] = T.float32(0)
 
 The loops of a tile are the vectorized and unrolled ones. The check of the whole tile stands
 outside all loops it does not depend on. Checks are the conditions of `if` statements and of

@@ -1,22 +1,15 @@
 """`RemoveNoOp`: statements without effect, and loops and branches of nothing else, go.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((4,), "float32"), n: T.int32):
-        for i in range(n):
-            T.evaluate(0)
-        for i in range(4):
-            if i < n:
-                T.evaluate(n + 1)
-            A[i] = T.float32(0)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((4,), "float32"), n: T.int32):
-        for i in range(4):
-            A[i] = T.float32(0)
+      @T.prim_func
+      def main(A: T.Buffer((4,), "float32"), n: T.int32):
+    -     for i in range(n):
+    -         T.evaluate(0)
+          for i in range(4):
+    -         if i < n:
+    -             T.evaluate(n + 1)
+              A[i] = T.float32(0)
 """
 
 from __future__ import annotations

@@ -1,19 +1,13 @@
 """`Simplify`: index arithmetic and conditions in their simplest form; what cannot run goes.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((32,), "float32")):
-        for i, j in T.grid(4, 8):
-            if i * 8 + j < 32:
-                A[(i * 8 + j) // 8 * 8 + j % 8] = T.float32(0)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((32,), "float32")):
-        for i, j in T.grid(4, 8):
-            A[i * 8 + j] = T.float32(0)
+      @T.prim_func
+      def main(A: T.Buffer((32,), "float32")):
+          for i, j in T.grid(4, 8):
+    -         if i * 8 + j < 32:
+    -             A[(i * 8 + j) // 8 * 8 + j % 8] = T.float32(0)
+    +         A[i * 8 + j] = T.float32(0)
 """
 
 from __future__ import annotations

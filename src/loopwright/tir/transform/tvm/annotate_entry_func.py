@@ -1,29 +1,17 @@
 """`AnnotateEntryFunc`: the one function that others can call is marked as the program's entry.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def main(A: T.Buffer((4,), "float32")):
-            A[0] = T.float32(1)
+      @I.ir_module
+      class Module:
+          @T.prim_func
+          def main(A: T.Buffer((4,), "float32")):
+    +         T.func_attr({"tir.is_entry_func": True})
+              A[0] = T.float32(1)
 
-        @T.prim_func(private=True)
-        def helper(A: T.Buffer((4,), "float32")):
-            A[0] = T.float32(2)
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def main(A: T.Buffer((4,), "float32")):
-            T.func_attr({"tir.is_entry_func": True})
-            A[0] = T.float32(1)
-
-        @T.prim_func(private=True)
-        def helper(A: T.Buffer((4,), "float32")):
-            A[0] = T.float32(2)
+          @T.prim_func(private=True)
+          def helper(A: T.Buffer((4,), "float32")):
+              A[0] = T.float32(2)
 
 A module with several such functions, none of them called main, stays as it is.
 """

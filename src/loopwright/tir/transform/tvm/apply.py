@@ -1,17 +1,11 @@
 """`Apply`: any function on PrimFuncs as a pass.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((4,), "float32")):
-        A[0] = T.float32(1)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((4,), "float32")):
-        T.func_attr({"seen": True})
-        A[0] = T.float32(1)
+      @T.prim_func
+      def main(A: T.Buffer((4,), "float32")):
+    +     T.func_attr({"seen": True})
+          A[0] = T.float32(1)
 
 Pass::
 

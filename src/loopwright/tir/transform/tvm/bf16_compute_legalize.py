@@ -1,18 +1,12 @@
 """`BF16ComputeLegalize`: bfloat16 is computed in float32 and rounded when it is stored.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "bfloat16"), B: T.Buffer((8,), "bfloat16")):
-        for i in range(8):
-            B[i] = A[i] * A[i] + T.bfloat16(1)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "bfloat16"), B: T.Buffer((8,), "bfloat16")):
-        for i in range(8):
-            B[i] = T.Cast("bfloat16", T.Cast("float32", A[i]) * T.Cast("float32", A[i]) + T.float32(1))
+      @T.prim_func
+      def main(A: T.Buffer((8,), "bfloat16"), B: T.Buffer((8,), "bfloat16")):
+          for i in range(8):
+    -         B[i] = A[i] * A[i] + T.bfloat16(1)
+    +         B[i] = T.Cast("bfloat16", T.Cast("float32", A[i]) * T.Cast("float32", A[i]) + T.float32(1))
 """
 
 from __future__ import annotations

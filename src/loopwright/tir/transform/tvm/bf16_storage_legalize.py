@@ -1,18 +1,13 @@
 """`BF16StorageLegalize`: memory of bfloat16 is memory of uint16, the upper half of a float32.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "bfloat16"), B: T.Buffer((8,), "float32")):
-        for i in range(8):
-            B[i] = T.Cast("float32", A[i])
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "uint16"), B: T.Buffer((8,), "float32")):
-        for i in range(8):
-            B[i] = T.reinterpret("float32", T.shift_left(T.Cast("uint32", A[i]), T.uint32(16)))
+      @T.prim_func
+    - def main(A: T.Buffer((8,), "bfloat16"), B: T.Buffer((8,), "float32")):
+    + def main(A: T.Buffer((8,), "uint16"), B: T.Buffer((8,), "float32")):
+          for i in range(8):
+    -         B[i] = T.Cast("float32", A[i])
+    +         B[i] = T.reinterpret("float32", T.shift_left(T.Cast("uint32", A[i]), T.uint32(16)))
 
 Stores round to the nearest value, to the even one of two; NaN stays NaN. It runs after
 `BF16ComputeLegalize`, when bfloat16 is only loaded, stored and cast. Parameters change their type.

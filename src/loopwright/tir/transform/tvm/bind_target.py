@@ -1,17 +1,11 @@
 """`BindTarget`: writes the target into each PrimFunc that has none.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((4,), "float32")):
-        A[0] = T.float32(1)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((4,), "float32")):
-        T.func_attr({"target": T.target("llvm")})
-        A[0] = T.float32(1)
+      @T.prim_func
+      def main(A: T.Buffer((4,), "float32")):
+    +     T.func_attr({"target": T.target("llvm")})
+          A[0] = T.float32(1)
 
 Pass::
 

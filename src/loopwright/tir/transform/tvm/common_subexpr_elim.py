@@ -1,22 +1,16 @@
 """`CommonSubexprElimTIR`: an expression that occurs several times is computed once.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), n: T.int32):
-        for i in range(8):
-            A[i * n + 3] = B[i * n + 3]
-            B[i * n] = T.float32(0)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), n: T.int32):
-        for i in range(8):
-            with T.LetStmt(i * n) as cse_v1:
-                with T.LetStmt(cse_v1 + 3) as cse_v2:
-                    A[cse_v2] = B[cse_v2]
-                    B[cse_v1] = T.float32(0)
+      @T.prim_func
+      def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), n: T.int32):
+          for i in range(8):
+    -         A[i * n + 3] = B[i * n + 3]
+    -         B[i * n] = T.float32(0)
+    +         with T.LetStmt(i * n) as cse_v1:
+    +             with T.LetStmt(cse_v1 + 3) as cse_v2:
+    +                 A[cse_v2] = B[cse_v2]
+    +                 B[cse_v1] = T.float32(0)
 
 Only integer arithmetic that cannot fail is taken: no memory, no calls, no division by a variable.
 Each value is bound as far outside as its variables are known.

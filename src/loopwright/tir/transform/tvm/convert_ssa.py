@@ -1,22 +1,13 @@
 """`ConvertSSA`: a variable that is defined twice becomes two variables.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32")):
-        for i in T.serial(4, annotations={"kept": 1}):
-            A[i] = T.float32(0)
-        for i in range(4, 8):
-            A[i] = T.float32(1)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32")):
-        for i in T.serial(4, annotations={"kept": 1}):
-            A[i] = T.float32(0)
-        for i in range(4, 8):
-            A[i] = T.float32(1)
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float32")):
+          for i in T.serial(4, annotations={"kept": 1}):
+              A[i] = T.float32(0)
+          for i in range(4, 8):
+              A[i] = T.float32(1)
 
 (Both loops' variables are called `i`; after `UnrollLoop` or inlining they can be one and the same.)
 """

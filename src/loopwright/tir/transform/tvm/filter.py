@@ -1,24 +1,16 @@
 """`Filter`: keeps the PrimFuncs for which a condition holds.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def keep(A: T.Buffer((4,), "float32")):
-            A[0] = T.float32(1)
-
-        @T.prim_func
-        def drop(A: T.Buffer((8,), "float32")):
-            A[0] = T.float32(1)
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def keep(A: T.Buffer((4,), "float32")):
-            A[0] = T.float32(1)
+      @I.ir_module
+      class Module:
+          @T.prim_func
+          def keep(A: T.Buffer((4,), "float32")):
+              A[0] = T.float32(1)
+    -
+    -     @T.prim_func
+    -     def drop(A: T.Buffer((8,), "float32")):
+    -         A[0] = T.float32(1)
 
 Pass::
 

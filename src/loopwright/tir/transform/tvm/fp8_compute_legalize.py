@@ -1,18 +1,12 @@
 """`FP8ComputeLegalize`: 8-bit floats are computed in a wider type and rounded when stored.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float8_e4m3fn"), B: T.Buffer((8,), "float8_e4m3fn")):
-        for i in range(8):
-            B[i] = A[i] * A[i]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float8_e4m3fn"), B: T.Buffer((8,), "float8_e4m3fn")):
-        for i in range(8):
-            B[i] = T.Cast("float8_e4m3fn", T.Cast("float32", A[i]) * T.Cast("float32", A[i]))
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float8_e4m3fn"), B: T.Buffer((8,), "float8_e4m3fn")):
+          for i in range(8):
+    -         B[i] = A[i] * A[i]
+    +         B[i] = T.Cast("float8_e4m3fn", T.Cast("float32", A[i]) * T.Cast("float32", A[i]))
 """
 
 from __future__ import annotations

@@ -1,18 +1,12 @@
 """`FP8StorageLegalize`: memory of 8-bit floats is memory of uint8; loads and stores convert.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float8_e5m2"), B: T.Buffer((8,), "float8_e5m2")):
-        for i in range(8):
-            B[i] = A[i]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "uint8"), B: T.Buffer((8,), "uint8")):
-        for i in range(8):
-            B[i] = A[i]
+      @T.prim_func
+    - def main(A: T.Buffer((8,), "float8_e5m2"), B: T.Buffer((8,), "float8_e5m2")):
+    + def main(A: T.Buffer((8,), "uint8"), B: T.Buffer((8,), "uint8")):
+          for i in range(8):
+              B[i] = A[i]
 
 It runs after `FP8ComputeLegalize`, when such values are only loaded, stored and cast. A cast to a wider
 type takes the bits apart; a cast from float32 rounds to the nearest value, to the even one of two. What

@@ -1,24 +1,18 @@
 """`HoistExpression`: conditions and values that a loop does not change move out of it.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((4, 8), "float32"), n: T.int32):
-        for i, j in T.grid(4, 8):
-            with T.LetStmt(i * n) as x:
-                if i < n and j < n:
-                    A[i, j] = T.Cast("float32", x)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((4, 8), "float32"), n: T.int32):
-        for i in range(4):
-            with T.LetStmt(i * n) as x:
-                if i < n:
-                    for j in range(8):
-                        if j < n:
-                            A[i, j] = T.Cast("float32", x)
+      @T.prim_func
+      def main(A: T.Buffer((4, 8), "float32"), n: T.int32):
+    -     for i, j in T.grid(4, 8):
+    +     for i in range(4):
+              with T.LetStmt(i * n) as x:
+    -             if i < n and j < n:
+    -                 A[i, j] = T.Cast("float32", x)
+    +             if i < n:
+    +                 for j in range(8):
+    +                     if j < n:
+    +                         A[i, j] = T.Cast("float32", x)
 
 What reads memory, calls a function or divides stays where it is. Of a conjunction, the parts that
 do not depend on the loop move; a condition with an else moves as a whole.

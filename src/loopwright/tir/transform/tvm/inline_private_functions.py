@@ -1,28 +1,20 @@
 """`InlinePrivateFunctions`: calls of functions that only this module knows become their bodies.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def main(A: T.Buffer((4,), "float32")):
-            for i in range(4):
-                Module.fill(A.data, i)
-
-        @T.prim_func(private=True)
-        def fill(A: T.handle("float32", "global"), i: T.int32):
-            A_1 = T.Buffer((4,), data=A)
-            A_1[i] = T.Cast("float32", i)
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def main(A: T.Buffer((4,), "float32")):
-            for i in range(4):
-                A_1 = T.Buffer((4,), data=A.data)
-                A_1[i] = T.Cast("float32", i)
+      @I.ir_module
+      class Module:
+          @T.prim_func
+          def main(A: T.Buffer((4,), "float32")):
+              for i in range(4):
+    -             Module.fill(A.data, i)
+    -
+    -     @T.prim_func(private=True)
+    -     def fill(A: T.handle("float32", "global"), i: T.int32):
+    -         A_1 = T.Buffer((4,), data=A)
+    -         A_1[i] = T.Cast("float32", i)
+    +             A_1 = T.Buffer((4,), data=A.data)
+    +             A_1[i] = T.Cast("float32", i)
 
 A function stays where it calls itself (also through others), returns a value, or has symbolic dimensions
 that its call does not give; one that is no longer called is dropped.

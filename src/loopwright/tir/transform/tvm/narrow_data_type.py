@@ -1,18 +1,13 @@
 """`NarrowDataType`: loops and indices count in the type of `target_bits` where it is known to do.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((T.int64(64),), "float32")):
-        for i in range(T.int64(64)):
-            A[i] = T.float32(1)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((64,), "float32")):
-        for i in range(64):
-            A[i] = T.float32(1)
+      @T.prim_func
+    - def main(A: T.Buffer((T.int64(64),), "float32")):
+    -     for i in range(T.int64(64)):
+    + def main(A: T.Buffer((64,), "float32")):
+    +     for i in range(64):
+              A[i] = T.float32(1)
 
 Pass::
 

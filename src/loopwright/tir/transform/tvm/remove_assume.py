@@ -1,19 +1,12 @@
 """`RemoveAssume`: what a program only says of itself goes.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), n: T.int32):
-        T.evaluate(T.assume(n < 8))
-        for i in range(8):
-            A[i] = T.float32(0)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), n: T.int32):
-        for i in range(8):
-            A[i] = T.float32(0)
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float32"), n: T.int32):
+    -     T.evaluate(T.assume(n < 8))
+          for i in range(8):
+              A[i] = T.float32(0)
 """
 
 from __future__ import annotations

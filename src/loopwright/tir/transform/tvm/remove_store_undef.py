@@ -1,18 +1,12 @@
 """`RemoveStoreUndef`: a store of `T.undef()` says that any value will do, and goes.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "int32")):
-        for i in range(8):
-            A[i] = T.undef(dtype="int32")
-        A[0] = 1
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "int32")):
-        A[0] = 1
+      @T.prim_func
+      def main(A: T.Buffer((8,), "int32")):
+    -     for i in range(8):
+    -         A[i] = T.undef(dtype="int32")
+          A[0] = 1
 """
 
 from __future__ import annotations

@@ -1,18 +1,12 @@
 """`RenormalizeSplitPattern`: a digit of a split index is written as `x // a % b`.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((8,), "float32")):
-        for i in range(64):
-            B[i % 32 // 4] = A[i]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((8,), "float32")):
-        for i in range(64):
-            B[i // 4 % 8] = A[i]
+      @T.prim_func
+      def main(A: T.Buffer((64,), "float32"), B: T.Buffer((8,), "float32")):
+          for i in range(64):
+    -         B[i % 32 // 4] = A[i]
+    +         B[i // 4 % 8] = A[i]
 """
 
 from __future__ import annotations

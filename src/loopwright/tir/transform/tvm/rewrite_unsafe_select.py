@@ -1,18 +1,12 @@
 """`RewriteUnsafeSelect`: a choice that reads memory evaluates only the side that is chosen.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((9,), "float32")):
-        for i in range(9):
-            B[i] = T.Select(0 < i, A[i - 1], T.float32(0))
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((9,), "float32")):
-        for i in range(9):
-            B[i] = T.if_then_else(0 < i, A[i - 1], T.float32(0))
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float32"), B: T.Buffer((9,), "float32")):
+          for i in range(9):
+    -         B[i] = T.Select(0 < i, A[i - 1], T.float32(0))
+    +         B[i] = T.if_then_else(0 < i, A[i - 1], T.float32(0))
 """
 
 from __future__ import annotations

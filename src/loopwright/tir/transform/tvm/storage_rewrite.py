@@ -1,41 +1,25 @@
 """`StorageRewrite`: allocations that are not needed at the same time share memory.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        x = T.allocate([8], "float32", "global")
-        y = T.allocate([8], "float32", "global")
-        z = T.allocate([16], "float32", "global")
-        X = T.Buffer((8,), data=x)
-        Y = T.Buffer((8,), data=y)
-        Z = T.Buffer((16,), data=z)
-        for i in range(8):
-            X[i] = A[i] + T.float32(1)
-        for i in range(8):
-            Y[i] = X[7 - i]
-        for i in range(16):
-            Z[i] = Y[i % 8]
-        for i in range(8):
-            B[i] = Z[i + 8]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        x = T.allocate([16], "float32", "global")
-        y = T.allocate([8], "float32", "global")
-        X = T.Buffer((8,), data=x)
-        Y = T.Buffer((8,), data=y)
-        Z = T.Buffer((16,), data=x)
-        for i in range(8):
-            X[i] = A[i] + T.float32(1)
-        for i in range(8):
-            Y[i] = X[7 - i]
-        for i in range(16):
-            Z[i] = Y[i % 8]
-        for i in range(8):
-            B[i] = Z[i + 8]
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    -     x = T.allocate([8], "float32", "global")
+    +     x = T.allocate([16], "float32", "global")
+          y = T.allocate([8], "float32", "global")
+    -     z = T.allocate([16], "float32", "global")
+          X = T.Buffer((8,), data=x)
+          Y = T.Buffer((8,), data=y)
+    -     Z = T.Buffer((16,), data=z)
+    +     Z = T.Buffer((16,), data=x)
+          for i in range(8):
+              X[i] = A[i] + T.float32(1)
+          for i in range(8):
+              Y[i] = X[7 - i]
+          for i in range(16):
+              Z[i] = Y[i % 8]
+          for i in range(8):
+              B[i] = Z[i + 8]
 
 They share where the element type and storage scope are the same, and the sizes are known or equal.
 """

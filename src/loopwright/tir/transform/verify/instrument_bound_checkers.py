@@ -1,19 +1,12 @@
 """`InstrumentBoundCheckers`: an access outside of its buffer becomes an error at run time.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), k: T.int32):
-        for i in range(8):
-            B[i] = A[i + k]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), k: T.int32):
-        for i in range(8):
-            assert i + k >= 0 and i + k < 8, T.tvm_tuple("A: index i + k = {value} is outside of axis 0 (8 elements)", i + k)
-            B[i] = A[i + k]
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), k: T.int32):
+          for i in range(8):
+    +         assert i + k >= 0 and i + k < 8, T.tvm_tuple("A: index i + k = {value} is outside of axis 0 (8 elements)", i + k)
+              B[i] = A[i + k]
 
 Pass::
 

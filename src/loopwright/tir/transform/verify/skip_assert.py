@@ -1,17 +1,11 @@
 """`SkipAssert`: assertions are taken out.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((4,), "float32"), n: T.int32):
-        assert n < 4, "n is too large"
-        A[n] = T.float32(1)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((4,), "float32"), n: T.int32):
-        A[n] = T.float32(1)
+      @T.prim_func
+      def main(A: T.Buffer((4,), "float32"), n: T.int32):
+    -     assert n < 4, "n is too large"
+          A[n] = T.float32(1)
 """
 
 from __future__ import annotations

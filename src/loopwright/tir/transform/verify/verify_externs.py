@@ -1,16 +1,10 @@
 """`VerifyExterns`: calls of external C functions agree with their declarations.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        T.evaluate(T.call_extern("int32", "scale", A.data, B.data, 8))
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        T.evaluate(T.call_extern("int32", "scale", A.data, B.data, 8))
+      @T.prim_func
+      def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+          T.evaluate(T.call_extern("int32", "scale", A.data, B.data, 8))
 
 The declarations are those of the `ExternLibrary`s in the module's attribute "external_mods"; calls
 of functions that none of them declares pass. Where the number of arguments, a scalar's dtype, what

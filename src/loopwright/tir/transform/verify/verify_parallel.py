@@ -1,21 +1,13 @@
 """`VerifyParallel`: refuses parallel loops whose iterations write the same element, and vectorized
 loops that are not what they would be serially.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8,), "float32")):
-        for i in T.parallel(8):
-            for k in range(4):
-                B[i] = B[i] + A[i, k]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8,), "float32")):
-        for i in T.parallel(8):
-            for k in range(4):
-                B[i] = B[i] + A[i, k]
+      @T.prim_func
+      def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8,), "float32")):
+          for i in T.parallel(8):
+              for k in range(4):
+                  B[i] = B[i] + A[i, k]
 
 With `k` parallel instead it raises ValueError, which names the element, both iterations and the
 lines. It is sure of what it refuses: accesses that depend on data pass.
