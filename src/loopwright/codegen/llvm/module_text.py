@@ -10,32 +10,12 @@ from ...ir.dtype import DataType
 from ...ir.prim_expr import Call, IntImm
 from ...tir import stmt as st
 from ...tir.function import PrimFunc
+from . import support
 from .abi import IMPORT_PREFIX, c_string
 from .convert import narrowing_name, narrowing_text, table_text
 from .memory import ZEROS, ZEROS_BYTES
 from .types import global_name, llvm_type
 from .vecmath import VecMath
-
-_POWER = """define internal {k} @{name}({k} %x, {k} %n) nounwind {{
-entry:
-  br label %loop
-loop:
-  %r = phi {k} [ {one}, %entry ], [ %r1, %more ]
-  %b = phi {k} [ %x, %entry ], [ %b1, %more ]
-  %e = phi {k} [ %n, %entry ], [ %e1, %more ]
-  %go = icmp {test} {k} %e, 0
-  br i1 %go, label %more, label %done
-more:
-  %low = and {k} %e, 1
-  %odd = icmp ne {k} %low, 0
-  %m = mul {k} %r, %b
-  %r1 = select i1 %odd, {k} %m, {k} %r
-  %b1 = mul {k} %b, %b
-  %e1 = lshr {k} %e, 1
-  br label %loop
-done:
-  ret {k} %r
-}}"""
 
 
 class ModuleText:
@@ -124,8 +104,9 @@ class ModuleText:
         element, lanes = dtype.element, dtype.lanes
         name = f"lw_ipow_{element}"
         if name not in self._extras:
-            test = "sgt" if dtype.is_int else "ne"
-            self._extras[name] = _POWER.format(k=llvm_type(element), name=name, test=test, one=1)
+            text = support.read("integer_power").split("\n\n", 1)[1].rstrip()
+            text = text.replace("lw_ipow_int32", name).replace("i32", llvm_type(element))
+            self._extras[name] = text if dtype.is_int else text.replace("sgt", "ne")
         if lanes == 1:
             return name
         wide = f"{name}x{lanes}"

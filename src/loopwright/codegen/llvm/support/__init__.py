@@ -5,7 +5,7 @@
 - `errors.ll`, `arguments.ll`, `tensors.ll`, `packed.ll`: the calling convention, on tvm-ffi's C API.
   Together `helpers_text`.
 - `linux.ll`, `other_system.ll`, `linux_<architecture>.ll`: what differs between systems.
-- `alone.ll`: stands in for tvm-ffi in exported libraries.
+- `alone.ll`: stands in for tvm-ffi in exported libraries; `integer_power.ll`: part of kernels.
 
 A file starts with a comment that says what it is, who calls it and what its public functions
 (`lw_*`) take and give. `@lw.*` is internal: where several files make one module, `join` leaves out
