@@ -1,14 +1,7 @@
-"""Convolutions, in any data layout.
-
-A layout is a string such as NCHW or NCHW16c: a capital letter is an axis, `16c` after it says
-that C is cut in blocks of 16 whose inside lies at the end. A blocked axis may be padded: extra
-channels hold zeros and multiply zero weights.
-"""
+"""Convolutions, in any data layout: NCHW, NHWC, NCHW16c, ... (see `tir.Layout`)."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,73 +12,12 @@ from ..ir.dtype import numpy_dtype
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, floordiv, floormod, multiply
 from ..relax.struct_info import TensorStructInfo
+from ..tir import layout as layout_of
+from .blocks import extent, from_plain, index_in, shape_in, spatial, to_plain
 from .core import Operator, case, op
 from .family import listed, simplify, void_or
 from .nn import padded
 from .params import DType, Ints, Tensor
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The axes of a layout in order: (letter, block) with block 0 for a plain axis. The inner
-    part of a blocked axis is its lower-case letter."""
-
-    text: str
-    axes: tuple[tuple[str, int], ...]
-
-    @staticmethod
-    def parse(text: str) -> Layout:
-        """Read NCHW, OIHW16i16o, ... Raises ValueError for anything else."""
-        parts = re.findall(r"([A-Z])|(\d+)([a-z])", text)
-        axes = tuple((big, 0) if big else (small, int(size)) for big, size, small in parts)
-        spelled = "".join(n if not b else f"{b}{n}" for n, b in axes)
-        if spelled != text or not axes:
-            raise ValueError(explain("this is no layout", got=text, instead="NCHW, NCHW16c, ..."))
-        return Layout(text, axes)
-
-    def block(self, letter: str) -> int:
-        """The block size of an axis; 0 when it is not blocked."""
-        return next((b for n, b in self.axes if n == letter.lower() and b), 0)
-
-    def extent(self, shape, letter):
-        """The extent of an axis, its padding included."""
-        for (name, _), d in zip(self.axes, shape, strict=True):
-            if name == letter:
-                return multiply(d, self.block(letter)) if self.block(letter) else d
-        return const(1, "int64")
-
-    def index(self, at: dict):
-        """The index of the element whose logical place is `at` (letter -> index, or
-        (outer, inner) for a blocked axis)."""
-        made = []
-        for name, block in self.axes:
-            place = at[name.upper()]
-            if isinstance(place, tuple):
-                made.append(place[1] if block else place[0])
-            elif self.block(name):
-                size = self.block(name)
-                made.append(floormod(place, size) if block else floordiv(place, size))
-            else:
-                made.append(place)
-        return made
-
-    def shape(self, extents: dict):
-        """The shape of a tensor whose logical extents are `extents`, blocks rounded up."""
-        made = []
-        for name, block in self.axes:
-            if block:
-                made.append(const(block, "int64"))
-            elif self.block(name):
-                size = self.block(name)
-                made.append(simplify(floordiv(extents[name] + (size - 1), size)))
-            else:
-                made.append(extents[name])
-        return made
-
-    @property
-    def spatial(self) -> str:
-        """The letters that are neither batch nor channel, in order."""
-        return "".join(n for n, b in self.axes if not b and n in "DHW")
 
 
 def expand_padding(padding, rank):
@@ -157,16 +89,16 @@ def _make(rank: int) -> Operator:
     def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs):
         dtype = out_dtype or data.dtype
         shape, kernel = data.get_shape(), weight.get_shape()
-        layout = Layout.parse(attrs["out_layout"])
+        layout = layout_of(attrs["out_layout"])
         for info, text, what in (
             (data, "data_layout", "data"),
             (weight, "kernel_layout", "weight"),
         ):
-            want = len(Layout.parse(attrs[text]).axes)
+            want = len(layout_of(attrs[text]))
             if info.ndim not in (-1, want):
                 raise ValueError(f"{what} must have rank {want} ({attrs[text]}), got {info.ndim}")
         if shape is None or kernel is None:
-            return TensorStructInfo(dtype=dtype, ndim=len(layout.axes))
+            return TensorStructInfo(dtype=dtype, ndim=len(layout))
         plan = ConvPlan(
             shape, kernel, attrs["strides"], attrs["padding"], attrs["dilation"], attrs["groups"]
         )
@@ -196,23 +128,23 @@ class ConvPlan:
 
     def layouts(self, data_layout, kernel_layout, out_layout, rank):
         """Set the layouts and compute the extents."""
-        self.data, self.kernel = Layout.parse(data_layout), Layout.parse(kernel_layout)
-        self.out = Layout.parse(out_layout or data_layout)
+        self.data, self.kernel = layout_of(data_layout), layout_of(kernel_layout)
+        self.out = layout_of(out_layout or data_layout)
         self.before, self.after = expand_padding(self.padding, rank)
         self.strides = expand_per_axis(self.strides, rank, "strides")
         self.dilation = expand_per_axis(self.dilation, rank, "dilation")
-        self.letters = self.data.spatial
+        self.letters = spatial(self.data)
         k, d = self.kernel, self.data
-        self.out_channels = k.extent(self.kernel_shape, "O")
-        self.in_per_group = k.extent(self.kernel_shape, "I")
-        self.in_channels = d.extent(self.data_shape, "C")
-        self.window = [k.extent(self.kernel_shape, s) for s in self.letters]
-        sizes = [d.extent(self.data_shape, s) for s in self.letters]
-        self.extents = {"N": d.extent(self.data_shape, "N"), "C": self.out_channels}
+        self.out_channels = extent(k, self.kernel_shape, "O")
+        self.in_per_group = extent(k, self.kernel_shape, "I")
+        self.in_channels = extent(d, self.data_shape, "C")
+        self.window = [extent(k, self.kernel_shape, s) for s in self.letters]
+        sizes = [extent(d, self.data_shape, s) for s in self.letters]
+        self.extents = {"N": extent(d, self.data_shape, "N"), "C": self.out_channels}
         rows = zip(self.letters, sizes, self.window, self.strides, self.dilation, strict=True)
         for (s, size, window, stride, dil), b, a in zip(rows, self.before, self.after, strict=True):
             self.extents[s] = conv_extent(size, window, stride, dil, b, a)
-        self.out_shape = self.out.shape(self.extents)
+        self.out_shape = shape_in(self.out, self.extents)
 
     def check(self):
         """Raise ValueError when the channels do not fit."""
@@ -231,17 +163,17 @@ def convolve(plan: ConvPlan, data, weight, dtype):
     """The tensor expression of a convolution."""
     source = _pad_data(plan, data)
     depthwise = plan.groups > 1 and _is(plan.in_per_group, 1)
-    channel_block = plan.out.block("C")
+    channel_block = plan.out.factor_of("C")
     window = [
         te.reduce_axis((const(0, "int64"), w), name=f"r{s.lower()}")
         for s, w in zip(plan.letters, plan.window, strict=True)
     ]
-    in_block = plan.data.block("C")
+    in_block = plan.data.factor_of("C")
     channels = [] if depthwise else _channel_axes(plan, in_block)
 
     def cell(*i):
-        places = {n if not b else n.lower(): v for (n, b), v in zip(plan.out.axes, i, strict=True)}
-        out = (places["C"], places["c"]) if channel_block else places["C"]
+        places = dict(zip(plan.out, i, strict=True))
+        out = (places["C"], places["c"]) if channel_block > 0 else places["C"]
         at = {"N": places["N"]}
         rows = zip(plan.letters, window, plan.strides, plan.dilation, strict=True)
         for s, r, stride, dil in rows:
@@ -249,13 +181,13 @@ def convolve(plan: ConvPlan, data, weight, dtype):
         at["C"], inner = _input_channel(plan, out, channels, depthwise, channel_block)
         kernel_at: dict[str, Any] = dict(zip(plan.letters, window, strict=True))
         kernel_at["O"], kernel_at["I"] = out, inner
-        lhs = cast(dtype, source(*plan.data.index(at)))
-        rhs = cast(dtype, weight(*plan.kernel.index(kernel_at)))
+        lhs = cast(dtype, source(*index_in(plan.data, at)))
+        rhs = cast(dtype, weight(*index_in(plan.kernel, kernel_at)))
         return te.sum(multiply(lhs, rhs), axis=[*channels[:1], *window, *channels[1:]])
 
     kind = "depthwise_conv" if depthwise else "group_conv" if plan.groups > 1 else "conv"
-    name = f"{kind}{len(plan.letters)}d_{plan.out.text}".replace("NCHW", "nchw")
-    names = [_AXIS_NAMES[n] for n, _ in plan.out.axes]
+    name = f"{kind}{len(plan.letters)}d_{plan.out}".replace("NCHW", "nchw")
+    names = [_AXIS_NAMES[letter] for letter in plan.out]
     return te.compute(plan.out_shape, cell, name=name, tag=name, varargs_names=names)
 
 
@@ -268,7 +200,7 @@ def _is(dim, value):
 
 def _channel_axes(plan, in_block):
     zero = const(0, "int64")
-    if in_block and plan.groups == 1:
+    if in_block > 0 and plan.groups == 1:
         blocks = simplify(floordiv(plan.in_channels, in_block))
         outer = te.reduce_axis((zero, blocks), name="rc")
         return [outer, te.reduce_axis((zero, const(in_block, "int64")), name="ri")]
@@ -293,38 +225,8 @@ def _pad_data(plan, data):
     if not any(plan.before) and not any(plan.after):
         return data
     grow = dict(zip(plan.letters, zip(plan.before, plan.after, strict=True), strict=True))
-    sides = [grow.get(n, (0, 0)) for n, _ in plan.data.axes]
+    sides = [grow.get(n, (0, 0)) for n in plan.data]
     return padded(data, [b for b, _ in sides], [a for _, a in sides], 0.0, "constant", "pad_temp")
-
-
-def to_plain(array, layout, plain, channels=None):
-    """numpy: an array of `layout` (blocked or permuted) as the plain layout `plain`."""
-    layout = Layout.parse(layout)
-    order, shape, place = [], [], {n: k for k, (n, _) in enumerate(layout.axes)}
-    for letter in plain:
-        order.append(place[letter])
-        size = array.shape[place[letter]]
-        if letter.lower() in place:
-            order.append(place[letter.lower()])
-            size *= array.shape[place[letter.lower()]]
-        shape.append(size)
-    made = array.transpose(order).reshape(shape)
-    return made if channels is None else made[:, :channels]
-
-
-def from_plain(array, layout, plain):
-    """numpy: an array of the plain layout as `layout`, blocks filled with zeros."""
-    parsed = Layout.parse(layout)
-    axes, shape = [], []
-    pads = []
-    for letter, size in zip(plain, array.shape, strict=True):
-        block = parsed.block(letter)
-        pads.append((0, -size % block if block else 0))
-        total = size + pads[-1][1]
-        axes += [letter, letter.lower()] if block else [letter]
-        shape += [total // block, block] if block else [total]
-    split = np.pad(array, pads).reshape(shape)
-    return np.ascontiguousarray(split.transpose([axes.index(n) for n, _ in parsed.axes]))
 
 
 def _numpy_conv(
@@ -340,7 +242,7 @@ def _numpy_conv(
     out_dtype=None,
 ):
     kind = data.dtype if out_dtype is None else numpy_dtype(out_dtype)
-    letters = Layout.parse(data_layout).spatial
+    letters = spatial(layout_of(data_layout))
     rank = len(letters)
     x = to_plain(data, data_layout, "NC" + letters).astype(kind)
     w = to_plain(weight, kernel_layout, "OI" + letters).astype(kind)
@@ -401,7 +303,7 @@ def conv2d_transpose(
     data[n, i, y] * weight[i, o, k]. Layouts NCHW and IOHW; where the windows do not overlap
     (stride = kernel, no padding) also NCHW16c with IOHW16i16o."""
     if data_layout != "NCHW":
-        plan = Layout.parse(data_layout), Layout.parse(kernel_layout)
+        plan = layout_of(data_layout), layout_of(kernel_layout)
         return _transposed_apart(data, weight, plan, void_or(out_dtype, data.dtype))
     dtype = void_or(out_dtype, data.dtype)
     before, _ = expand_padding(padding, 2)
@@ -437,19 +339,19 @@ def _transposed_apart(data, weight, layouts, dtype):
     input pixel and one kernel tap."""
     layout, kernel = layouts
     rows, cols = weight.shape[2], weight.shape[3]
-    zero, block = const(0, "int64"), layout.block("C")
+    zero, block = const(0, "int64"), layout.factor_of("C")
     rc = te.reduce_axis((zero, data.shape[1]), name="rc")
     ri = te.reduce_axis((zero, const(block, "int64")), name="ri")
 
     def cell(n, o, y, x, oi):
         at = {"N": n, "C": (rc, ri), "H": floordiv(y, rows), "W": floordiv(x, cols)}
         tap = {"I": (rc, ri), "O": (o, oi), "H": floormod(y, rows), "W": floormod(x, cols)}
-        lhs = cast(dtype, data(*layout.index(at)))
-        return te.sum(multiply(lhs, cast(dtype, weight(*kernel.index(tap)))), axis=[rc, ri])
+        lhs = cast(dtype, data(*index_in(layout, at)))
+        return te.sum(multiply(lhs, cast(dtype, weight(*index_in(kernel, tap)))), axis=[rc, ri])
 
     shape = _apart_shape(data.shape, weight.shape)
     names = ["nn", "ff", "yy", "xx", "fi"]
-    name = f"conv2d_transpose_{layout.text}".replace("NCHW", "nchw")
+    name = f"conv2d_transpose_{layout}".replace("NCHW", "nchw")
     return te.compute(shape, cell, name=name, varargs_names=names)
 
 
@@ -493,7 +395,7 @@ def _(**values):
     values["dilation"] = expand_per_axis(listed(values["dilation"]), 2, "dilation")
     values["out_layout"] = values["out_layout"] or values["data_layout"]
     layouts = (values["data_layout"], values["kernel_layout"], values["out_layout"])
-    blocked = Layout.parse(layouts[0]).block("C") and layouts[0] == layouts[2]
+    blocked = layout_of(layouts[0]).factor_of("C") > 0 and layouts[0] == layouts[2]
     if layouts != ("NCHW", "IOHW", "NCHW") and not blocked:
         what = "relax.nn.conv2d_transpose takes the layouts NCHW and IOHW"
         raise ValueError(explain(what, got=layouts, instead="permute_dims around it"))

@@ -9,7 +9,8 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import add, ceildiv, const, floordiv, floormod, multiply
 from ..relax.struct_info import TensorStructInfo
-from .conv import Layout, from_plain
+from ..tir import layout as layout_of
+from .blocks import from_plain, shape_in
 from .core import case, op
 from .family import compute, is_one, simplify
 from .params import Tensor
@@ -93,16 +94,16 @@ unpack_channels.samples(case((2, 2, 3, 4, 4), channels=5), case(("n", 1, 3, 8), 
 @op("relax.nn.pack_weight")
 def pack_weight(weight: Tensor, layout: str):
     """A convolution's weight OIHW (or IOHW) in a blocked kernel layout, blocks filled with 0."""
-    plan = Layout.parse(layout)
-    plain = "".join(n for n, b in plan.axes if not b)
+    plan = layout_of(layout)
+    plain = "".join(n for n in plan if n.isupper())
     extents = dict(zip(plain, weight.shape, strict=True))
 
     def cell(*i):
-        place = {n: v for (n, _), v in zip(plan.axes, i, strict=True)}
+        place = dict(zip(plan, i, strict=True))
         at, inside = [], []
         for letter in plain:
-            block = plan.block(letter)
-            if not block:
+            block = plan.factor_of(letter)
+            if block < 0:
                 at.append(place[letter])
                 continue
             at.append(add(multiply(place[letter], block), place[letter.lower()]))
@@ -112,12 +113,12 @@ def pack_weight(weight: Tensor, layout: str):
             return value
         return tir.if_then_else(tir.all(*inside), value, const(0, weight.dtype))
 
-    return compute(plan.shape(extents), cell, "pack_weight", axes="i", tag="injective")
+    return compute(shape_in(plan, extents), cell, "pack_weight", axes="i", tag="injective")
 
 
 @pack_weight.numpy
 def _(weight, layout):
-    return from_plain(weight, layout, "".join(n for n, b in Layout.parse(layout).axes if not b))
+    return from_plain(weight, layout, "".join(n for n in layout_of(layout) if n.isupper()))
 
 
 pack_weight.samples(case((6, 5, 3, 3), layout="OIHW4i4o"), case((6, 1, 3, 3), layout="OIHW8o"))

@@ -8,7 +8,9 @@ from .. import te, tir
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, ceildiv, const, div, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
-from .conv import Layout, conv_extent, expand_padding, expand_per_axis, from_plain, to_plain
+from ..tir import layout as layout_of
+from .blocks import extent, from_plain, spatial, to_plain
+from .conv import conv_extent, expand_padding, expand_per_axis
 from .core import case, op
 from .family import listed, simplify
 from .nn import padded
@@ -18,12 +20,12 @@ from .params import Ints, Tensor
 def _windows(shape, layout, pool_size, strides, padding, dilation, ceil_mode):
     """Per spatial letter: (extent out, size, window, stride, dilation, before, after), the last
     grown so that a window of ceil mode stays inside."""
-    letters = layout.spatial
+    letters = spatial(layout)
     rank = len(letters)
     before, after = expand_padding(padding, rank)
     made = {}
     for k, s in enumerate(letters):
-        size = layout.extent(shape, s)
+        size = extent(layout, shape, s)
         window, stride, dil = pool_size[k], strides[k], dilation[k]
         extra = stride - 1 if ceil_mode else 0
         out = conv_extent(size, window, stride, dil, before[k], after[k] + extra)
@@ -32,14 +34,11 @@ def _windows(shape, layout, pool_size, strides, padding, dilation, ceil_mode):
 
 
 def _out_shape(shape, layout, windows):
-    return [
-        windows[n][0] if not b and n in windows else d
-        for (n, b), d in zip(layout.axes, shape, strict=True)
-    ]
+    return [windows[n][0] if n in windows else d for n, d in zip(layout, shape, strict=True)]
 
 
 def _padded_input(data, layout, windows, value):
-    sides = [windows[n][5:7] if not b and n in windows else (0, 0) for n, b in layout.axes]
+    sides = [windows[n][5:7] if n in windows else (0, 0) for n in layout]
     if not any(b or a for b, a in sides):
         return data
     before, after = [b for b, _ in sides], [a for _, a in sides]
@@ -92,7 +91,7 @@ def _pool(rank: int, average: bool) -> None:
 
     @made.infer
     def _(data: TensorStructInfo, **attrs):
-        shape, layout = data.get_shape(), Layout.parse(attrs["layout"])
+        shape, layout = data.get_shape(), layout_of(attrs["layout"])
         if shape is None:
             return TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
         keys = ("pool_size", "strides", "padding", "dilation", "ceil_mode")
@@ -109,7 +108,7 @@ def _pool(rank: int, average: bool) -> None:
 
 
 def _pool_expr(data, pool_size, strides, padding, dilation, ceil_mode, include, layout, average):
-    layout = Layout.parse(layout)
+    layout = layout_of(layout)
     windows = _windows(data.shape, layout, pool_size, strides, padding, dilation, ceil_mode)
     start = const(0, data.dtype) if average else tir.min_value(data.dtype)
     if not average and data.dtype.is_float:
@@ -122,9 +121,8 @@ def _pool_expr(data, pool_size, strides, padding, dilation, ceil_mode, include, 
 
     def window_at(i):
         at = []
-        for (n, b), v in zip(layout.axes, i, strict=True):
-            inside = not b and n in windows
-            at.append(v * windows[n][3] + spans[n] * windows[n][4] if inside else v)
+        for n, v in zip(layout, i, strict=True):
+            at.append(v * windows[n][3] + spans[n] * windows[n][4] if n in windows else v)
         return source(*at)
 
     shape = _out_shape(data.shape, layout, windows)
@@ -151,7 +149,7 @@ def _count(i, layout, windows, padding, include):
         if before == 0 and grown == 0:
             count = multiply(count, window)
             continue
-        place = next(v for (n, b), v in zip(layout.axes, i, strict=True) if n == s and not b)
+        place = i[layout.index_of(s)]
         first = place * stride - before
         low = const(-before if include else 0, "int64")
         high = size + after[k] if include else size
@@ -166,8 +164,8 @@ def _count(i, layout, windows, padding, include):
 def _numpy_pool(
     data, average, pool_size, strides, padding, dilation, ceil_mode, count_include_pad, layout, **_
 ):
-    parsed = Layout.parse(layout)
-    letters = parsed.spatial
+    parsed = layout_of(layout)
+    letters = spatial(parsed)
     x = to_plain(data, layout, "NC" + letters)
     rank = len(letters)
     before, after = expand_padding(padding, rank)
@@ -216,14 +214,12 @@ def adaptive_avg_pool2d(
 ):
     """The mean of output_size windows that cover the image (None: as many as there are pixels).
     Window i of n over an extent s is [floor(i * s / n), ceil((i + 1) * s / n))."""
-    parsed = Layout.parse(layout)
-    sizes = {s: parsed.extent(data.shape, s) for s in parsed.spatial}
-    wanted = dict(zip(parsed.spatial, _wanted(output_size, sizes), strict=True))
-    shape = [
-        wanted.get(n, d) if not b else d for (n, b), d in zip(parsed.axes, data.shape, strict=True)
-    ]
+    parsed = layout_of(layout)
+    sizes = {s: extent(parsed, data.shape, s) for s in spatial(parsed)}
+    wanted = dict(zip(spatial(parsed), _wanted(output_size, sizes), strict=True))
+    shape = [wanted.get(n, d) for n, d in zip(parsed, data.shape, strict=True)]
     spans = {}
-    for k, s in enumerate(parsed.spatial):
+    for k, s in enumerate(spatial(parsed)):
         longest = _longest(sizes[s], wanted[s])
         spans[s] = te.reduce_axis((const(0, "int64"), longest), name=f"rv{k}")
 
@@ -233,8 +229,8 @@ def adaptive_avg_pool2d(
 
     def cell(*i):
         at, inside = [], []
-        for (n, b), v in zip(parsed.axes, i, strict=True):
-            if b or n not in spans:
+        for n, v in zip(parsed, i, strict=True):
+            if n not in spans:
                 at.append(v)
                 continue
             first, length = bounds(n, v)
@@ -251,8 +247,8 @@ def adaptive_avg_pool2d(
 
     def mean(*i):
         count = const(1, "int64")
-        for (n, b), v in zip(parsed.axes, i, strict=True):
-            if not b and n in spans:
+        for n, v in zip(parsed, i, strict=True):
+            if n in spans:
                 count = multiply(count, bounds(n, v)[1])
         return div(total(*i), cast(data.dtype, count))
 
@@ -289,12 +285,12 @@ def _(**values):
 
 @adaptive_avg_pool2d.infer
 def _(data: TensorStructInfo, output_size=None, layout="NCHW", out_layout=None):
-    shape, parsed = data.get_shape(), Layout.parse(layout)
+    shape, parsed = data.get_shape(), layout_of(layout)
     if shape is None:
         return TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
-    sizes = {s: parsed.extent(shape, s) for s in parsed.spatial}
-    wanted = dict(zip(parsed.spatial, _wanted(output_size, sizes), strict=True))
-    dims = [wanted.get(n, d) if not b else d for (n, b), d in zip(parsed.axes, shape, strict=True)]
+    sizes = {s: extent(parsed, shape, s) for s in spatial(parsed)}
+    wanted = dict(zip(spatial(parsed), _wanted(output_size, sizes), strict=True))
+    dims = [wanted.get(n, d) for n, d in zip(parsed, shape, strict=True)]
     return TensorStructInfo(dims, data.dtype)
 
 

@@ -36,9 +36,9 @@ class Layout(Node):
         self._set(name, span)
 
     @property
-    def parts(self) -> list[tuple[str, int]]:
+    def parts(self) -> tuple[tuple[str, int], ...]:
         """(axis letter, factor) in order; the factor of a whole axis is -1."""
-        return [(c, int(f) if f else -1) for f, c in _PART.findall(self.name)]
+        return _parts(self.name)
 
     def __str__(self) -> str:
         return self.name
@@ -68,6 +68,10 @@ class Layout(Node):
     def factor_of(self, axis: str) -> int:
         """The block factor of an axis ("c" or "C" in NCHW16c: 16), or -1."""
         return next((f for letter, f in self.parts if letter == axis.lower()), -1)
+
+    def renamed(self, old: str, new: str) -> Layout:
+        """The layout with the axes `old` called `new`, letter by letter."""
+        return layout(self.name.translate(str.maketrans(old + old.lower(), new + new.lower())))
 
 
 class BijectiveLayout(Node):
@@ -143,16 +147,21 @@ def _reshape(src: Layout, dst: Layout, shape: Sequence[Any]) -> list[PrimExpr]:
         if letter.isupper()
     }
     simplify = Analyzer().simplify
-    merged: list[PrimExpr] = []
+    dims: list[PrimExpr] = []
     for letter, factor in dst.parts:
         size = whole[letter.upper()]
         if factor > 0:
-            merged.append(const(factor, size.dtype))
+            dims.append(const(factor, size.dtype))
         elif dst.factor_of(letter) > 0:
-            merged.append(simplify(ceildiv(size, dst.factor_of(letter))))
+            dims.append(simplify(ceildiv(size, dst.factor_of(letter))))
         else:
-            merged.append(size)
-    return merged
+            dims.append(size)
+    return dims
+
+
+@cache
+def _parts(name: str) -> tuple[tuple[str, int], ...]:
+    return tuple((letter, int(factor) if factor else -1) for factor, letter in _PART.findall(name))
 
 
 @cache

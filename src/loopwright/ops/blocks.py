@@ -1,0 +1,87 @@
+"""Tensors in a layout such as NCHW16c: extents, shapes and indices by the letters of its axes.
+
+A split axis may be padded: the channels that fill the last block hold zeros, and multiply zero
+weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.prim_expr import PrimExpr
+from ..ir.prim_op import const, floordiv, floormod, multiply
+from ..tir import Layout
+from ..tir import layout as layout_of
+from .family import simplify
+
+
+def spatial(layout: Layout) -> str:
+    """The letters of rows, columns and depth, in order."""
+    return "".join(letter for letter in layout if letter in "DHW")
+
+
+def extent(layout: Layout, shape: Any, letter: str) -> PrimExpr:
+    """The extent of an axis in a tensor of that shape, its padding included; 1 where the layout
+    lacks the axis."""
+    place, factor = layout.index_of(letter), layout.factor_of(letter)
+    if place < 0:
+        return const(1, "int64")
+    return multiply(shape[place], factor) if factor > 0 else shape[place]
+
+
+def index_in(layout: Layout, at: dict[str, Any]) -> list[Any]:
+    """The index of the element at the place `at`: letter -> index, or (outer, inner) for an axis
+    that is split."""
+    indices = []
+    for letter, factor in layout.parts:
+        place = at[letter.upper()]
+        if isinstance(place, tuple):
+            indices.append(place[factor > 0])
+        elif factor > 0:
+            indices.append(floormod(place, factor))
+        elif layout.factor_of(letter) > 0:
+            indices.append(floordiv(place, layout.factor_of(letter)))
+        else:
+            indices.append(place)
+    return indices
+
+
+def shape_in(layout: Layout, extents: dict[str, Any]) -> list[Any]:
+    """The shape of a tensor of these extents, blocks rounded up."""
+    shape = []
+    for letter, factor in layout.parts:
+        size = layout.factor_of(letter)
+        if factor > 0:
+            shape.append(const(factor, "int64"))
+        elif size > 0:
+            shape.append(simplify(floordiv(extents[letter] + (size - 1), size)))
+        else:
+            shape.append(extents[letter])
+    return shape
+
+
+def to_plain(array: np.ndarray, layout: str, plain: str) -> np.ndarray:
+    """numpy: an array of `layout` (blocked or permuted) as the plain layout `plain`."""
+    parsed = layout_of(layout)
+    order, shape = [], []
+    for letter in plain:
+        places = [p for p in (parsed.index_of(letter), parsed.index_of(letter.lower())) if p >= 0]
+        order += places
+        shape.append(int(np.prod([array.shape[p] for p in places])))
+    return array.transpose(order).reshape(shape)
+
+
+def from_plain(array: np.ndarray, layout: str, plain: str) -> np.ndarray:
+    """numpy: an array of the plain layout as `layout`, blocks filled with zeros."""
+    parsed = layout_of(layout)
+    axes, shape, pads = [], [], []
+    for letter, size in zip(plain, array.shape, strict=True):
+        block = parsed.factor_of(letter)
+        pads.append((0, -size % block if block > 0 else 0))
+        total = size + pads[-1][1]
+        axes += [letter, letter.lower()] if block > 0 else [letter]
+        shape += [total // block, block] if block > 0 else [total]
+    split = np.pad(array, pads).reshape(shape)
+    return np.ascontiguousarray(split.transpose([axes.index(letter) for letter in parsed]))
