@@ -9,8 +9,8 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, multiply
 from ..relax.struct_info import TensorStructInfo
+from .common import broadcast_index, compute
 from .core import OPAQUE, case, op
-from .family import broadcast_index, compute
 from .params import Tensor
 from .reduce import softmax
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import tir
 from ..ir import prim_op
+from ..relax.expr import Call, Constant
 from .family import binary
 
 _INT = {"dtype": "int32", "low": 1, "high": 9}
@@ -21,11 +22,22 @@ def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.trunc(a / b) if np.issubdtype(a.dtype, np.integer) else a / b
 
 
-binary("relax.add", lambda a, b: a + b, np.add, "x1 + x2")
-binary("relax.subtract", lambda a, b: a - b, np.subtract, "x1 - x2")
-binary("relax.multiply", lambda a, b: a * b, np.multiply, "x1 * x2")
+def _by_nonzero(call: Call) -> bool:
+    """Whether a division is by a constant without zeros."""
+    divisor = call.args[1]
+    return isinstance(divisor, Constant) and bool(np.all(divisor.data.numpy() != 0))
+
+
+binary("relax.add", lambda a, b: a + b, np.add, "x1 + x2", finite=True)
+binary("relax.subtract", lambda a, b: a - b, np.subtract, "x1 - x2", finite=True)
+binary("relax.multiply", lambda a, b: a * b, np.multiply, "x1 * x2", finite=True)
 binary(
-    "relax.divide", prim_op.div, _divide, "x1 / x2; integers round toward zero.", sample=_POSITIVE
+    "relax.divide",
+    prim_op.div,
+    _divide,
+    "x1 / x2; integers round toward zero.",
+    sample=_POSITIVE,
+    finite=_by_nonzero,
 )
 binary("relax.floor_divide", prim_op.floordiv, np.floor_divide, "x1 // x2", sample=_POSITIVE)
 binary("relax.power", tir.power, np.power, "x1 to the power x2.", sample=_POSITIVE)
@@ -37,8 +49,8 @@ binary(
     sample=_INT,
 )
 binary("relax.floor_mod", prim_op.floormod, np.mod, "Remainder with the sign of x2.", sample=_INT)
-binary("relax.maximum", prim_op.maximum, np.maximum, "The larger of x1 and x2.")
-binary("relax.minimum", prim_op.minimum, np.minimum, "The smaller of x1 and x2.")
+binary("relax.maximum", prim_op.maximum, np.maximum, "The larger of x1 and x2.", finite=True)
+binary("relax.minimum", prim_op.minimum, np.minimum, "The smaller of x1 and x2.", finite=True)
 binary("relax.atan2", tir.atan2, np.arctan2, "The angle of the point (x2, x1).")
 
 for _name, _fn, _np, _doc in (

@@ -11,11 +11,15 @@ from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, floordiv, floormod, multiply
+from ..relax.expr import Call, Constant
+from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import extent, from_plain, index_in, shape_in, spatial, to_plain
+from .common import listed, simplify, void_or
 from .core import Operator, case, op
-from .family import listed, simplify, void_or
+from .flow import numbered, spelled
+from .layout import pack_weight
 from .nn import padded
 from .params import DType, Ints, Tensor
 
@@ -74,9 +78,9 @@ def _make(rank: int) -> Operator:
         "dilation - padding] * weight[o, i, k], channels in `groups`. `padding` is 1, "
         f"{rank} or {2 * rank} numbers (all before, then all after)."
     )
-    made = op(f"relax.nn.{name}")(body)
+    operator = op(f"relax.nn.{name}")(body)
 
-    @made.build
+    @operator.build
     def _(**values):
         values["strides"] = expand_per_axis(listed(values["strides"]), rank, "strides")
         before, after = expand_padding(listed(values["padding"]), rank)
@@ -85,7 +89,7 @@ def _make(rank: int) -> Operator:
         values["out_layout"] = values["out_layout"] or values["data_layout"]
         return values
 
-    @made.infer
+    @operator.infer
     def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs):
         dtype = out_dtype or data.dtype
         shape, kernel = data.get_shape(), weight.get_shape()
@@ -106,16 +110,80 @@ def _make(rank: int) -> Operator:
         plan.check()
         return TensorStructInfo(plan.out_shape, dtype)
 
-    made.numpy(_numpy_conv)
+    operator.layout(_conv_layout)
+    operator.numpy(_numpy_conv)
     ones = (1,) * rank
     spatial = {1: (9,), 2: (9, 7), 3: (5, 6, 4)}[rank]
     window = (3,) * rank
-    made.samples(
+    operator.samples(
         case((2, 4, *spatial), (6, 4, *window), padding=ones),
         case((1, 4, *spatial), (4, 1, *window), groups=4, strides=(2,) * rank, padding=ones),
         case(("n", 4, *spatial), (8, 2, *window), groups=2),
     )
-    return made
+    return operator
+
+
+def _conv_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+    """In blocks: see `_in_blocks`. Otherwise data, weight and result as desired, or the data as
+    it is at hand."""
+    attrs = call.attrs
+    data, kernel, out = attrs.data_layout, attrs.kernel_layout, attrs.out_layout
+    if query.block:
+        plain = data == out == "NCHW" and kernel == "OIHW"
+        return _in_blocks(call, query.block, query.given[0] is not None) if plain else None
+    if not (data + kernel + out).isupper():
+        return None  # in blocks already
+    if query.desired:
+        new_data, new_kernel = query.desired[:2]
+        new_out = query.desired[2] if len(query.desired) > 2 else new_data
+    elif query.given[0] is not None:
+        new_data, new_kernel = str(spelled(query.given[0], data)), kernel
+        new_out = new_data
+    else:
+        return None
+    inputs = numbered(new_data, data), numbered(new_kernel, kernel)
+    changed = {"data_layout": new_data, "kernel_layout": new_kernel, "out_layout": new_out}
+    return LayoutPlan(inputs, (numbered(new_out, out),), changed)
+
+
+_FEW_CHANNELS = 8  # fewer input channels than this are read from the plain layout
+
+
+def _in_blocks(call: Call, size: int, is_blocked: bool) -> LayoutPlan | None:
+    """conv2d with a constant weight on blocks of `size` channels: as it is stored, a kernel reads
+    whole vectors of output channels."""
+    attrs, weight = call.attrs, call.args[1]
+    channels = _constant_channels(call)
+    if channels is None:
+        return None
+    kernel = weight.data.shape
+    depthwise = attrs.groups > 1 and kernel[1] == 1 and kernel[0] == channels == attrs.groups
+    if attrs.groups > 1 and not depthwise:
+        return None
+    image = numbered(f"NCHW{size}c", "NCHW")
+    changed: dict[str, Any] = {"out_layout": f"NCHW{size}c"}
+    pixels = "apart"
+    if not depthwise and channels < _FEW_CHANNELS and not is_blocked:
+        source, kernel_layout = None, f"OIHW{size}o"
+    else:
+        source, changed["data_layout"] = image, f"NCHW{size}c"
+        kernel_layout = f"OIHW{size}o" if depthwise else f"OIHW{size}i{size}o"
+        one_tap = list(kernel[2:]) == [1, 1] == list(attrs.strides) and not any(attrs.padding)
+        pixels = "merged" if one_tap and attrs.groups == 1 else "apart"
+    if depthwise:
+        changed["groups"] = -(-channels // size) * size
+    changed["kernel_layout"] = kernel_layout
+    packed = {1: pack_weight.builder(weight, kernel_layout)}
+    return LayoutPlan((source, None), (image,), changed, packed, pixels=pixels)
+
+
+def _constant_channels(call: Call) -> int | None:
+    """The data's channels where they are known and the weight is a float32 constant."""
+    shape, weight = call.args[0].struct_info.get_shape(), call.args[1]
+    if not isinstance(weight, Constant) or str(weight.data.dtype) != "float32":
+        return None
+    known = shape is not None and len(shape) == 4 and isinstance(shape[1], IntImm)
+    return shape[1].value if known and weight.data.ndim == 4 else None
 
 
 class ConvPlan:
@@ -460,6 +528,23 @@ def _numpy_transposed(data, weight, strides, padding, output_padding, dilation, 
     return np.ascontiguousarray(
         out[:, :, before[0] : full_h - after[0], before[1] : full_w - after[1]]
     )
+
+
+@conv2d_transpose.layout
+def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+    """Blocks of channels, where each output pixel has one tap; no other layout."""
+    attrs, weight = call.attrs, call.args[1]
+    if not query.block or _constant_channels(call) is None:
+        return None
+    apart = list(attrs.strides) == list(weight.data.shape[2:]) and not any(attrs.padding)
+    plain = attrs.data_layout == "NCHW" and attrs.groups == 1 and list(attrs.dilation) == [1, 1]
+    if not (apart and plain and not any(attrs.output_padding)):
+        return None
+    data, kernel = f"NCHW{query.block}c", f"IOHW{query.block}i{query.block}o"
+    image = numbered(data, "NCHW")
+    changed = {"data_layout": data, "out_layout": data, "kernel_layout": kernel}
+    packed = {1: pack_weight.builder(weight, kernel)}
+    return LayoutPlan((image, None), (image,), changed, packed)
 
 
 conv2d_transpose.samples(

@@ -8,9 +8,9 @@ from ..base.errors import explain
 from ..ir.op import Op
 from ..ir.prim_op import const
 from ..relax.struct_info import TensorStructInfo
+from .common import compute, void_or
 from .conv import conv2d_transpose, expand_padding, expand_per_axis
 from .core import case, op
-from .family import compute, void_or
 from .params import DType, Ints, Tensor
 
 

@@ -12,8 +12,9 @@ from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_op import add, cast, ceildiv, const, multiply, subtract
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
+from .common import compute, element, shape_of, simplify
 from .core import case, op
-from .family import compute, element, shape_of, simplify
+from .flow import along
 from .params import DType, Prim, Scalar, Shape, Tensor
 
 
@@ -60,6 +61,7 @@ def _(x, fill_value, dtype=None):
     return np.full_like(x, fill_value, dtype=None if dtype is None else numpy_dtype(dtype))
 
 
+full_like.layout(along())
 full_like.samples(case((2, 3), np.float32(2.0)))
 
 
@@ -73,22 +75,23 @@ def _filled(name: str, value: int) -> None:
 
     body.__name__, body.__doc__ = "full", f"A tensor of {name}."
     like.__name__, like.__doc__ = "full_like", f"A tensor of {name} of x's shape."
-    made, made_like = op(f"relax.{name}")(body), op(f"relax.{name}_like")(like)
+    filled, filled_like = op(f"relax.{name}")(body), op(f"relax.{name}_like")(like)
+    filled_like.layout(along())
 
-    @made.numpy
+    @filled.numpy
     def _(shape, dtype):
         return np.full(tuple(int(d) for d in shape), value, numpy_dtype(dtype))
 
-    @made_like.infer
+    @filled_like.infer
     def _(x: TensorStructInfo, dtype=None):
         return TensorStructInfo(x.shape, dtype or x.dtype, ndim=x.ndim)
 
-    @made_like.numpy
+    @filled_like.numpy
     def _(x, dtype=None):
         return np.full_like(x, value, dtype=None if dtype is None else numpy_dtype(dtype))
 
-    made.samples(case([2, 3], dtype="float32"), case([4], dtype="int64"))
-    made_like.samples(case((2, 3)))
+    filled.samples(case([2, 3], dtype="float32"), case([4], dtype="int64"))
+    filled_like.samples(case((2, 3)))
 
 
 _filled("zeros", 0)

@@ -1,4 +1,4 @@
-"""Families of operators: what elementwise, broadcasting and reducing operators share."""
+"""Families of operators: elementwise, broadcasting and reducing ones, a line or two each."""
 
 from __future__ import annotations
 
@@ -7,143 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from .. import te
-from ..arith import Analyzer
 from ..base.errors import explain
-from ..ir.dtype import DataType
-from ..ir.prim_expr import IntImm, PrimExpr
-from ..ir.prim_op import const, match_types, multiply
-from ..relax.expr import ShapeExpr
+from ..ir.prim_expr import PrimExpr
+from ..relax.expr import Call
 from ..relax.struct_info import TensorStructInfo
+from .common import (
+    broadcast_index,
+    broadcast_shape,
+    common_dtype,
+    compute,
+    element,
+    infer_broadcast,
+    infer_reduce,
+    normalize_axes,
+    reduce_over,
+    shape_of,
+)
 from .core import Operator, case, op
+from .flow import broadcasting, elementwise, reducing
 from .params import Axes, Tensor
-
-
-def named(prefix: str, ndim: int) -> list[str]:
-    """Axis names: ax0, ax1, ..."""
-    return [f"{prefix}{i}" for i in range(ndim)]
-
-
-def compute(
-    shape: Any, fn: Callable[..., PrimExpr], name: str, *, axes: str = "ax", tag: str = ""
-) -> Any:
-    """te.compute over `shape` with axes called ax0, ax1, ...; `fn` gets them as arguments."""
-    shape = list(shape)
-    return te.compute(shape, fn, name=name, tag=tag, varargs_names=named(axes, len(shape)))
-
-
-def shape_of(value: Any) -> list[PrimExpr]:
-    """The shape of a te tensor; a scalar expression has none."""
-    return list(value.shape) if isinstance(value, te.Tensor) else []
-
-
-def element(value: Any, indices: list[Any]) -> PrimExpr:
-    """`value[indices]` for a tensor, the value itself for a scalar expression."""
-    return value(*indices) if isinstance(value, te.Tensor) else value
-
-
-def listed(value: Any) -> Any:
-    """A list or tuple as it is; one value as a list of it."""
-    return value if isinstance(value, (list, tuple)) else [value]
-
-
-def is_one(dim: Any) -> bool:
-    """Whether a dimension is the literal 1."""
-    return isinstance(dim, IntImm) and dim.value == 1
-
-
-def dims_equal(a: Any, b: Any) -> bool:
-    """Whether two dimensions are provably equal."""
-    if isinstance(a, IntImm) and isinstance(b, IntImm):
-        return a.value == b.value
-    return a is b or Analyzer().can_prove_equal(*match_types(a, b))
-
-
-def simplify(expr: Any) -> Any:
-    """A dimension or index simplified."""
-    return Analyzer().simplify(expr) if isinstance(expr, PrimExpr) else expr
-
-
-def product(dims: Any) -> PrimExpr:
-    """How many elements a tensor of these dimensions has."""
-    size = const(1, "int64")
-    for d in dims:
-        size = multiply(size, d)
-    return size
-
-
-def shape_text(dims: Any) -> str:
-    """A shape in a message: "(n, 3)"."""
-    return f"({', '.join(str(getattr(d, 'value', d)) for d in dims)})"
-
-
-def broadcast_shape(a: list[Any], b: list[Any]) -> list[Any]:
-    """The common shape under numpy's rule. Two dimensions that are neither 1 nor provably
-    different are taken as equal. Raises ValueError where literals do not fit."""
-    size = max(len(a), len(b))
-    left, right = [None] * (size - len(a)) + list(a), [None] * (size - len(b)) + list(b)
-    return [_common_dim(x, y, a, b) for x, y in zip(left, right, strict=True)]
-
-
-def _common_dim(x: Any, y: Any, a: list[Any], b: list[Any]) -> Any:
-    if x is None or y is None:
-        return y if x is None else x
-    if is_one(x) or is_one(y):
-        return y if is_one(x) else x
-    if isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value:
-        got = f"{shape_text(a)} and {shape_text(b)}"
-        what = "shapes do not broadcast"
-        raise ValueError(explain(what, got=got, instead="dims must be equal or 1"))
-    return y if isinstance(y, IntImm) and not isinstance(x, IntImm) else x
-
-
-def broadcast_index(value: Any, indices: tuple[Any, ...], result: list[Any]) -> list[Any]:
-    """The indices into `value` for the element `indices` of the broadcast result of shape
-    `result`. An axis that is 1 on both sides keeps its index, so that the loops see that nothing
-    is broadcast along it."""
-    return aligned_index(shape_of(value), indices, result)
-
-
-def aligned_index(shape: list[Any], indices: Any, result: list[Any]) -> list[Any]:
-    """`broadcast_index` of a tensor of that shape."""
-    skipped = len(indices) - len(shape)
-    return [
-        const(0, i.dtype) if is_one(d) and not is_one(r) else i
-        for d, i, r in zip(shape, indices[skipped:], result[skipped:], strict=True)
-    ]
-
-
-def infer_broadcast(
-    x1: TensorStructInfo, x2: TensorStructInfo, dtype: str | None = None
-) -> TensorStructInfo:
-    """Struct info of a broadcasting operator; unknown where dims cannot be compared."""
-    result = dtype if dtype is not None else common_dtype(x1, x2)
-    if x1.ndim == -1 or x2.ndim == -1:
-        return TensorStructInfo(dtype=result)
-    a, b = x1.get_shape(), x2.get_shape()
-    if a is None or b is None:
-        # A scalar, or the very same shape variable, changes nothing.
-        if x2.ndim == 0 or (x1.shape is not None and x1.shape is x2.shape):
-            return TensorStructInfo(x1.shape, result, ndim=x1.ndim)
-        if x1.ndim == 0:
-            return TensorStructInfo(x2.shape, result, ndim=x2.ndim)
-        return TensorStructInfo(dtype=result, ndim=max(x1.ndim, x2.ndim))
-    dims = broadcast_shape(list(a), list(b))
-    pairs = zip(reversed(a), reversed(b), strict=False)
-    if all(is_one(x) or is_one(y) or dims_equal(x, y) for x, y in pairs):
-        return TensorStructInfo(dims, result)
-    return TensorStructInfo(dtype=result, ndim=len(dims))
-
-
-def common_dtype(x1: TensorStructInfo, x2: TensorStructInfo) -> str:
-    """The one dtype of both sides ("void" when unknown). Raises TypeError when they differ."""
-    a, b = x1.dtype, x2.dtype
-    if a.is_void or b.is_void:
-        return "void"
-    if a != b:
-        hint = "cast one side with astype"
-        raise TypeError(explain("operands of different dtypes", got=f"{a} and {b}", instead=hint))
-    return str(a)
 
 
 def binary(
@@ -154,8 +36,10 @@ def binary(
     *,
     result: str | None = None,
     sample: dict[str, Any] | None = None,
+    finite: bool | Callable[[Call], bool] = False,
 ) -> Operator:
-    """A broadcasting operator of two tensors. `result` is its dtype where not the operands'."""
+    """A broadcasting operator of two tensors. `result` is its dtype where not the operands';
+    `finite`: see `flow.broadcasting`."""
     short = name.rsplit(".", 1)[-1]
 
     def body(x1: Tensor, x2: Tensor) -> Any:
@@ -168,17 +52,20 @@ def binary(
         return compute(dims, cell, f"T_{short}", tag="broadcast")
 
     body.__name__, body.__doc__ = short, doc
-    made = op(name)(body)
-    made.infer(lambda x1, x2: infer_broadcast(x1, x2, result if _known(x1, x2, result) else None))
-    made.numpy(_keep_dtype(meaning) if result is None else meaning)
+    operator = op(name)(body)
+    operator.layout(broadcasting(finite=finite))
+    operator.infer(
+        lambda x1, x2: infer_broadcast(x1, x2, result if _known(x1, x2, result) else None)
+    )
+    operator.numpy(_keep_dtype(meaning) if result is None else meaning)
     options = sample or {}
-    made.samples(
+    operator.samples(
         case((2, 3), (2, 3), **options),
         case(("n", 4), (4,), **options),
         case((2, 1, 5), (3, 1), **options),
         case((0, 3), (3,), **options),
     )
-    return made
+    return operator
 
 
 def _known(x1: TensorStructInfo, x2: TensorStructInfo, result: str | None) -> bool:
@@ -203,8 +90,9 @@ def unary(
     float_only: bool = False,
     result: str | None = None,
     sample: dict[str, Any] | None = None,
+    finite: bool = False,
 ) -> Operator:
-    """An elementwise operator of one tensor."""
+    """An elementwise operator of one tensor. `finite`: see `flow.elementwise`."""
     short = name.rsplit(".", 1)[-1]
 
     def cells(x: Any) -> Any:
@@ -219,7 +107,8 @@ def unary(
     # Among the operators of networks the argument is called otherwise.
     body: Callable[..., Any] = of_data if name.startswith("relax.nn.") else of_x
     body.__name__, body.__doc__ = short, doc
-    made = op(name)(body)
+    operator = op(name)(body)
+    operator.layout(elementwise(finite=finite))
 
     def infer(x: TensorStructInfo) -> TensorStructInfo:
         if float_only and not (x.dtype.is_void or x.dtype.is_float):
@@ -227,69 +116,11 @@ def unary(
             raise TypeError(explain(what, got=str(x.dtype), instead="cast it with astype"))
         return TensorStructInfo(x.shape, result or x.dtype, ndim=x.ndim, vdevice=x.vdevice)
 
-    made.infer(infer)
-    made.numpy(lambda x: np.asarray(meaning(x)).astype(result or x.dtype, copy=False))
+    operator.infer(infer)
+    operator.numpy(lambda x: np.asarray(meaning(x)).astype(result or x.dtype, copy=False))
     options = sample or {}
-    made.samples(case((2, 3), **options), case(("n", 8), **options), case((), **options))
-    return made
-
-
-def normalize_axes(axes: Any, ndim: int) -> list[int]:
-    """Axes as sorted non-negative numbers; None means all. Raises ValueError out of range."""
-    if axes is None:
-        return list(range(ndim))
-    return sorted(normalize_axis(a, ndim) for a in axes)
-
-
-def normalize_axis(axis: int, ndim: int) -> int:
-    """One axis as a non-negative number. Raises ValueError out of range."""
-    if not -ndim <= axis < ndim:
-        what = "axis is out of range"
-        raise ValueError(explain(what, got=axis, instead=f"use {-ndim} to {ndim - 1}"))
-    return axis % ndim
-
-
-def reduced_shape(shape: Any, axes: list[int], keepdims: bool) -> list[Any]:
-    """The shape after reducing `axes`."""
-    one = const(1, shape[0].dtype) if len(shape) else None
-    if keepdims:
-        return [one if i in axes else d for i, d in enumerate(shape)]
-    return [d for i, d in enumerate(shape) if i not in axes]
-
-
-def reduce_over(
-    x: Any, axes: list[int], keepdims: bool, combine: Callable[..., Any], name: str
-) -> Any:
-    """te.compute that reduces `axes` of x with `combine(cell(indices), axis=reduce axes)`."""
-    spans = [te.reduce_axis((const(0, x.shape[a].dtype), x.shape[a]), name=f"k{a}") for a in axes]
-
-    def cell(*i: Any) -> PrimExpr:
-        rest, reduced = list(i), iter(spans)
-        full = []
-        for a in range(len(x.shape)):
-            if a in axes:
-                full.append(next(reduced))
-                if keepdims:
-                    rest.pop(0)
-            else:
-                full.append(rest.pop(0))
-        return combine(full, spans)
-
-    return compute(reduced_shape(x.shape, axes, keepdims), cell, name, tag="comm_reduce")
-
-
-def infer_reduce(
-    x: TensorStructInfo, axis: Any = None, keepdims: bool = False, dtype: str | None = None
-) -> TensorStructInfo:
-    """Struct info of a reduction."""
-    result = dtype or x.dtype
-    if x.ndim == -1:
-        return TensorStructInfo(dtype=result, ndim=0 if axis is None and not keepdims else -1)
-    which = normalize_axes(axis, x.ndim)
-    shape = x.get_shape()
-    if shape is None:
-        return TensorStructInfo(dtype=result, ndim=x.ndim if keepdims else x.ndim - len(which))
-    return TensorStructInfo(ShapeExpr(reduced_shape(shape, which, keepdims)), result)
+    operator.samples(case((2, 3), **options), case(("n", 8), **options), case((), **options))
+    return operator
 
 
 def reduction(
@@ -310,22 +141,18 @@ def reduction(
         )
 
     body.__name__, body.__doc__ = short, doc
-    made = op(name)(body)
-    made.infer(infer_reduce)
+    operator = op(name)(body)
+    operator.layout(reducing())
+    operator.infer(infer_reduce)
 
     def run(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         which = None if axis is None else tuple(axis)
         return np.asarray(meaning(x, axis=which, keepdims=keepdims)).astype(x.dtype, copy=False)
 
-    made.numpy(run)
-    made.samples(
+    operator.numpy(run)
+    operator.samples(
         case((2, 3, 4), axis=[1]),
         case(("n", 8), axis=[-1], keepdims=True),
         case((2, 3), axis=None),
     )
-    return made
-
-
-def void_or(dtype: Any, default: Any) -> DataType:
-    """`dtype`, or `default` where it is None or void."""
-    return DataType(default if dtype in (None, "void", "") else dtype)
+    return operator

@@ -9,8 +9,7 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import add, cast, const
 from ..relax.struct_info import TensorStructInfo
-from .core import case, op
-from .family import (
+from .common import (
     broadcast_index,
     broadcast_shape,
     common_dtype,
@@ -20,6 +19,8 @@ from .family import (
     normalize_axis,
     shape_of,
 )
+from .core import case, op
+from .flow import broadcasting
 from .params import Axis, Prim, Tensor
 
 
@@ -49,6 +50,7 @@ def _(condition, x1, x2):
     return np.where(condition, x1, x2)
 
 
+where.layout(broadcasting())
 where.samples(
     case(np.array([[True, False, True]]), (2, 3), (2, 1)),
     case(np.array([True, False]), ("n", 2), (2,)),

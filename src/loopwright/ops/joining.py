@@ -10,13 +10,16 @@ from .. import tir
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import add, cast, ceildiv, const, floordiv, multiply, subtract
+from ..relax.expr import Call, PrimValue, Tuple
+from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import (
     PrimStructInfo,
     TensorStructInfo,
     TupleStructInfo,
 )
+from .common import compute, normalize_axis, product, simplify
 from .core import case, op
-from .family import compute, normalize_axis, product, simplify
+from .flow import cut, join, positions
 from .manipulate import flatten
 from .params import Axis, Prims, Sections, Tensor, Tensors
 
@@ -83,6 +86,7 @@ def _(tensors, axis=0):
     return np.concatenate(list(tensors), axis)
 
 
+concatenate.layout(join)
 concatenate.samples(case([(2, 3), (2, 5)], axis=1), case([("n", 3), (4, 3), (1, 3)], axis=0))
 
 
@@ -145,6 +149,7 @@ def _(x, indices_or_sections, axis=0):
     return tuple(np.ascontiguousarray(p) for p in np.split(x, where, axis))
 
 
+split.layout(cut)
 split.samples(
     case((4, 6), indices_or_sections=3, axis=1), case(("n", 6), indices_or_sections=[2], axis=1)
 )
@@ -235,6 +240,18 @@ def _(x, axes, begin, end, strides=None, assume_inbound=False):
         stop = None if int(s) < 0 and int(e) < -x.shape[int(a)] else int(e)
         at[int(a)] = slice(int(b), stop, int(s))
     return np.ascontiguousarray(x[tuple(at)])
+
+
+@strided_slice.layout
+def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+    given, axes = query.given[0], call.args[1]
+    if given is None or query.block or not isinstance(axes, Tuple):
+        return None
+    values = [_value(f.struct_info) for f in axes.fields]
+    places = None if any(v is None for v in values) else positions(given, values)
+    if places is None:
+        return None
+    return LayoutPlan((given,), (given,), args={1: Tuple([PrimValue(p) for p in places])})
 
 
 strided_slice.samples(

@@ -11,8 +11,8 @@ from ..ir.prim_op import add, ceildiv, const, floordiv, floormod, multiply
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import from_plain, shape_in
+from .common import compute, is_one, simplify
 from .core import case, op
-from .family import compute, is_one, simplify
 from .params import Tensor
 
 

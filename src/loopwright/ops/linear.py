@@ -10,8 +10,8 @@ from ..ir.dtype import numpy_dtype
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, multiply
 from ..relax.struct_info import TensorStructInfo
+from .common import aligned_index, broadcast_shape, dims_equal, is_one, void_or
 from .core import case, op
-from .family import aligned_index, broadcast_shape, dims_equal, is_one, void_or
 from .params import DType, Tensor
 
 

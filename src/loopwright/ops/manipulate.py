@@ -8,15 +8,15 @@ from .. import te, tir
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm, PrimExpr, Range
 from ..ir.prim_op import add, cast, const, floordiv, floormod, multiply, subtract
-from ..relax.expr import ShapeExpr
+from ..relax.expr import Call, ShapeExpr
+from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import (
     ShapeStructInfo,
     TensorStructInfo,
 )
 from ..tir import IndexMap
 from ..tir.stmt_functor import substitute
-from .core import INJECTIVE, case, op
-from .family import (
+from .common import (
     broadcast_index,
     compute,
     is_one,
@@ -26,6 +26,8 @@ from .family import (
     shape_text,
     simplify,
 )
+from .core import INJECTIVE, case, op
+from .flow import along, inserted, moved, squeezing
 from .params import Axes, Axis, Ints, Shape, Tensor
 
 
@@ -66,6 +68,15 @@ def _(x: TensorStructInfo, axes=None):
 @transpose.numpy
 def _(x, axes=None):
     return np.transpose(x, axes)
+
+
+@transpose.layout
+def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+    given = query.given[0]
+    if given is None or query.block:
+        return None
+    order = _order(call.attrs.axes, call.struct_info.ndim)
+    return LayoutPlan((given,), (moved(given, order),), moves_nothing=True)
 
 
 transpose.samples(case((2, 3)), case(("n", 3, 4), axes=[1, 0, 2]))
@@ -178,6 +189,15 @@ def _(x, axis):
     return np.expand_dims(x, tuple(axis))
 
 
+@expand_dims.layout
+def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+    given, axes = query.given[0], call.attrs.axis
+    if given is None or query.block:
+        return None
+    output = inserted(given, normalize_axes(axes, call.struct_info.ndim))
+    return LayoutPlan((given,), (output,), {"axis": list(range(len(axes)))})
+
+
 expand_dims.samples(case((2, 3), axis=[0, 3]), case(("n", 3), axis=[-1]))
 
 
@@ -223,6 +243,7 @@ def _(x, axis=None):
     return np.squeeze(x, None if axis is None else tuple(axis))
 
 
+squeeze.layout(squeezing)
 squeeze.samples(case((2, 1, 3)), case((1, "n", 1), axis=[0]))
 
 
@@ -321,6 +342,7 @@ def _(data, repeats, axis=None):
     return np.repeat(data, repeats, axis)
 
 
+repeat.layout(along("axis"))
 repeat.samples(case((2, 3), repeats=2, axis=1))
 
 
@@ -358,6 +380,7 @@ def _(data, axis):
     return np.ascontiguousarray(np.flip(data, axis))
 
 
+flip.layout(along("axis"))
 flip.samples(case((2, 3), axis=1), case(("n", 2), axis=0))
 
 

@@ -11,8 +11,10 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, multiply
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
+from .common import compute, normalize_axes, normalize_axis
 from .core import FUSABLE, case, op
-from .family import compute, normalize_axes, normalize_axis, unary
+from .family import unary
+from .flow import along, elementwise, padding
 from .params import Axes, Axis, Ints, Tensor
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -22,12 +24,19 @@ def _c(value, x):
     return const(value, x.dtype)
 
 
-unary("relax.nn.relu", lambda x: tir.max(x, _c(0, x)), lambda x: np.maximum(x, 0), "max(x, 0)")
+unary(
+    "relax.nn.relu",
+    lambda x: tir.max(x, _c(0, x)),
+    lambda x: np.maximum(x, 0),
+    "max(x, 0)",
+    finite=True,
+)
 unary(
     "relax.nn.relu6",
     lambda x: tir.min(tir.max(x, _c(0, x)), _c(6, x)),
     lambda x: np.clip(x, 0, 6),
     "x limited to [0, 6].",
+    finite=True,
 )
 unary(
     "relax.nn.silu",
@@ -35,6 +44,7 @@ unary(
     lambda x: x / (1 + np.exp(-x)),
     "x * sigmoid(x)",
     float_only=True,
+    finite=True,
 )
 unary(
     "relax.nn.gelu",
@@ -42,6 +52,7 @@ unary(
     lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
     "x times the normal distribution's cumulative function: x / 2 * (1 + erf(x / sqrt(2)))",
     float_only=True,
+    finite=True,
 )
 
 
@@ -56,6 +67,7 @@ unary(
     lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     "gelu by its tanh approximation (Hendrycks and Gimpel, 2016)",
     float_only=True,
+    finite=True,
 )
 unary(
     "relax.nn.hardsigmoid",
@@ -63,6 +75,7 @@ unary(
     lambda x: np.clip(x + 3, 0, 6) / 6,
     "clip(x + 3, 0, 6) / 6",
     float_only=True,
+    finite=True,
 )
 unary(
     "relax.nn.hardswish",
@@ -70,6 +83,7 @@ unary(
     lambda x: x * np.clip(x + 3, 0, 6) / 6,
     "x * clip(x + 3, 0, 6) / 6",
     float_only=True,
+    finite=True,
 )
 
 
@@ -85,6 +99,7 @@ def _(data, alpha=0.01):
     return np.where(data > 0, data, data * np.asarray(alpha, data.dtype))
 
 
+leaky_relu.layout(elementwise(finite=True))
 leaky_relu.samples(case((2, 3), alpha=0.1))
 
 
@@ -107,6 +122,7 @@ def _(data, alpha, axis=1):
     return np.where(data > 0, data, data * alpha.reshape(shape))
 
 
+prelu.layout(along("axis"))
 prelu.samples(case((2, 3, 4), (3,)))
 
 
@@ -130,6 +146,7 @@ def _(data, beta=1.0, threshold=20.0):
     return np.where(scaled > threshold, data, smooth).astype(data.dtype)
 
 
+softplus.layout(elementwise())
 softplus.samples(case((2, 3)), case(("n", 4), beta=2.0, threshold=1.0))
 
 
@@ -147,6 +164,7 @@ def _(data, bias, axis=-1):
     return data + bias.reshape(shape)
 
 
+bias_add.layout(along("axis"))
 bias_add.samples(case((2, 3, 4), (3,), axis=1))
 
 
@@ -244,6 +262,7 @@ def _(data, gamma, beta, axes, epsilon=1e-5, center=True, scale=True):
     return (made + beta.reshape(shape) if center else made).astype(data.dtype)
 
 
+layer_norm.layout(along("axes", ordered=True))
 layer_norm.samples(
     case((2, 3, 8), (8,), (8,), axes=[-1]), case(("n", 8), (8,), (8,), axes=[-1], epsilon=1e-6)
 )
@@ -288,6 +307,7 @@ def _(data, weight, axes, epsilon=1e-5):
     return made.astype(data.dtype)
 
 
+rms_norm.layout(along("axes", ordered=True))
 rms_norm.samples(case((2, 3, 8), (8,), axes=[-1]))
 
 
@@ -381,6 +401,7 @@ def _(
 
 
 _CHANNELS = ((2, 3, 4, 4), (3,), (3,), (3,), (3,))
+batch_norm.layout(along("axis"))
 batch_norm.samples(
     case(*_CHANNELS, axis=1, training=False, low=0.5, high=2.0),
     case(*_CHANNELS, axis=1, low=0.5, high=2.0),
@@ -405,6 +426,7 @@ def _(data, rate=0.5):
     return data, np.ones_like(data)
 
 
+dropout.layout(elementwise())
 dropout.samples(case((2, 3)))
 
 
@@ -459,6 +481,7 @@ def _(data, pad_width, pad_mode="constant", pad_value=0.0):
     return np.pad(data, pairs, mode, **extra)  # type: ignore[arg-type]
 
 
+pad.layout(padding)
 pad.samples(
     case((2, 3), pad_width=[1, 2, 0, 1]),
     case(("n", 3), pad_width=[0, 0, 1, 1], pad_value=2.0),

@@ -9,8 +9,9 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
+from .common import compute, normalize_axes, normalize_axis, simplify
 from .core import FUSABLE, case, op
-from .family import compute, normalize_axes, normalize_axis, simplify
+from .flow import along
 from .params import Axes, Tensor
 
 
@@ -96,6 +97,7 @@ def _(data, gamma, beta, num_groups, channel_axis, axes, epsilon=1e-5, center=Tr
     return (made + beta.reshape(own) if center else made).astype(data.dtype)
 
 
+group_norm.layout(along("channel_axis", "axes"))
 group_norm.samples(
     case((2, 6, 4, 5), (6,), (6,), num_groups=3, channel_axis=1, axes=[2, 3]),
     case(("n", 5, 4), (4,), (4,), num_groups=2, channel_axis=-1, axes=[1]),

@@ -10,9 +10,10 @@ from ..ir.prim_op import cast, ceildiv, const, div, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import extent, from_plain, spatial, to_plain
+from .common import listed, simplify
 from .conv import conv_extent, expand_padding, expand_per_axis
 from .core import case, op
-from .family import listed, simplify
+from .flow import image
 from .nn import padded
 from .params import Ints, Tensor
 
@@ -78,9 +79,9 @@ def _pool(rank: int, average: bool) -> None:
         f"The {what} of each window of `pool_size`. `ceil_mode` lets a last partial window in; "
         "`count_include_pad` counts the padding in a mean."
     )
-    made = op(f"relax.nn.{name}")(body)
+    operator = op(f"relax.nn.{name}")(body)
 
-    @made.build
+    @operator.build
     def _(**values):
         for key in ("pool_size", "strides", "dilation"):
             values[key] = expand_per_axis(listed(values[key]), rank, key)
@@ -89,7 +90,7 @@ def _pool(rank: int, average: bool) -> None:
         values["out_layout"] = values["out_layout"] or values["layout"]
         return values
 
-    @made.infer
+    @operator.infer
     def _(data: TensorStructInfo, **attrs):
         shape, layout = data.get_shape(), layout_of(attrs["layout"])
         if shape is None:
@@ -98,9 +99,10 @@ def _pool(rank: int, average: bool) -> None:
         windows = _windows(shape, layout, *[attrs[k] for k in keys])
         return TensorStructInfo(_out_shape(shape, layout, windows), data.dtype)
 
-    made.numpy(lambda data, **attrs: _numpy_pool(data, average, **attrs))
+    operator.layout(image("layout"))
+    operator.numpy(lambda data, **attrs: _numpy_pool(data, average, **attrs))
     spatial = {1: (9,), 2: (8, 7), 3: (4, 5, 6)}[rank]
-    made.samples(
+    operator.samples(
         case((2, 3, *spatial), pool_size=(2,) * rank, strides=(2,) * rank),
         case(("n", 3, *spatial), pool_size=(3,) * rank, padding=(1,) * rank),
         case((1, 2, *spatial), pool_size=(3,) * rank, strides=(2,) * rank, ceil_mode=True),
@@ -307,6 +309,7 @@ def _(data, output_size=None, layout="NCHW", out_layout=None):
     return from_plain(out.astype(x.dtype), layout, "NCHW")
 
 
+adaptive_avg_pool2d.layout(image("layout"))
 adaptive_avg_pool2d.samples(
     case((2, 3, 8, 6), output_size=[1, 1]), case((1, 2, 7, 5), output_size=[3, 2])
 )

@@ -7,8 +7,10 @@ import numpy as np
 from .. import te, tir
 from ..ir.prim_op import cast, const, div, multiply
 from ..relax.struct_info import TensorStructInfo
+from .common import compute, infer_reduce, normalize_axes, normalize_axis, reduce_over
 from .core import case, op
-from .family import compute, infer_reduce, normalize_axes, normalize_axis, reduce_over, reduction
+from .family import reduction
+from .flow import along, reducing
 from .params import Axes, Axis, Tensor
 
 sum = reduction("relax.sum", te.sum, np.sum, "The sum over `axis`.")
@@ -47,6 +49,7 @@ def _tuple(axis):
     return None if axis is None else tuple(axis)
 
 
+mean.layout(reducing(finite=True))
 mean.samples(case((2, 3, 4), axis=[1, 2]), case(("n", 8), axis=[-1], keepdims=True))
 
 
@@ -72,6 +75,7 @@ def _(x, axis=None, keepdims=False):
     return np.var(x, axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
 
 
+variance.layout(reducing())
 variance.samples(case((2, 3, 4), axis=[1]), case(("n", 8), axis=[-1], keepdims=True))
 
 
@@ -90,6 +94,7 @@ def _(x, axis=None, keepdims=False):
     return np.std(x, axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
 
 
+std.layout(reducing())
 std.samples(case((2, 3, 4), axis=[1]))
 
 
@@ -116,19 +121,19 @@ def _arg(name, better, start, meaning, doc):
         return compute(pair[0].shape, lambda *i: pair[0](*i), f"{x.op.name}_red")
 
     body.__name__, body.__doc__ = name, doc
-    made = op(f"relax.{name}")(body)
+    operator = op(f"relax.{name}")(body)
 
-    @made.infer
+    @operator.infer
     def _(x: TensorStructInfo, axis=None, keepdims=False) -> TensorStructInfo:
         return infer_reduce(x, None if axis is None else [axis], keepdims, "int64")
 
-    @made.numpy
+    @operator.numpy
     def _(x, axis=None, keepdims=False):
-        found = meaning(x, axis=axis, keepdims=keepdims)
-        return np.asarray(found, np.int64)
+        return np.asarray(meaning(x, axis=axis, keepdims=keepdims), np.int64)
 
-    made.samples(case((2, 3, 4), axis=1), case(("n", 8), axis=-1, keepdims=True))
-    return made
+    operator.layout(reducing())
+    operator.samples(case((2, 3, 4), axis=1), case(("n", 8), axis=-1, keepdims=True))
+    return operator
 
 
 argmax = _arg(
@@ -179,6 +184,7 @@ def _(data, axis=-1):
     return (e / e.sum(axis=axis, keepdims=True)).astype(data.dtype)
 
 
+softmax.layout(along("axis"))
 softmax.samples(case((2, 8), axis=-1), case(("n", 3, 5), axis=1))
 
 
@@ -202,4 +208,5 @@ def _(data, axis=-1):
     return (shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))).astype(data.dtype)
 
 
+log_softmax.layout(along("axis"))
 log_softmax.samples(case((2, 8), axis=-1))

@@ -10,8 +10,8 @@ from .. import relax
 from ..ir.prim_expr import IntImm
 from ..relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
 from ..runtime import register_func
+from .common import normalize_axis
 from .core import case, op
-from .family import normalize_axis
 from .params import Prim, Tensor
 
 

@@ -19,8 +19,8 @@ from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const, multiply
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from ..tir.ir_builder import IRBuilder
+from .common import is_one, normalize_axis, simplify, void_or
 from .core import Operator, case, op
-from .family import is_one, normalize_axis, simplify, void_or
 from .params import Axis, DType, Tensor
 
 

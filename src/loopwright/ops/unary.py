@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,16 +12,21 @@ from .. import tir
 from ..ir.dtype import numpy_dtype
 from ..ir.prim_op import cast, const
 from ..relax.struct_info import TensorStructInfo
+from .common import compute
 from .core import case, op
-from .family import compute, unary
+from .family import unary
+from .flow import elementwise
 from .params import DType, Prim, Tensor
 
 _SMALL = {"low": -0.9, "high": 0.9}
 _POSITIVE = {"low": 0.1, "high": 4.0}
 
 
-def _float(name: str, np_fn: object, doc: str, **sample: float) -> None:
-    unary(f"relax.{name}", getattr(tir, name), np_fn, doc, float_only=True, sample=sample)  # type: ignore[arg-type]
+def _float(
+    name: str, meaning: Callable[..., Any], doc: str, finite: bool = False, **sample: float
+) -> None:
+    fn = getattr(tir, name)
+    unary(f"relax.{name}", fn, meaning, doc, float_only=True, sample=sample, finite=finite)
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -33,18 +40,18 @@ _float("cos", np.cos, "The cosine of an angle in radians.")
 _float("tan", np.tan, "The tangent of an angle in radians.", **_SMALL)
 _float("sinh", np.sinh, "The hyperbolic sine.")
 _float("cosh", np.cosh, "The hyperbolic cosine.")
-_float("tanh", np.tanh, "The hyperbolic tangent.")
+_float("tanh", np.tanh, "The hyperbolic tangent.", finite=True)
 _float("asin", np.arcsin, "The arc sine, in radians.", **_SMALL)
 _float("acos", np.arccos, "The arc cosine, in radians.", **_SMALL)
 _float("atan", np.arctan, "The arc tangent, in radians.")
 _float("asinh", np.arcsinh, "The inverse hyperbolic sine.")
 _float("acosh", np.arccosh, "The inverse hyperbolic cosine.", low=1.1, high=4.0)
 _float("atanh", np.arctanh, "The inverse hyperbolic tangent.", **_SMALL)
-_float("sigmoid", lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + exp(-x)).")
+_float("sigmoid", lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + exp(-x)).", finite=True)
 _float("erf", lambda x: _erf(np.asarray(x, np.float64)), "The error function.")
 
-unary("relax.abs", tir.abs, np.abs, "The absolute value.")
-unary("relax.negative", lambda x: -x, np.negative, "Minus x.")
+unary("relax.abs", tir.abs, np.abs, "The absolute value.", finite=True)
+unary("relax.negative", lambda x: -x, np.negative, "Minus x.", finite=True)
 unary("relax.ceil", tir.ceil, np.ceil, "Rounded up to an integer.")
 unary("relax.floor", tir.floor, np.floor, "Rounded down to an integer.")
 unary("relax.round", tir.round, np.rint, "Rounded to the nearest integer, ties to even.")
@@ -99,6 +106,7 @@ def _(x, dtype):
     return x.astype(numpy_dtype(dtype))
 
 
+cast_.layout(elementwise())
 cast_.samples(case((2, 3), dtype="int32"), case(("n", 3), dtype="float16"))
 
 
@@ -120,4 +128,5 @@ def _(x, min, max):
     return np.clip(x, np.asarray(min, x.dtype), np.asarray(max, x.dtype))
 
 
+clip.layout(elementwise(finite=True))
 clip.samples(case((2, 3), -1.0, 1.0), case(("n", 8), 0.0, 6.0))

@@ -21,12 +21,12 @@ Before (-) and after (+)::
               return gv
 
 A convolution reads whole vectors of output channels when its tensors are laid out NCHW16c: the
-vector length of the target stands at the end. The pass converts each convolution with a constant
-weight, lets elementwise operators and pooling work on blocks, and converts back (unpack_channels)
-where another operator needs the plain layout, or has a rule of somebody's own whose kernel does not
-take blocks. Channels are filled up with zeros to whole blocks;
-only operators that keep finite numbers finite see those (the keys of `_RULES`), and weights multiply
-them by zero. FoldConstant packs the weights afterwards.
+vector length of the target stands at the end. Each operator's hook `layout` (`relax.layout`) says
+whether and how it works on blocks; a convolution asks for them, others follow. The pass converts
+back (unpack_channels) where an operator needs the plain tensor, or has a rule of somebody's own
+whose kernel does not take blocks. Channels are filled up with zeros to whole blocks; only operators
+that keep finite numbers finite see those, and weights multiply them by zero. FoldConstant packs
+the weights afterwards.
 """
 
 from __future__ import annotations
@@ -34,59 +34,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ....arith import Analyzer
 from ....ir.dtype import DataType
-from ....ir.expr import Attrs
 from ....ir.module import IRModule
-from ....ir.op import Op
 from ....ir.prim_expr import IntImm
 from ....ir.prim_op import multiply
 from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
+from ....tir import layout as layout_of
 from ... import op as relax_op
-from ...expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    Function,
-    MatchCast,
-    ShapeExpr,
-    Var,
-    VarBinding,
-)
-from ...functor import GraphRewriter
+from ...expr import Binding, Call, Constant, DataflowVar, MatchCast, ShapeExpr, Var, VarBinding
+from ...layout import LayoutQuery, LayoutRewriter, tensor_arguments, with_tensors
 from ...struct_info import TensorStructInfo
 from .._graph import device_of
 from ..legalize_ops.common import may_be_taken, taker
-
-_UNARY = {
-    "relax.nn.relu",
-    "relax.nn.relu6",
-    "relax.nn.silu",
-    "relax.nn.gelu",
-    "relax.nn.gelu_tanh",
-    "relax.nn.hardsigmoid",
-    "relax.nn.hardswish",
-    "relax.nn.leakyrelu",
-    "relax.sigmoid",
-    "relax.tanh",
-    "relax.clip",
-    "relax.abs",
-    "relax.negative",
-}
-_BINARY = {
-    "relax.add",
-    "relax.subtract",
-    "relax.multiply",
-    "relax.maximum",
-    "relax.minimum",
-    "relax.divide",
-}
-_POOL = {"relax.nn.max_pool2d", "relax.nn.avg_pool2d", "relax.nn.adaptive_avg_pool2d"}
-_FEW_CHANNELS = 8  # fewer input channels than this are read from the plain layout
 
 
 @dataclass(frozen=True)
@@ -145,266 +106,133 @@ class _Blocked:
         return self._flat if self._full is None else self._full
 
 
-class _Blocker(GraphRewriter):
+class _Blocker(LayoutRewriter):
     def __init__(self, mod: IRModule, block: int) -> None:
         super().__init__(mod)
         self.size = block
-        self.layout = f"NCHW{block}c"
+        self.layout = layout_of(f"ABCD{block}b")  # NCHW16c
         self.target = Target.current(allow_none=True)
         self.analyzer = Analyzer()
-        self.blocked: dict[Var, _Blocked] = {}  # by the old variable
-        self.plain: dict[Var, Any] = {}
-        self.packed: dict[Var, _Blocked] = {}
-
-    def function(self, func: Function) -> Function:
-        self.blocked, self.plain, self.packed = {}, {}, {}
-        return super().function(func)
-
-    def block(self, block: BindingBlock) -> BindingBlock:
-        # What is laid out here is known here only: after the block there are just its outputs.
-        outer = self.blocked, self.plain, self.packed
-        self.blocked, self.plain, self.packed = (dict(known) for known in outer)
-        made = super().block(block)
-        self.blocked, self.plain, self.packed = outer
-        return made
 
     def binding(self, binding: Binding) -> None:
-        if isinstance(binding, MatchCast) and self.match_cast(binding):
-            return
-        if isinstance(binding, VarBinding) and isinstance(binding.value, Call):
-            call = binding.value
-            rule = self.rule_of(call)
-            made = rule(self, call) if rule is not None and _is_float_image(call) else None
-            if made is not None:
-                value, channels, flat = made
-                value = value.with_span(call.span)
-                var = self.builder.emit(value, binding.var.name_hint)
-                if flat is None:
-                    self.blocked[binding.var] = _Blocked(channels, var)
-                else:
-                    rows, cols = flat.rows, flat.cols
-                    self.blocked[binding.var] = _Blocked(channels, None, var, rows, cols)
-                if not _is_local(binding.var):
-                    whole = self.blocked[binding.var].full(self)
-                    self.emit(binding, relax_op.nn.unpack_channels(whole, channels))
-                    self.plain[binding.var] = self.var_map.get(binding.var, binding.var)
-                return
-        super().binding(binding)
+        if not (isinstance(binding, MatchCast) and self.match_cast(binding)):
+            super().binding(binding)
 
-    def rule_of(self, call: Call) -> Any:
-        """How a call is blocked; None for one that somebody lowers otherwise, if the operator is
-        more than a function of each element: a kernel for those may fit blocks, too."""
-        op = call.op
-        if not isinstance(op, Op) or op.name not in _RULES:
+    def match_cast(self, binding: MatchCast) -> bool:
+        """A check of a blocked tensor's extents is made on the blocks."""
+        source = self.laid.get(binding.value) if isinstance(binding.value, Var) else None
+        channels = _channels(binding.struct_info)
+        if source is None or channels != source.channels:
+            return False
+        if not isinstance(binding.var, DataflowVar):
+            return False
+        n, _, rows, cols = binding.struct_info.get_shape()
+        have = source.full(self).struct_info.get_shape()
+        info = TensorStructInfo([n, have[1], rows, cols, have[4]], binding.struct_info.dtype)
+        var = self.builder.match_cast(source.full(self), info, binding.var.name_hint)
+        self.laid[binding.var] = _Blocked(channels, var)
+        return True
+
+    def restore(self, laid: _Blocked) -> Any:
+        return relax_op.nn.unpack_channels(laid.full(self), laid.channels)
+
+    def laid_out(self, binding: VarBinding, call: Call) -> _Blocked | None:
+        hook, channels = self.hook(call), _channels(call.struct_info)
+        if hook is None or channels is None:
             return None
-        own = op.name not in _UNARY and may_be_taken(call, self.target_of(call))
-        return None if own else _RULES[op.name]
+        tensors = tensor_arguments(call)
+        blocked = [self.laid.get(t) if isinstance(t, Var) else None for t in tensors]
+        given = tuple(self.layout if b is not None else None for b in blocked)
+        plan = hook(call, LayoutQuery(given, block=self.size))
+        target = self.target_of(call)
+        owned = may_be_taken(call, target)
+        if plan is None or plan.outputs != (self.layout,) or (owned and not plan.elementwise):
+            return None
+        known = [b for b in blocked if b is not None]
+        lead = next((b for b in known if not _is_pixel(b)), known[0] if known else None)
+        flat = plan.pixels == "merged" or (
+            plan.pixels == "any" and self.same_pixels(known, lead) and any(b.is_flat for b in known)
+        )
+        parts: list[Any] = []
+        for tensor, source, wanted in zip(tensors, blocked, plan.inputs, strict=True):
+            part: Any = source
+            if wanted is None:
+                part = self.unblocked(tensor, lead)
+            elif source is None:
+                part = self.in_blocks(tensor) if lead is None else self.operand(tensor, lead, flat)
+            elif lead is not None and source.channels != lead.channels:
+                return None
+            if part is None:
+                return None
+            if isinstance(part, _Blocked):
+                lead = lead or part
+                part = part.flat(self) if flat and not _is_pixel(part) else part.full(self)
+            parts.append(part)
+        changed = with_tensors(call, parts, plan)
+        if owned:  # the kernel may take blocks, too
+            own = taker(call, target)
+            if own is None or taker(self.builder.normalize(changed), target) != own:
+                return None
+        var = self.builder.emit(changed.with_span(call.span), binding.var.name_hint)
+        if flat and lead is not None and not _is_one(lead.rows) and not _is_pixel(_Blocked(0, var)):
+            return _Blocked(channels, None, var, lead.rows, lead.cols)
+        return _Blocked(channels, var)
 
     def target_of(self, call: Call) -> Target | None:
         """Whose rules lower a call."""
         device = device_of(call.args)
         return self.target if device is None else device.target
 
-    def match_cast(self, binding: MatchCast) -> bool:
-        """A check of a blocked tensor's extents is made on the blocks."""
-        source = self.blocked.get(binding.value) if isinstance(binding.value, Var) else None
-        channels = _channels(binding.struct_info)
-        if (
-            source is None
-            or channels is None
-            or channels != source.channels
-            or not _is_local(binding.var)
-        ):
-            return False
-        n, _, rows, cols = binding.struct_info.get_shape()
-        have = source.full(self).struct_info.get_shape()
-        info = TensorStructInfo([n, have[1], rows, cols, have[4]], binding.struct_info.dtype)
-        var = self.builder.match_cast(source.full(self), info, binding.var.name_hint)
-        self.blocked[binding.var] = _Blocked(channels, var)
-        return True
+    def same_pixels(self, known: list[_Blocked], lead: _Blocked | None) -> bool:
+        """Whether the tensors have the rows and columns of `lead`, or one pixel."""
+        return all(
+            self.analyzer.can_prove_equal(x, y)
+            for one in known
+            if lead is not None and one is not lead and not _is_pixel(one)
+            for x, y in zip(_pixels(one), _pixels(lead), strict=True)
+        )
 
-    def value(self, expr: Any) -> Any:
-        if isinstance(expr, Var) and expr in self.blocked:
-            return self.unpacked(expr)
-        return super().value(expr)
-
-    def unpacked(self, var: Var) -> Any:
-        """The plain tensor of a blocked one, made where it is first asked for."""
-        found = self.plain.get(var)
-        if found is None:
-            blocked = self.blocked[var]
-            call = relax_op.nn.unpack_channels(blocked.full(self), blocked.channels)
-            found = self.plain[var] = self.builder.emit(call, f"{var.name_hint}_plain")
-        return found
+    def unblocked(self, value: Any, lead: _Blocked | None) -> Any:
+        """A tensor which is taken as it is; one element among blocks becomes a literal."""
+        if lead is not None and isinstance(value, Constant):
+            array = value.data.numpy()
+            if array.size == 1 and array.ndim != 4:
+                return Constant(array.reshape(()))
+        return self.value(value)
 
     def in_blocks(self, value: Any) -> _Blocked | None:
-        """A tensor in blocks, packed where it is not yet; None when its channels are unknown."""
-        if isinstance(value, Var) and value in self.blocked:
-            return self.blocked[value]
-        if isinstance(value, Var) and value in self.packed:
+        """A plain tensor in blocks; None when its channels are unknown."""
+        if value in self.packed:
             return self.packed[value]
-        info = value.struct_info
-        channels = _channels(info)
+        channels = _channels(value.struct_info)
         if channels is None:
             return None
-        plain = super().value(value) if isinstance(value, Var) else value
         hint = value.name_hint if isinstance(value, Var) else "lv"
-        made = relax_op.nn.pack_channels(plain, self.size)
-        result = _Blocked(channels, self.builder.emit(made, f"{hint}_blocked"))
+        packed = relax_op.nn.pack_channels(self.value(value), self.size)
+        result = _Blocked(channels, self.builder.emit(packed, f"{hint}_blocked"))
         if isinstance(value, Var):
             self.packed[value] = result
         return result
+
+    def operand(self, value: Any, lead: _Blocked, flat: bool) -> _Blocked | None:
+        """The other side of a broadcasting operator, in blocks; None when it cannot be."""
+        if isinstance(value, Constant) and value.data.ndim == 3:
+            value = Constant(value.data.numpy()[None])
+        channels = _channels(value.struct_info)
+        if channels != lead.channels and (channels != 1 or isinstance(value, Var)):
+            return None
+        if flat and not all(_is_one(d) for d in value.struct_info.get_shape()[2:]):
+            return None
+        return self.in_blocks(value)
 
     def reshaped(self, var: Any, shape: list[Any]) -> Any:
         """A view of a blocked tensor in another shape."""
         view = relax_op.memory.view(var, ShapeExpr(shape))
         return self.builder.emit(view, f"{var.name_hint}_view")
 
-    # -- rules: (the blocked call, channels, the flat tensor it follows or None), or None ---------
-
-    def conv(self, call: Call) -> _Made | None:
-        attrs, weight = call.attrs, call.args[1]
-        if not isinstance(weight, Constant) or attrs.data_layout != "NCHW":
-            return None
-        if attrs.kernel_layout != "OIHW" or attrs.out_layout != "NCHW":
-            return None
-        data, kernel = call.args[0], weight.data.shape
-        have = _channels(data.struct_info)
-        if have is None or str(weight.data.dtype) != "float32":
-            return None
-        size = self.size
-        depthwise = attrs.groups > 1 and kernel[1] == 1 and kernel[0] == have == attrs.groups
-        if attrs.groups > 1 and not depthwise:
-            return None
-        changed: dict[str, Any] = {"out_layout": self.layout}
-        flat: _Blocked | None = None
-        if not depthwise and have < _FEW_CHANNELS and data not in self.blocked:
-            source, layout = self.value(data), f"OIHW{size}o"
-        else:
-            blocked = self.in_blocks(data)
-            assert blocked is not None
-            if not depthwise and _is_pointwise(attrs, kernel):
-                source, flat = blocked.flat(self), blocked
-            else:
-                source = blocked.full(self)
-            layout = f"OIHW{size}o" if depthwise else f"OIHW{size}i{size}o"
-            changed["data_layout"] = self.layout
-        if depthwise:
-            changed["groups"] = -(-have // size) * size
-        changed["kernel_layout"] = layout
-        packed = relax_op.nn.pack_weight(weight, layout)
-        made = Call(call.op, [source, packed], _with(attrs, changed))
-        return made, kernel[0], flat if flat is not None and not _is_one(flat.rows) else None
-
-    def transposed(self, call: Call) -> _Made | None:
-        attrs, weight = call.attrs, call.args[1]
-        if not isinstance(weight, Constant) or str(weight.data.dtype) != "float32":
-            return None
-        kernel = weight.data.shape
-        apart = list(attrs.strides) == list(kernel[2:]) and not any(attrs.padding)
-        plain = attrs.data_layout == "NCHW" and attrs.groups == 1 and list(attrs.dilation) == [1, 1]
-        if not (apart and plain and not any(attrs.output_padding)):
-            return None
-        source = self.in_blocks(call.args[0])
-        if source is None:
-            return None
-        layout = f"IOHW{self.size}i{self.size}o"
-        changed = {"data_layout": self.layout, "out_layout": self.layout, "kernel_layout": layout}
-        packed = relax_op.nn.pack_weight(weight, layout)
-        return Call(call.op, [source.full(self), packed], _with(attrs, changed)), kernel[1], None
-
-    def unary(self, call: Call) -> _Made | None:
-        source = self.blocked.get(call.args[0]) if isinstance(call.args[0], Var) else None
-        if source is None:
-            return None
-        made = call.replace(args=(source.any(), *call.args[1:]))
-        target = self.target_of(call)
-        if may_be_taken(call, target):
-            own = taker(call, target)
-            if own is None or taker(self.builder.normalize(made), target) != own:
-                return None
-        return made, source.channels, source if source.is_flat else None
-
-    def binary(self, call: Call) -> _Made | None:
-        known = [self.blocked.get(a) if isinstance(a, Var) else None for a in call.args]
-        lead = next((k for k in known if k is not None and not _is_pixel(k)), known[0] or known[1])
-        if lead is None:
-            return None
-        if call.op.name == "relax.divide" and not _nonzero(call.args[1]):
-            return None
-        others = [k for k in known if k is not None and k is not lead]
-        same = all(_is_pixel(k) or _same_pixels(k, lead, self) for k in others)
-        flat = same and any(k.is_flat for k in (lead, *others))
-        parts = []
-        for arg, blocked in zip(call.args, known, strict=True):
-            if blocked is None:
-                part = self.operand(arg, lead)
-            elif flat and not _is_pixel(blocked):
-                part = blocked.flat(self)
-            else:
-                part = blocked.full(self)
-            if part is None:
-                return None
-            parts.append(part)
-        return call.replace(args=tuple(parts)), lead.channels, lead if flat else None
-
-    def operand(self, value: Any, lead: _Blocked) -> Any:
-        """The other side of a broadcasting operator, in blocks; None when it cannot be."""
-        info = value.struct_info
-        shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
-        if shape is None:
-            return None
-        if len(shape) == 0:
-            return value
-        if len(shape) != 4:
-            ones = all(isinstance(d, IntImm) and d.value == 1 for d in shape)
-            if isinstance(value, Constant) and ones:
-                return Constant(value.data.numpy().reshape(()))
-            if len(shape) == 3 and isinstance(value, Constant):
-                value = Constant(value.data.numpy()[None])
-            else:
-                return None
-        channels = _channels(value.struct_info)
-        if channels not in (1, lead.channels) or (lead.channels == 1 and channels != 1):
-            return None
-        if isinstance(value, Var) and channels == 1 and lead.channels != 1:
-            return None
-        spatial = [d for d in shape[-2:] if not _is_one(d)]
-        if spatial and lead.is_flat:
-            return None
-        packed = self.in_blocks(value)
-        return None if packed is None else packed.full(self)
-
-    def pool(self, call: Call) -> _Made | None:
-        source = self.blocked.get(call.args[0]) if isinstance(call.args[0], Var) else None
-        if source is None or call.attrs.layout != "NCHW":
-            return None
-        changed = {"layout": self.layout, "out_layout": self.layout}
-        made = Call(call.op, [source.full(self)], _with(call.attrs, changed))
-        return made, source.channels, None
-
-    def mean(self, call: Call) -> _Made | None:
-        """A mean over rows and columns that keeps them as extents of 1 is a global pooling."""
-        source = self.blocked.get(call.args[0]) if isinstance(call.args[0], Var) else None
-        axes = call.attrs.axis
-        if source is None or axes is None or not call.attrs.keepdims:
-            return None
-        if sorted(a % 4 for a in axes) != [2, 3]:
-            return None
-        made = relax_op.mean(source.any(), [2, 3], True)
-        return made, source.channels, None
-
-
-_Made = tuple[Call, int, _Blocked | None]
-
 
 def _is_one(dim: Any) -> bool:
     return isinstance(dim, IntImm) and dim.value == 1
-
-
-def _is_pointwise(attrs: Attrs, kernel: tuple[int, ...]) -> bool:
-    window = list(kernel[2:]) == [1, 1] and list(attrs.strides) == [1, 1]
-    return window and not any(attrs.padding) and attrs.groups == 1
 
 
 def _is_pixel(blocked: _Blocked) -> bool:
@@ -413,24 +241,10 @@ def _is_pixel(blocked: _Blocked) -> bool:
     return _is_one(shape[2]) and _is_one(shape[3])
 
 
-def _same_pixels(a: _Blocked, b: _Blocked, work: _Blocker) -> bool:
-    """Whether two tensors have the same rows and columns."""
-    pairs = zip(_pixels(a), _pixels(b), strict=True)
-    return all(work.analyzer.can_prove_equal(x, y) for x, y in pairs)
-
-
 def _pixels(blocked: _Blocked) -> tuple[Any, Any]:
     if blocked.is_flat:
         return blocked.rows, blocked.cols
     return blocked.any().struct_info.get_shape()[2:4]
-
-
-def _with(attrs: Attrs, changed: dict[str, Any]) -> Attrs:
-    return Attrs(attrs.key, {**attrs.values, **changed})
-
-
-def _is_local(var: Var) -> bool:
-    return type(var).__name__ == "DataflowVar"
 
 
 def _channels(info: Any) -> int | None:
@@ -440,22 +254,5 @@ def _channels(info: Any) -> int | None:
         return None
     return shape[1].value if isinstance(shape[1], IntImm) else None
 
-
-def _is_float_image(call: Call) -> bool:
-    return any(_channels(a.struct_info) is not None for a in call.args)
-
-
-def _nonzero(value: Any) -> bool:
-    return isinstance(value, Constant) and bool(np.all(value.data.numpy() != 0))
-
-
-_RULES: dict[str, Any] = {
-    "relax.nn.conv2d": _Blocker.conv,
-    "relax.nn.conv2d_transpose": _Blocker.transposed,
-    **dict.fromkeys(_UNARY, _Blocker.unary),
-    **dict.fromkeys(_BINARY, _Blocker.binary),
-    **dict.fromkeys(_POOL, _Blocker.pool),
-    "relax.mean": _Blocker.mean,
-}
 
 __all__ = ["BlockedLayout"]

@@ -1,0 +1,205 @@
+"""What the bodies and hooks of operators share: shapes, broadcasting, axes, reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import te
+from ..arith import Analyzer
+from ..base.errors import explain
+from ..ir.dtype import DataType
+from ..ir.prim_expr import IntImm, PrimExpr
+from ..ir.prim_op import const, match_types, multiply
+from ..relax.expr import ShapeExpr
+from ..relax.struct_info import TensorStructInfo
+
+
+def named(prefix: str, ndim: int) -> list[str]:
+    """Axis names: ax0, ax1, ..."""
+    return [f"{prefix}{i}" for i in range(ndim)]
+
+
+def compute(
+    shape: Any, fn: Callable[..., PrimExpr], name: str, *, axes: str = "ax", tag: str = ""
+) -> Any:
+    """te.compute over `shape` with axes called ax0, ax1, ...; `fn` gets them as arguments."""
+    shape = list(shape)
+    return te.compute(shape, fn, name=name, tag=tag, varargs_names=named(axes, len(shape)))
+
+
+def shape_of(value: Any) -> list[PrimExpr]:
+    """The shape of a te tensor; a scalar expression has none."""
+    return list(value.shape) if isinstance(value, te.Tensor) else []
+
+
+def element(value: Any, indices: list[Any]) -> PrimExpr:
+    """`value[indices]` for a tensor, the value itself for a scalar expression."""
+    return value(*indices) if isinstance(value, te.Tensor) else value
+
+
+def listed(value: Any) -> Any:
+    """A list or tuple as it is; one value as a list of it."""
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def is_one(dim: Any) -> bool:
+    """Whether a dimension is the literal 1."""
+    return isinstance(dim, IntImm) and dim.value == 1
+
+
+def dims_equal(a: Any, b: Any) -> bool:
+    """Whether two dimensions are provably equal."""
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value
+    return a is b or Analyzer().can_prove_equal(*match_types(a, b))
+
+
+def simplify(expr: Any) -> Any:
+    """A dimension or index simplified."""
+    return Analyzer().simplify(expr) if isinstance(expr, PrimExpr) else expr
+
+
+def product(dims: Any) -> PrimExpr:
+    """How many elements a tensor of these dimensions has."""
+    size = const(1, "int64")
+    for d in dims:
+        size = multiply(size, d)
+    return size
+
+
+def shape_text(dims: Any) -> str:
+    """A shape in a message: "(n, 3)"."""
+    return f"({', '.join(str(getattr(d, 'value', d)) for d in dims)})"
+
+
+def broadcast_shape(a: list[Any], b: list[Any]) -> list[Any]:
+    """The common shape under numpy's rule. Two dimensions that are neither 1 nor provably
+    different are taken as equal. Raises ValueError where literals do not fit."""
+    size = max(len(a), len(b))
+    left, right = [None] * (size - len(a)) + list(a), [None] * (size - len(b)) + list(b)
+    return [_common_dim(x, y, a, b) for x, y in zip(left, right, strict=True)]
+
+
+def _common_dim(x: Any, y: Any, a: list[Any], b: list[Any]) -> Any:
+    if x is None or y is None:
+        return y if x is None else x
+    if is_one(x) or is_one(y):
+        return y if is_one(x) else x
+    if isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value:
+        got = f"{shape_text(a)} and {shape_text(b)}"
+        what = "shapes do not broadcast"
+        raise ValueError(explain(what, got=got, instead="dims must be equal or 1"))
+    return y if isinstance(y, IntImm) and not isinstance(x, IntImm) else x
+
+
+def broadcast_index(value: Any, indices: tuple[Any, ...], result: list[Any]) -> list[Any]:
+    """The indices into `value` for the element `indices` of the broadcast result of shape
+    `result`. An axis that is 1 on both sides keeps its index, so that the loops see that nothing
+    is broadcast along it."""
+    return aligned_index(shape_of(value), indices, result)
+
+
+def aligned_index(shape: list[Any], indices: Any, result: list[Any]) -> list[Any]:
+    """`broadcast_index` of a tensor of that shape."""
+    skipped = len(indices) - len(shape)
+    return [
+        const(0, i.dtype) if is_one(d) and not is_one(r) else i
+        for d, i, r in zip(shape, indices[skipped:], result[skipped:], strict=True)
+    ]
+
+
+def infer_broadcast(
+    x1: TensorStructInfo, x2: TensorStructInfo, dtype: str | None = None
+) -> TensorStructInfo:
+    """Struct info of a broadcasting operator; unknown where dims cannot be compared."""
+    result = dtype if dtype is not None else common_dtype(x1, x2)
+    if x1.ndim == -1 or x2.ndim == -1:
+        return TensorStructInfo(dtype=result)
+    a, b = x1.get_shape(), x2.get_shape()
+    if a is None or b is None:
+        # A scalar, or the very same shape variable, changes nothing.
+        if x2.ndim == 0 or (x1.shape is not None and x1.shape is x2.shape):
+            return TensorStructInfo(x1.shape, result, ndim=x1.ndim)
+        if x1.ndim == 0:
+            return TensorStructInfo(x2.shape, result, ndim=x2.ndim)
+        return TensorStructInfo(dtype=result, ndim=max(x1.ndim, x2.ndim))
+    dims = broadcast_shape(list(a), list(b))
+    pairs = zip(reversed(a), reversed(b), strict=False)
+    if all(is_one(x) or is_one(y) or dims_equal(x, y) for x, y in pairs):
+        return TensorStructInfo(dims, result)
+    return TensorStructInfo(dtype=result, ndim=len(dims))
+
+
+def common_dtype(x1: TensorStructInfo, x2: TensorStructInfo) -> str:
+    """The one dtype of both sides ("void" when unknown). Raises TypeError when they differ."""
+    a, b = x1.dtype, x2.dtype
+    if a.is_void or b.is_void:
+        return "void"
+    if a != b:
+        hint = "cast one side with astype"
+        raise TypeError(explain("operands of different dtypes", got=f"{a} and {b}", instead=hint))
+    return str(a)
+
+
+def normalize_axes(axes: Any, ndim: int) -> list[int]:
+    """Axes as sorted non-negative numbers; None means all. Raises ValueError out of range."""
+    if axes is None:
+        return list(range(ndim))
+    return sorted(normalize_axis(a, ndim) for a in axes)
+
+
+def normalize_axis(axis: int, ndim: int) -> int:
+    """One axis as a non-negative number. Raises ValueError out of range."""
+    if not -ndim <= axis < ndim:
+        what = "axis is out of range"
+        raise ValueError(explain(what, got=axis, instead=f"use {-ndim} to {ndim - 1}"))
+    return axis % ndim
+
+
+def reduced_shape(shape: Any, axes: list[int], keepdims: bool) -> list[Any]:
+    """The shape after reducing `axes`."""
+    one = const(1, shape[0].dtype) if len(shape) else None
+    if keepdims:
+        return [one if i in axes else d for i, d in enumerate(shape)]
+    return [d for i, d in enumerate(shape) if i not in axes]
+
+
+def reduce_over(
+    x: Any, axes: list[int], keepdims: bool, combine: Callable[..., Any], name: str
+) -> Any:
+    """te.compute that reduces `axes` of x with `combine(cell(indices), axis=reduce axes)`."""
+    spans = [te.reduce_axis((const(0, x.shape[a].dtype), x.shape[a]), name=f"k{a}") for a in axes]
+
+    def cell(*i: Any) -> PrimExpr:
+        rest, reduced = list(i), iter(spans)
+        full = []
+        for a in range(len(x.shape)):
+            if a in axes:
+                full.append(next(reduced))
+                if keepdims:
+                    rest.pop(0)
+            else:
+                full.append(rest.pop(0))
+        return combine(full, spans)
+
+    return compute(reduced_shape(x.shape, axes, keepdims), cell, name, tag="comm_reduce")
+
+
+def infer_reduce(
+    x: TensorStructInfo, axis: Any = None, keepdims: bool = False, dtype: str | None = None
+) -> TensorStructInfo:
+    """Struct info of a reduction."""
+    result = dtype or x.dtype
+    if x.ndim == -1:
+        return TensorStructInfo(dtype=result, ndim=0 if axis is None and not keepdims else -1)
+    which = normalize_axes(axis, x.ndim)
+    shape = x.get_shape()
+    if shape is None:
+        return TensorStructInfo(dtype=result, ndim=x.ndim if keepdims else x.ndim - len(which))
+    return TensorStructInfo(ShapeExpr(reduced_shape(shape, which, keepdims)), result)
+
+
+def void_or(dtype: Any, default: Any) -> DataType:
+    """`dtype`, or `default` where it is None or void."""
+    return DataType(default if dtype in (None, "void", "") else dtype)

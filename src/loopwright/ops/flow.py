@@ -1,0 +1,246 @@
+"""How other layouts flow through families of operators: values of the hook `layout`.
+
+Layouts are those of `relax.layout`: letters A, B, C, ... for the axes of the plain tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..relax.expr import Call
+from ..relax.layout import LETTERS, Hook, LayoutPlan, LayoutQuery, is_plain, plain, tensor_arguments
+from ..relax.struct_info import TupleStructInfo
+from ..tir import Layout
+from ..tir import layout as layout_of
+from .common import is_one, normalize_axis
+
+
+def elementwise(*, finite: bool = False) -> Hook:
+    """Of operators that compute each element of the result from that of the one tensor.
+
+    finite: the result is finite for finite elements; then channels may be filled with zeros.
+    """
+
+    def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+        given = query.given[0]
+        if given is None or (query.block and not finite):
+            return None
+        outputs = (given,) * _count(call)
+        return LayoutPlan((given,), outputs, elementwise=True, pixels="any")
+
+    return hook
+
+
+def broadcasting(*, finite: bool | Callable[[Call], bool] = False) -> Hook:
+    """Of operators that compute each element of the result from those of broadcast tensors.
+    `finite` as for `elementwise`, or which calls are."""
+
+    def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+        lead = next((layout for layout in query.given if layout is not None), None)
+        shapes = [t.struct_info.get_shape() for t in tensor_arguments(call)]
+        if lead is None or any(shape is None for shape in shapes):
+            return None
+        if query.block and not (finite(call) if callable(finite) else finite):
+            return None
+        ndim = max(len(shape) for shape in shapes)
+        if ndim != _rank(lead):
+            return None
+        inputs: list[Layout | None] = []
+        for shape in shapes:
+            layout = None
+            if len(shape) == ndim:
+                layout = lead
+            elif not all(is_one(d) for d in shape):
+                layout = _suffix(lead, ndim - len(shape))
+                if layout is None:
+                    return None
+            inputs.append(layout)
+        return LayoutPlan(tuple(inputs), (lead,), pixels="any")
+
+    return hook
+
+
+def reducing(*, finite: bool = False) -> Hook:
+    """Of reductions over `attrs.axis` (None: all axes), with `attrs.keepdims`. `finite` as for
+    `elementwise`."""
+
+    def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+        given, axis = query.given[0], call.attrs.axis
+        if given is None or axis is None:
+            return None
+        axes = axis if isinstance(axis, list | tuple) else [axis]
+        which = [normalize_axis(a, _rank(given)) for a in axes]
+        places = positions(given, which)
+        if places is None:
+            return None
+        of_pixels = sorted(which) == [2, 3] and call.attrs.keepdims
+        if query.block and not (finite and of_pixels):
+            return None
+        output = given if call.attrs.keepdims else _without(given, which)
+        attrs = {"axis": sorted(places) if isinstance(axis, list | tuple) else places[0]}
+        return LayoutPlan((given,), (output,), attrs, pixels="any" if of_pixels else "apart")
+
+    return hook
+
+
+def along(*names: str, ordered: bool = False) -> Hook:
+    """Of operators that work along axes of their first tensor, which the attributes `names` say;
+    other tensors and results have some of those axes only. `ordered`: they have several, whose
+    order must stay."""
+
+    def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+        given, attrs = query.given[0], {}
+        if given is None or query.block:
+            return None
+        for name in names:
+            axis = call.attrs[name]
+            if axis is None:
+                return None
+            axes = axis if isinstance(axis, list | tuple) else [axis]
+            which = [normalize_axis(a, _rank(given)) for a in axes]
+            places = positions(given, sorted(which) if ordered else which)
+            if places is None or (ordered and places != sorted(places)):
+                return None
+            attrs[name] = places if isinstance(axis, list | tuple) else places[0]
+        others = (None,) * (len(query.given) - 1)
+        return LayoutPlan((given, *others), (given, *(None,) * (_count(call) - 1)), attrs)
+
+    return hook
+
+
+def image(name: str) -> Hook:
+    """Of operators of one image in a layout that the attribute `name` (and "out_layout") says."""
+
+    def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+        before = call.attrs[name]
+        layout = query.given[0]
+        if query.desired:
+            layout = numbered(query.desired[0], before)
+        if layout is None or is_plain(layout) or not before.isupper():
+            return None
+        after = spelled(layout, before)
+        if any(letter.islower() and letter != "c" for letter in after):
+            return None
+        attrs = {name: str(after), "out_layout": str(after)}
+        return LayoutPlan((layout,), (layout,), attrs)
+
+    return hook
+
+
+def numbered(layout: str, before: str) -> Layout:
+    """The layout NHWC as "ACDB", for a tensor whose axes are `before`: "NCHW"."""
+    return layout_of(layout).renamed(before, LETTERS[: len(before)])
+
+
+def spelled(layout: Layout, before: str) -> Layout:
+    """The layout "ACDB" as NHWC, for a tensor whose axes are `before`: "NCHW"."""
+    return layout.renamed(LETTERS[: len(before)], before)
+
+
+def moved(layout: Layout, order: Sequence[int]) -> Layout | None:
+    """The layout of a transposed tensor, axis i of which is axis order[i] of one in `layout`, and
+    which is stored as that one; None where that is plain."""
+    old = "".join(LETTERS[axis] for axis in order)
+    return _or_plain(layout.renamed(old, LETTERS[: len(order)]))
+
+
+def inserted(layout: Layout, axes: Sequence[int]) -> Layout:
+    """The layout with more axes, of extent 1, in front: `axes` of the new plain tensor."""
+    ndim = _rank(layout) + len(axes)
+    kept = "".join(LETTERS[a] for a in range(ndim) if a not in axes)
+    new = "".join(LETTERS[a] for a in axes)
+    return layout_of(new + str(layout.renamed(LETTERS[: len(kept)], kept)))
+
+
+def join(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+    """Of tensors joined along `attrs.axis`: all take the layout of the first that has one."""
+    lead = next((layout for layout in query.given if layout is not None), None)
+    if lead is None or query.block or call.attrs.axis is None:
+        return None
+    place = lead.index_of(LETTERS[normalize_axis(call.attrs.axis, _rank(lead))])
+    inputs = (lead,) * len(query.given)
+    return LayoutPlan(inputs, (lead,), {"axis": place})
+
+
+def cut(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+    """Of a tensor cut along `attrs.axis` into a tuple."""
+    given = query.given[0]
+    if given is None or query.block:
+        return None
+    places = positions(given, [normalize_axis(call.attrs.axis, _rank(given))])
+    if places is None:
+        return None
+    return LayoutPlan((given,), (given,) * _count(call), {"axis": places[0]})
+
+
+def _rank(layout: Layout) -> int:
+    return sum(letter.isupper() for letter in layout)
+
+
+def _count(call: Call) -> int:
+    info = call.struct_info
+    return len(info.fields) if isinstance(info, TupleStructInfo) else 1
+
+
+def _or_plain(layout: Layout) -> Layout | None:
+    return None if is_plain(layout) else layout
+
+
+def positions(layout: Layout, axes: Sequence[Any]) -> list[int] | None:
+    """Where axes of the plain tensor are; None where one is split."""
+    letters = [LETTERS[normalize_axis(int(axis), _rank(layout))] for axis in axes]
+    if any(layout.factor_of(letter) > 0 for letter in letters):
+        return None
+    return [layout.index_of(letter) for letter in letters]
+
+
+def _without(layout: Layout, axes: Sequence[int]) -> Layout | None:
+    """The layout without some axes of the plain tensor; None where it is plain then."""
+    gone = {LETTERS[axis] for axis in axes}
+    kept = [(c, f) for c, f in layout.parts if c.upper() not in gone]
+    old = "".join(sorted(c for c, _ in kept if c.isupper()))
+    if not kept:
+        return None
+    rest = layout_of("".join(f"{f}{c}" if f > 0 else c for c, f in kept))
+    return _or_plain(rest.renamed(old, LETTERS[: len(old)]))
+
+
+def _suffix(layout: Layout, dropped: int) -> Layout | None:
+    """The layout of a tensor without the first `dropped` axes which broadcasts to one in
+    `layout`; None where the other axes are not the last ones in there."""
+    gone = LETTERS[:dropped]
+    parts = [letter.upper() in gone for letter in layout]
+    if any(parts[parts.index(False) :]):
+        return None
+    return _without(layout, range(dropped)) or plain(_rank(layout) - dropped)
+
+
+def squeezing(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+    """Of dims of extent 1 dropped: those of `attrs.axis`, or all."""
+    given = query.given[0]
+    shape = tensor_arguments(call)[0].struct_info.get_shape()
+    if given is None or query.block or shape is None:
+        return None
+    axes = call.attrs.axis
+    axes = [a for a, d in enumerate(shape) if is_one(d)] if axes is None else axes
+    which = [normalize_axis(a, len(shape)) for a in axes]
+    places = positions(given, which)
+    if places is None:
+        return None
+    return LayoutPlan((given,), (_without(given, which),), {"axis": sorted(places)})
+
+
+def padding(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+    """Of a tensor grown by `attrs.pad_width` = [before, after] of each axis in turn."""
+    given = query.given[0]
+    if given is None or query.block:
+        return None
+    widths: list[Any] = []
+    for letter, factor in given.parts:
+        place = LETTERS.index(letter.upper())
+        grown = list(call.attrs.pad_width[2 * place : 2 * place + 2])
+        if any(grown) and given.factor_of(letter) > 0:
+            return None
+        widths += [0, 0] if factor > 0 else grown
+    return LayoutPlan((given,), (given,), {"pad_width": widths})

@@ -1,0 +1,178 @@
+"""Tensors in other layouts: what passes ask an operator's hook `layout`, and what it answers.
+
+A layout names the axes of the plain tensor A, B, C, ... in the order in which they are stored: an
+NCHW tensor stored as NHWC has the layout "ACDB", stored as NCHW16c "ABCD16b". The hook,
+
+    @softmax.layout
+    def _(call, query):
+        ...  # (Call, LayoutQuery) -> LayoutPlan | None
+
+is the fact "FRelaxInferLayout" of the operator; `ops.flow` has those of families. BlockedLayout and
+ConvertLayout ask it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..ir.module import IRModule
+from ..ir.op import Op
+from ..tir import Layout
+from ..tir import layout as layout_of
+from .expr import Binding, BindingBlock, Call, DataflowVar, Function, Tuple, Var, VarBinding
+from .functor import GraphRewriter
+from .struct_info import TensorStructInfo
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True)
+class LayoutQuery:
+    """What a pass knows about a call.
+
+    given: the layout in which each tensor among the arguments is at hand; None: plain.
+    desired: names of layouts that the user wants for this operator: ("NHWC", "OHWI").
+    block: channels of images are wanted in blocks of this length, the last one filled with
+        zeros (0: they are not). Operators that may give NaN or infinity for those answer None.
+    """
+
+    given: tuple[Layout | None, ...]
+    desired: tuple[str, ...] = ()
+    block: int = 0
+
+
+@dataclass(frozen=True)
+class LayoutPlan:
+    """How a call is computed on tensors in other layouts.
+
+    inputs: the layout that each tensor among the arguments must have; None: plain.
+    outputs: the layout of each result.
+    attrs: attributes with other values.
+    args: arguments to be replaced, by place.
+    moves_nothing: the result is the first tensor as it is stored, in another layout.
+    elementwise: the loops are those of the plain call, over another shape.
+    pixels: whether rows and columns may be one axis: "apart", "any", or "merged" where that is
+        faster.
+    """
+
+    inputs: tuple[Layout | None, ...]
+    outputs: tuple[Layout | None, ...]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    args: dict[int, Any] = field(default_factory=dict)
+    moves_nothing: bool = False
+    elementwise: bool = False
+    pixels: str = "apart"
+
+
+Hook = Callable[[Call, LayoutQuery], LayoutPlan | None]
+
+
+def plain(ndim: int) -> Layout:
+    """The layout of a plain tensor: "ABCD"."""
+    return layout_of(LETTERS[:ndim])
+
+
+def is_plain(layout: Layout | None) -> bool:
+    """Whether a tensor of this layout is stored as its axes are numbered."""
+    return layout is None or layout == LETTERS[: len(layout)]
+
+
+def tensor_arguments(call: Call) -> list[Any]:
+    """The tensors among a call's arguments, tuples written in place opened."""
+    tensors = []
+    for arg in call.args:
+        for leaf in arg.fields if isinstance(arg, Tuple) else (arg,):
+            if isinstance(leaf.struct_info, TensorStructInfo):
+                tensors.append(leaf)
+    return tensors
+
+
+def with_tensors(call: Call, tensors: list[Any], plan: LayoutPlan) -> Call:
+    """The call of other tensors, with the plan's attributes and arguments."""
+    rest = iter(tensors)
+    args = []
+    for place, arg in enumerate(call.args):
+        if isinstance(arg, Tuple):
+            fields = [
+                next(rest) if isinstance(f.struct_info, TensorStructInfo) else f for f in arg.fields
+            ]
+            arg = Tuple(fields)
+        elif isinstance(arg.struct_info, TensorStructInfo):
+            arg = next(rest)
+        args.append(plan.args.get(place, arg))
+    if not plan.attrs:
+        return call.replace(args=tuple(args))
+    values = {**call.attrs.values, **plan.attrs}
+    return call.replace(args=tuple(args), attrs=call.attrs.replace(values=values))
+
+
+class LayoutRewriter(GraphRewriter):
+    """Keeps tensors in other layouts from one call to the next.
+
+    Override `laid_out`, which says what stands for a variable in another layout, and `restore`,
+    the plain tensor of that. It is made where something first needs it.
+    """
+
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self.laid: dict[Var, Any] = {}  # by the old variable
+        self.plain: dict[Var, Any] = {}
+        self.packed: dict[Any, Any] = {}  # plain tensors brought into a layout
+
+    def laid_out(self, binding: VarBinding, call: Call) -> Any:
+        """What stands for the result of a call in another layout; None for a call that works on
+        plain tensors."""
+        return None
+
+    def restore(self, laid: Any) -> Any:
+        """The expression of the plain tensor."""
+        return laid
+
+    def hook(self, call: Call) -> Hook | None:
+        """How the called operator says that layouts pass through it."""
+        return call.op.get_attr("FRelaxInferLayout") if isinstance(call.op, Op) else None
+
+    def function(self, func: Function) -> Function:
+        self.laid, self.plain, self.packed = {}, {}, {}
+        return super().function(func)
+
+    def block(self, block: BindingBlock) -> BindingBlock:
+        # What is laid out here is known here only: after the block there are just its outputs.
+        outer = self.laid, self.plain, self.packed
+        self.laid, self.plain, self.packed = (dict(known) for known in outer)
+        rewritten = super().block(block)
+        self.laid, self.plain, self.packed = outer
+        return rewritten
+
+    def binding(self, binding: Binding) -> None:
+        if isinstance(binding, VarBinding) and isinstance(binding.value, Call):
+            laid = self.laid_out(binding, binding.value)
+            if laid is not None:
+                self.laid[binding.var] = laid
+                if not isinstance(binding.var, DataflowVar):
+                    self.emit(binding, self.restore(laid))
+                    self.plain[binding.var] = self.var_map.get(binding.var, binding.var)
+                return
+        super().binding(binding)
+
+    def value(self, expr: Any) -> Any:
+        if isinstance(expr, Var) and expr in self.laid:
+            if expr not in self.plain:
+                restored = self.restore(self.laid[expr])
+                self.plain[expr] = self.builder.emit(restored, f"{expr.name_hint}_plain")
+            return self.plain[expr]
+        return super().value(expr)
+
+
+__all__ = [
+    "Hook",
+    "LayoutPlan",
+    "LayoutQuery",
+    "LayoutRewriter",
+    "is_plain",
+    "plain",
+    "tensor_arguments",
+    "with_tensors",
+]
