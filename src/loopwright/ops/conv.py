@@ -142,6 +142,8 @@ def _conv_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     else:
         return None
     inputs = numbered(new_data, data), numbered(new_kernel, kernel)
+    if any(spatial(layout_of(new)) != spatial(layout_of(data)) for new in (new_data, new_out)):
+        return None  # strides and padding are given in this order
     changed = {"data_layout": new_data, "kernel_layout": new_kernel, "out_layout": new_out}
     return LayoutPlan(inputs, (numbered(new_out, out),), changed)
 

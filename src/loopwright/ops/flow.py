@@ -8,11 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..base.errors import explain
 from ..relax.expr import Call
-from ..relax.layout import LETTERS, Hook, LayoutPlan, LayoutQuery, is_plain, plain, tensor_arguments
+from ..relax.layout import (
+    LETTERS,
+    Hook,
+    LayoutPlan,
+    LayoutQuery,
+    is_plain,
+    plain,
+    rank,
+    tensor_arguments,
+)
 from ..relax.struct_info import TupleStructInfo
 from ..tir import Layout
 from ..tir import layout as layout_of
+from .blocks import spatial
 from .common import is_one, normalize_axis
 
 
@@ -44,7 +55,7 @@ def broadcasting(*, finite: bool | Callable[[Call], bool] = False) -> Hook:
         if query.block and not (finite(call) if callable(finite) else finite):
             return None
         ndim = max(len(shape) for shape in shapes)
-        if ndim != _rank(lead):
+        if ndim != rank(lead):
             return None
         inputs: list[Layout | None] = []
         for shape in shapes:
@@ -70,7 +81,7 @@ def reducing(*, finite: bool = False) -> Hook:
         if given is None or axis is None:
             return None
         axes = axis if isinstance(axis, list | tuple) else [axis]
-        which = [normalize_axis(a, _rank(given)) for a in axes]
+        which = [normalize_axis(a, rank(given)) for a in axes]
         places = positions(given, which)
         if places is None:
             return None
@@ -98,7 +109,7 @@ def along(*names: str, ordered: bool = False) -> Hook:
             if axis is None:
                 return None
             axes = axis if isinstance(axis, list | tuple) else [axis]
-            which = [normalize_axis(a, _rank(given)) for a in axes]
+            which = [normalize_axis(a, rank(given)) for a in axes]
             places = positions(given, sorted(which) if ordered else which)
             if places is None or (ordered and places != sorted(places)):
                 return None
@@ -120,6 +131,8 @@ def image(name: str) -> Hook:
         if layout is None or is_plain(layout) or not before.isupper():
             return None
         after = spelled(layout, before)
+        if spatial(after) != spatial(layout_of(before)):
+            return None  # sizes and strides are given in this order
         if any(letter.islower() and letter != "c" for letter in after):
             return None
         attrs = {name: str(after), "out_layout": str(after)}
@@ -129,7 +142,11 @@ def image(name: str) -> Hook:
 
 
 def numbered(layout: str, before: str) -> Layout:
-    """The layout NHWC as "ACDB", for a tensor whose axes are `before`: "NCHW"."""
+    """The layout NHWC as "ACDB", for a tensor whose axes are `before`: "NCHW". Raises ValueError
+    for one of other axes."""
+    if sorted(filter(str.isupper, layout)) != sorted(before):
+        what = f"no layout of a tensor whose axes are {before}"
+        raise ValueError(explain(what, got=layout, instead="name the same axes in another order"))
     return layout_of(layout).renamed(before, LETTERS[: len(before)])
 
 
@@ -147,7 +164,7 @@ def moved(layout: Layout, order: Sequence[int]) -> Layout | None:
 
 def inserted(layout: Layout, axes: Sequence[int]) -> Layout:
     """The layout with more axes, of extent 1, in front: `axes` of the new plain tensor."""
-    ndim = _rank(layout) + len(axes)
+    ndim = rank(layout) + len(axes)
     kept = "".join(LETTERS[a] for a in range(ndim) if a not in axes)
     new = "".join(LETTERS[a] for a in axes)
     return layout_of(new + str(layout.renamed(LETTERS[: len(kept)], kept)))
@@ -158,7 +175,7 @@ def join(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     lead = next((layout for layout in query.given if layout is not None), None)
     if lead is None or query.block or call.attrs.axis is None:
         return None
-    place = lead.index_of(LETTERS[normalize_axis(call.attrs.axis, _rank(lead))])
+    place = lead.index_of(LETTERS[normalize_axis(call.attrs.axis, rank(lead))])
     inputs = (lead,) * len(query.given)
     return LayoutPlan(inputs, (lead,), {"axis": place})
 
@@ -168,14 +185,10 @@ def cut(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     given = query.given[0]
     if given is None or query.block:
         return None
-    places = positions(given, [normalize_axis(call.attrs.axis, _rank(given))])
+    places = positions(given, [normalize_axis(call.attrs.axis, rank(given))])
     if places is None:
         return None
     return LayoutPlan((given,), (given,) * _count(call), {"axis": places[0]})
-
-
-def _rank(layout: Layout) -> int:
-    return sum(letter.isupper() for letter in layout)
 
 
 def _count(call: Call) -> int:
@@ -189,7 +202,7 @@ def _or_plain(layout: Layout) -> Layout | None:
 
 def positions(layout: Layout, axes: Sequence[Any]) -> list[int] | None:
     """Where axes of the plain tensor are; None where one is split."""
-    letters = [LETTERS[normalize_axis(int(axis), _rank(layout))] for axis in axes]
+    letters = [LETTERS[normalize_axis(int(axis), rank(layout))] for axis in axes]
     if any(layout.factor_of(letter) > 0 for letter in letters):
         return None
     return [layout.index_of(letter) for letter in letters]
@@ -213,7 +226,7 @@ def _suffix(layout: Layout, dropped: int) -> Layout | None:
     parts = [letter.upper() in gone for letter in layout]
     if any(parts[parts.index(False) :]):
         return None
-    return _without(layout, range(dropped)) or plain(_rank(layout) - dropped)
+    return _without(layout, range(dropped)) or plain(rank(layout) - dropped)
 
 
 def squeezing(call: Call, query: LayoutQuery) -> LayoutPlan | None:

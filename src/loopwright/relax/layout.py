@@ -21,7 +21,7 @@ from ..ir.module import IRModule
 from ..ir.op import Op
 from ..tir import Layout
 from ..tir import layout as layout_of
-from .expr import Binding, BindingBlock, Call, DataflowVar, Function, Tuple, Var, VarBinding
+from .expr import Binding, BindingBlock, Call, DataflowVar, Expr, Function, Tuple, Var, VarBinding
 from .functor import GraphRewriter
 from .struct_info import TensorStructInfo
 
@@ -74,6 +74,11 @@ def plain(ndim: int) -> Layout:
     return layout_of(LETTERS[:ndim])
 
 
+def rank(layout: Layout) -> int:
+    """The rank of the plain tensor."""
+    return sum(letter.isupper() for letter in layout)
+
+
 def is_plain(layout: Layout | None) -> bool:
     """Whether a tensor of this layout is stored as its axes are numbered."""
     return layout is None or layout == LETTERS[: len(layout)]
@@ -121,9 +126,9 @@ class LayoutRewriter(GraphRewriter):
         self.plain: dict[Var, Any] = {}
         self.packed: dict[Any, Any] = {}  # plain tensors brought into a layout
 
-    def laid_out(self, binding: VarBinding, call: Call) -> Any:
-        """What stands for the result of a call in another layout; None for a call that works on
-        plain tensors."""
+    def laid_out(self, binding: VarBinding) -> Any:
+        """What stands for a bound value in another layout; an expression where the value is
+        plain, None where it is computed from plain tensors as before."""
         return None
 
     def restore(self, laid: Any) -> Any:
@@ -147,15 +152,16 @@ class LayoutRewriter(GraphRewriter):
         return rewritten
 
     def binding(self, binding: Binding) -> None:
-        if isinstance(binding, VarBinding) and isinstance(binding.value, Call):
-            laid = self.laid_out(binding, binding.value)
-            if laid is not None:
-                self.laid[binding.var] = laid
-                if not isinstance(binding.var, DataflowVar):
-                    self.emit(binding, self.restore(laid))
-                    self.plain[binding.var] = self.var_map.get(binding.var, binding.var)
-                return
-        super().binding(binding)
+        laid = self.laid_out(binding) if isinstance(binding, VarBinding) else None
+        if laid is None:
+            super().binding(binding)
+        elif isinstance(laid, Expr):
+            self.emit(binding, laid)
+        else:
+            self.laid[binding.var] = laid
+            if not isinstance(binding.var, DataflowVar):
+                self.emit(binding, self.restore(laid))
+                self.plain[binding.var] = self.var_map.get(binding.var, binding.var)
 
     def value(self, expr: Any) -> Any:
         if isinstance(expr, Var) and expr in self.laid:
@@ -167,12 +173,14 @@ class LayoutRewriter(GraphRewriter):
 
 
 __all__ = [
+    "LETTERS",
     "Hook",
     "LayoutPlan",
     "LayoutQuery",
     "LayoutRewriter",
     "is_plain",
     "plain",
+    "rank",
     "tensor_arguments",
     "with_tensors",
 ]

@@ -34,6 +34,7 @@ from .lower.to_non_dataflow import ToNonDataflow as ToNonDataflow
 from .tvm.attach_external_modules import AttachExternModules as AttachExternModules
 from .tvm.attach_global_symbol import AttachGlobalSymbol as AttachGlobalSymbol
 from .tvm.bind_symbolic_vars import BindSymbolicVars as BindSymbolicVars
+from .tvm.convert_layout import ConvertLayout as ConvertLayout
 from .tvm.kill_after_last_use import KillAfterLastUse as KillAfterLastUse
 from .tvm.lambda_lift import LambdaLift as LambdaLift
 from .tvm.lower_alloc_tensor import LowerAllocTensor as LowerAllocTensor

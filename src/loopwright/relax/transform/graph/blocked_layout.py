@@ -136,7 +136,10 @@ class _Blocker(LayoutRewriter):
     def restore(self, laid: _Blocked) -> Any:
         return relax_op.nn.unpack_channels(laid.full(self), laid.channels)
 
-    def laid_out(self, binding: VarBinding, call: Call) -> _Blocked | None:
+    def laid_out(self, binding: VarBinding) -> _Blocked | None:
+        call = binding.value
+        if not isinstance(call, Call):
+            return None
         hook, channels = self.hook(call), _channels(call.struct_info)
         if hook is None or channels is None:
             return None

@@ -1,0 +1,210 @@
+"""ConvertLayout: operators work in the layouts that the user wants, and what follows them, too.
+
+Pass::
+
+    ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})
+
+Before::
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((2, 3, 8, 8), dtype="float32"), w: R.Tensor((4, 3, 3, 3), dtype="float32")) -> R.Tensor((2, 4, 6, 6), dtype="float32"):
+            with R.dataflow():
+                lv: R.Tensor((2, 4, 6, 6), dtype="float32") = R.nn.conv2d(x, w)
+                gv: R.Tensor((2, 4, 6, 6), dtype="float32") = R.nn.relu(lv)
+                R.output(gv)
+            return gv
+
+After::
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((2, 3, 8, 8), dtype="float32"), w: R.Tensor((4, 3, 3, 3), dtype="float32")) -> R.Tensor((2, 4, 6, 6), dtype="float32"):
+            with R.dataflow():
+                lv: R.Tensor((2, 8, 8, 3), dtype="float32") = R.permute_dims(x, axes=[0, 2, 3, 1])
+                lv1: R.Tensor((4, 3, 3, 3), dtype="float32") = R.permute_dims(w, axes=[0, 2, 3, 1])
+                lv2: R.Tensor((2, 6, 6, 4), dtype="float32") = R.nn.conv2d(lv, lv1, data_layout="NHWC", kernel_layout="OHWI", out_layout="NHWC")
+                gv1: R.Tensor((2, 6, 6, 4), dtype="float32") = R.nn.relu(lv2)
+                gv: R.Tensor((2, 4, 6, 6), dtype="float32") = R.permute_dims(gv1, axes=[0, 3, 1, 2])
+                R.output(gv)
+            return gv
+
+Each operator's hook `layout` (`relax.layout`) says in which layouts it works and how its attributes
+change; an operator that is not named follows its inputs. A tensor is moved back where an operator
+needs it plain. Layouts in blocks, NCHW16c, are taken where the blocks divide the axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ....base.errors import explain
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ....ir.prim_expr import IntImm
+from ....ir.transform import ModulePass, PassContext
+from ....tir import Layout, bijective_layout
+from ... import op as relax_op
+from ...expr import Call, DataflowVar, Expr, Tuple, TupleGetItem, Var, VarBinding
+from ...layout import (
+    LETTERS,
+    LayoutPlan,
+    LayoutQuery,
+    LayoutRewriter,
+    is_plain,
+    plain,
+    rank,
+    tensor_arguments,
+    with_tensors,
+)
+from ...struct_info import TupleStructInfo
+
+Layouts = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class ConvertLayout(ModulePass):
+    """See the file's docstring.
+
+    desired_layouts: by the operator's name, the layout of its data, of its weight, and of its
+        result (without it, the data's).
+    layout_cb: called with each call; what it answers for the operator comes before the map.
+    """
+
+    name = "ConvertLayout"
+    desired_layouts: Layouts
+    layout_cb: Callable[[Call], Layouts] | None = None
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Rewrite every function. Raises ValueError for an operator without the hook `layout`."""
+        for name in self.desired_layouts:
+            if not Op.get(name).has_attr("FRelaxInferLayout"):
+                what = f"ConvertLayout: {name} does not say how layouts pass through it"
+                raise ValueError(explain(what, instead="give its definition the hook `layout`"))
+        return _Converter(mod, self.desired_layouts, self.layout_cb).run()
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What stands for a variable: a tensor, or a tuple of them, and the layout of each."""
+
+    var: Var
+    layouts: tuple[Layout | None, ...]
+
+
+class _Converter(LayoutRewriter):
+    def __init__(self, mod: IRModule, desired: Layouts, callback: Any) -> None:
+        super().__init__(mod)
+        self.desired = desired
+        self.callback = callback
+
+    def laid_out(self, binding: VarBinding) -> _Stored | Expr | None:
+        value, hint = binding.value, binding.var.name_hint
+        if isinstance(value, TupleGetItem):
+            return self.field(value, hint)
+        plan = self.plan(value) if isinstance(value, Call) else None
+        if plan is None:
+            return None
+        tensors = tensor_arguments(value)
+        parts = [self.stored_as(t, layout) for t, layout in zip(tensors, plan.inputs, strict=True)]
+        changed = parts[0] if plan.moves_nothing else with_tensors(value, parts, plan)
+        if not plan.moves_nothing:
+            changed = changed.with_span(value.span)
+        if all(is_plain(layout) for layout in plan.outputs):
+            return changed
+        return _Stored(self.builder.emit(changed, hint), plan.outputs)
+
+    def plan(self, call: Call) -> LayoutPlan | None:
+        """How a call is computed in another layout; None where it is not."""
+        hook = self.hook(call)
+        if hook is None:
+            return None
+        tensors = tensor_arguments(call)
+        stored = [self.laid.get(t) if isinstance(t, Var) else None for t in tensors]
+        given = tuple(None if s is None else s.layouts[0] for s in stored)
+        desired = self.callback(call).get(call.op.name) if self.callback else None
+        if desired is None:
+            desired = self.desired.get(call.op.name, ())
+        plan = hook(call, LayoutQuery(given, tuple(desired)))
+        if plan is None or all(is_plain(layout) for layout in (*plan.inputs, *plan.outputs)):
+            return None
+        info = call.struct_info
+        results = info.fields if isinstance(info, TupleStructInfo) else [info]
+        fits = all(map(_fits, plan.inputs, [t.struct_info for t in tensors]))
+        return plan if fits and all(map(_fits, plan.outputs, results)) else None
+
+    def field(self, value: TupleGetItem, hint: str) -> _Stored | Expr | None:
+        """A field of a tuple of tensors in other layouts."""
+        stored = self.laid.get(value.tuple_value)
+        if stored is None:
+            return None
+        field, layout = TupleGetItem(stored.var, value.index), stored.layouts[value.index]
+        if is_plain(layout):
+            return field
+        return _Stored(self.builder.emit(field, hint), (layout,))
+
+    def restore(self, laid: _Stored) -> Any:
+        if not isinstance(laid.var.struct_info, TupleStructInfo):
+            return _moved(laid.var, laid.layouts[0], None)
+        fields = [TupleGetItem(laid.var, i) for i in range(len(laid.layouts))]
+        return Tuple([_moved(f, s, None) for f, s in zip(fields, laid.layouts, strict=True)])
+
+    def stored_as(self, value: Any, layout: Layout | None) -> Any:
+        """A tensor in a layout, moved where it is in another one."""
+        laid = self.laid.get(value) if isinstance(value, Var) else None
+        if is_plain(layout):
+            return self.value(value)
+        if laid is not None and laid.layouts[0] == layout:
+            return laid.var
+        key = value, layout
+        if key not in self.packed:
+            if laid is not None:
+                moved = _moved(laid.var, laid.layouts[0], layout)
+            else:
+                moved = _moved(*self.source(self.value(value), layout))
+            if not isinstance(value, Var):
+                return moved
+            self.packed[key] = self.builder.normalize_argument(moved)
+        return self.packed[key]
+
+    def source(self, value: Any, layout: Layout) -> tuple[Any, Layout | None, Layout]:
+        """A plain tensor to be moved, its layout and the wanted one: what it was transposed
+        from, where it was."""
+        bound = self.builder.lookup_binding(value) if isinstance(value, Var) else None
+        if not isinstance(bound, Call) or bound.op is not Op.get("relax.permute_dims"):
+            return value, None, layout
+        if isinstance(bound.args[0], DataflowVar) and not isinstance(value, DataflowVar):
+            return value, None, layout  # of a block that is over
+        ndim = rank(layout)
+        axes = bound.attrs.axes or reversed(range(ndim))
+        letters = [LETTERS[axis % ndim] for axis in axes]  # of the tensor before, in order
+        return bound.args[0], None, layout.renamed(LETTERS[:ndim], "".join(letters))
+
+
+def _moved(value: Any, old: Layout | None, new: Layout | None) -> Any:
+    """The expression of a tensor in the layout `new` (None: plain) which is in `old`."""
+    ndim = rank(old or new or plain(0))
+    old, new = old or plain(ndim), new or plain(ndim)
+    if old == new:
+        return value
+    if not (str(old) + str(new)).isupper():
+        return relax_op.layout_transform(value, bijective_layout(old, new).index_map())
+    return relax_op.permute_dims(value, [old.index_of(letter) for letter in new])
+
+
+def _fits(layout: Layout | None, info: Any) -> bool:
+    """Whether blocks of a layout divide a tensor's axes."""
+    if layout is None or str(layout).isupper():
+        return True
+    shape = info.get_shape()
+    if shape is None:
+        return False
+    sizes = [(shape[LETTERS.index(c.upper())], factor) for c, factor in layout.parts if factor > 0]
+    return all(isinstance(d, IntImm) and d.value % factor == 0 for d, factor in sizes)
+
+
+__all__ = ["ConvertLayout"]

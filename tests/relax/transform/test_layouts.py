@@ -1,0 +1,287 @@
+"""ConvertLayout and BlockedLayout: the numbers stay, and tensors are moved at borders only."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwright import relax, tir
+from loopwright.ir.structural import structural_equal
+from loopwright.relax import op as R
+from loopwright.relax.interpreter import Interpreter
+from loopwright.relax.transform import BlockedLayout, ConvertLayout
+
+from .graphs import graph
+
+NHWC = {"relax.nn.conv2d": ["NHWC", "OHWI"]}
+RNG = np.random.default_rng(0)
+
+
+def const(*shape):
+    return relax.const(RNG.normal(size=shape).astype("float32"))
+
+
+def conv(emit, x, channels, **attrs):
+    weight = const(channels, x.struct_info.shape.values[1].value, 3, 3)
+    return emit(R.nn.conv2d(x, weight, padding=1, **attrs))
+
+
+def calls(mod, name):
+    """The calls of an operator in `main`."""
+    values = [b.value for block in mod["main"].body.blocks for b in block.bindings]
+    return [v for v in values if isinstance(v, relax.Call) and v.op.name == f"relax.{name}"]
+
+
+def run(mod, *arrays):
+    results = Interpreter(mod)["main"](*arrays)
+    results = results if isinstance(results, tuple | list) else [results]
+    return [np.asarray(r.numpy() if hasattr(r, "numpy") else r) for r in results]
+
+
+def check(build, *shapes, desired=NHWC, moves=2, sizes=None, **options):
+    """Convert a graph; its results stay, and so many tensors are transposed (constants apart)."""
+    mod = graph(build, *shapes)
+    converted = ConvertLayout(desired, **options)(mod)
+    arrays = [
+        RNG.normal(size=[(sizes or {}).get(d, d) for d in shape]).astype("float32")
+        for shape in shapes
+    ]
+    for got, wanted in zip(run(converted, *arrays), run(mod, *arrays), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+    moved = [
+        call
+        for name in ("permute_dims", "layout_transform")
+        for call in calls(converted, name)
+        if not isinstance(call.args[0], relax.Constant)
+    ]
+    assert len(moved) == moves, converted.script()
+    return converted
+
+
+def elementwise(emit, x):
+    y = emit(R.nn.relu(conv(emit, x, 6)))
+    return emit(R.sigmoid(conv(emit, emit(R.clip(y, -1, 1)), 5)))
+
+
+def bias(emit, x):
+    y = emit(R.add(conv(emit, x, 6), const(6, 1, 1)))
+    y = emit(R.multiply(const(1, 6, 1, 1), y))
+    return emit(R.maximum(emit(R.add(y, const(1, 6, 8, 8))), relax.const(0.5, "float32")))
+
+
+def residual(emit, x):
+    y = conv(emit, x, 4)
+    z = emit(R.nn.relu(conv(emit, y, 4)))
+    return emit(R.add(emit(R.add(y, z)), y))
+
+
+def gate(emit, x):
+    y = conv(emit, x, 6)
+    return emit(R.multiply(y, emit(R.sigmoid(emit(R.mean(y, [2, 3], True))))))
+
+
+def pools(emit, x):
+    y = emit(R.nn.max_pool2d(conv(emit, x, 6), [3, 2], [2, 1], [1, 0, 1, 1], ceil_mode=True))
+    y = emit(R.nn.avg_pool2d(y, 2, 1, 1))
+    return emit(R.nn.adaptive_avg_pool2d(y, [2, 3]))
+
+
+def joined(emit, x):
+    y, z = conv(emit, x, 6), conv(emit, x, 2)
+    return conv(emit, emit(R.concat([y, emit(R.nn.relu(z)), y], 1)), 3)
+
+
+def norms(emit, x):
+    y = conv(emit, x, 6)
+    batch = emit(
+        R.nn.batch_norm(
+            y, const(6), const(6), const(6), relax.const(np.ones(6, "float32")), 1, training=False
+        )
+    )
+    y = emit(relax.TupleGetItem(batch, 0))
+    y = emit(R.nn.group_norm(y, const(6), const(6), 3, 1, [2, 3]))
+    return emit(R.nn.layer_norm(y, const(8, 8), const(8, 8), [-2, -1]))
+
+
+def halves(emit, x):
+    y = emit(R.split(conv(emit, x, 6), 2, 1))
+    first, second = emit(relax.TupleGetItem(y, 0)), emit(relax.TupleGetItem(y, 1))
+    return emit(R.multiply(first, emit(R.nn.softmax(second, 1))))
+
+
+def sliced(emit, x):
+    y = emit(R.strided_slice(conv(emit, x, 6), [1, -1], [1, 0], [5, 8], [2, 1]))
+    return emit(R.nn.pad(y, [0, 0, 0, 0, 1, 2, 0, 1]))
+
+
+@pytest.mark.parametrize(
+    "build", [elementwise, bias, residual, gate, pools, joined, norms, halves, sliced]
+)
+def test_what_follows_takes_the_layout(build):
+    converted = check(build, (2, 4, 8, 8))
+    assert all(c.attrs.data_layout == "NHWC" for c in calls(converted, "nn.conv2d"))
+
+
+def test_symbolic_extents():
+    n, h = tir.Var("n", "int64"), tir.Var("h", "int64")
+    check(residual, (n, 4, h, 8), sizes={n: 2, h: 5})
+
+
+def test_a_transposed_input_and_result_are_what_is_wanted():
+    """A model whose images are NHWC, written for operators that take NCHW."""
+
+    def build(emit, x):
+        y = conv(emit, emit(R.permute_dims(x, [0, 3, 1, 2])), 6)
+        return emit(R.permute_dims(y, [0, 2, 3, 1]))
+
+    converted = check(build, (2, 8, 8, 4), moves=1)  # the one that nothing uses any more
+    (of_weight,) = calls(relax.transform.DeadCodeElimination()(converted), "permute_dims")
+    assert isinstance(of_weight.args[0], relax.Constant)
+
+
+def test_transposing_otherwise_moves_once():
+    def build(emit, x):
+        return emit(R.exp(emit(R.permute_dims(conv(emit, x, 6), [1, 0, 3, 2]))))
+
+    check(build, (2, 4, 8, 8), moves=2)
+
+
+def test_a_reshape_needs_the_plain_tensor():
+    def build(emit, x):
+        y = emit(R.reshape(conv(emit, x, 6), [2, 3, 16, 8]))
+        return conv(emit, y, 4)
+
+    check(build, (2, 4, 8, 8), moves=4)
+
+
+def test_dropping_the_pixels_needs_nothing_moved():
+    def build(emit, x):
+        y = emit(R.nn.adaptive_avg_pool2d(conv(emit, x, 6), [1, 1]))
+        y = emit(R.squeeze(y, [2, 3]))
+        return emit(R.matmul(y, const(6, 5)))
+
+    check(build, (2, 4, 8, 8), moves=1)
+    check(lambda emit, x: emit(R.sum(conv(emit, x, 6), [2, 3])), (2, 4, 8, 8), moves=1)
+
+
+def test_an_operand_that_does_not_follow_is_met_by_the_plain_tensor():
+    """A vector along columns, which are not last in NHWC."""
+
+    def build(emit, x, v):
+        return emit(R.nn.relu(emit(R.add(conv(emit, x, 6), v))))
+
+    check(build, (2, 4, 8, 8), (8,))
+
+
+def test_weights_that_are_parameters_are_moved_too():
+    def build(emit, x, w):
+        return emit(R.nn.conv2d(x, w, strides=[2, 1], dilation=[1, 2]))
+
+    check(build, (2, 4, 9, 8), (6, 4, 3, 3), moves=3)
+
+
+def test_a_result_in_a_layout_of_its_own():
+    desired = {"relax.nn.conv2d": ["NHWC", "HWIO", "NCHW"]}
+    converted = check(residual, (2, 4, 8, 8), desired=desired, moves=2)
+    assert calls(converted, "nn.conv2d")[0].attrs.out_layout == "NCHW"
+
+
+def test_an_operator_that_is_not_named_follows():
+    desired = {"relax.nn.max_pool2d": ["NHWC"]}
+
+    def build(emit, x):
+        return conv(emit, emit(R.nn.max_pool2d(x, 2)), 6)
+
+    converted = check(build, (2, 4, 8, 8), desired=desired)
+    (call,) = calls(converted, "nn.conv2d")
+    assert (call.attrs.data_layout, call.attrs.kernel_layout) == ("NHWC", "OIHW")
+
+
+def test_blocks_where_they_divide():
+    desired = {"relax.nn.conv2d": ["NCHW4c", "OIHW4i4o"]}
+
+    def build(emit, x):
+        y = emit(R.nn.relu(conv(emit, x, 8)))
+        y = emit(R.concat([y, conv(emit, y, 8)], 1))
+        y = emit(R.nn.max_pool2d(y, 2))
+        return emit(R.nn.softmax(y, 2))
+
+    converted = check(build, (2, 4, 8, 8), desired=desired, moves=2)
+    assert calls(converted, "nn.softmax")[0].struct_info.ndim == 5
+    odd = check(lambda emit, x: conv(emit, x, 6), (2, 4, 8, 8), desired=desired, moves=0)
+    assert calls(odd, "nn.conv2d")[0].attrs.data_layout == "NCHW"
+
+
+def test_tuples_and_several_results():
+    def build(emit, x):
+        y = conv(emit, x, 6)
+        return relax.Tuple([y, emit(R.split(y, 3, 1)), x])
+
+    mod = graph(build, (2, 4, 8, 8))
+    converted = ConvertLayout(NHWC)(mod)
+    array = RNG.normal(size=(2, 4, 8, 8)).astype("float32")
+    (y, parts, x), (y1, parts1, x1) = (Interpreter(m)["main"](array) for m in (converted, mod))
+    for got, wanted in zip((y, *parts, x), (y1, *parts1, x1), strict=True):
+        np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_branches_and_dataflow_blocks_end_a_layout():
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((2, 4, 8, 8), "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            y = bb.emit_output(R.nn.relu(conv(bb.emit, x, 4)))
+        z = bb.emit(R.exp(y))
+        with bb.dataflow():
+            out = bb.emit_output(R.add(conv(bb.emit, z, 4), y))
+        bb.emit_func_output(out)
+    mod = bb.get()
+    array = RNG.normal(size=(2, 4, 8, 8)).astype("float32")
+    converted = ConvertLayout(NHWC)(mod)
+    np.testing.assert_allclose(run(converted, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_a_callback_decides_call_by_call():
+    def layout_of(call):
+        small = call.op.name == "relax.nn.conv2d" and call.args[1].struct_info.shape.values[0] == 6
+        return {"relax.nn.conv2d": ["NHWC", "OHWI"]} if small else {}
+
+    def build(emit, x):
+        return conv(emit, emit(R.reshape(conv(emit, x, 4), [2, 4, 8, 8])), 6)
+
+    converted = check(build, (2, 4, 8, 8), desired={}, layout_cb=layout_of)
+    first, second = calls(converted, "nn.conv2d")
+    assert (first.attrs.data_layout, second.attrs.data_layout) == ("NCHW", "NHWC")
+
+
+def test_a_module_without_them_stays():
+    mod = graph(lambda emit, x: emit(R.nn.relu(emit(R.permute_dims(x, [1, 0])))), (2, 4))
+    assert structural_equal(ConvertLayout(NHWC)(mod), mod)
+
+
+def test_mistakes():
+    mod = graph(residual, (2, 4, 8, 8))
+    with pytest.raises(ValueError, match="relax.matmul does not say how layouts pass"):
+        ConvertLayout({"relax.matmul": ["AB"]})(mod)
+    with pytest.raises(AttributeError, match="no operator of this name"):
+        ConvertLayout({"relax.nn.conv2": ["NHWC", "OHWI"]})(mod)
+    with pytest.raises(ValueError, match="axes are NCHW"):
+        ConvertLayout({"relax.nn.conv2d": ["NDHWC", "OHWI"]})(mod)
+
+
+# ------------------------------------------------------------------ BlockedLayout
+
+
+def attention(emit, x):
+    """A map of one channel times all channels: its blocks hold one number and zeros."""
+    y = conv(emit, x, 16)
+    return conv(emit, emit(R.multiply(emit(R.sigmoid(conv(emit, y, 1))), y)), 8)
+
+
+@pytest.mark.parametrize("build", [elementwise, bias, residual, gate, pools, joined, attention])
+def test_blocks_keep_the_numbers(build):
+    mod = graph(build, (2, 4, 8, 8))
+    blocked = BlockedLayout(block=4)(mod)
+    assert calls(blocked, "nn.pack_weight")
+    array = RNG.normal(size=(2, 4, 8, 8)).astype("float32")
+    np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
