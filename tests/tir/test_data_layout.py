@@ -30,6 +30,8 @@ def test_shapes_and_indices():
     again = tir.bijective_layout("NCHW4c", "NCHW16c")
     assert [int(s) for s in again.forward_index([0, 5, 1, 2, 3])] == [0, 1, 1, 2, 7]
     assert way.index_map().map_ndarray([[[[7]]]]).shape == (1, 1, 1, 1, 16)
+    same = tir.bijective_layout("NCHW4c", "NHWC4c").index_map()  # blocks stay as they are
+    assert str(same) == "T.index_map(lambda i_0, i_1, i_2, i_3, i_4: (i_0, i_2, i_3, i_1, i_4))"
 
 
 def test_other_axes():

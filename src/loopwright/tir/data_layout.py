@@ -126,10 +126,13 @@ def _axes(src: Layout, values: Sequence[Any]) -> dict[str, PrimExpr]:
 
 
 def _move(src: Layout, dst: Layout, index: Sequence[Any]) -> list[PrimExpr]:
-    whole = _axes(src, index)
+    whole, parts = _axes(src, index), dict(zip(src, map(convert, index), strict=True))
     simplify = Analyzer().simplify
     moved = []
     for letter, factor in dst.parts:
+        if dst.factor_of(letter) == src.factor_of(letter):
+            moved.append(parts[letter])
+            continue
         value = whole[letter.upper()]
         if factor > 0:
             value = floormod(value, factor)
