@@ -184,8 +184,9 @@ def _constant_channels(call: Call) -> int | None:
     shape, weight = call.args[0].struct_info.get_shape(), call.args[1]
     if not isinstance(weight, Constant) or str(weight.data.dtype) != "float32":
         return None
-    known = shape is not None and len(shape) == 4 and isinstance(shape[1], IntImm)
-    return shape[1].value if known and weight.data.ndim == 4 else None
+    if shape is None or len(shape) != 4 or weight.data.ndim != 4:
+        return None
+    return shape[1].value if isinstance(shape[1], IntImm) else None
 
 
 class ConvPlan:

@@ -22,31 +22,28 @@ _SMALL = {"low": -0.9, "high": 0.9}
 _POSITIVE = {"low": 0.1, "high": 4.0}
 
 
-def _float(
-    name: str, meaning: Callable[..., Any], doc: str, finite: bool = False, **sample: float
-) -> None:
-    fn = getattr(tir, name)
-    unary(f"relax.{name}", fn, meaning, doc, float_only=True, sample=sample, finite=finite)
+def _float(name: str, meaning: Callable[..., Any], doc: str, **options: Any) -> None:
+    unary(f"relax.{name}", getattr(tir, name), meaning, doc, float_only=True, **options)
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 _float("exp", np.exp, "e to the power x.")
-_float("log", np.log, "The natural logarithm.", **_POSITIVE)
-_float("sqrt", np.sqrt, "The square root.", **_POSITIVE)
-_float("rsqrt", lambda x: 1 / np.sqrt(x), "One over the square root.", **_POSITIVE)
+_float("log", np.log, "The natural logarithm.", sample=_POSITIVE)
+_float("sqrt", np.sqrt, "The square root.", sample=_POSITIVE)
+_float("rsqrt", lambda x: 1 / np.sqrt(x), "One over the square root.", sample=_POSITIVE)
 _float("sin", np.sin, "The sine of an angle in radians.")
 _float("cos", np.cos, "The cosine of an angle in radians.")
-_float("tan", np.tan, "The tangent of an angle in radians.", **_SMALL)
+_float("tan", np.tan, "The tangent of an angle in radians.", sample=_SMALL)
 _float("sinh", np.sinh, "The hyperbolic sine.")
 _float("cosh", np.cosh, "The hyperbolic cosine.")
 _float("tanh", np.tanh, "The hyperbolic tangent.", finite=True)
-_float("asin", np.arcsin, "The arc sine, in radians.", **_SMALL)
-_float("acos", np.arccos, "The arc cosine, in radians.", **_SMALL)
+_float("asin", np.arcsin, "The arc sine, in radians.", sample=_SMALL)
+_float("acos", np.arccos, "The arc cosine, in radians.", sample=_SMALL)
 _float("atan", np.arctan, "The arc tangent, in radians.")
 _float("asinh", np.arcsinh, "The inverse hyperbolic sine.")
-_float("acosh", np.arccosh, "The inverse hyperbolic cosine.", low=1.1, high=4.0)
-_float("atanh", np.arctanh, "The inverse hyperbolic tangent.", **_SMALL)
+_float("acosh", np.arccosh, "The inverse hyperbolic cosine.", sample={"low": 1.1, "high": 4.0})
+_float("atanh", np.arctanh, "The inverse hyperbolic tangent.", sample=_SMALL)
 _float("sigmoid", lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + exp(-x)).", finite=True)
 _float("erf", lambda x: _erf(np.asarray(x, np.float64)), "The error function.")
 

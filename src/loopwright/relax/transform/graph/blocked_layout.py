@@ -122,7 +122,7 @@ class _Blocker(LayoutRewriter):
         """A check of a blocked tensor's extents is made on the blocks."""
         source = self.laid.get(binding.value) if isinstance(binding.value, Var) else None
         channels = _channels(binding.struct_info)
-        if source is None or channels != source.channels:
+        if source is None or channels is None or channels != source.channels:
             return False
         if not isinstance(binding.var, DataflowVar):
             return False

@@ -106,7 +106,9 @@ class _Converter(LayoutRewriter):
         value, hint = binding.value, binding.var.name_hint
         if isinstance(value, TupleGetItem):
             return self.field(value, hint)
-        plan = self.plan(value) if isinstance(value, Call) else None
+        if not isinstance(value, Call):
+            return None
+        plan = self.plan(value)
         if plan is None:
             return None
         tensors = tensor_arguments(value)
@@ -139,7 +141,7 @@ class _Converter(LayoutRewriter):
 
     def field(self, value: TupleGetItem, hint: str) -> _Stored | Expr | None:
         """A field of a tuple of tensors in other layouts."""
-        stored = self.laid.get(value.tuple_value)
+        stored = self.laid.get(value.tuple_value) if isinstance(value.tuple_value, Var) else None
         if stored is None:
             return None
         field, layout = TupleGetItem(stored.var, value.index), stored.layouts[value.index]
@@ -156,7 +158,7 @@ class _Converter(LayoutRewriter):
     def stored_as(self, value: Any, layout: Layout | None) -> Any:
         """A tensor in a layout, moved where it is in another one."""
         laid = self.laid.get(value) if isinstance(value, Var) else None
-        if is_plain(layout):
+        if layout is None or is_plain(layout):
             return self.value(value)
         if laid is not None and laid.layouts[0] == layout:
             return laid.var
