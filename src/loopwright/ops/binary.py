@@ -28,9 +28,9 @@ def _by_nonzero(call: Call) -> bool:
     return isinstance(divisor, Constant) and bool(np.all(divisor.data.numpy() != 0))
 
 
-binary("relax.add", lambda a, b: a + b, np.add, "x1 + x2", finite=True)
+binary("relax.add", lambda a, b: a + b, np.add, "x1 + x2", finite=True, commutes=True)
 binary("relax.subtract", lambda a, b: a - b, np.subtract, "x1 - x2", finite=True)
-binary("relax.multiply", lambda a, b: a * b, np.multiply, "x1 * x2", finite=True)
+binary("relax.multiply", lambda a, b: a * b, np.multiply, "x1 * x2", finite=True, commutes=True)
 binary(
     "relax.divide",
     prim_op.div,

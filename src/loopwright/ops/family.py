@@ -37,9 +37,10 @@ def binary(
     result: str | None = None,
     sample: dict[str, Any] | None = None,
     finite: bool | Callable[[Call], bool] = False,
+    commutes: bool = False,
 ) -> Operator:
     """A broadcasting operator of two tensors. `result` is its dtype where not the operands';
-    `finite`: see `flow.broadcasting`."""
+    `finite`: see `flow.broadcasting`; `commutes`: patterns match its operands in either order."""
     short = name.rsplit(".", 1)[-1]
 
     def body(x1: Tensor, x2: Tensor) -> Any:
@@ -54,6 +55,8 @@ def binary(
     body.__name__, body.__doc__ = short, doc
     operator = op(name)(body)
     operator.layout(broadcasting(finite=finite))
+    if commutes:
+        operator.op.set_attr("commutes", True)
     operator.infer(
         lambda x1, x2: infer_broadcast(x1, x2, result if _known(x1, x2, result) else None)
     )

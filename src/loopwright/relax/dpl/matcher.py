@@ -70,9 +70,6 @@ from .pattern import (
 Rule = Callable[["Matcher", Any, Any, Any], Any]
 FAIL: Any = object()
 
-# Operators whose two operands may stand in either order.
-COMMUTATIVE = frozenset(("relax.add", "relax.multiply"))
-
 
 # ---------------------------------------------------------------------- what is open
 
@@ -421,7 +418,7 @@ def _call(m: Matcher, p: CallPattern, value: Any, rest: Any) -> Any:
     wanted = len(p.args)
     if len(args) != wanted and not (p.varg_default_wildcard and len(args) > wanted):
         return FAIL
-    if wanted == len(args) == 2 and getattr(value.op, "name", "") in COMMUTATIVE:
+    if wanted == len(args) == 2 and isinstance(value.op, Op) and value.op.get_attr("commutes"):
         swapped = zip((p.op, *p.args), (value.op, args[1], args[0]), strict=True)
         m.choose(_goals(swapped, rest))
     return _goals(zip((p.op, *p.args), (value.op, *args[:wanted]), strict=True), rest)
@@ -639,4 +636,4 @@ def matcher_of(
 
 DFPattern._match = match
 
-__all__ = ["COMMUTATIVE", "FAIL", "Matcher", "Plan", "match", "match_goal", "matcher_of", "plan_of"]
+__all__ = ["FAIL", "Matcher", "Plan", "match", "match_goal", "matcher_of", "plan_of"]
