@@ -49,16 +49,15 @@ def test_pipelines_by_name():
 def test_a_pipeline_of_ones_own():
     name = "a pipeline of one's own"
 
-    @relax.register_pipeline(name)
-    def mine(level=0):
-        return Sequential([CanonicalizeBindings()] * level)
+    with relax.pipeline.PIPELINES.registry.snapshot():
 
-    try:
+        @relax.register_pipeline(name)
+        def mine(level=0):
+            return Sequential([CanonicalizeBindings()] * level)
+
         assert relax.get_pipeline(name, level=2).names() == ["CanonicalizeBindings"] * 2
         with pytest.raises(ValueError, match="there is a pipeline of this name already"):
             relax.register_pipeline(name)
-    finally:
-        relax.pipeline._PIPELINES.pop(name)
     with pytest.raises(ValueError) as error:
         relax.get_pipeline("zer")
     assert str(error.value) == (
@@ -80,11 +79,10 @@ def test_a_target_without_pipeline():
 @pytest.fixture
 def registered():
     registry = relax.backend.pattern_registry
-    before = list(relax.byoc.patterns._PATTERNS)
-    registry.register_patterns([("mine.conv", CONV_RELU), ("mine.exp", op("exp"))])
-    registry.register_patterns([("other.exp", op("exp")), ("mine.exp_first", op("exp"))])
-    yield registry
-    relax.byoc.patterns._PATTERNS[:] = before
+    with relax.byoc.patterns.PATTERNS.registry.snapshot():
+        registry.register_patterns([("mine.conv", CONV_RELU), ("mine.exp", op("exp"))])
+        registry.register_patterns([("other.exp", op("exp")), ("mine.exp_first", op("exp"))])
+        yield registry
 
 
 def test_patterns_by_name(registered):

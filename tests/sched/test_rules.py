@@ -14,7 +14,7 @@ from loopwright.ir.functor import post_order_visit
 from loopwright.ir.prim_expr import Var
 from loopwright.relax import op
 from loopwright.sched import ApplyDefaultSchedule, register_schedule_rule
-from loopwright.sched.apply import _RULES
+from loopwright.sched.apply import SCHEDULES
 from loopwright.sched.cpu import GRAIN
 from loopwright.tir.function import PrimFunc
 from loopwright.tir.stmt import Allocate, For, ForKind
@@ -175,17 +175,15 @@ def test_large_loops_run_in_parallel_and_small_ones_do_not() -> None:
 def test_a_rule_of_the_user_is_asked_first_and_traced() -> None:
     asked: list[PrimFunc] = []
 
-    @register_schedule_rule("mine", "llvm", first=True)
     def mine(func: PrimFunc, target: lw.Target) -> PrimFunc | None:
         asked.append(func)
         return None
 
-    try:
+    with SCHEDULES.registry.snapshot():
+        register_schedule_rule("mine", "llvm", first=True)(mine)
         mod = graph((4, 64), lambda bb, x: op.exp(x))
         with lw.trace() as trace:
             lw.compile(mod)
-    finally:
-        _RULES["llvm"] = [r for r in _RULES["llvm"] if r[0] != "mine"]
     assert len(asked) == 1
     (note,) = trace.explain("exp", kind="schedule")
     assert note.facts == {"rule": "stages", "refused": "mine"}

@@ -12,6 +12,8 @@ _NAMES = {
 } | {
     "cpu": ("llvm", ""),
     "cpu_generic": ("llvm", ""),
+    "CompiledModel": ("base", "CompiledModel"),
+    "TargetBackend": ("base", "TargetBackend"),
     "get_pattern": ("pattern_registry", "get_pattern"),
     "get_patterns_with_prefix": ("pattern_registry", "get_patterns_with_prefix"),
 }

@@ -7,6 +7,8 @@ from loopwright.backend import (
     base as base, c as c, cuda as cuda, llvm as llvm, pattern_registry as pattern_registry,
     patterns as patterns, pipeline as pipeline, utils as utils,
 )
+from loopwright.backend.base import TargetBackend as TargetBackend
+from loopwright.codegen.compiled import CompiledModel as CompiledModel
 from loopwright.relax.byoc.patterns import (
     get_pattern as get_pattern, get_patterns_with_prefix as get_patterns_with_prefix,
 )

@@ -1,6 +1,6 @@
 """What a target is: one record with everything that differs by target.
 
-    register_target(TargetBackend("toy", graph_pipeline, loop_pipeline, emit, ToyModel))
+    register_target(TargetBackend("toy", graph_pipeline, emit, ToyModel))
 
 `llvm.py`, `c.py` and other packages (entry points of the group `loopwright.targets`) register theirs.
 The driver, the command line and the pipelines by name ask the record of a target (`backend_of`) and
@@ -19,9 +19,14 @@ from ..base.registry import Registry, origin_of
 from ..codegen.compiled import CompiledModel
 from ..codegen.lowered import Lowered
 from ..ir.target import Target, register_target_kind
-from ..ir.transform import Pass, Sequential
+from ..ir.transform import Pass
+from ..tir.transform import default_tir_pipeline
 
 GROUP = "loopwright.targets"
+
+
+def _default_loops(target: Target | None = None, **options: Any) -> Pass:
+    return default_tir_pipeline()
 
 
 @dataclass(frozen=True)
@@ -31,9 +36,12 @@ class TargetBackend:
     kind: the target kind that it compiles for, and for the kinds that are variants of it.
     graph_pipeline: (target, backends=..., arenas=...) -> the passes from operators to direct calls of
         kernels. backends: what is offloaded to; arenas: the memory that is planned for.
-    loop_pipeline: (target, arenas=...) -> the passes from scheduled loops to what `emit` reads.
     emit: the code generator: what is lowered -> the compiled model, a `result`.
     result: the class that compiled models are of.
+    loop_pipeline: (target, arenas=...) -> the passes from scheduled loops to what `emit` reads; by
+        default `tir.transform.default_tir_pipeline()`.
+    native_graphs: whether a graph whose pipeline does not end in `GraphToTIR` gets that pass; without,
+        such a graph stays one, and its kernels are what `emit` has.
     one_by_one: whether `emit` works while functions are lowered: it asks for each by its name.
     phases: the parts of the graph pipeline under TVM's names (`library_dispatch`, `legalize`,
         `dataflow_lower`, `finalize`): (target) -> passes.
@@ -41,10 +49,11 @@ class TargetBackend:
     """
 
     kind: str
-    graph_pipeline: Callable[..., Sequential]
-    loop_pipeline: Callable[..., Sequential]
+    graph_pipeline: Callable[..., Pass]
     emit: Callable[[Lowered], CompiledModel]
     result: type[CompiledModel]
+    loop_pipeline: Callable[..., Pass] = _default_loops
+    native_graphs: bool = True
     one_by_one: bool = False
     phases: Mapping[str, Callable[[Target], Sequence[Pass]]] = field(default_factory=dict)
     keys: Sequence[str] | None = None

@@ -86,5 +86,5 @@ def emit(lowered: Lowered) -> CModel:
 
 PHASES = llvm.PHASES | {"legalize": legalize_passes, "finalize": finalize_passes}
 TARGET = register_target(
-    TargetBackend("c", graph_pipeline, loop_pipeline, emit, CModel, phases=PHASES)
+    TargetBackend("c", graph_pipeline, emit, CModel, loop_pipeline, phases=PHASES)
 )

@@ -133,6 +133,6 @@ PHASES = {
 }
 TARGET = register_target(
     TargetBackend(
-        "llvm", graph_pipeline, loop_pipeline, emit, Executable, one_by_one=True, phases=PHASES
+        "llvm", graph_pipeline, emit, Executable, loop_pipeline, one_by_one=True, phases=PHASES
     )
 )

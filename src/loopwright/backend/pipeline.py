@@ -14,6 +14,9 @@ from typing import Any
 
 from ..base.errors import LoopwrightError, explain, suggest
 from ..base.plugins import load_group, taker
+from ..base.registry import registering
+from ..ir import trace
+from ..ir.rule_table import DEFAULT, RuleTable, ask
 from ..ir.target import Target
 from ..ir.transform import Pass, Sequential
 from ..relax import transform as rt
@@ -35,38 +38,45 @@ def zero_pipeline(*, enable_warning: bool = False) -> Sequential:
     )
 
 
-def default_build_pipeline() -> Sequential:
+def default_build_pipeline() -> Pass:
     """What `compile` runs on a graph for the current target, which is LLVM's where none is set."""
     target = Target.current() or Target("llvm")
     return backend_of(target).graph_pipeline(target)
 
 
-_PIPELINES: dict[str, Callable[..., Pass]] = {
-    "zero": zero_pipeline,
-    "default": default_build_pipeline,
-    "default_build": default_build_pipeline,
-}
+PIPELINES: RuleTable[Callable[..., Pass | None]] = RuleTable("pipeline")
+with registering(__name__):
+    PIPELINES.add(zero_pipeline, subject="zero", name="zero_pipeline")
+    for _name in ("default", "default_build"):
+        PIPELINES.add(default_build_pipeline, subject=_name, name="default_build_pipeline")
 
 
 def get_pipeline(name: str = "zero", **kwargs: Any) -> Pass:
-    """The pipeline of that name, or the pass of a plug-in. Raises ValueError, naming those there
-    are."""
-    if name not in _PIPELINES:
+    """The pipeline of that name for the current target, or the pass of a plug-in. Raises
+    ValueError, naming those there are."""
+    if name not in PIPELINES.subjects():
         load_group("loopwright.passes")
-    if name not in _PIPELINES:
+    choice = ask(PIPELINES.candidates(Target.current(), name), lambda rule: rule.rule(**kwargs))
+    if choice.winner is None:
         what = "there is no pipeline of this name"
-        raise ValueError(explain(what, got=name, instead=suggest(name, _PIPELINES, "one of")))
-    return _PIPELINES[name](**kwargs)
+        hint = suggest(name, PIPELINES.subjects(), "one of")
+        raise ValueError(explain(what, got=name, instead=hint))
+    trace.note("pipeline", name, **choice.facts())
+    return choice.result
 
 
-def register_pipeline(name: str) -> Callable[[Callable[..., Pass]], Callable[..., Pass]]:
-    """Decorates a function that makes a pipeline. Raises ValueError where the name is taken."""
-    if name in _PIPELINES:
+def register_pipeline(
+    name: str, target: str = DEFAULT
+) -> Callable[[Callable[..., Pass | None]], Callable[..., Pass | None]]:
+    """Decorates a function that makes a pipeline, for a target kind or key, or for all; None from
+    it means "not mine". Raises ValueError where the name is taken."""
+    if PIPELINES.at(target, name):
         what = "there is a pipeline of this name already"
         raise ValueError(explain(what, got=name, instead="give it another name"))
 
-    def register(make: Callable[..., Pass]) -> Callable[..., Pass]:
-        _PIPELINES[name] = make
+    def register(make: Callable[..., Pass | None]) -> Callable[..., Pass | None]:
+        label = getattr(make, "__name__", name)
+        PIPELINES.add(make, target, subject=name, name=label)
         return make
 
     return register
@@ -120,7 +130,7 @@ def finalize_passes(target: Target) -> list[Pass]:
     return _phase(target, "finalize")
 
 
-def get_default_pipeline(target: Target) -> Sequential:
+def get_default_pipeline(target: Target) -> Pass:
     """All of the four. Raises ValueError for a target that has none."""
     return _record(target).graph_pipeline(target)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..base.errors import LoopwrightError, explain
 from ..runtime.module import Timed, ordered_inputs
+from ..runtime.profiler import Profile
 from ..runtime.signature import Argument, Signature
+from ..runtime.tensor import Tensor
 
 if TYPE_CHECKING:
     from ..ir.module import IRModule
@@ -28,7 +31,7 @@ class CompiledModel(Timed):
 
     form: ClassVar[str] = "code for this target"  # what the code is, in messages
     runs: ClassVar[bool] = False  # whether functions can be called from this process
-    has_sources: ClassVar[bool] = False  # whether `write` makes files of source text
+    suffix: ClassVar[str] = ""  # of the source files that `write` makes; "" where it makes none
 
     mod: IRModule
     lowered: IRModule
@@ -72,7 +75,10 @@ class CompiledModel(Timed):
         return sorted(self._callable(), key=lambda n: (n != "main", n))
 
     def _callable(self) -> Mapping[str, Any]:
-        return self.entries
+        public = {
+            n: f for n, f in self.machine.items() if n == "main" or "global_symbol" in f.attrs
+        }
+        return {**self.entries, **public}
 
     def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
         """(name, dtype, shape) of each input; a shape's symbols are their names."""
@@ -109,7 +115,7 @@ class CompiledModel(Timed):
             return list(given)
         return [p.name for p in specs]
 
-    def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Any]:
+    def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Tensor]:
         """Run with inputs by name (a dict, keywords) or in order (a list), outputs by name.
 
         Raises ValueError naming the inputs that are missing or unknown.
@@ -120,11 +126,26 @@ class CompiledModel(Timed):
         flat = _flatten(result)
         return dict(zip(self.output_names(function), flat, strict=True))
 
+    def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
+        """Call a function `number` times and tell how long it took."""
+        profile = Profile()
+        for _ in range(number):
+            begin = time.perf_counter()
+            self[function](*args)
+            profile.add(function, (time.perf_counter() - begin) * 1e6)
+        return profile
+
     # -- files ---------------------------------------------------------------------------------
 
     def write(self, folder: str | Path, name: str = "model", **options: Any) -> list[Path]:
-        """Write the source files into a folder and give their paths."""
-        self._cannot("is not written as files")
+        """Write the source files into a folder (made where it is missing) and give their paths."""
+        if not self.suffix:
+            self._cannot("is not written as files")
+        paths = [Path(folder) / f"{label}{self.suffix}" for label in self.texts]
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for path, text in zip(paths, self.texts.values(), strict=True):
+            path.write_text(text, encoding="utf-8")
+        return paths
 
     def export_library(self, file_name: str | Path, **options: Any) -> Path:
         """Write a library; the suffix says of which kind."""

@@ -84,9 +84,9 @@ def as_module(model: Any) -> IRModule:
         name = model.attrs.get("global_symbol", "main")
         return IRModule({name: model})
     for importer in IMPORTERS:
-        made = importer(model)
-        if made is not None:
-            return made
+        mod = importer(model)
+        if mod is not None:
+            return mod
     what = "this model cannot be imported"
     hint = "give an ONNX file's path, a ModelProto, an IRModule or a function"
     got = model if isinstance(model, (str, os.PathLike)) else type(model).__name__
@@ -105,7 +105,7 @@ def _lower_graph(mod: IRModule, target: Target, options: CompileOptions) -> IRMo
     else:
         passes = get_pipeline(pipeline) if isinstance(pipeline, str) else as_pass(pipeline)
     graph = passes(mod)
-    if not any(signature_of(f) for f in graph.functions.values()):
+    if record.native_graphs and not any(signature_of(f) for f in graph.functions.values()):
         graph = rt.GraphToTIR()(graph)
     return graph
 

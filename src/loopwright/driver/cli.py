@@ -174,7 +174,7 @@ def compile_to(
         typer.echo(f"{path}: {path.stat().st_size} bytes")
         typer.echo(str(path.with_suffix(".h")))
         return
-    if not backend_of(as_target(target)).result.has_sources:
+    if not backend_of(as_target(target)).result.suffix:
         what = "a folder is written for C source only"
         raise LoopwrightError(explain(what, got=target, instead="--target c, or -o FILE.so"))
     compiled = compile(mod, target, options=options)

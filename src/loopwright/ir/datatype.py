@@ -12,7 +12,7 @@ registered for it makes: a call of a C function (`create_lower_func`), or any ex
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base.errors import explain
@@ -95,9 +95,10 @@ def register_min_func(func: Callable[[int], PrimExpr], type_name: str) -> None:
     _MIN[type_name] = func
 
 
-def lowering(target: str, op_name: str, type_name: str, other: str = "") -> Lower | None:
-    """The function registered for an operation."""
-    return _LOWER.get((target, op_name, type_name, other))
+def lowering(kinds: Sequence[str], op_name: str, type_name: str, other: str = "") -> Lower | None:
+    """The function registered for an operation, for the first of these kinds that has one."""
+    keys = ((kind, op_name, type_name, other) for kind in kinds)
+    return next((_LOWER[key] for key in keys if key in _LOWER), None)
 
 
 def least(dtype: DataType) -> PrimExpr:

@@ -68,6 +68,10 @@ class Op(BaseExpr):
         """The fact stored under `key`, or `default`."""
         return self._attrs.get(key, default)
 
+    def level_of(self, key: str) -> int:
+        """The level at which a fact was stored."""
+        return self._levels.get(key, 10)
+
     def set_attr(self, key: str, value: Any, plevel: int = 10) -> None:
         """Store a fact; one of a higher level than `plevel` stays."""
         customised.note()

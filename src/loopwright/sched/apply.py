@@ -29,18 +29,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..base import customised
 from ..base.errors import explain
 from ..ir import trace
 from ..ir.functor import Rewriter
 from ..ir.module import IRModule
+from ..ir.rule_table import Choice, RuleTable, ask
 from ..ir.target import Target
 from ..ir.transform import FunctionPass, PassContext
 from ..tir.function import PrimFunc
 from ..tir.stmt import Block
 
 Rule = Callable[[PrimFunc, Target], PrimFunc | None]
-_RULES: dict[str, list[tuple[str, Rule]]] = {}
+SCHEDULES: RuleTable[Rule] = RuleTable("schedule rule")
 
 
 def register_schedule_rule(
@@ -52,13 +52,11 @@ def register_schedule_rule(
     """
 
     def add(rule: Rule) -> Rule:
-        customised.note()
-        rules = _RULES.setdefault(target, [])
-        if any(known == name for known, _ in rules):
+        if any(known.name == name for known in SCHEDULES.at(target)):
             raise ValueError(
                 explain("a schedule rule of this name exists", got=f"{target}: {name}")
             )
-        rules.insert(0 if first else len(rules), (name, rule))
+        SCHEDULES.add(rule, target, name=name, last=not first)
         return rule
 
     return add
@@ -66,8 +64,7 @@ def register_schedule_rule(
 
 def rules_for(target: Target) -> list[tuple[str, Rule]]:
     """The rules to try for a target, in order."""
-    places = dict.fromkeys([*target.lookup_keys, "default"])
-    return [rule for place in places for rule in _RULES.get(place, [])]
+    return [(c.name, c.rule) for c in SCHEDULES.candidates(target)]
 
 
 @dataclass(frozen=True)
@@ -83,15 +80,11 @@ class ApplyDefaultSchedule(FunctionPass):
             return func
         target = func.attrs.get("target") or Target.current(allow_none=True) or Target("llvm")
         old, func = func, named_apart(func)
-        refused: list[str] = []
-        for name, rule in rules_for(target):
-            scheduled: Any = rule(func, target)
-            if scheduled is not None:
-                _note(mod, old, name, refused)
-                return scheduled.with_attr("tir.is_scheduled", True)
-            refused.append(name)
-        _note(mod, old, "none", refused)
-        return func
+        choice = ask(SCHEDULES.candidates(target), lambda c: c.rule(func, target))
+        _note(mod, old, choice)
+        if choice.winner is None:
+            return func
+        return choice.result.with_attr("tir.is_scheduled", True)
 
 
 def named_apart(func: PrimFunc) -> PrimFunc:
@@ -123,11 +116,13 @@ class _Apart(Rewriter):
         return node
 
 
-def _note(mod: IRModule, func: PrimFunc, winner: str, refused: list[str]) -> None:
+def _note(mod: IRModule, func: PrimFunc, choice: Choice[Rule]) -> None:
     recording = trace.active()
     if recording is not None:
         name = next((g.name_hint for g, f in mod.functions.items() if f is func), "?")
-        recording.note("schedule", name, rule=winner, refused=", ".join(refused))
+        winner = "none" if choice.winner is None else choice.winner.name
+        refused = ", ".join(c.name for c, _ in choice.losers)
+        recording.note("schedule", name, rule=winner, refused=refused)
 
 
 __all__ = ["ApplyDefaultSchedule", "register_schedule_rule", "rules_for"]

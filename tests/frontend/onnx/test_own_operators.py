@@ -9,8 +9,8 @@ from onnx import helper
 import loopwright as lw
 from loopwright import relax
 from loopwright.frontend.onnx import from_onnx, register_converter, registry
-from loopwright.ir.op import Op
 from loopwright.ops import OPERATORS, Tensor, op
+from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS
 from loopwright.script import tir as T
 from tools.zoo import MODELS, RegistryError, fetch
 
@@ -132,13 +132,10 @@ def test_a_convolution_of_ones_own_in_an_imported_model():
         attrs = call.attrs
         return attrs.groups == 1 and not any(attrs.padding) and list(attrs.strides) == [1, 1]
 
-    conv = Op.get("relax.nn.conv2d")
-    lw.register_legalize("relax.nn.conv2d", tir=own_pointwise, target="llvm", when=plain)
-    try:
+    with LEGALIZATIONS.registry.snapshot():
+        lw.register_legalize("relax.nn.conv2d", tir=own_pointwise, target="llvm", when=plain)
         notes = lw.lower(path).explain("relax.nn.conv2d", "legalize")
         exe = lw.compile(path)
-    finally:
-        conv.reset_attr("FLegalizeByTarget")
     winners = [n.facts["winner"].split(":")[0] for n in notes]
     assert winners.count("target llvm") >= 20 and winners.count("default") >= 10
     refused = [loser for n in notes for loser in n.facts["losers"]]

@@ -12,7 +12,7 @@ from loopwright.ir.op import Op, register_op_attr
 from loopwright.ir.structural import assert_structural_equal, structural_equal
 from loopwright.ir.target import Target, register_target_kind
 from loopwright.relax.transform import LegalizeOps
-from loopwright.relax.transform.legalize_ops.common import register_legalize
+from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS, register_legalize
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
@@ -48,9 +48,9 @@ def made_up():
     register_op_attr(name, "FInferStructInfo", lambda call, bb: call.args[0].struct_info)
     register_op_attr(name, "FPurity", True)
     op = Op.get(name)
-    yield op
-    for key in ("FLegalize", "FLegalizeByTarget", "FLegalizeEarlier"):
-        op.reset_attr(key)
+    with LEGALIZATIONS.registry.snapshot():
+        yield op
+    op.reset_attr("FLegalize")
 
 
 def module_of(op: Op) -> IRModule:

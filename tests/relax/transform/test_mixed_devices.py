@@ -9,7 +9,6 @@ import loopwright as lw
 from loopwright import relax
 from loopwright.ir import trace
 from loopwright.ir.module import VDevice
-from loopwright.ir.op import Op
 from loopwright.ir.target import Target, register_target_kind
 from loopwright.relax.transform import (
     LegalizeOps,
@@ -17,6 +16,7 @@ from loopwright.relax.transform import (
     RemovePurityChecking,
     ToNonDataflow,
 )
+from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
@@ -28,10 +28,9 @@ register_target_kind("testnpu", keys=("testnpu",), parent="llvm")
 @pytest.fixture(autouse=True)
 def npu():
     """A rule for exp on the kind `testnpu`."""
-    exp = Op.get("relax.exp")
-    lw.register_legalize("relax.exp", tir=npu_exp, target="testnpu")
-    yield
-    exp.reset_attr("FLegalizeByTarget")
+    with LEGALIZATIONS.registry.snapshot():
+        lw.register_legalize("relax.exp", tir=npu_exp, target="testnpu")
+        yield
 
 
 @T.prim_func
@@ -194,11 +193,8 @@ def test_a_convolution_on_another_device_keeps_its_layout():
         bb.emit_func_output(out)
     mod = lw.IRModule(bb.get().functions, global_infos={"vdevice": [host, npu]})
     lw.register_legalize("relax.nn.conv2d", tir=npu_conv, target="testnpu")
-    try:
-        notes = lw.lower(mod).explain("relax.nn.conv2d", "legalize")
-        exe = lw.compile(mod)
-    finally:
-        Op.get("relax.nn.conv2d").reset_attr("FLegalizeByTarget")
+    notes = lw.lower(mod).explain("relax.nn.conv2d", "legalize")
+    exe = lw.compile(mod)
     assert [n.facts["kernel"] for n in notes] == ["conv2d_llvm", "npu_conv_testnpu"]
     data = rng.random((1, 16, 5, 7), dtype="float32")
     inner = np.maximum(np.einsum("oc,nchw->nohw", one[:, :, 0, 0], data), 0)

@@ -10,9 +10,9 @@ import pytest
 import loopwright as lw
 from loopwright import relax
 from loopwright.ir import trace
-from loopwright.ir.op import Op
 from loopwright.ir.target import Target
 from loopwright.relax.transform import LegalizeOps
+from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
@@ -64,16 +64,8 @@ class Model:
 @pytest.fixture
 def rules():
     """Operators whose rules are put back after the test."""
-    names = ["matmul", "nn.leakyrelu", "exp", "sum", "nn.hardswish", "nn.conv2d"]
-    tables = ["FLegalizeByTarget", "FLegalizeEarlier", "FLegalize"]
-    kept = {(n, t): Op.get(n).get_attr(t) for n in map("relax.{}".format, names) for t in tables}
-    yield
-    for (name, table), value in kept.items():
-        op = Op.get(name)
-        if value is None:
-            op.reset_attr(table)
-        else:
-            op.set_attr(table, value, 1000)
+    with LEGALIZATIONS.registry.snapshot():
+        yield
 
 
 def numbers(*shape):

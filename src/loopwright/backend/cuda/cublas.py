@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...arith import Analyzer
+from ...base.registry import registering
 from ...ir.module import IRModule
 from ...ir.prim_op import const
 from ...relax.byoc.patterns import get_patterns_with_prefix, register_patterns
@@ -55,19 +56,20 @@ def _is_row(bias: Expr) -> bool:
 
 
 # The later ones have priority.
-register_patterns(
-    [
-        (f"cublas.matmul{rhs}{rest}", *make_matmul_pattern(bool(bias), act, bool(rhs)), _check)
-        for rhs in ("", "_transposed")
-        for bias, rest, act in (
-            (False, "", None),
-            *((True, f"_bias{name}", act) for name, act in _ACTIVATIONS.items()),
-        )
-    ]
-    + [
-        ("cublas.matmul_transposed_multiply", *make_matmul_multiply_pattern(True), _check),
-    ]
-)
+with registering(__name__):
+    register_patterns(
+        [
+            (f"cublas.matmul{rhs}{rest}", *make_matmul_pattern(bool(bias), act, bool(rhs)), _check)
+            for rhs in ("", "_transposed")
+            for bias, rest, act in (
+                (False, "", None),
+                *((True, f"_bias{name}", act) for name, act in _ACTIVATIONS.items()),
+            )
+        ]
+        + [
+            ("cublas.matmul_transposed_multiply", *make_matmul_multiply_pattern(True), _check),
+        ]
+    )
 
 
 def partition_for_cublas(mod: IRModule, bind_constants: bool = False) -> IRModule:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.registry import registering
 from ...ir.module import IRModule
 from ...relax.byoc.patterns import get_patterns_with_prefix, register_patterns
 from ...relax.dpl import rewrite_call
@@ -91,19 +92,20 @@ def _transposed(with_bias: bool = False, activation: str | None = None) -> Any:
 
 
 # The later ones have priority.
-register_patterns(
-    [
-        *_products(),
-        ("cutlass.attention", *make_attention_pattern(), _check),
-        ("cutlass.attention_bias", *make_attention_pattern(with_bias=True), _check),
-        *(
-            ("cutlass.stacked_attention", *make_stacked_attention_pattern(start, bias), _check)
-            for start in ("split", "strided_slice")
-            for bias in (False, True)
-        ),
-        ("cutlass.layer_norm", *make_layer_norm_pattern(), _check_layer_norm),
-    ]
-)
+with registering(__name__):
+    register_patterns(
+        [
+            *_products(),
+            ("cutlass.attention", *make_attention_pattern(), _check),
+            ("cutlass.attention_bias", *make_attention_pattern(with_bias=True), _check),
+            *(
+                ("cutlass.stacked_attention", *make_stacked_attention_pattern(start, bias), _check)
+                for start in ("split", "strided_slice")
+                for bias in (False, True)
+            ),
+            ("cutlass.layer_norm", *make_layer_norm_pattern(), _check_layer_norm),
+        ]
+    )
 
 
 def partition_for_cutlass(

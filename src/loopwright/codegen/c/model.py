@@ -46,7 +46,7 @@ class CModel(CompiledModel):
     """
 
     form = "C source"
-    has_sources = True
+    suffix = ".c"
 
     def __init__(self, lowered: Lowered) -> None:
         super().__init__(lowered)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +77,7 @@ class Executable(CompiledModel):
         if function in self.machine and function not in self.entries:
             return self.machine_runner.profile(function, args, number)
         if function in self.kernels or function not in self.entries:
-            return _profile_calls(function, self[function], args, number)
+            return super().profile(*args, function=function, number=number)
         timed = self._timed.get(function)
         if timed is None:
             func = self.lowered[function]
@@ -123,15 +122,6 @@ class Executable(CompiledModel):
     def as_python(self) -> str:
         """The lowered module as TVMScript."""
         return self.lowered.script()
-
-
-def _profile_calls(name: str, function: Any, args: Any, number: int) -> Profile:
-    profile = Profile()
-    for _ in range(number):
-        begin = time.perf_counter()
-        function(*args)
-        profile.add(name, (time.perf_counter() - begin) * 1e6)
-    return profile
 
 
 def _is_flat(tree: Any) -> bool:

@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...base import customised
+from ...ir.rule_table import RuleTable
+from ...ir.target import Target
 from ..transform.fuse.fuse_ops_by_pattern import FusionPattern
 
-_PATTERNS: list[FusionPattern] = []
+PATTERNS: RuleTable[FusionPattern] = RuleTable("pattern", lambda pattern: pattern.name)
 
 
-def register_patterns(patterns: Iterable[Any]) -> None:
-    """Add patterns, as `FuseOpsByPattern` takes them; the later ones have priority."""
-    customised.note()
-    _PATTERNS.extend(FusionPattern.of(p) for p in patterns)
+def register_patterns(patterns: Iterable[Any], target: str = "default") -> None:
+    """Add patterns, as `FuseOpsByPattern` takes them; the later ones have priority.
+
+    target: a target kind or key, where they are for one only.
+    """
+    for pattern in patterns:
+        PATTERNS.add(FusionPattern.of(pattern), target)
 
 
 def get_patterns_with_prefix(prefix: str) -> list[FusionPattern]:
-    """The patterns whose name begins with `prefix`, those with priority first."""
-    return [p for p in reversed(_PATTERNS) if p.name.startswith(prefix)]
+    """The patterns for the current target whose name begins with `prefix`, those with priority
+    first."""
+    candidates = PATTERNS.candidates(Target.current())
+    return [c.rule for c in candidates if c.name.startswith(prefix)]
 
 
 def get_pattern(name: str) -> FusionPattern | None:
-    """The pattern of that name, or None."""
-    return next((p for p in reversed(_PATTERNS) if p.name == name), None)
+    """The pattern of that name for the current target, or None."""
+    return next((p for p in get_patterns_with_prefix(name) if p.name == name), None)
 
 
 __all__ = ["get_pattern", "get_patterns_with_prefix", "register_patterns"]

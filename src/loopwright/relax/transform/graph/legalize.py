@@ -31,7 +31,7 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,7 @@ from ....ir import trace
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
 from ....ir.op import Op
+from ....ir.rule_table import Candidate, Choice, ask
 from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
 from ....tir.function import PrimFunc
@@ -47,7 +48,7 @@ from ...expr import Call
 from ...functor import GraphRewriter
 from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .._graph import device_of, is_tir_call, shape_known, tensor_fields
-from ..legalize_ops.common import Candidate, candidates
+from ..legalize_ops.common import candidates, is_checked, refusal
 from .dead_code import DeadCodeElimination
 
 _DEEPEST = 32  # rules that lower an operator to itself again and again are cut off here
@@ -98,7 +99,8 @@ class _Legalizer(GraphRewriter):
         if not rules:
             return call
         if not all(shape_known(a.struct_info) for a in call.args):
-            self.note(op, target, rules, [], None, "an argument's shape is not known")
+            nobody = Choice(None, None, (), ())
+            self.note(op, target, nobody, "an argument's shape is not known")
             return call
         if call.struct_info is None:
             call = self.builder.normalize(call)
@@ -107,32 +109,21 @@ class _Legalizer(GraphRewriter):
     def lower(self, call: Call, rules: list[Candidate], target: Target | None, device: Any) -> Any:
         builder = self.builder
         builder._begin(builder.current_block_is_dataflow())
-        lowered: Any = None
-        winner = None
-        refused: list[str] = []
-        for candidate in rules:
-            why = candidate.refusal(call)
-            if why is None:
-                lowered = candidate.rule(builder, call)
-                if lowered is not None:
-                    winner = candidate
-                    break
-                why = "answered None"
-            refused.append(f"{candidate} ({why})")
+        choice = ask(rules, lambda c: c.rule(builder, call), lambda c: refusal(c, call))
+        lowered = choice.result
         if lowered is None or lowered is call:
             builder._end_block()
-            why = "no rule took it" if lowered is None else "left as it is"
-            self.note(call.op, target, rules, refused, winner, why)
+            self.note(call.op, target, choice, "" if lowered is None else "left as it is")
             return call
-        if winner is not None:
-            self.report_rivals(call, rules, winner)
+        if choice.winner is not None:
+            self.report_rivals(call, choice.winner, choice.not_asked)
         lowered = builder.normalize(lowered)
         extra = builder._end_block()
         if device is not None:
             lowered = _placed(lowered, call.struct_info)
             if device.target is not None:
                 lowered = self.with_target(lowered, device.target)
-        self.note(call.op, target, rules, refused, winner, "", lowered)
+        self.note(call.op, target, choice, "", lowered)
         return self.again(call, lowered, extra)
 
     def again(self, call: Call, lowered: Any, extra: Any) -> Any:
@@ -164,13 +155,13 @@ class _Legalizer(GraphRewriter):
         lowered._update_struct_info(info)
         return lowered
 
-    def report_rivals(self, call: Call, rules: list[Candidate], winner: Candidate) -> None:
+    def report_rivals(self, call: Call, winner: Candidate, not_asked: Sequence[Candidate]) -> None:
         """Say that another kernel of the winner's priority fits the call, too."""
-        if not winner.is_checked or (call.op.name, winner) in self.rivals:
+        if not is_checked(winner) or (call.op.name, winner) in self.rivals:
             return
-        for other in rules[rules.index(winner) + 1 :]:
+        for other in not_asked:
             same = (other.origin, other.priority) == (winner.origin, winner.priority)
-            if same and other.is_checked and other.refusal(call) is None:
+            if same and is_checked(other) and refusal(other, call) is None:
                 self.rivals.add((call.op.name, winner))
                 hint = "the later registered one is taken; give one a higher priority, or when="
                 _log.warning("%s: %s and %s both fit; %s", call.op.name, winner, other, hint)
@@ -179,28 +170,14 @@ class _Legalizer(GraphRewriter):
                 )
 
     def note(
-        self,
-        op: Op,
-        target: Target | None,
-        rules: list[Candidate],
-        refused: list[str],
-        winner: Candidate | None,
-        reason: str,
-        lowered: Any = None,
+        self, op: Op, target: Target | None, choice: Choice, reason: str, lowered: Any = None
     ) -> None:
         if trace.active() is None:
             return
         callee = lowered.args[0] if is_tir_call(lowered) else None
-        trace.note(
-            "legalize",
-            op.name,
-            winner=None if winner is None else str(winner),
-            losers=refused,
-            not_asked=[str(c) for c in rules[rules.index(winner) + 1 :]] if winner else [],
-            kernel=getattr(callee, "name_hint", None),
-            target=None if target is None else str(target),
-            reason=reason or ("first that took it" if refused else "first asked"),
-        )
+        kernel = getattr(callee, "name_hint", None)
+        shown = None if target is None else str(target)
+        trace.note("legalize", op.name, **choice.facts(reason, kernel=kernel, target=shown))
 
 
 def _placed(lowered: Any, info: StructInfo) -> Any:

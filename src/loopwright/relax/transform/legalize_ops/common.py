@@ -1,8 +1,8 @@
-"""The registry of legalizations, and the order in which its rules are asked.
+"""The legalizations, and the order in which they are asked.
 
-One order, for every operator: the map given to the pass, the rules for the target's kind, those
-for each of the target's keys in turn, the default. A rule that answers None says "not mine", and
-the next is asked; one that gives the call back says "leave it".
+The order is that of every `RuleTable`: the map given to the pass, the rules for the target's kind,
+those for each of the target's keys in turn, the default; the last default is the operator's
+definition. A rule that gives the call back says "leave it".
 
 A rule is a function, or a hand-written kernel (`kernel.Kernel`), and may have a predicate.
 """
@@ -10,43 +10,19 @@ A rule is a function, or a hand-written kernel (`kernel.Kernel`), and may have a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from ....base.errors import explain
+from ....base.registry import origin_of
 from ....ir.op import Op, register_op
+from ....ir.rule_table import DEFAULT, Candidate, RuleTable
 from ....ir.target import Target
 from ....tir.function import PrimFunc
 from .kernel import Kernel
 
 Rule = Callable[[Any, Any], Any]
 Predicate = Callable[[Any], bool]
-_BY_TARGET, _DEFAULT, _EARLIER = "FLegalizeByTarget", "FLegalize", "FLegalizeEarlier"
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A rule and where it stands in the order."""
-
-    rule: Rule
-    origin: str
-    priority: int = 10
-
-    def __str__(self) -> str:
-        rule = _bare(self.rule)
-        if isinstance(rule, Kernel):
-            return f"{self.origin}: {rule}"
-        name = getattr(rule, "__qualname__", type(rule).__name__)
-        return f"{self.origin}: {getattr(rule, '__module__', '')}.{name}"
-
-    def refusal(self, call: Any) -> str | None:
-        """Why the rule does not take a call, where that can be known without asking it."""
-        return _refusal(self.rule, call)
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether `refusal` says everything: then it is no question of who is asked first."""
-        return isinstance(_bare(self.rule), Kernel)
 
 
 class Conditional:
@@ -70,8 +46,28 @@ def _bare(rule: Any) -> Any:
     return rule.rule if isinstance(rule, Conditional) else rule
 
 
+def _label(rule: Any) -> str:
+    bare = _bare(rule)
+    if isinstance(bare, Kernel):
+        return str(bare)
+    return f"{getattr(bare, '__module__', '')}.{getattr(bare, '__qualname__', type(bare).__name__)}"
+
+
+LEGALIZATIONS: RuleTable[Rule] = RuleTable("legalization", _label)
+
+
+def refusal(candidate: Candidate[Rule], call: Any) -> str | None:
+    """Why a rule does not take a call, where that can be known without asking it."""
+    return _refusal(candidate.rule, call)
+
+
 def _refusal(rule: Any, call: Any) -> str | None:
     return rule.refusal(call) if isinstance(rule, (Kernel, Conditional)) else None
+
+
+def is_checked(candidate: Candidate[Rule]) -> bool:
+    """Whether `refusal` says everything: then it is no question of who is asked first."""
+    return isinstance(_bare(candidate.rule), Kernel)
 
 
 def register_legalize(
@@ -95,6 +91,7 @@ def register_legalize(
     Without `legal_func` and `tir`, a decorator. Two kernels of one priority that both fit a call
     are reported when that call is legalized. Raises TypeError when a rule cannot be called.
     """
+    origin = origin_of(tir if tir is not None else legal_func)
     if tir is not None:
         if legal_func is not None:
             what = f"the legalization of {op_name} is a function or a kernel"
@@ -108,61 +105,52 @@ def register_legalize(
         raise TypeError(explain(what, got=repr(legal_func), instead=hint))
     rule = legal_func if when is None else Conditional(legal_func, when)
     op = register_op(op_name)
-    if target is None:
-        known = op.get_attr(_DEFAULT)
-        if known is not None and known is not rule:
-            op.set_attr(_EARLIER, (known, *op.get_attr(_EARLIER, ())))
-        op.set_attr(_DEFAULT, rule, priority)
-        return legal_func
-    key = target.kind_name if isinstance(target, Target) else str(target)
-    table = dict(op.get_attr(_BY_TARGET, {}))
-    # Sorting is stable: the new one comes before others of its priority.
-    rules = [(priority, rule), *table.get(key, ())]
-    table[key] = tuple(sorted(rules, key=lambda rule: -rule[0]))
-    op.set_attr(_BY_TARGET, table)
+    if target is None and not op.has_attr("FLegalize"):
+        op.set_attr("FLegalize", rule, priority)  # its definition
+    else:
+        place = DEFAULT if target is None else target
+        LEGALIZATIONS.add(rule, place, subject=op_name, priority=priority, origin=origin)
     return legal_func
 
 
-def candidates(op: Op, target: Target | None, custom: dict[str, Rule]) -> list[Candidate]:
+def candidates(op: Op, target: Target | None, custom: dict[str, Rule]) -> list[Candidate[Rule]]:
     """The rules for an operator under a target, in the order in which they are asked."""
-    rules: list[Candidate] = []
-    if op.name in custom:
-        given = custom[op.name]
-        rule = Kernel(op.name, given) if isinstance(given, PrimFunc) else given
-        rules.append(Candidate(rule, "call-site map"))
-    table = op.get_attr(_BY_TARGET)
-    if table and target is not None:
-        for key in target.lookup_keys:
-            rules += [Candidate(rule, f"target {key}", p) for p, rule in table.get(key, ())]
-    default = op.get_attr(_DEFAULT)
-    if default is not None:
-        rules.append(Candidate(default, "default"))
-        rules += [Candidate(rule, "default before") for rule in op.get_attr(_EARLIER, ())]
-    return rules
-
-
-def has_own_rule(op: Op, target: Target | None) -> bool:
-    """Whether somebody gave the operator another lowering under the target than its definition's:
-    passes that would turn it into other operators first leave it alone."""
-    table = op.get_attr(_BY_TARGET)
-    by_target = table and target is not None and any(table.get(k) for k in target.lookup_keys)
-    return bool(by_target) or bool(op.get_attr(_EARLIER))
+    given = custom.get(op.name)
+    if isinstance(given, PrimFunc):
+        given = Kernel(op.name, given)
+    rules = LEGALIZATIONS.candidates(target, op.name, {} if given is None else {op.name: given})
+    definition = op.get_attr("FLegalize")
+    if definition is None:
+        return rules
+    level = op.level_of("FLegalize")
+    defaults = [c for c in rules if c.origin == DEFAULT]
+    defaults.append(Candidate(definition, _label(definition), DEFAULT, level))
+    defaults.sort(key=lambda c: -c.priority)
+    earlier = [replace(c, origin="default before") for c in defaults[1:]]
+    return [*(c for c in rules if c.origin != DEFAULT), defaults[0], *earlier]
 
 
 def may_be_taken(call: Any, target: Target | None) -> bool:
     """Whether somebody's own rule takes a call, or may: that is seen only by asking it."""
-    if not has_own_rule(call.op, target):
-        return False
-    *own, _ = candidates(call.op, target, {})  # the last one is the definition's
-    return any(candidate.refusal(call) is None for candidate in own)
+    own = LEGALIZATIONS.candidates(target, call.op.name)  # all but the definition
+    return any(refusal(candidate, call) is None for candidate in own)
 
 
-def taker(call: Any, target: Target | None) -> Candidate | None:
+def taker(call: Any, target: Target | None) -> Candidate[Rule] | None:
     """The kernel that will take a call; None where that is seen only by asking a rule."""
     for candidate in candidates(call.op, target, {}):
-        if candidate.refusal(call) is None:
-            return candidate if candidate.is_checked else None
+        if refusal(candidate, call) is None:
+            return candidate if is_checked(candidate) else None
     return None
 
 
-__all__ = ["Candidate", "Conditional", "candidates", "may_be_taken", "register_legalize", "taker"]
+__all__ = [
+    "LEGALIZATIONS",
+    "Conditional",
+    "candidates",
+    "is_checked",
+    "may_be_taken",
+    "refusal",
+    "register_legalize",
+    "taker",
+]

@@ -44,9 +44,9 @@ def is_custom(dtype: Any) -> bool:
 
 
 class _Lower(StoreAsBits):
-    def __init__(self, target: str) -> None:
+    def __init__(self, kinds: tuple[str, ...]) -> None:
         super().__init__(is_custom, self.lowered, self.lowered)
-        self.target = target
+        self.kinds = kinds
 
     def lowered(self, *args: Any) -> Any:
         raise LoopwrightError(explain("a custom type has no bits to take apart", got=str(args)))
@@ -54,11 +54,13 @@ class _Lower(StoreAsBits):
     def by(self, op_name: str, dtype: DataType, other: str, node: Any, call: Any) -> Any:
         """What the registered function makes of `made`, the rebuilt `node`."""
         name = datatype.type_name(dtype)
-        lower = datatype.lowering(self.target, op_name, name, other)
+        lower = datatype.lowering(self.kinds, op_name, name, other)
         if lower is None:
-            what = f"{op_name} of {dtype} has no lowering for {self.target}"
+            what = f"{op_name} of {dtype} has no lowering for {self.kinds[-1]}"
             extra = f', "{other}"' if other else ""
-            hint = f'datatype.register_op(function, "{op_name}", "{self.target}", "{name}"{extra})'
+            hint = (
+                f'datatype.register_op(function, "{op_name}", "{self.kinds[-1]}", "{name}"{extra})'
+            )
             raise LoopwrightError(explain(what, got=str(node), instead=hint, span=node.span))
         result = lower(call)
         wanted = datatype.bits_type(node.dtype) if is_custom(node.dtype) else node.dtype
@@ -77,7 +79,7 @@ class _Lower(StoreAsBits):
     def visit_FloatImm(self, node: FloatImm) -> Any:
         if not is_custom(node.dtype):
             return node
-        if datatype.lowering(self.target, "FloatImm", datatype.type_name(node.dtype)) is None:
+        if datatype.lowering(self.kinds, "FloatImm", datatype.type_name(node.dtype)) is None:
             return self.visit_Cast(Cast(node.dtype, FloatImm("float32", node.value), node.span))
         return self.by("FloatImm", node.dtype, "", node, node)
 
@@ -103,7 +105,7 @@ class _Lower(StoreAsBits):
         if name in _MOVES and is_custom(node.dtype):
             return _MOVES[name](call)
         if name in _EXTERN and name != "tir.reinterpret":
-            lowering = datatype.lowering(self.target, "Call", datatype.type_name(own[0]), name)
+            lowering = datatype.lowering(self.kinds, "Call", datatype.type_name(own[0]), name)
             if lowering is None:
                 return datatype.lower_call_pure_extern(call) if is_custom(node.dtype) else call
         if name == "tir.reinterpret":  # of bits, to bits
@@ -131,7 +133,7 @@ class LowerCustomDatatypes(PrimFuncPass):
         if not CUSTOM_TYPES:
             return func
         target = func.attrs.get("target") or Target.current(allow_none=True)
-        lowered = _Lower("llvm" if target is None else target.kind.code_generator)
+        lowered = _Lower(("llvm",) if target is None else target.kind.lineage)
         body = lowered.visit(func.body)
         views = any(is_custom(b.dtype) for b in func.buffer_map.values())
         scalars = any(is_custom(p.dtype) for p in func.params)
