@@ -14,9 +14,9 @@ from typing import Any
 from ..base.errors import explain
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
-from ..ir.functor import post_order_visit, rewrite
 from ..ir.node import Node
 from ..ir.prim_expr import FALSE, TRUE, IntImm, PrimExpr, Range, Var
+from ..ir.variables import substitute, vars_in
 from . import poly as P
 from .analyzer import Analyzer, IntSet
 from .atoms import is_index
@@ -153,20 +153,8 @@ class _System:
 
 
 def _variables(exprs: Iterable[Any]) -> list[Var]:
-    found: dict[Var, None] = {}
-
-    def visit(node: Any) -> None:
-        if isinstance(node, Var) and is_index(node.dtype):
-            found.setdefault(node)
-
-    for e in exprs:
-        post_order_visit(e, visit)
-    return list(found)
-
-
-def _substitute(e: Any, values: Mapping[Var, Any]) -> Any:
-    """`e` with variables replaced at once."""
-    return rewrite(e, {Var: values.get})
+    """The integer variables that occur."""
+    return [v for v in vars_in(tuple(exprs)) if is_index(v.dtype)]
 
 
 # ---------------------------------------------------------------------------- equations
@@ -268,7 +256,7 @@ def solve_linear_equations(
         n: system.build(_combination(row, olds)) for n, row in zip(fresh, w[rank:], strict=True)
     }
     others = [*system.others, *(system.build(p) >= 0 for p in system.inequalities)]
-    relations += [ana.simplify(_substitute(e, forward)) for e in others]
+    relations += [ana.simplify(substitute(e, forward)) for e in others]
     limits = [c for var in system.variables for c in _limits(system.ranges.get(var), forward[var])]
     found = _ranges_of(fresh, back, system, limits)
     known = Analyzer(found)
@@ -480,7 +468,7 @@ def _deskewed(src: IntConstraints, made: IntConstraints) -> IntConstraintsTransf
         if rng is None:
             forward[var] = back[var] = var
             continue
-        first, extent = (ana.simplify(_substitute(e, forward)) for e in (rng.min, rng.extent))
+        first, extent = (ana.simplify(substitute(e, forward)) for e in (rng.min, rng.extent))
         if isinstance(extent, IntImm) and extent.value == 1:
             forward[var] = first
             continue
@@ -490,7 +478,7 @@ def _deskewed(src: IntConstraints, made: IntConstraints) -> IntConstraintsTransf
         forward[var] = ana.simplify(shifted + first)
         back[shifted] = ana.simplify(var - rng.min)
     variables = list(reversed(back))
-    relations = _open(ana, [_substitute(c, forward) for c in made.relations])
+    relations = _open(ana, [substitute(c, forward) for c in made.relations])
     dst = IntConstraints(variables, ranges, relations)
     return IntConstraintsTransform(src, dst, forward, back)
 

@@ -7,8 +7,8 @@ from math import inf
 from typing import Any
 
 from ..ir import prim_op as po
-from ..ir.node import Node
 from ..ir.prim_expr import PrimExpr, Range, Var
+from ..ir.variables import vars_in
 from . import poly as P
 from .atoms import DIV, INT32, MAX, MIN, VAR
 from .bounds import expr_bound, poly_bound
@@ -86,14 +86,12 @@ class Evaluator:
             elif atom.kind == VAR:
                 depends = False
             else:
-                depends = self._mentions(atom.expr)
+                depends = any(map(self._runs, vars_in(atom.expr)))
             self.depends[number] = depends
         return depends
 
-    def _mentions(self, e: Any) -> bool:
-        if isinstance(e, Var):
-            return self.ctx.atoms.of_var(e) in self.atoms
-        return any(map(self._mentions, e.children())) if isinstance(e, Node) else False
+    def _runs(self, var: Var) -> bool:
+        return self.ctx.atoms.of_var(var) in self.atoms
 
     def ends(self, p: Poly) -> Ends:
         """(least, greatest) of p."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
-from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
+from ..ir.literals import conjuncts
+from ..ir.prim_expr import PrimExpr, Range, Var
 from . import poly as P
 from .analyzer import Analyzer
 from .atoms import DIV
@@ -79,8 +80,6 @@ class Detector:
 
     def limit(self, condition: PrimExpr) -> None:
         """Remember a condition `sum < bound` on a fusion."""
-        if isinstance(condition, IntImm) and condition.value:
-            return
         if not isinstance(condition, (pe.LT, pe.LE, pe.GT, pe.GE)):
             raise NotAffine(f"the predicate {condition} is no bound of an iterator")
         a, b = self.ana.poly(condition.a), self.ana.poly(condition.b)
@@ -320,10 +319,3 @@ class Detector:
 
     def node(self, splits: list[Split], base: Poly) -> IterSumExpr:
         return IterSumExpr(tuple(self.nodes(splits)), self.ana.build(base, self.dtype))
-
-
-def conjuncts(condition: Any) -> list[Any]:
-    """The parts of a conjunction."""
-    if isinstance(condition, pe.And):
-        return conjuncts(condition.a) + conjuncts(condition.b)
-    return [condition]

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
+from ..ir.literals import conjuncts
 from ..ir.prim_expr import PrimExpr, Var
 from . import poly as P
 from .analyzer import Analyzer
@@ -45,7 +46,7 @@ def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[Any]:
     numbers = [ana.atoms.of_var(v) for v in var_list]
     evaluator = Evaluator(ana, dict.fromkeys(var_list, 0))
     ends: list[Any] = [None] * (2 * len(var_list))
-    for part in _conjuncts(expr):
+    for part in conjuncts(expr) or [expr]:
         if not isinstance(part, pe.CmpExpr) or isinstance(part, (pe.EQ, pe.NE)):
             return []
         _, p = normal(ana, type(part), ana.poly(part.a), ana.poly(part.b))
@@ -62,12 +63,6 @@ def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[Any]:
         join = po.maximum if f > 0 else po.minimum
         ends[slot] = made if ends[slot] is None else ana.simplify(join(ends[slot], made))
     return ends
-
-
-def _conjuncts(expr: Any) -> list[Any]:
-    if isinstance(expr, pe.And):
-        return _conjuncts(expr.a) + _conjuncts(expr.b)
-    return [expr]
 
 
 def detect_common_subexpr(expr: PrimExpr, threshold: int) -> dict[PrimExpr, int]:

@@ -9,12 +9,12 @@ from typing import Any
 
 from ..arith import Analyzer
 from ..base.errors import explain
+from ..ir import variables
 from ..ir.function import BaseFunc
-from ..ir.functor import Rewriter, post_order_visit
-from ..ir.node import Node
-from ..ir.prim_expr import BinaryOpExpr, IntImm, PrimExpr, Var
-from ..ir.prim_op import cast, fold_binary
+from ..ir.prim_expr import IntImm, PrimExpr, Var
+from ..ir.prim_op import cast
 from ..ir.structural import structural_equal
+from ..ir.variables import vars_in
 from ..tir.function import PrimFunc
 from . import expr as _expr
 from . import struct_info as _si
@@ -52,11 +52,9 @@ _L0, _L1, _L2, _PASS = BaseCheckResult
 # ---------------------------------------------------------------- symbolic values
 
 
-class Substitute(Rewriter):
-    """Replaces scalar variables in expressions and struct infos, folding literals on the way."""
-
-    def __init__(self, table: dict[Any, Any]) -> None:
-        self.table = table
+class Substitute(variables.Substitute):
+    """Replaces scalar variables in expressions and struct infos by values of their type, folding
+    literals on the way."""
 
     def visit_Var(self, var: Any) -> Any:
         value = self.table.get(var)
@@ -65,17 +63,6 @@ class Substitute(Rewriter):
         if isinstance(var, Var) and isinstance(value, PrimExpr):
             return cast(var.dtype, value)
         return value
-
-    def visit_BinaryOpExpr(self, expr: BinaryOpExpr) -> PrimExpr:
-        a, b = self.visit(expr.a), self.visit(expr.b)
-        if a is expr.a and b is expr.b:
-            return expr
-        folded = fold_binary(type(expr), a, b)
-        return type(expr)._make(a, b, span=expr.span) if folded is None else folded
-
-    def visit_Cast(self, expr: Any) -> PrimExpr:
-        value = self.visit(expr.value)
-        return expr if value is expr.value else cast(expr.dtype, value)
 
 
 def substitute(value: Any, table: dict[Any, Any]) -> Any:
@@ -378,7 +365,7 @@ class _Eraser:
         if isinstance(value, IntImm):
             return value
         table: dict[Any, Any] = {}
-        for var in prim_vars(value):
+        for var in vars_in(value):
             new = self.shape_var_map(var)
             if new is None:
                 return None
@@ -435,31 +422,15 @@ def _unique(items: Iterable[Any]) -> list[Any]:
     return list({id(item): item for item in items}.values())
 
 
-def prim_vars(value: Any) -> list[Var]:
-    """The scalar variables in an expression or any node, in order of occurrence."""
-    if isinstance(value, Var):
-        return [value]
-    if isinstance(value, IntImm):
-        return []
-    variables: dict[int, Var] = {}
-
-    def collect(node: Node) -> None:
-        if isinstance(node, Var):
-            variables[id(node)] = node
-
-    post_order_visit(value, collect)
-    return list(variables.values())
-
-
 def tir_vars_in_struct_info(sinfo: StructInfo) -> list[Var]:
     """All symbolic variables in a struct info, in order of occurrence."""
     if isinstance(sinfo, TensorStructInfo):
-        return prim_vars(sinfo.shape.values) if isinstance(sinfo.shape, ShapeExpr) else []
+        return list(vars_in(sinfo.shape.values)) if isinstance(sinfo.shape, ShapeExpr) else []
     if isinstance(sinfo, TupleStructInfo):
         return _unique(v for f in sinfo.fields for v in tir_vars_in_struct_info(f))
     if isinstance(sinfo, (ObjectStructInfo, FuncStructInfo)):
         return [] if isinstance(sinfo, ObjectStructInfo) else _func_vars(sinfo)
-    return prim_vars(sinfo)
+    return list(vars_in(sinfo))
 
 
 def _func_vars(sinfo: FuncStructInfo) -> list[Var]:
@@ -570,7 +541,6 @@ __all__ = [
     "get_static_type",
     "infer_by_sinfo_args",
     "match_struct_info",
-    "prim_vars",
     "struct_info_base_check",
     "struct_info_lca",
     "substitute",

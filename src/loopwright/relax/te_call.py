@@ -11,9 +11,10 @@ from ..ir.expr import Attrs
 from ..ir.prim_expr import IntImm, PrimExpr, StringImm
 from ..ir.prim_expr import Var as TirVar
 from ..ir.prim_op import const as prim_const
+from ..ir.variables import vars_in
 from ..tir.function import PrimFunc
 from .expr import Constant, Expr, ShapeExpr, Tuple, Var
-from .relations import prim_vars, substitute
+from .relations import substitute
 from .struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 
 
@@ -100,7 +101,7 @@ class _TEArguments:
         """The expression with each of the graph's variables as one of the PrimFunc's own."""
         if isinstance(value, IntImm):
             return value
-        for var in prim_vars(value):
+        for var in vars_in(value):
             if var not in self.fresh:
                 self.fresh[var] = TirVar(var.name, var.dtype)
         return substitute(value, self.fresh)
@@ -171,9 +172,9 @@ def _unbound_vars(tensors: list[Any], scalars: list[PrimExpr]) -> list[TirVar]:
         for dim in tensor.shape:
             if isinstance(dim, TirVar):
                 bound.add(dim)
-            used.update(dict.fromkeys(prim_vars(dim)))
+            used.update(dict.fromkeys(vars_in(dim)))
     for scalar in scalars:
-        used.update(dict.fromkeys(prim_vars(scalar)))
+        used.update(dict.fromkeys(vars_in(scalar)))
     return [var for var in used if var not in bound]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..ir.functor import post_order_visit
 from ..ir.prim_expr import Add, IntImm, IterVar, Mul, PrimExpr, Var
+from ..ir.variables import uses_any
 from ..tir import stmt as st
 from ..tir.buffer import Buffer
 from ..tir.expr import BufferLoad
@@ -90,13 +91,6 @@ def loads_in(node: Any) -> list[BufferLoad]:
     return loads
 
 
-def uses(expr: PrimExpr, var: Var) -> bool:
-    """Whether an expression mentions a variable."""
-    uses = []
-    post_order_visit(expr, lambda n: uses.append(n) if n is var else None)
-    return bool(uses)
-
-
 @dataclass
 class Product:
     """A reduction acc + lhs * rhs whose last spatial axis runs along rhs (and not along lhs):
@@ -119,7 +113,7 @@ def as_product(info: BlockInfo) -> Product | None:
     lanes = info.spatial[-1].var if info.spatial else None
     if lanes is None or not _has_product(rest[0]):
         return None
-    along = [any(uses(i, lanes) for i in x.indices) for x in loads]
+    along = [any(uses_any(i, (lanes,)) for i in x.indices) for x in loads]
     if not along or not any(along):
         return None
     return Product(info, depthwise=all(along))

@@ -20,20 +20,12 @@ from typing import Any
 from ..ir.dtype import DataType
 from ..ir.prim_expr import Add, Max, Min
 from ..ir.target import Target
+from ..ir.variables import uses_any
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
 from ..tir.stmt import BufferStore
-from .analysis import (
-    BlockInfo,
-    Stage,
-    as_product,
-    blocks_of,
-    constant,
-    loads_in,
-    split_stages,
-    uses,
-)
+from .analysis import BlockInfo, Stage, as_product, blocks_of, constant, loads_in, split_stages
 from .apply import register_schedule_rule
 from .separate import separate_reductions
 from .tail import compute_whole_tiles, skip_padding, whole_rows
@@ -158,7 +150,7 @@ def _row_vectors(reduction: BlockInfo | None, target: Target) -> int:
     if extent is not None and extent < 2 * lanes:
         return 0
     for load in loads_in(store.value.b):
-        used = [uses(i, axis.var) for i in load.indices]
+        used = [uses_any(i, (axis.var,)) for i in load.indices]
         if any(used[:-1]) or (used and used[-1] and load.indices[-1] is not axis.var):
             return 0
     return lanes if extent is not None and extent < 8 * lanes else 4 * lanes
@@ -210,7 +202,9 @@ def _vectors_fit(reduction: BlockInfo, target: Target) -> bool:
     if store.indices[-1] is not last.var:
         return False
     for load in loads_in(store.value):
-        if load.buffer is not store.buffer and any(uses(i, last.var) for i in load.indices[:-1]):
+        if load.buffer is not store.buffer and any(
+            uses_any(i, (last.var,)) for i in load.indices[:-1]
+        ):
             return False
     return extent is None or extent >= 4
 

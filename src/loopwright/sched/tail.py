@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import KeysView
 from typing import Any
 
 from ..arith import Analyzer, eval_set
 from ..arith.interval import is_infinite
-from ..ir.functor import Rewriter, post_order_visit, rewrite
+from ..ir.functor import Rewriter, rewrite
+from ..ir.literals import conjuncts
 from ..ir.prim_expr import And, CmpExpr, IntImm, IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import add, const, floordiv, less, logical_and, multiply
 from ..ir.structural import structural_equal
+from ..ir.variables import substitute, vars_in
 from ..tir import stmt as st
 from ..tir.buffer import Buffer
 from ..tir.expr import BufferLoad
@@ -93,17 +96,17 @@ def _without_predicate(node: st.BlockRealize) -> st.BlockRealize | None:
     block = node.block
     if any(w.buffer.scope() != "local" for w in block.writes):
         return None
-    guards: list[tuple[set[Var], PrimExpr]] = []
-    for part in _conjuncts(node.predicate):
+    guards: list[tuple[KeysView[Var], PrimExpr]] = []
+    for part in conjuncts(node.predicate):
         if isinstance(part, CmpExpr):
             inner = _in_block_terms(part, node)
             if inner is None:
                 return None
-            guards.append((_variables(part), inner))
+            guards.append((vars_in(part), inner))
     if not guards:
         return None
     bound = {
-        v.var: _variables(value) for v, value in zip(block.iter_vars, node.iter_values, strict=True)
+        v.var: vars_in(value) for v, value in zip(block.iter_vars, node.iter_values, strict=True)
     }
     own = {w.buffer for w in block.writes}
 
@@ -112,7 +115,7 @@ def _without_predicate(node: st.BlockRealize) -> st.BlockRealize | None:
             return None
         used: set[Var] = set()
         for index in load.indices:
-            for var in _variables(index):
+            for var in vars_in(index):
                 used |= bound.get(var, set())
         wanted = [inner for variables, inner in guards if variables & used]
         if not wanted:
@@ -126,24 +129,12 @@ def _without_predicate(node: st.BlockRealize) -> st.BlockRealize | None:
     return node.replace(predicate=const(True, "bool"), block=block.replace(body=body))
 
 
-def _conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
-    if isinstance(predicate, And):
-        return _conjuncts(predicate.a) + _conjuncts(predicate.b)
-    return [predicate]
-
-
 def _in_block_terms(condition: CmpExpr, node: st.BlockRealize) -> PrimExpr | None:
     """A bound of a loop expression as a bound of the block's axis that it is bound to."""
     for v, value in zip(node.block.iter_vars, node.iter_values, strict=True):
         if structural_equal(value, condition.a):
             return condition.replace(a=v.var)
     return None
-
-
-def _variables(expr: Any) -> set[Var]:
-    variables: set[Var] = set()
-    post_order_visit(expr, lambda n: variables.add(n) if isinstance(n, Var) else None)
-    return variables
 
 
 def whole_rows(func: PrimFunc, widths: dict[str, int]) -> PrimFunc:
@@ -220,9 +211,9 @@ class _SkipPadding(_Whole):
             if not is_call_to(call, "if_then_else"):
                 return None
             kept = []
-            for part in _conjuncts(call.args[0]):
-                outside = rewrite(part, lambda n: values.get(n) if isinstance(n, Var) else None)
-                if _variables(outside) & self.tile or not isinstance(part, CmpExpr):
+            for part in conjuncts(call.args[0]):
+                outside = substitute(part, values)
+                if vars_in(outside) & self.tile or not isinstance(part, CmpExpr):
                     kept.append(part)
                 else:
                     moved.append(outside)

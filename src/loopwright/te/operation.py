@@ -8,10 +8,10 @@ from typing import Any
 
 from ..base.errors import explain
 from ..ir.dtype import DataType
-from ..ir.functor import rewrite
 from ..ir.prim_expr import IntImm, IterVar, PrimExpr, Range, SizeVar, Var
 from ..ir.prim_op import const as _const
 from ..ir.prim_op import convert
+from ..ir.variables import substitute
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.function import PrimFunc
 from ..tir.stmt import Block, BlockRealize, Evaluate, Stmt
@@ -221,13 +221,13 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwarg
         for given, declared in zip(tensor.shape, view.shape, strict=True):
             if isinstance(declared, Var):
                 dims.setdefault(declared, given)
-    shapes = [[rewrite(e, {Var: dims.get}) for e in b.shape] for b in outs]
+    shapes = [[substitute(e, dims) for e in b.shape] for b in outs]
 
     def place(in_bufs: list[Buffer], out_bufs: list[Buffer]) -> Stmt:
         body = substitute_buffers(
             primfunc.body, dict(zip(buffers, in_bufs + out_bufs, strict=True))
         )
-        return rewrite(body, {Var: dims.get})
+        return substitute(body, dims)
 
     kwargs.setdefault("name", str(primfunc.attrs.get("global_symbol", "extern_primfunc")))
     kwargs.setdefault("dtype", [str(b.dtype) for b in outs])

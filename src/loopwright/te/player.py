@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.errors import explain
-from ..ir.functor import Rewriter, rewrite
+from ..ir.functor import Rewriter
 from ..ir.prim_expr import IterVar, Var
 from ..ir.prim_op import cast, const, logical_and
+from ..ir.variables import substitute
 from ..tir import Schedule as TirSchedule
 from ..tir import ScheduleError
 from ..tir.buffer import Buffer
@@ -285,7 +286,7 @@ class Player:
     def guarded(self, stage: Stage) -> Callable[[Any], Any]:
         """A block that runs only where the stage's predicate holds."""
         values = {axis.var: var for axis, var in self.loop_vars().items()}
-        test = rewrite(stage.predicate, {Var: values.get})
+        test = substitute(stage.predicate, values)
 
         def guard(node: BlockRealize) -> BlockRealize:
             return node.replace(predicate=logical_and(node.predicate, cast("bool", test)))
@@ -313,7 +314,7 @@ class Player:
         wanted = {var: axis.var.name for axis, var in self.loop_vars().items()}
         wanted.update(self.names)
         named = {var: Var(n, var.dtype) for var, n in wanted.items() if var.name != n}
-        return func.replace(body=rewrite(body, {Var: named.get}))
+        return func.replace(body=substitute(body, named))
 
 
 class _Edit(Rewriter):

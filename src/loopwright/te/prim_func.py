@@ -9,8 +9,8 @@ from ..base.errors import explain
 from ..ir.functor import post_order_visit, pre_order_visit, rewrite
 from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import cast, const, multiply, subtract
+from ..ir.variables import uses_any
 from ..tir.analysis.access import get_block_read_write_region
-from ..tir.analysis.bounds import mentions
 from ..tir.buffer import Buffer, BufferRegion, decl_buffer
 from ..tir.expr import BufferLoad, ProducerLoad, Reduce
 from ..tir.function import PrimFunc
@@ -459,7 +459,7 @@ def _looks_back(scan: ScanOp, op: ComputeOp) -> bool:
 
 
 def _depends(axis: IterVar, own: set[Var]) -> bool:
-    return mentions(axis.dom.min, own) or mentions(axis.dom.extent, own)
+    return uses_any(axis.dom, own)
 
 
 def _named(axis: IterVar) -> Var:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.errors import explain
-from ..ir.functor import rewrite
 from ..ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import add, const, floordiv, floormod, less, logical_and, multiply
+from ..ir.variables import substitute
 from ..tir.expr import ProducerLoad, Reduce
 from ..tir.op import if_then_else
 from .stage import Stage
@@ -92,8 +92,8 @@ def _partial(
     op: ComputeOp, moved: dict[Var, PrimExpr], rest: list[IterVar], conditions: list[PrimExpr]
 ) -> list[PrimExpr]:
     first: Any = op.body[0]
-    source = tuple(rewrite(e, {Var: moved.get}) for e in first.source)
-    condition = rewrite(first.condition, {Var: moved.get})
+    source = tuple(substitute(e, moved) for e in first.source)
+    condition = substitute(first.condition, moved)
     for part in conditions:
         condition = logical_and(condition, part)
     if rest:

@@ -30,9 +30,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import explain
-from ..ir.functor import rewrite
 from ..ir.module import IRModule
 from ..ir.prim_expr import IterVar, Range, Var
+from ..ir.variables import substitute
 from ..tir.expr import ProducerLoad, Reduce
 from ..tir.transform import (
     CompactBufferAllocation,
@@ -164,15 +164,15 @@ def _computed_again(op: ComputeOp, name: str) -> ComputeOp:
     if isinstance(first, Reduce):
         reduced = renewed(first.axis)
         moved.update({a.var: b.var for a, b in zip(first.axis, reduced, strict=True)})
-        source = tuple(rewrite(e, {Var: moved.get}) for e in first.source)
-        where = rewrite(first.condition, {Var: moved.get})
-        init = tuple(rewrite(e, {Var: moved.get}) for e in first.init)
+        source = tuple(substitute(e, moved) for e in first.source)
+        where = substitute(first.condition, moved)
+        init = tuple(substitute(e, moved) for e in first.init)
         body = [
             Reduce(first.combiner, source, tuple(reduced), where, n, init)
             for n in range(len(op.body))
         ]
     else:
-        body = [rewrite(e, {Var: moved.get}) for e in op.body]
+        body = [substitute(e, moved) for e in op.body]
     return ComputeOp(name, op.tag, op.attrs, axes, body)
 
 

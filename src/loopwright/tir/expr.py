@@ -6,7 +6,7 @@ from typing import Any
 
 from ..base.errors import explain
 from ..ir.node import Node, define, field
-from ..ir.prim_expr import IntImm, IterVar, PrimExpr, Var
+from ..ir.prim_expr import IterVar, PrimExpr, Var
 from ..ir.prim_op import convert
 from .buffer import Buffer, DataProducer
 
@@ -103,13 +103,6 @@ class Reduce(PrimExpr):
 _REDUCE_ORDER = ("axis", "combiner", "source", "condition", "value_index", "init")
 
 
-def int_value(expr: Any) -> int | None:
-    """The value of an integer literal, or None."""
-    if isinstance(expr, IntImm):
-        return expr.value
-    return expr if isinstance(expr, int) else None
-
-
 __all__ = [
     "BufferLoad",
     "CommReducer",
@@ -118,5 +111,4 @@ __all__ = [
     "access_dtype",
     "check_indices",
     "check_rank",
-    "int_value",
 ]

@@ -8,11 +8,11 @@ from typing import Any
 from ..base.errors import explain, suggest
 from ..ir.expr import DictAttrs
 from ..ir.function import BaseFunc, as_attrs
-from ..ir.functor import rewrite
 from ..ir.node import Node, define, field
 from ..ir.prim_expr import IntImm, PrimExpr, Var
 from ..ir.prim_op import cast, convert
 from ..ir.structural import structural_equal
+from ..ir.variables import substitute
 from .buffer import Buffer
 from .stmt import Stmt
 
@@ -78,7 +78,7 @@ class PrimFunc(BaseFunc):
                     raise ValueError(explain(what, got=str(scalar)))
         params = tuple(p for p in self.params if p not in known)
         func = self if len(params) == len(self.params) else self.replace(params=params)
-        return rewrite(func, lambda node: known.get(node) if isinstance(node, Var) else None)
+        return substitute(func, known)
 
     @property
     def buffers(self) -> list[Buffer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.dtype import DataType
-from ..ir.functor import Rewriter, post_order_visit
+from ..ir.functor import Rewriter
 from ..ir.node import Node
 from ..ir.op import Op
 from ..ir.prim_expr import (
@@ -24,6 +24,7 @@ from ..ir.prim_expr import (
     Var,
 )
 from ..ir.prim_op import cast, const, match_types
+from ..ir.variables import vars_in
 from .buffer import Buffer
 from .expr import BufferLoad
 from .function import PrimFunc
@@ -85,8 +86,8 @@ class IndexTypeRewriter(Rewriter):
     def visit_Buffer(self, node: Buffer) -> Buffer:
         known = self.buffers.get(node)
         if known is None:
-            for part in (*node.shape, *node.strides, node.elem_offset):
-                post_order_visit(part, lambda n: self.renew(n) if isinstance(n, Var) else None)
+            for var in vars_in((*node.shape, *node.strides, node.elem_offset)):
+                self.renew(var)
             offset = None if node.elem_offset is None else self.index(node.elem_offset)
             known = node.replace(
                 shape=self.indices(node.shape),

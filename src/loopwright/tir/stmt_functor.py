@@ -8,22 +8,10 @@ from typing import Any
 from ..ir.functor import Rewriter, Visitor, post_order_visit, pre_order_visit, rewrite
 from ..ir.node import NODE_TYPES
 from ..ir.prim_expr import IterVar, Let, Var
-from ..ir.prim_op import convert
+from ..ir.variables import Substitute, substitute
 from .buffer import Buffer
 from .function import PrimFunc
 from .stmt import Allocate, AllocateConst, Block, DeclBuffer, For, LetStmt, MatchBufferRegion
-
-
-def substitute(node: Any, vmap: Any) -> Any:
-    """`node` with variables replaced: `vmap` is a dict, or a function that gives a replacement
-    or None. Buffers whose shape mentions a variable are rebuilt (one new buffer for each old one).
-    """
-    if callable(vmap):
-        look = vmap
-    else:
-        values = {key: convert(value) for key, value in vmap.items()}
-        look = values.get
-    return rewrite(node, lambda n: look(n) if isinstance(n, Var) else None)
 
 
 def substitute_buffers(node: Any, bmap: dict[Buffer, Buffer], vmap: Any = None) -> Any:
@@ -56,6 +44,18 @@ class LeafKeeper(Rewriter):
 
     def visit_GlobalVar(self, node: Any) -> Any:
         return node
+
+
+class SubstituteStmt(Substitute, LeafKeeper):
+    """Replaces variables and buffers in statements, and folds literals on the way; a buffer whose
+    shape mentions a variable stays."""
+
+    def __init__(self, table: dict[Var, Any], buffers: dict[Any, Any] | None = None) -> None:
+        super().__init__(table)
+        self.buffers = buffers or {}
+
+    def visit_Buffer(self, node: Any) -> Any:
+        return self.buffers.get(node, node)
 
 
 def keep_buffers(node: Any) -> Any:

@@ -22,9 +22,9 @@ import numpy as np
 
 from ...arith import Analyzer
 from ...base.errors import LoopwrightError, explain
-from ...ir.functor import rewrite
 from ...ir.prim_expr import IntImm, Var
 from ...ir.prim_op import const
+from ...ir.variables import substitute
 from ...runtime.c_compiler import compile_c, find_compiler, run_tool
 from ...runtime.dtype import elements_per_byte, numpy_dtype
 from ...runtime.extern import ExternLibrary
@@ -379,9 +379,7 @@ def _known(dim: Any, extents: Mapping[Var, int]) -> int:
         return dim
     if not isinstance(dim, IntImm):
         table = {v: const(n, v.dtype) for v, n in extents.items()}
-        dim = Analyzer().simplify(
-            rewrite(dim, lambda v: table.get(v) if isinstance(v, Var) else None)
-        )
+        dim = Analyzer().simplify(substitute(dim, table))
     return int(dim.value)
 
 

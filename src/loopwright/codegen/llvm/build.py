@@ -17,10 +17,10 @@ import numpy as np
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
-from ...ir.functor import post_order_visit
 from ...ir.prim_expr import PrimExpr, Var
 from ...ir.prim_op import cast
 from ...ir.target import Target
+from ...ir.variables import vars_in
 from ...runtime.extern import ExternLibrary
 from ...runtime.signature import Argument, Signature, number
 from ...runtime.tensor import Tensor
@@ -147,7 +147,7 @@ def emit_entry_of(module: ModuleText, name: str, spec: Signature) -> str:
     helper, sizes = None, []
     if derived:
         helper = f"{name}.dims"
-        scalars = [v for v in _variables(derived) if id(v) not in names]
+        scalars = [v for v in vars_in(derived) if id(v) not in names]
         places = {p.name: k for k, p in enumerate(spec.params) if not p.is_tensor}
         sizes = [places[v.name] for v in scalars]
         add_function(module, helper, _dims_function([*spec.symbols, *scalars], derived))
@@ -165,13 +165,6 @@ def emit_entry_of(module: ModuleText, name: str, spec: Signature) -> str:
         returned=None if returned is None else _packed_kind(returned),
         sizes=sizes,
     ).text()
-
-
-def _variables(exprs: Sequence[PrimExpr]) -> list[Var]:
-    variables: dict[Var, None] = {}
-    for e in exprs:
-        post_order_visit(e, lambda v: variables.setdefault(v) if isinstance(v, Var) else None)
-    return list(variables)
 
 
 def _packed_kind(dtype: DataType) -> tuple[int, str, str]:

@@ -11,6 +11,7 @@ from ...ir.functor import Visitor
 from ...ir.module import IRModule, called_global_vars
 from ...ir.op import Op
 from ...ir.prim_expr import Var as TirVar
+from ...ir.variables import vars_in
 from ..expr import (
     Binding,
     BindingBlock,
@@ -27,7 +28,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
-from ..relations import definable_tir_vars_in_struct_info, prim_vars, tir_vars_in_struct_info
+from ..relations import definable_tir_vars_in_struct_info, tir_vars_in_struct_info
 from ..struct_info import FuncStructInfo, StructInfo, TensorStructInfo
 
 
@@ -149,7 +150,7 @@ class _Symbols(Visitor):
             self.used[var] = None
 
     def visit_PrimExpr(self, expr: Any) -> None:
-        self.used.update(dict.fromkeys(prim_vars(expr)))
+        self.used.update(dict.fromkeys(vars_in(expr)))
 
     def visit_PrimFunc(self, func: Any) -> None:
         """It has variables of its own."""

@@ -16,6 +16,7 @@ from ...base.errors import LoopwrightError, explain
 from ...ir import trace
 from ...ir.expr import Attrs, GlobalVar
 from ...ir.functor import post_order_visit
+from ...ir.literals import int_value
 from ...ir.module import IRModule
 from ...ir.op import Op, register_op
 from ...ir.prim_expr import Call as PrimCall
@@ -27,7 +28,6 @@ from ...runtime.extern import EXTERNAL_MODS, ExternLibrary
 from ...runtime.packed_func import get_global_func
 from ...tir import stmt as st
 from ...tir.buffer import decl_buffer
-from ...tir.expr import int_value
 from ...tir.function import PrimFunc
 from ...tir.transform.lower.lower_opaque_block import MEMORY_ALIGNMENT
 from ..analysis import tir_vars_in_struct_info

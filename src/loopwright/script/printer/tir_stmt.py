@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir import prim_expr as pe
+from ...ir.literals import int_value
 from ...ir.node import Node
 from ...ir.prim_op import add
 from ...ir.structural import structural_equal
 from ...runtime.tensor import Tensor
 from ...tir import stmt as ts
 from ...tir.buffer import Buffer
-from ...tir.expr import int_value
 from ...tir.function import PrimFunc
 from .core import TIR, Printer, call_text, dtype_text, expr_of, mode_of, stmt_of
 from .doc import GAP, Nest, quote

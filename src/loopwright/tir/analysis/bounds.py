@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.functor import pre_order_visit
 from ...ir.op import Op
 from ...ir.prim_expr import (
     Add,
@@ -25,22 +24,10 @@ from ...ir.prim_expr import (
 )
 from ...ir.prim_op import add, cast, const, floordiv, maximum, minimum, multiply, subtract
 from ...ir.structural import structural_equal
+from ...ir.variables import uses_any
 
 Bound = tuple[PrimExpr, PrimExpr] | None
 Linear = list[tuple[PrimExpr, int]]
-
-
-def mentions(expr: PrimExpr, variables: Any) -> bool:
-    """Whether one of `variables` occurs in `expr`."""
-    found = False
-
-    def visit(node: Any) -> bool:
-        nonlocal found
-        found = found or (isinstance(node, Var) and node in variables)
-        return not found
-
-    pre_order_visit(expr, visit)
-    return found
 
 
 def bounds_of(expr: PrimExpr, loops: dict[Var, Bound]) -> Bound:
@@ -53,7 +40,7 @@ def bounds_of(expr: PrimExpr, loops: dict[Var, Bound]) -> Bound:
         return _ramp(expr, loops)
     if isinstance(expr, Broadcast):
         return bounds_of(expr.value, loops)
-    if isinstance(expr, IntImm) or not loops or not mentions(expr, loops):
+    if isinstance(expr, IntImm) or not loops or not uses_any(expr, loops):
         return (expr, expr)
     if isinstance(expr, Var):
         return loops[expr]
@@ -98,9 +85,9 @@ def _mul(expr: Any, loops: dict[Var, Bound]) -> Bound:
 
 def _mul_by_extent(expr: Any, a: Any, b: Any, loops: dict[Var, Bound]) -> Bound:
     """A product with an expression that no loop changes: a shape, taken to be positive."""
-    if not mentions(expr.b, loops):
+    if not uses_any(expr.b, loops):
         return (multiply(a[0], expr.b), multiply(a[1], expr.b))
-    if not mentions(expr.a, loops):
+    if not uses_any(expr.a, loops):
         return (multiply(expr.a, b[0]), multiply(expr.a, b[1]))
     return None
 
@@ -113,7 +100,7 @@ def _floordiv(expr: Any, loops: dict[Var, Bound]) -> Bound:
 
 
 def _floormod(expr: Any, loops: dict[Var, Bound]) -> Bound:
-    if mentions(expr.b, loops):
+    if uses_any(expr.b, loops):
         return None
     a = bounds_of(expr.a, loops)
     modulus = expr.b.value if isinstance(expr.b, IntImm) else None
@@ -210,4 +197,4 @@ def difference(a: PrimExpr, b: PrimExpr) -> int | PrimExpr | None:
     return total + constant if constant >= 0 else total - -constant
 
 
-__all__ = ["Bound", "bounds_of", "difference", "mentions"]
+__all__ = ["Bound", "bounds_of", "difference"]

@@ -9,9 +9,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from ...ir.functor import Visitor, post_order_visit
+from ...ir.functor import Visitor
 from ...ir.prim_expr import Add, Cast, IntImm, IterVar, Mul, PrimExpr, Var
 from ...ir.structural import structural_equal
+from ...ir.variables import vars_in
 from ..expr import BufferLoad
 from ..function import PrimFunc
 from ..stmt import Block, BlockRealize, BufferStore, LetStmt
@@ -43,7 +44,7 @@ def analyze_op_pattern(func: PrimFunc) -> OpPattern:
     kind = _ELEM
     # Symbolic sizes are the same in every iteration.
     dims = (d for buffer in func.buffers for d in buffer.shape)
-    symbols = {v for d in (*dims, *func.params) for v in _variables(d)}
+    symbols = {v for d in (*dims, *func.params) for v in vars_in(d)}
     for block in found.blocks:
         own = _block_pattern(block, symbols, found.local)
         if own is _OPAQUE:
@@ -137,7 +138,7 @@ def _fixed_by(block: Block, lets: list[LetStmt], symbols: set[Any]) -> set[Any]:
     for let in lets:
         loads = _Accesses()
         loads.visit(let.value)
-        if not loads.loads and _variables(let.value) <= known | made:
+        if not loads.loads and vars_in(let.value) <= known | made:
             made.add(let.var)
     return made
 
@@ -166,7 +167,7 @@ def _pair_pattern(store: BufferStore, load: BufferLoad, symbols: set[Any]) -> Op
 
 
 def _indices_in(load: BufferLoad, known: set[Any]) -> bool:
-    return all(_variables(i) <= known for i in load.indices)
+    return all(vars_in(i) <= known for i in load.indices)
 
 
 def _is_broadcast(store: BufferStore, load: BufferLoad) -> bool:
@@ -179,15 +180,6 @@ def _is_broadcast(store: BufferStore, load: BufferLoad) -> bool:
         if not any(axis is index for axis in axes):
             return False
     return True
-
-
-def _variables(expr: PrimExpr) -> set[Any]:
-    """The variables that stand in an index outside of the loads in it."""
-    if isinstance(expr, Var):
-        return {expr}
-    found: set[Any] = set()
-    post_order_visit(expr, lambda e: found.add(e) if isinstance(e, Var) else None)
-    return {v for v in found if not v.dtype.is_handle}
 
 
 def _is_multiply_add(store: BufferStore) -> bool:
@@ -216,7 +208,7 @@ def _uncast(expr: PrimExpr) -> PrimExpr:
 
 def _reduces_whole_axes(load: BufferLoad, axes: set[Var]) -> bool:
     """Whether reduction axes stand alone as indices (not in a window's `i * stride + k`)."""
-    return all(i in axes or not (_variables(i) & axes) for i in load.indices)
+    return all(i in axes or not (vars_in(i) & axes) for i in load.indices)
 
 
 __all__ = ["OpPattern", "analyze_op_pattern"]

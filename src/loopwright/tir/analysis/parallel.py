@@ -8,10 +8,11 @@ from ...base.errors import explain
 from ...ir.functor import Visitor
 from ...ir.prim_expr import Add, FloatImm, IntImm, IterVar, Mul, PrimExpr, Sub, Var
 from ...ir.structural import structural_equal
+from ...ir.variables import uses_any
 from ..function import PrimFunc
 from ..stmt import For, ForKind
 from .places import Place, Places, places_of
-from .value import iterations, lanes_at, samples, uses, value_at
+from .value import iterations, lanes_at, samples, value_at
 
 _FEW, _MOST = 4, 64
 Found = dict[Any, tuple[int, Place]]
@@ -131,11 +132,11 @@ def _reordered(loop: For, places: list[Place]) -> str | None:
     for n, place in enumerate(places):
         by_buffer.setdefault(place.buffer.data, []).append((n, place))
     for accesses in by_buffer.values():
-        if any(p.is_write and not any(uses(i, {var}) for i in p.indices) for _, p in accesses):
+        if any(p.is_write and not any(uses_any(i, {var}) for i in p.indices) for _, p in accesses):
             continue
         first = accesses[0][1].indices
         inside = {o.loop_var for _, p in accesses for o in p.loops[_depth(p, loop) + 1 :]}
-        if _plain(first, var) and not any(uses(i, inside) for i in first):
+        if _plain(first, var) and not any(uses_any(i, inside) for i in first):
             if all(structural_equal(p.indices, first) for _, p in accesses):
                 continue
         seen: dict[Any, list[tuple[int, int, Place, dict[Var, int]]]] = {}
@@ -167,7 +168,7 @@ def _same_constant(place: Place, other: Place) -> bool:
 
 def _plain(indices: tuple[PrimExpr, ...], var: Var) -> bool:
     """Whether an index of its own belongs to each iteration."""
-    return any(uses(i, {var}) and _is_sum(i) for i in indices)
+    return any(uses_any(i, {var}) and _is_sum(i) for i in indices)
 
 
 def _is_sum(expr: Any) -> bool:

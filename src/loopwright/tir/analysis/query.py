@@ -9,6 +9,7 @@ from ...ir.functor import Visitor, post_order_visit
 from ...ir.op import Op
 from ...ir.prim_expr import BinaryOpExpr, Call, Cast, IntImm, IterVar, Not, Select, Var
 from ...ir.structural import structural_equal
+from ...ir.variables import vars_in
 from ..buffer import Buffer
 from ..expr import BufferLoad
 from ..function import PrimFunc
@@ -251,10 +252,10 @@ class _Lca(Visitor):
         """What a reduction writes lives across the loops it reduces over."""
         self.visit(node.iter_values)
         self.visit(node.predicate)
-        block, loops = node.block, set()
+        block, loops = node.block, set[Var]()
         for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
             if axis.iter_type != IterVar.DataPar:
-                post_order_visit(value, lambda n: loops.add(n) if isinstance(n, Var) else None)
+                loops |= vars_in(value)
         limit = len(self.stack) + 1
         for n, outer in enumerate(self.stack):
             if isinstance(outer, For) and outer.loop_var in loops:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...ir import prim_expr as pe
 from ...ir.prim_expr import IntImm, Var
+from ...ir.variables import uses_any
 from ..op import is_call_to
 from ..stmt import For
 
@@ -110,13 +111,6 @@ def samples(loop: For, at: dict[Var, int], few: int) -> list[int]:
     return sorted({*range(low, low + min(few, size)), *([low + size - 1] if size > 0 else [])})
 
 
-def uses(expr: Any, variables: set[Var]) -> bool:
-    """Whether one of the variables occurs in an expression."""
-    if isinstance(expr, Var):
-        return expr in variables
-    return any(uses(child, variables) for child in expr.children())
-
-
 def iterations(
     loops: tuple[For, ...], at: dict[Var, int], few: int, most: int
 ) -> Iterator[dict[Var, int]]:
@@ -125,7 +119,7 @@ def iterations(
         yield at
         return
     own = {loop.loop_var for loop in loops}
-    nested = any(uses(loop.min, own) or uses(loop.extent, own) for loop in loops)
+    nested = any(uses_any((loop.min, loop.extent), own) for loop in loops)
     plain = [samples(loop, at, few) for loop in loops[: 1 if nested else None]]
     if not nested and all(plain):
         for values in islice(product(*plain), most):
@@ -136,4 +130,4 @@ def iterations(
         yield from islice(iterations(loops[1:], inner, few, most), most)
 
 
-__all__ = ["iterations", "lanes_at", "samples", "uses", "value_at"]
+__all__ = ["iterations", "lanes_at", "samples", "value_at"]

@@ -7,10 +7,10 @@ from typing import Any
 from ...arith import Analyzer, detect_iter_map
 from ...ir.prim_expr import PrimExpr, Range, Var
 from ...ir.prim_op import add, const, floordiv, floormod, multiply
+from ...ir.variables import vars_in
 from ..buffer import Buffer
 from ..index_map import IndexMap
 from ..stmt import For
-from .machinery.rewriting import vars_in
 
 
 def suggest_index_map(

@@ -8,6 +8,7 @@ from ...ir.node import Node
 from ...ir.op import Op
 from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Var
 from ...ir.prim_op import add, const, multiply
+from ...ir.variables import vars_in
 from ..buffer import Buffer
 from ..expr import BufferLoad
 from ..function import PrimFunc, TensorIntrin
@@ -16,7 +17,6 @@ from ..stmt import Block, BlockRealize, BufferStore, For
 from ..stmt_functor import post_order_visit
 from .machinery.random_variables import BlockRV, LoopRV
 from .machinery.refs import Ref
-from .machinery.rewriting import vars_in
 from .machinery.schedule_base import ScheduleBase
 
 

@@ -7,21 +7,18 @@ from typing import Any
 
 from ...arith import Analyzer
 from ...ir.functor import Visitor
+from ...ir.literals import int_value
 from ...ir.prim_expr import (
     Add,
-    And,
-    BinaryOpExpr,
     IntImm,
     IterVar,
-    LogicalExpr,
     Not,
     PrimExpr,
     Range,
     Var,
 )
-from ...ir.prim_op import add, cast, const, fold_binary, logical_not
+from ...ir.prim_op import add, cast, const
 from ...ir.transform import FunctionPass
-from ..expr import int_value
 from ..function import PrimFunc
 from ..stmt import (
     AttrStmt,
@@ -34,7 +31,7 @@ from ..stmt import (
     Stmt,
     seq,
 )
-from ..stmt_functor import LeafKeeper
+from ..stmt_functor import LeafKeeper, SubstituteStmt
 
 
 class PrimFuncPass(FunctionPass):
@@ -70,38 +67,12 @@ class StmtVisitor(Visitor):
         pass
 
 
-class Substitute(StmtRewriter):
-    """Variables replaced, literals folded on the way. `buffers` replaces whole buffers."""
+class Substitute(SubstituteStmt, StmtRewriter):
+    """Replaces variables and buffers, folds literals, and drops the branches that never run."""
 
-    def __init__(self, values: dict[Var, Any], buffers: dict[Any, Any] | None = None) -> None:
-        self.values = values
-        self.buffers = buffers or {}
-
-    def visit_Var(self, node: Var) -> Any:
-        return self.values.get(node, node)
-
-    def visit_Buffer(self, node: Any) -> Any:
-        return self.buffers.get(node, node)
-
-    def visit_BinaryOpExpr(self, node: BinaryOpExpr) -> Any:
-        a, b = self.visit(node.a), self.visit(node.b)
-        if a is node.a and b is node.b:
-            return node
-        kind = type(node)
-        if kind in _FOLDABLE:
-            folded = fold_binary(kind, a, b)
-            if folded is not None:
-                return folded
-            if kind is Add and a.dtype.is_int:
-                return _add(a, b, node.span)
-        elif kind is And and (isinstance(a, IntImm) or isinstance(b, IntImm)):
-            known, other = (a, b) if isinstance(a, IntImm) else (b, a)
-            return other if known.value else known
-        return kind._make(a, b, span=node.span)
-
-    def visit_Not(self, node: Not) -> Any:
-        a = self.visit(node.a)
-        return node if a is node.a else logical_not(a)
+    def folded(self, kind: type, a: PrimExpr, b: PrimExpr, span: Any) -> PrimExpr:
+        made = super().folded(kind, a, b, span)
+        return _add(a, b, span) if type(made) is Add and a.dtype.is_int else made
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         condition = self.visit(node.condition)
@@ -135,31 +106,12 @@ def _add(a: Any, b: Any, span: Any) -> Any:
     return Add._make(a, b, span=span)
 
 
-_FOLDABLE = frozenset(
-    kind
-    for base in BinaryOpExpr.__subclasses__()
-    if base is not LogicalExpr
-    for kind in (base.__subclasses__() or [base])
-)
-
 NO_OP = Evaluate(IntImm("int32", 0))
 
 
 def is_no_op(stmt: Any) -> bool:
     """Whether a statement does nothing."""
     return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
-
-
-def is_true(expr: Any) -> bool:
-    """Whether a condition is the literal True."""
-    return isinstance(expr, IntImm) and bool(expr.value)
-
-
-def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    """The parts of a conjunction."""
-    if isinstance(condition, And):
-        return conjuncts(condition.a) + conjuncts(condition.b)
-    return [condition]
 
 
 def loop_range(loop: For) -> Range:
@@ -237,24 +189,3 @@ def bind_function(ana: Analyzer, func: PrimFunc) -> None:
         for extent in buffer.shape:
             if isinstance(extent, Var):
                 ana.assume_nonnegative(extent)
-
-
-def uses_var(node: Any, variables: Any) -> bool:
-    """Whether one of `variables` occurs in a statement or expression."""
-    finder = _Uses(variables)
-    finder.visit(node)
-    return finder.found
-
-
-class _Uses(StmtVisitor):
-    def __init__(self, variables: Any) -> None:
-        self.variables = variables
-        self.found = False
-
-    def visit_Var(self, node: Any) -> None:
-        if node in self.variables:
-            self.found = True
-
-    def visit_default(self, node: Any) -> None:
-        if not self.found:
-            super().visit_default(node)

@@ -52,12 +52,13 @@ from typing import Any
 from ....base.errors import LoopwrightError, explain
 from ....base.span import merge_spans
 from ....ir.expr import Attrs, GlobalVar
-from ....ir.functor import post_order_visit, rewrite
+from ....ir.functor import rewrite
 from ....ir.module import IRModule
 from ....ir.prim_expr import BinaryOpExpr, PrimExpr
 from ....ir.prim_expr import Var as TirVar
 from ....ir.prim_op import const, fold_binary
 from ....ir.transform import ModulePass, PassContext
+from ....ir.variables import vars_in
 from ....tir.analysis.access import get_block_read_write_region
 from ....tir.buffer import Buffer, decl_buffer
 from ....tir.function import PrimFunc
@@ -66,7 +67,7 @@ from ....tir.stmt_functor import renew_defs
 from ...expr import Call, Function, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ...functor import GraphRewriter
 from ...op.base import CALL_TIR, CALL_TIR_INPLACE
-from ...relations import function_struct_info
+from ...relations import function_struct_info, substitute
 from ...struct_info import (
     PrimStructInfo,
     ShapeStructInfo,
@@ -330,8 +331,8 @@ class _Fuser:
             _match(old.shape, info.shape.values, known)
             fresh = TirVar(old.data.name, "handle", type_annotation=old.data.type_annotation)
             name = self.fresh(self.buffer_names, f"{old.name}_intermediate")
-            shape = tuple(_substituted(d, known) for d in old.shape)
-            strides = tuple(_substituted(d, known) for d in old.strides)
+            shape = tuple(substitute(d, known) for d in old.shape)
+            strides = tuple(substitute(d, known) for d in old.strides)
             new = old.replace(data=fresh, name=name, shape=shape, strides=strides)
             buffers[old] = new
             self.allocated.append(new)
@@ -443,10 +444,7 @@ class _Fuser:
         """The variables in the shapes of the buffers."""
         shapes = [b.shape for b in self.allocated]
         shapes += [s.buffer.shape for s in self.inputs if s.buffer is not None]
-        variables: set[TirVar] = set()
-        for dim in (d for shape in shapes for d in shape):
-            post_order_visit(dim, lambda n: variables.add(n) if isinstance(n, TirVar) else None)
-        return variables - set(self.scalars)
+        return vars_in(shapes) - set(self.scalars)
 
 
 def _vars(slot: _Slot) -> list[TirVar]:
@@ -478,15 +476,6 @@ def _match(pattern: Any, values: Any, known: dict[Any, Any]) -> None:
     for dim, value in zip(pattern, values, strict=True):
         if isinstance(dim, TirVar):
             known.setdefault(dim, value)
-
-
-def _substituted(expr: PrimExpr, known: dict[Any, Any]) -> PrimExpr:
-    def post(node: Any) -> Any:
-        if isinstance(node, TirVar):
-            return known.get(node)
-        return fold_binary(type(node), node.a, node.b) if isinstance(node, BinaryOpExpr) else None
-
-    return rewrite(expr, post) if known else expr
 
 
 __all__ = ["FuseTIR", "Fused", "fuse"]

@@ -14,9 +14,9 @@ from typing import Any
 from ....arith import Analyzer
 from ....base.errors import LoopwrightError, explain
 from ....base.span import Span
-from ....ir.functor import rewrite
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import const
+from ....ir.variables import substitute
 from ....tir.function import PrimFunc
 from ...expr import Call, ShapeExpr, Tuple
 from ...op.base import call_tir
@@ -99,7 +99,7 @@ class Kernel:
         func = func.specialize(scalars) if scalars else func
         known = {v: const(e.value, v.dtype) for v, e in table.items() if isinstance(e, IntImm)}
         if known:
-            func = rewrite(func, lambda node: known.get(node) if isinstance(node, Var) else None)
+            func = substitute(func, known)
         return func, tensors
 
     def _scalars(
@@ -137,7 +137,7 @@ def _match(buffer: Any, info: Any, table: dict[Var, PrimExpr], analyzer: Analyze
         if isinstance(want, Var) and want not in table:
             table[want] = have
             continue
-        expected = rewrite(want, lambda node: table.get(node) if isinstance(node, Var) else None)
+        expected = substitute(want, table)
         if not analyzer.can_prove_equal(expected, have):
             return f"axis {axis} of {name} is {_plain(expected)}, of the tensor {_plain(have)}"
     return ""

@@ -46,13 +46,14 @@ from ....base.errors import explain
 from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
-from ....ir.functor import post_order_visit, rewrite
+from ....ir.functor import post_order_visit
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import Call as PrimCall
 from ....ir.prim_expr import IntImm, PrimExpr, Range, StringImm, Var
 from ....ir.prim_op import add, cast, const, equal, floordiv, multiply
 from ....ir.transform import ModulePass, PassContext
+from ....ir.variables import substitute, vars_in
 from ....runtime.signature import Argument, Signature
 from ....tir import stmt as st
 from ....tir.function import PrimFunc
@@ -245,9 +246,7 @@ class _Converter:
 
     def check_bound(self, dim: PrimExpr) -> None:
         """Refuse a dimension that the caller cannot compute from the arguments."""
-        variables: list[Var] = []
-        post_order_visit(dim, lambda v: variables.append(v) if isinstance(v, Var) else None)
-        for v in variables:
+        for v in vars_in(dim):
             if not any(v is k for k in self.known):
                 raise NotNative(f"dimension {v.name} is not the extent of a parameter's axis")
 
@@ -261,8 +260,7 @@ class _Converter:
         """An expression with the symbols that match_cast defined replaced."""
         if isinstance(expr, IntImm) or not self.symbols:
             return expr
-        table = self.symbols
-        return rewrite(expr, lambda v: table.get(v) if isinstance(v, Var) else None)
+        return substitute(expr, self.symbols)
 
     # -- results -------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +58,7 @@ from ....ir.prim_expr import Var as TirVar
 from ....ir.prim_op import const, multiply
 from ....ir.structural import StructuralKey
 from ....ir.transform import ModulePass, PassContext
+from ....ir.variables import vars_in
 from ....tir.function import PrimFunc
 from ....tir.memory_plan import Item, share
 from ...analysis import defined_symbolic_vars
@@ -71,7 +72,6 @@ from ...op.storage import (
     memory_alloc_storage,
     memory_alloc_tensor,
 )
-from ...relations import prim_vars
 from ...struct_info import ShapeStructInfo
 from .._graph import used_vars
 
@@ -292,12 +292,12 @@ class _Planner:
         if isinstance(dim, IntImm):
             return dim.value
         if dim not in self.limits:
-            variables = prim_vars(dim)
+            variables = vars_in(dim)
             bounded = all(v in self.bounds for v in variables)
             self.limits[dim] = self._upper_bound(dim, variables) if bounded else None
         return self.limits[dim]
 
-    def _upper_bound(self, dim: PrimExpr, variables: list[TirVar]) -> int | None:
+    def _upper_bound(self, dim: PrimExpr, variables: Iterable[TirVar]) -> int | None:
         analyzer = Analyzer()
         for var in variables:
             greatest = const(self.bounds[var] + 1, "int64")

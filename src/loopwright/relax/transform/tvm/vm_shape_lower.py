@@ -34,6 +34,7 @@ from ....ir.prim_expr import Var as TirVar
 from ....ir.prim_op import const
 from ....ir.structural import StructuralKey
 from ....ir.transform import ModulePass, PassContext
+from ....ir.variables import vars_in
 from ....tir.buffer import decl_buffer
 from ....tir.expr import BufferLoad
 from ....tir.function import PrimFunc
@@ -54,7 +55,7 @@ from ...expr import (
 )
 from ...functor import GraphRewriter
 from ...op.base import call_builtin_with_ctx, call_packed, null_value
-from ...relations import BaseCheckResult, prim_vars
+from ...relations import BaseCheckResult
 from ...struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
@@ -166,7 +167,7 @@ class _Lower(GraphRewriter):
 
     def _slots_of_info(self, info: StructInfo | None) -> None:
         for dim in _dims(info):
-            for var in prim_vars(dim):
+            for var in vars_in(dim):
                 self._slot(var)
         for dim in _dims(info):
             self._slot(dim)
@@ -283,7 +284,7 @@ class _Lower(GraphRewriter):
             for slot, expr in enumerate(self.exprs)
             if slot not in self.ready
             and not isinstance(expr, TirVar)
-            and all(self._slot(v) in self.ready for v in prim_vars(expr))
+            and all(self._slot(v) in self.ready for v in vars_in(expr))
         ]
         if not todo:
             return
@@ -324,7 +325,7 @@ class _Lower(GraphRewriter):
                 args += self.make_code(dim)
             info = ShapeStructInfo(ndim=len(expr.values))
             return self.made("make_shape", args, info)
-        if isinstance(expr, PrimValue) and prim_vars(expr.value):
+        if isinstance(expr, PrimValue) and vars_in(expr.value):
             args = [self.heap, *self.make_code(expr.value)]
             return self.made("make_prim_value", args, PrimStructInfo(expr.value.dtype))
         return super().value(expr)

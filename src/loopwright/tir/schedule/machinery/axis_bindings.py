@@ -4,6 +4,7 @@ to one."""
 from __future__ import annotations
 
 from ....arith import Analyzer, IterMapLevel, detect_iter_map
+from ....ir.literals import conjunction, conjuncts, is_one
 from ....ir.prim_expr import (
     Add,
     FloorDiv,
@@ -16,9 +17,9 @@ from ....ir.prim_expr import (
     Sub,
     Var,
 )
+from ....ir.variables import vars_in
 from .refs import Ref
-from .rewriting import conjunction, conjuncts, substitute, vars_in
-from .scope import is_unit
+from .rewriting import substitute
 from .state import ScheduleState
 
 
@@ -69,7 +70,7 @@ def injective(state: ScheduleState, block: Ref, loops: list[Ref]) -> bool:
     domain = {
         r.stmt.loop_var: Range.from_min_extent(r.stmt.min, r.stmt.extent)
         for r in loops
-        if not is_unit(r.stmt.extent)
+        if not is_one(r.stmt.extent)
     }
     values = list(block.realize.iter_values)
     if not domain or _plainly_injective(values, domain):
@@ -79,7 +80,7 @@ def injective(state: ScheduleState, block: Ref, loops: list[Ref]) -> bool:
     values = [v for v in values if vars_in(v) & moving]
     ana = state.analyzer(block)
     still = {  # what does not move is a symbol; a unit loop is its start
-        r.stmt.loop_var: r.stmt.min for r in block.loops() if is_unit(r.stmt.extent)
+        r.stmt.loop_var: r.stmt.min for r in block.loops() if is_one(r.stmt.extent)
     }
     values = [ana.simplify(substitute(v, still)) for v in values]
     tests = [substitute(t, still) for t in tests]

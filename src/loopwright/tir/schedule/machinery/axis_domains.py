@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ....arith import Analyzer
+from ....ir.literals import int_value
 from ....ir.prim_expr import FloorDiv, IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, cast, const, floordiv, maximum, minimum, multiply, subtract
+from ....ir.variables import vars_in
 from ...buffer import BufferRegion
-from ...expr import int_value
 from .axis_bindings import linear_terms
 from .regions import Box
-from .rewriting import vars_in
 
 Span = tuple[PrimExpr, PrimExpr]  # least and greatest value, both included
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....ir.functor import pre_order_visit
+from ....ir.literals import conjuncts
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Var
 from ....ir.prim_op import const, logical_and
+from ....ir.variables import vars_in
 from ...expr import BufferLoad
 from ...stmt import BlockRealize, For, ForKind, SeqStmt, Stmt, seq
 from .axis_bindings import linear_terms
@@ -17,7 +19,7 @@ from .parallel_checks import check_parallel_around
 from .predicates import own_tests
 from .refs import Ref
 from .regions import axis_values, region_covers, relaxed_region
-from .rewriting import conjuncts, substitute, vars_in
+from .rewriting import substitute
 from .scope import producers, read_buffers, siblings, write_buffers
 from .state import ScheduleState, bind_range
 

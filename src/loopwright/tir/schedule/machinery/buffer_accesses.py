@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.variables import vars_in
 from ...analysis import get_block_access_region
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...stmt import Block, BlockRealize, BufferStore
 from .errors import ScheduleError
 from .refs import Ref
-from .rewriting import BlockRewriter, vars_in
+from .rewriting import BlockRewriter
 from .state import ScheduleState
 
 

@@ -10,8 +10,10 @@ from typing import Any
 from ....arith import Analyzer
 from ....ir.expr import GlobalVar
 from ....ir.functor import post_order_visit
+from ....ir.literals import conjuncts
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import cast, const, logical_and
+from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
@@ -32,7 +34,7 @@ from .regions import (
     union_box,
     union_boxes,
 )
-from .rewriting import conjuncts, substitute, vars_in
+from .rewriting import substitute
 from .scope import write_buffers
 from .state import ScheduleState, bind_range
 

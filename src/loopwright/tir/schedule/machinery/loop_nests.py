@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.prim_expr import IntImm, Var
+from ....ir.variables import uses_any
 from ...stmt import ForKind
 from .errors import ScheduleError
 from .refs import Ref
-from .rewriting import uses_any
 
 
 def check_plain(ref: Ref) -> None:

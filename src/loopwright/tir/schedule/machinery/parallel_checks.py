@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.prim_expr import IntImm, IterVar, Var
+from ....ir.variables import uses_any
 from ...analysis import race_errors
 from ...buffer import BufferRegion
 from ...stmt import Block, ForKind
@@ -12,7 +13,6 @@ from .axis_bindings import injective, one_to_one
 from .errors import ScheduleError
 from .refs import Ref
 from .regions import region_covers, relaxed_region
-from .rewriting import uses_any
 from .scope import read_buffers, write_buffers
 from .state import ScheduleState, replaced
 

@@ -6,13 +6,14 @@ from math import prod
 from typing import Any
 
 from ....arith.interval import Evaluator
+from ....ir.literals import conjuncts
 from ....ir.prim_expr import IntImm, PrimExpr, Range, Var
 from ....ir.prim_op import const, logical_and
 from ....ir.structural import structural_equal
+from ....ir.variables import vars_in
 from .errors import ScheduleError
 from .refs import Ref
 from .regions import axis_values, interval, loop_domain, loops_between
-from .rewriting import conjuncts, vars_in
 from .state import ScheduleState
 
 

@@ -10,12 +10,13 @@ from typing import Any
 from ....arith import Analyzer
 from ....ir import prim_expr as pe
 from ....ir.prim_expr import Add, FloatImm, IntImm, Max, Min, Mul, PrimExpr, Select, Var
+from ....ir.variables import vars_in
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...stmt import BlockRealize, BufferStore, LetStmt, SeqStmt, Stmt, seq
 from .buffer_accesses import MapLoads, loads_of
 from .errors import ScheduleError
-from .rewriting import substitute, vars_in
+from .rewriting import substitute
 
 _KINDS = (Add, Mul, Max, Min)
 _COMPARE: dict[type, Callable[[Any, Any], bool]] = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir import prim_expr as pe
-from ....ir.functor import Rewriter, Visitor
+from ....ir.functor import Rewriter
+from ....ir.literals import conjunction, conjuncts, is_one
 from ....ir.prim_expr import IntImm, PrimExpr, Var
-from ....ir.prim_op import const, fold_binary, logical_and, logical_not, logical_or, match_types
+from ....ir.prim_op import logical_and
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...stmt import Block, BlockRealize, For, IfThenElse, SeqStmt, seq
-from ...stmt_functor import LeafKeeper
+from ...stmt_functor import LeafKeeper, SubstituteStmt
 
 
 class BlockRewriter(LeafKeeper):
@@ -33,60 +33,17 @@ class BlockRewriter(LeafKeeper):
         return made
 
 
-_FOLD = {k for k in vars(pe).values() if isinstance(k, type) and issubclass(k, pe.BinaryOpExpr)} - {
-    pe.BinaryOpExpr,
-    pe.CmpExpr,
-    pe.LogicalExpr,
-    pe.And,
-    pe.Or,
-}
-
-
-class Substitute(BlockRewriter):
-    """Variables and buffers replaced, literals folded on the way."""
+class Substitute(SubstituteStmt, BlockRewriter):
+    """Replaces variables and buffers, folds literals, and says which blocks became which."""
 
     def __init__(
         self,
-        values: dict[Var, Any],
+        table: dict[Var, Any],
         buffers: dict[Buffer, Buffer] | None = None,
         renamed: dict[Block, Block] | None = None,
     ) -> None:
-        super().__init__(renamed)
-        self.values = values
-        self.buffers = buffers or {}
-
-    def visit_Var(self, node: Var) -> Any:
-        return self.values.get(node, node)
-
-    def visit_Buffer(self, node: Buffer) -> Any:
-        return self.buffers.get(node, node)
-
-    def visit_BinaryOpExpr(self, node: Any) -> Any:
-        a, b = self.visit(node.a), self.visit(node.b)
-        if a is node.a and b is node.b:
-            return node
-        kind = type(node)
-        if a.dtype != b.dtype:
-            a, b = same_width(a, b)
-        if kind is pe.And:
-            return logical_and(a, b)
-        if kind is pe.Or:
-            return logical_or(a, b)
-        folded = fold_binary(kind, a, b) if kind in _FOLD else None
-        return kind._make(a, b, span=node.span) if folded is None else folded
-
-    def visit_Not(self, node: Any) -> Any:
-        a = self.visit(node.a)
-        return node if a is node.a else logical_not(a)
-
-
-def same_width(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-    """Operands of one type: a literal takes the type of the other."""
-    if isinstance(b, IntImm):
-        return a, const(b.value, a.dtype)
-    if isinstance(a, IntImm):
-        return const(a.value, b.dtype), b
-    return match_types(a, b)
+        SubstituteStmt.__init__(self, table, buffers)
+        self.renamed = {} if renamed is None else renamed
 
 
 def substitute(
@@ -160,24 +117,6 @@ def renew_repeated(stmt: Any) -> Any:
     return _Renew().visit(stmt)
 
 
-class _Uses(Visitor):
-    def __init__(self) -> None:
-        self.found: set[Var] = set()
-
-    def visit_Var(self, node: Var) -> None:
-        self.found.add(node)
-
-    def visit_Buffer(self, node: Any) -> None:
-        pass
-
-
-def vars_in(node: Any) -> set[Var]:
-    """The variables that occur in an expression or statement."""
-    uses = _Uses()
-    uses.visit(node)
-    return uses.found
-
-
 def reads_memory(expr: PrimExpr) -> bool:
     """Whether an expression has loads."""
     if isinstance(expr, (IntImm, Var)):
@@ -185,35 +124,9 @@ def reads_memory(expr: PrimExpr) -> bool:
     return isinstance(expr, BufferLoad) or any(map(reads_memory, expr.children()))
 
 
-def uses_any(node: Any, variables: Any) -> bool:
-    """Whether one of `variables` occurs."""
-    if isinstance(node, IntImm):
-        return False
-    if isinstance(node, Var):
-        return node in variables
-    return not vars_in(node).isdisjoint(variables)
-
-
-def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    """The parts of a conjunction; none for True."""
-    if isinstance(condition, pe.And):
-        return conjuncts(condition.a) + conjuncts(condition.b)
-    if isinstance(condition, IntImm) and condition.value:
-        return []
-    return [condition]
-
-
-def conjunction(parts: Any) -> PrimExpr:
-    """All of `parts`; True for none."""
-    total: PrimExpr = IntImm("bool", 1)
-    for part in parts:
-        total = logical_and(total, part)
-    return total
-
-
 def region_points(region: BufferRegion) -> list[PrimExpr] | None:
     """The indices of a region of one element, or None."""
-    if all(isinstance(r.extent, IntImm) and r.extent.value == 1 for r in region.region):
+    if all(is_one(r.extent) for r in region.region):
         return [r.min for r in region.region]
     return None
 

@@ -10,13 +10,14 @@ from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import const
+from ....ir.variables import vars_in
 from ...function import PrimFunc
 from ...stmt import Block, For
 from .errors import ScheduleError
 from .instruction import Instruction, InstructionKind
 from .random_variables import BlockRV, ExprRV, LoopRV
 from .refs import Ref
-from .rewriting import substitute, vars_in
+from .rewriting import substitute
 from .state import Handle, ScheduleState
 from .trace import Trace, outputs_of
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from ....ir.prim_expr import IntImm, IterVar
+from ....ir.prim_expr import IterVar
+from ....ir.variables import vars_in
 from ...buffer import Buffer
 from ...stmt import Block
 from .errors import ScheduleError
 from .refs import Ref
-from .rewriting import vars_in
 
 _AXES = (IterVar.DataPar, IterVar.CommReduce)
 
@@ -188,8 +188,3 @@ def sole_region(block: Block, buffer: Buffer, *, write: bool) -> Any:
         if region.buffer is buffer:
             return region
     return None
-
-
-def is_unit(expr: Any) -> bool:
-    """Whether an extent is the literal 1."""
-    return isinstance(expr, IntImm) and expr.value == 1

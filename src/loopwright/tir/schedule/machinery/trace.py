@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from ....ir.node import Node
 from ....ir.prim_expr import FloatImm, IntImm, PrimExpr, StringImm, Var
 from ....ir.serialize import load_json, save_json
+from ....ir.variables import vars_in
 from .instruction import Instruction, InstructionKind
 from .random_variables import BlockRV, LoopRV
 from .rewriting import substitute
@@ -86,7 +87,7 @@ class Trace:
             used.update(id(i) for i in inst.inputs if _is_rv(i))
             for value in inst.inputs:
                 if isinstance(value, PrimExpr):
-                    used.update(id(v) for v in _vars(value))
+                    used.update(id(v) for v in vars_in(value))
             kept.append(inst)
         kept.reverse()
         return Trace(kept, {i: d for i, d in self.decisions.items() if i in kept})
@@ -168,17 +169,11 @@ def outputs_of(result: Any) -> list[Any]:
     return [v for v in values if _is_rv(v)]
 
 
-def _vars(expr: PrimExpr) -> list[Var]:
-    if isinstance(expr, Var):
-        return [expr]
-    return [v for child in expr.children() if isinstance(child, PrimExpr) for v in _vars(child)]
-
-
 def _mapped(value: Any, table: dict[Any, Any]) -> Any:
     if isinstance(value, (BlockRV, LoopRV)) or (isinstance(value, Var) and value in table):
         return table.get(value, value)
     if isinstance(value, PrimExpr) and not isinstance(value, Var):
-        values = {v: table[v] for v in _vars(value) if v in table}
+        values = {v: table[v] for v in vars_in(value) if v in table}
         return substitute(value, values)
     return value
 

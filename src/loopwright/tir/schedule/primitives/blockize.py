@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ....arith import Analyzer, eval_ranges
+from ....ir.literals import conjunction, conjuncts, is_one
 from ....ir.prim_expr import LT, IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, floordiv, multiply, subtract
+from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion
 from ...stmt import Block, BlockRealize, For, Stmt, seq
 from ..machinery.errors import ScheduleError
@@ -15,9 +17,8 @@ from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV, LoopRV
 from ..machinery.refs import Ref
 from ..machinery.regions import Box, loop_domain, region_covers, relax, union_box, whole
-from ..machinery.rewriting import conjunction, conjuncts, substitute, vars_in
+from ..machinery.rewriting import substitute
 from ..machinery.schedule_base import ScheduleBase
-from ..machinery.scope import is_unit
 
 
 @primitive("Blockize", inputs="target", attrs="preserve_unit_iters", name="blockize")
@@ -332,7 +333,7 @@ def _regions(ana: Analyzer, boxes: dict[Buffer, Box]) -> list[BufferRegion]:
 def _goes_on(node: Block, halves: list[Halves]) -> bool:
     """Whether a reduction has more than one iteration of its outer part."""
     return any(
-        h.outer is not None and a.iter_type != IterVar.DataPar and not is_unit(h.outer.dom.extent)
+        h.outer is not None and a.iter_type != IterVar.DataPar and not is_one(h.outer.dom.extent)
         for a, h in zip(node.iter_vars, halves, strict=True)
     )
 

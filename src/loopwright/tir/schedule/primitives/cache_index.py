@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.prim_expr import Call, Cast, IntImm, IterVar, PrimExpr, Var
+from ....ir.variables import vars_in
 from ...buffer import decl_buffer
 from ...expr import BufferLoad
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
@@ -13,7 +14,7 @@ from ..machinery.copy_placement import check_storage_scope, item_index
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
-from ..machinery.rewriting import BlockRewriter, substitute, vars_in
+from ..machinery.rewriting import BlockRewriter, substitute
 from ..machinery.schedule_base import ScheduleBase
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ....arith import Analyzer
 from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.variables import vars_in
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...stmt import Block
@@ -15,7 +16,7 @@ from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
 from ..machinery.refs import Ref
-from ..machinery.rewriting import BlockRewriter, Substitute, vars_in
+from ..machinery.rewriting import BlockRewriter, Substitute
 from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import (
     check_complete,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ....arith import detect_clip_bound
+from ....ir.literals import conjunction, conjuncts
 from ....ir.op import Op
 from ....ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, Select, Var
 from ....ir.prim_op import add, const, maximum, minimum, subtract
+from ....ir.variables import vars_in
 from ...stmt import Block, BlockRealize, BufferStore, ForKind, Stmt, seq
 from ..machinery.axis_bindings import driven
 from ..machinery.buffer_accesses import single_store, with_found_regions
@@ -14,7 +16,7 @@ from ..machinery.loop_nests import single_path
 from ..machinery.primitive import primitive, unrecorded
 from ..machinery.random_variables import BlockRV, LoopRV
 from ..machinery.refs import Ref
-from ..machinery.rewriting import conjunction, conjuncts, substitute, vars_in
+from ..machinery.rewriting import substitute
 from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import check_complete
 

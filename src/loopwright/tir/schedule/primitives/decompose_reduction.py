@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ....ir.literals import conjunction, conjuncts
 from ....ir.prim_expr import IterVar, Var
+from ....ir.variables import vars_in
 from ...buffer import BufferRegion
 from ...stmt import Block, BlockRealize, For, ForKind, Stmt, seq
 from ..machinery.axis_bindings import driven, injective
@@ -11,7 +13,7 @@ from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV, LoopRV
 from ..machinery.refs import Ref
 from ..machinery.regions import axis_values
-from ..machinery.rewriting import conjunction, conjuncts, substitute, vars_in
+from ..machinery.rewriting import substitute
 from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import why_not_reduction
 

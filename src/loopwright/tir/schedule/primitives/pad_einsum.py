@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....ir.literals import int_value
 from ....ir.prim_expr import Add, Cast, IterVar, Mul, PrimExpr, Range, Var
 from ....ir.prim_op import ceildiv, const, logical_and, multiply
 from ...buffer import Buffer, decl_buffer
-from ...expr import BufferLoad, int_value
+from ...expr import BufferLoad
 from ...op import if_then_else
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from ..machinery.buffer_accesses import ReplaceBuffer, with_found_regions

@@ -8,10 +8,12 @@ from typing import Any
 
 from ....arith import IterMapLevel, detect_iter_map
 from ....arith.interval import Evaluator
+from ....ir.literals import int_value
 from ....ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, convert
+from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion, decl_buffer
-from ...expr import BufferLoad, int_value
+from ...expr import BufferLoad
 from ...index_map import IndexMap
 from ...stmt import Block, BufferStore, For, Stmt
 from ..machinery.axis_domains import Span
@@ -34,7 +36,7 @@ from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
 from ..machinery.refs import Ref
 from ..machinery.regions import axis_values, interval, loop_domain, loops_between
-from ..machinery.rewriting import BlockRewriter, substitute, vars_in
+from ..machinery.rewriting import BlockRewriter, substitute
 from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import is_dominant, read_buffers, write_buffers
 

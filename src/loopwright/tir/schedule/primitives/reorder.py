@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from ....ir.prim_expr import IterVar
+from ....ir.variables import uses_any
 from ...analysis import order_errors
 from ...stmt import For
 from ..machinery.axis_bindings import driven, injective
@@ -14,7 +15,6 @@ from ..machinery.parallel_checks import check_independent_iterations, writes_by_
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import LoopRV
 from ..machinery.refs import Ref
-from ..machinery.rewriting import uses_any
 from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import axes_of_kinds
 

@@ -7,6 +7,7 @@ from typing import Any
 from ....arith import eval_set
 from ....arith.interval import is_infinite
 from ....ir.prim_expr import IntImm, Var
+from ....ir.variables import vars_in
 from ...stmt import ForKind
 from ..machinery.axis_bindings import driven, injective
 from ..machinery.axis_domains import Span, solve_axes
@@ -17,7 +18,6 @@ from ..machinery.primitive import primitive, unrecorded
 from ..machinery.random_variables import INLINE, BlockRV, LoopRV
 from ..machinery.refs import Ref
 from ..machinery.regions import loop_domain, relaxed_region
-from ..machinery.rewriting import vars_in
 from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import (
     check_complete_or_reduction,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ....arith import Analyzer, IterMapLevel, detect_iter_map, inverse_affine_iter_map
+from ....ir.literals import conjunction, conjuncts, is_one
 from ....ir.prim_expr import PrimExpr, Range, Var
 from ....ir.prim_op import add, less, logical_and
+from ....ir.variables import vars_in
 from ...buffer import Buffer
 from ...stmt import Block, BufferStore
 from ..machinery.buffer_accesses import (
@@ -23,9 +25,9 @@ from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
 from ..machinery.refs import Ref
 from ..machinery.regions import axis_values, loop_domain
-from ..machinery.rewriting import conjunction, conjuncts, substitute, vars_in
+from ..machinery.rewriting import substitute
 from ..machinery.schedule_base import ScheduleBase
-from ..machinery.scope import check_complete, is_unit, read_buffers, siblings, write_buffers
+from ..machinery.scope import check_complete, read_buffers, siblings, write_buffers
 
 
 @primitive("ReverseComputeInline", inputs="block")
@@ -147,7 +149,7 @@ def solve(
     if not loads or any(key(load.indices) != key(loads[0].indices) for load in loads):
         got = ", ".join(dict.fromkeys(str(load) for load in loads)) or f"no load of {buffer.name}"
         raise ScheduleError(what, got=got, instead=hint, at=ref.node)
-    fixed = {a.var: a.dom.min for a in block.iter_vars if is_unit(a.dom.extent)}
+    fixed = {a.var: a.dom.min for a in block.iter_vars if is_one(a.dom.extent)}
     needed = vars_in(block.body)
     axes = [a for a in block.iter_vars if a.var in needed and a.var not in fixed]
     read = [substitute(i, fixed) for i in loads[0].indices]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....ir.literals import conjunction, conjuncts
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
+from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad
 from ...stmt import Block, BlockRealize, For, Stmt, seq
@@ -17,7 +19,7 @@ from ..machinery.random_variables import BlockRV, LoopRV
 from ..machinery.reducers import Reducer, find_reducer
 from ..machinery.refs import Ref
 from ..machinery.regions import axis_values
-from ..machinery.rewriting import conjunction, conjuncts, substitute, vars_in
+from ..machinery.rewriting import substitute
 from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import why_not_reduction
 

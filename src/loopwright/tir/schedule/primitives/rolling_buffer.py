@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....ir.literals import conjunction, conjuncts, int_value
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import const, floormod, logical_or
+from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion
-from ...expr import BufferLoad, int_value
+from ...expr import BufferLoad
 from ...stmt import Block, BufferStore, ForKind
 from ..machinery.axis_bindings import linear_terms
 from ..machinery.buffer_accesses import with_found_regions
@@ -17,7 +19,7 @@ from ..machinery.loop_nests import single_path
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
 from ..machinery.refs import Ref
-from ..machinery.rewriting import BlockRewriter, conjunction, conjuncts, vars_in
+from ..machinery.rewriting import BlockRewriter
 from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import check_complete, read_buffers, write_buffers
 

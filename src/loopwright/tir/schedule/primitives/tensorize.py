@@ -9,6 +9,7 @@ from ....ir.node import Node
 from ....ir.op import Op
 from ....ir.prim_expr import FloatImm, IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import cast, const
+from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...function import TensorIntrin
@@ -17,7 +18,7 @@ from ...stmt_functor import renew_defs
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV, LoopRV
-from ..machinery.rewriting import substitute, vars_in
+from ..machinery.rewriting import substitute
 from ..machinery.schedule_base import ScheduleBase
 from .blockize import outer_block
 

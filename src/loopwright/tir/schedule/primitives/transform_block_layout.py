@@ -7,6 +7,7 @@ from typing import Any
 
 from ....ir.prim_expr import IntImm, IterVar, Range, Var
 from ....ir.prim_op import const
+from ....ir.variables import vars_in
 from ...index_map import IndexMap
 from ...stmt import Block, BlockRealize, For, ForKind, Stmt
 from ..machinery.buffer_accesses import with_found_regions
@@ -14,7 +15,7 @@ from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import check_loops
 from ..machinery.primitive import primitive
 from ..machinery.random_variables import BlockRV
-from ..machinery.rewriting import substitute, vars_in
+from ..machinery.rewriting import substitute
 from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import axes_of_kinds
 

@@ -41,10 +41,11 @@ from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm, IterVar
 from ....ir.target import Target
 from ....ir.transform import PassContext
+from ....ir.variables import uses_any
 from ...function import PrimFunc
 from ...schedule import Schedule
 from ...stmt import Block, BlockRealize, ForKind
-from .._base import PrimFuncPass, uses_var
+from .._base import PrimFuncPass
 
 
 def _outer(sch: Schedule, block: Any) -> list[Any] | None:
@@ -58,7 +59,7 @@ def _outer(sch: Schedule, block: Any) -> list[Any] | None:
     outer = []
     for loop in loops:
         node = sch.get(loop)
-        if node.kind != ForKind.SERIAL or any(uses_var(v, {node.loop_var}) for v in summed):
+        if node.kind != ForKind.SERIAL or any(uses_any(v, {node.loop_var}) for v in summed):
             break
         outer.append(loop)
     return outer

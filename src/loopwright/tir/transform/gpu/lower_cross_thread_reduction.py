@@ -62,8 +62,10 @@ from typing import Any
 
 from ....arith import Analyzer, eval_set
 from ....base.errors import explain
+from ....ir.literals import conjuncts, is_true
 from ....ir.prim_expr import EQ, Call, IntImm, IterVar, PrimExpr, Range
 from ....ir.prim_op import add, const, logical_and, subtract
+from ....ir.variables import uses_any
 from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad, CommReducer
 from ...function import PrimFunc
@@ -72,7 +74,7 @@ from ...schedule.machinery.errors import ScheduleError
 from ...schedule.machinery.reducers import Reducer, find_reducer
 from ...stmt import AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, Stmt, seq
 from ...stmt_functor import substitute
-from .._base import PrimFuncPass, StmtRewriter, conjuncts, is_true, loop_range, uses_var
+from .._base import PrimFuncPass, StmtRewriter, loop_range
 
 _ZERO = const(0, "int32")
 
@@ -100,7 +102,7 @@ class _Lower(StmtRewriter):
         block: Block = realize.block
         pairs = list(zip(block.iter_vars, realize.iter_values, strict=True))
         summed = [v for axis, v in pairs if axis.iter_type == IterVar.CommReduce]
-        along = [n for n in loops if any(uses_var(v, {n.loop_var}) for v in summed)]
+        along = [n for n in loops if any(uses_any(v, {n.loop_var}) for v in summed)]
         threads = [n for n in along if _is_thread(n)]
         if not threads:
             return None
@@ -108,7 +110,7 @@ class _Lower(StmtRewriter):
         inner = loops[first:]
         others = [n for n in inner if n not in along and not _is_thread(n)]
         shared = {n.loop_var for n in along}
-        mixed = [a for a, v in pairs if a.iter_type != IterVar.CommReduce and uses_var(v, shared)]
+        mixed = [a for a, v in pairs if a.iter_type != IterVar.CommReduce and uses_any(v, shared)]
         if others or mixed:
             what = f"block {block.name_hint!r} cannot be reduced across threads"
             got = (
@@ -198,7 +200,7 @@ class _Lower(StmtRewriter):
             for w in block.writes
         ]
         summed = {n.loop_var for n in along}
-        tests = [c for c in conjuncts(realize.predicate) if not uses_var(c, summed)]
+        tests = [c for c in conjuncts(realize.predicate) if not uses_any(c, summed)]
         tests = [c for c in tests if not is_true(c)]
         if any(b.scope() != "local" for b in (s.buffer for s in reducer.stores)):
             tests += [EQ(n.loop_var, n.min) for n in threads]

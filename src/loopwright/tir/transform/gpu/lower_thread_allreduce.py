@@ -43,6 +43,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
+from ....ir.literals import is_true
 from ....ir.prim_expr import LT, Call, IntImm, IterVar, PrimExpr, Select, StringImm, Var
 from ....ir.prim_op import add, cast, const, multiply
 from ...buffer import Buffer, decl_buffer
@@ -50,7 +51,7 @@ from ...expr import BufferLoad, CommReducer
 from ...function import PrimFunc
 from ...op import is_call_to
 from ...stmt import Allocate, AttrStmt, BufferStore, Evaluate, IfThenElse, LetStmt, Stmt, seq
-from .._base import PrimFuncPass, StmtRewriter, Substitute, is_true
+from .._base import PrimFuncPass, StmtRewriter, Substitute
 
 
 class _Lower(StmtRewriter):

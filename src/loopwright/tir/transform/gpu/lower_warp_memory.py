@@ -36,6 +36,7 @@ from ....ir.functor import post_order_visit
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, floordiv, floormod, multiply
 from ....ir.target import Target
+from ....ir.variables import uses_any
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
@@ -95,17 +96,11 @@ class _Spread(StmtRewriter):
         held = node.replace(buffer=self.buffer(node.buffer), indices=(own,))
         if self.ana.can_prove_equal(lane, self.lane):
             return held
-        if any(v is self.lane for v in _variables(own)):
+        if uses_any(own, (self.lane,)):
             what = f"which of a lane's elements of {node.buffer.name} is read depends on the reader"
             raise ValueError(explain(what, got=str(node.indices[0]), span=node.span))
         width = _number(self.width)
         return tvm_warp_shuffle(tvm_warp_activemask(), held, lane, width, width)
-
-
-def _variables(expr: PrimExpr) -> list[Var]:
-    variables: list[Var] = []
-    post_order_visit(expr, lambda n: variables.append(n) if isinstance(n, Var) else None)
-    return variables
 
 
 class _Lower(StmtRewriter):

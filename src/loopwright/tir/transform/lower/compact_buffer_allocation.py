@@ -32,11 +32,12 @@ from ....arith.interval import is_infinite
 from ....ir.functor import any_node
 from ....ir.prim_expr import Call, IntImm, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, floordiv, multiply, subtract
+from ....ir.variables import uses_any
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt import Block, BufferStore, For, LetStmt
-from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function, loop_range, uses_var
+from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function, loop_range
 
 Box = list[IntervalSet]
 _UNKNOWN = 1 << 24  # so many elements along a dimension come from the limits of a type
@@ -115,7 +116,7 @@ class _Regions(StmtVisitor):
             low, high = bounds.min_value, bounds.max_value
             if is_infinite(low) or is_infinite(high):
                 break
-            if not uses_var(low, domain) and not uses_var(high, domain):
+            if not uses_any(low, domain) and not uses_any(high, domain):
                 return bounds
             bounds = IntervalSet(
                 eval_set(low, domain, self.ana).min_value,

@@ -30,7 +30,7 @@ class _Convert(Substitute):
         values = [self.visit(v) for v in node.iter_values]
         predicate = self.visit(node.predicate)
         for axis, value in zip(node.block.iter_vars, values, strict=True):
-            self.values[axis.var] = value
+            self.table[axis.var] = value
         block = self.visit(node.block)
         if not values and predicate is node.predicate and block is node.block:
             return node

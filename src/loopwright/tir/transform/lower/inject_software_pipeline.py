@@ -49,10 +49,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
+from ....ir.literals import int_value
 from ....ir.prim_expr import PrimExpr, Range
 from ....ir.prim_op import add, const, floormod, subtract
 from ...buffer import Buffer, BufferRegion
-from ...expr import BufferLoad, int_value
+from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, seq, stmt_list
 from ...stmt_functor import renew_defs

@@ -46,7 +46,7 @@ class _Lower(Substitute):
         target = match.buffer
         self.matched[target] = source
         owner, starts = source.buffer, [r.min for r in source.region]
-        self.values[target.data] = owner.data
+        self.table[target.data] = owner.data
         extents = [r.extent for r in source.region][-len(target.shape) :] if target.shape else []
         for dim, extent in zip(target.shape, extents, strict=True):
             self.define(dim, extent)
@@ -58,8 +58,8 @@ class _Lower(Substitute):
             self.define(target.elem_offset, owner.flat_offset(list(starts)))
 
     def define(self, name: PrimExpr, value: PrimExpr) -> None:
-        if isinstance(name, Var) and name not in self.values:
-            self.values[name] = value
+        if isinstance(name, Var) and name not in self.table:
+            self.table[name] = value
 
     def resolved(self, region: BufferRegion) -> BufferRegion:
         """A region of a matched buffer as one of the buffer behind it."""

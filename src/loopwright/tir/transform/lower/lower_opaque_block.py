@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import LoopwrightError, explain
+from ....ir.literals import is_true
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....ir.prim_op import const
 from ...buffer import Buffer
@@ -40,7 +41,7 @@ from ...stmt import (
     IfThenElse,
     Stmt,
 )
-from .._base import PrimFuncPass, Substitute, is_true
+from .._base import PrimFuncPass, Substitute
 
 MEMORY_ALIGNMENT = 64  # of all memory that kernels get, in bytes
 
@@ -61,7 +62,7 @@ class _Lower(Substitute):
         low, extent = self.visit(node.min), self.visit(node.extent)
         single = isinstance(extent, IntImm) and extent.value == 1 and not node.annotations
         if single and node.kind != ForKind.THREAD_BINDING:
-            self.values[node.loop_var] = low
+            self.table[node.loop_var] = low
             return self.visit(node.body)
         body = self.visit(node.body)
         kept = {k: v for k, v in node.annotations.items() if not k.startswith("pragma_")}

@@ -46,10 +46,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.prim_expr import IntImm, IterVar
+from ....ir.variables import uses_any
 from ...analysis.access import get_block_access_region
 from ...function import PrimFunc
 from ...stmt import Block, BlockRealize, For, ForKind
-from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, uses_var
+from .._base import PrimFuncPass, StmtRewriter, StmtVisitor
 
 
 class _Scope:
@@ -137,7 +138,7 @@ class _Accesses(StmtVisitor):
         ]
         limit, scope = None, self.scope
         while values and scope.parent is not None and isinstance(scope.node, For):
-            if uses_var(values, {scope.node.loop_var}):
+            if uses_any(values, {scope.node.loop_var}):
                 limit = scope.parent
             scope = scope.parent
         return limit

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.functor import Visitor, post_order_visit
+from ....ir.literals import int_value
 from ....ir.prim_expr import Add, ConstExpr, IntImm, PrimExpr, Var
 from ....ir.prim_op import const, fold_binary
 from ...buffer import Buffer
-from ...expr import int_value
 from ...function import PrimFunc
 from ...stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, seq
 from ...stmt_functor import definitions

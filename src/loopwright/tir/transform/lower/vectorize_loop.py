@@ -22,9 +22,11 @@ from typing import Any
 from ....base.errors import explain
 from ....ir import prim_expr as pe
 from ....ir.functor import any_node
+from ....ir.literals import conjuncts
 from ....ir.op import Op
 from ....ir.prim_expr import And, Broadcast, Call, IntImm, Not, PrimExpr, Ramp, Var
 from ....ir.prim_op import const, fold_binary, multiply
+from ....ir.variables import uses_any
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
@@ -43,16 +45,7 @@ from ...stmt import (
     Stmt,
     seq,
 )
-from .._base import (
-    PrimFuncPass,
-    Simplifying,
-    StmtRewriter,
-    StmtVisitor,
-    Substitute,
-    bind_function,
-    conjuncts,
-    uses_var,
-)
+from .._base import PrimFuncPass, Simplifying, StmtRewriter, StmtVisitor, Substitute, bind_function
 
 
 class _NotLanewise(Exception):
@@ -156,7 +149,7 @@ class _Vectorizer(StmtRewriter):
         return node.replace(value=value)
 
     def visit_Shuffle(self, node: pe.Shuffle) -> Any:
-        if uses_var(node, self.values):
+        if uses_any(node, self.values):
             raise _NotLanewise
         return node
 
@@ -222,7 +215,7 @@ class _Vectorizer(StmtRewriter):
         return index if index.dtype.lanes == 1 else self.ana.simplify(index)
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        if node.dtype.lanes > 1 and uses_var(node, self.values):
+        if node.dtype.lanes > 1 and uses_any(node, self.values):
             raise _NotLanewise
         buffer, indices = self._indices(node.buffer, node.indices)
         predicate = None if node.predicate is None else self.visit(node.predicate)
@@ -309,7 +302,7 @@ class _Vectorizer(StmtRewriter):
         """The statement in a serial loop. Only where nothing vector is in scope."""
         if self.mask is not None or self.widened or len(self.values) > 1:
             raise _NotLanewise
-        if not uses_var(node, self.values) and not _writes(node):
+        if not uses_any(node, self.values) and not _writes(node):
             return node
         ramp = self.values[self.var]
         assert isinstance(ramp, Ramp)
@@ -410,7 +403,7 @@ class _Vectorizer(StmtRewriter):
         return node.replace(body=self.statement(node.body))
 
     def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
-        if uses_var(node.condition, self.values) or uses_var(node.message, self.values):
+        if uses_any(node.condition, self.values) or uses_any(node.message, self.values):
             raise _NotLanewise
         return node.replace(body=self.statement(node.body))
 

@@ -21,10 +21,11 @@ from typing import Any
 
 from ....ir.functor import any_node
 from ....ir.prim_expr import Call
+from ....ir.variables import uses_any
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt import For, IfThenElse, Stmt
-from .._base import PrimFuncPass, StmtRewriter, uses_var
+from .._base import PrimFuncPass, StmtRewriter
 
 
 class _Hoist(StmtRewriter):
@@ -41,7 +42,7 @@ class _Hoist(StmtRewriter):
 
 
 def _constant(condition: Any, loop: For) -> bool:
-    if uses_var(condition, {loop.loop_var}):
+    if uses_any(condition, {loop.loop_var}):
         return False
     return not any_node(condition, lambda n: isinstance(n, (BufferLoad, Call)))
 

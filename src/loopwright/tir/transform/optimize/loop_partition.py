@@ -29,6 +29,7 @@ from ....arith import Analyzer
 from ....arith.interval import Evaluator
 from ....arith.normal import comparison, normal
 from ....ir.functor import any_node
+from ....ir.literals import conjuncts
 from ....ir.prim_expr import GE, GT, LE, LT, And, Call, CmpExpr, IntImm, PrimExpr, Var
 from ....ir.prim_op import convert
 from ...expr import BufferLoad
@@ -42,7 +43,6 @@ from .._base import (
     StmtVisitor,
     Substitute,
     bind_function,
-    conjuncts,
     loop_range,
 )
 
@@ -180,13 +180,13 @@ class _Copy(Substitute):
 
     def visit_For(self, node: For) -> Stmt:
         fresh = Var(node.loop_var.name, node.loop_var.dtype)
-        self.values[node.loop_var] = fresh
+        self.table[node.loop_var] = fresh
         return self.visit_default(node.replace(loop_var=fresh))
 
     def visit_Allocate(self, node: Allocate) -> Stmt:
         data = node.buffer_var
         fresh = Var(data.name, data.dtype, type_annotation=data.type_annotation)
-        self.values[data] = fresh
+        self.table[data] = fresh
         if isinstance(node.body, DeclBuffer) and node.body.buffer.data is data:
             old = node.body.buffer
             self.buffers[old] = old.replace(data=fresh)
@@ -195,7 +195,7 @@ class _Copy(Substitute):
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         fresh = Var(node.var.name, node.var.dtype)
         value = self.visit(node.value)
-        self.values[node.var] = fresh
+        self.table[node.var] = fresh
         return LetStmt(fresh, value, self.visit(node.body), span=node.span)
 
 

@@ -25,12 +25,13 @@ from enum import Flag
 from typing import Any
 
 from ....ir.functor import any_node
+from ....ir.literals import conjunction, conjuncts
 from ....ir.prim_expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr
-from ....ir.prim_op import logical_and
+from ....ir.variables import uses_any
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt import For, ForKind, IfThenElse, LetStmt, Stmt
-from .._base import PrimFuncPass, StmtRewriter, conjuncts, uses_var
+from .._base import PrimFuncPass, StmtRewriter
 
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
@@ -63,7 +64,7 @@ def _movable(expr: PrimExpr, loop: For) -> bool:
         divides = isinstance(node, _DIVISIONS) and not isinstance(node.b, IntImm)
         return divides or isinstance(node, (BufferLoad, Call))
 
-    return not uses_var(expr, {loop.loop_var}) and not any_node(expr, bound)
+    return not uses_any(expr, {loop.loop_var}) and not any_node(expr, bound)
 
 
 class _Hoist(StmtRewriter):
@@ -96,16 +97,9 @@ class _Hoist(StmtRewriter):
         stay = [p for p in parts if not any(p is m for m in moved)]
         inner: Stmt = body.then_case
         if stay:
-            inner = body.replace(condition=_all(stay))
+            inner = body.replace(condition=conjunction(stay))
         again = loop.replace(body=inner) if stay else self.out_of(loop.replace(body=inner))
-        return body.replace(condition=_all(moved), then_case=again)
-
-
-def _all(parts: list[PrimExpr]) -> PrimExpr:
-    condition = parts[0]
-    for part in parts[1:]:
-        condition = logical_and(condition, part)
-    return condition
+        return body.replace(condition=conjunction(moved), then_case=again)
 
 
 @dataclass(frozen=True)

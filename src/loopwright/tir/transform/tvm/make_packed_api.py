@@ -58,11 +58,11 @@ from typing import Any
 from ....base.errors import explain
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
-from ....ir.functor import post_order_visit
 from ....ir.module import IRModule
 from ....ir.prim_expr import EQ, Call, IntImm, Or, PrimExpr, PrimType, StringImm, Var
 from ....ir.prim_op import cast, const, multiply
 from ....ir.transform import ModulePass, PassContext
+from ....ir.variables import vars_in
 from ....runtime.dtype import dl_dtype
 from ...buffer import Buffer, decl_buffer
 from ...expr import BufferLoad
@@ -137,7 +137,7 @@ class _Entry:
         known = {*self.defined, *self.func.params}
         for buffer in self.func.buffers:
             for dim in buffer.shape:
-                missing = [v for v in _variables(dim) if v not in known]
+                missing = [v for v in vars_in(dim) if v not in known]
                 if missing:
                     what = f"dimension {missing[0].name} of buffer {buffer.name} is never defined"
                     hint = "some argument needs a dimension that is this variable alone"
@@ -241,19 +241,13 @@ class _Entry:
         if isinstance(wanted, IntImm):
             self.check(*check)
             return
-        free = [v for v in _variables(wanted) if v not in self.defined]
+        free = [v for v in vars_in(wanted) if v not in self.defined]
         (self.later.append if free else lambda pair: self.check(*pair))(check)
 
 
 def _plain(expr: PrimExpr) -> str:
     """An extent for a message: without the types of literals."""
     return re.sub(r"T\.int\d+\((-?\d+)\)", r"\1", str(expr))
-
-
-def _variables(expr: PrimExpr) -> list[Var]:
-    variables: list[Var] = []
-    post_order_visit(expr, lambda n: variables.append(n) if isinstance(n, Var) else None)
-    return variables
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ....ir.functor import post_order_visit, rewrite
+from ....ir.functor import post_order_visit
 from ....ir.prim_expr import IntImm, Var
 from ....ir.structural import StructuralKey
+from ....ir.variables import substitute
 from ...buffer import Buffer
 from ...function import PrimFunc
 from ...memory_plan import Item, share
@@ -92,7 +93,7 @@ class _Share(StmtRewriter):
                 if sizes[wrapper] > (_size(wrapper) or 0):
                     extents = (IntImm(extents[0].dtype, sizes[wrapper]),)
                 result = wrapper.replace(extents=extents, body=result)
-        return rewrite(result, {Var: same.get}) if same else result
+        return substitute(result, same) if same else result
 
 
 def _pieces(around: list[Any], body: SeqStmt) -> list[list[Allocate]]:

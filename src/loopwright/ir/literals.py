@@ -1,0 +1,46 @@
+"""What an expression plainly says: literals and conjunctions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .prim_expr import TRUE, And, IntImm, PrimExpr
+from .prim_op import logical_and
+
+
+def int_value(expr: Any) -> int | None:
+    """The value of an integer literal, or None."""
+    if isinstance(expr, IntImm):
+        return expr.value
+    return expr if isinstance(expr, int) else None
+
+
+def is_zero(expr: Any) -> bool:
+    """Whether an expression is the integer literal 0."""
+    return isinstance(expr, IntImm) and expr.value == 0
+
+
+def is_one(expr: Any) -> bool:
+    """Whether an expression is the integer literal 1."""
+    return isinstance(expr, IntImm) and expr.value == 1
+
+
+def is_true(expr: Any) -> bool:
+    """Whether a condition is the literal True."""
+    return isinstance(expr, IntImm) and bool(expr.value)
+
+
+def conjuncts(condition: Any) -> list[Any]:
+    """The parts of a conjunction; none for True."""
+    if isinstance(condition, And):
+        return conjuncts(condition.a) + conjuncts(condition.b)
+    return [] if is_true(condition) else [condition]
+
+
+def conjunction(parts: Iterable[Any]) -> PrimExpr:
+    """All of `parts`; True for none."""
+    total: PrimExpr = TRUE
+    for part in parts:
+        total = logical_and(total, part)
+    return total

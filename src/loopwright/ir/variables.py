@@ -1,0 +1,122 @@
+"""Variables of expressions: which occur, and putting something else in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, KeysView, Mapping
+from typing import Any
+
+from . import prim_expr as pe
+from .functor import Rewriter, Visitor, rewrite
+from .prim_expr import IntImm, PrimExpr, Var
+from .prim_op import cast, const, convert, fold_binary, logical_not, match_types
+
+
+class _Variables(Visitor):
+    def __init__(self) -> None:
+        self.variables: dict[Var, None] = {}
+
+    def visit_Var(self, node: Any) -> None:
+        if isinstance(node, Var):
+            self.variables[node] = None
+        else:  # a variable of the graph: its dimensions
+            self.visit_default(node)
+
+    def visit_ConstExpr(self, node: Any) -> None:
+        pass
+
+    def visit_Buffer(self, node: Any) -> None:
+        pass
+
+
+def vars_in(node: Any) -> KeysView[Var]:
+    """The scalar variables that occur in an expression, a statement or a list of them: a set, in
+    order of occurrence. The shapes of buffers are not looked into."""
+    if isinstance(node, Var):
+        return {node: None}.keys()
+    if isinstance(node, IntImm):
+        return {}.keys()
+    finder = _Variables()
+    finder.visit(node)
+    return finder.variables.keys()
+
+
+class _Uses(Visitor):
+    def __init__(self, variables: Container[Var]) -> None:
+        self.variables = variables
+        self.seen = False
+
+    def visit_Var(self, node: Any) -> None:
+        self.seen = self.seen or node in self.variables
+
+    def visit_ConstExpr(self, node: Any) -> None:
+        pass
+
+    def visit_Buffer(self, node: Any) -> None:
+        pass
+
+    def visit_default(self, node: Any) -> None:
+        if not self.seen:
+            super().visit_default(node)
+
+
+def uses_any(node: Any, variables: Container[Var]) -> bool:
+    """Whether one of `variables` occurs in an expression or statement; see `vars_in`."""
+    if isinstance(node, Var):
+        return node in variables
+    finder = _Uses(variables)
+    finder.visit(node)
+    return finder.seen
+
+
+def substitute(node: Any, vmap: Mapping[Var, Any] | Callable[[Var], Any]) -> Any:
+    """`node` with variables replaced: `vmap` is a dict, or a function that gives a replacement
+    or None. Nothing is folded. Buffers whose shape mentions a variable are rebuilt (one new
+    buffer for each old one).
+    """
+    look = vmap if callable(vmap) else {var: convert(value) for var, value in vmap.items()}.get
+    return rewrite(node, lambda n: look(n) if isinstance(n, Var) else None)
+
+
+class Substitute(Rewriter):
+    """Replaces variables, and folds literals on the way."""
+
+    def __init__(self, table: dict[Any, Any]) -> None:
+        self.table = table
+
+    def visit_Var(self, node: Any) -> Any:
+        return self.table.get(node, node)
+
+    def visit_BinaryOpExpr(self, node: Any) -> Any:
+        a, b = self.visit(node.a), self.visit(node.b)
+        return node if a is node.a and b is node.b else self.folded(type(node), a, b, node.span)
+
+    def visit_Not(self, node: Any) -> Any:
+        a = self.visit(node.a)
+        return node if a is node.a else logical_not(a)
+
+    def visit_Cast(self, node: Any) -> Any:
+        value = self.visit(node.value)
+        return node if value is node.value else cast(node.dtype, value)
+
+    def folded(self, kind: type, a: PrimExpr, b: PrimExpr, span: Any) -> PrimExpr:
+        """`kind` of replaced operands."""
+        if a.dtype != b.dtype:
+            a, b = same_width(a, b)
+        if kind is pe.And or kind is pe.Or:
+            known, other = (a, b) if isinstance(a, IntImm) else (b, a)
+            if isinstance(known, IntImm):
+                return other if bool(known.value) == (kind is pe.And) else known
+        else:
+            value = fold_binary(kind, a, b)
+            if value is not None:
+                return value
+        return kind._make(a, b, span=span)
+
+
+def same_width(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Operands of one type: a literal takes the type of the other."""
+    if isinstance(b, IntImm):
+        return a, const(b.value, a.dtype)
+    if isinstance(a, IntImm):
+        return const(a.value, b.dtype), b
+    return match_types(a, b)
