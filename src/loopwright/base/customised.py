@@ -23,7 +23,7 @@ def note() -> None:
             break
         if frame.f_code.co_name == "<module>":
             return
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     global _made
     _made += 1
 

@@ -136,7 +136,7 @@ class Registry(dict[K, V]):
         what = f"the registry of each {self.name} is changed by register and remove only"
         raise TypeError(explain(what))
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse
     pop = popitem = setdefault = update = clear = _refuse  # type: ignore[assignment]
 
 

@@ -92,7 +92,7 @@ def run(
     exe = _compiled(str(model), target)
     results = {k: v.numpy() for k, v in exe.run(make_feeds(exe, feeds, size)).items()}
     if out is not None:
-        np.savez(out, **results)  # type: ignore[arg-type]
+        np.savez(out, **results)
     for name, array in results.items():
         typer.echo(f"{name}: {array.dtype} {array.shape}")
         if out is None:

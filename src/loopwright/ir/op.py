@@ -150,7 +150,7 @@ def _being_imported(name: str) -> bool:
     return bool(getattr(spec, "_initializing", False))
 
 
-class Builders(dict):  # type: ignore[type-arg]
+class Builders(dict):
     """Builders of operators by name; asks for the definitions when one is unknown."""
 
     def __missing__(self, name: str) -> Any:

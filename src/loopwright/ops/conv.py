@@ -59,9 +59,9 @@ def _make(rank: int) -> Operator:
     def body(
         data: Tensor,
         weight: Tensor,
-        strides: Ints = (1,) * rank,  # type: ignore[assignment]
-        padding: Ints = (0,) * rank,  # type: ignore[assignment]
-        dilation: Ints = (1,) * rank,  # type: ignore[assignment]
+        strides: Ints = (1,) * rank,
+        padding: Ints = (0,) * rank,
+        dilation: Ints = (1,) * rank,
         groups: int = 1,
         data_layout: str = data_default,
         kernel_layout: str = kernel_default,
@@ -360,10 +360,10 @@ conv2d.samples(
 def conv2d_transpose(
     data: Tensor,
     weight: Tensor,
-    strides: Ints = (1, 1),  # type: ignore[assignment]
-    padding: Ints = (0, 0, 0, 0),  # type: ignore[assignment]
-    output_padding: Ints = (0, 0),  # type: ignore[assignment]
-    dilation: Ints = (1, 1),  # type: ignore[assignment]
+    strides: Ints = (1, 1),
+    padding: Ints = (0, 0, 0, 0),
+    output_padding: Ints = (0, 0),
+    dilation: Ints = (1, 1),
     groups: int = 1,
     data_layout: str = "NCHW",
     kernel_layout: str = "IOHW",

@@ -39,10 +39,10 @@ def _with_height(x, name):
 def conv1d_transpose(
     data: Tensor,
     weight: Tensor,
-    strides: Ints = 1,  # type: ignore[assignment]
-    padding: Ints = 0,  # type: ignore[assignment]
-    output_padding: Ints = 0,  # type: ignore[assignment]
-    dilation: Ints = 1,  # type: ignore[assignment]
+    strides: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    dilation: Ints = 1,
     groups: int = 1,
     data_layout: str = "NCW",
     kernel_layout: str = "IOW",

@@ -185,8 +185,8 @@ class Operator:
 
         builder.__name__ = builder.__qualname__ = self.name.rsplit(".", 1)[-1]
         builder.__doc__ = self.__doc__
-        builder.__signature__ = signature  # type: ignore[attr-defined]
-        builder.operator = self  # type: ignore[attr-defined]
+        builder.__signature__ = signature
+        builder.operator = self
         return builder
 
     def make_call(self, values: dict[str, Any]) -> Call:

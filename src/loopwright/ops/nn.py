@@ -269,7 +269,7 @@ layer_norm.samples(
 
 
 @op("relax.nn.rms_norm", kind=FUSABLE)
-def rms_norm(data: Tensor, weight: Tensor, axes: Axes = -1, epsilon: float = 1e-5):  # type: ignore[assignment]
+def rms_norm(data: Tensor, weight: Tensor, axes: Axes = -1, epsilon: float = 1e-5):
     """x / sqrt(mean(x * x) + epsilon) * weight, the mean over `axes`."""
     which = normalize_axes(axes, len(data.shape))
     spans = [te.reduce_axis((const(0, "int64"), data.shape[a]), name=f"k{a}") for a in which]

@@ -52,10 +52,10 @@ def _pool(rank: int, average: bool) -> None:
 
     def body(
         data: Tensor,
-        pool_size: Ints = (1,) * rank,  # type: ignore[assignment]
-        strides: Ints = (1,) * rank,  # type: ignore[assignment]
-        padding: Ints = (0,) * rank,  # type: ignore[assignment]
-        dilation: Ints = (1,) * rank,  # type: ignore[assignment]
+        pool_size: Ints = (1,) * rank,
+        strides: Ints = (1,) * rank,
+        padding: Ints = (0,) * rank,
+        dilation: Ints = (1,) * rank,
         ceil_mode: bool = False,
         count_include_pad: bool = average and rank != 2,  # as it always was
         layout: str = f"NC{letters}",

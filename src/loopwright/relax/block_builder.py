@@ -412,12 +412,12 @@ class BlockBuilder:
     def emit_normalized(self, binding: Binding) -> None:
         """Add a binding that is in normal form already."""
         frame = self._frame()
-        var = binding.var  # type: ignore[attr-defined]
+        var = binding.var
         if isinstance(var, DataflowVar) and not frame.is_dataflow:
             what = "a DataflowVar can be bound in a dataflow block only"
             raise ValueError(explain(what, got=var.name_hint, instead="use a relax.Var"))
         frame.bindings.append(binding)
-        self._values[var.vid] = binding.value  # type: ignore[attr-defined]
+        self._values[var.vid] = binding.value
         self._define(var)
 
     def emit_func_output(

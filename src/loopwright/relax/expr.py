@@ -243,7 +243,7 @@ class ShapeExpr(Expr):
     def _derive(self) -> None:
         self.struct_info = ShapeStructInfo(self.values)
 
-    def __getitem__(self, index: int) -> PrimExpr:  # type: ignore[override]
+    def __getitem__(self, index: int) -> PrimExpr:
         return self.values[index]
 
     def __len__(self) -> int:
@@ -527,7 +527,7 @@ def _call_global(self: GlobalVar, *args: Any) -> Any:
     return Call(self, args)
 
 
-GlobalVar.__call__ = _call_global  # type: ignore[attr-defined]
+GlobalVar.__call__ = _call_global
 
 # relations.py, which lies above this file, fills this in.
 _erase_to_params: Any = None

@@ -540,7 +540,7 @@ def _decorate(cls: type, base: type) -> type:
         "__qualname__": cls.__qualname__,
     }
     decorated = type(cls)(cls.__name__, (cls,), names)
-    decorated.__init_subclass__ = classmethod(refuse)  # type: ignore[assignment, method-assign]
+    decorated.__init_subclass__ = classmethod(refuse)
     return decorated
 
 

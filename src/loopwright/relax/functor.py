@@ -55,7 +55,7 @@ class GraphRewriter:
 
     def binding(self, binding: Binding) -> None:
         """Rewrite a binding and emit what it becomes; emitting nothing drops it."""
-        self.emit(binding, self.value(binding.value))  # type: ignore[attr-defined]
+        self.emit(binding, self.value(binding.value))
 
     def block(self, block: BindingBlock) -> BindingBlock:
         """Rewrite a block."""
@@ -115,15 +115,15 @@ class GraphRewriter:
     def emit(self, binding: Binding, value: Any) -> None:
         """Emit `binding` with another value; its variable is kept unless its struct info must
         change, then it is replaced from here on."""
-        var = binding.var  # type: ignore[attr-defined]
+        var = binding.var
         if isinstance(binding, MatchCast):
             value = self.builder.normalize_argument(value)
-        elif value is not binding.value:  # type: ignore[attr-defined]
+        elif value is not binding.value:
             value = self.builder.normalize(value)
             info = value.struct_info
             if info is not var.struct_info and not structural_equal(info, var.struct_info):
                 var = type(var)(var.vid, info, var.span)
-                self.var_map[binding.var] = var  # type: ignore[attr-defined]
+                self.var_map[binding.var] = var
         self.builder.emit_normalized(binding.replace(var=var, value=value))
 
     def value(self, expr: Any) -> Any:

@@ -251,7 +251,7 @@ class Interpreter:
                 try:
                     self.binding(binding, frame)
                 except Exception as error:
-                    var = binding.var  # type: ignore[attr-defined]
+                    var = binding.var
                     place = f" ({binding.span})" if binding.span else ""
                     error.add_note(f"while running {var.name_hint} in {frame.name}{place}")
                     raise
@@ -259,14 +259,14 @@ class Interpreter:
 
     def binding(self, binding: Binding, frame: _Frame) -> None:
         """Run one binding."""
-        var = binding.var  # type: ignore[attr-defined]
+        var = binding.var
         if isinstance(binding, MatchCast):
             value = self.value(binding.value, frame)
             what = f"the value of {var.name_hint}"
             value = self.match(what, binding.struct_info, value, frame)
             check_symbolic(what, binding.struct_info, value, frame)
         else:
-            bound = binding.value  # type: ignore[attr-defined]
+            bound = binding.value
             value = self.value(bound, frame)
             if isinstance(bound, Call) and isinstance(bound.op, Op):
                 value = _as_stated(f"{bound.op.name} ({var.name_hint})", bound, value, frame)

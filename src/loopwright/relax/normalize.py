@@ -282,7 +282,7 @@ def _inline_sequences(block: BindingBlock) -> list[BindingBlock]:
     blocks: list[BindingBlock] = []
     current: list[Binding] = []
     for binding in block.bindings:
-        value = binding.value  # type: ignore[attr-defined]
+        value = binding.value
         if isinstance(value, SeqExpr):
             blocks += [type(block)(current), *flatten_blocks(list(value.blocks))]
             current = []

@@ -74,7 +74,7 @@ def _axis_names(fn: Callable[..., Any], ndim: int, varargs: Sequence[str] | None
     code = getattr(fn, "__code__", None)
     if code is not None and not inspect.ismethod(fn):
         names = list(code.co_varnames[: code.co_argcount])
-        optional = len(fn.__defaults__ or ())  # type: ignore[attr-defined]
+        optional = len(fn.__defaults__ or ())
         rest = bool(code.co_flags & inspect.CO_VARARGS)
     else:
         names, optional, rest = _from_signature(fn)

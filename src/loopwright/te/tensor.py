@@ -79,7 +79,7 @@ class TensorSlice:
         return self.tensor.dtype
 
 
-class Tensor(DataProducer, Operators):  # type: ignore[misc]
+class Tensor(DataProducer, Operators):
     """Output `value_index` of an operation: `shape`, `dtype`, and `op` that makes it.
 
     `A[i, j]` and `A(i, j)` read an element; `A[i]` of a matrix is a slice to index further.

@@ -187,7 +187,7 @@ def bindings_of(func: Any) -> Iterator[Binding]:
     elif isinstance(func, BindingBlock):
         for binding in func.bindings:
             yield binding
-            value = binding.value  # type: ignore[attr-defined]
+            value = binding.value
             if isinstance(value, If):
                 yield from bindings_of(value.true_branch)
                 yield from bindings_of(value.false_branch)
@@ -197,14 +197,14 @@ def bindings_of(func: Any) -> Iterator[Binding]:
 
 def get_var2val(func: Function) -> dict[Var, Any]:
     """The value of each variable that a function binds."""
-    return {b.var: b.value for b in bindings_of(func)}  # type: ignore[attr-defined]
+    return {b.var: b.value for b in bindings_of(func)}
 
 
 def name_to_binding(func: Function) -> dict[str, list[Binding]]:
     """The bindings of a function by the names of their variables."""
     bindings: dict[str, list[Binding]] = {}
     for binding in bindings_of(func):
-        bindings.setdefault(binding.var.name_hint, []).append(binding)  # type: ignore[attr-defined]
+        bindings.setdefault(binding.var.name_hint, []).append(binding)
     return bindings
 
 
@@ -212,7 +212,7 @@ def udchain(dfb: DataflowBlock | Function) -> dict[Var, list[Var]]:
     """For each variable the variables whose values use it, in order (a use-def chain)."""
     chains: dict[Var, dict[Var, None]] = {}
     for binding in bindings_of(dfb):
-        var, value = binding.var, binding.value  # type: ignore[attr-defined]
+        var, value = binding.var, binding.value
         chains.setdefault(var, {})
         for used in used_vars(value):
             chains.setdefault(used, {})[var] = None
@@ -265,7 +265,7 @@ def computable_at_compile_time(func: Function) -> list[Var]:
     for param in func.params[count:]:
         symbols.update(definable_tir_vars_in_struct_info(param.struct_info))
     for binding in bindings_of(func):
-        var, value = binding.var, binding.value  # type: ignore[attr-defined]
+        var, value = binding.var, binding.value
         needed = tir_vars_in_struct_info(var.struct_info)
         if all(v in known for v in used_vars(value)) and symbols.issuperset(needed):
             if not contains_impure_call(value):
@@ -296,7 +296,7 @@ def find_impure_call(expr: Any, own_name: Any = None) -> Call | None:
         if isinstance(node, SeqExpr):
             for block in node.blocks:
                 for binding in block.bindings:
-                    value = binding.value  # type: ignore[attr-defined]
+                    value = binding.value
                     member = None if isinstance(value, Function) else search(value)
                     if member is not None:
                         return member
@@ -378,7 +378,7 @@ def remove_all_unused(func: Function) -> Function:
         what = "remove_all_unused takes a function or a dataflow block"
         raise TypeError(explain(what, got=type(func).__name__))
     if isinstance(func, DataflowBlock):
-        outputs = {b.var for b in func.bindings if type(b.var) is Var}  # type: ignore[attr-defined]
+        outputs = {b.var for b in func.bindings if type(b.var) is Var}
         return _Sweeper().block(func, outputs, in_dataflow=True)  # type: ignore[return-value]
     body = _Sweeper().seq(func.body, set())
     return func if body is func.body else func.replace(body=body)
@@ -415,7 +415,7 @@ class _Sweeper:
         return type(block)(kept, span=block.span)
 
     def binding(self, binding: Binding, live: set[Var]) -> Binding | None:
-        var, value = binding.var, binding.value  # type: ignore[attr-defined]
+        var, value = binding.var, binding.value
         if var not in live and _removable(binding):
             return None
         new = value
@@ -442,5 +442,5 @@ def _removable(binding: Binding) -> bool:
     # A match_cast checks something at run time and may define symbolic variables.
     if isinstance(binding, MatchCast):
         return False
-    value = binding.value  # type: ignore[attr-defined]
+    value = binding.value
     return isinstance(value, (Function, ExternFunc, Expr)) and not contains_impure_call(value)

@@ -166,7 +166,7 @@ class _FunctionCheck:
         dataflow = isinstance(block, DataflowBlock)
         local: list[Var] = []
         for binding in block.bindings:
-            var, value = binding.var, binding.value  # type: ignore[attr-defined]
+            var, value = binding.var, binding.value
             if isinstance(var, DataflowVar):
                 local.append(var)
                 if not dataflow:
@@ -182,7 +182,7 @@ class _FunctionCheck:
         self.visible.difference_update(local)
 
     def binding(self, binding: Binding) -> None:
-        var, value = binding.var, binding.value  # type: ignore[attr-defined]
+        var, value = binding.var, binding.value
         if isinstance(value, Function):
             self.define(var)  # a local function may call itself
             self.function(value)

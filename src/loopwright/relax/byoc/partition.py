@@ -228,7 +228,7 @@ def _calls_in(seq: SeqExpr) -> Iterator[Call]:
     """The calls that are bound in a function's body, those in branches too."""
     for block in seq.blocks:
         for binding in block.bindings:
-            value = binding.value  # type: ignore[attr-defined]
+            value = binding.value
             if isinstance(value, Call):
                 yield value
             elif isinstance(value, If):

@@ -53,7 +53,7 @@ class PatternContext(ConstraintGraph):
             what = "match_dfb looks in a dataflow block"
             hint = "give func.body.blocks[i], made by `with R.dataflow():`"
             raise TypeError(explain(what, got=type(dfb).__name__, instead=hint))
-        values = {b.var: b.value for b in dfb.bindings}  # type: ignore[attr-defined]
+        values = {b.var: b.value for b in dfb.bindings}
         return next(GraphSearch(self, values).matches(), None)
 
 

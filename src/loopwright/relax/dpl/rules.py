@@ -181,10 +181,10 @@ class ExprRewriting(GraphRewriter):
         """See through what the graft has bound since."""
         bindings = self.builder._frame().bindings
         for binding in reversed(bindings):
-            var = binding.var  # type: ignore[attr-defined]
+            var = binding.var
             if var in self.bound or isinstance(binding, MatchCast):
                 break
-            self.bound[var] = binding.value  # type: ignore[attr-defined]
+            self.bound[var] = binding.value
 
 
 # ---------------------------------------------------------------------- several values at once
@@ -219,7 +219,7 @@ class BlockRewriting(GraphRewriter):
         while (changed := self.rewrite_block(new)) is not new:
             new = super().block(changed)  # with what its variables have become
         for binding in new.bindings:
-            var = binding.var  # type: ignore[attr-defined]
+            var = binding.var
             if not (isinstance(new, DataflowBlock) and isinstance(var, DataflowVar)):
                 self.visible[var] = None
         return new
@@ -234,8 +234,8 @@ class BlockRewriting(GraphRewriter):
         graft = Graft(builder)
         graft.scope.update(self.visible)
         for binding in block.bindings:
-            value = None if isinstance(binding, MatchCast) else binding.value  # type: ignore[attr-defined]
-            graft.define(binding.var, value)  # type: ignore[attr-defined]
+            value = None if isinstance(binding, MatchCast) else binding.value
+            graft.define(binding.var, value)
         results: dict[Var, Any] = {}
         extra: dict[Var, list[Binding]] = {}  # what each new value needs
         emitted = builder._frame().bindings
@@ -249,7 +249,7 @@ class BlockRewriting(GraphRewriter):
         builder._end_block()
         bindings: list[Binding] = []
         for binding in block.bindings:
-            var = binding.var  # type: ignore[attr-defined]
+            var = binding.var
             if var not in results:
                 bindings.append(binding)
                 continue
@@ -268,14 +268,14 @@ class BlockRewriting(GraphRewriter):
 def in_order(bindings: list[Binding], renamed: dict[Var, Any]) -> list[Binding] | list[Var]:
     """The bindings, each behind those it needs, otherwise as they stand; the variables of a
     cycle where there is one."""
-    by_var = {b.var: b for b in bindings}  # type: ignore[attr-defined]
+    by_var = {b.var: b for b in bindings}
     done: dict[Var, Binding] = {}
     busy: dict[Var, None] = {}  # from the first to the present one, each needed by the one before
     for first in bindings:
         work = [(first, False)]
         while work:
             binding, left = work.pop()
-            var = binding.var  # type: ignore[attr-defined]
+            var = binding.var
             if left:
                 del busy[var]
                 done[var] = binding
@@ -287,7 +287,7 @@ def in_order(bindings: list[Binding], renamed: dict[Var, Any]) -> list[Binding] 
                 return path[path.index(var) :]
             busy[var] = None
             work.append((binding, True))
-            needs = [renamed.get(u, u) for u in used_vars(binding.value)]  # type: ignore[attr-defined]
+            needs = [renamed.get(u, u) for u in used_vars(binding.value)]
             work += [(by_var[u], False) for u in reversed(needs) if u in by_var and u not in done]
     return list(done.values())
 
@@ -302,16 +302,12 @@ class TupleRewriting(BlockRewriting):
 
     def rewrite_block(self, block: BindingBlock) -> BindingBlock:
         if not isinstance(block, DataflowBlock):
-            if any(contains_impure_call(b.value) for b in block.bindings):  # type: ignore[attr-defined]
+            if any(contains_impure_call(b.value) for b in block.bindings):
                 return block
         rule = self.rule
         graph = ConstraintGraph()
         graph.nodes.update(dict.fromkeys(rule.patterns))
-        values = {
-            b.var: b.value  # type: ignore[attr-defined]
-            for b in block.bindings
-            if not isinstance(b, MatchCast)
-        }
+        values = {b.var: b.value for b in block.bindings if not isinstance(b, MatchCast)}
         search = GraphSearch(graph, values)
         for env in search.placements():
             places = [env[p][1] for p in rule.patterns]
@@ -363,9 +359,9 @@ class BindingsRewriting(BlockRewriting):
         if not isinstance(block, DataflowBlock):
             return block
         values = {
-            b.var: b.value  # type: ignore[attr-defined]
+            b.var: b.value
             for b in block.bindings
-            if not isinstance(b, MatchCast) and b.var not in self.done  # type: ignore[attr-defined]
+            if not isinstance(b, MatchCast) and b.var not in self.done
         }
         search = GraphSearch(self.graph, values)
         news: dict[Var, Any] = {}

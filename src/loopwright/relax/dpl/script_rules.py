@@ -137,7 +137,7 @@ def _written_out(func: Function) -> Any:
     instance = _Instance({})
     for binding in bindings_of(func):
         _plain(binding, "replacement")
-        instance.table[binding.var] = instance.visit(binding.value)  # type: ignore[attr-defined]
+        instance.table[binding.var] = instance.visit(binding.value)
     return instance.visit(func.body.body)
 
 
@@ -184,7 +184,7 @@ def _pattern_of(func: Function) -> tuple[DFPattern, dict[Var, DFPattern]]:
 
     for binding in bindings_of(func):
         _plain(binding, "pattern")
-        patterns[binding.var] = of(binding.value)  # type: ignore[attr-defined]
+        patterns[binding.var] = of(binding.value)
     result = of(func.body.body)
     fields = result.fields if isinstance(result, TuplePattern) else (result,)
     if any(f in params.values() for f in fields):

@@ -364,8 +364,8 @@ def _infer_assert(call: Call, bb: Any) -> StructInfo:
     info = call.args[0].struct_info if call.args else None
     scalar = isinstance(info, (PrimStructInfo, TensorStructInfo))
     dims = info.get_shape() if isinstance(info, TensorStructInfo) else ()
-    known = scalar and str(info.dtype) not in ("handle", "void")  # type: ignore[union-attr]
-    if not scalar or dims or (known and not info.dtype.is_bool):  # type: ignore[union-attr]
+    known = scalar and str(info.dtype) not in ("handle", "void")
+    if not scalar or dims or (known and not info.dtype.is_bool):
         what = "assert_op takes a boolean scalar as condition"
         raise TypeError(explain(what, got=str(info), span=call.span))
     return TupleStructInfo([])

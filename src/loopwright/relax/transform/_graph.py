@@ -79,7 +79,7 @@ def is_pure(expr: Any, force: bool = False) -> bool:
     if isinstance(expr, If):
         return is_pure(expr.true_branch, force) and is_pure(expr.false_branch, force)
     if isinstance(expr, SeqExpr):
-        inside = (b.value for block in expr.blocks for b in block.bindings)  # type: ignore[attr-defined]
+        inside = (b.value for block in expr.blocks for b in block.bindings)
         return all(is_pure(value, force) for value in inside)
     return True
 
@@ -116,7 +116,7 @@ def called_functions(func: Any) -> Iterator[GlobalVar]:
         elif kind is SeqExpr:
             stack.append(node.body)
             for block in reversed(node.blocks):
-                stack.extend(b.value for b in reversed(block.bindings))  # type: ignore[attr-defined]
+                stack.extend(b.value for b in reversed(block.bindings))
         elif kind is Function:
             stack.append(node.body)
 

@@ -30,7 +30,7 @@ def dtype_constructor(name: str) -> Callable[..., PrimExpr]:
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"A {name} variable; with an argument, that value as {name}."
-    make.dtype = dtype  # type: ignore[attr-defined]
+    make.dtype = dtype
     return make
 
 

@@ -99,16 +99,16 @@ class GroupedRewriter(GraphRewriter):
     def _collect(self, block: DataflowBlock) -> dict[int, Group]:
         groups: dict[int, Group] = {}
         for binding in block.bindings:
-            key = self.group_of.get(binding.var)  # type: ignore[attr-defined]
+            key = self.group_of.get(binding.var)
             if key is not None:
                 group = groups.setdefault(key, Group(key, attrs=self.attrs_of.get(key, {})))
                 group.bindings.append(binding)
         outputs: dict[int, dict[Var, None]] = {key: {} for key in groups}
         for binding in block.bindings:
-            own = self.group_of.get(binding.var)  # type: ignore[attr-defined]
-            if own is not None and not isinstance(binding.var, DataflowVar):  # type: ignore[attr-defined]
-                outputs[own].setdefault(binding.var)  # type: ignore[attr-defined]
-            for var in used_vars(binding.value):  # type: ignore[attr-defined]
+            own = self.group_of.get(binding.var)
+            if own is not None and not isinstance(binding.var, DataflowVar):
+                outputs[own].setdefault(binding.var)
+            for var in used_vars(binding.value):
                 made_in = self.group_of.get(var)
                 if made_in is not None and made_in != own and made_in in outputs:
                     outputs[made_in].setdefault(var)
@@ -147,13 +147,13 @@ def _in_group_order(
 ) -> list[Binding]:
     """The bindings so that what a group's call needs stands before its last binding, and what
     uses its results behind it."""
-    position = {b.var: n for n, b in enumerate(block.bindings)}  # type: ignore[attr-defined]
+    position = {b.var: n for n, b in enumerate(block.bindings)}
     last = {key: position[g.bindings[-1].var] for key, g in groups.items()}
     moved = False
     for n, binding in enumerate(block.bindings):
-        own = group_of.get(binding.var)  # type: ignore[attr-defined]
+        own = group_of.get(binding.var)
         at = last.get(own, n)  # type: ignore[arg-type]
-        for var in used_vars(binding.value):  # type: ignore[attr-defined]
+        for var in used_vars(binding.value):
             made_in = group_of.get(var)
             if made_in in last and made_in != own and last[made_in] > at:
                 moved = True
@@ -168,14 +168,14 @@ def _sorted_by_group(
     units: list[list[Any]] = []
     index: dict[int, int] = {}
     for binding in block.bindings:
-        key = group_of.get(binding.var)  # type: ignore[attr-defined]
+        key = group_of.get(binding.var)
         if key in groups and key in index:
             units[index[key]].append(binding)
         else:
             if key in groups:
                 index[key] = len(units)
             units.append([binding])
-        unit_of[binding.var] = index[key] if key in groups else len(units) - 1  # type: ignore[attr-defined]
+        unit_of[binding.var] = index[key] if key in groups else len(units) - 1
     done: set[int] = set()
     order: list[Any] = []
 

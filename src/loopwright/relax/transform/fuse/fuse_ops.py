@@ -97,9 +97,7 @@ class _Fuser(GroupedRewriter):
         roots = [partition.root(n) for n in range(len(block.bindings))]
         sizes = Counter(roots)
         self.group_of = {
-            b.var: roots[n]  # type: ignore[attr-defined]
-            for n, b in enumerate(block.bindings)
-            if sizes[roots[n]] > 1
+            b.var: roots[n] for n, b in enumerate(block.bindings) if sizes[roots[n]] > 1
         }
         if trace.active() is not None:
             _explain(block, partition, sizes)
@@ -111,7 +109,7 @@ def build_graph(block: DataflowBlock, mod: Any) -> tuple[Graph, dict[Var, int]]:
     graph, number = Graph(), {}
     several = any("target" in f.attrs for f in mod.functions.values() if isinstance(f, PrimFunc))
     for binding in block.bindings:
-        var, value = binding.var, binding.value  # type: ignore[attr-defined]
+        var, value = binding.var, binding.value
         node = number[var] = graph.add(not isinstance(var, DataflowVar))
         kind = OpPattern.OPAQUE
         operands: Any = None

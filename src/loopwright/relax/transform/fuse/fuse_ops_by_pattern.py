@@ -315,10 +315,10 @@ def check_acyclic(block: DataflowBlock, group_of: Mapping[Var, int], pattern: st
     needs: dict[Any, dict[Any, None]] = {}
     names: dict[Any, list[str]] = {}
     for binding in block.bindings:
-        unit = group_of.get(binding.var, binding.var)  # type: ignore[attr-defined]
-        names.setdefault(unit, []).append(binding.var.name_hint)  # type: ignore[attr-defined]
+        unit = group_of.get(binding.var, binding.var)
+        names.setdefault(unit, []).append(binding.var.name_hint)
         wanted = needs.setdefault(unit, {})
-        for var in used_vars(binding.value):  # type: ignore[attr-defined]
+        for var in used_vars(binding.value):
             source = group_of.get(var, var)
             if source is not unit and source != unit:
                 wanted.setdefault(source)

@@ -221,7 +221,7 @@ class _Fuser:
             for binding in block.bindings:
                 if not self.binding(binding):
                     return None
-                spans.append(binding.span or binding.value.span)  # type: ignore[attr-defined]
+                spans.append(binding.span or binding.value.span)
         outs = self.flat(func.body.body)
         if outs is None or len({id(s) for s in outs}) != len(outs) or not self.stmts:
             return None

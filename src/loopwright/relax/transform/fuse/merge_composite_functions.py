@@ -189,7 +189,7 @@ class _Regions:
     def read(self, block: DataflowBlock) -> None:
         """Put every binding into a unit."""
         for binding in block.bindings:
-            var, value = binding.var, binding.value  # type: ignore[attr-defined]
+            var, value = binding.var, binding.value
             sources = {self.root(self.unit_of[v]) for v in used_vars(value) if v in self.unit_of}
             backend = self.owner.composite(value)
             if isinstance(value, TupleGetItem) and len(sources) == 1:

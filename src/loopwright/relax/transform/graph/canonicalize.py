@@ -129,11 +129,11 @@ def _promoted(block: BindingBlock) -> dict[Var, Var]:
     """Dataflow variables whose only output name shall be theirs: variable -> output."""
     if not isinstance(block, DataflowBlock):
         return {}
-    bound = {b.var for b in block.bindings if type(b) is VarBinding}  # type: ignore[attr-defined]
-    inner = {b.var: b.value for b in block.bindings}  # type: ignore[attr-defined]
+    bound = {b.var for b in block.bindings if type(b) is VarBinding}
+    inner = {b.var: b.value for b in block.bindings}
     promoted: dict[Var, Var] = {}
     for binding in block.bindings:
-        var, value = binding.var, binding.value  # type: ignore[attr-defined]
+        var, value = binding.var, binding.value
         if type(binding) is not VarBinding or isinstance(var, DataflowVar):
             continue
         while isinstance(value, DataflowVar) and isinstance(inner.get(value), Var):

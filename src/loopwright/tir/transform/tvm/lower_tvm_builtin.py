@@ -183,7 +183,7 @@ class _Lower(StmtRewriter):
         if at is None or not isinstance(node.value, IntImm):
             return node.replace(body=self.visit(node.body))
         outer = self.device
-        self.device = tuple(node.value.value if k == at else v for k, v in enumerate(outer))  # type: ignore[assignment]
+        self.device = tuple(node.value.value if k == at else v for k, v in enumerate(outer))
         new = node.replace(body=self.visit(node.body))
         self.device = outer
         return new
