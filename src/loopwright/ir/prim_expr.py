@@ -469,8 +469,9 @@ class NE(CmpExpr, init=False):
 def _same_or_equal_literals(a: PrimExpr, b: PrimExpr) -> bool:
     if a is b:
         return True
-    literal = isinstance(a, (IntImm, FloatImm)) and type(a) is type(b)
-    return literal and a.dtype == b.dtype and a.value == b.value  # type: ignore[union-attr]
+    if not isinstance(a, (IntImm, FloatImm)) or not isinstance(b, (IntImm, FloatImm)):
+        return False
+    return type(a) is type(b) and a.dtype == b.dtype and a.value == b.value
 
 
 class LT(CmpExpr, init=False):

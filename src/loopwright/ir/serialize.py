@@ -236,7 +236,7 @@ def _span_in(data: Any) -> Span | None:
     if data is None:
         return None
     if isinstance(data, list):
-        return SequentialSpan([_span_in(item) for item in data])  # type: ignore[misc]
+        return SequentialSpan([Span(item["source"], *item["at"]) for item in data])
     return Span(data["source"], *data["at"])
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, overload
 
 from ..base.errors import explain, suggest
 from ..base.plugins import load_group
@@ -207,6 +207,12 @@ class Target(Node):
     def __exit__(self, *_: object) -> None:
         _CURRENT.set(_CURRENT.get()[:-1])
 
+    @overload
+    @staticmethod
+    def current(allow_none: Literal[False]) -> Target: ...
+    @overload
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None: ...
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
         """The target of the innermost `with`. Raises ValueError when there is none and
@@ -219,7 +225,7 @@ class Target(Node):
     @staticmethod
     def target_or_current(target: Any) -> Target:
         """`target` as a Target, or the current one when it is None."""
-        return Target.current(allow_none=False) if target is None else Target(target)  # type: ignore[return-value]
+        return Target.current(allow_none=False) if target is None else Target(target)
 
     # ------------------------------------------------------------------ host and devices
 

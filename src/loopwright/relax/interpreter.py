@@ -346,10 +346,10 @@ class Interpreter:
         if isinstance(info, TupleStructInfo):
             return tuple(self.allocate(f, frame) for f in info.fields)
         dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
-        if dims is None:
+        if dims is None or not isinstance(info, TensorStructInfo):
             what = "an output in destination-passing style needs a known shape"
             raise LoopwrightError(explain(what, got=str(info)))
-        return np.zeros(frame.dims(dims), numpy_dtype(info.dtype))  # type: ignore[union-attr]
+        return np.zeros(frame.dims(dims), numpy_dtype(info.dtype))
 
 
 def _bind_dims(dims: Any, shape: tuple[int, ...], frame: _Frame) -> None:

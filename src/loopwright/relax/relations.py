@@ -248,9 +248,9 @@ def struct_info_lca(
 def _lca_prim(a: PrimStructInfo, b: PrimStructInfo, analyzer: Any) -> StructInfo:
     if a.dtype != b.dtype:
         return ObjectStructInfo()
-    known = a.value is not None and b.value is not None
-    same = known and can_prove_equal(a.value, b.value, analyzer)  # type: ignore[arg-type]
-    return a if same or a.value is None else PrimStructInfo(a.dtype)
+    if a.value is None or (b.value is not None and can_prove_equal(a.value, b.value, analyzer)):
+        return a
+    return PrimStructInfo(a.dtype)
 
 
 def _lca_shape(a: ShapeStructInfo, b: ShapeStructInfo, analyzer: Any) -> StructInfo:
@@ -355,11 +355,10 @@ class _Eraser:
         return TensorStructInfo(new, info.dtype, info.vdevice, -1 if new is not None else info.ndim)
 
     def dims(self, values: Dims) -> Dims | None:
-        dims = [self.value(v) for v in values]
-        if any(v is None for v in dims):
+        dims = tuple(v for old in values if (v := self.value(old)) is not None)
+        if len(dims) < len(values):
             return None
-        same = all(a is b for a, b in zip(dims, values, strict=True))
-        return values if same else tuple(dims)  # type: ignore[arg-type]
+        return values if all(a is b for a, b in zip(dims, values, strict=True)) else dims
 
     def value(self, value: PrimExpr) -> PrimExpr | None:
         if isinstance(value, IntImm):

@@ -191,8 +191,7 @@ def inline_functions(func: Function, function_map: Mapping[Any, Function]) -> Fu
     return _Inliner(functions).function(func)
 
 
-Function.bind_params = bind_params  # type: ignore[attr-defined]
-Function.bind_symbolic_vars = bind_symbolic_vars  # type: ignore[attr-defined]
-Function.inline_functions = inline_functions  # type: ignore[attr-defined]
+for _method in (bind_params, bind_symbolic_vars, inline_functions):
+    setattr(Function, _method.__name__, _method)
 
 __all__ = ["bind_params", "bind_symbolic_vars", "copy_with_new_vars", "inline_functions"]

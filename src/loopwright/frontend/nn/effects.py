@@ -38,7 +38,7 @@ class IOEffect(Effect):
     def finalize(self) -> list[relax.Var]:
         """Give the state back."""
         effect, self.effect = self.effect, None
-        return [effect]  # type: ignore[list-item]
+        return [] if effect is None else [effect]
 
     def call(self, builder: BlockBuilder, name: str, line: str, args: list[Any]) -> None:
         """Emit a call of the debug function `name` with these arguments."""

@@ -333,7 +333,7 @@ class KVCache(Effect):
     def finalize(self) -> list[relax.Var]:
         """Give the cache back."""
         cache, self.cache = self.cache, None
-        return [cache]  # type: ignore[list-item]
+        return [] if cache is None else [cache]
 
     def to(self, dtype: str | None = None) -> None:
         """Change the dtype of the elements."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -221,7 +221,7 @@ class Context:
         info = TensorStructInfo(ShapeExpr(shape), value.dtype)
         return Value(self, self.builder.match_cast(value.expr, info))
 
-    def aligned(self, values: list[Value], axes: list[list[int | None]]) -> list[Value]:
+    def aligned(self, values: list[Value], axes: Sequence[Sequence[int | None]]) -> list[Value]:
         """The values with the dimensions that must be equal made so.
 
         `axes` lists groups of dimensions: for each value its axis, or None. Where two dimensions
@@ -230,13 +230,12 @@ class Context:
         """
         changes: list[dict[int, Any]] = [{} for _ in values]
         for group in axes:
-            dims = [None if a is None else values[k].shape[a] for k, a in enumerate(group)]
-            given = [d for d in dims if d is not None]
-            chosen = min(given, key=_size)
-            for k, d in enumerate(dims):
+            dims = [(k, a, values[k].shape[a]) for k, a in enumerate(group) if a is not None]
+            chosen = min((d for _, _, d in dims), key=_size)
+            for k, axis, d in dims:
                 both = isinstance(d, IntImm) and isinstance(chosen, IntImm)
-                if d is not None and not both and not self.equal(d, chosen):
-                    changes[k][group[k]] = chosen  # type: ignore[index]
+                if not both and not self.equal(d, chosen):
+                    changes[k][axis] = chosen
         return [self.with_dims(v, c) if c else v for v, c in zip(values, changes, strict=True)]
 
     def broadcast(self, *values: Value) -> list[Any]:

@@ -27,7 +27,7 @@ def expanding(node: Node, convert: Convert) -> Entry | None:
     if not (schema.has_function or schema.has_context_dependent_function):
         return None
 
-    def run(cx: Context, _: Node, *inputs: Value | None) -> list[Value]:
+    def run(cx: Context, _: Node, *inputs: Value | None) -> list[Value | None]:
         node.skip(*node.attributes)
         return _expanded(schema, node, list(inputs), convert)
 
@@ -43,7 +43,9 @@ def _schema(node: Node) -> Any:
         return None
 
 
-def _expanded(schema: Any, node: Node, inputs: list[Value | None], convert: Convert) -> list[Value]:
+def _expanded(
+    schema: Any, node: Node, inputs: list[Value | None], convert: Convert
+) -> list[Value | None]:
     body = _body(schema, node, inputs)
     given = {a.name: a for a in node.proto.attribute}
     known = {name: a.default_value for name, a in schema.attributes.items()}
@@ -55,7 +57,7 @@ def _expanded(schema: Any, node: Node, inputs: list[Value | None], convert: Conv
         bound.name = f"{node.title.removeprefix('onnx:')}/{bound.op_type}"
         results = convert(bound, [values.get(name) if name else None for name in bound.inputs])
         values.update(zip(bound.outputs, results, strict=False))
-    return [values.get(name) for name in body.output]  # type: ignore[misc]
+    return [values.get(name) for name in body.output]
 
 
 def _body(schema: Any, node: Node, inputs: list[Value | None]) -> Any:

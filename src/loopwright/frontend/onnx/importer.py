@@ -223,7 +223,7 @@ class _Import:
             if entry is None:
                 missing[node.domain, node.op_type, node.opset].append(node)
         if not missing:
-            return entries  # type: ignore[return-value]
+            return [entry for entry in entries if entry is not None]
         count = sum(map(len, missing.values()))
         kinds = f"{len(missing)} kind{'' if len(missing) == 1 else 's'}"
         lines = [f"{count} nodes of {kinds}" if count > 1 else "1 node"]

@@ -213,9 +213,10 @@ def _constant_of_shape(cx: Context, node: Node, shape: Value) -> Any:
 @_rule("Range")
 def _range(cx: Context, node: Node, start: Value, limit: Value, delta: Value) -> Any:
     bounds = [_numbers(v.known) for v in (start, limit, delta)]
-    if any(b is None for b in bounds):
+    known = [b[0] for b in bounds if b is not None]
+    if len(known) < 3:
         return None
-    first, last, step = (b[0] for b in bounds)  # type: ignore[index]
+    first, last, step = known
     if step == 0 or len(range(first, last, step)) > MOST_ELEMENTS:
         return None
     return _same(cx, object_array(range(first, last, step)), start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from ...base.errors import explain
 from ...ir.expr import GlobalVar
@@ -30,6 +30,9 @@ from ..expr import (
 )
 from ..relations import definable_tir_vars_in_struct_info, tir_vars_in_struct_info
 from ..struct_info import FuncStructInfo, StructInfo, TensorStructInfo
+
+Rewritten = TypeVar("Rewritten", Function, DataflowBlock)
+Block = TypeVar("Block", bound=BindingBlock)
 
 
 class _Uses(Visitor):
@@ -372,14 +375,14 @@ def _components(graph: dict[Any, list[Any]]) -> list[list[Any]]:
     return components
 
 
-def remove_all_unused(func: Function) -> Function:
+def remove_all_unused(func: Rewritten) -> Rewritten:
     """The function without bindings that nothing uses and that have no side effect."""
     if not isinstance(func, (Function, DataflowBlock)):
         what = "remove_all_unused takes a function or a dataflow block"
         raise TypeError(explain(what, got=type(func).__name__))
     if isinstance(func, DataflowBlock):
         outputs = {b.var for b in func.bindings if type(b.var) is Var}
-        return _Sweeper().block(func, outputs, in_dataflow=True)  # type: ignore[return-value]
+        return _Sweeper().block(func, outputs, in_dataflow=True)
     body = _Sweeper().seq(func.body, set())
     return func if body is func.body else func.replace(body=body)
 
@@ -402,7 +405,7 @@ class _Sweeper:
         new._update_struct_info(seq.struct_info)
         return new
 
-    def block(self, block: BindingBlock, live: set[Var], in_dataflow: bool) -> BindingBlock:
+    def block(self, block: Block, live: set[Var], in_dataflow: bool) -> Block:
         kept: list[Binding] = []
         for binding in reversed(block.bindings):
             new = self.binding(binding, live)

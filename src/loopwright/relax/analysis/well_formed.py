@@ -269,7 +269,8 @@ class _FunctionCheck:
 
     def call_tir(self, call: Call) -> None:
         callee, args = call.args[0], call.args[1]
-        func = self.module.get(callee) if isinstance(callee, GlobalVar) else None  # type: ignore[union-attr]
+        assert self.module is not None
+        func = self.module.get(callee) if isinstance(callee, GlobalVar) else None
         if isinstance(callee, GlobalVar) and func is not None and not isinstance(func, PrimFunc):
             text = f"{callee.name_hint} is no PrimFunc; call it directly"
             self.report("call-tir", text, call)

@@ -259,14 +259,12 @@ class BlockRewriting(GraphRewriter):
             if not structural_equal(value.struct_info, var.struct_info):
                 new = self.var_map[var] = type(var)(var.vid, value.struct_info, var.span)
             bindings.append(VarBinding._make(new, value, span=binding.span))
-        ordered = in_order(bindings, self.var_map)
-        if isinstance(ordered[0], Var):
-            return ordered  # type: ignore[return-value]
-        return type(block)(ordered, block.span)
+        ordered, cycle = in_order(bindings, self.var_map)
+        return cycle or type(block)(ordered, block.span)
 
 
-def in_order(bindings: list[Binding], renamed: dict[Var, Any]) -> list[Binding] | list[Var]:
-    """The bindings, each behind those it needs, otherwise as they stand; the variables of a
+def in_order(bindings: list[Binding], renamed: dict[Var, Any]) -> tuple[list[Binding], list[Var]]:
+    """The bindings, each behind those it needs, otherwise as they stand; and the variables of a
     cycle where there is one."""
     by_var = {b.var: b for b in bindings}
     done: dict[Var, Binding] = {}
@@ -284,12 +282,12 @@ def in_order(bindings: list[Binding], renamed: dict[Var, Any]) -> list[Binding] 
                 continue
             if var in busy:
                 path = list(busy)
-                return path[path.index(var) :]
+                return [], path[path.index(var) :]
             busy[var] = None
             work.append((binding, True))
             needs = [renamed.get(u, u) for u in used_vars(binding.value)]
             work += [(by_var[u], False) for u in reversed(needs) if u in by_var and u not in done]
-    return list(done.values())
+    return list(done.values()), []
 
 
 class TupleRewriting(BlockRewriting):

@@ -304,8 +304,8 @@ def _infer_tensor_to_shape(call: Call, bb: Any) -> StructInfo:
         what = "tensor_to_shape takes a tensor of one dimension and dtype int64"
         raise ValueError(explain(what, got=str(info), span=call.span))
     dims = info.get_shape()
-    known = dims is not None and isinstance(dims[0], IntImm)
-    return ShapeStructInfo(ndim=dims[0].value if known else -1)  # type: ignore[index, union-attr]
+    extent = None if dims is None else dims[0]
+    return ShapeStructInfo(ndim=extent.value if isinstance(extent, IntImm) else -1)
 
 
 def _infer_shape_to_tensor(call: Call, bb: Any) -> StructInfo:

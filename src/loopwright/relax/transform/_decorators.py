@@ -34,11 +34,12 @@ class _Blocks(GraphRewriter):
     def __init__(self, owner: DataflowBlockPass, mod: IRModule, ctx: PassContext) -> None:
         super().__init__(mod)
         self.owner = owner
+        self.module = mod
         self.ctx = ctx
 
     def block(self, block: Any) -> Any:
         if isinstance(block, DataflowBlock):
-            new = self.owner.run_block(block, self.mod, self.ctx)  # type: ignore[arg-type]
+            new = self.owner.run_block(block, self.module, self.ctx)
             if not isinstance(new, DataflowBlock):
                 code = self.owner.user_code()
                 raise wrong_result(self.owner.info.name, new, DataflowBlock, code)

@@ -1,7 +1,6 @@
 """Reads the statements of a script; what they mean is said by the dialect in force.
 
-A dialect is a class with `visit_<statement>` methods, made per function; `DIALECTS` has them by
-the name that a decorator carries ("ir", "tir", "relax").
+A dialect is a class with `visit_<statement>` methods, made per function.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from ...base.errors import DiagnosticError
 from ...ir.prim_expr import PrimExpr
@@ -26,7 +25,7 @@ class _Active(threading.local):
 
 
 _ACTIVE = _Active()
-DIALECTS: dict[str, Callable[[Parser], Dialect]] = {}
+ADialect = TypeVar("ADialect", bound="Dialect")
 
 
 def active_parser() -> Parser | None:
@@ -72,9 +71,9 @@ class Parser(Evaluator):
             _ACTIVE.parsers.remove(self)
 
     @contextmanager
-    def dialect(self, name: str) -> Iterator[Dialect]:
+    def dialect(self, kind: Callable[[Parser], ADialect]) -> Iterator[ADialect]:
         """Read with a dialect."""
-        dialect = DIALECTS[name](self)
+        dialect = kind(self)
         self.dialects.append(dialect)
         try:
             yield dialect

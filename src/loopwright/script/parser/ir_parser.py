@@ -13,7 +13,7 @@ from ...ir.module import IRModule
 from ...ir.node import Node
 from .. import ir as I
 from .checks import problems
-from .core import DIALECTS, Dialect, Parser
+from .core import Dialect, Parser
 from .entry import READERS
 from .scope import Scope
 
@@ -170,8 +170,8 @@ class IrDialect(Dialect):
 def _read_module(parser: Parser, node: ast.ClassDef, options: dict[str, Any]) -> IRModule:
     if not isinstance(node, ast.ClassDef):
         raise parser.source.error(node, "@I.ir_module decorates a class")
-    with parser.dialect("ir") as dialect:
-        module = dialect.module(node, options)  # type: ignore[attr-defined]
+    with parser.dialect(IrDialect) as dialect:
+        module = dialect.module(node, options)
     return checked(parser, node, module, options)
 
 
@@ -199,5 +199,4 @@ def checked(parser: Parser, node: Any, definition: Node, options: dict[str, Any]
     return definition
 
 
-DIALECTS["ir"] = IrDialect
 READERS["ir"] = _read_module

@@ -38,7 +38,7 @@ from ...relax.struct_info import (
 )
 from .. import relax as R
 from .. import tir as T
-from .core import DIALECTS, Dialect, Parser, annotation_tree, parameters
+from .core import Dialect, Parser, annotation_tree, parameters
 from .entry import READERS
 from .ir_parser import EXTRAS, FUNCTIONS, ModuleScope, read_function
 
@@ -598,16 +598,17 @@ def _instance(value: Any) -> Any:
         return R.Object()
     if isinstance(value, type) and issubclass(value, R.StructInfoProxy):
         return value()
-    if type(value) in (list, tuple):
-        kind, items = type(value), list(value)  # type: ignore[call-overload]
-        return kind(_instance(v) for v in items)
+    if type(value) is list:
+        return [_instance(v) for v in value]
+    if type(value) is tuple:
+        return tuple(_instance(v) for v in value)
     return value
 
 
 def _declare(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> tuple[Any, Any]:
     """(struct info of the global variable, dtype returned) before bodies are read."""
-    with parser.dialect("relax") as dialect:
-        info = dialect.signature(node, options)  # type: ignore[attr-defined]
+    with parser.dialect(RelaxDialect) as dialect:
+        info = dialect.signature(node, options)
     parser.builder.get_unique_name(node.name)
     return info, None
 
@@ -615,8 +616,8 @@ def _declare(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> 
 def _define(
     parser: Parser, node: ast.FunctionDef, options: dict[str, Any], gvar: GlobalVar | None
 ) -> Function:
-    with parser.dialect("relax") as dialect:
-        func = dialect.function(node, options, local=False)  # type: ignore[attr-defined]
+    with parser.dialect(RelaxDialect) as dialect:
+        func = dialect.function(node, options, local=False)
     if gvar is not None:
         gvar.struct_info = func.struct_info
     return func
@@ -630,7 +631,6 @@ def _extras(parser: Parser, functions: dict[GlobalVar, Any]) -> dict[GlobalVar, 
     return {gvar: func for gvar, func in extras.items() if gvar not in functions}
 
 
-DIALECTS["relax"] = RelaxDialect
 FUNCTIONS["relax"] = (_declare, _define)
 READERS["relax"] = read_function("relax")
 EXTRAS.append(_extras)

@@ -15,7 +15,7 @@ from ...tir.op import ret
 from ...tir.stmt import Evaluate, LetStmt, Stmt, slice_to_index
 from .. import tir as T
 from . import frames
-from .core import DIALECTS, Dialect, Parser, annotation_tree, parameters
+from .core import Dialect, Parser, annotation_tree, parameters
 from .entry import READERS
 from .frames import BranchFrame, ForFrame, Frame, FuncFrame, IfFrame, WhileFrame, Wrap
 from .ir_parser import FUNCTIONS, read_function
@@ -341,15 +341,12 @@ def _range_loop(values: range) -> ForFrame:
     return T.serial(values.start, values.stop)
 
 
-DIALECTS["tir"] = TirDialect
-
-
 def _declare(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> tuple[Any, Any]:
     """(struct info of the global variable, dtype returned) before bodies are read."""
     returned = None
     if node.returns is not None:
-        with parser.dialect("tir") as dialect:
-            kind = dialect.return_type(node.returns)  # type: ignore[attr-defined]
+        with parser.dialect(TirDialect) as dialect:
+            kind = dialect.return_type(node.returns)
             returned = None if kind is None else kind.dtype
     return None, returned
 
@@ -357,8 +354,8 @@ def _declare(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> 
 def _define(
     parser: Parser, node: ast.FunctionDef, options: dict[str, Any], gvar: GlobalVar | None
 ) -> PrimFunc:
-    with parser.dialect("tir") as dialect:
-        return dialect.function(node, options.get("private", False))  # type: ignore[attr-defined]
+    with parser.dialect(TirDialect) as dialect:
+        return dialect.function(node, options.get("private", False))
 
 
 FUNCTIONS["tir"] = (_declare, _define)

@@ -6,16 +6,20 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 
+from ...ir.node import Node
+
 _STYLES = {"light": "default", "dark": "monokai", "ansi": "ansi"}
 
 
-def cprint(printable: object, style: str | None = None, black_format: bool | None = None) -> None:
+def cprint(
+    printable: str | Node, style: str | None = None, black_format: bool | None = None
+) -> None:
     """Print a node or text, coloured when the output is a terminal and pygments is there.
 
     style: "light", "dark", "ansi" or the name of a pygments style. black_format: format the text
     with `black`, where it is installed (off by default).
     """
-    text = printable if isinstance(printable, str) else printable.script()  # type: ignore[attr-defined]
+    text = printable if isinstance(printable, str) else printable.script()
     if black_format:
         text = _black(text)
     wanted = style is not None or getattr(sys.stdout, "isatty", bool)()

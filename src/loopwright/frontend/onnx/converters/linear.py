@@ -120,7 +120,7 @@ def _contracted(
         for c in left
         if c in right and _wide(a, left, c) and _wide(b, right, c)
     ]
-    a, b = cx.aligned([a, b], groups) if groups else [a, b]  # type: ignore[arg-type]
+    a, b = cx.aligned([a, b], groups) if groups else [a, b]
     shared = [c for c in left if c in right]
     batch = [c for c in shared if c in later]
     inner = [c for c in shared if c not in later]

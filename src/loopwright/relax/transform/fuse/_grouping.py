@@ -18,6 +18,7 @@ from ...expr import (
     Constant,
     DataflowBlock,
     DataflowVar,
+    Expr,
     Function,
     MatchCast,
     PrimValue,
@@ -152,7 +153,7 @@ def _in_group_order(
     moved = False
     for n, binding in enumerate(block.bindings):
         own = group_of.get(binding.var)
-        at = last.get(own, n)  # type: ignore[arg-type]
+        at = n if own is None else last.get(own, n)
         for var in used_vars(binding.value):
             made_in = group_of.get(var)
             if made_in in last and made_in != own and last[made_in] > at:
@@ -211,7 +212,7 @@ class _FunctionMaker:
         self.group = group
         self.inside = {b.var for b in group.bindings}
         self.map: dict[Any, Any] = {}
-        self.fields: dict[tuple[Var, int], Var] = {}
+        self.fields: dict[tuple[Expr, int], Var] = {}
         self.partial: set[Var] = set()
 
     def make(self) -> None:
@@ -244,7 +245,7 @@ class _FunctionMaker:
         """The parameter that is this field of a tuple from outside."""
         if type(value) is not TupleGetItem:
             return None
-        return self.fields.get((value.tuple_value, value.index))  # type: ignore[arg-type]
+        return self.fields.get((value.tuple_value, value.index))
 
     def _binding(self, builder: BlockBuilder, names: NameSupply, binding: Any, value: Any) -> Any:
         value = self.substituted(value)
@@ -269,8 +270,8 @@ class _FunctionMaker:
                 self.need(arg)
         elif type(value) is TupleGetItem:
             source = value.tuple_value
-            if source in self.partial:
-                self.need_field(source, value.index)  # type: ignore[arg-type]
+            if isinstance(source, Var) and source in self.partial:
+                self.need_field(source, value.index)
             else:
                 self.need(source)
         elif type(value) is Tuple:

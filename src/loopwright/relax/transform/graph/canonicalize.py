@@ -35,6 +35,7 @@ from ...expr import (
     Constant,
     DataflowBlock,
     DataflowVar,
+    Expr,
     Function,
     MatchCast,
     Tuple,
@@ -66,7 +67,7 @@ def canonicalize(func: Function, mod: IRModule) -> Function:
 class _Canonicalizer(GraphRewriter):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
-        self.known: dict[Var, Any] = {}
+        self.known: dict[Expr, Any] = {}
 
     def block(self, block: BindingBlock) -> BindingBlock:
         self.var_map.update(_promoted(block))
@@ -101,7 +102,7 @@ class _Canonicalizer(GraphRewriter):
         self.known[var] = value
 
     def tuple_get_item(self, node: TupleGetItem) -> Any:
-        bound = self.known.get(node.tuple_value)  # type: ignore[call-overload]
+        bound = self.known.get(node.tuple_value)
         source = node.tuple_value if isinstance(node.tuple_value, Tuple) else bound
         return source.fields[node.index] if isinstance(source, Tuple) else node
 

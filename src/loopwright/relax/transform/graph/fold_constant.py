@@ -39,6 +39,7 @@ from ...expr import (
     Call,
     Constant,
     DataTypeImm,
+    Expr,
     Function,
     PrimValue,
     ShapeExpr,
@@ -84,7 +85,7 @@ class FoldConstant(FunctionPass):
 class _Folder(GraphRewriter):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
-        self.known: dict[Var, Any] = {}
+        self.known: dict[Expr, Any] = {}
         self.interpreter = Interpreter(mod, run_tir=self.run_tir)
 
     def binding(self, binding: Any) -> None:
@@ -94,7 +95,7 @@ class _Folder(GraphRewriter):
             self.known[binding.var] = value
 
     def tuple_get_item(self, node: TupleGetItem) -> Any:
-        value = self.known.get(node.tuple_value)  # type: ignore[call-overload]
+        value = self.known.get(node.tuple_value)
         return value.fields[node.index] if isinstance(value, Tuple) else node
 
     def call(self, call: Call) -> Any:
@@ -160,9 +161,10 @@ class _Folder(GraphRewriter):
 def _elements(info: StructInfo) -> int:
     """Elements of a tensor of static shape; many for another."""
     dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
-    if dims is None or not all(isinstance(d, IntImm) for d in dims):
+    extents = None if dims is None else [d.value for d in dims if isinstance(d, IntImm)]
+    if dims is None or extents is None or len(extents) < len(dims):
         return 1 << 62
-    return math.prod(d.value for d in dims)  # type: ignore[attr-defined]
+    return math.prod(extents)
 
 
 def _worth(call: Call, args: list[Any]) -> bool:

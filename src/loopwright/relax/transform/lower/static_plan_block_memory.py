@@ -62,7 +62,7 @@ from ....ir.variables import vars_in
 from ....tir.function import PrimFunc
 from ....tir.memory_plan import Item, share
 from ...analysis import defined_symbolic_vars
-from ...expr import Call, Function, ShapeExpr, Tuple, TupleGetItem, Var, VarBinding
+from ...expr import Call, Function, Tuple, TupleGetItem, Var, VarBinding
 from ...functor import GraphRewriter
 from ...op.storage import (
     BUILTIN_ALLOC_TENSOR,
@@ -276,7 +276,8 @@ class _Planner:
 
     def _computed_size(self, call: Call) -> PrimExpr:
         """bytes of an element and of the bounded dims, times the product of the others"""
-        nbytes_known = nbytes(ShapeExpr([]), call.args[1].value).value  # type: ignore[attr-defined]
+        dtype: DataType = call.args[1].value
+        nbytes_known = (dtype.bits * dtype.lanes + 7) // 8
         others: PrimExpr | None = None
         for dim in call.args[0].struct_info.values:
             most = self._most(dim)
