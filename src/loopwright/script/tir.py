@@ -268,7 +268,7 @@ def LetStmt(value: Any, type_annotation: Any = None, *, var: Var | None = None) 
 def Let(expr: Any, where: dict[Var, Any] | None = None) -> PrimExpr:
     """`expr` with variables standing for values: `T.Let(x + 1, where={x: y})`."""
     ((name, value),) = (where or {}).items()
-    return _Let(name, _convert(value), _convert(expr))
+    return _Let(name, _convert(as_operand(value)), _convert(as_operand(expr)))
 
 
 def let(v: Var, value: Any, body: Any = None) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..base.errors import explain
 from ..ir.node import Node, define, field
-from ..ir.prim_expr import IterVar, PrimExpr, Var
+from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Var
 from ..ir.prim_op import convert
 from .buffer import Buffer, DataProducer
 
@@ -27,6 +27,13 @@ class BufferLoad(PrimExpr):
 
     def _derive(self) -> None:
         self.dtype = access_dtype(self.buffer, self.indices)
+
+
+def reads_memory(expr: PrimExpr) -> bool:
+    """Whether an expression has loads."""
+    if isinstance(expr, (Var, ConstExpr)):
+        return False
+    return isinstance(expr, BufferLoad) or any(map(reads_memory, expr.children()))
 
 
 def check_rank(buffer: Buffer, indices: tuple[Any, ...]) -> None:

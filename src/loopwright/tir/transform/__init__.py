@@ -27,6 +27,7 @@ from .lower.lower_init_block import LowerInitBlock
 from .lower.lower_intrin import LowerIntrin
 from .lower.lower_match_buffer import LowerMatchBuffer
 from .lower.lower_opaque_block import LowerOpaqueBlock
+from .lower.lower_scalar_ops import LowerScalarOps
 from .lower.make_unpacked_api import MakeUnpackedAPI
 from .lower.plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
 from .lower.plan_unified_memory import PlanUnifiedMemory

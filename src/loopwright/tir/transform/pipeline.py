@@ -43,6 +43,7 @@ from .lower.lower_init_block import LowerInitBlock
 from .lower.lower_intrin import LowerIntrin
 from .lower.lower_match_buffer import LowerMatchBuffer
 from .lower.lower_opaque_block import LowerOpaqueBlock
+from .lower.lower_scalar_ops import MACHINE, LowerScalarOps
 from .lower.make_unpacked_api import MakeUnpackedAPI
 from .lower.plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
 from .lower.unroll_loop import UnrollLoop
@@ -122,14 +123,16 @@ def lower_to_loops() -> Sequential:
     )
 
 
-def finalize() -> Sequential:
-    """Kernels take pointers and sizes; memory is made of bytes."""
-    return Sequential([MakeUnpackedAPI(), Int4StorageLegalize()], name="tir.finalize")
+def finalize(native: frozenset[str] = MACHINE) -> Sequential:
+    """Kernels take pointers and sizes; memory is made of bytes; what is left are operations that
+    the emitter has (`native`, see `LowerScalarOps`)."""
+    passes = [MakeUnpackedAPI(), Int4StorageLegalize(), LowerScalarOps(native)]
+    return Sequential(passes, name="tir.finalize")
 
 
-def default_tir_pipeline() -> Sequential:
+def default_tir_pipeline(native: frozenset[str] = MACHINE) -> Sequential:
     """All of the lowering: `lower_to_loops`, then `finalize`."""
-    return Sequential([lower_to_loops(), finalize()], name="tir.default_tir_pipeline")
+    return Sequential([lower_to_loops(), finalize(native)], name="tir.default_tir_pipeline")
 
 
 __all__ = ["default_tir_pipeline", "finalize", "lower_to_loops"]

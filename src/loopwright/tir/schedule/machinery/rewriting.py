@@ -9,7 +9,7 @@ from ....ir.literals import conjunction, conjuncts, is_one
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import logical_and
 from ...buffer import Buffer, BufferRegion
-from ...expr import BufferLoad
+from ...expr import reads_memory
 from ...stmt import Block, BlockRealize, For, IfThenElse, SeqStmt, seq
 from ...stmt_functor import LeafKeeper, SubstituteStmt
 
@@ -115,13 +115,6 @@ def renew_axes(block: Block, values: dict[Var, Var]) -> Block:
 def renew_repeated(stmt: Any) -> Any:
     """`stmt` in which each loop and each axis has a variable of its own."""
     return _Renew().visit(stmt)
-
-
-def reads_memory(expr: PrimExpr) -> bool:
-    """Whether an expression has loads."""
-    if isinstance(expr, (IntImm, Var)):
-        return False
-    return isinstance(expr, BufferLoad) or any(map(reads_memory, expr.children()))
 
 
 def region_points(region: BufferRegion) -> list[PrimExpr] | None:

@@ -1,0 +1,200 @@
+"""What conversions between types of numbers mean: rules of `LowerScalarOps`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ....ir.dtype import DataType, numpy_dtype
+from ....ir.prim_expr import EQ, GE, GT, LT, NE, Add, And, Cast, Mul, PrimExpr, Select, Sub, int_min
+from ....ir.prim_op import const
+from ._scalar_ops import (
+    BOOL,
+    CONVERTED,
+    F32,
+    I32,
+    I64,
+    U32,
+    Rule,
+    Scalars,
+    bits_as,
+    call,
+    code_of,
+    kind_of,
+    like,
+    shifted,
+)
+
+
+def _cast(ops: Scalars, node: Any) -> PrimExpr:
+    """A conversion: by way of float32 or a wider integer where the emitter has no direct one."""
+    x, old, new = node.value, node.value.dtype, node.dtype
+    if old == new:
+        return x
+    if old.is_handle or new.is_handle:
+        return node
+    if new.is_bool:
+        return ops(NE._make(x, const(0, old)))
+    between: DataType | None = None
+    if old.is_float and old.base not in ops.native:
+        between = None if new.base == "float32" else F32
+    elif new.is_float and new.base not in ops.native:
+        exact = old.base == "float32" or (new.base, old.base) == ("float16", "float64")
+        between = None if exact else F32
+    elif old.is_float and new.is_integer:
+        wide = I64 if new.bits > 32 or (new.bits == 32 and new.is_uint) else I32
+        large = new.base == "uint64" and old.bits > 16  # 2**63 is no float16
+        between = None if large or new.base == wide.base else wide
+    elif not (old.is_float and (old.base, new.base) == ("float64", "float16")):
+        return node
+    if between is not None:
+        return ops(Cast._make(new, ops(Cast._make(like(between, x), x))))
+    if new.base == "float8_e8m0fnu":  # nothing rounds to it
+        return node
+    name = new.base if new.is_integer else kind_of(new)
+    return node if ops.has(f"Cast:{kind_of(old)}", name) else _converted(ops, node)
+
+
+def _converted(ops: Scalars, node: Any) -> PrimExpr:
+    """A conversion that is no machine's."""
+    old, new = node.value.dtype, node.dtype
+    if new.is_integer:
+        return (_to_uint64 if new.is_uint else _to_integer)(ops, node)
+    if old.base == "float64":
+        return ops(Cast._make(new, _round_to_odd(ops, node.value)))
+    if old.base == "float32":
+        return _narrowed(ops, node)
+    return _widened(ops, node) if old.bits > 8 else node  # every emitter has a table of them
+
+
+def _to_integer(ops: Scalars, node: Any) -> PrimExpr:
+    x, new = ops.named(node.value, "x"), node.dtype
+    least = int_min(new)
+    below = new.bits == 32 and x.dtype.bits == 64  # what is cut to the least value
+    low = GT._make(x, const(least - 1.0, x.dtype)) if below else GE._make(x, const(least, x.dtype))
+    inside = And._make(low, LT._make(x, const(-float(least), x.dtype)))
+    return Select._make(inside, Cast._make(new, x), const(least, new))
+
+
+def _to_uint64(ops: Scalars, node: Any) -> PrimExpr:
+    x, new = ops.named(node.value, "x"), node.dtype
+    low, high = (const(2.0**k, x.dtype) for k in (63, 64))
+    signed, moved = (
+        Cast._make(new, ops(Cast._make(like(I64, x), v))) for v in (x, Sub._make(x, low))
+    )
+    large = And._make(GE._make(x, low), LT._make(x, high))
+    moved = call("bitwise_xor", new, moved, const(1 << 63, new))
+    return Select._make(large, moved, signed)
+
+
+def _round_to_odd(ops: Scalars, x: PrimExpr) -> PrimExpr:
+    """float64 as float32 such that rounding it once more is as good as rounding once."""
+    x, i32 = ops.named(x, "x"), like(I32, x)
+    near = ops.named(Cast._make(like(F32, x), x), "near")
+    back = ops.named(Cast._make(x.dtype, near), "back")
+    above = GT._make(*(call("fabs", x.dtype, v) for v in (back, x)))
+    bits = Sub._make(bits_as(near, I32), Cast._make(i32, above))
+    odd = call("bitwise_or", i32, bits, Cast._make(i32, NE._make(back, x)))
+    return bits_as(odd, F32)
+
+
+def _widened(ops: Scalars, node: Any) -> PrimExpr:
+    """A bfloat16 or float16 as float32, exactly."""
+    x, wide = node.value, like(U32, node)
+    bits = Cast._make(wide, bits_as(x, DataType("uint16")))
+    if x.dtype.base == "bfloat16":
+        return bits_as(shifted(bits, -16), F32)
+    bits, n = ops.named(bits, "bits"), lambda v: const(v, wide)
+    sign = ops.named(shifted(call("bitwise_and", wide, bits, n(0x8000)), -16), "sign")
+    part = ops.named(call("bitwise_and", wide, bits, n(0x3FF)), "part")
+    power = ops.named(call("bitwise_and", wide, shifted(bits, 10), n(0x1F)), "power")
+    small = Mul._make(Cast._make(node.dtype, part), const(2.0**-24, node.dtype))
+    high = Select._make(EQ._make(power, n(0x1F)), n(0xFF), Add._make(power, n(112)))
+    either = lambda a, b: call("bitwise_or", wide, a, b)  # noqa: E731
+    normal = either(shifted(high, -23), shifted(part, -13))
+    result = Select._make(EQ._make(power, n(0)), bits_as(small, wide), normal)
+    return bits_as(either(sign, result), F32)
+
+
+def _narrowed(ops: Scalars, node: Any) -> PrimExpr:
+    """A float32 as a smaller float. Normal numbers round in their bits; subnormal ones by adding
+    the power of two whose last place is the smallest subnormal. Beyond the largest comes what
+    ml_dtypes has there."""
+    x, new, i32 = ops.named(node.value, "x"), node.dtype, like(I32, node)
+    n = lambda v: const(v, i32)  # noqa: E731
+    both = lambda a, b: call("bitwise_and", i32, a, b)  # noqa: E731
+    bits = ops.named(bits_as(x, I32), "bits")
+    broken = call("isnan", like(BOOL, x), x)
+    if new.base == "bfloat16":
+        high = ops.named(bits_as(shifted(bits_as(bits, U32), 16), I32), "high")
+        up = Add._make(bits, Add._make(both(high, n(1)), n(32767)))
+        whole = bits_as(shifted(bits_as(up, U32), 16), I32)
+        quiet = call("bitwise_or", i32, high, n(64))
+        return _of_code(Select._make(broken, quiet, whole), new)
+    form = _small_float(new.element)
+    size = ops.named(both(bits, n(0x7FFFFFFF)), "size")
+    up = Add._make(both(shifted(size, form.shift), n(1)), n((1 << (form.shift - 1)) - 1))
+    normal = Sub._make(shifted(Add._make(size, up), form.shift), n(form.base))
+    moved = Add._make(bits_as(size, F32), const(form.magic, like(F32, x)))
+    tiny = Sub._make(bits_as(moved, I32), n(int(np.float32(form.magic).view(np.int32))))
+    code = ops.named(Select._make(LT._make(size, n(form.limit)), tiny, normal), "code")
+    negative = ops.named(LT._make(bits, n(0)), "negative")
+    sign = Select._make(negative, n(form.sign), n(0))
+    if not form.signed_zero:
+        sign = Select._make(EQ._make(code, n(0)), n(0), sign)
+    result = call("bitwise_or", i32, code, sign)
+    beyond = Select._make(negative, n(form.under), n(form.over))
+    result = Select._make(GT._make(code, n(form.largest)), beyond, result)
+    nan = Select._make(negative, n(form.minus_nan), n(form.nan))
+    return _of_code(Select._make(broken, nan, result), new)
+
+
+def _of_code(bits: PrimExpr, dtype: DataType) -> PrimExpr:
+    """The small float with some bits."""
+    held = DataType(f"uint{8 * dtype.itemsize}").with_lanes(dtype.lanes)
+    return bits_as(Cast._make(held, bits), dtype)
+
+
+@dataclass(frozen=True)
+class _SmallFloat:
+    """How float32 becomes a float below 32 bits."""
+
+    shift: int  # bits that are cut
+    base: int  # what the exponent's bits are less
+    limit: int  # the bits of the least normal number
+    magic: float
+    sign: int
+    signed_zero: bool
+    largest: int
+    over: int
+    under: int
+    nan: int
+    minus_nan: int
+
+
+@cache
+def _small_float(dtype: DataType) -> _SmallFloat:
+    import ml_dtypes
+
+    info = ml_dtypes.finfo(numpy_dtype(dtype))
+    mantissa, lowest = int(info.nmant), int(np.log2(float(info.smallest_normal)))
+    largest = code_of(float(info.max), dtype)
+    return _SmallFloat(
+        shift=23 - mantissa,
+        base=(127 + lowest - 1) << mantissa,
+        limit=int(np.float32(2.0**lowest).view(np.int32)),
+        magic=2.0 ** (lowest - mantissa + 23),
+        sign=code_of(-float(info.max), dtype) ^ largest,
+        signed_zero=code_of(-0.0, dtype) != 0,
+        largest=largest,
+        over=code_of(np.inf, dtype),
+        under=code_of(-np.inf, dtype),
+        nan=code_of(np.nan, dtype),
+        minus_nan=code_of(-np.nan, dtype),
+    )
+
+
+RULES: dict[Any, Rule | None] = {Cast: _cast, CONVERTED: _converted}

@@ -1,0 +1,50 @@
+"""What `LowerScalarOps` makes of each operation means the same to the interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loopwright.codegen.c.functions import NATIVE
+from loopwright.ir.dtype import DataType, numpy_dtype
+from loopwright.ir.module import IRModule
+from loopwright.tir.interpreter import run
+from loopwright.tir.transform import LowerScalarOps
+from loopwright.tir.transform.lower.lower_scalar_ops import MACHINE
+
+from ...codegen.matrix import SMALL, equal, table_function
+from ...codegen.test_matrix import ALL, ROUGH, TOLERANCE, casts, inputs, operators
+
+pytestmark = pytest.mark.no_roundtrip
+EMITTERS = {"machine": MACHINE, "c": NATIVE, "nothing": frozenset(("float32", "float64"))}
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+@pytest.mark.parametrize("dtype", ALL)
+def test_rewritten_means_the_same(dtype, emitter):
+    fns, arrays = operators(dtype) | casts(), inputs(dtype)
+    func = table_function(fns, [dtype] * 2, 4)
+    rewritten = LowerScalarOps(EMITTERS[emitter])(IRModule({"main": func}))["main"]
+    outs = func.buffers[2:]
+    want = [np.zeros(arrays[0].size, numpy_dtype(o.dtype)) for o in outs]
+    got = [o.copy() for o in want]
+    run(func, [*arrays, *want])
+    run(rewritten, [*arrays, *got])
+    wrong = []
+    for name, a, b in zip(fns, want, got, strict=True):
+        rough = name in ROUGH and DataType(dtype).is_float
+        same = equal(a, b, TOLERANCE.get(dtype, 0.0) if rough else 0.0)
+        same |= (a == b) if dtype in SMALL else False  # a type without NaN makes a zero of it
+        if not same.all():
+            k = int(np.flatnonzero(~same)[0])
+            wrong.append(f"{name} of {', '.join(str(x[k]) for x in arrays)}: {a[k]}, now {b[k]}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_is_left_is_the_emitter_s():
+    fns = operators("int32") | casts()
+    func = table_function(fns, ["int32"] * 2, 1)
+    text = LowerScalarOps()(IRModule({"main": func})).script()
+    assert "//" not in text and "T.bitwise_not" not in text and "T.large_uint" not in text
+    again = LowerScalarOps()(LowerScalarOps()(IRModule({"main": func})))
+    assert again.script() == text
