@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 import loopwright
+from loopwright import tir
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir.dtype import DataType, numpy_dtype
 from loopwright.ir.module import IRModule
 from loopwright.tir.interpreter import run
+from loopwright.tir.stmt import seq
 
 from .emitted import elementwise
 from .matrix import SMALL, equal, table_function
 from .test_emit_random import INTEGERS, Grower, loop_nest, padded
-from .test_matrix import ALL, NOT_OF, ROUGH, TOLERANCE, casts, inputs, op, operators
+from .test_matrix import ALL, NOT_OF, ROUGH, TOLERANCE, casts, fixed_point, inputs, op, operators
 
 pytestmark = [
     pytest.mark.no_roundtrip,
@@ -48,6 +50,17 @@ def test_numbers(dtype):
             given = ", ".join(str(x[k]) for x in arrays)
             wrong.append(f"{name} of {given}: interpreted {a[k]}, in C {b[k]}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_fixed_point_numbers_at_the_ends():
+    values = list(fixed_point())
+    out = tir.decl_buffer((len(values),), "int32", "out")
+    body = seq(*(tir.BufferStore(out, v, [k]) for k, v in enumerate(values)))
+    func = tir.PrimFunc([out], body).with_attr("global_symbol", "f")
+    want, got = np.zeros(len(values), "int32"), np.zeros(len(values), "int32")
+    run(func, [want])
+    loopwright.compile(func, target="c").build(compiler="gcc", flags=SANITIZED)(got)
+    np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("dtype", sorted(NOT_OF["nextafter"]))

@@ -109,6 +109,29 @@ OF_BOOL = {
     **binary("bitwise_and", "bitwise_or", "bitwise_xor"),
     **unary("bitwise_not"),
 }
+# The same operators where machines differ: far shifts, literals that are looked at, far powers of two.
+SPECIAL_INTEGERS = {
+    "left_by_width": lambda a, b: op("shift_left", a, tir.const(a.dtype.bits, a.dtype)),
+    "right_by_width": lambda a, b: op("shift_right", a, tir.const(a.dtype.bits, a.dtype)),
+    "left_by_1": lambda a, b: op("shift_left", a, tir.const(1, a.dtype)),
+    "right_by_1": lambda a, b: op("shift_right", a, tir.const(1, a.dtype)),
+    **{
+        f"{kind.__name__}_by_{by}": lambda a, b, kind=kind, by=by: kind(a, tir.const(by, a.dtype))
+        for kind in (tir.Div, tir.Mod, tir.FloorDiv, tir.FloorMod)
+        for by in (0, 1, 4, 7, -1, -4)
+    },
+}
+SPECIAL_FLOATS = {
+    "Min_number": lambda a, b: tir.Min(tir.const(0.5, a.dtype), a),
+    "Max_number": lambda a, b: tir.Max(a, tir.const(-0.0, a.dtype)),
+    "Max_nan": lambda a, b: tir.Max(a, tir.const(np.nan, a.dtype)),
+    **{
+        f"ldexp_{by}": lambda a, b, by=by: op(
+            "ldexp", a, tir.const(by, DataType("int64").with_lanes(a.dtype.lanes))
+        )
+        for by in (-3000, -20, 0, 9, 3000)
+    },
+}
 NUMBERS = ANY | OF_INTEGERS | OF_FLOATS | OF_BOOL
 # Not of these types: what is wrong, or the message of the code generator.
 NOT_OF = {
@@ -142,6 +165,8 @@ NUMPY = {
 def operators(dtype):
     kind = DataType(dtype)
     of = OF_BOOL if kind.is_bool else OF_FLOATS if kind.is_float else OF_INTEGERS
+    if not kind.is_bool:
+        of = of | (SPECIAL_FLOATS if kind.is_float else SPECIAL_INTEGERS)
     return {k: v for k, v in (ANY | of).items() if dtype not in NOT_OF.get(k, ())}
 
 
@@ -223,6 +248,27 @@ def test_vectors_in_parts():
         [7, 0],
         [1],
     ]
+
+
+MOST, LEAST = 2**31 - 1, -(2**31)
+FIXED_POINT = [  # x, y, fraction bits, shift to the right
+    *((x, y, 31, s) for x in (MOST, LEAST, -3) for y in (MOST, LEAST, 5) for s in (-40, -1, 0, 9)),
+    (7, 9, 0, 0),
+]
+
+
+def fixed_point():
+    """Programs of the operators on fixed-point numbers."""
+    for x, y, q, s in FIXED_POINT:
+        yield op("q_multiply_shift", c(x), c(y), c(q), c(s))
+        for sides in ((0, 0), (1, 0), (0, 1)):
+            given = c(x), c(y), c(2), c(max(s, 0)), c(q), *(c(bool(v), "bool") for v in sides)
+            if q:
+                yield op("q_multiply_shift_per_axis", *given)
+
+
+def test_fixed_point_numbers_at_the_ends():
+    value_program(*fixed_point())
 
 
 def test_integers_of_their_own():

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import LoopwrightError, explain
+from ..codegen.c.functions import NATIVE
 from ..codegen.c.model import CModel
 from ..codegen.c.program import STACK_BYTES, WORKSPACE
 from ..codegen.lowered import Lowered
@@ -64,7 +65,7 @@ def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = 
         [
             tt.VerifyParallel(),
             tt.ConvertForLoopsToSerial(),
-            tt.default_tir_pipeline(),
+            tt.default_tir_pipeline(NATIVE),
             planned,
         ],
         name="c.loop_pipeline",

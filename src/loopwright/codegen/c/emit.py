@@ -22,301 +22,251 @@ from ...ir.prim_expr import Call, IntImm, StringImm, Var
 from ...tir import stmt as st
 from ...tir.expr import BufferLoad
 from ...tir.function import PrimFunc
-from .calls import CallEmitter
+from ...tir.transform.lower.lower_scalar_ops import lowered
+from ..context import STATEMENTS as COMMON
+from ..context import refuse_thread_loop
+from .calls import CALLS, INSTEAD, argument, const_of, index_operand
+from .expr import EXPRESSIONS, element
+from .function_text import RETURN_BAD, RETURN_OK, FunctionText, Program
+from .functions import NATIVE
+from .ranges import NARROW_LIMIT
 from .types import bare, c_type, memory_type
 
 ALIGNMENT = 64
-_NARROW = 1 << 31
 _LARGEST = 1 << 40  # of an extent that an allocation can have
-_RETURN_OK, _RETURN_BAD = "\0ok", "\0bad"
+_SILENT = ("tir.assume", "tir.prefetch", "tir.tvm_storage_sync", "tir.undef")
 
 
-class FunctionEmitter(CallEmitter):
-    """One function."""
+def evaluate(ctx: FunctionText, node: st.Evaluate) -> None:
+    value = node.value
+    if not isinstance(value, Call):
+        return
+    name = getattr(value.op, "name", "")
+    if isinstance(value.op, GlobalVar):
+        call_function(ctx, value)
+    elif name in ("tir.ret", "tir.thread_return"):
+        ret(ctx, value)
+    elif name.startswith("tir.call_") and value.args and ctx.module.has(value.args[0]):
+        target = GlobalVar(value.args[0].value)
+        call_function(ctx, Call("void", target, list(value.args[1:]), value.span))
+    elif isinstance(value.op, Op) and name in _SILENT:
+        return
+    else:
+        text = bare(ctx.expr(value))
+        ctx.emit(f"{text};" if name == "tir.call_extern" else f"(void)({text});")
 
-    def __init__(self, module: Any, name: str, func: PrimFunc, stack_bytes: int) -> None:
-        super().__init__(module.helpers)
-        self.module = module
-        self.symbol = name
-        self.func = func
-        self.stack_bytes = stack_bytes
-        self.lines: list[str] = []
-        self.depth = 1
-        self.can_fail = False
-        self.scratch_at = 0  # bytes in use here
-        self.scratch_bytes = 0  # most bytes in use anywhere
-        self.taken = {*module.reserved, name, "scratch"}
-        self.params: list[tuple[Var, str]] = []
 
-    # -- functions -----------------------------------------------------------------------------
+def ret(ctx: FunctionText, call: Call) -> None:
+    """T.ret() ends the function; T.ret(0) as well."""
+    if call.args and not (isinstance(call.args[0], IntImm) and call.args[0].value == 0):
+        what = "a function that returns a value has no C code"
+        hint = "store the value in a buffer that the function is given"
+        raise LoopwrightError(explain(what, instead=hint, span=call.span))
+    ctx.emit(RETURN_OK)
 
-    def run(self, written: set[Var]) -> None:
-        """Emit the function; `written`: the parameters through which it writes."""
-        restrict = "restrict " if self.func.attrs.get("tir.noalias") else ""
-        declared = []
-        for p in self.func.params:
-            made = self.env[p] = self.name(p.name)
-            if p.dtype.is_handle:
-                const = "" if p in written else "const "
-                self.pointees[p] = kind = f"{const}{pointee(p)}"
-                declared.append(f"{kind}* {restrict}{made}")
-                self.params.append((p, f"{kind}*"))
-            else:
-                declared.append(f"{c_type(p.dtype)} {made}")
-                if p.name in self.module.bounds:
-                    self.ranges[p] = (0, self.module.bounds[p.name])
-                self.params.append((p, c_type(p.dtype)))
-        self.stmt(self.func.body)
-        if self.scratch_bytes:
-            declared.append("uint8_t* scratch")
-        result = "int32_t" if self.can_fail else "void"
-        self.header = f"{self.module.macro}_NOINLINE\nstatic {result} {self.symbol}({', '.join(declared) or 'void'})"
-        unused = [f"  (void){self.env[p]};" for p, _ in self.params if p not in self.used]
-        self.lines = [*unused, *(line for line in self.lines if line)]
-        if self.can_fail:
-            self.lines.append(f"  {_RETURN_OK}")
 
-    def text(self) -> str:
-        """The whole definition."""
-        ok, bad = ("return 0;", "return -1;") if self.can_fail else ("return;", "")
-        body = "\n".join(self.lines).replace(_RETURN_OK, ok).replace(_RETURN_BAD, bad)
-        span = "" if self.func.span is None else str(self.func.span).splitlines()[0]
-        comment = span.replace("*/", "* /").replace("/*", "/ *")
-        return f"{f'/* {comment} */' if comment else ''}\n{self.header} {{\n{body}\n}}".lstrip()
+def call_function(ctx: FunctionText, call: Call) -> None:
+    """Another function of the program; its failure is ours."""
+    callee = ctx.module.require(call.op.name_hint, call.span)
+    pairs = zip(call.args, callee.params, strict=True)
+    given = [argument(ctx, a, kind) for a, (_, kind) in pairs]
+    for arg, (p, _) in zip(call.args, callee.params, strict=True):
+        limit = callee.ranges.known.get(p)
+        if limit is not None and ctx.ranges.interval(arg)[1] > limit[1]:
+            what = f"{p.name} of {callee.symbol} may be more than {limit[1]}"
+            hint = 'its upper bound ("tir_var_upper_bound"): raise it, or rename the variable'
+            raise LoopwrightError(explain(what, got=str(arg), instead=hint, span=call.span))
+    if callee.scratch_bytes:
+        take(ctx, callee.scratch_bytes)
+        at = ctx.scratch_at
+        given.append(f"scratch + {at}" if at else "scratch")
+    text = f"{callee.symbol}({', '.join(given)})"
+    if callee.can_fail:
+        fail_unless(ctx, f"{text} == 0")
+    else:
+        ctx.emit(f"{text};")
 
-    def emit(self, line: str) -> None:
-        self.lines.append("  " * self.depth + line)
 
-    def block(self, header: str, body: Any) -> None:
-        """`header { body }`; names of the body are free after it."""
-        self.emit(f"{header} {{")
-        self.depth += 1
-        before = set(self.taken)
-        self.stmt(body)
-        self.taken = before
-        self.depth -= 1
-        self.emit("}")
-
-    # -- statements ----------------------------------------------------------------------------
-
-    def stmt(self, node: Any) -> None:
-        """Emit one statement."""
-        handler = _STATEMENTS.get(type(node))
-        if handler is None:
-            what = f"{type(node).__name__} is not lowered"
-            hint = "run the passes of backend.c first"
-            raise LoopwrightError(explain(what, instead=hint, span=node.span))
-        handler(self, node)
-
-    def seq(self, node: st.SeqStmt) -> None:
-        for item in node.seq:
-            self.stmt(item)
-
-    def inner(self, node: Any) -> None:
-        """A statement that says nothing to the machine."""
-        self.stmt(node.body)
-
-    def evaluate(self, node: st.Evaluate) -> None:
-        value = node.value
-        if not isinstance(value, Call):
-            return
-        name = getattr(value.op, "name", "")
-        if isinstance(value.op, GlobalVar):
-            self.call_function(value)
-        elif name in ("tir.ret", "tir.thread_return"):
-            self.ret(value)
-        elif name.startswith("tir.call_") and value.args and self.module.has(value.args[0]):
-            target = GlobalVar(value.args[0].value)
-            self.call_function(Call("void", target, list(value.args[1:]), value.span))
-        elif isinstance(value.op, Op) and name in _SILENT:
-            return
-        else:
-            text = bare(self.expr(value))
-            self.emit(f"{text};" if name == "tir.call_extern" else f"(void)({text});")
-
-    def ret(self, call: Call) -> None:
-        """T.ret() ends the function; T.ret(0) as well."""
-        if call.args and not (isinstance(call.args[0], IntImm) and call.args[0].value == 0):
-            what = "a function that returns a value has no C code"
-            hint = "store the value in a buffer that the function is given"
-            raise LoopwrightError(explain(what, instead=hint, span=call.span))
-        self.emit(_RETURN_OK)
-
-    def call_function(self, call: Call) -> None:
-        """Another function of the program; its failure is ours."""
-        callee = self.module.require(call.op.name_hint, call.span)
-        pairs = zip(call.args, callee.params, strict=True)
-        given = [self.argument(a, kind) for a, (_, kind) in pairs]
-        for arg, (p, _) in zip(call.args, callee.params, strict=True):
-            limit = callee.ranges.get(p)
-            if limit is not None and self.interval(arg)[1] > limit[1]:
-                what = f"{p.name} of {callee.symbol} may be more than {limit[1]}"
-                hint = 'its upper bound ("tir_var_upper_bound"): raise it, or rename the variable'
-                raise LoopwrightError(explain(what, got=str(arg), instead=hint, span=call.span))
-        if callee.scratch_bytes:
-            self.take(callee.scratch_bytes)
-            at = self.scratch_at
-            given.append(f"scratch + {at}" if at else "scratch")
-        text = f"{callee.symbol}({', '.join(given)})"
-        if callee.can_fail:
-            self.fail_unless(f"{text} == 0")
-        else:
-            self.emit(f"{text};")
-
-    def let(self, node: st.LetStmt) -> None:
-        """A constant local; where it is not used only what its value does remains."""
-        var, dtype = node.var, node.value.dtype
-        made = self.env[var] = self.name(var.name)
+def let(ctx: FunctionText, node: st.LetStmt) -> None:
+    """A constant local; where it is not used only what its value does remains."""
+    var, dtype = node.var, node.value.dtype
+    made = ctx.env[var] = ctx.name(var.name)
+    if dtype.is_handle:
+        ctx.pointees[var] = f"{constness(ctx, node.value)}{pointee(var)}"
+    elif dtype.is_int:
+        ctx.ranges.known[var] = ctx.ranges.interval(node.value)
+    narrow = dtype.is_int and dtype.bits == 64 and ctx.ranges.fits_narrow(node.value)
+    if narrow:
+        ctx.ranges.narrow.add(var)
+    at = len(ctx.lines)
+    ctx.lines.append("")
+    ctx.stmt(node.body)
+    if var in ctx.used:
+        plain = dtype.is_int and dtype.bits >= 32 and not loads(node.value)
+        kind = (
+            f"{ctx.pointees[var]}* const"
+            if dtype.is_handle
+            else f"const {'ptrdiff_t' if narrow else c_type(dtype)}"
+        )
         if dtype.is_handle:
-            self.pointees[var] = f"{self.constness(node.value)}{pointee(var)}"
-        elif dtype.is_int:
-            self.ranges[var] = self.interval(node.value)
-        narrow = dtype.is_int and dtype.bits == 64 and self.fits_narrow(node.value)
-        if narrow:
-            self.narrow_vars.add(var)
-        at = len(self.lines)
-        self.lines.append("")
-        self.stmt(node.body)
-        if var in self.used:
-            plain = dtype.is_int and dtype.bits >= 32 and not loads(node.value)
-            kind = (
-                f"{self.pointees[var]}* const"
-                if dtype.is_handle
-                else f"const {'ptrdiff_t' if narrow else c_type(dtype)}"
-            )
-            if dtype.is_handle:
-                value = self.argument(node.value, f"{self.pointees[var]}*")
-            else:
-                value = self.index(node.value) if plain else self.bare(node.value)
-            self.lines[at] = f"{'  ' * self.depth}{kind} {made} = {value};"
-        elif calls(node.value):
-            self.lines[at] = f"{'  ' * self.depth}(void)({self.bare(node.value)});"
-
-    def constness(self, value: Any) -> str:
-        """ "const " where a pointer comes from what must not be written."""
-        roots = pointers_in(value)
-        return "const " if any(self.const_of(v) for v in roots) else ""
-
-    def store(self, node: st.BufferStore) -> None:
-        target = self.element(node.buffer, node.indices)
-        value = self.bare(node.value)
-        if node.buffer.dtype.is_bool:
-            value = f"(uint8_t)({value})"
-        if node.predicate is not None:
-            self.emit(f"if ({self.bare(node.predicate)}) {target} = {value};")
+            value = argument(ctx, node.value, f"{ctx.pointees[var]}*")
         else:
-            self.emit(f"{target} = {value};")
+            value = ctx.index(node.value) if plain else ctx.bare(node.value)
+        ctx.lines[at] = f"{'  ' * ctx.depth}{kind} {made} = {value};"
+    elif calls(node.value):
+        ctx.lines[at] = f"{'  ' * ctx.depth}(void)({ctx.bare(node.value)});"
 
-    def branch(self, node: st.IfThenElse) -> None:
-        self.block(f"if ({self.bare(node.condition)})", node.then_case)
-        if node.else_case is not None:
-            self.block("else", node.else_case)
 
-    def for_loop(self, node: st.For) -> None:
-        if node.kind in (st.ForKind.THREAD_BINDING, st.ForKind.VECTORIZED):
-            kind = (
-                "bound to a GPU thread" if node.kind == st.ForKind.THREAD_BINDING else "vectorized"
+def constness(ctx: FunctionText, value: Any) -> str:
+    """ "const " where a pointer comes from what must not be written."""
+    roots = pointers_in(value)
+    return "const " if any(const_of(ctx, v) for v in roots) else ""
+
+
+def store(ctx: FunctionText, node: st.BufferStore) -> None:
+    target = element(ctx, node.buffer, node.indices)
+    value = ctx.bare(node.value)
+    if node.buffer.dtype.is_bool:
+        value = f"(uint8_t)({value})"
+    if node.predicate is not None:
+        ctx.emit(f"if ({ctx.bare(node.predicate)}) {target} = {value};")
+    else:
+        ctx.emit(f"{target} = {value};")
+
+
+def branch(ctx: FunctionText, node: st.IfThenElse) -> None:
+    ctx.block(f"if ({ctx.bare(node.condition)})", node.then_case)
+    if node.else_case is not None:
+        ctx.block("else", node.else_case)
+
+
+def for_loop(ctx: FunctionText, node: st.For) -> None:
+    if node.kind in (st.ForKind.THREAD_BINDING, st.ForKind.VECTORIZED):
+        raise refuse_thread_loop(node, "C loops are serial: compile with the passes of backend.c")
+    var, kind = node.loop_var, c_type(node.loop_var.dtype)
+    low, end = ctx.index(node.min), ctx.index(node.extent)
+    (first, _), (_, count) = ctx.ranges.interval(node.min), ctx.ranges.interval(node.extent)
+    last = ctx.ranges.interval(node.min)[1] + count - 1
+    if low != "0":
+        end = (
+            str(node.min.value + count)
+            if _literals(node)
+            else f"{index_operand(ctx, node.min)} + {index_operand(ctx, node.extent)}"
+        )
+    if loads(node.extent) or loads(node.min):  # what the body does must not move the end
+        limit = ctx.name(f"{var.name}_end")
+        ctx.emit(f"const {kind} {limit} = {end};")
+        end = limit
+    if var.dtype == "int64" and first > -NARROW_LIMIT and last + 1 < NARROW_LIMIT:
+        kind = "ptrdiff_t"  # 32 bits where the machine has no more
+        ctx.ranges.narrow.add(var)
+    before = set(ctx.taken)
+    made = ctx.env[var] = ctx.name(var.name)
+    ctx.ranges.known[var] = (first, last)
+    ctx.block(f"for ({kind} {made} = {low}; {made} < {end}; ++{made})", node.body)
+    ctx.taken = before
+
+
+def while_loop(ctx: FunctionText, node: st.While) -> None:
+    ctx.block(f"while ({ctx.bare(node.condition)})", node.body)
+
+
+def assertion(ctx: FunctionText, node: st.AssertStmt) -> None:
+    message = node.message
+    if isinstance(message, Call) and message.args:  # a text, and the values it shows
+        message = message.args[0]
+    if not isinstance(message, StringImm):
+        message = StringImm(str(message))
+    fail_unless(ctx, ctx.bare(node.condition), message)
+    ctx.stmt(node.body)
+
+
+def fail_unless(ctx: FunctionText, condition: str, message: StringImm | None = None) -> None:
+    """Leave with an error where a condition does not hold."""
+    ctx.can_fail = True
+    if message is None:
+        ctx.emit(f"if (!({condition})) {RETURN_BAD}")
+        return
+    ctx.emit(f"if (!({condition})) {{")
+    ctx.emit(f"  {ctx.module.macro}_ERROR({ctx.expr(message)});")
+    ctx.emit(f"  {RETURN_BAD}")
+    ctx.emit("}")
+
+
+def allocate(ctx: FunctionText, node: st.Allocate) -> None:
+    var, dtype = node.buffer_var, DataType(node.dtype)
+    count = dtype.lanes
+    for extent in node.extents:
+        most = ctx.ranges.interval(extent)[1]
+        if most > _LARGEST:
+            shown = re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(extent))
+            what = f"the size of {var.name} in {ctx.symbol} depends on {shown}"
+            hint = (
+                "C code has one static workspace: give symbolic sizes an upper bound (the graph"
+                ' function\'s attribute "tir_var_upper_bound") or numbers (BindSymbolicVars)'
             )
-            what = f"loop {node.loop_var.name} is {kind}"
-            hint = "C loops are serial: compile with the passes of backend.c"
-            raise LoopwrightError(explain(what, instead=hint, span=node.span))
-        var, kind = node.loop_var, c_type(node.loop_var.dtype)
-        low, end = self.index(node.min), self.index(node.extent)
-        (first, _), (_, count) = self.interval(node.min), self.interval(node.extent)
-        last = self.interval(node.min)[1] + count - 1
-        if low != "0":
-            end = (
-                str(node.min.value + count)
-                if _literals(node)
-                else f"{self.operand(node.min)} + {self.operand(node.extent)}"
-            )
-        if loads(node.extent) or loads(node.min):  # what the body does must not move the end
-            limit = self.name(f"{var.name}_end")
-            self.emit(f"const {kind} {limit} = {end};")
-            end = limit
-        if var.dtype == "int64" and first > -_NARROW and last + 1 < _NARROW:
-            kind = "ptrdiff_t"  # 32 bits where the machine has no more
-            self.narrow_vars.add(var)
-        before = set(self.taken)
-        made = self.env[var] = self.name(var.name)
-        self.ranges[var] = (first, last)
-        self.block(f"for ({kind} {made} = {low}; {made} < {end}; ++{made})", node.body)
-        self.taken = before
+            raise LoopwrightError(explain(what, instead=hint, span=ctx.func.span))
+        count *= max(most, 0)
+    size = count * dtype.itemsize
+    kind = memory_type(dtype.element)
+    ctx.pointees[var] = kind
+    made = ctx.env[var] = ctx.name(var.name)
+    at, before = len(ctx.lines), ctx.scratch_at
+    ctx.lines.append("")
+    if size <= ctx.stack_bytes:
+        ctx.stmt(node.body)
+        # Compilers cannot tell that the first iteration fills what later ones read.
+        start = " = {0}" if stores_on_condition(node.body, var) else ""
+        text = f"{kind} {made}[{max(count, 1)}]{start};"
+    else:
+        offset = before
+        take(ctx, size)
+        ctx.scratch_at = before + rounded(size)
+        ctx.stmt(node.body)
+        ctx.scratch_at = before
+        place = f"scratch + {offset}" if offset else "scratch"
+        cast = "" if kind == "uint8_t" else f"({kind}*)"
+        text = f"{kind}* const {made} = {cast}{f'({place})' if cast and offset else place};"
+    if var in ctx.used:
+        ctx.lines[at] = "  " * ctx.depth + text
 
-    def operand(self, node: Any) -> str:
-        text = self.index(node)
-        return text if text.isidentifier() or text.isdigit() else f"({text})"
 
-    def while_loop(self, node: st.While) -> None:
-        self.block(f"while ({self.bare(node.condition)})", node.body)
+def take(ctx: FunctionText, size: int) -> None:
+    """So many more bytes of scratch memory than are in use are wanted here."""
+    ctx.scratch_bytes = max(ctx.scratch_bytes, ctx.scratch_at + rounded(size))
 
-    def assertion(self, node: st.AssertStmt) -> None:
-        message = node.message
-        if isinstance(message, Call) and message.args:  # a text, and the values it shows
-            message = message.args[0]
-        if not isinstance(message, StringImm):
-            message = StringImm(str(message))
-        self.fail_unless(self.bare(node.condition), message)
-        self.stmt(node.body)
 
-    def fail_unless(self, condition: str, message: StringImm | None = None) -> None:
-        """Leave with an error where a condition does not hold."""
-        self.can_fail = True
-        if message is None:
-            self.emit(f"if (!({condition})) {_RETURN_BAD}")
-            return
-        self.emit(f"if (!({condition})) {{")
-        self.emit(f"  {self.module.macro}_ERROR({self.string(message)});")
-        self.emit(f"  {_RETURN_BAD}")
-        self.emit("}")
+def allocate_const(ctx: FunctionText, node: st.AllocateConst) -> None:
+    text, kind = ctx.module.constant(node.data, node.buffer_var.name)
+    ctx.env[node.buffer_var], ctx.pointees[node.buffer_var] = text, kind
+    ctx.stmt(node.body)
 
-    # -- memory --------------------------------------------------------------------------------
 
-    def allocate(self, node: st.Allocate) -> None:
-        var, dtype = node.buffer_var, DataType(node.dtype)
-        count = dtype.lanes
-        for extent in node.extents:
-            most = self.interval(extent)[1]
-            if most > _LARGEST:
-                shown = re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(extent))
-                what = f"the size of {var.name} in {self.symbol} depends on {shown}"
-                hint = (
-                    "C code has one static workspace: give symbolic sizes an upper bound (the graph"
-                    ' function\'s attribute "tir_var_upper_bound") or numbers (BindSymbolicVars)'
-                )
-                raise LoopwrightError(explain(what, instead=hint, span=self.func.span))
-            count *= max(most, 0)
-        size = count * dtype.itemsize
-        kind = memory_type(dtype.element)
-        self.pointees[var] = kind
-        made = self.env[var] = self.name(var.name)
-        at, before = len(self.lines), self.scratch_at
-        self.lines.append("")
-        if size <= self.stack_bytes:
-            self.stmt(node.body)
-            # Compilers cannot tell that the first iteration fills what later ones read.
-            start = " = {0}" if stores_on_condition(node.body, var) else ""
-            text = f"{kind} {made}[{max(count, 1)}]{start};"
+def run(ctx: FunctionText, written: set[Var]) -> None:
+    """Emit the function; `written`: the parameters through which it writes."""
+    restrict = "restrict " if ctx.func.attrs.get("tir.noalias") else ""
+    declared = []
+    for p in ctx.func.params:
+        made = ctx.env[p] = ctx.name(p.name)
+        if p.dtype.is_handle:
+            const = "" if p in written else "const "
+            ctx.pointees[p] = kind = f"{const}{pointee(p)}"
+            declared.append(f"{kind}* {restrict}{made}")
+            ctx.params.append((p, f"{kind}*"))
         else:
-            offset = before
-            self.take(size)
-            self.scratch_at = before + rounded(size)
-            self.stmt(node.body)
-            self.scratch_at = before
-            place = f"scratch + {offset}" if offset else "scratch"
-            cast = "" if kind == "uint8_t" else f"({kind}*)"
-            text = f"{kind}* const {made} = {cast}{f'({place})' if cast and offset else place};"
-        if var in self.used:
-            self.lines[at] = "  " * self.depth + text
-
-    def take(self, size: int) -> None:
-        """So many more bytes of scratch memory than are in use are wanted here."""
-        self.scratch_bytes = max(self.scratch_bytes, self.scratch_at + rounded(size))
-
-    def allocate_const(self, node: st.AllocateConst) -> None:
-        text, kind = self.module.constant(node.data, node.buffer_var.name)
-        self.env[node.buffer_var], self.pointees[node.buffer_var] = text, kind
-        self.stmt(node.body)
+            declared.append(f"{c_type(p.dtype)} {made}")
+            if p.name in ctx.module.bounds:
+                ctx.ranges.known[p] = (0, ctx.module.bounds[p.name])
+            ctx.params.append((p, c_type(p.dtype)))
+    ctx.stmt(ctx.func.body)
+    if ctx.scratch_bytes:
+        declared.append("uint8_t* scratch")
+    result = "int32_t" if ctx.can_fail else "void"
+    ctx.header = f"{ctx.module.macro}_NOINLINE\nstatic {result} {ctx.symbol}({', '.join(declared) or 'void'})"
+    unused = [f"  (void){ctx.env[p]};" for p, _ in ctx.params if p not in ctx.used]
+    ctx.lines = [*unused, *(line for line in ctx.lines if line)]
+    if ctx.can_fail:
+        ctx.lines.append(f"  {RETURN_OK}")
 
 
 def rounded(size: int) -> int:
@@ -410,19 +360,30 @@ def _literals(node: st.For) -> bool:
     return isinstance(node.min, IntImm) and isinstance(node.extent, IntImm)
 
 
-_SILENT = ("tir.assume", "tir.prefetch", "tir.tvm_storage_sync", "tir.undef")
-_F = FunctionEmitter
-_STATEMENTS = {
-    st.SeqStmt: _F.seq,
-    st.Evaluate: _F.evaluate,
-    st.LetStmt: _F.let,
-    st.AttrStmt: _F.inner,
-    st.DeclBuffer: _F.inner,
-    st.BufferStore: _F.store,
-    st.Allocate: _F.allocate,
-    st.AllocateConst: _F.allocate_const,
-    st.IfThenElse: _F.branch,
-    st.AssertStmt: _F.assertion,
-    st.For: _F.for_loop,
-    st.While: _F.while_loop,
-}
+class _Function(FunctionText):
+    """A function's text, and what writes its nodes."""
+
+    expressions = EXPRESSIONS
+    calls = CALLS
+    instead = INSTEAD
+    statements = {
+        **COMMON,
+        st.Evaluate: evaluate,
+        st.LetStmt: let,
+        st.BufferStore: store,
+        st.Allocate: allocate,
+        st.AllocateConst: allocate_const,
+        st.IfThenElse: branch,
+        st.AssertStmt: assertion,
+        st.For: for_loop,
+        st.While: while_loop,
+    }
+
+
+def function_text(
+    program: Program, name: str, func: PrimFunc, stack_bytes: int, written: set[Var]
+) -> FunctionText:
+    """A function written out; `written`: the parameters through which it writes."""
+    ctx = _Function(program, name, lowered(func, NATIVE), stack_bytes)
+    run(ctx, written)
+    return ctx

@@ -28,10 +28,9 @@ from ...runtime.tensor import PackedTensor
 from ...tir.function import PrimFunc
 from ...tir.signature import NATIVE_ENTRY
 from ...tir.transform.verify.verify_externs import prototypes_of
-from .calls import extern_header
-from .emit import ALIGNMENT, FunctionEmitter, rounded, written_pointers
-from .helpers import Helpers
-from .types import c_type, identifier, literal, memory_type, real
+from .emit import ALIGNMENT, function_text, rounded, written_pointers
+from .function_text import FunctionText
+from .types import c_type, extern_header, identifier, literal, memory_type, real
 
 WORKSPACE = "workspace"
 BOUNDS = "tir_var_upper_bound"
@@ -107,15 +106,15 @@ class ProgramText:
         self.libraries = list(libraries)
         self.binary = weights == BINARY
         self.stack_bytes = stack_bytes
-        self.helpers = Helpers()
+        self.helpers: dict[str, str] = {}
         self.bounds: dict[str, int] = {}  # of symbolic sizes, by name
         for func in functions.values():
             for symbol, most in dict(func.attrs.get(BOUNDS) or {}).items():
                 self.bounds[symbol] = max(int(most), self.bounds.get(symbol, 0))
         self.prototypes = prototypes_of(_Libraries(self.libraries))
         self.externs: dict[str, tuple[list[str], str]] = {}
-        self.done: dict[str, FunctionEmitter | None] = {}
-        self.order: list[FunctionEmitter] = []
+        self.done: dict[str, FunctionText | None] = {}
+        self.order: list[FunctionText] = []
         self.written: dict[str, set[Var]] = {}
         self.constants: dict[int, tuple[str, str]] = {}
         self.data = bytearray()
@@ -130,7 +129,7 @@ class ProgramText:
         """Whether the program has a function of that name."""
         return isinstance(name, StringImm) and name.value in self.functions
 
-    def require(self, name: str, span: Any = None) -> FunctionEmitter:
+    def require(self, name: str, span: Any = None) -> FunctionText:
         """The emitter of a function, which is written before the ones that call it."""
         found = self.done.get(name)
         if found is not None:
@@ -146,8 +145,8 @@ class ProgramText:
             k += 1
             symbol = f"{base}_{k}"
         self.reserved.add(symbol)
-        emitter = FunctionEmitter(self, symbol, func, 0 if _is_graph(func) else self.stack_bytes)
-        emitter.run(self.written_by(name))
+        room = 0 if _is_graph(func) else self.stack_bytes
+        emitter = function_text(self, symbol, func, room, self.written_by(name))
         self.done[name] = emitter
         self.order.append(emitter)
         return emitter
@@ -361,7 +360,7 @@ class ProgramText:
                 lines.insert(0, f"  (void){struct};")
         return f"{self._declaration(entry)} {{\n" + "\n".join(lines) + "\n}"
 
-    def _given(self, entry: Entry, emitter: FunctionEmitter) -> list[str]:
+    def _given(self, entry: Entry, emitter: FunctionText) -> list[str]:
         """What the public function passes to the one it stands for: its parameters in order."""
         tensors = [a for a in entry.order if a.dims is not None]
         scalars = [(a.field, a.dtype) for a in entry.order if a.dims is None]
@@ -459,7 +458,7 @@ class ProgramText:
         if self.declared:
             text += f"/* Weights: in {p}_weights.c. */\n" + "\n".join(self.declared) + "\n\n"
         text += "".join(_arena(m, p, a) for a in areas if a.bytes)
-        pieces = [*self.helpers.texts.values(), *(e.text() for e in self.order), *runs]
+        pieces = [*self.helpers.values(), *(e.text() for e in self.order), *runs]
         return text + "\n\n".join(pieces) + "\n"
 
     def _weights_source(self) -> str:

@@ -39,6 +39,11 @@ MATH_H = frozenset(
 STRING_H = frozenset(("memcpy", "memmove", "memset", "memcmp", "strlen"))
 
 
+def extern_header(name: str) -> str | None:
+    """The header of the C library that declares a function."""
+    return "math.h" if name in MATH_H else "string.h" if name in STRING_H else None
+
+
 def is_small(dtype: DataType) -> bool:
     """Whether a float is held as its bits."""
     return dtype.is_float and dtype.base not in ("float32", "float64")
@@ -175,6 +180,7 @@ __all__ = [
     "bare",
     "bits_of",
     "c_type",
+    "extern_header",
     "held_bits",
     "identifier",
     "is_odd",

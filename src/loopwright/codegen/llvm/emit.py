@@ -17,394 +17,298 @@ from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
-from ...ir.prim_expr import Call, IntImm, PrimExpr, Var
+from ...ir.prim_expr import Call, IntImm, PrimExpr
 from ...ir.prim_op import cast
 from ...tir import stmt as st
+from ...tir.expr import reads_memory
 from ...tir.function import PrimFunc
-from .expr import ExprEmitter, reads_memory
+from ...tir.transform.lower.lower_scalar_ops import MACHINE, lowered
+from ..context import STATEMENTS as COMMON
+from ..context import refuse_thread_loop
+from .calls import CALLS, INSTEAD
+from .convert import I64, convert
+from .expr import EXPRESSIONS
+from .function_text import ERROR, EXTENT, LOW, FunctionText
+from .memory import store, to_memory
 from .module_text import ModuleText
 from .types import llvm_type, memory_type, symbol
 
 STACK_BYTES = 1 << 16  # larger or variable allocations come from the workspace
 STACK_TOTAL = 1 << 18  # of one function
-# What a task gets: the place for its error, the loop's range, then the captured variables.
-_ERROR, _LOW, _EXTENT, _CAPTURED = 0, 8, 16, 24
 
 
-class FunctionEmitter(ExprEmitter):
-    """One function: its statements; expressions are in `expr.py`."""
+def run(ctx: FunctionText) -> None:
+    """Emit the function."""
+    noalias = " noalias" if ctx.func.attrs.get("tir.noalias") else ""
+    params = []
+    for p in ctx.func.params:
+        name = f"%{_clean(p.name)}.{next(ctx.numbers)}"
+        ctx.env[p] = name
+        kind = llvm_type(p.dtype)
+        params.append(f"{kind}{noalias if kind == 'ptr' else ''} {name}")
+    ctx.returned = ctx.module.returned(ctx.symbol)
+    if ctx.returned is not None:
+        params.append("ptr %result")
+    ctx.note(ctx.func)
+    ctx.stmt(ctx.func.body)
+    ctx.emit("ret i32 0")
+    ctx.finish(f"define i32 @{symbol(ctx.symbol)}({', '.join(params)}) nounwind")
 
-    def __init__(self, module: ModuleText, name: str, func: PrimFunc) -> None:
-        super().__init__(module)
-        self.name = name
-        self.func = func
-        self.in_task = False
-        self.outer: dict[Var, str] = {}  # of the function around a task
-        self.captured: list[tuple[int, Var]] = []
-        self.record_bytes = _CAPTURED
-        self.can_fail = False
-        self.stack_bytes = 0
-        self.workspaces: list[str] = []  # what a return must give back
-        self.noted: Any = None
 
-    # -- functions -----------------------------------------------------------------------------
+def evaluate(ctx: FunctionText, node: st.Evaluate) -> None:
+    value = node.value
+    if isinstance(value, IntImm):
+        return
+    ctx.note(node)
+    ctx.expr(value)
 
-    def run(self) -> None:
-        """Emit the function."""
-        noalias = " noalias" if self.func.attrs.get("tir.noalias") else ""
-        params = []
-        for p in self.func.params:
-            name = f"%{_clean(p.name)}.{next(self.numbers)}"
-            self.env[p] = name
-            kind = llvm_type(p.dtype)
-            params.append(f"{kind}{noalias if kind == 'ptr' else ''} {name}")
-        self.returned = self.module.returned(self.name)
-        if self.returned is not None:
-            params.append("ptr %result")
-        self.note(self.func)
-        self.stmt(self.func.body)
-        self.emit("ret i32 0")
-        self.finish(f"define i32 @{symbol(self.name)}({', '.join(params)}) nounwind")
 
-    def finish(self, header: str) -> None:
-        """Close the body and hand the definition to the module."""
-        self.module.definitions.append([f"{header} {{", "entry:", *self.allocas, *self.lines, "}"])
+def ret(ctx: FunctionText, call: Call) -> str:
+    """T.ret: the value goes where the caller said."""
+    if ctx.outer is not None:
+        what = "T.ret inside a parallel loop"
+        hint = "make the loop serial, or store the value in a buffer"
+        raise LoopwrightError(explain(what, instead=hint, span=call.span))
+    if ctx.returned is not None and call.args:
+        given = call.args[0]
+        value = convert(ctx, ctx.expr(given), given.dtype, ctx.returned)
+        value = to_memory(ctx, value, ctx.returned)
+        ctx.emit(f"store {memory_type(ctx.returned)} {value}, ptr %result, align 8")
+    ctx.release_all()
+    ctx.emit("ret i32 0")
+    ctx.place(ctx.label("unreachable"))
+    return "0"
 
-    def note(self, node: Any) -> None:
-        """Say where the next lines come from."""
-        span = node.span
-        if span is not None and span is not self.noted:
-            self.noted = span
-            self.lines.append("  ; " + str(span).replace("\n", " "))
 
-    # -- statements ----------------------------------------------------------------------------
+def let(ctx: FunctionText, node: st.LetStmt) -> None:
+    dtype = node.value.dtype
+    plain = dtype.is_int and dtype.bits >= 32 and not reads_memory(node.value)
+    ctx.env[node.var] = (ctx.index if plain else ctx.expr)(node.value)
+    ctx.stmt(node.body)
 
-    def stmt(self, node: Any) -> None:
-        """Emit one statement."""
-        handler = _STATEMENTS.get(type(node))
-        if handler is None:
-            what = f"{type(node).__name__} is not lowered"
-            hint = "run the passes of tir.transform.default_tir_pipeline() first"
-            raise LoopwrightError(explain(what, instead=hint, span=node.span))
-        handler(self, node)
 
-    def seq(self, node: st.SeqStmt) -> None:
-        for item in node.seq:
-            self.stmt(item)
+def allocate(ctx: FunctionText, node: st.Allocate) -> None:
+    dtype = DataType(node.dtype)
+    count: int | None = dtype.lanes
+    for extent in node.extents:
+        if not isinstance(extent, IntImm):
+            count = None
+            break
+        count *= extent.value
+    size = None if count is None else count * dtype.itemsize
+    if size is None or size > STACK_BYTES or ctx.stack_bytes + size > STACK_TOTAL:
+        workspace(ctx, node, dtype)
+        return
+    ctx.stack_bytes += size
+    ctx.env[node.buffer_var] = ctx.slot(f"[{max(count, 1)} x {memory_type(dtype)}]", 64)
+    ctx.stmt(node.body)
 
-    def evaluate(self, node: st.Evaluate) -> None:
-        value = node.value
-        if isinstance(value, IntImm):
-            return
-        self.note(node)
-        leaves = ("tir.ret", "tir.thread_return")
-        if isinstance(value, Call) and getattr(value.op, "name", "") in leaves:
-            self.ret(value)
-        else:
-            self.expr(value)
 
-    def ret(self, call: Call) -> None:
-        """T.ret: the value goes where the caller said."""
-        if self.in_task:
-            what = "T.ret inside a parallel loop"
-            hint = "make the loop serial, or store the value in a buffer"
-            raise LoopwrightError(explain(what, instead=hint, span=call.span))
-        if self.returned is not None and call.args:
-            given = call.args[0]
-            value = self.convert(self.expr(given), given.dtype, self.returned)
-            value = self.to_memory(value, self.returned)
-            self.emit(f"store {memory_type(self.returned)} {value}, ptr %result, align 8")
-        self.release_all()
-        self.emit("ret i32 0")
-        self.place(self.label("unreachable"))
+def workspace(ctx: FunctionText, node: st.Allocate, dtype: DataType) -> None:
+    """Memory of the thread's arena, given back on every way out."""
+    size: str = str(dtype.lanes * dtype.itemsize)
+    for extent in node.extents:
+        value = ctx.to_i64(ctx.expr(extent), extent.dtype)
+        size = ctx.value(f"mul i64 {size}, {value}")
+    pointer = ctx.fresh(ctx.calling("ptr", "lw_workspace_alloc", ("i64", size)))
+    failed = ctx.fresh(f"icmp eq ptr {pointer}, null")
+    fail_if(ctx, failed, "MemoryError", f"no memory for buffer {node.buffer_var.name}")
+    ctx.env[node.buffer_var] = pointer
+    ctx.workspaces.append(pointer)
+    ctx.stmt(node.body)
+    ctx.workspaces.pop()
+    ctx.emit(ctx.calling("void", "lw_workspace_free", ("ptr", pointer)))
 
-    def let(self, node: st.LetStmt) -> None:
-        dtype = node.value.dtype
-        plain = dtype.is_int and dtype.bits >= 32 and not reads_memory(node.value)
-        self.env[node.var] = (self.index if plain else self.expr)(node.value)
-        self.stmt(node.body)
 
-    def inner(self, node: Any) -> None:
-        """A statement that says nothing to the machine."""
-        self.stmt(node.body)
+def allocate_const(ctx: FunctionText, node: st.AllocateConst) -> None:
+    ctx.env[node.buffer_var] = f"@{ctx.module.constant(node.data)}"
+    ctx.stmt(node.body)
 
-    def store(self, node: st.BufferStore) -> None:
-        self.note(node)
-        value = self.expr(node.value)
-        mask = None if node.predicate is None else self.expr(node.predicate)
-        self.store_value(node.buffer, node.indices, value, node.value.dtype, mask)
 
-    def allocate(self, node: st.Allocate) -> None:
-        dtype = DataType(node.dtype)
-        count: int | None = dtype.lanes
-        for extent in node.extents:
-            if not isinstance(extent, IntImm):
-                count = None
-                break
-            count *= extent.value
-        size = None if count is None else count * dtype.itemsize
-        if size is None or size > STACK_BYTES or self.stack_bytes + size > STACK_TOTAL:
-            self.workspace(node, dtype)
-            return
-        self.stack_bytes += size
-        self.env[node.buffer_var] = self.slot(f"[{max(count, 1)} x {memory_type(dtype)}]", 64)
-        self.stmt(node.body)
+def branch(ctx: FunctionText, node: st.IfThenElse) -> None:
+    ctx.note(node)
+    cond = ctx.expr(node.condition)
+    then, done = ctx.label("then"), ctx.label("endif")
+    other = ctx.label("else") if node.else_case is not None else done
+    ctx.jump_if(cond, then, other)
+    for label, body in ((then, node.then_case), (other, node.else_case)):
+        if body is not None:
+            ctx.place(label)
+            ctx.scoped(lambda b=body: ctx.stmt(b))
+            ctx.jump(done)
+    ctx.place(done)
 
-    def workspace(self, node: st.Allocate, dtype: DataType) -> None:
-        """Memory of the thread's arena, given back on every way out."""
-        self.module.declare("lw_workspace_alloc", "declare ptr @lw_workspace_alloc(i64)")
-        self.module.declare("lw_workspace_free", "declare void @lw_workspace_free(ptr)")
-        size: str = str(dtype.lanes * dtype.itemsize)
-        for extent in node.extents:
-            value = self.to_i64(self.expr(extent), extent.dtype)
-            size = self.value(f"mul i64 {size}, {value}")
-        pointer = self.fresh(f"call ptr @lw_workspace_alloc(i64 {size})")
-        failed = self.fresh(f"icmp eq ptr {pointer}, null")
-        self.fail_if(failed, "MemoryError", f"no memory for buffer {node.buffer_var.name}")
-        self.env[node.buffer_var] = pointer
-        self.workspaces.append(pointer)
-        self.stmt(node.body)
-        self.workspaces.pop()
-        self.emit(f"call void @lw_workspace_free(ptr {pointer})")
 
-    def release_all(self) -> None:
-        """Give back the workspaces that are live here."""
-        for pointer in reversed(self.workspaces):
-            self.emit(f"call void @lw_workspace_free(ptr {pointer})")
+def assertion(ctx: FunctionText, node: st.AssertStmt) -> None:
+    ctx.note(node)
+    cond = ctx.expr(node.condition)
+    failed = ctx.fresh(f"xor i1 {cond}, true")
+    text, value = node.text_and_value
+    fail_if(ctx, failed, "ValueError", text, value)
+    ctx.stmt(node.body)
 
-    def allocate_const(self, node: st.AllocateConst) -> None:
-        self.env[node.buffer_var] = f"@{self.module.constant(node.data)}"
-        self.stmt(node.body)
 
-    def branch(self, node: st.IfThenElse) -> None:
-        self.note(node)
-        cond = self.expr(node.condition)
-        then, done = self.label("then"), self.label("endif")
-        other = self.label("else") if node.else_case is not None else done
-        self.jump_if(cond, then, other)
-        for label, body in ((then, node.then_case), (other, node.else_case)):
-            if body is not None:
-                self.place(label)
-                self.scoped(lambda b=body: self.stmt(b))
-                self.jump(done)
-        self.place(done)
+def fail_if(ctx: FunctionText, failed: str, kind: str, message: str, value: Any = None) -> None:
+    """Leave with an error where `failed` holds; `value` stands for "{value}" in its text."""
 
-    def scoped(self, emit: Callable[[], None]) -> None:
-        """Lines whose values are not seen after them."""
-        mark = len(self.trail)
-        emit()
-        self.forget(mark)
-
-    # -- errors --------------------------------------------------------------------------------
-
-    def assertion(self, node: st.AssertStmt) -> None:
-        self.note(node)
-        cond = self.expr(node.condition)
-        failed = self.fresh(f"xor i1 {cond}, true")
-        text, value = node.text_and_value
-        self.fail_if(failed, "ValueError", text, value)
-        self.stmt(node.body)
-
-    def fail_if(self, failed: str, kind: str, message: str, value: Any = None) -> None:
-        """Leave with an error where `failed` holds; `value` stands for "{value}" in its text."""
-        bad, good = self.label("fail"), self.label("ok")
-        self.jump_if(failed, bad, good)
-        self.place(bad)
+    def raise_error() -> None:
+        text = message if value is None else message.replace("%", "%%").replace("{value}", "%lld")
+        texts = [("ptr", f"@{ctx.module.string(t)}") for t in (kind, text)]
         if value is None:
-            self.module.declare("lw_raise", "declare void @lw_raise(ptr, ptr)")
-            texts = f"ptr @{self.module.string(kind)}, ptr @{self.module.string(message)}"
-            self.emit(f"call void @lw_raise({texts})")
+            ctx.emit(ctx.calling("void", "lw_raise", *texts))
         else:
-            self.module.declare("lw_raise_value", "declare void @lw_raise_value(ptr, ptr, i64)")
-            form = message.replace("%", "%%").replace("{value}", "%lld")
-            texts = f"ptr @{self.module.string(kind)}, ptr @{self.module.string(form)}"
-            number = self.expr(cast("int64", value))
-            self.emit(f"call void @lw_raise_value({texts}, i64 {number})")
-        self.leave_failed()
-        self.place(good)
+            number = ("i64", ctx.expr(cast("int64", value)))
+            ctx.emit(ctx.calling("void", "lw_raise_value", *texts, number))
 
-    def leave_failed(self) -> None:
-        """Return after an error was raised; a task hands it to the thread that launched it."""
-        self.release_all()
-        self.can_fail = True
-        if not self.in_task:
-            self.emit("ret i32 -1")
-            return
-        self.module.declare("lw_task_failed", "declare void @lw_task_failed(ptr)")
-        self.emit("call void @lw_task_failed(ptr %data)")
-        self.emit("ret void")
+    ctx.leave_if(failed, raise_error)
 
-    # -- loops ---------------------------------------------------------------------------------
 
-    def for_loop(self, node: st.For) -> None:
-        self.note(node)
-        if node.kind == st.ForKind.PARALLEL and not self.in_task:
-            self.parallel(node)
-            return
-        if node.kind == st.ForKind.THREAD_BINDING:
-            what = f"loop {node.loop_var.name} is bound to a GPU thread"
-            hint = "compile it for a GPU target, or schedule it for the CPU"
-            raise LoopwrightError(explain(what, instead=hint, span=node.span))
+def for_loop(ctx: FunctionText, node: st.For) -> None:
+    ctx.note(node)
+    if node.kind == st.ForKind.PARALLEL and ctx.outer is None:
+        parallel(ctx, node)
+        return
+    if node.kind == st.ForKind.THREAD_BINDING:
+        raise refuse_thread_loop(node, "compile it for a GPU target, or schedule it for the CPU")
+    kind = llvm_type(node.loop_var.dtype)
+    low, extent = ctx.expr(node.min), ctx.expr(node.extent)
+    end = extent if low == "0" else ctx.value(f"add {kind} {low}, {extent}")
+    known = isinstance(node.extent, IntImm) and node.extent.value > 0
+    counted_loop(ctx, kind, low, end, known, lambda i: loop_body(ctx, node, i))
+
+
+def loop_body(ctx: FunctionText, node: st.For, index: str) -> None:
+    ctx.env[node.loop_var] = index
+    ctx.stmt(node.body)
+
+
+def counted_loop(
+    ctx: FunctionText, kind: str, low: str, end: str, runs: bool, body: Callable[[str], None]
+) -> None:
+    """`for i in [low, end)`, tested at its end; `runs`: at least once."""
+    head, done = ctx.label("loop"), ctx.label("done")
+    if runs:
+        ctx.jump(head)
+    else:
+        ctx.jump_if(ctx.fresh(f"icmp slt {kind} {low}, {end}"), head, done)
+    before = ctx.block
+    ctx.place(head)
+    index, following = f"%i.{next(ctx.numbers)}", f"%i.{next(ctx.numbers)}"
+    at = len(ctx.lines)
+    ctx.lines.append("")
+    ctx.scoped(lambda: body(index))
+    ctx.emit(f"{following} = add nsw {kind} {index}, 1")
+    more = ctx.fresh(f"icmp slt {kind} {following}, {end}")
+    back = f"[ {following}, %{ctx.block} ]"
+    ctx.lines[at] = f"  {index} = phi {kind} [ {low}, %{before} ], {back}"
+    ctx.jump_if(more, head, done)
+    ctx.place(done)
+
+
+def while_loop(ctx: FunctionText, node: st.While) -> None:
+    ctx.note(node)
+    head, body, done = ctx.label("while"), ctx.label("body"), ctx.label("done")
+    ctx.jump(head)
+    ctx.place(head)
+    mark = len(ctx.trail)
+    ctx.jump_if(ctx.expr(node.condition), body, done)
+    ctx.place(body)
+    ctx.stmt(node.body)
+    ctx.jump(head)
+    ctx.forget(mark)
+    ctx.place(done)
+
+
+def parallel(ctx: FunctionText, node: st.For) -> None:
+    """The loop's body becomes a function of its own, run by the pool in chunks."""
+    low = ctx.to_i64(ctx.expr(node.min), node.min.dtype)
+    extent = ctx.to_i64(ctx.expr(node.extent), node.extent.dtype)
+    tasks = task_count(ctx, node, extent)
+    task = ctx.module.unique(symbol(f"{ctx.symbol}.{_clean(node.loop_var.name)}").strip('"'))
+    worker = type(ctx)(ctx.module, ctx.symbol, ctx.func, outer=ctx.env)
+    run_task(worker, task, node)
+    data = ctx.slot(f"[{worker.record_bytes} x i8]", 64)
+    fields = [(ERROR, "ptr", "null"), (LOW, "i64", low), (EXTENT, "i64", extent)]
+    for at, var in worker.captured:
+        fields.append((at, llvm_type(var.dtype), ctx.env[var]))
+    for at, kind, value in fields:
+        place = ctx.fresh(f"getelementptr i8, ptr {data}, i64 {at}")
+        ctx.emit(f"store {kind} {value}, ptr {place}, align 8")
+    launched = (("ptr", f'@"{task}"'), ("ptr", data), ("i32", tasks))
+    ctx.emit(ctx.calling("i32", "lw_parallel_launch", *launched))
+    if worker.can_fail:
+        error = ctx.fresh(f"load ptr, ptr {data}, align 8")
+        raise_again = ctx.calling("void", "lw_task_raise", ("ptr", error))
+        ctx.leave_if(ctx.fresh(f"icmp ne ptr {error}, null"), lambda: ctx.emit(raise_again))
+
+
+def task_count(ctx: FunctionText, node: st.For, extent: str) -> str:
+    """How many tasks: at most four a thread, each of at least `grain` iterations."""
+    threads = ctx.fresh(ctx.calling("i32", "lw_num_threads"))
+    wide = ctx.fresh(f"sext i32 {threads} to i64")
+    grain = node.annotations.get("grain", 1)
+    wanted = extent
+    if isinstance(grain, PrimExpr):
+        wanted = ctx.fresh(f"sdiv i64 {extent}, {ctx.to_i64(ctx.expr(grain), grain.dtype)}")
+    elif grain != 1:
+        wanted = ctx.fresh(f"sdiv i64 {extent}, {grain}")
+    single = ctx.fresh(f"icmp eq i32 {threads}, 1")
+    four = ctx.fresh(f"mul i64 {wide}, 4")
+    most = ctx.fresh(f"select i1 {single}, i64 1, i64 {four}")
+    capped = ctx.intrinsic("smin", I64, wanted, most)
+    tasks = ctx.intrinsic("smax", I64, capped, "1")
+    return ctx.fresh(f"trunc i64 {tasks} to i32")
+
+
+def run_task(ctx: FunctionText, task: str, node: st.For) -> None:
+    """Emit the function of one chunk of a parallel loop."""
+    low, extent = (ctx.field(at, "i64") for at in (LOW, EXTENT))
+    index = ctx.fresh("sext i32 %task to i64")
+    count = ctx.fresh("sext i32 %tasks to i64")
+    begin = chunk_bound(ctx, index, extent, count)
+    end = chunk_bound(ctx, ctx.fresh(f"add i64 {index}, 1"), extent, count)
+    first, last = ctx.fresh(f"add i64 {low}, {begin}"), ctx.fresh(f"add i64 {low}, {end}")
+
+    def body(i: str) -> None:
         kind = llvm_type(node.loop_var.dtype)
-        low, extent = self.expr(node.min), self.expr(node.extent)
-        end = extent if low == "0" else self.value(f"add {kind} {low}, {extent}")
-        known = isinstance(node.extent, IntImm) and node.extent.value > 0
-        self.counted_loop(kind, low, end, known, lambda i: self.loop_body(node, i))
+        loop_body(ctx, node, i if kind == "i64" else ctx.value(f"trunc nsw i64 {i} to {kind}"))
 
-    def loop_body(self, node: st.For, index: str) -> None:
-        self.env[node.loop_var] = index
-        self.stmt(node.body)
+    counted_loop(ctx, "i64", first, last, False, body)
+    ctx.emit("ret void")
+    params = "ptr noalias %data, i32 %task, i32 %tasks"
+    ctx.finish(f'define internal void @"{task}"({params}) nounwind')
 
-    def counted_loop(self, kind: str, low: str, end: str, runs: bool, body: Any) -> None:
-        """`for i in [low, end)`, tested at its end; `runs`: at least once."""
-        head, done = self.label("loop"), self.label("done")
-        if runs:
-            self.jump(head)
-        else:
-            self.jump_if(self.fresh(f"icmp slt {kind} {low}, {end}"), head, done)
-        before = self.block
-        self.place(head)
-        index, following = f"%i.{next(self.numbers)}", f"%i.{next(self.numbers)}"
-        at = len(self.lines)
-        self.lines.append("")
-        self.scoped(lambda: body(index))
-        self.emit(f"{following} = add nsw {kind} {index}, 1")
-        more = self.fresh(f"icmp slt {kind} {following}, {end}")
-        back = f"[ {following}, %{self.block} ]"
-        self.lines[at] = f"  {index} = phi {kind} [ {low}, %{before} ], {back}"
-        self.jump_if(more, head, done)
-        self.place(done)
 
-    def while_loop(self, node: st.While) -> None:
-        self.note(node)
-        head, body, done = self.label("while"), self.label("body"), self.label("done")
-        self.jump(head)
-        self.place(head)
-        mark = len(self.trail)
-        self.jump_if(self.expr(node.condition), body, done)
-        self.place(body)
-        self.stmt(node.body)
-        self.jump(head)
-        self.forget(mark)
-        self.place(done)
-
-    # -- parallel loops ------------------------------------------------------------------------
-
-    def parallel(self, node: st.For) -> None:
-        """The loop's body becomes a function of its own, run by the pool in chunks."""
-        low = self.to_i64(self.expr(node.min), node.min.dtype)
-        extent = self.to_i64(self.expr(node.extent), node.extent.dtype)
-        tasks = self.task_count(node, extent)
-        task = self.module.unique(symbol(f"{self.name}.{_clean(node.loop_var.name)}").strip('"'))
-        worker = FunctionEmitter(self.module, self.name, self.func)
-        worker.outer = self.env
-        worker.run_task(task, node)
-        data = self.slot(f"[{worker.record_bytes} x i8]", 64)
-        fields = [(_ERROR, "ptr", "null"), (_LOW, "i64", low), (_EXTENT, "i64", extent)]
-        for at, var in worker.captured:
-            fields.append((at, llvm_type(var.dtype), self.env[var]))
-        for at, kind, value in fields:
-            place = self.fresh(f"getelementptr i8, ptr {data}, i64 {at}")
-            self.emit(f"store {kind} {value}, ptr {place}, align 8")
-        line = "declare i32 @lw_parallel_launch(ptr, ptr, i32)"
-        self.module.declare("lw_parallel_launch", line)
-        self.emit(f'call i32 @lw_parallel_launch(ptr @"{task}", ptr {data}, i32 {tasks})')
-        if worker.can_fail:
-            error = self.fresh(f"load ptr, ptr {data}, align 8")
-            bad, good = self.label("fail"), self.label("ok")
-            self.jump_if(self.fresh(f"icmp ne ptr {error}, null"), bad, good)
-            self.place(bad)
-            self.module.declare("lw_task_raise", "declare void @lw_task_raise(ptr)")
-            self.emit(f"call void @lw_task_raise(ptr {error})")
-            self.leave_failed()
-            self.place(good)
-
-    def task_count(self, node: st.For, extent: str) -> str:
-        """How many tasks: at most four a thread, each of at least `grain` iterations."""
-        self.module.declare("lw_num_threads", "declare i32 @lw_num_threads()")
-        threads = self.fresh("call i32 @lw_num_threads()")
-        wide = self.fresh(f"sext i32 {threads} to i64")
-        grain = node.annotations.get("grain", 1)
-        wanted = extent
-        if isinstance(grain, PrimExpr):
-            wanted = self.fresh(f"sdiv i64 {extent}, {self.to_i64(self.expr(grain), grain.dtype)}")
-        elif grain != 1:
-            wanted = self.fresh(f"sdiv i64 {extent}, {grain}")
-        self.module.declare("llvm.smin.i64", "declare i64 @llvm.smin.i64(i64, i64)")
-        self.module.declare("llvm.smax.i64", "declare i64 @llvm.smax.i64(i64, i64)")
-        single = self.fresh(f"icmp eq i32 {threads}, 1")
-        four = self.fresh(f"mul i64 {wide}, 4")
-        most = self.fresh(f"select i1 {single}, i64 1, i64 {four}")
-        capped = self.fresh(f"call i64 @llvm.smin.i64(i64 {wanted}, i64 {most})")
-        tasks = self.fresh(f"call i64 @llvm.smax.i64(i64 {capped}, i64 1)")
-        return self.fresh(f"trunc i64 {tasks} to i32")
-
-    def run_task(self, task: str, node: st.For) -> None:
-        """Emit the function of one chunk of a parallel loop."""
-        self.in_task = True
-        low, extent = (self.field(at, "i64") for at in (_LOW, _EXTENT))
-        index = self.fresh("sext i32 %task to i64")
-        count = self.fresh("sext i32 %tasks to i64")
-        begin = self.chunk_bound(index, extent, count)
-        end = self.chunk_bound(self.fresh(f"add i64 {index}, 1"), extent, count)
-        first, last = self.fresh(f"add i64 {low}, {begin}"), self.fresh(f"add i64 {low}, {end}")
-
-        def body(i: str) -> None:
-            kind = llvm_type(node.loop_var.dtype)
-            self.loop_body(node, i if kind == "i64" else self.value(f"trunc nsw i64 {i} to {kind}"))
-
-        self.counted_loop("i64", first, last, False, body)
-        self.emit("ret void")
-        params = "ptr noalias %data, i32 %task, i32 %tasks"
-        self.finish(f'define internal void @"{task}"({params}) nounwind')
-
-    def field(self, at: int, kind: str) -> str:
-        """A field of what the launching thread hands over, read when the task begins."""
-        name = f"%field.{at}"
-        self.allocas.append(f"  {name}.at = getelementptr i8, ptr %data, i64 {at}")
-        self.allocas.append(f"  {name} = load {kind}, ptr {name}.at, align 8")
-        return name
-
-    def undefined(self, node: Var) -> str:
-        """A variable from around a parallel loop is handed over to its tasks."""
-        found = self.outer.get(node)
-        if found is None:
-            return super().undefined(node)
-        if found[0] == "%":
-            at = self.record_bytes
-            self.captured.append((at, node))
-            self.record_bytes += max(8, -(-node.dtype.itemsize * node.dtype.lanes // 8) * 8)
-            found = self.field(at, llvm_type(node.dtype))
-        self.env[node] = found
-        return found
-
-    def chunk_bound(self, index: str, extent: str, count: str) -> str:
-        """Where chunk `index` begins."""
-        return self.fresh(f"sdiv i64 {self.fresh(f'mul i64 {index}, {extent}')}, {count}")
+def chunk_bound(ctx: FunctionText, index: str, extent: str, count: str) -> str:
+    """Where chunk `index` begins."""
+    return ctx.fresh(f"sdiv i64 {ctx.fresh(f'mul i64 {index}, {extent}')}, {count}")
 
 
 def _clean(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in name) or "v"
 
 
+class _Function(FunctionText):
+    """A function's text, and what writes its nodes."""
+
+    expressions = EXPRESSIONS
+    calls = {**CALLS, "ret": ret, "thread_return": ret}
+    instead = INSTEAD
+    statements = {
+        **COMMON,
+        st.Evaluate: evaluate,
+        st.LetStmt: let,
+        st.BufferStore: store,
+        st.Allocate: allocate,
+        st.AllocateConst: allocate_const,
+        st.IfThenElse: branch,
+        st.AssertStmt: assertion,
+        st.For: for_loop,
+        st.While: while_loop,
+    }
+
+
 def add_function(module: ModuleText, name: str, func: PrimFunc) -> None:
     """Emit `func` into a module."""
     module.defined.add(symbol(name))
-    FunctionEmitter(module, name, func).run()
-
-
-_F = FunctionEmitter
-_STATEMENTS = {
-    st.SeqStmt: _F.seq,
-    st.Evaluate: _F.evaluate,
-    st.LetStmt: _F.let,
-    st.AttrStmt: _F.inner,
-    st.DeclBuffer: _F.inner,
-    st.BufferStore: _F.store,
-    st.Allocate: _F.allocate,
-    st.AllocateConst: _F.allocate_const,
-    st.IfThenElse: _F.branch,
-    st.AssertStmt: _F.assertion,
-    st.For: _F.for_loop,
-    st.While: _F.while_loop,
-}
+    run(_Function(module, name, lowered(func, MACHINE)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from ...ir.dtype import DataType
@@ -12,8 +12,6 @@ from ...tir import stmt as st
 from ...tir.function import PrimFunc
 from . import support
 from .abi import IMPORT_PREFIX, c_string
-from .convert import narrowing_name, narrowing_text, table_text
-from .memory import ZEROS, ZEROS_BYTES
 from .types import global_name, llvm_type
 from .vecmath import VecMath
 
@@ -80,23 +78,10 @@ class ModuleText:
 
     # -- helper functions ----------------------------------------------------------------------
 
-    def need_zeros(self) -> None:
-        """The zeros that guarded loads read."""
-        line = f"@{ZEROS} = internal constant [{ZEROS_BYTES} x i8] zeroinitializer, align 64"
-        self._extras.setdefault(ZEROS, line)
-
-    def float_table(self, dtype: DataType) -> str:
-        """The float32 values of a float of at most 8 bits."""
-        name = f"lw.from_{dtype}"
+    def helper(self, name: str, text: Callable[[], str]) -> str:
+        """A constant or function that the module itself brings, written where it is needed."""
         if name not in self._extras:
-            self._extras[name] = table_text(name, dtype)
-        return name
-
-    def narrowing(self, dtype: DataType) -> str:
-        """The function from float32 to a float of at most 8 bits."""
-        name = narrowing_name(dtype)
-        if name not in self._extras:
-            self._extras[name] = narrowing_text(name, dtype)
+            self._extras[name] = text()
         return name
 
     def integer_power(self, dtype: DataType) -> str:

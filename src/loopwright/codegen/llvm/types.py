@@ -28,11 +28,6 @@ def is_soft(dtype: DataType) -> bool:
     return dtype.is_float and dtype.base not in _FLOATS
 
 
-def is_packed(dtype: DataType) -> bool:
-    """Whether elements of this type share bytes of memory."""
-    return (dtype.is_int or dtype.is_uint) and dtype.bits < 8
-
-
 def scalar_type(dtype: DataType) -> str:
     """LLVM's type of one lane held in a register."""
     found = _SCALARS.get(dtype.base)

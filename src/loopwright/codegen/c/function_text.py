@@ -1,0 +1,121 @@
+"""One C function while it is written: its lines, names, and what is known of its variables.
+
+An expression is one C expression without side effects but for those of calls; where it is not a
+single operand it stands in parentheses.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ...ir.dtype import DataType
+from ...ir.prim_expr import Call, PrimExpr, Var
+from ...tir.function import PrimFunc
+from ..context import INDEX, NARROW, Context
+from .ranges import Ranges
+from .types import bare, identifier
+
+RETURN_OK, RETURN_BAD = "\0ok", "\0bad"
+I32, I64, F32 = (DataType(t) for t in ("int32", "int64", "float32"))
+
+
+class Program(Protocol):
+    """What the functions of a file share."""
+
+    helpers: dict[str, str]  # small functions by name, each after those that it calls
+    macro: str
+    bounds: dict[str, int]
+    reserved: set[str]
+
+    def has(self, name: Any) -> bool:
+        """Whether there is a function of that name."""
+        ...
+
+    def require(self, name: str, span: Any = None) -> FunctionText:
+        """A function of the program."""
+        ...
+
+    def extern(self, name: str, call: Call) -> list[str]:
+        """The C types of an external function's parameters."""
+        ...
+
+    def constant(self, data: Any, hint: str) -> tuple[str, str]:
+        """(what a constant is called, what it points to)."""
+        ...
+
+
+class FunctionText(Context):
+    """Writes statements into `self.lines`."""
+
+    language, passes = "C", "backend.c"
+
+    def __init__(self, module: Program, name: str, func: PrimFunc, stack_bytes: int = 0) -> None:
+        super().__init__()
+        self.module = module
+        self.symbol = name
+        self.func = func
+        self.stack_bytes = stack_bytes
+        self.pointees: dict[Any, str] = {}  # what pointers point to, with const
+        self.used: set[Var] = set()
+        self.ranges = Ranges()
+        self.lines: list[str] = []
+        self.depth = 1
+        self.can_fail = False
+        self.scratch_at = 0  # bytes in use here
+        self.scratch_bytes = 0  # most bytes in use anywhere
+        self.taken = {*module.reserved, name, "scratch"}
+        self.params: list[tuple[Var, str]] = []
+        self.header = ""
+        self.meaning_of: PrimExpr | None = None  # what this small function says the meaning of
+
+    def name(self, hint: str) -> str:
+        """A name of the function that is not taken."""
+        label = base = identifier(hint)
+        k = 0
+        while label in self.taken:
+            k += 1
+            label = f"{base}_{k}"
+        self.taken.add(label)
+        return label
+
+    def var(self, node: Var) -> str:
+        """The value of a variable."""
+        text = self.env.get(node)
+        if text is None:
+            raise self.undefined(node)
+        self.used.add(node)
+        wide = node in self.ranges.narrow and self.mode != NARROW
+        return f"((int64_t){text})" if wide else text
+
+    def bare(self, node: Any) -> str:
+        """The value without parentheses around it."""
+        return bare(self.expr(node))
+
+    def index(self, node: PrimExpr) -> str:
+        """An index: it does not overflow. Where all of it fits, it is computed in 32 bits."""
+        return bare(self.used_as(NARROW if self.ranges.fits_narrow(node) else INDEX, node))
+
+    def type_of(self, node: PrimExpr) -> DataType:
+        """The type in which integers are computed here."""
+        return I32 if self.mode == NARROW else node.dtype
+
+    def emit(self, line: str) -> None:
+        self.lines.append("  " * self.depth + line)
+
+    def block(self, header: str, body: Any) -> None:
+        """`header { body }`; names of the body are free after it."""
+        self.emit(f"{header} {{")
+        self.depth += 1
+        before = set(self.taken)
+        self.stmt(body)
+        self.taken = before
+        self.depth -= 1
+        self.emit("}")
+
+    def text(self) -> str:
+        """The whole definition."""
+        ok, bad = ("return 0;", "return -1;") if self.can_fail else ("return;", "")
+        body = "\n".join(self.lines).replace(RETURN_OK, ok).replace(RETURN_BAD, bad)
+        span = "" if self.func.span is None else str(self.func.span).splitlines()[0]
+        comment = span.replace("*/", "* /").replace("/*", "/ *")
+        return f"{f'/* {comment} */' if comment else ''}\n{self.header} {{\n{body}\n}}".lstrip()

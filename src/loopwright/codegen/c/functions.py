@@ -1,0 +1,145 @@
+"""Small C functions that expressions use, each written into the file where something needs it.
+
+C has no variables inside expressions: an operation whose meaning needs some is a function, whose
+body is what `tir.transform.LowerScalarOps` says of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...ir.dtype import DataType, numpy_dtype
+from ...ir.prim_expr import Call, Cast, Let, PrimExpr, Var
+from ...tir.transform.lower.lower_scalar_ops import ScalarOps
+from ..context import NARROW
+from .function_text import I32, FunctionText, Program
+from .types import bare, c_type, is_odd, real, tag, unsigned
+
+# What is printed as a function, of what `LowerScalarOps` leaves.
+FUNCTIONS = frozenset(
+    [
+        *(f"{n}:{k}" for n in ("Div", "Mod", "FloorDiv", "FloorMod") for k in ("int", "uint")),
+        *(f"{n}:{k}" for n in ("Min", "Max") for k in ("int", "uint", "float32", "float64")),
+        *(f"{n}:float{bits}" for n in ("FloorMod", "sigmoid") for bits in (32, 64)),
+        *("shift_left", "shift_right", "fabs:int", "pow:int", "pow:uint", "popcount", "clz"),
+        *("q_multiply_shift", "q_multiply_shift_per_axis"),
+        *("nextafter:float16", "nextafter:bfloat16", "Cast:float64:float16"),
+        *(f"Cast:float{bits}:{to}" for bits in (32, 64) for to in ("int32", "int64", "uint64")),
+        *(f"Cast:{small}:float32" for small in ("float16", "bfloat16", "float8")),
+        *(f"Cast:float32:{small}" for small in ("float16", "bfloat16", "float8")),
+    ]
+)
+NATIVE = FUNCTIONS | {"float32", "float64", "nextafter:float32", "nextafter:float64"}
+
+
+def by_function(ctx: FunctionText, node: PrimExpr) -> str:
+    """An operation as the call of a function."""
+    operands = _operands(node)
+    given = ", ".join(ctx.bare(v) for v in operands)
+    if ctx.mode == NARROW:
+        node = type(node)._make(*(Var("x", I32) for _ in operands))
+    types = [v.dtype for v in _operands(node)]
+    if isinstance(node, Cast):
+        name = f"lw_{tag(types[0])}_to_{tag(node.dtype)}"
+    else:
+        called = (
+            node.op.name.removeprefix("tir.") if isinstance(node, Call) else type(node).__name__
+        )
+        name = f"lw_{called.lower()}_{tag(types[0])}"
+        name += f"_{tag(node.dtype)}" if called in ("popcount", "clz") else ""
+    if name not in ctx.module.helpers:
+        ctx.module.helpers[name] = _text(ctx, name, node)
+    return f"{name}({given})"
+
+
+def _operands(node: PrimExpr) -> Sequence[PrimExpr]:
+    if isinstance(node, Call):
+        return node.args
+    return [node.value] if isinstance(node, Cast) else [node.a, node.b]  # type: ignore[attr-defined]
+
+
+def _text(ctx: FunctionText, name: str, node: PrimExpr) -> str:
+    """The definition of a function."""
+    if isinstance(node, Cast) and node.value.dtype.bits <= 8:
+        return _widening(name, node.value.dtype)
+    if isinstance(node, Call) and node.op.name == "tir.pow":
+        return _power(name, node.dtype)
+    params, value = ScalarOps(NATIVE).meaning(node)
+    inside = type(ctx)(ctx.module, name, ctx.func)
+    inside.meaning_of = node
+    declared = []
+    for p in params:
+        inside.env[p] = inside.name(p.name)
+        declared.append(f"{c_type(p.dtype)} {inside.env[p]}")
+    lines = []
+    while isinstance(value, Let):
+        text = inside.bare(value.value)
+        inside.env[value.var] = inside.name(value.var.name)
+        lines.append(f"const {c_type(value.var.dtype)} {inside.env[value.var]} = {text};")
+        value = value.body
+    lines.append(f"return {inside.bare(value)};")
+    return definition(c_type(node.dtype), name, ", ".join(declared), *lines)
+
+
+def _power(name: str, dtype: DataType) -> str:
+    """x ** n of integers, wrapping around; 1 for a negative n."""
+    kind, wide = c_type(dtype), unsigned(dtype)
+    lines = [
+        f"{wide} r = 1, b = ({wide})x;",
+        f"for ({kind} e = n; e > 0; e = ({kind})(e >> 1)) {{",
+        "  if (e & 1) r *= b;",
+        "  b *= b;",
+        "}",
+    ]
+    mask, sign = (1 << dtype.bits) - 1, 1 << (dtype.bits - 1)
+    result = f"({kind})r"
+    if is_odd(dtype):
+        result = f"(r & {mask}u)"
+        result = (
+            f"({kind})((int32_t)({result} ^ {sign}u) - {sign})"
+            if dtype.is_int
+            else f"({kind}){result}"
+        )
+    return definition(kind, name, f"{kind} x, {kind} n", *lines, f"return {result};")
+
+
+def _widening(name: str, old: DataType) -> str:
+    """A float of at most 8 bits as float: by a table."""
+    codes = np.arange(1 << 8, dtype=np.uint8)
+    with np.errstate(invalid="ignore"):
+        values = codes.view(numpy_dtype(old.element)).astype(np.float32)
+    items = ", ".join(map(real, values))
+    table = f"static const float {name}_table[256] = {{{items}}};"
+    return f"{table}\n\n{definition('float', name, 'uint8_t x', f'return {name}_table[x];')}"
+
+
+def wrapped(module: Program, text: str, dtype: DataType) -> str:
+    """A value of a wider integer type cut to `dtype`."""
+    if dtype.is_bool:
+        return text
+    if not is_odd(dtype):
+        return f"({c_type(dtype)}){text}"
+    held, mask = c_type(dtype), (1 << dtype.bits) - 1
+    if not dtype.is_int:
+        return f"({held})({text} & {mask}u)"
+    name, sign = f"lw_cut_{tag(dtype)}", 1 << (dtype.bits - 1)
+    body = f"return ({held})((int64_t)((x & {mask}u) ^ {sign}u) - {sign});"
+    module.helpers.setdefault(name, definition(held, name, "uint64_t x", body))
+    return f"{name}((uint64_t){text})"
+
+
+def same_bits(module: Program, text: str, old: str, new: str) -> str:
+    """The bits of a value of one C type as another of the same size."""
+    short_old, short_new = (t.removesuffix("_t").replace("*", "p") for t in (old, new))
+    name = f"lw_bits_{short_old}_{short_new}"
+    lines = [f"{new} y;", "memcpy(&y, &x, sizeof y);", "return y;"]
+    module.helpers.setdefault(name, definition(new, name, f"{old} x", *lines))
+    return f"{name}({bare(text)})"
+
+
+def definition(result: str, name: str, params: str, *lines: str) -> str:
+    """A small function."""
+    body = "\n".join(f"  {line}" for line in lines)
+    return f"static inline {result} {name}({params}) {{\n{body}\n}}"

@@ -1,0 +1,88 @@
+"""The least and greatest values of integers, as far as a function's text shows them."""
+
+from __future__ import annotations
+
+from ...ir import prim_expr as pe
+from ...ir.dtype import DataType
+from ...ir.prim_expr import IntImm, PrimExpr, Var
+
+NARROW_LIMIT = 1 << 31
+_INTEGER_OPS = (pe.Add, pe.Sub, pe.Mul, pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod, pe.Min, pe.Max)
+_NO_RANGE = (-(1 << 70), 1 << 70)
+
+
+class Ranges:
+    """What is known of variables: their ranges; `narrow`: int64 ones that fit a ptrdiff_t."""
+
+    def __init__(self) -> None:
+        self.known: dict[Var, tuple[int, int]] = {}
+        self.narrow: set[Var] = set()
+
+    def fits(self, node: pe.BinaryOpExpr) -> bool:
+        """Whether integer arithmetic is known not to leave its type."""
+        dtype = node.dtype
+        if not dtype.is_int or dtype.bits < 32:
+            return False
+        low, high = self.interval(node)
+        return -(1 << (dtype.bits - 1)) <= low and high < 1 << (dtype.bits - 1)
+
+    def fits_narrow(self, node: PrimExpr) -> bool:
+        """Whether an expression of integers, every part of it, is known to fit 32 bits."""
+        if not node.dtype.is_int or node.dtype.bits < 32:
+            return False
+        low, high = self.interval(node)
+        if low < -NARROW_LIMIT or high >= NARROW_LIMIT:
+            return False
+        if isinstance(node, IntImm):
+            return True
+        if isinstance(node, Var):
+            return node.dtype.bits == 32 or node in self.narrow
+        if isinstance(node, pe.Cast):
+            return self.fits_narrow(node.value)
+        if isinstance(node, _INTEGER_OPS):
+            return self.fits_narrow(node.a) and self.fits_narrow(node.b)
+        return False
+
+    def interval(self, node: PrimExpr) -> tuple[int, int]:
+        """The least and the greatest value of an integer expression, as far as it is known."""
+        if isinstance(node, IntImm):
+            return node.value, node.value
+        if isinstance(node, Var):
+            found = self.known.get(node)
+            return _of_type(node.dtype) if found is None else found
+        if isinstance(node, pe.Cast) and node.value.dtype.is_integer:
+            return _within(self.interval(node.value), node.dtype)
+        if not isinstance(node, pe.BinaryOpExpr):
+            return _of_type(node.dtype)
+        (a, b), (c, d) = self.interval(node.a), self.interval(node.b)
+        kind = type(node)
+        if kind is pe.Add:
+            return a + c, b + d
+        if kind is pe.Sub:
+            return a - d, b - c
+        if kind is pe.Mul:
+            ends = (a * c, a * d, b * c, b * d)
+            return min(ends), max(ends)
+        if kind is pe.Min:
+            return min(a, c), min(b, d)
+        if kind is pe.Max:
+            return max(a, c), max(b, d)
+        if c == d and c > 0:
+            if kind is pe.FloorDiv:
+                return a // c, b // c
+            if kind is pe.Div and a >= 0:
+                return a // c, b // c
+            if kind is pe.FloorMod or (kind is pe.Mod and a >= 0):
+                return 0, c - 1
+        return _of_type(node.dtype)
+
+
+def _of_type(dtype: DataType) -> tuple[int, int]:
+    if dtype.is_int:
+        return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+    return (0, (1 << dtype.bits) - 1) if dtype.is_integer else _NO_RANGE
+
+
+def _within(given: tuple[int, int], dtype: DataType) -> tuple[int, int]:
+    whole = _of_type(dtype)
+    return given if whole[0] <= given[0] and given[1] <= whole[1] else whole

@@ -1,0 +1,161 @@
+"""What the emitters share: a context, which knows the function that is being written, and tables
+of handlers `f(ctx, node)`, one for each kind of node and intrinsic.
+
+An emitter derives a class of contexts, which says how its lines are written, and gives it its
+tables. Handlers look up nothing above them: they ask the context for the text of a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from ..base.errors import LoopwrightError, explain
+from ..ir.dtype import DataType
+from ..ir.expr import GlobalVar
+from ..ir.prim_expr import Call, IntImm, PrimExpr, StringImm, Var
+from ..tir import stmt as st
+from ..tir.buffer import Buffer
+
+# What a value is for. An index does not overflow; a narrow one fits 32 bits.
+DATA, INDEX, NARROW = 0, 1, 2
+_ZERO = IntImm("int32", 0)
+
+
+class Context:
+    """What is known while a function is written: the texts of variables, what a value is for."""
+
+    language: ClassVar[str]  # for messages
+    passes: ClassVar[str]
+    expressions: ClassVar[Mapping[type, Callable[..., str]]]
+    statements: ClassVar[Mapping[type, Callable[..., None]]]
+    calls: ClassVar[Mapping[str, Callable[..., str]]]
+    instead: ClassVar[Mapping[str, str]]  # of intrinsics without code
+
+    def __init__(self) -> None:
+        self.env: dict[Var, str] = {}
+        self.mode = DATA
+
+    def stmt(self, node: Any) -> None:
+        """Write one statement."""
+        handler = self.statements.get(type(node))
+        if handler is None:
+            what = f"{type(node).__name__} is not lowered"
+            hint = f"run the passes of {self.passes} first"
+            raise LoopwrightError(explain(what, instead=hint, span=node.span))
+        handler(self, node)
+
+    def expr(self, node: Any) -> str:
+        """The value of an expression."""
+        handler = self.expressions.get(type(node))
+        if handler is None:
+            what = f"{type(node).__name__} has no {self.language} code"
+            hint = f"run the passes of {self.passes} first"
+            raise LoopwrightError(explain(what, got=str(node), instead=hint, span=node.span))
+        return handler(self, node)
+
+    def used_as(self, mode: int, node: Any) -> str:
+        """The value of an expression that is used as data or index."""
+        before, self.mode = self.mode, mode
+        value = self.expr(node)
+        self.mode = before
+        return value
+
+    def index(self, node: PrimExpr) -> str:
+        """The value of an index."""
+        return self.used_as(INDEX, node)
+
+    def data(self, node: PrimExpr) -> str:
+        """The value of a condition or datum inside an index."""
+        return self.used_as(DATA, node)
+
+    def undefined(self, node: Var) -> LoopwrightError:
+        """What is wrong where a variable has no text."""
+        what = f"variable {node.name} is not defined here"
+        return LoopwrightError(explain(what, span=node.span))
+
+
+def call(ctx: Context, node: Call) -> str:
+    """A call; whatever it is, its arguments are data, not indices."""
+    name = "" if isinstance(node.op, GlobalVar) else getattr(node.op, "name", None)
+    if name is None:
+        raise LoopwrightError(explain("this cannot be called", got=str(node.op)))
+    name = name.removeprefix("tir.")
+    handler = ctx.calls.get(name)
+    if handler is None:
+        raise no_code(ctx, node, ctx.instead.get(name, ctx.instead[""]))
+    before, ctx.mode = ctx.mode, DATA
+    value = handler(ctx, node)
+    ctx.mode = before
+    return value
+
+
+def no_code(ctx: Context, node: Call, hint: str, of: str = "") -> LoopwrightError:
+    """An intrinsic has no code (on a type)."""
+    what = f"the intrinsic {node.op.name} has no {ctx.language} code{of and f' for {of}'}"
+    return LoopwrightError(explain(what, instead=hint, span=node.span))
+
+
+def first(ctx: Context, node: Call) -> str:
+    """A hint about its operand."""
+    return ctx.expr(node.args[0])
+
+
+def not_of_type(ctx: Context, node: Call) -> str:
+    """A function of floats that no rule is for on its type."""
+    raise no_code(ctx, node, "cast to float32", str(node.dtype))
+
+
+def seq(ctx: Context, node: st.SeqStmt) -> None:
+    """One statement after the other."""
+    for item in node.seq:
+        ctx.stmt(item)
+
+
+def inner(ctx: Context, node: Any) -> None:
+    """A statement that says nothing to the machine."""
+    ctx.stmt(node.body)
+
+
+def flat_index(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+    """The one index of an access."""
+    if is_packed(buffer.dtype):
+        what = f"buffer {buffer.name} of {buffer.dtype} is not yet made of bytes"
+        raise LoopwrightError(explain(what, instead="run Int4StorageLegalize first"))
+    if len(indices) > 1:
+        what = f"buffer {buffer.name} is not flat"
+        raise LoopwrightError(explain(what, instead="run FlattenBuffer first"))
+    return indices[0] if indices else _ZERO
+
+
+def is_packed(dtype: DataType) -> bool:
+    """Whether elements of this type share bytes of memory."""
+    return (dtype.is_int or dtype.is_uint) and dtype.bits < 8
+
+
+def called_name(node: Call) -> str:
+    """The name of the C or registered function that a call is of."""
+    name = node.args[0]
+    if not isinstance(name, StringImm):
+        what = f"{node.op.name} takes the function's name first"
+        raise LoopwrightError(explain(what, got=str(name), span=node.span))
+    return name.value
+
+
+def refuse_thread_loop(node: st.For, hint: str) -> LoopwrightError:
+    """A loop that no emitter of code for CPUs takes."""
+    bound = node.kind == st.ForKind.THREAD_BINDING
+    what = f"loop {node.loop_var.name} is {'bound to a GPU thread' if bound else 'vectorized'}"
+    return LoopwrightError(explain(what, instead=hint, span=node.span))
+
+
+# Handlers that every emitter has.
+STATEMENTS: dict[type, Callable[..., None]] = {
+    st.SeqStmt: seq,
+    st.AttrStmt: inner,
+    st.DeclBuffer: inner,
+}
+CALLS: dict[str, Callable[..., str]] = {
+    **dict.fromkeys(("likely", "tvm_thread_invariant", "ignore_loop_partition"), first),
+    "nextafter": not_of_type,
+}

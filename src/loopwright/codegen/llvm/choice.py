@@ -1,0 +1,187 @@
+"""Choices as LLVM text: the side that is not chosen has no effect.
+
+A load that is guarded against reading outside of its buffer reads zeros instead of branching; a
+choice lane by lane masks the loads of its sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...ir import prim_expr as pe
+from ...ir.dtype import DataType
+from ...ir.prim_expr import Broadcast, Call, FloatImm, IntImm, PrimExpr, Var
+from ...tir.expr import BufferLoad, reads_memory
+from ...tir.op import is_call_to
+from ..context import flat_index
+from .function_text import FunctionText
+from .memory import (
+    ZEROS_BYTES,
+    address,
+    first_of,
+    from_memory,
+    is_dense,
+    masked_load,
+    or_zeros,
+    with_outer_mask,
+)
+from .types import flag_type, llvm_type, memory_type, vector_of
+
+# Calls of integers alone, which can be done anywhere.
+
+
+_ARITHMETIC = {f"tir.{n}" for n in ("shift_right", "shift_left", "bitwise_and", "bitwise_xor")}
+
+
+def logical(ctx: FunctionText, node: pe.And | pe.Or) -> str:
+    """Both sides, unless the left one guards a load in the right one."""
+    if node.dtype.lanes == 1 and reads_memory(node.b) and guards(node.a):
+        return short_circuit(ctx, node)
+    name = "and" if isinstance(node, pe.And) else "or"
+    return ctx.op(name, node.dtype, ctx.expr(node.a), ctx.expr(node.b))
+
+
+def select(ctx: FunctionText, node: pe.Select) -> str:
+    """Both sides, unless the condition guards a load in one."""
+    sides = (node.true_value, node.false_value)
+    if any(map(reads_memory, sides)) and guards(node.condition):
+        return choice(ctx, node.condition, *sides, node.dtype)
+    cond = ctx.expr(node.condition)
+    yes, no = map(ctx.expr, sides)
+    return ctx.choose(cond, yes, no, node.dtype, node.condition.dtype.lanes)
+
+
+def if_then_else(ctx: FunctionText, node: Call) -> str:
+    """Only the chosen side."""
+    return choice(ctx, *node.args, node.dtype)
+
+
+def short_circuit(ctx: FunctionText, node: pe.And | pe.Or) -> str:
+    """The right side only where the left one does not decide."""
+    both = isinstance(node, pe.And)
+    more, done = ctx.label("more"), ctx.label("decided")
+    left = ctx.expr(node.a)
+    start = ctx.block
+    ctx.jump_if(left, *((more, done) if both else (done, more)))
+    ctx.place(more)
+    mark = len(ctx.trail)
+    right = ctx.expr(node.b)
+    ctx.forget(mark)
+    end = ctx.block
+    ctx.jump(done)
+    ctx.place(done)
+    known = "false" if both else "true"
+    return ctx.fresh(f"phi i1 [ {known}, %{start} ], [ {right}, %{end} ]")
+
+
+def choice(ctx: FunctionText, cond: PrimExpr, yes: PrimExpr, no: PrimExpr, dtype: DataType) -> str:
+    """`yes` where `cond` holds, else `no`; the other side has no effect."""
+    if cond.dtype.lanes > 1:
+        return masked_choice(ctx, cond, yes, no, dtype)
+    conditions, inner = _guards(cond, yes, no)
+    load = inner.value if isinstance(inner, Broadcast) else inner
+    if isinstance(load, BufferLoad) and _is_zero(no) and can_redirect(load):
+        flag, *others = map(ctx.expr, conditions)
+        for other in others:
+            flag = ctx.op("and", cond.dtype, flag, other)
+        return guarded_load(ctx, flag, load, inner)
+    return branching_choice(ctx, cond, yes, no, dtype)
+
+
+def branching_choice(
+    ctx: FunctionText, cond: PrimExpr, yes: PrimExpr, no: PrimExpr, dtype: DataType
+) -> str:
+    labels = ctx.label("yes"), ctx.label("no"), ctx.label("chosen")
+    ctx.jump_if(ctx.expr(cond), labels[0], labels[1])
+    arms: list[tuple[str, str]] = []
+    for label, value in ((labels[0], yes), (labels[1], no)):
+        ctx.place(label)
+        ctx.scoped(lambda v=value: arms.append((ctx.expr(v), ctx.block)))
+        ctx.jump(labels[2])
+    ctx.place(labels[2])
+    sources = ", ".join(f"[ {v}, %{b} ]" for v, b in arms)
+    return ctx.fresh(f"phi {llvm_type(dtype)} {sources}")
+
+
+def masked_choice(
+    ctx: FunctionText, cond: PrimExpr, yes: PrimExpr, no: PrimExpr, dtype: DataType
+) -> str:
+    """A choice lane by lane: each side is evaluated with its loads masked."""
+    flag = ctx.expr(cond)
+    lanes, kind = cond.dtype.lanes, flag_type(cond.dtype)
+    inverse = ctx.value(f"xor {kind} {flag}, splat (i1 true)")
+    outer, arms = ctx.mask, []
+    for mask, value in ((flag, yes), (inverse, no)):
+        if outer is not None and outer[1] == lanes:
+            mask = ctx.value(f"and {kind} {mask}, {outer[0]}")
+        ctx.mask = (mask, lanes)
+        arms.append(ctx.expr(value))
+    ctx.mask = outer
+    return ctx.choose(flag, arms[0], arms[1], dtype)
+
+
+def can_redirect(load: BufferLoad) -> bool:
+    """Whether a load may read zeros instead: computing its address is safe anywhere."""
+    index = flat_index(load.buffer, load.indices)
+    dense = load.dtype.lanes == 1 or (is_dense(index) and load.buffer.dtype.lanes == 1)
+    small = load.dtype.itemsize * load.dtype.lanes <= ZEROS_BYTES
+    return load.predicate is None and dense and small and _is_plain(index)
+
+
+def guarded_load(ctx: FunctionText, cond: str, load: BufferLoad, value: PrimExpr) -> str:
+    """`if_then_else(cond, A[i], 0)`: load through a pointer chosen between A and zeros."""
+    index = flat_index(load.buffer, load.indices)
+    pointer = address(ctx, load.buffer, first_of(index))
+    pointer = or_zeros(ctx, cond, pointer)
+    lanes = load.dtype.lanes
+    mask = with_outer_mask(ctx, None, lanes)
+    if mask is not None and lanes > 1:
+        raw = masked_load(ctx, "load", ("ptr", pointer), load.buffer.dtype, lanes, mask)
+        return from_memory(ctx, raw, load.buffer.dtype, load.dtype)
+    if mask is not None:
+        pointer = or_zeros(ctx, mask, pointer)
+    kind = vector_of(memory_type(load.buffer.dtype), lanes)
+    raw = ctx.fresh(f"load {kind}, ptr {pointer}, align {load.buffer.dtype.itemsize}")
+    loaded = from_memory(ctx, raw, load.buffer.dtype, load.dtype)
+    return ctx.spread(loaded, value.dtype) if isinstance(value, Broadcast) else loaded
+
+
+def _is_plain(expr: PrimExpr) -> bool:
+    """Whether an expression neither loads nor calls, so that it can be evaluated anywhere."""
+    called = isinstance(expr, Call) and getattr(expr.op, "name", "") not in _ARITHMETIC
+    return not (called or isinstance(expr, BufferLoad)) and all(map(_is_plain, _parts(expr)))
+
+
+def _guards(cond: PrimExpr, yes: PrimExpr, no: PrimExpr) -> tuple[list[PrimExpr], PrimExpr]:
+    """The conditions of nested choices that are all 0 where they fail, and what they guard."""
+    conditions = [cond]
+    while _is_zero(no) and is_call_to(yes, "if_then_else"):
+        cond, inner, no = yes.args
+        if cond.dtype.lanes > 1 or not _is_zero(no) or not _is_plain(cond):
+            break
+        conditions.append(cond)
+        yes = inner
+    return conditions, yes
+
+
+def _is_zero(expr: PrimExpr) -> bool:
+    if isinstance(expr, Broadcast):
+        expr = expr.value
+    return isinstance(expr, (IntImm, FloatImm)) and expr.value == 0 and str(expr.value)[0] != "-"
+
+
+def guards(cond: PrimExpr) -> bool:
+    """Whether a condition looks at variables, as one that guards a load does, and not only at data."""
+    if isinstance(cond, (Var, pe.SizeVar)):
+        return cond.dtype.is_integer
+    if isinstance(cond, BufferLoad):
+        return False
+    return any(map(guards, _parts(cond)))
+
+
+def _parts(expr: PrimExpr) -> Iterable[PrimExpr]:
+    if isinstance(expr, pe.BinaryOpExpr):
+        return (expr.a, expr.b)
+    if isinstance(expr, (IntImm, FloatImm, Var)):
+        return ()
+    return [c for c in expr.children() if isinstance(c, PrimExpr)]
