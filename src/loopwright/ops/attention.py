@@ -47,21 +47,23 @@ def attention(
     raw = compute([b, heads, length, other], product, "attention_product")
 
     def score(*i):
-        made = raw(*i) * factor
+        scaled = raw(*i) * factor
         if bias is not None:
-            made = made + cast("float32", bias(*broadcast_index(bias, i, raw.shape)))
+            scaled = scaled + cast("float32", bias(*broadcast_index(bias, i, raw.shape)))
         hidden = _hidden(i[2], i[3], length, other, causal_mask, window_size)
-        return made if hidden is None else tir.Select(hidden, tir.min_value("float32"), made)
+        return scaled if hidden is None else tir.Select(hidden, tir.min_value("float32"), scaled)
 
     weights = softmax(compute(raw.shape, score, "attention_score", tag="injective"), -1)
 
     def mixed(n, row, h, col):
         return te.sum(multiply(weights(n, h, row, j), cast("float32", value(n, j, h, col))), axis=j)
 
-    made = compute([b, length, heads, width], mixed, "attention_mixed")
+    attended = compute([b, length, heads, width], mixed, "attention_mixed")
     if query.dtype == "float32":
-        return made
-    return compute(made.shape, lambda *i: cast(query.dtype, made(*i)), "T_cast", tag="elemwise")
+        return attended
+    return compute(
+        attended.shape, lambda *i: cast(query.dtype, attended(*i)), "T_cast", tag="elemwise"
+    )
 
 
 def _hidden(row, col, length, other, causal_mask, window_size):
@@ -118,8 +120,8 @@ def _(query, key, value, bias=None, scale=None, causal_mask=None, window_size=No
             hidden |= cols + window_size <= last
         scores = np.where(hidden, np.finfo(np.float32).min, scores)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
-    made = weights / weights.sum(-1, keepdims=True) @ v
-    return np.ascontiguousarray(made.transpose(0, 2, 1, 3).astype(query.dtype))
+    out = weights / weights.sum(-1, keepdims=True) @ v
+    return np.ascontiguousarray(out.transpose(0, 2, 1, 3).astype(query.dtype))
 
 
 attention.samples(

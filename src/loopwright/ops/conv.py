@@ -39,11 +39,11 @@ def expand_padding(padding, rank):
 
 def expand_per_axis(values, rank, name):
     """One number for each spatial axis."""
-    made = [int(v) for v in values]
-    made = made * rank if len(made) == 1 else made
-    if len(made) != rank:
+    numbers = [int(v) for v in values]
+    numbers = numbers * rank if len(numbers) == 1 else numbers
+    if len(numbers) != rank:
         raise ValueError(explain(f"{name} takes 1 or {rank} numbers", got=list(values)))
-    return made
+    return numbers
 
 
 def conv_extent(size, kernel, stride, dilation, before, after):
@@ -325,14 +325,14 @@ def _numpy_conv(
     steps = tuple(slice(None, None, s) for s in strides)
     holes = tuple(slice(None, None, d) for d in dilation)
     views = views[(slice(None), slice(None), *steps, *holes)]
-    per_in, per_out, made = w.shape[1], w.shape[0] // groups, []
+    per_in, per_out, parts = w.shape[1], w.shape[0] // groups, []
     contract = tuple(range(2 + rank, 2 + 2 * rank))
     for g in range(groups):
         part = views[:, g * per_in : (g + 1) * per_in]
         kernel = w[g * per_out : (g + 1) * per_out]
         axes = ((1, *contract), tuple(range(1, 2 + rank)))
-        made.append(np.moveaxis(np.tensordot(part, kernel, axes), -1, 1))
-    return from_plain(np.concatenate(made, 1).astype(kind), out_layout, "NC" + letters)
+        parts.append(np.moveaxis(np.tensordot(part, kernel, axes), -1, 1))
+    return from_plain(np.concatenate(parts, 1).astype(kind), out_layout, "NC" + letters)
 
 
 conv1d, conv2d, conv3d = _make(1), _make(2), _make(3)
@@ -447,12 +447,12 @@ def _source(place, tap, before, stride, dilation, extent):
 
 def _transposed_extents(shape, kernel, strides, padding, output_padding, dilation):
     before, after = expand_padding(padding, 2)
-    made = []
+    extents = []
     for k in range(2):
         reach = (kernel[2 + k] - 1) * dilation[k] + 1
         grown = (shape[2 + k] - 1) * strides[k] + reach
-        made.append(simplify(grown - (before[k] + after[k]) + output_padding[k]))
-    return made
+        extents.append(simplify(grown - (before[k] + after[k]) + output_padding[k]))
+    return extents
 
 
 @conv2d_transpose.build

@@ -101,8 +101,8 @@ def _(data: TensorStructInfo, weight: TensorStructInfo, **attrs):
 @conv1d_transpose.numpy
 def _(data, weight, **attrs):
     wide = Op.get("relax.nn.conv2d_transpose").get_attr("FNumpy")
-    made = wide(data[:, :, None], weight[:, :, None], **_flat(attrs))
-    return np.ascontiguousarray(made[:, :, 0])
+    out = wide(data[:, :, None], weight[:, :, None], **_flat(attrs))
+    return np.ascontiguousarray(out[:, :, 0])
 
 
 conv1d_transpose.samples(

@@ -168,14 +168,14 @@ def _triangle(name: str, keep, meaning) -> None:
 
     body.__name__ = name
     body.__doc__ = f"The elements of `np.{name}(x, k)`; the rest is 0."
-    made = op(f"relax.{name}")(body)
+    operator = op(f"relax.{name}")(body)
 
-    @made.infer
+    @operator.infer
     def _(x: TensorStructInfo, k=None):
         return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
 
-    made.numpy(lambda x, k=0: meaning(x, int(k)))
-    made.samples(case((3, 4)), case((2, 4, 4), 1))
+    operator.numpy(lambda x, k=0: meaning(x, int(k)))
+    operator.samples(case((3, 4)), case((2, 4, 4), 1))
 
 
 _triangle("tril", lambda col, row: col <= row, np.tril)

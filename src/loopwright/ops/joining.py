@@ -136,8 +136,8 @@ def _(x: TensorStructInfo, indices_or_sections, axis=0):
         return TupleStructInfo([one] * count)
     which = normalize_axis(axis, len(shape))
     sizes = [s for _, s in _pieces(shape[which], where)]
-    made = [[s if a == which else d for a, d in enumerate(shape)] for s in sizes]
-    return TupleStructInfo([TensorStructInfo(m, x.dtype) for m in made])
+    shapes = [[s if a == which else d for a, d in enumerate(shape)] for s in sizes]
+    return TupleStructInfo([TensorStructInfo(m, x.dtype) for m in shapes])
 
 
 @split.numpy
@@ -181,11 +181,11 @@ def strided_slice(
 
 def _slice_ranges(shape, axes, begin, end, steps, inbound):
     """axis -> (first, step, count)."""
-    made = {}
+    ranges = {}
     for axis, first, last, step in zip(axes, begin, end, steps, strict=True):
         which = normalize_axis(int(axis), len(shape))
-        made[which] = _slice_range(shape[which], first, last, int(step), inbound)
-    return made
+        ranges[which] = _slice_range(shape[which], first, last, int(step), inbound)
+    return ranges
 
 
 def _slice_range(extent, first, last, step, inbound):

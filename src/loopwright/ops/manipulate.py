@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .. import te, tir
@@ -91,11 +93,11 @@ def _flat_index(indices, dims):
 
 def _unflatten(flat, dims):
     """Indices into `dims` of the element number `flat`."""
-    found = []
+    indices = []
     for d in reversed(list(dims)):
-        found.append(floormod(flat, d))
+        indices.append(floormod(flat, d))
         flat = floordiv(flat, d)
-    return found[::-1]
+    return indices[::-1]
 
 
 @op("relax.reshape")
@@ -308,16 +310,16 @@ def take(x: Tensor, indices: Tensor, axis: Axis | None = None, mode: str = "fast
 
 
 @take.numpy
-def _(x, indices, axis=None, mode="fast"):
+def _(x, indices, axis=None, mode: Any = "fast"):
     if mode == "nan":
         extent = x.size if axis is None else x.shape[axis]
         inside = (indices >= 0) & (indices < extent)
-        found = np.take(x, np.where(inside, indices, 0), axis)
+        taken = np.take(x, np.where(inside, indices, 0), axis)
         width = 1 if axis is None else 0
         shape = [1] * (axis or 0) + list(indices.shape)
-        shape += [1] * (found.ndim - len(shape)) if not width else []
-        return np.where(inside.reshape(shape), found, np.array(np.nan, x.dtype))
-    return np.take(x, indices, axis, mode="raise" if mode == "fast" else mode)  # type: ignore[arg-type]
+        shape += [1] * (taken.ndim - len(shape)) if not width else []
+        return np.where(inside.reshape(shape), taken, np.array(np.nan, x.dtype))
+    return np.take(x, indices, axis, mode="raise" if mode == "fast" else mode)
 
 
 take.samples(
@@ -417,8 +419,8 @@ layout_transform.te_name = "te_layout_transform"
 def _(**values):
     if not isinstance(values["index_map"], IndexMap):
         ndim = values["x"].struct_info.ndim
-        made = IndexMap.from_func_with_separators(values["index_map"], ndim)
-        values["index_map"], separators = made
+        index_map, separators = IndexMap.from_func_with_separators(values["index_map"], ndim)
+        values["index_map"] = index_map
         if separators and values["axis_separators"] is None:
             values["axis_separators"] = separators
     fill = values["pad_value"]
@@ -428,11 +430,11 @@ def _(**values):
 
 @layout_transform.numpy
 def _(x, index_map, pad_value=None, axis_separators=None, input_axis_separators=None):
-    made = index_map.map_ndarray(x)
+    moved = index_map.map_ndarray(x)
     if not pad_value:
-        return made
+        return moved
     filled = index_map.map_ndarray(np.ones(x.shape, bool))
-    return np.where(filled, made, np.asarray(pad_value, x.dtype))
+    return np.where(filled, moved, np.asarray(pad_value, x.dtype))
 
 
 layout_transform.samples(

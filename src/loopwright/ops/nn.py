@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -255,11 +256,11 @@ def _norm_axes(x, axes):
 def _(data, gamma, beta, axes, epsilon=1e-5, center=True, scale=True):
     which = _norm_axes(data, axes)
     x = data.astype(np.float64)
-    made = (x - x.mean(which, keepdims=True)) / np.sqrt(x.var(which, keepdims=True) + epsilon)
+    out = (x - x.mean(which, keepdims=True)) / np.sqrt(x.var(which, keepdims=True) + epsilon)
     shape = [d if a in which else 1 for a, d in enumerate(data.shape)]
     if scale:
-        made = made * gamma.reshape(shape)
-    return (made + beta.reshape(shape) if center else made).astype(data.dtype)
+        out = out * gamma.reshape(shape)
+    return (out + beta.reshape(shape) if center else out).astype(data.dtype)
 
 
 layer_norm.layout(along("axes", ordered=True))
@@ -303,8 +304,8 @@ def _(data, weight, axes, epsilon=1e-5):
     which = _norm_axes(data, axes)
     x = data.astype(np.float64)
     shape = [d if a in which else 1 for a, d in enumerate(data.shape)]
-    made = x / np.sqrt((x * x).mean(which, keepdims=True) + epsilon) * weight.reshape(shape)
-    return made.astype(data.dtype)
+    out = x / np.sqrt((x * x).mean(which, keepdims=True) + epsilon) * weight.reshape(shape)
+    return out.astype(data.dtype)
 
 
 rms_norm.layout(along("axes", ordered=True))
@@ -356,8 +357,8 @@ def batch_norm(
         keep, take = const(1 - momentum, old.dtype), const(momentum, old.dtype)
         return compute(old.shape, lambda i: old(i) * keep + new(i) * take, "T_moved")
 
-    made = compute(data.shape, cell, "T_batch_norm")
-    return [made, moved(moving_mean, center_of), moved(moving_var, spread_of)]
+    normalized = compute(data.shape, cell, "T_batch_norm")
+    return [normalized, moved(moving_mean, center_of), moved(moving_var, spread_of)]
 
 
 @batch_norm.infer
@@ -393,11 +394,11 @@ def _(
         mean, spread = data.mean(others), data.var(others)
         moving_mean = moving_mean * (1 - momentum) + mean * momentum
         moving_var = moving_var * (1 - momentum) + spread * momentum
-    made = (data - lift(mean)) / np.sqrt(lift(spread) + epsilon)
+    out = (data - lift(mean)) / np.sqrt(lift(spread) + epsilon)
     if scale:
-        made = made * lift(gamma)
-    made = made + lift(beta) if center else made
-    return made.astype(data.dtype), *(t.astype(data.dtype) for t in (moving_mean, moving_var))
+        out = out * lift(gamma)
+    out = out + lift(beta) if center else out
+    return out.astype(data.dtype), *(t.astype(data.dtype) for t in (moving_mean, moving_var))
 
 
 _CHANNELS = ((2, 3, 4, 4), (3,), (3,), (3,), (3,))
@@ -476,9 +477,9 @@ def padded(data, before, after, value, mode, name):
 @pad.numpy
 def _(data, pad_width, pad_mode="constant", pad_value=0.0):
     pairs = list(zip(pad_width[0::2], pad_width[1::2], strict=True))
-    mode = {"replicate": "edge", "circular": "wrap"}.get(pad_mode, pad_mode)
-    extra = {"constant_values": pad_value} if mode == "constant" else {}
-    return np.pad(data, pairs, mode, **extra)  # type: ignore[arg-type]
+    mode: Any = {"replicate": "edge", "circular": "wrap"}.get(pad_mode, pad_mode)
+    extra: dict[str, Any] = {"constant_values": pad_value} if mode == "constant" else {}
+    return np.pad(data, pairs, mode, **extra)
 
 
 pad.layout(padding)

@@ -89,12 +89,12 @@ def _(data, gamma, beta, num_groups, channel_axis, axes, epsilon=1e-5, center=Tr
     cut = [*data.shape[:channel], num_groups, -1, *data.shape[channel + 1 :]]
     x = data.astype(np.float64).reshape(cut)
     over = tuple(a % data.ndim + (a % data.ndim > channel) for a in axes) + (channel + 1,)
-    made = (x - x.mean(over, keepdims=True)) / np.sqrt(x.var(over, keepdims=True) + epsilon)
-    made = made.reshape(data.shape)
+    out = (x - x.mean(over, keepdims=True)) / np.sqrt(x.var(over, keepdims=True) + epsilon)
+    out = out.reshape(data.shape)
     own = [-1 if a == channel else 1 for a in range(data.ndim)]
     if scale:
-        made = made * gamma.reshape(own)
-    return (made + beta.reshape(own) if center else made).astype(data.dtype)
+        out = out * gamma.reshape(own)
+    return (out + beta.reshape(own) if center else out).astype(data.dtype)
 
 
 group_norm.layout(along("channel_axis", "axes"))

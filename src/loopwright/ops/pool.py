@@ -24,14 +24,14 @@ def _windows(shape, layout, pool_size, strides, padding, dilation, ceil_mode):
     letters = spatial(layout)
     rank = len(letters)
     before, after = expand_padding(padding, rank)
-    made = {}
+    windows = {}
     for k, s in enumerate(letters):
         size = extent(layout, shape, s)
         window, stride, dil = pool_size[k], strides[k], dilation[k]
         extra = stride - 1 if ceil_mode else 0
         out = conv_extent(size, window, stride, dil, before[k], after[k] + extra)
-        made[s] = (out, size, window, stride, dil, before[k], after[k] + extra)
-    return made
+        windows[s] = (out, size, window, stride, dil, before[k], after[k] + extra)
+    return windows
 
 
 def _out_shape(shape, layout, windows):
@@ -185,7 +185,7 @@ def _numpy_pool(
 
     inner = tuple(range(-rank, 0))
     if not average:
-        made = windows(x, lowest).max(inner)
+        pooled = windows(x, lowest).max(inner)
     else:
         counted = np.ones(x.shape[2:])
         if count_include_pad:
@@ -198,8 +198,8 @@ def _numpy_pool(
             count = views[(slice(None), slice(None), *steps, *holes)].sum(inner)
         else:
             count = windows(counted[None, None], 0).sum(inner)
-        made = windows(x, 0).sum(inner) / np.maximum(count, 1)
-    return from_plain(made.astype(x.dtype), layout, "NC" + letters)
+        pooled = windows(x, 0).sum(inner) / np.maximum(count, 1)
+    return from_plain(pooled.astype(x.dtype), layout, "NC" + letters)
 
 
 for _rank in (1, 2, 3):

@@ -34,11 +34,11 @@ def _(x: TensorStructInfo, sorted, return_index, return_inverse, return_counts, 
     which = _literal(axis)
     if which is not None and x.ndim != -1:
         normalize_axis(which, x.ndim)
-    made = [TensorStructInfo(dtype=x.dtype, ndim=1 if axis is None else x.ndim)]
+    infos = [TensorStructInfo(dtype=x.dtype, ndim=1 if axis is None else x.ndim)]
     for wanted in (return_index, return_inverse, return_counts):
         if _literal(wanted):
-            made.append(TensorStructInfo(dtype="int64", ndim=1))
-    return made[0] if len(made) == 1 else TupleStructInfo(made)
+            infos.append(TensorStructInfo(dtype="int64", ndim=1))
+    return infos[0] if len(infos) == 1 else TupleStructInfo(infos)
 
 
 def _literal(info: PrimStructInfo | None) -> int | None:
@@ -50,10 +50,10 @@ def _literal(info: PrimStructInfo | None) -> int | None:
 def _(x, sorted=True, return_index=False, return_inverse=False, return_counts=False, axis=None):
     flags = [bool(f) for f in (return_index, return_inverse, return_counts)]
     find: Any = np.unique  # its overloads are for literal flags
-    made = find(x, *flags, axis=None if axis is None else int(axis))
+    arrays = find(x, *flags, axis=None if axis is None else int(axis))
     if not any(flags):
-        return made
-    return (made[0], *(np.asarray(m, np.int64).reshape(-1) for m in made[1:]))
+        return arrays
+    return (arrays[0], *(np.asarray(m, np.int64).reshape(-1) for m in arrays[1:]))
 
 
 @unique.legalize

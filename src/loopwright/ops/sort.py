@@ -38,13 +38,13 @@ def _prim_func(buffers: list[tir.Buffer], write: Callable[..., None]) -> tir.Pri
 
 def _loops(ib: IRBuilder, stack: ExitStack, dims: list[Any], parallel: bool) -> list[Any]:
     """Nested loops over `dims` until the stack is left; the first long one may be parallel."""
-    made = []
+    loops = []
     for n, extent in enumerate(dims):
         kind = "parallel" if parallel and not is_one(extent) else "serial"
         parallel = parallel and kind == "serial"
         loop = ib.for_range(_long(0), extent, f"i{n}", dtype="int64", kind=kind)
-        made.append(stack.enter_context(loop))
-    return made
+        loops.append(stack.enter_context(loop))
+    return loops
 
 
 # ---------------------------------------------------------------- running sums and products
@@ -67,9 +67,9 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
         f"`np.{short}` along `axis` (None: of the flattened tensor) in `dtype` (None: data's); "
         "`exclusive` leaves the element itself out."
     )
-    made = op(name)(body)
+    operator = op(name)(body)
 
-    @made.infer
+    @operator.infer
     def _(data: TensorStructInfo, axis=None, dtype=None, exclusive=False):
         kind = void_or(dtype, data.dtype)
         if axis is not None:
@@ -81,7 +81,7 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
             return TensorStructInfo(dtype=kind, ndim=1)
         return TensorStructInfo([_product(shape)], kind)
 
-    @made.numpy
+    @operator.numpy
     def _(data, axis=None, dtype=None, exclusive=False):
         kind = data.dtype if dtype is None else numpy_dtype(dtype)
         full = np.asarray(meaning(data, axis=axis, dtype=kind))
@@ -92,7 +92,7 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
         shifted[tuple([slice(None)] * (axis % full.ndim) + [slice(0, 1)])] = start
         return shifted
 
-    @made.tir
+    @operator.tir
     def _(data: TensorStructInfo, axis=None, dtype=None, exclusive=False):
         kind = void_or(dtype, data.dtype)
         shape = list(data.get_shape() or ())
@@ -133,14 +133,14 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
 
         return _prim_func([source, result], write_flat if flat else write)
 
-    made.samples(
+    operator.samples(
         case((2, 5), axis=1, dtype="void"),
         case((3, "n", 4), axis=-2, dtype="void", exclusive=True),
         case(("n", 4), dtype="float64"),
         case(np.arange(1, 7, dtype=np.int32).reshape(2, 3), dtype="int64", exclusive=True),
         case((3, 0), axis=1, dtype="void"),
     )
-    return made
+    return operator
 
 
 cumsum = _running("relax.cumsum", lambda a, b: a + b, 0, np.cumsum)
@@ -243,10 +243,10 @@ def _sorting(
                 if order is not None:
                     order[k] = cast(dtype, k)
             begin = _merge_sort(ib, size, keys, order, descending)
-            made = [*([keys] if values is not None else []), *([order] if order else [])]
+            sorted_ = [*([keys] if values is not None else []), *([order] if order else [])]
             with ib.for_range(_long(0), kept, "k", dtype="int64") as k:
-                for out, sorted_ in zip(outs, made, strict=True):
-                    out[row(k)] = cast(out.dtype, sorted_[begin + k])
+                for out, source in zip(outs, sorted_, strict=True):
+                    out[row(k)] = cast(out.dtype, source[begin + k])
 
     return _prim_func([source, *results], write)
 

@@ -127,10 +127,10 @@ def shape(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
     """The extents, as a vector."""
 
     def extent(i: Any) -> Any:
-        found = te.const(0, dtype)
+        value = te.const(0, dtype)
         for n, e in enumerate(array.shape):
-            found = tir.Select(i.equal(n), e.astype(dtype), found)
-        return found
+            value = tir.Select(i.equal(n), e.astype(dtype), value)
+        return value
 
     return te.compute((array.ndim,), extent, name="shape")
 
@@ -209,11 +209,11 @@ def unravel_index(indices: te.Tensor, shape: Sequence[Any]) -> te.Tensor:
     """The positions, one row for each dimension of `shape`, of flat indices."""
 
     def element(*i: Any) -> Any:
-        value, found = indices(*i[1:]), te.const(0, indices.dtype)
+        value, position = indices(*i[1:]), te.const(0, indices.dtype)
         for n, extent in reversed(list(enumerate(shape))):
-            found = tir.Select(i[0].equal(n), value % extent if n else value, found)
+            position = tir.Select(i[0].equal(n), value % extent if n else value, position)
             value = value // extent
-        return found
+        return position
 
     return te.compute((len(shape), *indices.shape), element, name="unravel_index")
 

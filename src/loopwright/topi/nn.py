@@ -55,8 +55,8 @@ def dense(
     data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: Any = None
 ) -> te.Tensor:
     """data @ weight transposed, plus `bias`."""
-    made = _matmul(data, _transpose(weight), out_dtype)
-    return made if bias is None else OPERATORS["relax.add"](made, bias)
+    product = _matmul(data, _transpose(weight), out_dtype)
+    return product if bias is None else OPERATORS["relax.add"](product, bias)
 
 
 def pool2d(
@@ -91,8 +91,8 @@ def matmul(
         _transpose(t) if turned else t
         for t, turned in ((tensor_a, transpose_a), (tensor_b, transpose_b))
     )
-    made = _matmul(a, b, out_dtype)
-    return made if bias is None else OPERATORS["relax.add"](made, bias)
+    product = _matmul(a, b, out_dtype)
+    return product if bias is None else OPERATORS["relax.add"](product, bias)
 
 
 def batch_matmul(
@@ -103,7 +103,7 @@ def batch_matmul(
     transpose_a: bool = False,
     transpose_b: bool = True,
 ) -> te.Tensor:
-    """Products of matrices, one for each of a batch; `oshape` is what is found anyway."""
+    """Products of matrices, one pair for each of the batch. `oshape` is ignored: it follows."""
     a, b = (
         _transpose(t, [0, 2, 1]) if turned else t
         for t, turned in ((tensor_a, transpose_a), (tensor_b, transpose_b))

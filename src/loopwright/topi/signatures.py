@@ -33,7 +33,7 @@ prod = _reduction("prod")
 
 
 def _arg(name: str) -> Callable[..., te.Tensor]:
-    def found(
+    def index(
         data: te.Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False
     ) -> te.Tensor:
         if select_last_index:
@@ -41,9 +41,9 @@ def _arg(name: str) -> Callable[..., te.Tensor]:
             raise ValueError(explain(what, got="select_last_index", instead="flip the axis before"))
         return OPERATORS[f"relax.{name}"](data, axis, keepdims)
 
-    found.__name__ = found.__qualname__ = name
-    found.__doc__ = f"The {name} along `axis`, the first of equal elements."
-    return found
+    index.__name__ = index.__qualname__ = name
+    index.__doc__ = f"The {name} along `axis`, the first of equal elements."
+    return index
 
 
 argmax = _arg("argmax")

@@ -22,39 +22,39 @@ def simplify(expr: Any) -> Any:
 
 def get_const_int(expr: Any) -> int:
     """The number that an expression is. Raises ValueError when it is not a literal."""
-    made = simplify(convert(expr))
-    if not isinstance(made, IntImm):
+    value = simplify(convert(expr))
+    if not isinstance(value, IntImm):
         what = "a number is needed here, not an extent that is known when the program runs"
         raise ValueError(explain(what, got=str(expr)))
-    return made.value
+    return value.value
 
 
 def get_const_float(expr: Any) -> float:
     """The number that an expression is. Raises ValueError when it is not a literal."""
-    made = simplify(convert(expr))
-    if not isinstance(made, (FloatImm, IntImm)):
+    value = simplify(convert(expr))
+    if not isinstance(value, (FloatImm, IntImm)):
         raise ValueError(explain("a number is needed here", got=str(expr)))
-    return float(made.value)
+    return float(value.value)
 
 
 def equal_const_int(expr: Any, value: int) -> bool:
     """Whether an expression is this number."""
-    made = simplify(convert(expr))
-    return isinstance(made, IntImm) and made.value == value
+    literal = simplify(convert(expr))
+    return isinstance(literal, IntImm) and literal.value == value
 
 
 def get_const_tuple(in_tuple: Sequence[Any]) -> tuple[Any, ...]:
     """A shape's numbers; symbolic extents stay expressions."""
-    made = [simplify(convert(e)) for e in in_tuple]
-    return tuple(e.value if isinstance(e, IntImm) else e for e in made)
+    dims = [simplify(convert(e)) for e in in_tuple]
+    return tuple(e.value if isinstance(e, IntImm) else e for e in dims)
 
 
 def prod(x: Sequence[Any]) -> PrimExpr:
     """The product of a shape."""
-    made: PrimExpr = const(1, "int32")
+    size: PrimExpr = const(1, "int32")
     for e in x:
-        made = made * e
-    return made
+        size = size * e
+    return size
 
 
 def ravel_index(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
@@ -67,11 +67,11 @@ def ravel_index(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
 
 def unravel_index(idx: Any, shape: Sequence[Any]) -> list[Any]:
     """The position of a flat index."""
-    found = []
+    position = []
     for extent in reversed(shape[1:]):
-        found.append(idx % extent)
+        position.append(idx % extent)
         idx = idx // extent
-    return [idx, *reversed(found)]
+    return [idx, *reversed(position)]
 
 
 def traverse_inline(s: Any, final_op: Any, callback: Any) -> None:
