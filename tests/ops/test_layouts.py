@@ -103,7 +103,7 @@ def test_names_of_axes():
     assert numbered("NCHW16c", "NCHW") == "ABCD16b" and numbered("NCHW", "NHWC") == "ADBC"
     assert moved(tir.layout("ACDB"), [0, 2, 3, 1]) is None  # to NHWC: it is there
     assert inserted(tir.layout("BA"), [1]) == "BCA"
-    with pytest.raises(ValueError, match="axes are NCHW\n  got: NDHWC"):
+    with pytest.raises(ValueError, match="the axes NCHW\n  got: NDHWC"):
         numbered("NDHWC", "NCHW")
 
 

@@ -31,8 +31,8 @@ def attention(
 
     query [batch, length, heads, size], key [batch, other, heads, size], value [batch, other,
     heads, size of a value], bias broadcast to [batch, heads, length, other]; scale: default
-    1 / sqrt(size). causal_mask: what comes later is not seen; "TopLeft" aligns the sequences at
-    their first elements, "BottomRight" at their last. window_size: only so many elements back.
+    1 / sqrt(size). causal_mask: later elements are masked; "TopLeft" aligns the sequences at their
+    first elements, "BottomRight" at their last. window_size: how many elements back are seen.
     """
     b, length, heads, size = query.shape
     other, width = key.shape[1], value.shape[3]
@@ -67,7 +67,7 @@ def attention(
 
 
 def _hidden(row, col, length, other, causal_mask, window_size):
-    """Whether position `col` of the keys is hidden from `row`; None where all are seen."""
+    """Whether the key at `col` is masked for the query at `row`; None where none is."""
     if causal_mask is None:
         return None
     last = row if causal_mask == "TopLeft" else row + (other - length)

@@ -1,6 +1,6 @@
 """Tensors in a layout such as NCHW16c: extents, shapes and indices by the letters of its axes.
 
-A split axis may be padded: the channels that fill the last block hold zeros, and multiply zero
+A split axis may be padded: the channels that fill up the last block hold zeros and meet zero
 weights.
 """
 
@@ -18,7 +18,7 @@ from .common import simplify
 
 
 def spatial(layout: Layout) -> str:
-    """The letters of rows, columns and depth, in order."""
+    """The letters of the spatial axes, in order."""
     return "".join(letter for letter in layout if letter in "DHW")
 
 
@@ -32,7 +32,7 @@ def extent(layout: Layout, shape: Any, letter: str) -> PrimExpr:
 
 
 def index_in(layout: Layout, at: dict[str, Any]) -> list[Any]:
-    """The index of the element at the place `at`: letter -> index, or (outer, inner) for an axis
+    """The index of an element. `at` maps each letter to its index, or to (outer, inner) for an axis
     that is split."""
     indices = []
     for letter, factor in layout.parts:

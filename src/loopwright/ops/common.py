@@ -132,7 +132,7 @@ def infer_broadcast(
 
 
 def common_dtype(x1: TensorStructInfo, x2: TensorStructInfo) -> str:
-    """The one dtype of both sides ("void" when unknown). Raises TypeError when they differ."""
+    """The common dtype of both operands ("void" when unknown). Raises TypeError when they differ."""
     a, b = x1.dtype, x2.dtype
     if a.is_void or b.is_void:
         return "void"

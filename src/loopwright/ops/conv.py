@@ -124,15 +124,15 @@ def _make(rank: int) -> Operator:
 
 
 def _conv_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    """In blocks: see `_in_blocks`. Otherwise data, weight and result as desired, or the data as
-    it is at hand."""
+    """Blocks where the query asks for them; otherwise the desired layouts, or the layout that the
+    data has."""
     attrs = call.attrs
     data, kernel, out = attrs.data_layout, attrs.kernel_layout, attrs.out_layout
     if query.block:
         plain = data == out == "NCHW" and kernel == "OIHW"
         return _in_blocks(call, query.block, query.given[0] is not None) if plain else None
     if not (data + kernel + out).isupper():
-        return None  # in blocks already
+        return None  # already blocked
     if query.desired:
         new_data, new_kernel = query.desired[:2]
         new_out = query.desired[2] if len(query.desired) > 2 else new_data
@@ -152,8 +152,8 @@ _FEW_CHANNELS = 8  # fewer input channels than this are read from the plain layo
 
 
 def _in_blocks(call: Call, size: int, is_blocked: bool) -> LayoutPlan | None:
-    """conv2d with a constant weight on blocks of `size` channels: as it is stored, a kernel reads
-    whole vectors of output channels."""
+    """conv2d with a constant weight on blocks of `size` channels, so that a kernel reads whole
+    vectors of output channels."""
     attrs, weight = call.attrs, call.args[1]
     channels = _constant_channels(call)
     if channels is None:
@@ -180,7 +180,7 @@ def _in_blocks(call: Call, size: int, is_blocked: bool) -> LayoutPlan | None:
 
 
 def _constant_channels(call: Call) -> int | None:
-    """The data's channels where they are known and the weight is a float32 constant."""
+    """How many channels the data has, where that is known and the weight is a float32 constant."""
     shape, weight = call.args[0].struct_info.get_shape(), call.args[1]
     if not isinstance(weight, Constant) or str(weight.data.dtype) != "float32":
         return None
@@ -370,7 +370,7 @@ def conv2d_transpose(
     out_layout: str | None = None,
     out_dtype: DType | None = None,
 ):
-    """The gradient of conv2d by its data: out[n, o, y * stride + k - padding] gathers
+    """The gradient of conv2d with respect to its data: out[n, o, y * stride + k - padding] gathers
     data[n, i, y] * weight[i, o, k]. Layouts NCHW and IOHW; where the windows do not overlap
     (stride = kernel, no padding) also NCHW16c with IOHW16i16o."""
     if data_layout != "NCHW":
@@ -535,7 +535,7 @@ def _numpy_transposed(data, weight, strides, padding, output_padding, dilation, 
 
 @conv2d_transpose.layout
 def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    """Blocks of channels, where each output pixel has one tap; no other layout."""
+    """Blocks of channels only, and only where each output pixel has one tap."""
     attrs, weight = call.attrs, call.args[1]
     if not query.block or _constant_channels(call) is None:
         return None

@@ -1,4 +1,4 @@
-"""Transposed convolution in one dimension: the one in two dimensions, of height 1."""
+"""Transposed 1-D convolution, as a 2-D one of height 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .params import DType, Ints, Tensor
 
 
 def _flat(attrs):
-    """Attributes of the two-dimensional operator: nothing happens along the height."""
+    """The attributes of the 2-D operator, which leave the height as it is."""
     before, after = expand_padding(attrs["padding"], 1)
     return {
         "strides": [1, *attrs["strides"]],
@@ -49,7 +49,7 @@ def conv1d_transpose(
     out_layout: str | None = None,
     out_dtype: DType | None = None,
 ):
-    """The gradient of conv1d by its data. Layouts NCW and IOW."""
+    """The gradient of conv1d with respect to its data. Layouts NCW and IOW."""
     attrs = {
         "strides": strides,
         "padding": padding,

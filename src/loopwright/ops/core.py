@@ -1,4 +1,4 @@
-"""The form of an operator: one decorated function says everything.
+"""How an operator is defined: one decorated function says everything.
 
     @op("relax.nn.relu")
     def relu(data: Tensor):
@@ -30,7 +30,7 @@ is inferred too, so a shape is not written twice. With `@op(..., body=False)` th
 the hooks say everything.
 
 Hooks (a closed list): `numpy` the meaning; `infer` the struct info, where the body cannot tell;
-`build` checks and completes arguments before the call is made; `legalize` another lowering than
+`build` checks and completes arguments before the call is built; `legalize` another lowering than
 the body; `tir` a TensorIR body; `layout`; `samples` the cases of the test matrix.
 """
 
@@ -129,28 +129,28 @@ class Operator:
     # -- hooks ---------------------------------------------------------------------------------
 
     def numpy(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the meaning: numpy arrays (lists of them, shapes as tuples) and attributes in."""
+        """Set the numpy reference. It takes arrays (lists of them, shapes as tuples) and attributes."""
         self.op.set_attr("FNumpy", self._numpy_entry(fn))
         return fn
 
     def infer(self, fn: Callable[..., StructInfo]) -> Callable[..., StructInfo]:
-        """Set the struct info rule: struct infos of the graph arguments, then attributes."""
+        """Set the inference of the struct info from those of the graph arguments and the attributes."""
         self.hooks["infer"] = fn
         return fn
 
     def build(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the check that completes the builder's arguments: a dict of them, changed."""
+        """Set what checks and completes the builder's arguments; it returns them as a dict."""
         self.hooks["build"] = fn
         return fn
 
     def legalize(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the lowering: (bb, call) -> expression, or None for "leave it"."""
+        """Set the lowering, (bb, call) -> expression; None leaves the call as it is."""
         self.op.set_attr("FLegalize", fn)
         return fn
 
     def tir(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set a TensorIR body: struct infos and attributes in, a PrimFunc out, whose buffers are
-        the arguments, then the results. It is the operator's tensor expression, too."""
+        """Set a TensorIR body: from struct infos and attributes to a PrimFunc whose buffers are the
+        arguments, then the results. It serves as the operator's tensor expression, too."""
 
         def body(*tensors: Any, **attrs: Any) -> Any:
             infos = [TensorStructInfo(t.shape, t.dtype) for t in tensors]
@@ -161,7 +161,8 @@ class Operator:
         return fn
 
     def layout(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set how layouts pass through: see `relax.transform.ConvertLayout`."""
+        """Set how layouts pass through, (Call, LayoutQuery) -> LayoutPlan | None: see
+        `relax.layout`."""
         self.op.set_attr("FRelaxInferLayout", fn)
         return fn
 
@@ -190,7 +191,7 @@ class Operator:
         return builder
 
     def make_call(self, values: dict[str, Any]) -> Call:
-        """The Call from a full dict of arguments."""
+        """The call with all arguments given by name."""
         if "build" in self.hooks:
             values = self.hooks["build"](**values)
         graph: list[Any] = []
@@ -271,9 +272,9 @@ def op(
 ) -> Callable[[Callable[..., Any]], Operator]:
     """Define the operator `name` by a function: see the module's text.
 
-    kind: how it fuses; without it, that is read from its loops.
-    pure: whether a call has no effect but its result.
-    view: whether `relax.op` and `R` show it.
+    kind: how it fuses; by default that is found by analysing its loops.
+    pure: whether a call has no side effect.
+    view: whether it appears in `relax.op` and `R`.
     body: False where the function's body is `...` and the hooks say everything.
     """
 
@@ -288,7 +289,7 @@ def op(
     return define
 
 
-# What Python's operators on graph values and on whole te tensors build.
+# The operators that Python's own (`+`, `@`, ...) build, on graph values and on te tensors.
 _PYTHON = (
     "add subtract multiply divide floor_divide mod power less less_equal greater greater_equal "
     "negative matmul equal not_equal left_shift right_shift bitwise_and bitwise_or bitwise_xor "
@@ -297,7 +298,7 @@ _PYTHON = (
 
 
 def install_python_operators() -> None:
-    """Let `x + y`, `-x`, `x @ y`, ... build operators, on graph values and on te tensors."""
+    """Let `x + y`, `-x`, `x @ y`, ... build calls, on graph values and on te tensors."""
     for name in _PYTHON.split():
         operator = OPERATORS[f"relax.{name}"]
         Expr._build[name] = operator.builder

@@ -39,7 +39,7 @@ def binary(
     finite: bool | Callable[[Call], bool] = False,
     commutes: bool = False,
 ) -> Operator:
-    """A broadcasting operator of two tensors. `result` is its dtype where not the operands';
+    """A broadcasting operator of two tensors. `result` is its dtype where it differs from the operands';
     `finite`: see `flow.broadcasting`; `commutes`: patterns match its operands in either order."""
     short = name.rsplit(".", 1)[-1]
 
@@ -107,7 +107,7 @@ def unary(
     def of_data(data: Tensor) -> Any:
         return cells(data)
 
-    # Among the operators of networks the argument is called otherwise.
+    # The operators of `nn` call their argument `data`.
     body: Callable[..., Any] = of_data if name.startswith("relax.nn.") else of_x
     body.__name__, body.__doc__ = short, doc
     operator = op(name)(body)

@@ -1,6 +1,6 @@
-"""How other layouts flow through families of operators: values of the hook `layout`.
+"""How layouts pass through families of operators: implementations of the hook `layout`.
 
-Layouts are those of `relax.layout`: letters A, B, C, ... for the axes of the plain tensor.
+Layouts name the axes of the plain tensor A, B, C, ..., as `relax.layout` describes.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from .common import is_one, normalize_axis
 
 
 def elementwise(*, finite: bool = False) -> Hook:
-    """Of operators that compute each element of the result from that of the one tensor.
+    """For operators that map each element of their one tensor to one element of the result.
 
-    finite: the result is finite for finite elements; then channels may be filled with zeros.
+    finite: finite inputs give finite results, so channels may be padded with zeros.
     """
 
     def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
@@ -44,8 +44,8 @@ def elementwise(*, finite: bool = False) -> Hook:
 
 
 def broadcasting(*, finite: bool | Callable[[Call], bool] = False) -> Hook:
-    """Of operators that compute each element of the result from those of broadcast tensors.
-    `finite` as for `elementwise`, or which calls are."""
+    """For operators that combine broadcast tensors element by element. `finite` is as for
+    `elementwise`, or a predicate on the call."""
 
     def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
         lead = next((layout for layout in query.given if layout is not None), None)
@@ -73,7 +73,7 @@ def broadcasting(*, finite: bool | Callable[[Call], bool] = False) -> Hook:
 
 
 def reducing(*, finite: bool = False) -> Hook:
-    """Of reductions over `attrs.axis` (None: all axes), with `attrs.keepdims`. `finite` as for
+    """For reductions over `attrs.axis` (None: all axes), with `attrs.keepdims`. `finite` is as for
     `elementwise`."""
 
     def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
@@ -96,9 +96,9 @@ def reducing(*, finite: bool = False) -> Hook:
 
 
 def along(*names: str, ordered: bool = False) -> Hook:
-    """Of operators that work along axes of their first tensor, which the attributes `names` say;
-    other tensors and results have some of those axes only. `ordered`: they have several, whose
-    order must stay."""
+    """For operators that work along the axes of their first tensor which the attributes `names`
+    give; all other tensors and results have those axes only. With `ordered`, there are several
+    of them, and their relative order must not change."""
 
     def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
         given, attrs = query.given[0], {}
@@ -121,7 +121,7 @@ def along(*names: str, ordered: bool = False) -> Hook:
 
 
 def image(name: str) -> Hook:
-    """Of operators of one image in a layout that the attribute `name` (and "out_layout") says."""
+    """For operators on one image whose layout is the attribute `name` (and "out_layout")."""
 
     def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
         before = call.attrs[name]
@@ -142,28 +142,28 @@ def image(name: str) -> Hook:
 
 
 def numbered(layout: str, before: str) -> Layout:
-    """The layout NHWC as "ACDB", for a tensor whose axes are `before`: "NCHW". Raises ValueError
-    for one of other axes."""
+    """Letters to numbered axes: NHWC is "ACDB" for a tensor with the axes `before` = "NCHW".
+    Raises ValueError where the axes differ."""
     if sorted(filter(str.isupper, layout)) != sorted(before):
-        what = f"no layout of a tensor whose axes are {before}"
+        what = f"not a layout of a tensor with the axes {before}"
         raise ValueError(explain(what, got=layout, instead="name the same axes in another order"))
     return layout_of(layout).renamed(before, LETTERS[: len(before)])
 
 
 def spelled(layout: Layout, before: str) -> Layout:
-    """The layout "ACDB" as NHWC, for a tensor whose axes are `before`: "NCHW"."""
+    """The inverse of `numbered`: "ACDB" is NHWC for a tensor with the axes `before` = "NCHW"."""
     return layout.renamed(LETTERS[: len(before)], before)
 
 
 def moved(layout: Layout, order: Sequence[int]) -> Layout | None:
-    """The layout of a transposed tensor, axis i of which is axis order[i] of one in `layout`, and
-    which is stored as that one; None where that is plain."""
+    """The layout of a transposed tensor (its axis i is axis order[i] of one in `layout`) whose
+    elements are not moved; None where that is the plain one."""
     old = "".join(LETTERS[axis] for axis in order)
     return _or_plain(layout.renamed(old, LETTERS[: len(order)]))
 
 
 def inserted(layout: Layout, axes: Sequence[int]) -> Layout:
-    """The layout with more axes, of extent 1, in front: `axes` of the new plain tensor."""
+    """The layout with new axes of extent 1 in front, which are `axes` of the new plain tensor."""
     ndim = rank(layout) + len(axes)
     kept = "".join(LETTERS[a] for a in range(ndim) if a not in axes)
     new = "".join(LETTERS[a] for a in axes)
@@ -171,7 +171,7 @@ def inserted(layout: Layout, axes: Sequence[int]) -> Layout:
 
 
 def join(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    """Of tensors joined along `attrs.axis`: all take the layout of the first that has one."""
+    """For tensors joined along `attrs.axis`: all take the first layout at hand."""
     lead = next((layout for layout in query.given if layout is not None), None)
     if lead is None or query.block or call.attrs.axis is None:
         return None
@@ -181,7 +181,7 @@ def join(call: Call, query: LayoutQuery) -> LayoutPlan | None:
 
 
 def cut(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    """Of a tensor cut along `attrs.axis` into a tuple."""
+    """For a tensor split along `attrs.axis` into a tuple."""
     given = query.given[0]
     if given is None or query.block:
         return None
@@ -201,7 +201,7 @@ def _or_plain(layout: Layout) -> Layout | None:
 
 
 def positions(layout: Layout, axes: Sequence[Any]) -> list[int] | None:
-    """Where axes of the plain tensor are; None where one is split."""
+    """Where axes of the plain tensor are stored; None where one is split."""
     letters = [LETTERS[normalize_axis(int(axis), rank(layout))] for axis in axes]
     if any(layout.factor_of(letter) > 0 for letter in letters):
         return None
@@ -209,7 +209,7 @@ def positions(layout: Layout, axes: Sequence[Any]) -> list[int] | None:
 
 
 def _without(layout: Layout, axes: Sequence[int]) -> Layout | None:
-    """The layout without some axes of the plain tensor; None where it is plain then."""
+    """The layout without some axes of the plain tensor; None where the rest is plain."""
     gone = {LETTERS[axis] for axis in axes}
     kept = [(c, f) for c, f in layout.parts if c.upper() not in gone]
     old = "".join(sorted(c for c, _ in kept if c.isupper()))
@@ -220,8 +220,8 @@ def _without(layout: Layout, axes: Sequence[int]) -> Layout | None:
 
 
 def _suffix(layout: Layout, dropped: int) -> Layout | None:
-    """The layout of a tensor without the first `dropped` axes which broadcasts to one in
-    `layout`; None where the other axes are not the last ones in there."""
+    """The layout in which a tensor that lacks the first `dropped` axes broadcasts to one in
+    `layout`; None where these axes are not stored first."""
     gone = LETTERS[:dropped]
     parts = [letter.upper() in gone for letter in layout]
     if any(parts[parts.index(False) :]):
@@ -230,7 +230,7 @@ def _suffix(layout: Layout, dropped: int) -> Layout | None:
 
 
 def squeezing(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    """Of dims of extent 1 dropped: those of `attrs.axis`, or all."""
+    """For axes of extent 1 that are dropped: `attrs.axis`, or all."""
     given = query.given[0]
     shape = tensor_arguments(call)[0].struct_info.get_shape()
     if given is None or query.block or shape is None:
@@ -245,7 +245,7 @@ def squeezing(call: Call, query: LayoutQuery) -> LayoutPlan | None:
 
 
 def padding(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    """Of a tensor grown by `attrs.pad_width` = [before, after] of each axis in turn."""
+    """For a tensor padded by `attrs.pad_width` = [before, after] of each axis in turn."""
     given = query.given[0]
     if given is None or query.block:
         return None

@@ -102,7 +102,7 @@ def gather_elements(data: Tensor, indices: Tensor, axis: Axis = 0):
 
 
 def _wrapped(index, extent):
-    """An index that may count from the end, as one that does not."""
+    """An index that may count from the end, as a non-negative one."""
     index = cast("int64", index)
     return tir.Select(index < const(0, "int64"), add(index, extent), index)
 

@@ -59,7 +59,7 @@ def _tensor_infos(value: Any) -> list[TensorStructInfo]:
 
 
 def device_of(args: dict[str, Any]) -> VDevice | None:
-    """Where the tensors live; None where none says it. Raises TypeError for two places."""
+    """The device of the tensors; None where none is placed. Raises TypeError for two devices."""
     placed: dict[str, VDevice] = {}
     for name, value in args.items():
         for info in _tensor_infos(value):
@@ -74,7 +74,7 @@ def device_of(args: dict[str, Any]) -> VDevice | None:
 
 
 def on_device(info: StructInfo, device: VDevice) -> StructInfo:
-    """A struct info whose tensors live on a device, those that say another one excepted."""
+    """A struct info with its tensors placed on `device`, unless they already name another one."""
     if isinstance(info, TupleStructInfo):
         return TupleStructInfo([on_device(f, device) for f in info.fields])
     if not isinstance(info, TensorStructInfo) or info.vdevice is not None:
@@ -107,7 +107,7 @@ def is_static(value: Any) -> bool:
 def infer_by_body(
     body: Callable[..., Any], params: list[Param], args: dict[str, Any], attrs: dict[str, Any]
 ) -> StructInfo:
-    """The struct info of what a body gives for placeholders of its graph arguments."""
+    """The struct info of what a body returns for placeholders of its graph arguments."""
     marks: dict[int, Var] = {}
     given, dtype_known = [], True
     for p in params:
@@ -120,7 +120,7 @@ def infer_by_body(
 
 
 def run_body(body: Callable[..., Any], attrs: dict[str, Any], *given: Any) -> Any:
-    """What a body gives. Raises TypeError where that is nothing."""
+    """The tensor expression of a body. Raises TypeError where it returns None."""
     out = body(*given, **attrs)
     if out is None:
         hint = "return te.compute(...), or define it with @op(..., body=False) and hooks"
@@ -154,7 +154,7 @@ def _prim_of(info: PrimStructInfo, marks: dict[int, Var]) -> PrimExpr:
 
 def _unknown_dim(marks: dict[int, Var]) -> Var:
     var = Var(f"unknown_{next(_counter)}", "int64")
-    marks[id(var)] = var  # kept alive, so that the id stays its own
+    marks[id(var)] = var  # kept alive, so that its id is not reused
     return var
 
 

@@ -201,7 +201,7 @@ def _slice_range(extent, first, last, step, inbound):
 
 
 def _bound(value, extent, low, high):
-    """A slice bound made non-negative and clamped to [low, high]."""
+    """A slice bound as a non-negative number, clamped to [low, high]."""
     if isinstance(value, IntImm):
         if value.value < 0:
             value = simplify(add(value, extent))

@@ -1,4 +1,4 @@
-"""Blocked layouts: channels cut in blocks of the vector length, the rest of the last one zero."""
+"""Blocked layouts: channels in blocks of the vector length, the last one padded with zeros."""
 
 from __future__ import annotations
 

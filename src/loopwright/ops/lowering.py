@@ -1,4 +1,4 @@
-"""Lowering a call of an operator by its body; equal loops are built once per builder."""
+"""Lowering a call by the operator's body; equal loops are built once per block builder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..relax.te_call import scalar_literal
 from .inference import dtype_unknown, info_of, is_static, run_body
 from .params import Param
 
-# What has been lowered with a builder: what decides the loops -> the call of them.
+# By block builder: the key of the loops -> the first call of them.
 _LOWERED: WeakKeyDictionary[Any, dict[Any, Call]] = WeakKeyDictionary()
 
 
@@ -66,8 +66,8 @@ def _check_dtype_known(call: Call, value: Any) -> None:
 
 
 def _loops_key(call: Call, args: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """What decides which loops a call is lowered to, and the tensors it passes to them. The key
-    is None where that cannot be told (scalar constants become literals in the loops)."""
+    """The key of the loops that a call is lowered to, and the tensors passed to them. The key is
+    None where the loops depend on more (scalar constants become literals in them)."""
     tensors: list[Any] = []
     attrs = () if call.attrs is None else _plain_key(call.attrs.values)
     parts = [_argument_key(value, tensors) for value in args.values()]

@@ -1,4 +1,4 @@
-"""Operators that move elements: shape, order and place change, values do not."""
+"""Operators that move elements without changing their values."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _flat_index(indices, dims):
 
 
 def _unflatten(flat, dims):
-    """Indices into `dims` of the element number `flat`."""
+    """The indices into `dims` of the element with the flat index `flat`."""
     indices = []
     for d in reversed(list(dims)):
         indices.append(floormod(flat, d))
@@ -102,8 +102,8 @@ def _unflatten(flat, dims):
 
 @op("relax.reshape")
 def reshape(x: Tensor, shape: Shape):
-    """The same elements in row-major order, in another shape; one dim may be -1 (and a dim may
-    be 0: take the input's)."""
+    """The same elements in row-major order, in another shape; one dim may be -1, and a dim of
+    0 is the input's."""
     flat = lambda i: simplify(_flat_index(i, shape))  # noqa: E731
     cell = lambda *i: x(*[simplify(v) for v in _unflatten(flat(i), x.shape)])  # noqa: E731
     return compute(shape, cell, "T_reshape", tag="injective")
@@ -282,8 +282,8 @@ broadcast_to.samples(case((3, 1), [2, 3, 4]), case(("n", 1), ["n", 5]))
 
 @op("relax.take")
 def take(x: Tensor, indices: Tensor, axis: Axis | None = None, mode: str = "fast"):
-    """x at `indices` along `axis`. `mode` says what happens out of range: "fast" nothing is
-    checked, "wrap" modulo the extent, "clip" to the nearest, "nan" gives NaN."""
+    """x at `indices` along `axis`. `mode` says what happens out of range: "fast" does not
+    check, "wrap" takes it modulo the extent, "clip" takes the nearest, "nan" gives NaN."""
     if axis is None:
         x, axis = flatten(x), 0
     which = normalize_axis(axis, len(x.shape))
@@ -350,7 +350,7 @@ repeat.samples(case((2, 3), repeats=2, axis=1))
 
 @op("relax.tile")
 def tile(data: Tensor, repeats: Ints):
-    """The tensor laid `repeats` times along each axis."""
+    """The tensor repeated `repeats` times along each axis."""
     ndim = max(len(data.shape), len(repeats))
     counts = [1] * (ndim - len(repeats)) + list(repeats)
     dims = [const(1, "int64")] * (ndim - len(data.shape)) + list(data.shape)
@@ -370,7 +370,7 @@ tile.samples(case((2, 3), repeats=[2, 1]), case((2, 3), repeats=[2, 1, 2]))
 
 @op("relax.flip")
 def flip(data: Tensor, axis: Axis):
-    """The order of `axis` turned round."""
+    """The tensor with `axis` reversed."""
     which = normalize_axis(axis, len(data.shape))
     last = subtract(data.shape[which], 1)
     back = lambda i: [subtract(last, v) if a == which else v for a, v in enumerate(i)]  # noqa: E731

@@ -106,7 +106,7 @@ leaky_relu.samples(case((2, 3), alpha=0.1))
 
 @op("relax.nn.prelu")
 def prelu(data: Tensor, alpha: Tensor, axis: Axis = 1):
-    """x where positive, else alpha of its channel times x."""
+    """x where positive, else x times the alpha of its channel."""
     which = normalize_axis(axis, len(data.shape))
 
     def cell(*i):
@@ -244,7 +244,7 @@ def _need_floats(data):
 
 def _same_extent(a, b, name):
     if isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value:
-        what = f"{name} does not go with the normalized axis"
+        what = f"{name} does not fit the normalized axis"
         raise ValueError(explain(what, got=f"{b.value} for an axis of {a.value}"))
 
 
@@ -328,8 +328,8 @@ def batch_norm(
 ):
     """Normalize each channel of `axis`. Gives (normalized, moving mean, moving variance).
 
-    Training: by the batch's own mean and variance, and the moving ones go towards those by
-    `momentum`. Otherwise by the moving mean and variance, which stay.
+    In training, by the mean and variance of the batch, towards which the moving ones are updated
+    with `momentum`. Otherwise by the moving mean and variance, which do not change.
     """
     which = normalize_axis(axis, len(data.shape))
     center_of, spread_of = moving_mean, moving_var
@@ -411,7 +411,7 @@ batch_norm.samples(
 
 @op("relax.nn.dropout")
 def dropout(data: Tensor, rate: float = 0.5):
-    """At inference the identity: (data, a mask of ones)."""
+    """The identity, as at inference: (data, a mask of ones)."""
     same = compute(data.shape, lambda *i: data(*i), "T_identity")
     return [same, compute(data.shape, lambda *i: const(1, data.dtype), "T_full")]
 

@@ -28,7 +28,7 @@ def group_norm(
     scale: bool = True,
 ):
     """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes` and over the
-    channels of each of `num_groups` groups; gamma and beta are of each channel."""
+    channels of each of `num_groups` groups; gamma and beta have one element per channel."""
     rank = len(data.shape)
     channel, which = normalize_axis(channel_axis, rank), normalize_axes(axes, rank)
     each = simplify(floordiv(data.shape[channel], num_groups))
@@ -74,7 +74,7 @@ def _(data: TensorStructInfo, gamma, beta, num_groups, channel_axis, axes, **_):
     if shape is not None:
         channel = normalize_axis(channel_axis, len(shape))
         if channel in normalize_axes(axes, len(shape)):
-            what = "the channels' axis is normalized in groups already"
+            what = "the channel axis is already normalized in groups"
             raise ValueError(explain(what, got=f"axes {list(axes)}", instead="leave it out"))
         extent = shape[channel]
         if isinstance(extent, IntImm) and extent.value % num_groups:

@@ -1,4 +1,4 @@
-"""What the parameters of an operator's function say: signature, graph arguments, attributes."""
+"""The parameters of an operator's function: annotations, signature, conversion of arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..ir.prim_expr import IntImm, PrimExpr
 from ..relax.expr import Expr, PrimValue, ShapeExpr, Tuple
 from ..relax.struct_info import TensorStructInfo
 
-if TYPE_CHECKING:  # what a body gets for each depends on where it is used
+if TYPE_CHECKING:  # a body gets different types for these, see `core`
     Tensor = Any
     Tensors = Any
     Shape = Any
@@ -91,8 +91,8 @@ def public_signature(body: Callable[..., Any], params: list[Param]) -> inspect.S
 
 
 def graph_argument(operator: str, p: Param, value: Any, siblings: list[Any]) -> Any:
-    """What the builder of `operator` puts into the call for a value given by the user. A Python
-    number takes the dtype of the first tensor among `siblings`. Raises TypeError for others."""
+    """The graph argument for a value that the user gives. A Python number takes the dtype of the
+    first tensor among `siblings`. Raises TypeError for other values."""
     if p.kind == "Shape" and isinstance(value, (list, tuple)):
         return ShapeExpr(value)
     if p.kind == "Shape" and isinstance(value, (int, PrimExpr)):
@@ -143,7 +143,7 @@ def _listed(value: Any) -> Any:
 
 
 def attribute(operator: str, p: Param, value: Any) -> Any:
-    """An attribute's value as its annotation says. Raises TypeError where it does not convert."""
+    """A value converted as its parameter's annotation says. Raises TypeError where it cannot be."""
     convert = _ATTRIBUTES.get(p.annotation)
     if convert is None:
         return value

@@ -57,7 +57,7 @@ def _pool(rank: int, average: bool) -> None:
         padding: Ints = (0,) * rank,
         dilation: Ints = (1,) * rank,
         ceil_mode: bool = False,
-        count_include_pad: bool = average and rank != 2,  # as it always was
+        count_include_pad: bool = average and rank != 2,  # TVM's defaults
         layout: str = f"NC{letters}",
         out_layout: str | None = None,
     ):

@@ -1,4 +1,4 @@
-"""Reductions and what is made of them."""
+"""Reductions, and operators built from them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ std.samples(case((2, 3, 4), axis=[1]))
 
 
 def _arg(name, better, start, meaning, doc):
-    """argmax and argmin: a reduction of (index, value) pairs; the first of equal ones wins."""
+    """argmax and argmin: a reduction of (index, value) pairs; the first of equal values wins."""
 
     def body(x: Tensor, axis: Axis | None = None, keepdims: bool = False):
         axes = normalize_axes(None if axis is None else [axis], len(x.shape))

@@ -1,4 +1,4 @@
-"""Operators whose result's size depends on the values: they call functions at run time."""
+"""Operators whose result has a size that depends on values: they call functions at run time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that go along an axis in order: running sums and products, sorting.
+"""Operators that visit an axis in order: running sums and products, sorting.
 
 They are TensorIR, not tensor expressions: what they write depends on what they wrote before.
 NaN counts as the greatest value, as in numpy.
@@ -151,7 +151,7 @@ cumprod = _running("relax.cumprod", lambda a, b: a * b, 1, np.cumprod)
 
 
 def _comes_after(a: Any, b: Any, descending: bool) -> Any:
-    """Whether `b` must stand before `a`, which was first."""
+    """Whether `b` sorts before `a`, which comes first now."""
     if not a.dtype.is_float:
         return b > a if descending else b < a
     # The comparison with NaN is false; NaN is the greatest.

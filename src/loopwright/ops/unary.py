@@ -62,7 +62,7 @@ unary(
         tir.Select(x > const(0, x.dtype), const(1, x.dtype), const(0, x.dtype)),
     ),
     np.sign,
-    "-1, 0 or 1 after the sign of x.",
+    "-1, 0 or 1, by the sign of x.",
 )
 unary("relax.isnan", tir.isnan, np.isnan, "Whether x is not a number.", result="bool")
 unary("relax.isinf", tir.isinf, np.isinf, "Whether x is an infinity.", result="bool")
@@ -79,7 +79,7 @@ unary(
     "relax.bitwise_not",
     lambda x: ~x,
     np.bitwise_not,
-    "All bits turned over.",
+    "All bits inverted.",
     sample={"dtype": "int32", "low": -9, "high": 9},
 )
 

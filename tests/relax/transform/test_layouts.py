@@ -265,7 +265,7 @@ def test_mistakes():
         ConvertLayout({"relax.matmul": ["AB"]})(mod)
     with pytest.raises(AttributeError, match="no operator of this name"):
         ConvertLayout({"relax.nn.conv2": ["NHWC", "OHWI"]})(mod)
-    with pytest.raises(ValueError, match="axes are NCHW"):
+    with pytest.raises(ValueError, match="the axes NCHW"):
         ConvertLayout({"relax.nn.conv2d": ["NDHWC", "OHWI"]})(mod)
 
 
