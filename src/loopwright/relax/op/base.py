@@ -42,12 +42,19 @@ Infer = Callable[[Call, Any], StructInfo]
 
 
 def define(
-    name: str, infer: Infer, *, pure: bool = True, numpy: Callable[..., Any] | None = None
+    name: str,
+    infer: Infer,
+    *,
+    pure: bool = True,
+    numpy: Callable[..., Any] | None = None,
+    folds: bool = True,
 ) -> Op:
-    """A core operator `relax.<name>` and its facts."""
+    """A core operator `relax.<name>` and its facts. `folds`: whether a call of constants may be
+    replaced by its value."""
     op = register_op(f"relax.{name}")
     op.set_attr("FInferStructInfo", infer)
     op.set_attr("FPurity", pure)
+    op.set_attr("folds", folds)
     if numpy is not None:
         op.set_attr("FNumpy", numpy)
     return op
@@ -137,10 +144,10 @@ def _inline_tuple(bb: Any, call: Call) -> Call:
     return call.replace(args=(call.args[0], fields, *call.args[2:]))
 
 
-CALL_TIR = define("call_tir", _stated)
-CALL_TIR_INPLACE = define("call_tir_inplace", _stated)
-CALL_TIR_WITH_GRAD = define("call_tir_with_grad", _stated)
-CALL_DPS_PACKED = define("call_dps_packed", _stated)
+CALL_TIR = define("call_tir", _stated, folds=False)
+CALL_TIR_INPLACE = define("call_tir_inplace", _stated, folds=False)
+CALL_TIR_WITH_GRAD = define("call_tir_with_grad", _stated, folds=False)
+CALL_DPS_PACKED = define("call_dps_packed", _stated, folds=False)
 for _op in (CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD):
     _op.set_attr("FNormalize", _inline_tuple)
 
@@ -209,13 +216,13 @@ def call_dps_packed(func: Any, args: Any, out_sinfo: Any) -> Call:
 
 # ---------------------------------------------------------------- other calls
 
-CALL_PURE_PACKED = define("call_pure_packed", _stated_all)
-CALL_INPLACE_PACKED = define("call_inplace_packed", _stated_all)
-CALL_BUILTIN_WITH_CTX = define("call_builtin_with_ctx", _stated_all, pure=False)
+CALL_PURE_PACKED = define("call_pure_packed", _stated_all, folds=False)
+CALL_INPLACE_PACKED = define("call_inplace_packed", _stated_all, folds=False)
+CALL_BUILTIN_WITH_CTX = define("call_builtin_with_ctx", _stated_all, pure=False, folds=False)
 MAKE_CLOSURE = define("make_closure", object_info)
 INVOKE_CLOSURE = define("invoke_closure", _stated_all, pure=False)
 INVOKE_PURE_CLOSURE = define("invoke_pure_closure", _stated_all)
-NULL_VALUE = define("null_value", object_info, numpy=lambda: None)
+NULL_VALUE = define("null_value", object_info, numpy=lambda: None, folds=False)
 
 
 def _sinfo_args(sinfo_args: Any) -> list[StructInfo]:

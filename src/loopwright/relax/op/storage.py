@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,20 +68,22 @@ def _nothing(*_: Any) -> tuple[()]:
     return ()
 
 
-BUILTIN_ALLOC_TENSOR = define(
+_define = partial(define, folds=False)  # memory is not a value
+
+BUILTIN_ALLOC_TENSOR = _define(
     "builtin.alloc_tensor",
     _allocated(0, 1),
     numpy=lambda shape, dtype, *_: np.zeros(shape, numpy_dtype(DataType(dtype))),
 )
-STOP_LIFT_PARAMS = define("builtin.stop_lift_params", same_as_argument, numpy=lambda x: x)
-MEMORY_ALLOC_STORAGE = define("memory.alloc_storage", object_info, numpy=_storage)
-MEMORY_ALLOC_TENSOR = define("memory.alloc_tensor", _allocated(2, 3), numpy=_in_storage)
-MEMORY_KILL_STORAGE = define("memory.kill_storage", void_info, pure=False, numpy=_nothing)
-MEMORY_KILL_TENSOR = define("memory.kill_tensor", void_info, pure=False, numpy=_nothing)
-VM_ALLOC_STORAGE = define("vm.alloc_storage", object_info, numpy=_storage)
-VM_ALLOC_TENSOR = define("vm.alloc_tensor", _allocated(2, 3), numpy=_in_storage)
-VM_KILL_OBJECT = define("vm.kill_object", void_info, pure=False, numpy=_nothing)
-VM_CALL_TIR_DYN = define("vm.call_tir_dyn", void_info, pure=False)
+STOP_LIFT_PARAMS = _define("builtin.stop_lift_params", same_as_argument, numpy=lambda x: x)
+MEMORY_ALLOC_STORAGE = _define("memory.alloc_storage", object_info, numpy=_storage)
+MEMORY_ALLOC_TENSOR = _define("memory.alloc_tensor", _allocated(2, 3), numpy=_in_storage)
+MEMORY_KILL_STORAGE = _define("memory.kill_storage", void_info, pure=False, numpy=_nothing)
+MEMORY_KILL_TENSOR = _define("memory.kill_tensor", void_info, pure=False, numpy=_nothing)
+VM_ALLOC_STORAGE = _define("vm.alloc_storage", object_info, numpy=_storage)
+VM_ALLOC_TENSOR = _define("vm.alloc_tensor", _allocated(2, 3), numpy=_in_storage)
+VM_KILL_OBJECT = _define("vm.kill_object", void_info, pure=False, numpy=_nothing)
+VM_CALL_TIR_DYN = _define("vm.call_tir_dyn", void_info, pure=False)
 
 
 @view_as("builtin.alloc_tensor")
@@ -187,8 +190,8 @@ def _view_numpy(data: np.ndarray, shape: Any, dtype: Any, offset: Any) -> np.nda
     return raw[start : start + count].view(kind).reshape(dims)
 
 
-MEMORY_VIEW = define("memory.view", _infer_view, numpy=_view_numpy)
-ENSURE_ZERO_OFFSET = define(
+MEMORY_VIEW = _define("memory.view", _infer_view, numpy=_view_numpy)
+ENSURE_ZERO_OFFSET = _define(
     "memory.ensure_zero_offset", same_as_argument, numpy=np.ascontiguousarray
 )
 

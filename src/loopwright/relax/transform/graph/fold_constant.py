@@ -57,7 +57,6 @@ from .._graph import tensor_fields
 _SMALL = 1 << 14  # elements that a result may have although its arguments are smaller
 _GROWTH = 4  # how many times as large as its arguments it may be: weights are filled up to blocks
 _INTERPRETED = 1 << 16  # elements up to which the interpreter is quick enough
-_KEPT = ("relax.builtin.", "relax.memory.", "relax.vm.", "relax.call_", "relax.null_value")
 
 Evaluator = Callable[[PrimFunc, list[Any]], bool]
 _EVALUATORS: list[Evaluator] = []
@@ -126,7 +125,7 @@ class _Folder(GraphRewriter):
             func = self.mod.get(gvar) if self.mod and isinstance(gvar, GlobalVar) else None
             elements = sum(_elements(f) for f in tensor_fields(call.sinfo_args[0]))
             return isinstance(func, PrimFunc) and (bool(_EVALUATORS) or elements <= _INTERPRETED)
-        if op.name.startswith(_KEPT) or not op.get_attr("FPurity", False):
+        if not (op.get_attr("folds", True) and op.get_attr("FPurity", False)):
             return False
         return op.has_attr("FNumpy")
 
