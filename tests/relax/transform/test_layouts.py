@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopwright import relax, tir
+from loopwright import relax, te, tir
 from loopwright.ir.structural import structural_equal
+from loopwright.ops import OPERATORS, Tensor, flow, op
 from loopwright.relax import op as R
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import BlockedLayout, ConvertLayout
@@ -267,6 +268,29 @@ def test_mistakes():
         ConvertLayout({"relax.nn.conv2": ["NHWC", "OHWI"]})(mod)
     with pytest.raises(ValueError, match="the axes NCHW"):
         ConvertLayout({"relax.nn.conv2d": ["NDHWC", "OHWI"]})(mod)
+
+
+def test_an_operator_of_ones_own_takes_part():
+    """Without the hook it gets the plain tensor; with it, both passes leave the layout."""
+
+    @op("testlayouts.swish")
+    def swish(x: Tensor):
+        return te.compute(x.shape, lambda *i: x(*i) * tir.sigmoid(x(*i)), "swish")
+
+    try:
+        swish.numpy(lambda x: x / (1 + np.exp(-x)))
+
+        def build(emit, x):
+            return conv(emit, emit(swish.builder(conv(emit, x, 8))), 8)
+
+        mod, block = graph(build, (2, 8, 8, 8)), BlockedLayout(block=4)
+        check(build, (2, 8, 8, 8), moves=4)
+        assert len(calls(block(mod), "nn.unpack_channels")) == 2
+        swish.layout(flow.elementwise(finite=True))
+        check(build, (2, 8, 8, 8), moves=2)
+        assert len(calls(block(mod), "nn.unpack_channels")) == 1
+    finally:
+        del OPERATORS["testlayouts.swish"]
 
 
 # ------------------------------------------------------------------ BlockedLayout
