@@ -85,3 +85,13 @@ def from_plain(array: np.ndarray, layout: str, plain: str) -> np.ndarray:
         shape += [total // block, block] if block > 0 else [total]
     split = np.pad(array, pads).reshape(shape)
     return np.ascontiguousarray(split.transpose([axes.index(letter) for letter in parsed]))
+
+
+def sliding(array: np.ndarray, window: Any, strides: Any, dilation: Any) -> np.ndarray:
+    """numpy: the windows that slide along the last axes of `array`; the elements of a window are
+    the last axes of the result."""
+    kept = array.ndim - len(window)
+    reach = [d * (k - 1) + 1 for d, k in zip(dilation, window, strict=True)]
+    axes = tuple(range(kept, array.ndim))
+    views = np.lib.stride_tricks.sliding_window_view(array, reach, axis=axes)
+    return views[(..., *(slice(None, None, step) for step in (*strides, *dilation)))]

@@ -15,7 +15,7 @@ from ..relax.expr import Call, Constant
 from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
-from .blocks import extent, from_plain, index_in, shape_in, spatial, to_plain
+from .blocks import extent, from_plain, index_in, shape_in, sliding, spatial, to_plain
 from .common import listed, simplify, void_or
 from .core import Operator, case, op
 from .flow import numbered, spelled
@@ -320,11 +320,7 @@ def _numpy_conv(
     x = x[:, : w.shape[1] * groups]
     before, after = expand_padding(padding, rank)
     x = np.pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)])
-    reach = [d * (k - 1) + 1 for d, k in zip(dilation, w.shape[2:], strict=True)]
-    views = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(2, 2 + rank)))
-    steps = tuple(slice(None, None, s) for s in strides)
-    holes = tuple(slice(None, None, d) for d in dilation)
-    views = views[(slice(None), slice(None), *steps, *holes)]
+    views = sliding(x, w.shape[2:], strides, dilation)
     per_in, per_out, parts = w.shape[1], w.shape[0] // groups, []
     contract = tuple(range(2 + rank, 2 + 2 * rank))
     for g in range(groups):
@@ -499,19 +495,8 @@ def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs)
 
 @conv2d_transpose.numpy
 def _(data, weight, strides, padding, output_padding, dilation, groups, out_dtype=None, **layouts):
-    if layouts["data_layout"] != "NCHW":
-        data = to_plain(data, layouts["data_layout"], "NCHW")
-        weight = to_plain(weight, layouts["kernel_layout"], "IOHW")
-        out = _numpy_transposed(
-            data, weight, strides, padding, output_padding, dilation, groups, out_dtype
-        )
-        return from_plain(out, layouts["out_layout"], "NCHW")
-    return _numpy_transposed(
-        data, weight, strides, padding, output_padding, dilation, groups, out_dtype
-    )
-
-
-def _numpy_transposed(data, weight, strides, padding, output_padding, dilation, groups, out_dtype):
+    data = to_plain(data, layouts["data_layout"], "NCHW")
+    weight = to_plain(weight, layouts["kernel_layout"], "IOHW")
     kind = data.dtype if out_dtype is None else numpy_dtype(out_dtype)
     before, after = expand_padding(padding, 2)
     n, _, h, w = data.shape
@@ -528,9 +513,8 @@ def _numpy_transposed(data, weight, strides, padding, output_padding, dilation, 
                 rows = slice(y * dilation[0], y * dilation[0] + h * strides[0], strides[0])
                 cols = slice(z * dilation[1], z * dilation[1] + w * strides[1], strides[1])
                 out[:, g * per_out : (g + 1) * per_out, rows, cols] += part
-    return np.ascontiguousarray(
-        out[:, :, before[0] : full_h - after[0], before[1] : full_w - after[1]]
-    )
+    out = out[:, :, before[0] : full_h - after[0], before[1] : full_w - after[1]]
+    return from_plain(out, layouts["out_layout"], "NCHW")
 
 
 @conv2d_transpose.layout

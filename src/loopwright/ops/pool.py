@@ -9,7 +9,7 @@ from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, ceildiv, const, div, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
-from .blocks import extent, from_plain, spatial, to_plain
+from .blocks import extent, from_plain, sliding, spatial, to_plain
 from .common import listed, simplify
 from .conv import conv_extent, expand_padding, expand_per_axis
 from .core import case, op
@@ -171,33 +171,23 @@ def _numpy_pool(
     x = to_plain(data, layout, "NC" + letters)
     rank = len(letters)
     before, after = expand_padding(padding, rank)
-    grown = [a + (s - 1 if ceil_mode else 0) for a, s in zip(after, strides, strict=True)]
-    sides = [(0, 0), (0, 0), *zip(before, grown, strict=True)]
-    lowest = -np.inf if np.issubdtype(x.dtype, np.floating) else np.iinfo(x.dtype).min
-    reach = [d * (k - 1) + 1 for d, k in zip(dilation, pool_size, strict=True)]
+    extra = [s - 1 if ceil_mode else 0 for s in strides]
+    wide = [(0, 0), (0, 0), *((b, a + e) for b, a, e in zip(before, after, extra, strict=True))]
+    inner = tuple(range(-rank, 0))
 
     def windows(array, fill):
-        wide = np.pad(array, sides, constant_values=fill)
-        axes = tuple(range(2, 2 + rank))
-        views = np.lib.stride_tricks.sliding_window_view(wide, reach, axis=axes)
-        steps = tuple(slice(None, None, s) for s in strides)
-        return views[(slice(None), slice(None), *steps, *(slice(None, None, d) for d in dilation))]
+        padded = np.pad(array, wide, constant_values=fill)
+        return sliding(padded, pool_size, strides, dilation)
 
-    inner = tuple(range(-rank, 0))
     if not average:
+        lowest = -np.inf if np.issubdtype(x.dtype, np.floating) else np.iinfo(x.dtype).min
         pooled = windows(x, lowest).max(inner)
     else:
-        counted = np.ones(x.shape[2:])
-        if count_include_pad:
-            counted = np.pad(counted, list(zip(before, after, strict=True)), constant_values=1)
-            extra = [(0, g - a) for g, a in zip(grown, after, strict=True)]
-            wide = np.pad(counted, extra)[None, None]
-            views = np.lib.stride_tricks.sliding_window_view(wide, reach, tuple(range(2, 2 + rank)))
-            steps = tuple(slice(None, None, s) for s in strides)
-            holes = tuple(slice(None, None, d) for d in dilation)
-            count = views[(slice(None), slice(None), *steps, *holes)].sum(inner)
-        else:
-            count = windows(counted[None, None], 0).sum(inner)
+        sides = list(zip(before, after, strict=True))
+        edge = 1 if count_include_pad else 0  # what ceil mode adds is never counted
+        counted = np.pad(np.ones(x.shape[2:]), sides, constant_values=edge)
+        counted = np.pad(counted, [(0, e) for e in extra])
+        count = sliding(counted, pool_size, strides, dilation).sum(inner)
         pooled = windows(x, 0).sum(inner) / np.maximum(count, 1)
     return from_plain(pooled.astype(x.dtype), layout, "NC" + letters)
 
