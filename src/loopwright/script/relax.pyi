@@ -55,7 +55,6 @@ macro: _MacroDecorator
 def output(*vars: _Any) -> None: """The variables of the dataflow block that are seen after it."""
 def prim_value(value: _Any) -> PrimValue: """A scalar."""
 print = relax_print
-relax_assert_op = assert_op
 rewriter: RewriterDecorator
 def shape(value: _Any) -> ShapeExpr: """A shape as a value; dimensions may be strings."""
 def str(value: _py.str) -> StringImm: """A string as a value."""

@@ -100,7 +100,6 @@ def power(x1: _TensorLike, x2: _TensorLike) -> _Call: """x1 to the power x2."""
 print = relax_print
 def prod(x: _TensorLike, axis: int | _Sequence[int] | None = None, keepdims: bool = False) -> _Call: """The product over `axis`."""
 def register_view(dotted_name: str, fn: _Callable[..., _Any]) -> _Callable[..., _Any]: """Make `fn` the builder `relax.op.<dotted_name>`: "add", "nn.relu", "image.resize2d"."""
-relax_assert_op = assert_op
 def repeat(data: _TensorLike, repeats: int, axis: int | None = None) -> _Call: """Each element `repeats` times along `axis` (None: of the flattened tensor)."""
 def reshape(x: _TensorLike, shape: _ShapeLike) -> _Call: """The same elements in row-major order, in another shape; one dim may be -1, and a dim of 0 is the input's."""
 def right_shift(x1: _TensorLike, x2: _TensorLike) -> _Call: """x1 >> x2"""

@@ -441,8 +441,6 @@ def register_gradient(op_name: str, fgradient: Any = None, level: int = 10) -> A
     return register_op_attr(op_name, "FPrimalGradient", fgradient, level)
 
 
-relax_assert_op = assert_op
-
 __all__ = [
     "assert_op",
     "call_builtin_with_ctx",
@@ -459,7 +457,6 @@ __all__ = [
     "make_closure",
     "null_value",
     "register_gradient",
-    "relax_assert_op",
     "relax_print",
     "shape_of",
     "shape_to_tensor",
