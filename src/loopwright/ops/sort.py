@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from .. import tir
 from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_expr import IntImm, PrimExpr
-from ..ir.prim_op import cast, const, multiply
+from ..ir.prim_op import cast, const
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from ..tir.ir_builder import IRBuilder
-from .common import is_one, normalize_axis, simplify, void_or
+from .common import is_one, normalize_axis, product, simplify, void_or
 from .core import Operator, case, op
+from .flow import along
 from .params import Axis, DType, Tensor
 
 
@@ -50,11 +52,46 @@ def _loops(ib: IRBuilder, stack: ExitStack, dims: list[Any], parallel: bool) -> 
 # ---------------------------------------------------------------- running sums and products
 
 
-def _product(dims: Any) -> Any:
-    total = _long(1)
-    for d in dims:
-        total = simplify(multiply(total, d))
-    return total
+def _running_kernel(short, combine, start, data, axis=None, dtype=None, exclusive=False):
+    """The PrimFunc of a running sum or product; `combine` and `start` are its operation."""
+    kind = void_or(dtype, data.dtype)
+    shape = list(data.get_shape() or ())
+    flat = axis is None
+    which = 0 if flat else normalize_axis(axis, len(shape))
+    source = tir.decl_buffer(shape, data.dtype, "data")
+    result = tir.decl_buffer([simplify(product(shape))] if flat else shape, kind, short)
+
+    def write_flat(ib, x, out):
+        total = ib.allocate(kind, 1, "total")
+        total[0] = const(start, kind)
+        with ExitStack() as stack:
+            at = _loops(ib, stack, shape, parallel=False)
+            place = _long(0)
+            for i, extent in zip(at, shape, strict=True):
+                place = place * extent + i
+            value = cast(kind, x[tuple(at)])
+            if exclusive:
+                out[place] = total[0]
+                total[0] = combine(total[0], value)
+            else:
+                total[0] = combine(total[0], value)
+                out[place] = total[0]
+
+    def write(ib, x, out):
+        with ExitStack() as stack:
+            outer = _loops(ib, stack, shape[:which], parallel=True)
+            k = stack.enter_context(ib.for_range(_long(0), shape[which], "k", dtype="int64"))
+            inner = _loops(ib, stack, shape[which + 1 :], parallel=False)
+            here = (*outer, k, *inner)
+            before = (*outer, k - 1, *inner)
+            first = const(start, kind) if exclusive else cast(kind, x[here])
+            value = cast(kind, x[before if exclusive else here])
+            with ib.if_scope(k < 1):
+                out[here] = first
+            with ib.else_scope():
+                out[here] = combine(out[before], value)
+
+    return _prim_func([source, result], write_flat if flat else write)
 
 
 def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -> Operator:
@@ -79,7 +116,7 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
         shape = data.get_shape()
         if shape is None:
             return TensorStructInfo(dtype=kind, ndim=1)
-        return TensorStructInfo([_product(shape)], kind)
+        return TensorStructInfo([simplify(product(shape))], kind)
 
     @operator.numpy
     def _(data, axis=None, dtype=None, exclusive=False):
@@ -92,47 +129,8 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
         shifted[tuple([slice(None)] * (axis % full.ndim) + [slice(0, 1)])] = start
         return shifted
 
-    @operator.tir
-    def _(data: TensorStructInfo, axis=None, dtype=None, exclusive=False):
-        kind = void_or(dtype, data.dtype)
-        shape = list(data.get_shape() or ())
-        flat = axis is None
-        which = 0 if flat else normalize_axis(axis, len(shape))
-        source = tir.decl_buffer(shape, data.dtype, "data")
-        result = tir.decl_buffer([_product(shape)] if flat else shape, kind, short)
-
-        def write_flat(ib, x, out):
-            total = ib.allocate(kind, 1, "total")
-            total[0] = const(start, kind)
-            with ExitStack() as stack:
-                at = _loops(ib, stack, shape, parallel=False)
-                place = _long(0)
-                for i, extent in zip(at, shape, strict=True):
-                    place = place * extent + i
-                value = cast(kind, x[tuple(at)])
-                if exclusive:
-                    out[place] = total[0]
-                    total[0] = combine(total[0], value)
-                else:
-                    total[0] = combine(total[0], value)
-                    out[place] = total[0]
-
-        def write(ib, x, out):
-            with ExitStack() as stack:
-                outer = _loops(ib, stack, shape[:which], parallel=True)
-                k = stack.enter_context(ib.for_range(_long(0), shape[which], "k", dtype="int64"))
-                inner = _loops(ib, stack, shape[which + 1 :], parallel=False)
-                here = (*outer, k, *inner)
-                before = (*outer, k - 1, *inner)
-                first = const(start, kind) if exclusive else cast(kind, x[here])
-                value = cast(kind, x[before if exclusive else here])
-                with ib.if_scope(k < 1):
-                    out[here] = first
-                with ib.else_scope():
-                    out[here] = combine(out[before], value)
-
-        return _prim_func([source, result], write_flat if flat else write)
-
+    operator.tir(partial(_running_kernel, short, combine, start))
+    operator.layout(along("axis"))
     operator.samples(
         case((2, 5), axis=1, dtype="void"),
         case((3, "n", 4), axis=-2, dtype="void", exclusive=True),
@@ -286,6 +284,7 @@ def _(x: TensorStructInfo, axis=-1, descending=False):
 
 
 _SPECIAL = np.array([[3, np.nan, -np.inf, 0.0], [np.nan, 1, np.inf, 1]], np.float32)
+sort.layout(along("axis"))
 sort.samples(
     case((3, 17)),
     case(("n", 5, 2), axis=1, descending=True),
@@ -320,6 +319,7 @@ def _(data: TensorStructInfo, axis=-1, descending=False, dtype="int32"):
 
 
 _TIES = np.array([[2, 1, 2, 1, 2], [0, 0, 1, 0, 0]], np.int32)
+argsort.layout(along("axis"))
 argsort.samples(
     case((3, 9), dtype="int32"),
     case(_TIES, dtype="int64"),
