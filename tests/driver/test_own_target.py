@@ -52,7 +52,7 @@ def run(target):
 
 def test_a_variant_of_llvm(kinds):
     made = register_target_kind("mynpu", keys=("npu",), options={"lanes": int}, parent="llvm")
-    assert (made.code_generator, made.device_type) == ("llvm", "cpu")
+    assert (made.lineage, made.device_type) == (("mynpu", "llvm"), "cpu")
     target = Target("mynpu -lanes=4 -mcpu=x86-64-v3")
     assert target.lookup_keys == ("mynpu", "npu", "llvm", "cpu")
     assert target.attrs["lanes"] == 4 and "avx2" in target.features

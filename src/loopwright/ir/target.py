@@ -46,11 +46,6 @@ class TargetKind:
         """Its name, then those of the kinds that it is a variant of, the nearest first."""
         return (self.name, *(() if self.parent is None else _kind(self.parent).lineage))
 
-    @property
-    def code_generator(self) -> str:
-        """The last of its lineage."""
-        return self.lineage[-1]
-
     def __str__(self) -> str:
         return self.name
 
