@@ -54,10 +54,17 @@ def test_what_compile_gives():
 
 
 def test_a_variant_may_have_its_own_record():
-    ours = replace(llvm.TARGET, kind="mine", graph_pipeline=c.graph_pipeline, parent="llvm")
+    ours = replace(
+        llvm.TARGET,
+        kind="mine",
+        graph_pipeline=c.graph_pipeline,
+        parent="llvm",
+        options={"lanes": int},
+    )
     with KINDS.snapshot(), base.TARGETS.snapshot():
         base.register_target(ours)
         assert Target("mine").lookup_keys == ("mine", "llvm", "cpu")
+        assert Target("mine -lanes=4").attrs["lanes"] == 4
         register_target_kind("below", parent="mine")
         for kind in ("mine", "below"):
             assert base.backend_of(Target(kind)) is ours

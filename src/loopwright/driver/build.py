@@ -30,7 +30,7 @@ IMPORTERS: list[Callable[[Any], IRModule | None]] = [from_path_or_proto]
 
 
 def compile_steps(
-    model: Any, target: Any = None, *, options: CompileOptions = DEFAULTS
+    model: Any, target: Any = None, options: CompileOptions = DEFAULTS
 ) -> tuple[Any, dict[str, float]]:
     """`compile` without a look at what is kept, and the seconds that its steps took."""
     mod = as_module(model)
@@ -49,23 +49,17 @@ def compile_steps(
         return compiled, {"passes": passed, "machine code": time.perf_counter() - start - passed}
 
 
-def lower(
-    model: Any,
-    target: Any = None,
-    *,
-    options: CompileOptions | None = None,
-    **keywords: Unpack[Keywords],
-) -> tracing.Trace:
+def lower(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> tracing.Trace:
     """Run every step of `compile` up to the code generator and return the trace of them."""
-    chosen = CompileOptions.of(options, keywords)
+    options = CompileOptions.of(keywords)
     with tracing.trace() as trace:
         started = time.perf_counter()
         mod = as_module(model)
         trace.note("import", "module", ms=(time.perf_counter() - started) * 1e3)
         target = as_target(target)
         with gc_paused(), target:
-            graph = _lower_graph(mod, target, chosen)
-            _loop_passes(target, chosen)(graph)
+            graph = _lower_graph(mod, target, options)
+            _loop_passes(target, options)(graph)
     return trace
 
 

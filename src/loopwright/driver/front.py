@@ -20,54 +20,34 @@ DEFAULT_TARGET = "llvm -mcpu=native"
 def compile(
     model: Any,
     target: Literal["llvm", "llvm -mcpu=native"] | None = None,
-    *,
-    options: CompileOptions | None = None,
     **keywords: Unpack[Keywords],
 ) -> Executable: ...
 @overload
-def compile(
-    model: Any,
-    target: Literal["c"],
-    *,
-    options: CompileOptions | None = None,
-    **keywords: Unpack[Keywords],
-) -> CModel: ...
+def compile(model: Any, target: Literal["c"], **keywords: Unpack[Keywords]) -> CModel: ...
 @overload
-def compile(
-    model: Any,
-    target: Any,
-    *,
-    options: CompileOptions | None = None,
-    **keywords: Unpack[Keywords],
-) -> CompiledModel: ...
-def compile(
-    model: Any,
-    target: Any = None,
-    *,
-    options: CompileOptions | None = None,
-    **keywords: Unpack[Keywords],
-) -> CompiledModel:
+def compile(model: Any, target: Any, **keywords: Unpack[Keywords]) -> CompiledModel: ...
+def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> CompiledModel:
     """Compile a model for a target: an `Executable`, for target "c" its C source (a `CModel`), for
     another package's target what its code generator makes.
 
     model: a path or ModelProto (ONNX), an IRModule, a PrimFunc, or a relax Function.
     target: a Target or its text; the current target, else this machine.
-    options: a `CompileOptions`; its fields may be given as keywords, too: params, backends, arenas,
-        relax_pipeline, tir_pipeline.
+    keywords: the fields of a `CompileOptions` (params, backends, arenas, relax_pipeline,
+        tir_pipeline), or one as `options`, of which those given beside it are replaced.
 
     What the default pipelines make of an ONNX model is kept in the cache folder and loaded from
     there the next time (see `driver.kept`); `LOOPWRIGHT_CACHE=0` switches that off.
 
     Raises LoopwrightError for a target without a code generator, and what the passes raise.
     """
-    chosen = CompileOptions.of(options, keywords)
+    options = CompileOptions.of(keywords)
 
     def anew() -> CompiledModel:
         # Not at the top: importing the compiler takes longer than loading what it made.
         build = importlib.import_module(f"{__package__}.build")
-        return build.compile_steps(model, target, options=chosen)[0]
+        return build.compile_steps(model, target, options)[0]
 
-    place = kept.place_of(model, target, DEFAULT_TARGET, chosen)
+    place = kept.place_of(model, target, DEFAULT_TARGET, options)
     if place is None:
         return anew()
     known = kept.find(place, anew)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypedDict
 
 from ..base.errors import explain, suggest
@@ -15,6 +15,7 @@ Pipeline = str | Sequence[Callable[..., Any]] | Callable[..., Any] | None
 class Keywords(TypedDict, total=False):
     """The options as keywords; what they mean says `CompileOptions`."""
 
+    options: CompileOptions | None
     params: Mapping[str, Any] | None
     relax_pipeline: Pipeline
     tir_pipeline: Pipeline
@@ -60,15 +61,17 @@ class CompileOptions:
         put(self, "arenas", as_arenas(self.arenas) if self.arenas else ())
 
     @staticmethod
-    def of(given: CompileOptions | None, keywords: Mapping[str, Any]) -> CompileOptions:
-        """The given options with some of them replaced. Raises TypeError for an unknown one."""
-        base = DEFAULTS if given is None else given
-        values = {f.name: getattr(base, f.name) for f in fields(base)}
-        for name in keywords:
-            if name not in values:
+    def of(keywords: Keywords) -> CompileOptions:
+        """Those of the keyword `options`, or the default ones, with the others replaced. Raises
+        TypeError for an unknown one."""
+        given: dict[str, Any] = {**keywords}
+        base = given.pop("options", None) or DEFAULTS
+        known = [field.name for field in fields(base)]
+        for name in given:
+            if name not in known:
                 what = "compile and lower have no option of this name"
-                raise TypeError(explain(what, got=name, instead=suggest(name, values, "one of")))
-        return CompileOptions(**{**values, **keywords})
+                raise TypeError(explain(what, got=name, instead=suggest(name, known, "one of")))
+        return replace(base, **given)
 
     @property
     def is_default(self) -> bool:
