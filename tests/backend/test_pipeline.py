@@ -65,6 +65,25 @@ def test_a_pipeline_of_ones_own():
     )
 
 
+def test_a_pipeline_for_one_target():
+    """Asked before the one for all; None says "not mine"."""
+
+    def of(*passes):
+        return lambda mine=True: Sequential(list(passes)) if mine else None
+
+    with relax.pipeline.PIPELINES.registry.snapshot(), lw.trace() as trace:
+        relax.register_pipeline("two", target="c")(of(CanonicalizeBindings()))
+        relax.register_pipeline("two")(of())
+        with Target("c"):
+            assert relax.get_pipeline("two").names() == ["CanonicalizeBindings"]
+            with pytest.raises(ValueError, match="there is no pipeline of this name"):
+                relax.get_pipeline("two", mine=False)
+        with LLVM:
+            assert relax.get_pipeline("two").names() == []
+    notes = trace.explain("two", "pipeline")
+    assert [n.facts["winner"].split(":")[0] for n in notes] == ["target c", "default"]
+
+
 def test_a_target_without_pipeline():
     with pytest.raises(ValueError) as error:
         relax.get_default_pipeline(Target("cuda"))
@@ -91,6 +110,10 @@ def test_patterns_by_name(registered):
     assert relax.backend.get_patterns_with_prefix("mine.c")[0].name == "mine.conv"
     assert registered.get_pattern("other.exp").name == "other.exp"
     assert registered.get_pattern("other.sin") is None
+    registered.register_patterns([("mine.c_only", op("exp"))], target="c")
+    assert registered.get_pattern("mine.c_only") is None
+    with Target("c"):
+        assert registered.get_patterns_with_prefix("mine")[0].name == "mine.c_only"
     made = FuseOpsByPattern(registered.get_patterns_with_prefix("mine"))(g.Chain)
     assert made["fused_relax_exp"].attrs["Composite"] == "mine.exp_first"
 

@@ -25,9 +25,11 @@ from ..tir.transform.lower.make_unpacked_api import symbolic_dims
 class Lowered:
     """A model after its loop passes.
 
-    `graph` is the module after the graph passes, `functions` the lowered functions by name; with
-    `one_by_one` each is lowered when it is asked for, so that a code generator can compile the first
-    ones while the others are lowered. `libraries` and `imports` are the C libraries and the packed
+    `graph` is the module after the graph passes, `module` after the loop passes; by name, `kernels` and
+    `graphs` are its functions (those of a graph that became native), `machine` what is left for the
+    virtual machine, `entries` how functions are called. With `one_by_one` a function is lowered when
+    it is asked for, so that a code generator can compile the first ones while the others are lowered.
+    `libraries` and `imports` are the C libraries and the packed
     functions that external code generators left with it. `seconds` is what the loop passes took.
     """
 
@@ -39,13 +41,10 @@ class Lowered:
         self._done: IRModule | None = None
         self._one_by_one: dict[str, Any] = {}
         self.seconds = 0.0
-        names = [g.name_hint for g in graph.functions]
         if not one_by_one:
             start = time.perf_counter()
             self._done = passes(graph)
             self.seconds = time.perf_counter() - start
-            names = [g.name_hint for g in self._done.functions]
-        self.functions: Mapping[str, Any] = _Named(names, self._lowered)
         self._classify()
         self.libraries, self.imports = externals(graph)
 
@@ -70,8 +69,6 @@ class Lowered:
         return self._done
 
     def _classify(self) -> None:
-        """Set how functions are called (`entries`), and by name the kernels, the native graph
-        functions (`graphs`), and what is left for the virtual machine (`machine`)."""
         known = self.graph if self._done is None else self._done
         self.entries: dict[str, Signature] = {}
         self.machine: dict[str, Function] = {}
