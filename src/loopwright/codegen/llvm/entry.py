@@ -78,6 +78,8 @@ class Entry:
         text = f"{'fptrunc' if wide == 'double' else 'trunc'} {wide} {value} to {narrow}"
         if narrow == "i1":
             text = f"icmp ne i64 {value}, 0"
+        elif narrow == "ptr":
+            text = f"inttoptr i64 {value} to ptr"
         self.emit(f"{value}.n = {text}")
         return f"{narrow} {value}.n"
 
