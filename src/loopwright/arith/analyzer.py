@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from ..base.errors import explain
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
+from ..ir.literals import is_true
 from ..ir.node import Node
 from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
 from . import bounds, build, constraints, convert, division, normal, proof, simplify
@@ -314,7 +315,7 @@ class Analyzer:
         simple = self.simplify(expr)
         if type(simple) is pe.Broadcast:
             simple = simple.value
-        return isinstance(simple, IntImm) and bool(simple.value)
+        return is_true(simple)
 
     def can_prove_equal(self, lhs: Any, rhs: Any) -> bool:
         """Whether two expressions are proven to have the same value."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..ir import prim_op as po
+from ..ir.literals import is_true
 from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
 from . import poly as P
 from .analyzer import Analyzer, IntervalSet, interval_set
@@ -86,7 +87,7 @@ def estimate_region_strict_bound(
     that are touched: each dimension runs densely over variables of its own."""
     ana = Analyzer(_without_points(var_dom))
     always = po.convert(predicate)
-    if not (isinstance(always, IntImm) and always.value):
+    if not is_true(always):
         return None
     used: set[int] = set()
     for rng in region:

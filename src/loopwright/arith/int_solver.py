@@ -14,6 +14,7 @@ from typing import Any
 from ..base.errors import explain
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
+from ..ir.literals import int_value, is_one, is_true
 from ..ir.node import Node
 from ..ir.prim_expr import FALSE, TRUE, IntImm, PrimExpr, Range, Var
 from ..ir.variables import substitute, vars_in
@@ -48,7 +49,7 @@ class IntGroupBounds(Node):
         """The bounds that a range says."""
         one = po.const(1, rng.min.dtype)
         extent = Analyzer().simplify(rng.extent)
-        if isinstance(extent, IntImm) and extent.value == 1:
+        if is_one(extent):
             return IntGroupBounds(one, [], [rng.min], [])
         last = Analyzer().simplify(rng.min + extent - 1)
         return IntGroupBounds(one, [rng.min], [], [last])
@@ -111,7 +112,7 @@ class _System:
             self.read(condition.a)
             self.read(condition.b)
             return
-        if isinstance(condition, IntImm) and condition.value:
+        if is_true(condition):
             return
         if isinstance(condition, pe.CmpExpr) and is_index(condition.a.dtype):
             a, b = self.ana.poly(condition.a), self.ana.poly(condition.b)
@@ -269,7 +270,7 @@ def solve_linear_equations(
 def _open(ana: Analyzer, conditions: Iterable[PrimExpr]) -> list[PrimExpr]:
     """Those conditions, each once, that are not known to hold."""
     made = {ana.key(c): c for c in map(ana.simplify, conditions)}
-    return [c for c in made.values() if not (isinstance(c, IntImm) and c.value)]
+    return [c for c in made.values() if not is_true(c)]
 
 
 def _combination(row: Sequence[int], values: Sequence[Poly]) -> Poly:
@@ -438,13 +439,9 @@ def _at_least_zero(ana: Analyzer, system: _System, p: Poly) -> PrimExpr:
 
 def _between(ana: Analyzer, low: PrimExpr, a: Any, high: PrimExpr, b: Any) -> Range:
     """The x with a * x >= low and b * x <= high."""
-    first = ana.simplify(low if _one(a) else po.floordiv(low + (a - 1), a))
-    last = high if _one(b) else po.floordiv(high, b)
+    first = ana.simplify(low if int_value(a) == 1 else po.floordiv(low + (a - 1), a))
+    last = high if int_value(b) == 1 else po.floordiv(high, b)
     return Range.from_min_extent(first, ana.expand(last - first + 1))
-
-
-def _one(value: Any) -> bool:
-    return (value.value if isinstance(value, IntImm) else value) == 1
 
 
 def _shortest(ana: Analyzer, ranges: Sequence[Range]) -> Range | None:
@@ -469,7 +466,7 @@ def _deskewed(src: IntConstraints, made: IntConstraints) -> IntConstraintsTransf
             forward[var] = back[var] = var
             continue
         first, extent = (ana.simplify(substitute(e, forward)) for e in (rng.min, rng.extent))
-        if isinstance(extent, IntImm) and extent.value == 1:
+        if is_one(extent):
             forward[var] = first
             continue
         shifted = Var(f"{var.name}_shifted", var.dtype)

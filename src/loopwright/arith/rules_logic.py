@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir import prim_expr as pe
+from ..ir.literals import is_true
 from ..ir.node import Node
 from ..ir.op import Op
 from ..ir.prim_expr import FALSE, TRUE, FloatImm, IntImm, PrimExpr, Var
@@ -63,7 +64,7 @@ def _holds(ctx: Context, conclusion: Any) -> bool:
     if isinstance(conclusion, pe.Or):
         return _holds(ctx, conclusion.b) or _holds(ctx, conclusion.a)
     simple = ctx.simplified(conclusion)
-    return isinstance(simple, IntImm) and bool(simple.value)
+    return is_true(simple)
 
 
 def _under(ctx: Context, condition: Any, holds: bool, expr: Any) -> Any:

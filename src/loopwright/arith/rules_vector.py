@@ -6,6 +6,7 @@ from typing import Any
 
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
+from ..ir.literals import int_value, is_zero
 from ..ir.prim_expr import FALSE, TRUE, IntImm
 from . import poly as P
 from .bounds import poly_bound
@@ -31,12 +32,12 @@ def vector(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
         (ab, as_), (bb, bs) = _line(a), _line(b)
         base = _scalar(ctx, kind, ab, bb)
         stride = _scalar(ctx, kind, as_, bs)
-        if isinstance(stride, IntImm) and stride.value == 0:
+        if is_zero(stride):
             return pe.Broadcast._make(base, lanes)
         return pe.Ramp._make(base, stride, lanes)
     if kind is pe.Mul and (ta is pe.Broadcast or tb is pe.Broadcast):
         ramp, factor = (a, b.value) if ta is pe.Ramp else (b, a.value)
-        if isinstance(factor, IntImm) and factor.value == 0:
+        if is_zero(factor):
             return pe.Broadcast._make(factor, lanes)
         scale = [_scalar(ctx, kind, part, factor) for part in (ramp.base, ramp.stride)]
         return pe.Ramp._make(*scale, lanes)
@@ -54,7 +55,7 @@ def _scalar(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
 
 
 def _ramp_division(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
-    c, s = _int(divisor), _int(ramp.stride)
+    c, s = int_value(divisor), int_value(ramp.stride)
     if c is None or s is None or c <= 0:
         return None
     if s % c == 0:
@@ -101,7 +102,3 @@ def _line(v: Any) -> tuple[Any, Any]:
     if type(v) is pe.Ramp:
         return v.base, v.stride
     return v.value, IntImm(v.value.dtype, 0)
-
-
-def _int(e: Any) -> int | None:
-    return e.value if type(e) is IntImm else None

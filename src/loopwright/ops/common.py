@@ -9,6 +9,7 @@ from .. import te
 from ..arith import Analyzer
 from ..base.errors import explain
 from ..ir.dtype import DataType
+from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import const, match_types, multiply
 from ..relax.expr import ShapeExpr
@@ -41,11 +42,6 @@ def element(value: Any, indices: list[Any]) -> PrimExpr:
 def listed(value: Any) -> Any:
     """A list or tuple as it is; one value as a list of it."""
     return value if isinstance(value, (list, tuple)) else [value]
-
-
-def is_one(dim: Any) -> bool:
-    """Whether a dimension is the literal 1."""
-    return isinstance(dim, IntImm) and dim.value == 1
 
 
 def dims_equal(a: Any, b: Any) -> bool:

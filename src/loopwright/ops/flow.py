@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base.errors import explain
+from ..ir.literals import is_one
 from ..relax.expr import Call
 from ..relax.layout import (
     LETTERS,
@@ -24,7 +25,7 @@ from ..relax.struct_info import TupleStructInfo
 from ..tir import Layout
 from ..tir import layout as layout_of
 from .blocks import spatial
-from .common import is_one, normalize_axis
+from .common import normalize_axis
 
 
 def elementwise(*, finite: bool = False) -> Hook:

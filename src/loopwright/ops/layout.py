@@ -6,12 +6,12 @@ import numpy as np
 
 from .. import tir
 from ..base.errors import explain
-from ..ir.prim_expr import IntImm
+from ..ir.literals import is_one, is_zero
 from ..ir.prim_op import add, ceildiv, const, floordiv, floormod, multiply
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import from_plain, shape_in
-from .common import compute, is_one, simplify
+from .common import compute, simplify
 from .core import case, op
 from .params import Tensor
 
@@ -37,7 +37,7 @@ def pack_channels(x: Tensor, block: int):
 
 def _divides(block, extent):
     rest = simplify(floormod(extent, block))
-    return isinstance(rest, IntImm) and rest.value == 0
+    return is_zero(rest)
 
 
 def _packed(shape, block):

@@ -7,10 +7,11 @@ import numpy as np
 from .. import te
 from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
+from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, multiply
 from ..relax.struct_info import TensorStructInfo
-from .common import aligned_index, broadcast_shape, dims_equal, is_one, void_or
+from .common import aligned_index, broadcast_shape, dims_equal, void_or
 from .core import case, op
 from .params import DType, Tensor
 

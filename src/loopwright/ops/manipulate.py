@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
+from ..ir.literals import is_one, is_zero
 from ..ir.prim_expr import IntImm, PrimExpr, Range
 from ..ir.prim_op import add, cast, const, floordiv, floormod, multiply, subtract
 from ..relax.expr import Call, ShapeExpr
@@ -21,7 +22,6 @@ from ..tir.stmt_functor import substitute
 from .common import (
     broadcast_index,
     compute,
-    is_one,
     normalize_axes,
     normalize_axis,
     product,
@@ -136,7 +136,7 @@ def _(x, shape):
 
 
 def _has_zero(dims):
-    return any(isinstance(d, IntImm) and d.value == 0 for d in dims)
+    return any(map(is_zero, dims))
 
 
 @reshape.infer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import te, tir
+from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, ceildiv, const, div, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
@@ -248,7 +249,7 @@ def adaptive_avg_pool2d(
 
 
 def _divides(small, size):
-    if isinstance(small, IntImm) and small.value == 1:
+    if is_one(small):
         return True
     return isinstance(small, IntImm) and isinstance(size, IntImm) and size.value % small.value == 0
 

@@ -16,11 +16,12 @@ import numpy as np
 from .. import tir
 from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
+from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from ..tir.ir_builder import IRBuilder
-from .common import is_one, normalize_axis, product, simplify, void_or
+from .common import normalize_axis, product, simplify, void_or
 from .core import Operator, case, op
 from .flow import along
 from .params import Axis, DType, Tensor

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ir.functor import post_order_visit
+from ..ir.literals import is_true
 from ..ir.prim_expr import Add, IntImm, IterVar, Mul, PrimExpr, Var
 from ..ir.variables import uses_any
 from ..tir import stmt as st
@@ -72,7 +73,7 @@ def blocks_of(func: PrimFunc) -> list[BlockInfo] | None:
             part = part.body
         if not isinstance(part, st.BlockRealize) or _nested(part.block):
             return None
-        if not (isinstance(part.predicate, IntImm) and part.predicate.value):
+        if not is_true(part.predicate):
             return None
         blocks.append(BlockInfo(part.block.name_hint, part.block, loops))
     return blocks

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base.errors import explain
 from ..ir.dtype import DataType
+from ..ir.literals import is_zero
 from ..ir.node import Node, define, field, ignore
-from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
+from ..ir.prim_expr import PrimExpr, Range, Var
 from ..ir.prim_op import add, const, convert, multiply
 
 
@@ -148,7 +149,7 @@ def decl_buffer(
         elem_offset = None
     elif elem_offset is not None:
         elem_offset = convert(elem_offset)
-        if isinstance(elem_offset, IntImm) and elem_offset.value == 0:
+        if is_zero(elem_offset):
             elem_offset = None
     return Buffer._make(
         data,

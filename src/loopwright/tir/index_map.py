@@ -11,6 +11,7 @@ import numpy as np
 from ..arith import Analyzer, detect_iter_map, inverse_affine_iter_map
 from ..base.errors import explain
 from ..ir.functor import rewrite
+from ..ir.literals import is_zero
 from ..ir.node import Node, define, field
 from ..ir.prim_expr import (
     Add,
@@ -290,7 +291,7 @@ def _digits(expr: PrimExpr, extents: dict[Var, PrimExpr]) -> list[Digit]:
     if isinstance(expr, Var) and expr in extents:
         extent = extents[expr]
         return [(expr, 1, extent.value if isinstance(extent, IntImm) else extent)]
-    if isinstance(expr, IntImm) and expr.value == 0:
+    if is_zero(expr):
         return []
     if isinstance(expr, (FloorDiv, FloorMod)) and isinstance(expr.b, IntImm):
         keep, low = _split(_digits(expr.a, extents), expr.b.value, expr)

@@ -21,6 +21,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from ...ir.literals import is_one
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.prim_op import cast, const
 from ...ir.target import register_target_kind
@@ -117,7 +118,7 @@ def plan(a: Any, b: Any, transposed: tuple[bool, bool]) -> tuple[str, tuple[Any,
     m, k = reversed(a[-2:]) if transposed[0] else a[-2:]
     n = b[-2] if transposed[1] else b[-1]
     if len(b) == 2 and (len(a) == 2 or not transposed[0]):
-        if len(a) == 2 and _is_one(m):
+        if len(a) == 2 and is_one(m):
             return "gemv", (not transposed[1], *b, False)
         return "gemm", (_product([*a[:-2], m]), n, k)
     if len(a) == len(b) and all(_same(x, y) for x, y in zip(a[:-2], b[:-2], strict=True)):
@@ -180,10 +181,6 @@ def _int(extent: Any) -> PrimExpr:
 
 def _product(dims: Any) -> Any:
     return math.prod(dims, start=IntImm("int64", 1))
-
-
-def _is_one(dim: Any) -> bool:
-    return isinstance(dim, IntImm) and dim.value == 1
 
 
 def _same(x: Any, y: Any) -> bool:

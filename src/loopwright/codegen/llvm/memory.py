@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
+from ...ir.literals import is_one
 from ...ir.prim_expr import Broadcast, IntImm, PrimExpr, Ramp
 from ...tir import stmt as st
 from ...tir.buffer import Buffer
@@ -22,7 +23,7 @@ ZEROS_BYTES = 128
 def is_dense(index: PrimExpr) -> bool:
     """Whether the index is a ramp of neighbours."""
     stride = index.stride if isinstance(index, Ramp) else None
-    return isinstance(stride, IntImm) and stride.value == 1 and index.base.dtype.lanes == 1
+    return is_one(stride) and index.base.dtype.lanes == 1
 
 
 def first_of(index: PrimExpr) -> PrimExpr:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from ...ir.dtype import DataType
-from ...ir.prim_expr import Call, IntImm
+from ...ir.literals import is_zero
+from ...ir.prim_expr import Call
 from ...tir import stmt as st
 from ...tir.function import PrimFunc
 from . import support
@@ -160,7 +161,7 @@ def _returned(func: PrimFunc) -> DataType | None:
             call = node.value
             if isinstance(call, Call) and getattr(call.op, "name", "") == "tir.ret":
                 value = call.args[0]
-                zero = isinstance(value, IntImm) and value.value == 0
+                zero = is_zero(value)
                 if not zero and not value.dtype.is_handle:
                     return value.dtype
         elif isinstance(node, st.SeqStmt):

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.functor import Visitor
+from ...ir.literals import is_zero
 from ...ir.prim_expr import (
     Broadcast,
     Cast,
@@ -102,7 +103,7 @@ class _Accesses(Visitor):
     def access(self, node: Any) -> _Access:
         """An access of one of the two."""
         buffer = node.buffer
-        at_start = buffer.elem_offset is None or _is_zero(buffer.elem_offset)
+        at_start = buffer.elem_offset is None or is_zero(buffer.elem_offset)
         if len(node.indices) != 1 or buffer.strides or not at_start:
             self.strange = True
         index = node.indices[0] if node.indices else IntImm("int32", 0)
@@ -157,10 +158,6 @@ class _Accesses(Visitor):
     def visit_Evaluate(self, node: st.Evaluate) -> None:
         self.time += 1
         self.visit(node.value)
-
-
-def _is_zero(expr: Any) -> bool:
-    return isinstance(expr, IntImm) and expr.value == 0
 
 
 def _before(load: _Access, stores: list[_Access], around: int) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 from ...base.errors import LoopwrightError, explain
 from ...ir.expr import GlobalVar
 from ...ir.functor import post_order_visit
+from ...ir.literals import is_true
 from ...ir.module import IRModule
 from ...ir.prim_expr import Call, IntImm, StringImm, Var
 from ...runtime.tensor import Tensor
@@ -96,7 +97,7 @@ class Allocations:
         if size is None:
             sizes = ", ".join(re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(e)) for e in node.extents)
             return f"its size is known only at run time ({sizes})"
-        if not (isinstance(node.condition, IntImm) and node.condition.value):
+        if not is_true(node.condition):
             return "it is allocated on a condition"
         if separate:
             return "it is in a parallel loop: each thread has its own"

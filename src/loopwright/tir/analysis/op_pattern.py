@@ -10,7 +10,8 @@ from enum import IntEnum
 from typing import Any
 
 from ...ir.functor import Visitor
-from ...ir.prim_expr import Add, Cast, IntImm, IterVar, Mul, PrimExpr, Var
+from ...ir.literals import is_one, is_zero
+from ...ir.prim_expr import Add, Cast, IterVar, Mul, PrimExpr, Var
 from ...ir.structural import structural_equal
 from ...ir.variables import vars_in
 from ..expr import BufferLoad
@@ -174,8 +175,8 @@ def _is_broadcast(store: BufferStore, load: BufferLoad) -> bool:
     """The load's axes are some of the store's, in their order; unit dims are read at 0."""
     axes = iter(store.indices)
     for index, dim in zip(load.indices, load.buffer.shape, strict=True):
-        unit = isinstance(dim, IntImm) and dim.value == 1
-        if unit and isinstance(index, IntImm) and index.value == 0:
+        unit = is_one(dim)
+        if unit and is_zero(index):
             continue
         if not any(axis is index for axis in axes):
             return False

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ir.functor import Visitor
-from ...ir.prim_expr import EQ, And, Call, IntImm, IterVar, Let, Not, PrimExpr, Select, Var
+from ...ir.literals import is_true
+from ...ir.prim_expr import EQ, And, Call, IterVar, Let, Not, PrimExpr, Select, Var
 from ...ir.prim_op import add
 from ..buffer import Buffer, BufferRegion
 from ..expr import BufferLoad
@@ -75,7 +76,7 @@ class Places(Visitor):
     def under(self, guard: PrimExpr | None, *nodes: Any) -> None:
         """Visit nodes where a condition holds."""
         outer = self.guards
-        if not (isinstance(guard, IntImm) and guard.value):
+        if not is_true(guard):
             self.guards = (*outer, guard)
         for node in nodes:
             self.visit(node)

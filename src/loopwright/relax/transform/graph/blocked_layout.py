@@ -36,6 +36,7 @@ from typing import Any
 
 from ....arith import Analyzer
 from ....ir.dtype import DataType
+from ....ir.literals import is_one
 from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm
 from ....ir.prim_op import multiply
@@ -89,7 +90,7 @@ class _Blocked:
         """The tensor with its rows and columns as one axis."""
         if self._flat is None:
             n, blocks, self.rows, self.cols, size = self._full.struct_info.get_shape()
-            if _is_one(self.rows):
+            if is_one(self.rows):
                 self._flat = self._full
             else:
                 pixels = work.analyzer.simplify(multiply(self.rows, self.cols))
@@ -177,7 +178,7 @@ class _Blocker(LayoutRewriter):
             if own is None or taker(self.builder.normalize(changed), target) != own:
                 return None
         var = self.builder.emit(changed.with_span(call.span), binding.var.name_hint)
-        if flat and lead is not None and not _is_one(lead.rows) and not _is_pixel(_Blocked(0, var)):
+        if flat and lead is not None and not is_one(lead.rows) and not _is_pixel(_Blocked(0, var)):
             return _Blocked(channels, None, var, lead.rows, lead.cols)
         return _Blocked(channels, var)
 
@@ -224,7 +225,7 @@ class _Blocker(LayoutRewriter):
         channels = _channels(value.struct_info)
         if channels != lead.channels and (channels != 1 or isinstance(value, Var)):
             return None
-        if flat and not all(_is_one(d) for d in value.struct_info.get_shape()[2:]):
+        if flat and not all(is_one(d) for d in value.struct_info.get_shape()[2:]):
             return None
         return self.in_blocks(value)
 
@@ -234,14 +235,10 @@ class _Blocker(LayoutRewriter):
         return self.builder.emit(view, f"{var.name_hint}_view")
 
 
-def _is_one(dim: Any) -> bool:
-    return isinstance(dim, IntImm) and dim.value == 1
-
-
 def _is_pixel(blocked: _Blocked) -> bool:
     """Whether rows and columns are both 1, so that it broadcasts over pixels."""
     shape = blocked.any().struct_info.get_shape()
-    return _is_one(shape[2]) and _is_one(shape[3])
+    return is_one(shape[2]) and is_one(shape[3])
 
 
 def _pixels(blocked: _Blocked) -> tuple[Any, Any]:

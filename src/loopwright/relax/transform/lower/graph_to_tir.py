@@ -47,6 +47,7 @@ from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
 from ....ir.functor import post_order_visit
+from ....ir.literals import is_zero
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import Call as PrimCall
@@ -486,7 +487,7 @@ class _Converter:
         storage, offset = self.value(call.args[0]), self.value(call.args[1])
         dims, dtype = self.value(call.args[2]), str(call.args[3].value)
         pointer = storage.pointer
-        if not (isinstance(offset, IntImm) and offset.value == 0):
+        if not is_zero(offset):
             pointer = PrimCall("handle", "tir.handle_add_byte_offset", [pointer, offset])
         return _Tensor(pointer, dims, dtype, var)
 
@@ -517,7 +518,7 @@ class _Converter:
     def memory_view(self, call: rx.Call, var: rx.Var | None) -> _Tensor:
         if len(call.args) > 3:
             offset = self.value(call.args[3]) if isinstance(call.args[3], rx.PrimValue) else None
-            if offset is not None and not (isinstance(offset, IntImm) and offset.value == 0):
+            if offset is not None and not is_zero(offset):
                 raise NotNative("a view with a byte offset")
         return self.view(call, var)
 
@@ -577,7 +578,7 @@ class _Converter:
     # -- memory --------------------------------------------------------------------------------
 
     def allocate(self, body: st.Stmt) -> st.Stmt:
-        if not (isinstance(self.total, IntImm) and self.total.value == 0):
+        if not is_zero(self.total):
             true = const(True, "bool")
             body = st.Allocate(self.workspace, DataType("uint8"), (self.total,), true, body)
         for data, var in self.constants.values():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....arith import Analyzer
-from ....ir.literals import int_value
+from ....ir.literals import int_value, is_one
 from ....ir.prim_expr import FloorDiv, IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, cast, const, floordiv, maximum, minimum, multiply, subtract
 from ....ir.variables import vars_in
@@ -108,7 +108,7 @@ def axis_loop(
         size = _tidy_extent(ana, size, dom.extent)
         if size is not None:
             low, extent, clipped = first, size, False
-    unit = isinstance(extent, IntImm) and extent.value == 1
+    unit = is_one(extent)
     if unit and not keep_unit:
         var, value = None, low
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....ir.literals import is_one
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.variables import vars_in
 from ...analysis import get_block_access_region
@@ -118,7 +119,7 @@ def index_axes(indices: Any, block: Block, shape: Any) -> dict[Var, int] | None:
     for n, (index, extent) in enumerate(zip(indices, shape, strict=True)):
         if isinstance(index, Var) and index in axes and index not in found:
             found[index] = n
-        elif not (isinstance(index, IntImm) and isinstance(extent, IntImm) and extent.value == 1):
+        elif not (isinstance(index, IntImm) and is_one(extent)):
             return None
     return found
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.prim_expr import IntImm, IterVar, Var
+from ....ir.literals import is_one
+from ....ir.prim_expr import IterVar, Var
 from ....ir.variables import uses_any
 from ...analysis import race_errors
 from ...buffer import BufferRegion
@@ -82,7 +83,7 @@ def writes_by_axes(ref: Ref, *, across_threads: bool) -> bool:
 def _dimension(region: BufferRegion, axis: Var) -> int | None:
     """The dimension that an axis indexes by itself."""
     for n, r in enumerate(region.region):
-        if r.min is axis and isinstance(r.extent, IntImm) and r.extent.value == 1:
+        if r.min is axis and is_one(r.extent):
             return n
     return None
 

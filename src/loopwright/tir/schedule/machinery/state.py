@@ -13,6 +13,7 @@ from typing import Any
 
 from ....arith import Analyzer, ConstIntBound
 from ....ir.expr import GlobalVar
+from ....ir.literals import is_one
 from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm, Range, Var
 from ...function import PrimFunc
@@ -214,7 +215,7 @@ def bind_range(ana: Analyzer, var: Var, low: Any, extent: Any) -> None:
     if isinstance(extent, IntImm) and isinstance(low, IntImm):
         last = low.value + max(extent.value, 1) - 1
         ana.update(var, ConstIntBound(low.value, last))
-    elif isinstance(extent, IntImm) and extent.value == 1:
+    elif is_one(extent):
         return
     else:
         ana.bind(var, Range.from_min_extent(low, extent))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ....arith import Analyzer, eval_ranges
-from ....ir.literals import conjunction, conjuncts, is_one
-from ....ir.prim_expr import LT, IntImm, IterVar, PrimExpr, Range, Var
+from ....ir.literals import conjunction, conjuncts, is_one, is_zero
+from ....ir.prim_expr import LT, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, floordiv, multiply, subtract
 from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion
@@ -370,7 +370,7 @@ def _divide(
     if vars_in(rest) - moving or vars_in(size) & moving:
         return _refuse(axis, value, ref)
     extent = axis.dom.extent
-    if isinstance(low, IntImm) and low.value == 0 and ana.can_prove(size >= extent):
+    if is_zero(low) and ana.can_prove(size >= extent):
         inner = axis.replace(var=Var(axis.var.name + "_i", dtype))
         if not keep_unit:
             return Halves(None, None, inner, rest, inner.var)

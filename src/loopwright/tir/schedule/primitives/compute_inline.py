@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....arith import Analyzer
+from ....ir.literals import is_one
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.variables import vars_in
 from ...buffer import Buffer
@@ -103,11 +104,7 @@ def axis_order(ref: Ref, store: Any) -> AxisOrder:
     """Axis to dimension of the store. Raises ScheduleError where an axis does not follow."""
     block = ref.stmt
     dims = index_axes(store.indices, block, store.buffer.shape)
-    fixed = {
-        a.var: a.dom.min
-        for a in block.iter_vars
-        if isinstance(a.dom.extent, IntImm) and a.dom.extent.value == 1
-    }
+    fixed = {a.var: a.dom.min for a in block.iter_vars if is_one(a.dom.extent)}
     needed = vars_in(store.value) & {a.var for a in block.iter_vars}
     if dims is None or not needed <= set(dims) | set(fixed):
         what = f"the axes of {block.name_hint!r} do not follow from the indices of its store"

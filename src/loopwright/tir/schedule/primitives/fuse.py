@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.literals import is_one
+from ....ir.prim_expr import PrimExpr, Var
 from ....ir.prim_op import add, cast, const, floordiv, floormod, multiply
 from ...stmt import For
 from ..machinery.errors import ScheduleError
@@ -62,7 +63,7 @@ def fuse(sch: ScheduleBase, *loops: LoopRV, preserve_unit_iters: bool = True) ->
         value = floordiv(var, inner)
         if n > 0:
             value = floormod(value, node.extent)
-        if isinstance(node.extent, IntImm) and node.extent.value == 1 and len(refs) > 1:
+        if is_one(node.extent) and len(refs) > 1:
             value = value if preserve_unit_iters and n == 0 else const(0, dtype)
         values[node.loop_var] = add(cast(node.loop_var.dtype, value), node.min)
         inner = multiply(inner, node.extent)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from ....ir.prim_expr import IntImm, Var
+from ....ir.literals import is_zero
+from ....ir.prim_expr import Var
 from ...stmt import For, ForKind, seq
 from ..machinery.block_moves import check_reduced
 from ..machinery.errors import ScheduleError
@@ -148,7 +149,7 @@ def _check_level(sch: ScheduleBase, level: tuple[Ref, ...]) -> None:
     for ref in level:
         check_plain(ref)
         node: For = ref.stmt
-        zero = isinstance(node.min, IntImm) and node.min.value == 0
+        zero = is_zero(node.min)
         if not zero or not ana.can_prove_equal(node.extent, first.extent):
             what = "merged loops start at 0 and have one extent"
             raise ScheduleError(what, got=f"{first.extent} and {node.extent}", at=[first, node])

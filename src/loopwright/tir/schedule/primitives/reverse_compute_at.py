@@ -6,7 +6,8 @@ from typing import Any
 
 from ....arith import eval_set
 from ....arith.interval import is_infinite
-from ....ir.prim_expr import IntImm, Var
+from ....ir.literals import is_one
+from ....ir.prim_expr import Var
 from ....ir.variables import vars_in
 from ...stmt import ForKind
 from ..machinery.axis_bindings import driven, injective
@@ -116,10 +117,7 @@ def reverse_compute_at(
 def points_or_whole(region: Any, axes: set[Var]) -> bool:
     """Whether no axis reads several elements of a dimension: then each value of an axis belongs
     to the iteration that makes its element."""
-    return all(
-        not vars_in(r.min) & axes or (isinstance(r.extent, IntImm) and r.extent.value == 1)
-        for r in region.region
-    )
+    return all(not vars_in(r.min) & axes or is_one(r.extent) for r in region.region)
 
 
 def check_whole(sch: ScheduleBase, ref: Ref, at: Ref, spans: dict[Var, Span]) -> None:

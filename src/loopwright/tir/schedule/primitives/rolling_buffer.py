@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.literals import conjunction, conjuncts, int_value
+from ....ir.literals import conjunction, conjuncts, int_value, is_one
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import const, floormod, logical_or
 from ....ir.variables import vars_in
@@ -155,7 +155,7 @@ class _Fold(BlockRewriter):
     def whole(self, region: BufferRegion) -> BufferRegion:
         """A region of several rows may wrap around: all of them."""
         r = region.region[self.dim] if region.buffer is self.new else None
-        if r is None or (isinstance(r.extent, IntImm) and r.extent.value == 1):
+        if r is None or is_one(r.extent):
             return region
         ranges = list(region.region)
         dtype = r.min.dtype

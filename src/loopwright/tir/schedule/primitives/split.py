@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ....ir.literals import is_one, is_zero
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import add, cast, ceildiv, const, less, multiply
 from ...stmt import For
@@ -66,7 +67,7 @@ def split(
         var = Var(f"{node.loop_var.name}_{n}", dtype)
         bind_range(ana, var, const(0, dtype), extent)
         made.append((var, extent))
-        unit = isinstance(extent, IntImm) and extent.value == 1 and not preserve_unit_iters
+        unit = is_one(extent) and not preserve_unit_iters
         value = multiply(value, extent)
         value = value if unit else add(value, var)
     total = extents[0]
@@ -75,7 +76,7 @@ def split(
     predicate = None
     if not disable_predication and not ana.can_prove(total <= node.extent):
         predicate = less(value, node.extent)
-    if not (isinstance(node.min, IntImm) and node.min.value == 0):
+    if not is_zero(node.min):
         value = add(value, node.min)
     rebind = Rebind({node.loop_var: value}, ana.simplify, predicate)
     body = rebind.visit(node.body)

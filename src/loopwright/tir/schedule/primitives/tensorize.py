@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....arith import Analyzer
+from ....ir.literals import is_one
 from ....ir.node import Node
 from ....ir.op import Op
 from ....ir.prim_expr import FloatImm, IntImm, IterVar, PrimExpr, Range, Var
@@ -135,7 +136,7 @@ class _Match:
         theirs = list(zip(a.block.iter_vars, a.iter_values, strict=True))
         extra = len(ours) - len(theirs)
         for axis, value in ours[: max(extra, 0)]:  # leading axes of extent 1 do not count
-            if not (isinstance(axis.dom.extent, IntImm) and axis.dom.extent.value == 1):
+            if not is_one(axis.dom.extent):
                 extra = -1
             self.ana.bind(axis.var, axis.dom.min)
             del value

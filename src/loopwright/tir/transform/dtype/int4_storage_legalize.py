@@ -27,6 +27,7 @@ from ....base.errors import LoopwrightError, explain
 from ....ir import prim_expr as pe
 from ....ir import trace
 from ....ir.dtype import DataType
+from ....ir.literals import is_one
 from ....ir.op import Op
 from ....ir.prim_expr import Broadcast, Call, IntImm, PrimExpr, Ramp, Range, Var
 from ....ir.prim_op import (
@@ -214,7 +215,7 @@ class _Packer(Simplifying):
         """Whether a vector of neighbours begins and ends with a byte."""
         if not isinstance(index, Ramp) or index.lanes % per or index.base.dtype.lanes > 1:
             return False
-        return _is_one(index.stride) and self.offset_in_byte(index.base, per) == 0
+        return is_one(index.stride) and self.offset_in_byte(index.base, per) == 0
 
     def offset_in_byte(self, index: PrimExpr, per: int) -> int | None:
         place = self.ana.simplify(floormod(index, const(per, index.dtype)))
@@ -384,10 +385,6 @@ def _flat(node: Any) -> PrimExpr:
         what = f"buffer {node.buffer.name} of {node.buffer.dtype} is not flat"
         raise LoopwrightError(explain(what, instead="run FlattenBuffer first", span=node.span))
     return node.indices[0] if node.indices else const(0, "int32")
-
-
-def _is_one(expr: Any) -> bool:
-    return isinstance(expr, IntImm) and expr.value == 1
 
 
 def _shifted(value: PrimExpr, bits: Any) -> PrimExpr:

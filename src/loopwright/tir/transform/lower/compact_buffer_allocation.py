@@ -30,6 +30,7 @@ from ....arith import Analyzer, IntervalSet, eval_set, neg_inf, pos_inf
 from ....arith.int_set import union_interval
 from ....arith.interval import is_infinite
 from ....ir.functor import any_node
+from ....ir.literals import is_zero
 from ....ir.prim_expr import Call, IntImm, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, floordiv, multiply, subtract
 from ....ir.variables import uses_any
@@ -215,7 +216,7 @@ def _dimension(ana: Analyzer, extent: Any, dim: IntervalSet) -> tuple[Any, Any]:
     if ana.can_prove_equal(size, extent):
         size = extent
     first = ana.simplify(low)
-    zero = isinstance(first, IntImm) and first.value == 0
+    zero = is_zero(first)
     return (None if zero else first), size
 
 

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import LoopwrightError, explain
-from ....ir.literals import is_true
-from ....ir.prim_expr import IntImm, PrimExpr
+from ....ir.literals import is_one, is_true
+from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import const
 from ...buffer import Buffer
 from ...function import PrimFunc
@@ -60,7 +60,7 @@ class _Lower(Substitute):
 
     def visit_For(self, node: For) -> Stmt:
         low, extent = self.visit(node.min), self.visit(node.extent)
-        single = isinstance(extent, IntImm) and extent.value == 1 and not node.annotations
+        single = is_one(extent) and not node.annotations
         if single and node.kind != ForKind.THREAD_BINDING:
             self.table[node.loop_var] = low
             return self.visit(node.body)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ....ir.literals import is_one, is_true
 from ....ir.prim_expr import IntImm, Not
 from ...expr import BufferLoad
 from ...function import PrimFunc
@@ -53,7 +54,7 @@ class _Simplify(Simplifying):
             else:
                 with self.ana.constraint_scope(extent >= 1):
                     body = self.visit(node.body)
-        single = isinstance(extent, IntImm) and extent.value == 1 and not node.annotations
+        single = is_one(extent) and not node.annotations
         if single and node.kind != ForKind.THREAD_BINDING:
             return body  # the variable has become `low`
         return node.replace(body=body)
@@ -83,7 +84,7 @@ class _Simplify(Simplifying):
         condition = self.ana.simplify(node.condition)
         with self.ana.constraint_scope(condition):
             body = self.visit(node.body)
-        if isinstance(condition, IntImm) and condition.value:
+        if is_true(condition):
             return body
         return node.replace(condition=condition, body=body)
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.functor import any_node
-from ....ir.prim_expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, Select
+from ....ir.literals import int_value
+from ....ir.prim_expr import Call, Div, FloorDiv, FloorMod, Mod, Select
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import effect_of
@@ -31,7 +32,7 @@ def unsafe(expr: Any) -> bool:
         if isinstance(node, Call):
             return effect_of(node) not in ("pure", "annotation")
         if isinstance(node, _DIVISIONS) and node.dtype.is_integer:
-            return not (isinstance(node.b, IntImm) and node.b.value)
+            return not int_value(node.b)
         return isinstance(node, BufferLoad)
 
     return any_node(expr, test)

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
+from ....ir.literals import is_true
 from ....ir.module import IRModule
 from ....ir.prim_expr import Broadcast, Call, IntImm, Let, Not, PrimExpr, Ramp, Select, StringImm
 from ....ir.prim_op import const, logical_and, logical_or
@@ -186,7 +187,7 @@ class _Instrument(Simplifying):
 
 def _checked(stmt: Stmt, checks: _Checks) -> Stmt:
     for check in reversed(checks.found):
-        if not (isinstance(check.condition, IntImm) and check.condition.value):
+        if not is_true(check.condition):
             stmt = AssertStmt(check.condition, check.message, stmt, span=stmt.span)
     return stmt
 
