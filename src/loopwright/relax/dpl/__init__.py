@@ -1,6 +1,7 @@
 """The language of graph patterns: find shapes in graphs, and rewrite them.
 
-- pattern.py: the patterns; text.py prints them; matcher.py matches them
+- nodes.py: the patterns; pattern.py builds them; text.py prints them; matcher.py matches them, by
+  a plan (plan.py)
 - constraints.py, context.py: patterns that form a graph (`PatternContext`)
 - rewrite.py: the rewriters; below it rules.py (the engine), graft.py (what callbacks return),
   script_rules.py (`@R.rewriter`)

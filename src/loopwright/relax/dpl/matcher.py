@@ -13,7 +13,7 @@ alternatives inside alternatives from multiplying.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...base.errors import explain
@@ -41,7 +41,7 @@ from ..relations import (
     tir_vars_in_struct_info,
 )
 from ..struct_info import TensorStructInfo
-from .pattern import (
+from .nodes import (
     AndPattern,
     AttrPattern,
     CallPattern,
@@ -64,84 +64,11 @@ from .pattern import (
     UnorderedTuplePattern,
     VarPattern,
     WildcardPattern,
-    topological,
 )
+from .plan import Plan, plan_of
 
 Rule = Callable[["Matcher", Any, Any, Any], Any]
 FAIL: Any = object()
-
-
-# ---------------------------------------------------------------------- what is open
-
-
-class Plan:
-    """For each pattern with parts below some roots: its open patterns."""
-
-    def __init__(self, roots: Sequence[DFPattern]) -> None:
-        self.open = _open_patterns(topological(roots), roots)
-
-
-def plan_of(pattern: DFPattern) -> Plan:
-    """The plan of a pattern, made once."""
-    plan = getattr(pattern, "_plan", None)
-    if plan is None:
-        plan = pattern._plan = Plan([pattern])
-    return plan
-
-
-def _open_patterns(
-    order: list[DFPattern], roots: Sequence[DFPattern]
-) -> dict[DFPattern, tuple[Any, ...]]:
-    """The patterns inside each that can be reached without it (that it does not dominate)."""
-    # Immediate dominators, found in topological order; None is the root of all roots.
-    above: dict[Any, Any] = dict.fromkeys(roots)
-    depth: dict[Any, int] = {None: 0}
-    for pattern in order:
-        depth[pattern] = depth[above[pattern]] + 1
-        for part in pattern.parts():
-            known = above.get(part, part)
-            above[part] = pattern if known is part else _meet(known, pattern, above, depth)
-    below: dict[Any, list[DFPattern]] = {}
-    for pattern, dominator in above.items():
-        below.setdefault(dominator, []).append(pattern)
-    first, last = _intervals(below)
-    open_below: dict[DFPattern, dict[Any, None]] = {}
-    for pattern in reversed(order):
-        open_here: dict[Any, None] = {}
-        for part in pattern.parts():
-            for inner in (part, *open_below[part]):
-                inside = inner in first and first[pattern] < first[inner] <= last[pattern]
-                if not inside:
-                    open_here[inner] = None
-        if isinstance(pattern, StructInfoPattern) and pattern.binds:
-            open_here.update(dict.fromkeys(tir_vars_in_struct_info(pattern.struct_info)))
-        open_below[pattern] = open_here
-    return {p: tuple(inner) for p, inner in open_below.items() if p.parts()}
-
-
-def _intervals(below: dict[Any, list[DFPattern]]) -> tuple[dict[Any, int], dict[Any, int]]:
-    """Of a tree below None: when each node is entered, and the last number given inside it."""
-    first: dict[Any, int] = {}
-    last: dict[Any, int] = {}
-    work: list[tuple[Any, bool]] = [(None, False)]
-    while work:
-        node, left = work.pop()
-        if left:
-            last[node] = len(first) - 1
-            continue
-        first[node] = len(first)
-        work.append((node, True))
-        work += [(inner, False) for inner in below.get(node, ())]
-    return first, last
-
-
-def _meet(a: Any, b: Any, above: dict[Any, Any], depth: dict[Any, int]) -> Any:
-    while a is not b:
-        if depth[a] >= depth[b]:
-            a = above[a]
-        else:
-            b = above[b]
-    return a
 
 
 # ---------------------------------------------------------------------- the search
@@ -636,4 +563,4 @@ def matcher_of(
 
 DFPattern._match = match
 
-__all__ = ["FAIL", "Matcher", "Plan", "match", "match_goal", "matcher_of", "plan_of"]
+__all__ = ["FAIL", "Matcher", "match", "match_goal", "matcher_of"]

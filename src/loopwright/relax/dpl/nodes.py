@@ -1,0 +1,570 @@
+"""Patterns of graph expressions: the nodes, and the operators that combine them.
+
+    x, w = wildcard(), wildcard()
+    conv = is_op("relax.nn.conv2d")(x, w)
+    pattern = is_op("relax.nn.relu")(conv) | conv
+    pattern.match(expr)
+
+One pattern object stands for one value: where it occurs twice, both places must hold the same
+expression. Matching is in matcher.py; `used_by` and `only_used_by` speak to the PatternContext
+that is open (context.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from ...base.errors import explain
+from ...ir.dtype import DataType
+from ...ir.node import Node, field
+from ...ir.op import Op
+from ...ir.operators import TensorOperators
+from ...ir.target import Target
+from ..expr import as_struct_info
+from ..struct_info import StructInfo, shape_dim
+from .constraints import Edge, current_graph
+
+
+class DFPattern(TensorOperators, Node):
+    """Root of patterns. Compared by identity."""
+
+    __slots__ = ("_owner", "_plan")
+
+    # `text.py` and `matcher.py`, which know all patterns, install these.
+    _render: ClassVar[Any] = None
+    _match: ClassVar[Any] = None
+
+    def __repr__(self) -> str:
+        return DFPattern._render(self)
+
+    __str__ = __repr__
+    __iter__ = None  # an index that is out of range must not go on for ever
+
+    def parts(self) -> tuple[DFPattern, ...]:
+        """The patterns directly inside this one."""
+        return tuple(c for c in self.children() if isinstance(c, DFPattern))
+
+    # ------------------------------------------------------------------ combining
+
+    def __call__(
+        self, *args: Any, varg_default_wildcard: bool = False, add_constraint: bool = True
+    ) -> CallPattern:
+        """A call of what matches this pattern. `varg_default_wildcard`: more arguments may come."""
+        return CallPattern(self, args, varg_default_wildcard, add_constraint)
+
+    def __or__(self, other: DFPattern) -> OrPattern:
+        """This pattern or the other, tried in this order."""
+        return OrPattern(self, other)
+
+    def __and__(self, other: DFPattern) -> AndPattern:
+        """Both patterns match."""
+        return AndPattern(self, other)
+
+    def __invert__(self) -> NotPattern:
+        """What this pattern does not match."""
+        return NotPattern(self)
+
+    def __getitem__(self, index: int | None) -> Any:
+        """A field of the tuple that this pattern matches; None: any of them."""
+        return TupleGetItemPattern(self, index)
+
+    def _binary(self, name: str, a: Any, b: Any) -> CallPattern:
+        return is_op(f"relax.{name}")(a, b)
+
+    def __matmul__(self, other: Any) -> CallPattern:
+        return is_op("relax.matmul")(self, other)
+
+    def __neg__(self) -> CallPattern:
+        return is_op("relax.negative")(self)
+
+    def optional(self, option: Any) -> OrPattern:
+        """`option(self)` where that matches, else this pattern: `conv.optional(is_op(RELU))`."""
+        return OrPattern(option(self), self)
+
+    # ------------------------------------------------------------------ narrowing
+
+    def has_attr(self, attrs: dict[str, Any]) -> AttrPattern:
+        """With these attributes (of a call, a function or an operator)."""
+        return AttrPattern(self, attrs)
+
+    def has_struct_info(self, struct_info: Any) -> StructInfoPattern:
+        """With a struct info that `struct_info` covers."""
+        return StructInfoPattern(self, struct_info)
+
+    has_type = has_struct_info
+
+    def has_dtype(self, dtype: str) -> DataTypePattern:
+        """Of this dtype."""
+        return DataTypePattern(self, dtype)
+
+    def has_shape(self, shape: Any) -> ShapePattern:
+        """Of this shape; a dimension None may be anything."""
+        return ShapePattern(self, shape)
+
+    def has_target(self, target: Any) -> TargetPattern:
+        """Placed on a virtual device of this target: a kind ("cuda") or a whole target."""
+        return TargetPattern(self, target)
+
+    # ------------------------------------------------------------------ matching
+
+    def match(self, expr: Any, var2val: dict[Any, Any] | None = None) -> bool:
+        """Whether `expr` matches; `var2val` are the values of the variables in it."""
+        return DFPattern._match(self, expr, var2val) is not None
+
+    def extract_matched_expr(
+        self, expr: Any, var2val: dict[Any, Any] | None = None
+    ) -> dict[DFPattern, Any] | None:
+        """What each pattern inside this one matched, or None."""
+        return DFPattern._match(self, expr, var2val)
+
+    # ------------------------------------------------------------------ graphs
+
+    def used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
+        """In the open PatternContext: the value is used by `other`, as its operand `index`."""
+        return PatternSeq([self]).used_by(other, index)
+
+    def only_used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
+        """In the open PatternContext: the value is used by `other` and by nobody else."""
+        return PatternSeq([self]).only_used_by(other, index)
+
+    def __xor__(self, other: DFPattern | PatternSeq) -> PatternSeq:
+        return self.used_by(other)
+
+    def __rshift__(self, other: DFPattern | PatternSeq) -> PatternSeq:
+        return self.only_used_by(other)
+
+    def fork_to(self, *args: DFPattern | PatternSeq) -> None:
+        """In the open PatternContext: the value is used by each of `args`."""
+        for other in args:
+            self.used_by(other)
+
+    def same_shape_as(self, *args: DFPattern) -> SameShapeConstraint:
+        """In the open PatternContext: all these values have one shape."""
+        return SameShapeConstraint(self, *args)
+
+    def dup(self) -> Any:
+        """A pattern with the same parts that stands for another value."""
+        return self._make(*self.field_values(), span=self.span)
+
+
+def _pattern(value: Any) -> DFPattern:
+    if isinstance(value, PatternSeq) and len(value) == 1:
+        return value[0]
+    if not isinstance(value, DFPattern):
+        what = "a pattern is made of patterns"
+        hint = "wrap an expression in is_expr(...), an operator's name in is_op(...)"
+        raise TypeError(explain(what, got=f"{type(value).__name__}: {value!r}", instead=hint))
+    return value
+
+
+def _patterns(values: Any) -> tuple[DFPattern, ...]:
+    return tuple(_pattern(v) for v in values)
+
+
+def topological(roots: Iterable[DFPattern]) -> list[DFPattern]:
+    """All patterns below `roots`, each before its parts."""
+    # On a stack of its own: patterns may be deep.
+    done: dict[DFPattern, None] = {}
+    work: list[tuple[DFPattern, bool]] = [(root, False) for root in roots]
+    while work:
+        pattern, left = work.pop()
+        if left:
+            done[pattern] = None
+        elif pattern not in done:
+            work.append((pattern, True))
+            work += [(part, False) for part in pattern.parts()]
+    return list(done)[::-1]
+
+
+# ---------------------------------------------------------------------- leaves
+
+
+class ExprPattern(DFPattern):
+    """An expression structurally equal to `expr`."""
+
+    expr: Any
+
+
+class VarPattern(DFPattern):
+    """A variable that is bound to nothing known (a parameter); `name_hint` "" is any name."""
+
+    name_hint: str = field(default="")
+
+
+class DataflowVarPattern(VarPattern):
+    """A dataflow variable."""
+
+    __slots__ = ()
+
+
+class GlobalVarPattern(DFPattern):
+    """A function of the module, by its name; "" is any."""
+
+    name_hint: str = field(default="")
+
+
+class ExternFuncPattern(DFPattern):
+    """An external function, by its symbol; "" is any."""
+
+    global_symbol: str = field(default="")
+
+
+class ConstantPattern(DFPattern):
+    """A constant."""
+
+    __slots__ = ()
+
+    def __init__(self, span: Any = None) -> None:
+        self._set(span)
+
+
+class WildcardPattern(DFPattern):
+    """Any expression."""
+
+    __slots__ = ()
+
+    def __init__(self, span: Any = None) -> None:
+        self._set(span)
+
+
+class PrimArrPattern(DFPattern):
+    """A shape with these dimensions."""
+
+    fields: tuple[Any, ...]
+
+    def __init__(self, shape: Any, span: Any = None) -> None:
+        self._set(_dims(shape), span)
+
+    def __getitem__(self, index: int) -> Any:
+        """A dimension."""
+        return self.fields[index]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+def _dims(shape: Any) -> tuple[Any, ...]:
+    return tuple(None if d is None else shape_dim(d) for d in shape)
+
+
+# ---------------------------------------------------------------------- composites
+
+
+class CallPattern(DFPattern):
+    """A call. `args` None: any arguments. `varg_default_wildcard`: more may come behind `args`."""
+
+    op: DFPattern
+    args: tuple[DFPattern, ...] | None
+    varg_default_wildcard: bool = field(default=False)
+
+    def __init__(
+        self,
+        op: DFPattern,
+        args: Any,
+        varg_default_wildcard: bool = False,
+        add_constraint: bool = True,
+        span: Any = None,
+    ) -> None:
+        patterns = None if args is None else _patterns(args)
+        self._set(_pattern(op), patterns, varg_default_wildcard, span)
+        graph = current_graph() if add_constraint else None
+        if graph is not None:
+            graph.add_node(self)
+            for i, arg in enumerate(patterns or ()):
+                graph.add_edge(Edge(arg, self, index=i, stated=False))
+
+
+class FunctionPattern(DFPattern):
+    """A function. `params` None: any parameters. The body is its result."""
+
+    params: tuple[DFPattern, ...] | None
+    body: DFPattern
+
+    def __init__(self, params: Any, body: DFPattern, span: Any = None) -> None:
+        self._set(None if params is None else _patterns(params), _pattern(body), span)
+
+
+class TuplePattern(DFPattern):
+    """A tuple with these fields."""
+
+    fields: tuple[DFPattern, ...]
+
+    def __init__(self, fields: Any, span: Any = None) -> None:
+        self._set(_patterns(fields), span)
+
+    def __getitem__(self, index: int | None) -> TupleGetItemPattern:
+        """The access of a field."""
+        if index is not None and not -len(self.fields) <= index < len(self.fields):
+            what = "tuple pattern index out of range"
+            raise IndexError(explain(what, got=f"{index} of {len(self.fields)} fields"))
+        return TupleGetItemPattern(self, index)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+class UnorderedTuplePattern(DFPattern):
+    """A tuple with these fields in any order."""
+
+    fields: tuple[DFPattern, ...]
+
+    def __init__(self, fields: Any, span: Any = None) -> None:
+        self._set(_patterns(fields), span)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+class TupleGetItemPattern(DFPattern):
+    """The access of a tuple's field; `index` None: of any."""
+
+    tuple: DFPattern
+    index: int | None = field(default=None)
+
+    def __init__(self, tuple_value: DFPattern, index: int | None = None, span: Any = None) -> None:
+        self._set(_pattern(tuple_value), index, span)
+
+
+class OrPattern(DFPattern):
+    """`left`, or where that fails `right`."""
+
+    left: DFPattern
+    right: DFPattern
+
+    def __init__(self, left: DFPattern, right: DFPattern, span: Any = None) -> None:
+        self._set(_pattern(left), _pattern(right), span)
+
+
+class AndPattern(DFPattern):
+    """`left` and `right`."""
+
+    left: DFPattern
+    right: DFPattern
+
+    def __init__(self, left: DFPattern, right: DFPattern, span: Any = None) -> None:
+        self._set(_pattern(left), _pattern(right), span)
+
+
+class NotPattern(DFPattern):
+    """What `reject` does not match. Patterns inside it get no value."""
+
+    reject: DFPattern
+
+    def __init__(self, to_reject: DFPattern, span: Any = None) -> None:
+        self._set(_pattern(to_reject), span)
+
+
+class AttrPattern(DFPattern):
+    """`pattern` with these attributes."""
+
+    pattern: DFPattern
+    attrs: dict[str, Any]
+
+    def __init__(self, pattern: DFPattern, attrs: Any, span: Any = None) -> None:
+        self._set(_pattern(pattern), dict(attrs.items()), span)
+
+
+class StructInfoPattern(DFPattern):
+    """`pattern` with a struct info that `struct_info` covers.
+
+    binds: symbolic variables of `struct_info` stand for what they meet (a pattern read from a
+    script); otherwise they must be proved equal.
+    """
+
+    pattern: DFPattern
+    struct_info: StructInfo
+    binds: bool = field(default=False)
+
+    def __init__(
+        self, pattern: DFPattern, struct_info: Any, binds: bool = False, span: Any = None
+    ) -> None:
+        # `R.Tensor` alone is any tensor.
+        given = struct_info() if isinstance(struct_info, type) else struct_info
+        info = as_struct_info(given)
+        if not isinstance(info, StructInfo):
+            what = "has_struct_info takes a struct info"
+            hint = 'write R.Tensor((2, 3), "float32")'
+            raise TypeError(explain(what, got=repr(struct_info), instead=hint))
+        self._set(_pattern(pattern), info, binds, span)
+
+
+class DataTypePattern(DFPattern):
+    """`pattern` of a dtype."""
+
+    pattern: DFPattern
+    dtype: DataType
+
+    def __init__(self, pattern: DFPattern, dtype: str, span: Any = None) -> None:
+        self._set(_pattern(pattern), DataType(dtype), span)
+
+
+class ShapePattern(DFPattern):
+    """`pattern` of a shape; a dimension None may be anything."""
+
+    pattern: DFPattern
+    shape: tuple[Any, ...]
+
+    def __init__(self, pattern: DFPattern, shape: Any, span: Any = None) -> None:
+        self._set(_pattern(pattern), _dims(shape), span)
+
+
+class TargetPattern(DFPattern):
+    """`pattern` on a virtual device of a target: a kind's name or the whole target."""
+
+    pattern: DFPattern
+    target: Any
+
+    def __init__(self, pattern: DFPattern, target: Any, span: Any = None) -> None:
+        kind = isinstance(target, str) and " " not in target and "{" not in target
+        self._set(_pattern(pattern), target if kind else Target(target), span)
+
+
+# ---------------------------------------------------------------------- several values
+
+
+class DFConstraint(Node):
+    """Root of conditions on several patterns."""
+
+    __slots__ = ()
+
+
+class SameShapeConstraint(DFConstraint):
+    """The values of these patterns have one shape. Belongs to the PatternContext that is open."""
+
+    args: tuple[DFPattern, ...]
+
+    def __init__(self, *args: DFPattern, span: Any = None) -> None:
+        self._set(_patterns(args), span)
+        _needed_graph("SameShapeConstraint").add_condition(self)
+
+
+def _needed_graph(who: str) -> Any:
+    graph = current_graph()
+    if graph is None:
+        what = f"{who} relates patterns of a PatternContext, and none is open"
+        hint = "write it inside `with PatternContext() as ctx:`"
+        raise ValueError(explain(what, instead=hint))
+    return graph
+
+
+class PatternSeq(Node):
+    """Patterns in a row, each used by the next: `a ^ b` (used by), `a >> b` (only used by).
+
+    links: for each neighbouring pair (only used by?, operand index).
+    """
+
+    patterns: tuple[DFPattern, ...]
+    links: tuple[tuple[bool, int], ...] = field(default=())
+
+    def __init__(
+        self,
+        patterns: Any,
+        only_use: bool = False,
+        links: tuple[tuple[bool, int], ...] | None = None,
+        span: Any = None,
+    ) -> None:
+        converted = _patterns(patterns)
+        if not converted:
+            raise ValueError(explain("a PatternSeq has at least one pattern", got="none"))
+        self._set(
+            converted, ((only_use, -1),) * (len(converted) - 1) if links is None else links, span
+        )
+        if links is None and len(converted) > 1:
+            self._constrain()
+
+    def _constrain(self) -> None:
+        graph = _needed_graph("used_by")
+        for i, (only, index) in enumerate(self.links):
+            graph.add_edge(Edge(self.patterns[i], self.patterns[i + 1], only, index))
+
+    def _then(self, other: DFPattern | PatternSeq, only: bool, index: int) -> PatternSeq:
+        tail = other if isinstance(other, PatternSeq) else PatternSeq([other])
+        edge = Edge(self.patterns[-1], tail.patterns[0], only, index)
+        _needed_graph("only_used_by" if only else "used_by").add_edge(edge)
+        links = (*self.links, (only, index), *tail.links)
+        return PatternSeq((*self.patterns, *tail.patterns), links=links)
+
+    def used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
+        """The last value is used by `other` (its first pattern), as its operand `index`."""
+        return self._then(other, False, index)
+
+    def only_used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
+        """The last value is used by `other` (its first pattern) and by nobody else."""
+        return self._then(other, True, index)
+
+    def __xor__(self, other: DFPattern | PatternSeq) -> PatternSeq:
+        return self.used_by(other)
+
+    def __rshift__(self, other: DFPattern | PatternSeq) -> PatternSeq:
+        return self.only_used_by(other)
+
+    def __getitem__(self, index: int) -> DFPattern:
+        return self.patterns[index]
+
+    def __len__(self) -> int:
+        return len(self.patterns)
+
+    def dup(self) -> PatternSeq:
+        """The same row of patterns, standing for other values. Parts that are in the context for
+        themselves (a wildcard that several calls share) stay."""
+        table: dict[Any, Any] = {}
+
+        def copied(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(copied(v) for v in value)
+            return table[value] if isinstance(value, DFPattern) else value
+
+        for pattern in reversed(topological(self.patterns)):
+            stays = pattern not in self.patterns and getattr(pattern, "_owner", None) is not None
+            values = [copied(v) for v in pattern.field_values()]
+            table[pattern] = pattern if stays else pattern._make(*values)
+        sequence = PatternSeq([table[p] for p in self.patterns], links=self.links)
+        sequence._constrain()
+        return sequence
+
+    def __repr__(self) -> str:
+        arrows = [" >> " if only else " ^ " for only, _ in self.links]
+        pairs = zip(self.patterns, [*arrows, ""], strict=True)
+        return "".join(f"{pattern}{arrow}" for pattern, arrow in pairs)
+
+    __str__ = __repr__
+
+
+def is_op(op_name: str) -> ExprPattern:
+    """The operator of this name; call it for a pattern of its calls.
+
+    Raises AttributeError when there is none.
+    """
+    return ExprPattern(Op.get(op_name))
+
+
+__all__ = [
+    "AndPattern",
+    "AttrPattern",
+    "CallPattern",
+    "ConstantPattern",
+    "DFConstraint",
+    "DFPattern",
+    "DataTypePattern",
+    "DataflowVarPattern",
+    "ExprPattern",
+    "ExternFuncPattern",
+    "FunctionPattern",
+    "GlobalVarPattern",
+    "NotPattern",
+    "OrPattern",
+    "PatternSeq",
+    "PrimArrPattern",
+    "SameShapeConstraint",
+    "ShapePattern",
+    "StructInfoPattern",
+    "TargetPattern",
+    "TupleGetItemPattern",
+    "TuplePattern",
+    "UnorderedTuplePattern",
+    "VarPattern",
+    "WildcardPattern",
+    "is_op",
+    "topological",
+]
