@@ -13,6 +13,7 @@ from . import op
 from .core import Effect, Module, ModuleList, Parameter, Tensor, get_default_dtype
 from .effects import CACHE_APPEND, CACHE_CREATE, CACHE_VIEW
 from .effects import IOEffect as IOEffect
+from .exporter import Exporter
 
 
 class ReLU(Module):
@@ -364,7 +365,7 @@ class KVCache(Effect):
 
 
 def _emit(expr: relax.Expr) -> relax.Var:
-    return op.Exporter.current().builder.emit(expr)
+    return Exporter.current().builder.emit(expr)
 
 
 class TimestepEmbedding(Module):

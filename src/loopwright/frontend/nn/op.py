@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import inspect
-import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ... import relax
 from ...base.errors import explain
-from ...ir.dtype import numpy_dtype
 from ...ir.prim_expr import IntImm, PrimExpr
-from ...ir.prim_expr import Var as TirVar
 from ...ir.prim_op import convert
-from ...relax import BlockBuilder
 from ...relax import op as _op
-from .core import Object, Tensor, as_operand, get_default_dtype, wrap_nested
-from .exporter import Exporter
+from .core import Tensor, as_operand, wrap_nested
+from .kernel_op import debug_func as debug_func
+from .kernel_op import extern as extern
+from .kernel_op import print_ as print_
+from .kernel_op import tensor_expr_op as tensor_expr_op
+from .kernel_op import tensor_ir_inplace_op as tensor_ir_inplace_op
+from .kernel_op import tensor_ir_op as tensor_ir_op
+from .layer_op import conv1d as conv1d
+from .layer_op import conv1d_transpose as conv1d_transpose
+from .layer_op import conv2d as conv2d
+from .layer_op import conv3d as conv3d
+from .layer_op import get_timestep_embedding as get_timestep_embedding
+from .layer_op import group_norm as group_norm
+from .layer_op import layer_norm as layer_norm
+from .layer_op import rms_norm as rms_norm
+from .layer_op import scaled_dot_product_attention as scaled_dot_product_attention
 
 IntExpr = int | PrimExpr
 
@@ -374,334 +382,15 @@ def arange(
     return wrap_nested(_op.arange(first, last, step, dtype), name)
 
 
-# ---------------------------------------------------------------- windows, normalizations
-
-
-def _with_bias(out: Any, bias: Tensor | None, shape: list[int], name: str) -> Tensor:
-    if bias is not None:
-        out = _op.add(out, _op.reshape(bias._expr, shape))
-    return wrap_nested(out, name)
-
-
-def conv1d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    name: str = "conv1d",
-) -> Tensor:
-    """Convolution of x [batch, channels, width] with weight [out, channels / groups, window]."""
-    out = _op.nn.conv1d(
-        x._expr,
-        weight._expr,
-        strides=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-    )
-    return _with_bias(out, bias, [1, -1, 1], name)
-
-
-def _bias_shape(layout: str) -> list[int]:
-    return [-1 if axis == "C" else 1 for axis in layout]
-
-
-def conv2d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    data_layout: str | None = "NCHW",
-    name: str = "conv2d",
-) -> Tensor:
-    """Convolution in two dimensions, weight [out, channels / groups, height, width]."""
-    layout = data_layout or "NCHW"
-    out = _op.nn.conv2d(
-        x._expr,
-        weight._expr,
-        strides=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=layout,
-    )
-    return _with_bias(out, bias, _bias_shape(layout), name)
-
-
-def conv3d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    data_layout: str | None = "NCDHW",
-    name: str = "conv3d",
-) -> Tensor:
-    """Convolution in three dimensions."""
-    layout = data_layout or "NCDHW"
-    out = _op.nn.conv3d(
-        x._expr,
-        weight._expr,
-        strides=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=layout,
-    )
-    return _with_bias(out, bias, _bias_shape(layout), name)
-
-
-def conv1d_transpose(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    name: str = "conv1d_transpose",
-) -> Tensor:
-    """Transposed convolution, weight [channels, out / groups, window]."""
-    out = _op.nn.conv1d_transpose(
-        x._expr,
-        weight._expr,
-        strides=stride,
-        padding=padding,
-        output_padding=output_padding,
-        dilation=dilation,
-        groups=groups,
-    )
-    return _with_bias(out, bias, [1, -1, 1], name)
-
-
-def layer_norm(
-    x: Tensor,
-    normalized_shape: int | list[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-    name: str = "layer_norm",
-) -> Tensor:
-    """(x - mean) / sqrt(variance + eps) * weight + bias over the last axes, of `normalized_shape`."""
-    shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
-    axes = list(range(-len(shape), 0))
-    kind = numpy_dtype(x.dtype)
-    gamma = relax.const(np.ones(shape, kind)) if weight is None else weight._expr
-    beta = relax.const(np.zeros(shape, kind)) if bias is None else bias._expr
-    return wrap_nested(_op.nn.layer_norm(x._expr, gamma, beta, axes=axes, epsilon=eps), name)
-
-
-def rms_norm(
-    x: Tensor,
-    weight: Tensor,
-    axes: int | list[int],
-    epsilon: float = 1e-5,
-    name: str = "rms_norm",
-) -> Tensor:
-    """x / sqrt(mean(x * x) + epsilon) * weight over `axes`."""
-    which = [axes] if isinstance(axes, int) else axes
-    return wrap_nested(_op.nn.rms_norm(x._expr, weight._expr, axes=which, epsilon=epsilon), name)
-
-
-def group_norm(
-    x: Tensor,
-    num_groups: int,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float = 1e-5,
-    channel_axis: int = 1,
-    axes: list[int] | None = None,
-    name: str = "group_norm",
-) -> Tensor:
-    """Normalize groups of channels over `axes` (None: the axes after batch and channels)."""
-    channels = x.shape[channel_axis]
-    kind = numpy_dtype(x.dtype)
-    gamma = relax.const(np.ones(channels, kind)) if weight is None else weight._expr
-    beta = relax.const(np.zeros(channels, kind)) if bias is None else bias._expr
-    if axes is None:
-        axes = [a for a in range(x.ndim) if a not in (0, channel_axis % x.ndim)]
-    out = _op.nn.group_norm(
-        x._expr,
-        gamma,
-        beta,
-        num_groups=num_groups,
-        channel_axis=channel_axis,
-        axes=axes,
-        epsilon=eps,
-    )
-    return wrap_nested(out, name)
-
-
-def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    is_causal: bool | None = False,
-    scale: float | None = None,
-    name: str = "scaled_dot_product_attention",
-) -> Tensor:
-    """softmax(query @ key^T * scale + mask) @ value, on [batch, length, heads, size]."""
-    mask = None if attn_mask is None else attn_mask._expr
-    out = _op.nn.attention(
-        query._expr,
-        key._expr,
-        value._expr,
-        mask,
-        scale=scale,
-        causal_mask="TopLeft" if is_causal else None,
-    )
-    return wrap_nested(out, name)
-
-
-def get_timestep_embedding(
-    x: Tensor,
-    embedding_dim: int,
-    flip_sin_to_cos: bool = False,
-    downscale_freq_shift: float = 1,
-    scale: float = 1,
-    max_period: int = 10000,
-    name: str = "get_timestep_embedding",
-) -> Tensor:
-    """Sines and cosines of the timesteps x [n] at falling frequencies: [n, embedding_dim]
-    (Ho, Jain, Abbeel: Denoising Diffusion Probabilistic Models, 2020)."""
-    half = embedding_dim // 2
-    steps = _op.multiply(
-        relax.const(-math.log(max_period), "float32"), _op.arange(0, half, 1, "float32")
-    )
-    exponent = _op.divide(steps, relax.const(half - downscale_freq_shift, "float32"))
-    times = _op.expand_dims(_op.astype(x._expr, "float32"), 1)
-    angles = _op.multiply(times, _op.expand_dims(_op.exp(exponent), 0))
-    if scale != 1:
-        angles = _op.multiply(relax.const(scale, "float32"), angles)
-    angles = _shared(angles)
-    parts = [_op.sin(angles), _op.cos(angles)]
-    embedding = _op.concat(parts[::-1] if flip_sin_to_cos else parts, axis=-1)
-    if embedding_dim % 2 == 1:
-        embedding = _op.nn.pad(embedding, (0, 0, 0, 1))
-    return wrap_nested(_op.astype(embedding, get_default_dtype()), name)
-
-
-def _shared(expr: Any) -> Any:
-    """An expression that is used twice: bound once."""
-    builder = BlockBuilder.current()
-    return expr if builder is None else builder.emit(expr)
-
-
-# ---------------------------------------------------------------- own kernels
-
-
-def _te_argument(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_te_argument(v) for v in value]
-    return value._expr if isinstance(value, Tensor) else value
-
-
-def tensor_expr_op(
-    tensor_expr_func: Callable[..., Any],
-    name_hint: str,
-    args: list[Any],
-    *,
-    attrs: dict[str, Any] | None = None,
-) -> Any:
-    """A kernel given as a tensor expression function of the arguments."""
-    builder = Exporter.current().builder
-    call = builder.call_te(
-        tensor_expr_func,
-        *_te_argument(args),
-        primfunc_name_hint=name_hint,
-        primfunc_attrs=attrs or {},
-    )
-    return wrap_nested(call, "")
-
-
-def _split_args(args: Any) -> tuple[list[Any], list[TirVar]]:
-    """(graph arguments, tir variables)."""
-    given = list(args) if isinstance(args, (list, tuple)) else [args]
-    symbols = [a for a in given if isinstance(a, TirVar)]
-    return [a._expr for a in given if not isinstance(a, TirVar)], symbols
-
-
-def _out_infos(out: Any) -> Any:
-    if isinstance(out, (list, tuple)):
-        return [_out_infos(o) for o in out]
-    return out._expr.struct_info if isinstance(out, Tensor) else out
-
-
-def tensor_ir_op(func: Any, name_hint: str, args: Any, out: Any) -> Any:
-    """A kernel given as a PrimFunc in destination-passing style; `out` says what it returns by
-    placeholders. tir.Vars among the arguments come last."""
-    builder = Exporter.current().builder
-    tensors, symbols = _split_args(args)
-    gvar = builder.add_func(func, name_hint)
-    call = relax.call_tir(gvar, tensors, _out_infos(out), symbols or None)
-    return wrap_nested(call, name_hint)
-
-
-def tensor_ir_inplace_op(
-    func: Any, name_hint: str, args: Any, inplace_indices: int | list[int], out: Any
-) -> Any:
-    """`tensor_ir_op` that writes output i over argument `inplace_indices[i]`."""
-    builder = Exporter.current().builder
-    tensors, symbols = _split_args(args)
-    gvar = builder.add_func(func, name_hint)
-    infos = _out_infos(out)
-    call = relax.call_tir_inplace(gvar, tensors, inplace_indices, infos, symbols or None)
-    return wrap_nested(call, name_hint)
-
-
-def extern(name: str, args: Sequence[Any], out: Any) -> Any:
-    """Call a function by name in destination-passing style; `out` says what it returns by
-    placeholders."""
-    operands = [a._expr if isinstance(a, (Tensor, Object)) else a for a in args]
-    return wrap_nested(relax.call_dps_packed(name, operands, _out_infos(out)), name)
-
-
-# ---------------------------------------------------------------- debugging
-
-
-def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
-    """Call the runtime function `name(line, *args)` at this place. Raises RuntimeError unless the
-    module is exported with debug=True."""
-    exporter = Exporter.current()
-    if exporter.io_effect is None:
-        what = f"{name} needs the effect that debugging passes through"
-        raise RuntimeError(explain(what, instead="export the module with debug=True"))
-    operands = [a if isinstance(a, str) else as_operand(a) for a in args]
-    line = _caller_line() if _line_info is None else _line_info
-    exporter.io_effect.call(exporter.builder, name, line, operands)
-
-
-def print_(tensor: Tensor) -> None:
-    """Print a tensor at run time, with the line of this call."""
-    debug_func("vm.builtin.debug_print", tensor, _line_info=_caller_line())
-
-
-def _caller_line() -> str:
-    """Where in the user's code, outside this file, an operator is called."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename == __file__:
-        frame = frame.f_back
-    return "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
 _TENSOR_METHODS = (
     "add subtract multiply divide matmul negative less less_equal greater greater_equal astype "
     "maximum minimum reshape permute_dims repeat"
 )
 Tensor._build.update({n: getattr(sys.modules[__name__], n) for n in _TENSOR_METHODS.split()})
 
+_FILES = tuple(f"{__package__}.{name}" for name in ("op", "kernel_op", "layer_op"))
 __all__ = [
     name
     for name, value in vars(sys.modules[__name__]).items()
-    if inspect.isfunction(value) and value.__module__ == __name__ and not name.startswith("_")
+    if inspect.isfunction(value) and value.__module__ in _FILES and not name.startswith("_")
 ]

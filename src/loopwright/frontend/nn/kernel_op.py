@@ -1,0 +1,117 @@
+"""Operators that call a kernel or function of the user's own, or one that prints."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ... import relax
+from ...base.errors import explain
+from ...ir.prim_expr import Var as TirVar
+from .core import Object, Tensor, as_operand, wrap_nested
+from .exporter import Exporter
+
+
+def _te_argument(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_te_argument(v) for v in value]
+    return value._expr if isinstance(value, Tensor) else value
+
+
+def tensor_expr_op(
+    tensor_expr_func: Callable[..., Any],
+    name_hint: str,
+    args: list[Any],
+    *,
+    attrs: dict[str, Any] | None = None,
+) -> Any:
+    """A kernel given as a tensor expression function of the arguments."""
+    builder = Exporter.current().builder
+    call = builder.call_te(
+        tensor_expr_func,
+        *_te_argument(args),
+        primfunc_name_hint=name_hint,
+        primfunc_attrs=attrs or {},
+    )
+    return wrap_nested(call, "")
+
+
+def _split_args(args: Any) -> tuple[list[Any], list[TirVar]]:
+    """(graph arguments, tir variables)."""
+    given = list(args) if isinstance(args, (list, tuple)) else [args]
+    symbols = [a for a in given if isinstance(a, TirVar)]
+    return [a._expr for a in given if not isinstance(a, TirVar)], symbols
+
+
+def _out_infos(out: Any) -> Any:
+    if isinstance(out, (list, tuple)):
+        return [_out_infos(o) for o in out]
+    return out._expr.struct_info if isinstance(out, Tensor) else out
+
+
+def tensor_ir_op(func: Any, name_hint: str, args: Any, out: Any) -> Any:
+    """A kernel given as a PrimFunc in destination-passing style; `out` says what it returns by
+    placeholders. tir.Vars among the arguments come last."""
+    builder = Exporter.current().builder
+    tensors, symbols = _split_args(args)
+    gvar = builder.add_func(func, name_hint)
+    call = relax.call_tir(gvar, tensors, _out_infos(out), symbols or None)
+    return wrap_nested(call, name_hint)
+
+
+def tensor_ir_inplace_op(
+    func: Any, name_hint: str, args: Any, inplace_indices: int | list[int], out: Any
+) -> Any:
+    """`tensor_ir_op` that writes output i over argument `inplace_indices[i]`."""
+    builder = Exporter.current().builder
+    tensors, symbols = _split_args(args)
+    gvar = builder.add_func(func, name_hint)
+    infos = _out_infos(out)
+    call = relax.call_tir_inplace(gvar, tensors, inplace_indices, infos, symbols or None)
+    return wrap_nested(call, name_hint)
+
+
+def extern(name: str, args: Sequence[Any], out: Any) -> Any:
+    """Call a function by name in destination-passing style; `out` says what it returns by
+    placeholders."""
+    operands = [a._expr if isinstance(a, (Tensor, Object)) else a for a in args]
+    return wrap_nested(relax.call_dps_packed(name, operands, _out_infos(out)), name)
+
+
+# ---------------------------------------------------------------- debugging
+
+
+def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
+    """Call the runtime function `name(line, *args)` at this place. Raises RuntimeError unless the
+    module is exported with debug=True."""
+    exporter = Exporter.current()
+    if exporter.io_effect is None:
+        what = f"{name} needs the effect that debugging passes through"
+        raise RuntimeError(explain(what, instead="export the module with debug=True"))
+    operands = [a if isinstance(a, str) else as_operand(a) for a in args]
+    line = _caller_line() if _line_info is None else _line_info
+    exporter.io_effect.call(exporter.builder, name, line, operands)
+
+
+def print_(tensor: Tensor) -> None:
+    """Print a tensor at run time, with the line of this call."""
+    debug_func("vm.builtin.debug_print", tensor, _line_info=_caller_line())
+
+
+def _caller_line() -> str:
+    """Where in the user's code, outside this file, an operator is called."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+__all__ = [
+    "debug_func",
+    "extern",
+    "print_",
+    "tensor_expr_op",
+    "tensor_ir_inplace_op",
+    "tensor_ir_op",
+]

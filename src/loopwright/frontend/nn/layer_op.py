@@ -1,0 +1,247 @@
+"""Operators with weights on `nn.Tensor`s: convolutions, normalizations, attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import relax
+from ...ir.dtype import numpy_dtype
+from ...relax import BlockBuilder
+from ...relax import op as _op
+from .core import Tensor, get_default_dtype, wrap_nested
+
+
+def _with_bias(out: Any, bias: Tensor | None, shape: list[int], name: str) -> Tensor:
+    if bias is not None:
+        out = _op.add(out, _op.reshape(bias._expr, shape))
+    return wrap_nested(out, name)
+
+
+def conv1d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    name: str = "conv1d",
+) -> Tensor:
+    """Convolution of x [batch, channels, width] with weight [out, channels / groups, window]."""
+    out = _op.nn.conv1d(
+        x._expr,
+        weight._expr,
+        strides=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+    )
+    return _with_bias(out, bias, [1, -1, 1], name)
+
+
+def _bias_shape(layout: str) -> list[int]:
+    return [-1 if axis == "C" else 1 for axis in layout]
+
+
+def conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    data_layout: str | None = "NCHW",
+    name: str = "conv2d",
+) -> Tensor:
+    """Convolution in two dimensions, weight [out, channels / groups, height, width]."""
+    layout = data_layout or "NCHW"
+    out = _op.nn.conv2d(
+        x._expr,
+        weight._expr,
+        strides=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        data_layout=layout,
+    )
+    return _with_bias(out, bias, _bias_shape(layout), name)
+
+
+def conv3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    data_layout: str | None = "NCDHW",
+    name: str = "conv3d",
+) -> Tensor:
+    """Convolution in three dimensions."""
+    layout = data_layout or "NCDHW"
+    out = _op.nn.conv3d(
+        x._expr,
+        weight._expr,
+        strides=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        data_layout=layout,
+    )
+    return _with_bias(out, bias, _bias_shape(layout), name)
+
+
+def conv1d_transpose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    name: str = "conv1d_transpose",
+) -> Tensor:
+    """Transposed convolution, weight [channels, out / groups, window]."""
+    out = _op.nn.conv1d_transpose(
+        x._expr,
+        weight._expr,
+        strides=stride,
+        padding=padding,
+        output_padding=output_padding,
+        dilation=dilation,
+        groups=groups,
+    )
+    return _with_bias(out, bias, [1, -1, 1], name)
+
+
+def layer_norm(
+    x: Tensor,
+    normalized_shape: int | list[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    name: str = "layer_norm",
+) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias over the last axes, of `normalized_shape`."""
+    shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
+    axes = list(range(-len(shape), 0))
+    kind = numpy_dtype(x.dtype)
+    gamma = relax.const(np.ones(shape, kind)) if weight is None else weight._expr
+    beta = relax.const(np.zeros(shape, kind)) if bias is None else bias._expr
+    return wrap_nested(_op.nn.layer_norm(x._expr, gamma, beta, axes=axes, epsilon=eps), name)
+
+
+def rms_norm(
+    x: Tensor,
+    weight: Tensor,
+    axes: int | list[int],
+    epsilon: float = 1e-5,
+    name: str = "rms_norm",
+) -> Tensor:
+    """x / sqrt(mean(x * x) + epsilon) * weight over `axes`."""
+    which = [axes] if isinstance(axes, int) else axes
+    return wrap_nested(_op.nn.rms_norm(x._expr, weight._expr, axes=which, epsilon=epsilon), name)
+
+
+def group_norm(
+    x: Tensor,
+    num_groups: int,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float = 1e-5,
+    channel_axis: int = 1,
+    axes: list[int] | None = None,
+    name: str = "group_norm",
+) -> Tensor:
+    """Normalize groups of channels over `axes` (None: the axes after batch and channels)."""
+    channels = x.shape[channel_axis]
+    kind = numpy_dtype(x.dtype)
+    gamma = relax.const(np.ones(channels, kind)) if weight is None else weight._expr
+    beta = relax.const(np.zeros(channels, kind)) if bias is None else bias._expr
+    if axes is None:
+        axes = [a for a in range(x.ndim) if a not in (0, channel_axis % x.ndim)]
+    out = _op.nn.group_norm(
+        x._expr,
+        gamma,
+        beta,
+        num_groups=num_groups,
+        channel_axis=channel_axis,
+        axes=axes,
+        epsilon=eps,
+    )
+    return wrap_nested(out, name)
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    is_causal: bool | None = False,
+    scale: float | None = None,
+    name: str = "scaled_dot_product_attention",
+) -> Tensor:
+    """softmax(query @ key^T * scale + mask) @ value, on [batch, length, heads, size]."""
+    mask = None if attn_mask is None else attn_mask._expr
+    out = _op.nn.attention(
+        query._expr,
+        key._expr,
+        value._expr,
+        mask,
+        scale=scale,
+        causal_mask="TopLeft" if is_causal else None,
+    )
+    return wrap_nested(out, name)
+
+
+def get_timestep_embedding(
+    x: Tensor,
+    embedding_dim: int,
+    flip_sin_to_cos: bool = False,
+    downscale_freq_shift: float = 1,
+    scale: float = 1,
+    max_period: int = 10000,
+    name: str = "get_timestep_embedding",
+) -> Tensor:
+    """Sines and cosines of the timesteps x [n] at falling frequencies: [n, embedding_dim]
+    (Ho, Jain, Abbeel: Denoising Diffusion Probabilistic Models, 2020)."""
+    half = embedding_dim // 2
+    steps = _op.multiply(
+        relax.const(-math.log(max_period), "float32"), _op.arange(0, half, 1, "float32")
+    )
+    exponent = _op.divide(steps, relax.const(half - downscale_freq_shift, "float32"))
+    times = _op.expand_dims(_op.astype(x._expr, "float32"), 1)
+    angles = _op.multiply(times, _op.expand_dims(_op.exp(exponent), 0))
+    if scale != 1:
+        angles = _op.multiply(relax.const(scale, "float32"), angles)
+    angles = _shared(angles)
+    parts = [_op.sin(angles), _op.cos(angles)]
+    embedding = _op.concat(parts[::-1] if flip_sin_to_cos else parts, axis=-1)
+    if embedding_dim % 2 == 1:
+        embedding = _op.nn.pad(embedding, (0, 0, 0, 1))
+    return wrap_nested(_op.astype(embedding, get_default_dtype()), name)
+
+
+def _shared(expr: Any) -> Any:
+    """An expression that is used twice: bound once."""
+    builder = BlockBuilder.current()
+    return expr if builder is None else builder.emit(expr)
+
+
+__all__ = [
+    "conv1d",
+    "conv1d_transpose",
+    "conv2d",
+    "conv3d",
+    "get_timestep_embedding",
+    "group_norm",
+    "layer_norm",
+    "rms_norm",
+    "scaled_dot_product_attention",
+]
