@@ -90,7 +90,7 @@ def call_function(ctx: FunctionText, call: Call) -> None:
 def let(ctx: FunctionText, node: st.LetStmt) -> None:
     """A constant local; where it is not used only what its value does remains."""
     var, dtype = node.var, node.value.dtype
-    made = ctx.env[var] = ctx.name(var.name)
+    label = ctx.env[var] = ctx.name(var.name)
     if dtype.is_handle:
         ctx.pointees[var] = f"{constness(ctx, node.value)}{pointee(var)}"
     elif dtype.is_int:
@@ -112,7 +112,7 @@ def let(ctx: FunctionText, node: st.LetStmt) -> None:
             value = argument(ctx, node.value, f"{ctx.pointees[var]}*")
         else:
             value = ctx.index(node.value) if plain else ctx.bare(node.value)
-        ctx.lines[at] = f"{'  ' * ctx.depth}{kind} {made} = {value};"
+        ctx.lines[at] = f"{'  ' * ctx.depth}{kind} {label} = {value};"
     elif calls(node.value):
         ctx.lines[at] = f"{'  ' * ctx.depth}(void)({ctx.bare(node.value)});"
 
@@ -161,9 +161,9 @@ def for_loop(ctx: FunctionText, node: st.For) -> None:
         kind = "ptrdiff_t"  # 32 bits where the machine has no more
         ctx.ranges.narrow.add(var)
     before = set(ctx.taken)
-    made = ctx.env[var] = ctx.name(var.name)
+    label = ctx.env[var] = ctx.name(var.name)
     ctx.ranges.known[var] = (first, last)
-    ctx.block(f"for ({kind} {made} = {low}; {made} < {end}; ++{made})", node.body)
+    ctx.block(f"for ({kind} {label} = {low}; {label} < {end}; ++{label})", node.body)
     ctx.taken = before
 
 
@@ -210,14 +210,14 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
     size = count * dtype.itemsize
     kind = memory_type(dtype.element)
     ctx.pointees[var] = kind
-    made = ctx.env[var] = ctx.name(var.name)
+    label = ctx.env[var] = ctx.name(var.name)
     at, before = len(ctx.lines), ctx.scratch_at
     ctx.lines.append("")
     if size <= ctx.stack_bytes:
         ctx.stmt(node.body)
         # Compilers cannot tell that the first iteration fills what later ones read.
         start = " = {0}" if stores_on_condition(node.body, var) else ""
-        text = f"{kind} {made}[{max(count, 1)}]{start};"
+        text = f"{kind} {label}[{max(count, 1)}]{start};"
     else:
         offset = before
         take(ctx, size)
@@ -226,7 +226,7 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
         ctx.scratch_at = before
         place = f"scratch + {offset}" if offset else "scratch"
         cast = "" if kind == "uint8_t" else f"({kind}*)"
-        text = f"{kind}* const {made} = {cast}{f'({place})' if cast and offset else place};"
+        text = f"{kind}* const {label} = {cast}{f'({place})' if cast and offset else place};"
     if var in ctx.used:
         ctx.lines[at] = "  " * ctx.depth + text
 
@@ -247,14 +247,14 @@ def run(ctx: FunctionText, written: set[Var]) -> None:
     restrict = "restrict " if ctx.func.attrs.get("tir.noalias") else ""
     declared = []
     for p in ctx.func.params:
-        made = ctx.env[p] = ctx.name(p.name)
+        label = ctx.env[p] = ctx.name(p.name)
         if p.dtype.is_handle:
             const = "" if p in written else "const "
             ctx.pointees[p] = kind = f"{const}{pointee(p)}"
-            declared.append(f"{kind}* {restrict}{made}")
+            declared.append(f"{kind}* {restrict}{label}")
             ctx.params.append((p, f"{kind}*"))
         else:
-            declared.append(f"{c_type(p.dtype)} {made}")
+            declared.append(f"{c_type(p.dtype)} {label}")
             if p.name in ctx.module.bounds:
                 ctx.ranges.known[p] = (0, ctx.module.bounds[p.name])
             ctx.params.append((p, c_type(p.dtype)))
@@ -276,59 +276,47 @@ def rounded(size: int) -> int:
 
 def pointee(var: Var) -> str:
     """What a pointer variable points to, in C."""
-    found = var.type_annotation
-    if not found:
-        return "void"
-    dtype = DataType(found[0])
-    return "void" if dtype.is_handle else memory_type(dtype.element)
+    annotation = var.type_annotation
+    dtype = DataType(annotation[0]) if annotation else None
+    return "void" if dtype is None or dtype.is_handle else memory_type(dtype.element)
+
+
+def nodes_in(node: Any, *kinds: type) -> list[Any]:
+    """The nodes of some classes in an expression or statement."""
+    nodes: list[Any] = []
+    post_order_visit(node, lambda n: nodes.append(n) if isinstance(n, kinds) else None)
+    return nodes
 
 
 def loads(value: Any) -> bool:
     """Whether an expression reads memory or calls something."""
-    found: list[Any] = []
-    post_order_visit(
-        value, lambda n: found.append(n) if isinstance(n, (BufferLoad, Call)) else None
-    )
-    return bool(found)
+    return bool(nodes_in(value, BufferLoad, Call))
 
 
 def calls(value: Any) -> bool:
     """Whether an expression calls a C function."""
-    found: list[Any] = []
-    name = lambda n: getattr(n.op, "name", "") if isinstance(n, Call) else ""  # noqa: E731
-    post_order_visit(value, lambda n: found.append(n) if name(n) == "tir.call_extern" else None)
-    return bool(found)
+    return any(getattr(c.op, "name", "") == "tir.call_extern" for c in nodes_in(value, Call))
 
 
 def stores_on_condition(body: Any, var: Var) -> bool:
     """Whether a store to a buffer stands under a condition."""
-    found: list[Any] = []
-
-    def inside(node: Any) -> None:
-        if isinstance(node, st.BufferStore) and node.buffer.data is var:
-            found.append(node)
-
-    def visit(node: Any) -> None:
-        if isinstance(node, st.IfThenElse):
-            post_order_visit(node, inside)
-
-    post_order_visit(body, visit)
-    return bool(found)
+    inside = (s for b in nodes_in(body, st.IfThenElse) for s in nodes_in(b, st.BufferStore))
+    return any(store.buffer.data is var for store in inside)
 
 
 def pointers_in(value: Any) -> list[Var]:
     """The pointer variables of an expression."""
-    found: list[Var] = []
+    pointers: list[Var] = []
 
     def visit(node: Any) -> None:
         if isinstance(node, Var) and node.dtype.is_handle:
-            found.append(node)
+            pointers.append(node)
         buffer = getattr(node, "buffer", None)
         if buffer is not None:
-            found.append(buffer.data)
+            pointers.append(buffer.data)
 
     post_order_visit(value, visit)
-    return found
+    return pointers
 
 
 def written_pointers(func: PrimFunc, written_args: Any) -> set[Var]:
@@ -347,13 +335,13 @@ def written_pointers(func: PrimFunc, written_args: Any) -> set[Var]:
                 roots.extend(pointers_in(arg))
 
     post_order_visit(func.body, visit)
-    found: set[Var] = set()
+    written: set[Var] = set()
     while roots:
         var = roots.pop()
-        if var not in found:
-            found.add(var)
+        if var not in written:
+            written.add(var)
             roots.extend(aliases.get(var, ()))
-    return found & set(func.params)
+    return written & set(func.params)
 
 
 def _literals(node: st.For) -> bool:

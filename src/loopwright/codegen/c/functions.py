@@ -7,6 +7,7 @@ body is what `tir.transform.LowerScalarOps` says of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -54,10 +55,10 @@ def by_function(ctx: FunctionText, node: PrimExpr) -> str:
     return f"{name}({given})"
 
 
-def _operands(node: PrimExpr) -> Sequence[PrimExpr]:
+def _operands(node: Any) -> Sequence[PrimExpr]:
     if isinstance(node, Call):
         return node.args
-    return [node.value] if isinstance(node, Cast) else [node.a, node.b]  # type: ignore[attr-defined]
+    return [node.value] if isinstance(node, Cast) else [node.a, node.b]
 
 
 def _text(ctx: FunctionText, name: str, node: PrimExpr) -> str:
@@ -65,7 +66,7 @@ def _text(ctx: FunctionText, name: str, node: PrimExpr) -> str:
     if isinstance(node, Cast) and node.value.dtype.bits <= 8:
         return _widening(name, node.value.dtype)
     if isinstance(node, Call) and node.op.name == "tir.pow":
-        return _power(name, node.dtype)
+        return _power(ctx.module, name, node.dtype)
     params, value = ScalarOps(NATIVE).meaning(node)
     inside = type(ctx)(ctx.module, name, ctx.func)
     inside.meaning_of = node
@@ -83,7 +84,7 @@ def _text(ctx: FunctionText, name: str, node: PrimExpr) -> str:
     return definition(c_type(node.dtype), name, ", ".join(declared), *lines)
 
 
-def _power(name: str, dtype: DataType) -> str:
+def _power(module: Program, name: str, dtype: DataType) -> str:
     """x ** n of integers, wrapping around; 1 for a negative n."""
     kind, wide = c_type(dtype), unsigned(dtype)
     lines = [
@@ -93,16 +94,8 @@ def _power(name: str, dtype: DataType) -> str:
         "  b *= b;",
         "}",
     ]
-    mask, sign = (1 << dtype.bits) - 1, 1 << (dtype.bits - 1)
-    result = f"({kind})r"
-    if is_odd(dtype):
-        result = f"(r & {mask}u)"
-        result = (
-            f"({kind})((int32_t)({result} ^ {sign}u) - {sign})"
-            if dtype.is_int
-            else f"({kind}){result}"
-        )
-    return definition(kind, name, f"{kind} x, {kind} n", *lines, f"return {result};")
+    lines.append(f"return {wrapped(module, 'r', dtype)};")
+    return definition(kind, name, f"{kind} x, {kind} n", *lines)
 
 
 def _widening(name: str, old: DataType) -> str:

@@ -30,7 +30,7 @@ from ...tir.signature import NATIVE_ENTRY
 from ...tir.transform.verify.verify_externs import prototypes_of
 from .emit import ALIGNMENT, function_text, rounded, written_pointers
 from .function_text import FunctionText
-from .types import c_type, extern_header, identifier, literal, memory_type, real
+from .types import c_type, elements, extern_header, identifier, memory_type
 
 WORKSPACE = "workspace"
 BOUNDS = "tir_var_upper_bound"
@@ -131,9 +131,9 @@ class ProgramText:
 
     def require(self, name: str, span: Any = None) -> FunctionText:
         """The emitter of a function, which is written before the ones that call it."""
-        found = self.done.get(name)
-        if found is not None:
-            return found
+        emitter = self.done.get(name)
+        if emitter is not None:
+            return emitter
         func = self.functions.get(name)
         if func is None or name in self.done:
             what = f"{name} calls itself" if func is not None else f"no function {name}"
@@ -212,11 +212,10 @@ class ProgramText:
 
     def constant(self, data: Any, hint: str) -> tuple[str, str]:
         """(what a constant is called, what it points to)."""
-        found = self.constants.get(id(data))
-        if found is None:
+        if id(data) not in self.constants:
             self.kept.append(data)
-            found = self.constants[id(data)] = self._constant(data, hint)
-        return found
+            self.constants[id(data)] = self._constant(data, hint)
+        return self.constants[id(data)]
 
     def _constant(self, data: Any, hint: str) -> tuple[str, str]:
         dtype = DataType(str(data.dtype))
@@ -237,7 +236,7 @@ class ProgramText:
         self.reserved.add(name)
         declared = f"const {kind} {name}[{max(array.size, 1)}] {self.macro}_ALIGNED"
         self.declared.append(f"extern {declared};")
-        self.arrays.append(f"{declared} = {{\n{_items(array, dtype, packed)}\n}};")
+        self.arrays.append(f"{declared} = {{\n{elements(array, dtype, packed)}\n}};")
         return name, f"const {kind}"
 
     # -- files ---------------------------------------------------------------------------------
@@ -245,20 +244,20 @@ class ProgramText:
     def files(self, entries: Mapping[str, Signature], names: Mapping[str, Any]) -> CFiles:
         """The program's files. `entries`: how functions are called by name; `names`:
         the model's own "input_names" and "output_names"."""
-        made = {name: self._entry(name, spec, names) for name, spec in entries.items()}
-        runs = [self._run(e) for e in made.values()]
+        written = {name: self._entry(name, spec, names) for name, spec in entries.items()}
+        runs = [self._run(e) for e in written.values()]
         areas: dict[str, Area] = {}
-        for area in (a for e in made.values() for a in e.areas):
+        for area in (a for e in written.values() for a in e.areas):
             if area.name not in areas or areas[area.name].bytes < area.bytes:
                 areas[area.name] = area
-        header = self._header(list(made.values()), list(areas.values()))
+        header = self._header(list(written.values()), list(areas.values()))
         return CFiles(
             self.prefix,
             self._source(runs, list(areas.values())),
             header,
             self._weights_source(),
             bytes(self.data),
-            made,
+            written,
             areas,
             {e.symbol: e.text() for e in self.order},
         )
@@ -270,13 +269,13 @@ class ProgramText:
         taken: set[str] = set()
 
         def argument(item: Argument, label: str) -> Field:
-            made = base = identifier(label)
+            name = base = identifier(label)
             k = 0
-            while made in taken:
+            while name in taken:
                 k += 1
-                made = f"{base}_{k}"
-            taken.add(made)
-            return Field(label, item.dtype, item.dims, made)
+                name = f"{base}_{k}"
+            taken.add(name)
+            return Field(label, item.dtype, item.dims, name)
 
         def labels(key: str, items: Sequence[Any]) -> list[str]:
             given = names.get(key)
@@ -319,14 +318,14 @@ class ProgramText:
             what = "C code keeps constants apart from the memory that it works in"
             hint = 'give the arenas kinds=("tensor", "scratch")'
             raise LoopwrightError(explain(what, instead=hint, span=func.span))
-        made = [Area(str(p[0]), int(p[1]), int(p[2])) for p in func.attrs.get("pools") or ()]
-        made = [replace(a, name=_area_name(a.name)) for a in made]
-        for k, area in enumerate(made):
+        areas = [Area(str(p[0]), int(p[1]), int(p[2])) for p in func.attrs.get("pools") or ()]
+        areas = [replace(a, name=_area_name(a.name)) for a in areas]
+        for k, area in enumerate(areas):
             if area.name == WORKSPACE:
                 size = rounded(area.bytes) + scratch if scratch else area.bytes
-                made[k] = Area(WORKSPACE, size, max(area.alignment, ALIGNMENT))
-                return tuple(made)
-        return tuple(made) if made and not scratch else (*made, Area(WORKSPACE, scratch))
+                areas[k] = Area(WORKSPACE, size, max(area.alignment, ALIGNMENT))
+                return tuple(areas)
+        return tuple(areas) if areas and not scratch else (*areas, Area(WORKSPACE, scratch))
 
     def _run(self, entry: Entry) -> str:
         """The public function of an entry."""
@@ -445,10 +444,10 @@ class ProgramText:
         text += f"#define {m}_ERROR(message) ((void)0)\n#endif\n{_ALIGNED.format(m=m)}"
         text += f"{_NOINLINE.format(m=m)}\n"
         declared = [
-            f"{found.text};"
+            f"{known.text};"
             for lib in self.libraries
             if not lib.headers
-            for found in lib.prototypes.values()
+            for known in lib.prototypes.values()
         ]
         declared += [line for _, line in self.externs.values() if line]
         if declared:
@@ -588,28 +587,6 @@ def _passed(arg: Any) -> str:
     if not arg.dtype.is_handle:
         return c_type(arg.dtype)
     return "void*"
-
-
-def _items(array: np.ndarray, dtype: DataType, packed: bool) -> str:
-    """The elements of a constant, some to a line."""
-    flat = array.reshape(-1)
-    if not flat.size:
-        return "  0"
-    if packed or dtype.is_bool or (dtype.is_float and dtype.base not in ("float32", "float64")):
-        texts = list(map(str, flat.view(f"u{flat.itemsize}").tolist()))
-    elif dtype.is_float:
-        texts = _reals(flat)
-    else:
-        texts = [literal(v, dtype).strip("()") for v in flat.tolist()]
-    return "\n".join("  " + ", ".join(texts[k : k + 12]) + "," for k in range(0, len(texts), 12))
-
-
-def _reals(flat: np.ndarray) -> list[str]:
-    if not np.isfinite(flat).all():
-        return [real(v if flat.dtype == np.float32 else float(v)) for v in flat]
-    form, end = ("%.9g", "f") if flat.dtype == np.float32 else ("%.17g", "")
-    texts = (form % v for v in flat.tolist())
-    return [f"{t if '.' in t or 'e' in t else t + '.0'}{end}" for t in texts]
 
 
 __all__ = ["ARRAYS", "BINARY", "WORKSPACE", "Area", "CFiles", "Entry", "Field", "ProgramText"]

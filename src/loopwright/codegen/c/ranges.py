@@ -48,8 +48,7 @@ class Ranges:
         if isinstance(node, IntImm):
             return node.value, node.value
         if isinstance(node, Var):
-            found = self.known.get(node)
-            return _of_type(node.dtype) if found is None else found
+            return self.known.get(node) or _of_type(node.dtype)
         if isinstance(node, pe.Cast) and node.value.dtype.is_integer:
             return _within(self.interval(node.value), node.dtype)
         if not isinstance(node, pe.BinaryOpExpr):

@@ -154,12 +154,34 @@ def bits_of(value: float, dtype: DataType) -> int:
     return int(array.view(f"u{array.itemsize}"))
 
 
+def elements(array: np.ndarray, dtype: DataType, packed: bool) -> str:
+    """The elements of a constant, some to a line."""
+    flat = array.reshape(-1)
+    if not flat.size:
+        return "  0"
+    if packed or dtype.is_bool or (dtype.is_float and dtype.base not in ("float32", "float64")):
+        texts = list(map(str, flat.view(f"u{flat.itemsize}").tolist()))
+    elif dtype.is_float:
+        texts = _reals(flat)
+    else:
+        texts = [literal(v, dtype).strip("()") for v in flat.tolist()]
+    return "\n".join("  " + ", ".join(texts[k : k + 12]) + "," for k in range(0, len(texts), 12))
+
+
+def _reals(flat: np.ndarray) -> list[str]:
+    if not np.isfinite(flat).all():
+        return [real(v if flat.dtype == np.float32 else float(v)) for v in flat]
+    form, end = ("%.9g", "f") if flat.dtype == np.float32 else ("%.17g", "")
+    texts = (form % v for v in flat.tolist())
+    return [f"{t if '.' in t or 'e' in t else t + '.0'}{end}" for t in texts]
+
+
 def identifier(name: str) -> str:
     """A C identifier that says a name and is no keyword."""
-    made = re.sub(r"[^A-Za-z0-9_]", "_", name) or "v"
-    if made[0].isdigit() or made[0] == "_":
-        made = f"v{made}"
-    return f"{made}_" if made in _KEYWORDS or made in MATH_H or made in STRING_H else made
+    label = re.sub(r"[^A-Za-z0-9_]", "_", name) or "v"
+    if label[0].isdigit() or label[0] == "_":
+        label = f"v{label}"
+    return f"{label}_" if label in _KEYWORDS or label in MATH_H or label in STRING_H else label
 
 
 def bare(text: str) -> str:
@@ -180,6 +202,7 @@ __all__ = [
     "bare",
     "bits_of",
     "c_type",
+    "elements",
     "extern_header",
     "held_bits",
     "identifier",

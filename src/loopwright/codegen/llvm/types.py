@@ -30,10 +30,10 @@ def is_soft(dtype: DataType) -> bool:
 
 def scalar_type(dtype: DataType) -> str:
     """LLVM's type of one lane held in a register."""
-    found = _SCALARS.get(dtype.base)
-    if found is None:
-        found = _SCALARS[dtype.base] = _scalar_type(dtype)
-    return found
+    text = _SCALARS.get(dtype.base)
+    if text is None:
+        text = _SCALARS[dtype.base] = _scalar_type(dtype)
+    return text
 
 
 def _scalar_type(dtype: DataType) -> str:
@@ -48,19 +48,19 @@ def _scalar_type(dtype: DataType) -> str:
 
 def llvm_type(dtype: DataType) -> str:
     """LLVM's type of a value, vectors included."""
-    found = _TYPES.get(dtype)
-    if found is None:
-        found = _TYPES[dtype] = vector_of(scalar_type(dtype), dtype.lanes)
-    return found
+    text = _TYPES.get(dtype)
+    if text is None:
+        text = _TYPES[dtype] = vector_of(scalar_type(dtype), dtype.lanes)
+    return text
 
 
 def memory_type(dtype: DataType) -> str:
     """LLVM's type of one value in memory (int4 alone takes a byte; in buffers they share it)."""
-    found = _MEMORY.get(dtype.base)
-    if found is None:
+    text = _MEMORY.get(dtype.base)
+    if text is None:
         small = dtype.is_bool or (dtype.is_integer and dtype.bits < 8)
-        found = _MEMORY[dtype.base] = "i8" if small else scalar_type(dtype)
-    return found
+        text = _MEMORY[dtype.base] = "i8" if small else scalar_type(dtype)
+    return text
 
 
 def vector_of(base: str, lanes: int) -> str:

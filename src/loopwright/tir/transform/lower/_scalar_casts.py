@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -134,21 +132,27 @@ def _narrowed(ops: Scalars, node: Any) -> PrimExpr:
         whole = bits_as(shifted(bits_as(up, U32), 16), I32)
         quiet = call("bitwise_or", i32, high, n(64))
         return _of_code(Select._make(broken, quiet, whole), new)
-    form = _small_float(new.element)
+    import ml_dtypes
+
+    info = ml_dtypes.finfo(numpy_dtype(new.element))
+    mantissa, lowest = int(info.nmant), int(np.log2(float(info.smallest_normal)))
+    cut, magic = 23 - mantissa, 2.0 ** (lowest - mantissa + 23)
+    largest = code_of(float(info.max), new)
     size = ops.named(both(bits, n(0x7FFFFFFF)), "size")
-    up = Add._make(both(shifted(size, form.shift), n(1)), n((1 << (form.shift - 1)) - 1))
-    normal = Sub._make(shifted(Add._make(size, up), form.shift), n(form.base))
-    moved = Add._make(bits_as(size, F32), const(form.magic, like(F32, x)))
-    tiny = Sub._make(bits_as(moved, I32), n(int(np.float32(form.magic).view(np.int32))))
-    code = ops.named(Select._make(LT._make(size, n(form.limit)), tiny, normal), "code")
+    up = Add._make(both(shifted(size, cut), n(1)), n((1 << (cut - 1)) - 1))
+    normal = Sub._make(shifted(Add._make(size, up), cut), n((127 + lowest - 1) << mantissa))
+    moved = Add._make(bits_as(size, F32), const(magic, like(F32, x)))
+    tiny = Sub._make(bits_as(moved, I32), n(int(np.float32(magic).view(np.int32))))
+    limit = n(int(np.float32(2.0**lowest).view(np.int32)))
+    code = ops.named(Select._make(LT._make(size, limit), tiny, normal), "code")
     negative = ops.named(LT._make(bits, n(0)), "negative")
-    sign = Select._make(negative, n(form.sign), n(0))
-    if not form.signed_zero:
+    sign = Select._make(negative, n(code_of(-float(info.max), new) ^ largest), n(0))
+    if code_of(-0.0, new) == 0:  # there is no negative zero
         sign = Select._make(EQ._make(code, n(0)), n(0), sign)
     result = call("bitwise_or", i32, code, sign)
-    beyond = Select._make(negative, n(form.under), n(form.over))
-    result = Select._make(GT._make(code, n(form.largest)), beyond, result)
-    nan = Select._make(negative, n(form.minus_nan), n(form.nan))
+    beyond = Select._make(negative, n(code_of(-np.inf, new)), n(code_of(np.inf, new)))
+    result = Select._make(GT._make(code, n(largest)), beyond, result)
+    nan = Select._make(negative, n(code_of(-np.nan, new)), n(code_of(np.nan, new)))
     return _of_code(Select._make(broken, nan, result), new)
 
 
@@ -156,45 +160,6 @@ def _of_code(bits: PrimExpr, dtype: DataType) -> PrimExpr:
     """The small float with some bits."""
     held = DataType(f"uint{8 * dtype.itemsize}").with_lanes(dtype.lanes)
     return bits_as(Cast._make(held, bits), dtype)
-
-
-@dataclass(frozen=True)
-class _SmallFloat:
-    """How float32 becomes a float below 32 bits."""
-
-    shift: int  # bits that are cut
-    base: int  # what the exponent's bits are less
-    limit: int  # the bits of the least normal number
-    magic: float
-    sign: int
-    signed_zero: bool
-    largest: int
-    over: int
-    under: int
-    nan: int
-    minus_nan: int
-
-
-@cache
-def _small_float(dtype: DataType) -> _SmallFloat:
-    import ml_dtypes
-
-    info = ml_dtypes.finfo(numpy_dtype(dtype))
-    mantissa, lowest = int(info.nmant), int(np.log2(float(info.smallest_normal)))
-    largest = code_of(float(info.max), dtype)
-    return _SmallFloat(
-        shift=23 - mantissa,
-        base=(127 + lowest - 1) << mantissa,
-        limit=int(np.float32(2.0**lowest).view(np.int32)),
-        magic=2.0 ** (lowest - mantissa + 23),
-        sign=code_of(-float(info.max), dtype) ^ largest,
-        signed_zero=code_of(-0.0, dtype) != 0,
-        largest=largest,
-        over=code_of(np.inf, dtype),
-        under=code_of(-np.inf, dtype),
-        nan=code_of(np.nan, dtype),
-        minus_nan=code_of(-np.nan, dtype),
-    )
 
 
 RULES: dict[Any, Rule | None] = {Cast: _cast, CONVERTED: _converted}
