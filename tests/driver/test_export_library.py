@@ -59,7 +59,7 @@ from importlib.abc import MetaPathFinder
 class Refuse(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         top, *rest = name.split(".")
-        allowed = ("runtime", "base", "compat")
+        allowed = ("runtime", "base", "compat", "composition")
         inside = top == "loopwright" and rest and rest[0] not in allowed
         if top in ("llvmlite", "onnx", "torch") or inside:
             raise ImportError(f"{name} is not on this machine")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from loopwright.ir import op as ops
 from loopwright.ir.op import (
     Op,
     register_intrin_lowering,
     register_op,
     register_op_attr,
-    watch_op_attrs,
 )
 from loopwright.ir.structural import first_mismatch, structural_hash
 
@@ -68,17 +66,6 @@ def test_intrinsics_are_lowered_per_target():
         return call
 
     assert Op.get("test.op_lowered").get_attr("llvm.FLowerIntrinsic") is lower
-
-
-def test_watchers():
-    seen = []
-    watch_op_attrs(seen.append)
-    try:
-        op = register_op("test.op_watched")
-        op.set_attr("k", 1)
-        assert seen == [op]
-    finally:
-        ops._WATCHERS.remove(seen.append)
 
 
 def test_equality_is_by_identity():

@@ -168,12 +168,11 @@ def test_a_new_operator_in_a_few_lines():
             got = relax.interpreter.Interpreter(stage)["main"](array).numpy()
             np.testing.assert_array_equal(got, array**3)
     finally:
-        del OPERATORS["relax.test_form.cube"]
+        OPERATORS.remove("relax.test_form.cube")
 
 
 def test_an_operator_without_a_body_is_left_to_its_hooks():
-    before = dict(OPERATORS)
-    try:
+    with OPERATORS.snapshot():
 
         @op("testform.outside", body=False)
         def outside(x: Tensor): ...
@@ -185,9 +184,6 @@ def test_an_operator_without_a_body_is_left_to_its_hooks():
         @op("testform.forgotten")
         def forgotten(x: Tensor): ...
 
-    finally:
-        OPERATORS.clear()
-        OPERATORS.update(before)
     call = relax.BlockBuilder().normalize(outside.builder(var(2)))
     assert call.struct_info.get_shape()[0] == 7
     assert not Op.get("testform.outside").has_attr("FLegalize")

@@ -53,8 +53,12 @@ def spread_kernel(call):
 @pytest.fixture(scope="module", autouse=True)
 def operators():
     """The operators, and the list of all as it was before when the tests have run."""
-    before = dict(OPERATORS)
+    with OPERATORS.snapshot():
+        define()
+        yield
 
+
+def define():
     @op("testlib.swish")
     def swish(x: Tensor, beta: float = 1.0):
         "x * sigmoid(beta x)."
@@ -81,10 +85,6 @@ def operators():
         return np.ptp(x, axis=axis)
 
     lw.register_legalize("testlib.spread", tir=spread_kernel)
-
-    yield
-    OPERATORS.clear()
-    OPERATORS.update(before)
 
 
 def swish_model():

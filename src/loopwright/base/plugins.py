@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from .errors import LoopwrightError, explain
-from .registry import registering
+from .late import Slot
+from .registry import Registry, registering
 
 # Registers what an entry point (its name, what it is, its package) brings, and gives the names.
 Taker = Callable[[str, Any, str], Sequence[str]]
@@ -42,30 +43,24 @@ class Plugin:
     group: str = ""
 
 
-_PLUGINS: list[Plugin] = []
-_LOADED: set[str] = set()
-_TAKERS: dict[str, Taker] = {}
+TAKERS: Registry[str, Taker] = Registry("group of plug-ins")
+PLUGINS: Registry[tuple[str, str, str], Plugin] = Registry("plug-in")  # by group, package, name
 # Entry points of Loopwright's own, where its package is a source tree on the path, or was installed
 # before they came: group -> name -> value.
-_OWN: dict[str, dict[str, str]] = {}
+OWN: Slot[Mapping[str, Mapping[str, str]]] = Slot("base.own_plugins")
+_LOADED: set[str] = set()  # groups
 
 
-def taker(group: str, own: dict[str, str] | None = None) -> Callable[[Taker], Taker]:
-    """Decorates what registers the entry points of a group; `own` are those of the package."""
-
-    def add(take: Taker) -> Taker:
-        _TAKERS[group] = take
-        _OWN[group] = own or {}
-        return take
-
-    return add
+def taker(group: str) -> Callable[[Taker], Taker]:
+    """Decorates what registers the entry points of a group."""
+    return lambda take: TAKERS.register(group, take)
 
 
 def plugins() -> list[Plugin]:
     """All plug-ins found, broken ones too."""
-    for group in _TAKERS:
+    for group in TAKERS:
         load_group(group)
-    return list(_PLUGINS)
+    return list(PLUGINS.values())
 
 
 def load_extensions() -> None:
@@ -89,15 +84,15 @@ def load_plugins(points: Iterable[Any]) -> list[Plugin]:
         try:
             with registering(package):
                 given = point.load()  # its modules may be what first imports the taker's
-                brings = _TAKERS[point.group](point.name, given, package)
+                brings = TAKERS[point.group](point.name, given, package)
             plugin = Plugin(point.name, package, tuple(brings), group=point.group)
         except Exception as err:  # whatever a foreign package raises
             error = f"{type(err).__name__}: {err}"
             plugin = Plugin(point.name, package, error=error, group=point.group)
             text = f"the plug-in {point.name} of {package} cannot be used: {error}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
-        loaded.append(plugin)
-    _PLUGINS.extend(loaded)
+        key = (point.group, package, point.name)
+        loaded.append(PLUGINS.register(key, plugin, origin=package, override=True))
     return loaded
 
 
@@ -134,7 +129,7 @@ def _points(group: str) -> list[Any]:
     points = metadata.entry_points(group=group)
     # Sorted: which one of two with the same name counts is no question of the file system.
     points = sorted(points, key=lambda point: (_package(point), point.name))
-    own = _OWN.get(group, {})
+    own = OWN.get().get(group, {})
     known = {point.value for point in points}
     return points + [metadata.EntryPoint(n, v, group) for n, v in own.items() if v not in known]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..base.errors import LoopwrightError, explain
+from ..base.late import Slot
 from ..runtime.module import Timed, ordered_inputs
 from ..runtime.profiler import Profile
 from ..runtime.signature import Argument, Signature
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ..ir.target import Target
     from ..tir.memory_plan import MemoryPlan
     from .lowered import Lowered
+
+# A compiled model runs without it.
+PLAN_OF_MODULE: Slot[Callable[[IRModule], MemoryPlan | None]] = Slot("codegen.plan_of_module")
 
 
 class CompiledModel(Timed):
@@ -155,8 +158,7 @@ class CompiledModel(Timed):
     def memory_plan(self) -> MemoryPlan | None:
         """Where the tensors of `main`, or of the only planned function, lie in the arenas that
         `compile` was given; None without arenas."""
-        # Not at the top: an executable runs without it.
-        return importlib.import_module("loopwright.tir.memory_plan").plan_of_module(self.lowered)
+        return PLAN_OF_MODULE.get()(self.lowered)
 
     def _cannot(self, what: str) -> NoReturn:
         raise LoopwrightError(explain(f"{self.form} {what}", got=str(self.target)))

@@ -14,17 +14,17 @@ needs nothing but the other package name.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from ..base.errors import explain
+from ..base.registry import PACKAGE
+from ..composition import find_module
 from .paths import MERGED, PATHS, target_name
-
-PACKAGE = "loopwright"
 
 
 class _Loader(Loader):
@@ -61,7 +61,7 @@ class _Finder(MetaPathFinder):
 def _moved(path: str) -> ModuleType | None:
     """The module of a path that the table maps elsewhere."""
     name = target_name(path)
-    return None if name == path else _import(f"{PACKAGE}.{name}")
+    return None if name == path else find_module(name)
 
 
 def _merged(path: str) -> ModuleType | None:
@@ -69,7 +69,7 @@ def _merged(path: str) -> ModuleType | None:
     table has."""
     parent = target_name(path).rpartition(".")[0]
     if parent in MERGED and path.rpartition(".")[2].islower():  # a class is no file
-        return _import(f"{PACKAGE}.{parent}")
+        return find_module(parent)
     if any(known.startswith(f"{path}.") for known in PATHS):
         made = ModuleType(f"{PACKAGE}.{path}", "A folder of TVM's.")
         made.__path__ = []
@@ -79,17 +79,8 @@ def _merged(path: str) -> ModuleType | None:
 
 def _any(path: str) -> ModuleType | None:
     """The module of any of TVM's paths."""
-    found = _import(f"{PACKAGE}.{target_name(path)}" if path else PACKAGE)
+    found = find_module(target_name(path))
     return _merged(path) if found is None else found
-
-
-def _import(name: str) -> ModuleType | None:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise
-        return None
 
 
 def alias(name: str = "tvm") -> None:
@@ -104,7 +95,7 @@ def alias(name: str = "tvm") -> None:
         hint = "call loopwright.compat.alias before it"
         raise ImportError(explain(what, got=getattr(present, "__file__", "?"), instead=hint))
     sys.meta_path.insert(0, _Finder(name, _any))
-    importlib.import_module(name)
+    import_module(name)
 
 
 def serve_paths() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from ..base.late import Slot
 from ..codegen.compiled import CompiledModel
 from ..codegen.llvm.executable import Executable
 from . import kept
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from ..codegen.c.model import CModel
 
 DEFAULT_TARGET = "llvm -mcpu=native"
+# Importing the compiler takes longer than loading what it made.
+COMPILE_STEPS: Slot[Callable[..., Any]] = Slot("driver.compile_steps")
 
 
 @overload
@@ -43,9 +46,7 @@ def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> Com
     options = CompileOptions.of(keywords)
 
     def anew() -> CompiledModel:
-        # Not at the top: importing the compiler takes longer than loading what it made.
-        build = importlib.import_module(f"{__package__}.build")
-        return build.compile_steps(model, target, options)[0]
+        return COMPILE_STEPS.get()(model, target, options)[0]
 
     place = kept.place_of(model, target, DEFAULT_TARGET, options)
     if place is None:

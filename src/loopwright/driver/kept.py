@@ -24,10 +24,9 @@ from typing import Any
 import llvmlite
 import numpy as np
 
-from ..base import customised
 from ..base.config import ENVIRONMENT, knob
 from ..base.errors import LoopwrightError, explain
-from ..base.registry import customised as customised_registries
+from ..base.registry import customised
 from ..codegen.llvm import jit
 from ..codegen.llvm.cache import default_cache
 from ..codegen.llvm.executable import Executable
@@ -116,7 +115,7 @@ def _target_text(target: Any, default: str) -> str | None:
 
 def _customised() -> bool:
     """Whether anything but the package and its defaults has a say in the compilation."""
-    if customised.count() or customised_registries():
+    if customised():
         return True
     passes = sys.modules.get("loopwright.ir.transform")
     if knob("LOOPWRIGHT_DUMP") if passes is None else not passes.unwatched():

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
+from collections.abc import Callable
 from typing import Any
 
+from ..base.late import Slot
 from .front import compile
 
+LOWER: Slot[Callable[..., Any]] = Slot("driver.lower_model")
+TE_SCHEDULES: Slot[Any] = Slot("driver.te_schedules")
 
-def _is_schedule(model: Any) -> bool:
-    te = sys.modules.get(f"{__name__.split('.')[0]}.te")  # nobody has one before it is in
-    return te is not None and isinstance(model, te.Schedule)
+
+def _is_te_schedule(model: Any) -> bool:
+    return hasattr(model, "stage_map")  # `te` is not imported for what is none
 
 
 def build(model: Any, *args: Any, **options: Any) -> Any:
     """`compile(model, target, ...)`; of a schedule `te.build(s, args, target, name)`."""
-    if _is_schedule(model):
-        return importlib.import_module("..te", __package__).build(model, *args, **options)
-    return compile(model, *args, **options)
+    make = TE_SCHEDULES.get().build if _is_te_schedule(model) else compile
+    return make(model, *args, **options)
 
 
 def lower(model: Any, *args: Any, **options: Any) -> Any:
     """`driver.lower(model, target, ...)`; of a schedule `te.lower(s, args, name, simple_mode)`."""
-    above = "..te" if _is_schedule(model) else ".build"
-    return importlib.import_module(above, __package__).lower(model, *args, **options)
+    make = TE_SCHEDULES.get().lower if _is_te_schedule(model) else LOWER.get()
+    return make(model, *args, **options)
 
 
 __all__ = ["build", "lower"]

@@ -22,16 +22,27 @@ Nodes are immutable by convention; equality is identity unless a class says othe
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, ClassVar, Literal, dataclass_transform
+from typing import Any, ClassVar, Literal, NamedTuple, dataclass_transform
 
+from ..base.late import Slot
 from ..base.span import Span
 
 USE, DEF, IGNORE = "use", "def", "ignore"
 _MISSING: Any = object()
 _DERIVED: Any = object()
+
+
+class Printer(NamedTuple):
+    """What prints nodes: as a text, on the screen, and as `repr`, which never raises."""
+
+    script: Callable[..., str]
+    show: Callable[..., None]
+    text: Callable[[Node], str]
+
+
+PRINTER: Slot[Printer] = Slot("ir.printer")
 
 
 class Field:
@@ -249,16 +260,26 @@ class Node(metaclass=NodeMeta):
 
     def script(self, **options: Any) -> str:
         """This node as TVMScript. Options: see `loopwright.script.printer`."""
-        return _script_hook(self, **options)
+        printer = PRINTER.find()
+        return self._plain_repr() if printer is None else printer.script(self, **options)
 
     def show(self, style: str | None = None, **options: Any) -> None:
         """Print this node as TVMScript, coloured when the output is a terminal."""
-        _show_hook(self, style=style, **options)
+        printer = PRINTER.find()
+        if printer is None:
+            print(self._plain_repr())
+        else:
+            printer.show(self, style=style, **options)
 
     def __repr__(self) -> str:
-        return _repr_hook(self)
+        printer = PRINTER.find()
+        return self._plain_repr() if printer is None else printer.text(self)
 
     __str__ = __repr__
+
+    def _plain_repr(self) -> str:
+        inner = ", ".join(f"{f.name}={getattr(self, f.name, None)!r}" for f in self.__fields__)
+        return f"{type(self).__name__}({inner})"
 
 
 @cache
@@ -283,45 +304,6 @@ def _nodes_in(value: Any) -> Iterator[Any]:
         for key, item in value.items():
             yield from _nodes_in(key)
             yield from _nodes_in(item)
-
-
-def _plain_repr(node: Node) -> str:
-    inner = ", ".join(f"{f.name}={getattr(node, f.name, None)!r}" for f in node.__fields__)
-    return f"{type(node).__name__}({inner})"
-
-
-def _first_script(node: Node, **options: Any) -> str:
-    return _script_hook(node, **options) if _printer_loaded() else _plain_repr(node)
-
-
-def _first_show(node: Node, style: str | None = None, **options: Any) -> None:
-    if _printer_loaded():
-        _show_hook(node, style=style, **options)
-    else:
-        print(_plain_repr(node))
-
-
-def _first_repr(node: Node) -> str:
-    return _repr_hook(node) if _printer_loaded() else _plain_repr(node)
-
-
-def _printer_loaded() -> bool:
-    """Load the printer, which lies above this layer; False in the middle of its own import."""
-    importlib.import_module("loopwright.script")
-    return _repr_hook is not _first_repr
-
-
-_script_hook: Callable[..., str] = _first_script
-_show_hook: Callable[..., None] = _first_show
-_repr_hook: Callable[[Node], str] = _first_repr
-
-
-def set_printer(
-    script: Callable[..., str], show: Callable[..., None], text: Callable[[Node], str]
-) -> None:
-    """Install the printer (done by `loopwright.script`, which lies above this layer)."""
-    global _script_hook, _show_hook, _repr_hook
-    _script_hook, _show_hook, _repr_hook = script, show, text
 
 
 def same(a: object, b: object) -> bool:

@@ -6,22 +6,27 @@ Lower layers ask `Op`; the definitions live above, in `ops/` and in `tir/op.py`.
 from __future__ import annotations
 
 import difflib
-import importlib
-import sys
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-from ..base import customised
 from ..base.errors import explain
+from ..base.late import Slot
 from ..base.plugins import load_group
+from ..base.registry import Registry, origin_of
 from .expr import BaseExpr
 
-_OPS: dict[str, Op] = {}
-# Definitions of operators are plug-ins of this layer: the house's own, and those of other packages.
-_PLUGINS = ["loopwright.ops"]
-_PLUGIN_GROUP = "loopwright.ops"
-_ABOVE = ("loopwright.relax", "loopwright.script")  # what the definitions are written in
-_WATCHERS: list[Callable[[Op], None]] = []
+
+class Fact(NamedTuple):
+    """What is known of an operator under some key, and how much it counts."""
+
+    value: Any
+    level: int
+
+
+OPS: Registry[str, Op] = Registry("operator")
+FACTS: Registry[tuple[str, str], Fact] = Registry("fact of operators", compiles=True)
+# The package's own definitions: they are there once the slot is filled.
+DEFINITIONS: Slot[object] = Slot("ir.definitions")
 
 
 class Op(BaseExpr):
@@ -29,11 +34,7 @@ class Op(BaseExpr):
 
     name: str
     bound_by_identity: ClassVar[bool] = False
-    __slots__ = ("_attrs", "_levels")
-
-    def _derive(self) -> None:
-        self._attrs: dict[str, Any] = {}
-        self._levels: dict[str, int] = {}
+    __slots__ = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Op.get, (self.name,))
@@ -41,50 +42,52 @@ class Op(BaseExpr):
     @staticmethod
     def get(name: str) -> Op:
         """The operator of that name. Raises AttributeError when there is none."""
-        found = _OPS.get(name)
-        if found is None and load_definitions():
-            found = _OPS.get(name)
-        if found is None:
+        op = OPS.get(name)
+        if op is None and load_definitions():
+            op = OPS.get(name)
+        if op is None:
             close = _close_names(name)
             hint = f"did you mean {close}?" if close else "register it with ir.register_op_attr"
             raise AttributeError(explain("no operator of this name", got=name, instead=hint))
-        return found
+        return op
 
     @staticmethod
     def find(name: str) -> Op | None:
         """The operator of that name, or None."""
-        return _OPS.get(name)
+        return OPS.get(name)
 
     @staticmethod
     def list_op_names() -> list[str]:
         """All names, sorted."""
-        return sorted(_OPS)
+        return sorted(OPS)
 
     def has_attr(self, key: str) -> bool:
         """Whether a fact is known under `key`."""
-        return key in self._attrs
+        return (self.name, key) in FACTS
 
     def get_attr(self, key: str, default: Any = None) -> Any:
         """The fact stored under `key`, or `default`."""
-        return self._attrs.get(key, default)
+        fact = FACTS.get((self.name, key))
+        return default if fact is None else fact.value
 
     def level_of(self, key: str) -> int:
         """The level at which a fact was stored."""
-        return self._levels.get(key, 10)
+        fact = FACTS.get((self.name, key))
+        return 10 if fact is None else fact.level
 
-    def set_attr(self, key: str, value: Any, plevel: int = 10) -> None:
-        """Store a fact; one of a higher level than `plevel` stays."""
-        customised.note()
-        if plevel >= self._levels.get(key, plevel):
-            self._attrs[key], self._levels[key] = value, plevel
-            for watch in _WATCHERS:
-                watch(self)
+    def set_attr(
+        self, key: str, value: Any, plevel: int = 10, *, origin: str | None = None
+    ) -> None:
+        """Store a fact; one of a higher level than `plevel` stays. origin: who tells it, where
+        `base.registry.origin_of(value)` is not the answer."""
+        known = FACTS.get((self.name, key))
+        if known is None or plevel >= known.level:
+            origin = origin_of(value) if origin is None else origin
+            FACTS.register((self.name, key), Fact(value, plevel), origin=origin, override=True)
 
     def reset_attr(self, key: str) -> None:
         """Forget a fact."""
-        customised.note()
-        self._attrs.pop(key, None)
-        self._levels.pop(key, None)
+        FACTS.remove((self.name, key))
 
     def structural_compare(self, other: Op, comparer: Any, path: str, defining: bool) -> None:
         """Operators are equal when they are the same one."""
@@ -97,15 +100,13 @@ class Op(BaseExpr):
 
 
 def _close_names(name: str) -> str:
-    return ", ".join(difflib.get_close_matches(name, _OPS, 3))
+    return ", ".join(difflib.get_close_matches(name, OPS, 3))
 
 
 def register_op(name: str) -> Op:
     """The operator of that name, made when it is new."""
-    found = _OPS.get(name)
-    if found is None:
-        found = _OPS[name] = Op(name)
-    return found
+    op = OPS.get(name)
+    return OPS.register(name, Op(name)) if op is None else op
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
@@ -132,22 +133,12 @@ def register_intrin_lowering(
 
 
 def load_definitions() -> bool:
-    """Import what defines operators: the house's modules and other packages' (their entry points
-    of the group `loopwright.ops`). Called where a name is unknown; True when this was the first
-    call, so that the name is worth another look."""
-    if not _PLUGINS or any(_being_imported(name) for name in _ABOVE):
+    """Load what defines operators: the package's own modules and plug-ins. Called where a name is
+    unknown, which is then worth another look; False in the middle of their import."""
+    if DEFINITIONS.find() is None:
         return False
-    pending = list(_PLUGINS)
-    _PLUGINS.clear()
-    for name in pending:
-        importlib.import_module(name)
-    load_group(_PLUGIN_GROUP)
+    load_group("loopwright.ops")
     return True
-
-
-def _being_imported(name: str) -> bool:
-    spec = getattr(sys.modules.get(name), "__spec__", None)
-    return bool(getattr(spec, "_initializing", False))
 
 
 class Builders(dict):
@@ -164,8 +155,3 @@ class Builders(dict):
             return self[name]
         except KeyError:
             return default
-
-
-def watch_op_attrs(fn: Callable[[Op], None]) -> None:
-    """Call `fn(op)` after each `set_attr` (caches that depend on the facts)."""
-    _WATCHERS.append(fn)

@@ -9,25 +9,29 @@ operators in the same form, under names of their own:
     def swish(x: Tensor, beta: float = 1.0): ...
 """
 
-from . import (
-    attention,
-    binary,
-    conv,
-    conv1d_transpose,
-    create,
-    index,
-    joining,
-    layout,
-    linear,
-    manipulate,
-    nn,
-    norm,
-    pool,
-    reduce,
-    sets,
-    sort,
-    unary,
-)
+from ..base.registry import registering
+
+with registering(__name__):
+    from . import (
+        attention,
+        binary,
+        conv,
+        conv1d_transpose,
+        create,
+        index,
+        joining,
+        layout,
+        linear,
+        manipulate,
+        nn,
+        norm,
+        pool,
+        reduce,
+        sets,
+        sort,
+        unary,
+    )
+
 from .core import OPERATORS, Case, Operator, case, find_operator, install_python_operators, op
 from .params import (
     Axes,
@@ -45,6 +49,7 @@ from .params import (
 )
 
 install_python_operators()
+
 
 __all__ = [
     "OPERATORS",

@@ -45,6 +45,7 @@ import numpy as np
 
 from .. import te
 from ..base.errors import LoopwrightError, explain
+from ..base.registry import Registry, origin_of
 from ..ir.expr import Attrs
 from ..ir.op import Op, register_op
 from ..relax.expr import Call, Expr
@@ -58,7 +59,7 @@ from .params import attribute, graph_argument, public_signature, read_params
 
 # Fusion kinds, as AnnotateTIROpPattern numbers them.
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, FUSABLE, TUPLE, OPAQUE = 0, 1, 2, 3, 4, 7, 8
-OPERATORS: dict[str, Operator] = {}
+OPERATORS: Registry[str, Operator] = Registry("operator definition")
 
 
 @dataclass(frozen=True)
@@ -283,7 +284,8 @@ def op(
             what = f"operator {name} is defined twice"
             hint = "an operator has one definition; use relax.register_legalize for another kernel"
             raise LoopwrightError(explain(what, got=fn.__module__, instead=hint))
-        operator = OPERATORS[name] = Operator(name, fn, kind, pure, view, body)
+        operator = Operator(name, fn, kind, pure, view, body)
+        OPERATORS.register(name, operator, origin=origin_of(fn))
         return operator
 
     return define

@@ -1,8 +1,6 @@
 """Relax: graphs of tensor operations with symbolic shapes."""
 
-import importlib as _importlib
-from typing import Any as _Any
-
+from ..base.late import late_names as _late_names
 from . import analysis as analysis
 from . import dpl as dpl
 from . import expr_functor as expr_functor
@@ -64,23 +62,4 @@ from .transform.legalize_ops.common import register_legalize as register_legaliz
 from .types import FuncType, ObjectType, PackedFuncType, ShapeType, TensorType, TupleType
 from .utils import convert_to_expr as convert_to_expr
 
-# TVM's names in this module for what lies above this layer, looked up when they are asked for.
-_ABOVE = {
-    "VirtualMachine": ("loopwright.driver", "VirtualMachine"),
-    "backend": ("loopwright.backend", ""),
-    "build": ("loopwright.driver", "relax_build"),
-    "frontend": ("loopwright.frontend", ""),
-    "get_default_pipeline": ("loopwright.backend.pipeline", "get_default_pipeline"),
-    "get_pipeline": ("loopwright.backend.pipeline", "get_pipeline"),
-    "pipeline": ("loopwright.backend.pipeline", ""),
-    "register_pipeline": ("loopwright.backend.pipeline", "register_pipeline"),
-    "testing": ("loopwright.testing", ""),
-}
-
-
-def __getattr__(name: str) -> _Any:
-    if name not in _ABOVE:
-        raise AttributeError(f"module 'relax' has no attribute {name!r}")
-    module, attribute = _ABOVE[name]
-    found = _importlib.import_module(module)
-    return getattr(found, attribute) if attribute else found
+__getattr__ = _late_names(__name__)  # `build`, ...: TVM's names here for what lies above

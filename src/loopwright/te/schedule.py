@@ -25,11 +25,11 @@ are placed. The operations of a scan are stages too, whose loops are those withi
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base.errors import explain
+from ..base.late import Slot
 from ..ir.module import IRModule
 from ..ir.prim_expr import IterVar, Range, Var
 from ..ir.variables import substitute
@@ -49,6 +49,8 @@ from .rfactor import rfactor_op
 from .scan import ScanOp
 from .stage import Stage
 from .tensor import ComputeOp, Operation, Tensor
+
+COMPILE: Slot[Callable[..., Any]] = Slot("te.compile")
 
 
 class Schedule:
@@ -245,8 +247,7 @@ _LOOPS = (
 
 def build(s: Schedule, args: Sequence[Any], target: Any = None, name: str = "main") -> Any:
     """Compile a scheduled computation; `f[name](*arrays)` runs it."""
-    package = sys.modules[__name__.partition(".")[0]]  # it has the compiler, which lies above te
-    return package.build(lower(s, args, name), target)
+    return COMPILE.get()(lower(s, args, name), target)
 
 
 __all__ = ["Schedule", "Stage", "build", "create_schedule", "lower"]

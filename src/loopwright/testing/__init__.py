@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
 
+from ..base.late import late_names
 from ..ir.prim_expr import PrimExpr
 from ..ir.structural import assert_structural_equal
-
-# What needs pytest, which a user of the comparisons may not have.
-_OF_PYTEST = (
-    "fixture",
-    "main",
-    "parameter",
-    "requires_cuda",
-    "requires_gpu",
-    "requires_llvm",
-    "requires_package",
-)
 
 
 def assert_allclose(
@@ -38,7 +27,6 @@ def assert_prim_expr_equal(lhs: PrimExpr, rhs: PrimExpr) -> None:
     assert_structural_equal(lhs, rhs)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _OF_PYTEST:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.marks"), name)
+__getattr__ = late_names(
+    __name__
+)  # what needs pytest, which a user of the comparisons may not have

@@ -3,9 +3,7 @@
 Passes and schedules are subpackages (`loopwright.tir.transform`, `.schedule`).
 """
 
-import importlib as _importlib
-from typing import Any as _Any
-
+from ..base.late import late_names as _late_names
 from ..ir.op import Op as Op
 from ..ir.prim_expr import EQ as EQ
 from ..ir.prim_expr import GE as GE
@@ -261,8 +259,4 @@ from .transform.gpu.verify_vtcm_limit import get_vtcm_compaction_passes as _comp
 
 vars(analysis).update(get_vtcm_compaction_passes=_compaction)  # TVM has it there
 
-
-def __getattr__(name: str) -> _Any:
-    if name == "build":  # TVM's name in this module for what lies above this layer
-        return _importlib.import_module("loopwright.driver").compile
-    raise AttributeError(f"module 'tir' has no attribute {name!r}")
+__getattr__ = _late_names(__name__)  # `build`, TVM's name here for what lies above

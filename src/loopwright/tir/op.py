@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base import registry as _registry
 from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.expr import GlobalVar
@@ -186,7 +187,8 @@ def _register() -> None:
         register_op(f"tir.{name}").set_attr("vector", True)
 
 
-_register()
+with _registry.registering(__name__):
+    _register()
 
 
 def effect_of(call: Call) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..base.registry import registering
 from ..ir.op import register_op
 from ..ir.prim_expr import Call, PrimExpr
 from ..ir.prim_op import const, convert
@@ -117,7 +118,6 @@ def get_active_lane_mask(dtype: Any, base: Any, limit: Any) -> PrimExpr:
     return call_intrin(dtype, "tir.get_active_lane_mask", base, limit)
 
 
-register_op("tir.tvm_call_trace_packed").set_attr("effect", "opaque")
 __all__ = [
     "anylist_setitem_call_cpacked",
     "anylist_setitem_call_packed",
@@ -125,4 +125,6 @@ __all__ = [
     "get_active_lane_mask",
     "trace",
 ]
-_install()
+with registering(__name__):
+    _install()
+    register_op("tir.tvm_call_trace_packed").set_attr("effect", "opaque")

@@ -411,11 +411,12 @@ def test_every_kind_of_pairing_is_checked(op_type, a, b, options):
 
 
 @pytest.fixture
-def own_converters(monkeypatch):
+def own_converters():
     """The table of converters as it was, afterwards."""
     from loopwright.frontend.onnx import registry
 
-    monkeypatch.setattr(registry, "_TABLE", {k: list(v) for k, v in registry._TABLE.items()})
+    with registry.CONVERTERS.snapshot():
+        yield
 
 
 def test_a_users_operator(own_converters):

@@ -43,8 +43,8 @@ def swish():
     swish.numpy(lambda x, beta: x / (1 + np.exp(-beta * x)))
     lw.register_legalize("onnxlib.swish", tir=swish_kernel)
     yield
-    del OPERATORS["onnxlib.swish"]
-    registry._TABLE.pop(("my.domain", "Swish"), None)
+    OPERATORS.remove("onnxlib.swish")
+    registry.CONVERTERS.remove(("my.domain", "Swish", 1))
 
 
 def model(**attributes):
@@ -88,7 +88,7 @@ def test_many_tensors():
         mod = from_onnx(chain(node, shape=["n", 8], domains={"my.domain": 1}))
         assert "R.concat((x, x), axis=1)" in mod.script()
     finally:
-        registry._TABLE.pop(("my.domain", "Stack"))
+        registry.CONVERTERS.remove(("my.domain", "Stack", 1))
 
 
 def test_what_is_refused(swish):

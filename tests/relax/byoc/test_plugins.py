@@ -149,9 +149,8 @@ def test_the_command(folder):
 def known():
     """Afterwards the process knows no more plug-ins than before."""
     plugins.plugins()
-    before = list(plugins._PLUGINS)
-    yield
-    plugins._PLUGINS[:] = before
+    with plugins.PLUGINS.snapshot():
+        yield
 
 
 def point(value: str) -> EntryPoint:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
+from ...base.late import Slot
 from ...runtime.native import NativeFunction
 from ...runtime.profiler import Profile
 from ...runtime.tensor import Tensor
@@ -16,6 +16,10 @@ from .program import NativeProgram
 if TYPE_CHECKING:
     from ..lowered import Lowered
     from .profiling import TimedFunction
+
+# What an executable runs without: it needs the compiler.
+TIMED_FUNCTION: Slot[type[TimedFunction]] = Slot("codegen.timed_function")
+EXPORT_LIBRARY: Slot[Callable[..., Any]] = Slot("codegen.export_library")
 
 
 class Executable(CompiledModel):
@@ -81,18 +85,13 @@ class Executable(CompiledModel):
         timed = self._timed.get(function)
         if timed is None:
             func = self.lowered[function]
-            # Not at the top: it needs the compiler, without which an executable runs.
-            profiling = importlib.import_module(f"{__package__}.profiling")
-            timed = profiling.TimedFunction(function, func, self.entries[function], self.program)
+            timed = TIMED_FUNCTION.get()(function, func, self.entries[function], self.program)
             self._timed[function] = timed
         return timed(args, number)
 
     def export_library(self, file_name: Any, **options: Any) -> Any:
         """Write it as a library (`.so`, `.a`, `.o`) with a C header: see `library.py`."""
-        # Not at the top: it needs the compiler, without which an executable runs.
-        return importlib.import_module(f"{__package__}.library").export_library(
-            self, file_name, **options
-        )
+        return EXPORT_LIBRARY.get()(self, file_name, **options)
 
     # -- looking -------------------------------------------------------------------------------
 

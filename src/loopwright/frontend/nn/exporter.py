@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from ... import relax
 from ...base.errors import explain
+from ...base.late import Slot
 from ...ir.module import IRModule
 from ...relax import BlockBuilder
 from ...relax.struct_info import (
@@ -22,8 +22,7 @@ from . import core, spec
 from .effects import IOEffect
 from .torch import TorchModule
 
-# The compiler lies above the frontends; it is looked up when a module is to be compiled.
-_DRIVER = "loopwright.driver"
+COMPILE: Slot[Callable[..., Any]] = Slot("frontend.compile")
 
 
 class Exporter:
@@ -230,8 +229,7 @@ def jit(
         what = "these parameters have no value"
         hint = "set .data, or use load_state_dict"
         raise ValueError(explain(what, got=", ".join(unset), instead=hint))
-    driver = importlib.import_module(_DRIVER)
-    exe = driver.compile(mod, relax_pipeline=pipeline)
+    exe = COMPILE.get()(mod, relax_pipeline=pipeline)
     return TorchModule(checked, exe, [p.data for _, p in params], out_format)
 
 

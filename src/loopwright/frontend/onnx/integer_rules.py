@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.registry import Registry
 from ...ir import prim_op
 from ...ir.prim_expr import PrimExpr
 from ...tir.op import if_then_else
@@ -20,7 +21,7 @@ from .reader import Node
 from .values import MOST_ELEMENTS, Value, literal, object_array
 
 Rule = Callable[..., Any]
-_RULES: dict[str, Rule] = {}
+RULES: Registry[str, Rule] = Registry("integer rule", compiles=True)
 
 
 def find_rule(node: Node, inputs: list[Value | None]) -> Rule | None:
@@ -28,8 +29,8 @@ def find_rule(node: Node, inputs: list[Value | None]) -> Rule | None:
     if node.domain:
         return None
     if node.op_type in ("Shape", "Size"):
-        return _RULES[node.op_type]
-    rule = _RULES.get(node.op_type)
+        return RULES[node.op_type]
+    rule = RULES.get(node.op_type)
     if rule is None or not inputs or all(v is None for v in inputs):
         return None
     known = all(v is None or v.elements is not None for v in inputs)
@@ -39,7 +40,7 @@ def find_rule(node: Node, inputs: list[Value | None]) -> Rule | None:
 def _rule(*names: str) -> Callable[[Rule], Rule]:
     def define(rule: Rule) -> Rule:
         for name in names:
-            _RULES[name] = rule
+            RULES.register(name, rule)
         return rule
 
     return define

@@ -19,10 +19,11 @@ import inspect
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from ...base import customised
 from ...base.errors import LoopwrightError, explain, suggest
+from ...base.registry import Registry, origin_of
 from ...ops.core import OPERATORS, find_operator
 from .reader import domain_name
 
@@ -40,7 +41,8 @@ class Entry:
     names: tuple[str, ...]
 
 
-_TABLE: dict[tuple[str, str], list[Entry]] = {}
+# (domain, operator, version from which it holds) -> the converter.
+CONVERTERS: Registry[tuple[str, str, int], Entry] = Registry("ONNX converter", compiles=True)
 
 
 def register_converter(
@@ -70,11 +72,9 @@ def register_converter(
     else:
         what = f"the converter of {op_type} is a function, or an operator"
         raise LoopwrightError(explain(what, instead="give convert, or to="))
-    customised.note()
-    entries = _TABLE.setdefault((domain_name(domain), op_type), [])
-    entries[:] = [e for e in entries if e.since != since]
-    entries.append(entry)
-    entries.sort(key=lambda e: e.since)
+    origin = origin_of(convert)
+    key = (domain_name(domain), op_type, since)
+    CONVERTERS.register(key, entry, origin=origin, override=True)
     return entry.convert
 
 
@@ -85,18 +85,27 @@ def converter(op_type: str, since: int = 1, domain: str = "") -> Callable[[Conve
 
 def find_converter(op_type: str, opset: int, domain: str = "") -> Entry | None:
     """The converter that holds at this version of the domain, or None."""
-    entries = _TABLE.get((domain, op_type), [])
-    place = bisect_right([e.since for e in entries], opset)
-    return entries[place - 1] if place else None
+    versions = _versions(CONVERTERS.revision).get((domain, op_type), [])
+    place = bisect_right(versions, opset)
+    return CONVERTERS[domain, op_type, versions[place - 1]] if place else None
 
 
 def supported_operators(domain: str = "") -> dict[str, list[int]]:
     """{operator: the versions from which its converters hold}."""
     return {
-        name: [e.since for e in entries]
-        for (where, name), entries in sorted(_TABLE.items())
+        name: versions
+        for (where, name), versions in sorted(_versions(CONVERTERS.revision).items())
         if where == domain_name(domain)
     }
+
+
+@lru_cache(maxsize=1)
+def _versions(revision: int) -> dict[tuple[str, str], list[int]]:
+    """(domain, operator) -> the versions from which its converters hold, in order."""
+    versions: dict[tuple[str, str], list[int]] = {}
+    for domain, name, since in sorted(CONVERTERS):
+        versions.setdefault((domain, name), []).append(since)
+    return versions
 
 
 def _same_operator(since: int, name: str, renamed: Mapping[str, str]) -> Entry:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
+from ...base.registry import registering
 from ...ir import trace
 from ...ir.expr import Attrs, GlobalVar
 from ...ir.functor import post_order_visit
@@ -386,9 +387,10 @@ def composite_op(name: str) -> Op:
     """The operator that stands for a composite while it is legalized."""
     op = register_op(name)
     if op.get_attr("FInferStructInfo") is None:
-        op.set_attr("FInferStructInfo", lambda call, bb: call.sinfo_args[0])
-        op.set_attr("FPurity", True)
-        op.set_attr("FLegalize", _as_its_body, 0)
+        with registering(__name__):
+            op.set_attr("FInferStructInfo", lambda call, bb: call.sinfo_args[0])
+            op.set_attr("FPurity", True)
+            op.set_attr("FLegalize", _as_its_body, 0)
     return op
 
 

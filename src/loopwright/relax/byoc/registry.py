@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ...base import customised
 from ...base.errors import LoopwrightError, explain, suggest
 from ...base.plugins import load_group, records, taker
+from ...base.registry import Registry, origin_of
 from ...ir.target import Target
 from ...runtime.extern import ExternLibrary
 from ...runtime.packed_func import get_global_func
@@ -70,12 +70,13 @@ class Backend:
         return self.available() if self.available is not None else ""
 
 
-_BACKENDS: dict[str, tuple[Backend, str]] = {}
+BACKENDS: Registry[str, Backend] = Registry("back end", compiles=True)
 _GROUP = "loopwright.backends"
-_OWN = {"blas": "blas", "onednn": "onednn", "tensorrt": "tensorrt_json"}  # files of backend/byoc
 
 
-def register_backend(backend: Backend, *, override: bool = False, origin: str = "") -> Backend:
+def register_backend(
+    backend: Backend, *, override: bool = False, origin: str | None = None
+) -> Backend:
     """Add a back end. Raises LoopwrightError where its name is taken, or it generates nothing."""
     if not isinstance(backend, Backend):
         what = "register_backend takes a relax.byoc.Backend"
@@ -84,23 +85,22 @@ def register_backend(backend: Backend, *, override: bool = False, origin: str = 
         what = f"back end {backend.name} has neither a codegen nor a target"
         hint = "give codegen= (graph level) or target= (loop level)"
         raise LoopwrightError(explain(what, instead=hint))
-    known = _BACKENDS.get(backend.name)
-    if known is not None and not override:
+    origin = origin_of(backend) if origin is None else origin
+    if backend.name in BACKENDS and not override:
         what = f"two back ends are called {backend.name}"
-        got = f"one of {known[1] or 'this process'}, one of {origin or 'this process'}"
+        known = BACKENDS.origin(backend.name)
+        got = f"one of {known or 'this process'}, one of {origin or 'this process'}"
         hint = "rename one, or pass override=True"
         raise LoopwrightError(explain(what, got=got, instead=hint))
-    customised.note()
-    _BACKENDS[backend.name] = backend, origin
-    return backend
+    return BACKENDS.register(backend.name, backend, origin=origin, override=override)
 
 
 def remove_backend(name: str) -> None:
     """Forget a back end."""
-    _BACKENDS.pop(name, None)
+    BACKENDS.remove(name)
 
 
-@taker(_GROUP, {name: f"loopwright.backend.byoc.{file}:backend" for name, file in _OWN.items()})
+@taker(_GROUP)
 def _take(name: str, given: Any, package: str) -> list[str]:
     done: list[str] = []
     try:
@@ -117,10 +117,10 @@ def _take(name: str, given: Any, package: str) -> list[str]:
 def find_backend(name: str) -> Backend | None:
     """The back end of that name: a registered one, a plug-in's, or one made of the packed function
     `relax.ext.NAME`; None when there is none."""
-    if name not in _BACKENDS:
+    if name not in BACKENDS:
         load_group(_GROUP)
-    if name in _BACKENDS:
-        return _BACKENDS[name][0]
+    if name in BACKENDS:
+        return BACKENDS[name]
     function = get_global_func(f"relax.ext.{name}", allow_missing=True)
     return None if function is None else Backend(name, codegen=function)
 
@@ -140,12 +140,7 @@ def get_backend(name: str | Backend) -> Backend:
 def list_backends() -> list[str]:
     """The names of all back ends."""
     load_group(_GROUP)
-    return sorted(_BACKENDS)
-
-
-def origin_of(name: str) -> str:
-    """Where a back end comes from: the plug-in's package, "" for this process."""
-    return _BACKENDS[name][1]
+    return sorted(BACKENDS)
 
 
 __all__ = [

@@ -52,11 +52,11 @@ def define(
     """A core operator `relax.<name>` and its facts. `folds`: whether a call of constants may be
     replaced by its value."""
     op = register_op(f"relax.{name}")
-    op.set_attr("FInferStructInfo", infer)
-    op.set_attr("FPurity", pure)
-    op.set_attr("folds", folds)
+    op.set_attr("FInferStructInfo", infer, origin=__name__)
+    op.set_attr("FPurity", pure, origin=__name__)
+    op.set_attr("folds", folds, origin=__name__)
     if numpy is not None:
-        op.set_attr("FNumpy", numpy)
+        op.set_attr("FNumpy", numpy, origin=__name__)  # which may be one of numpy's
     return op
 
 

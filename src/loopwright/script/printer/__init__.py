@@ -1,13 +1,14 @@
 """The printer of TVMScript: `script(node)` is its text, `show(node)` prints it.
 
-Loading this module installs both as `node.script()`, `node.show()` and `repr(node)`.
+They are `node.script()`, `node.show()` and `repr(node)`, too, which lie below: see `PRINTER`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...ir.node import Node, set_printer
+from ...ir import node as _node
+from ...ir.node import Node
 from . import ir, relax, relax_info, tir_buffer, tir_expr, tir_stmt, tir_var
 from .config import PrinterConfig
 from .core import Printer
@@ -43,6 +44,6 @@ def repr_text(node: Node) -> str:
         return f"<{type(node).__name__} that cannot be printed: {error}>"
 
 
-set_printer(script, show, repr_text)
+PRINTER = _node.Printer(script, show, repr_text)
 
 __all__ = ["Printer", "PrinterConfig", "cprint", "repr_text", "script", "show"]

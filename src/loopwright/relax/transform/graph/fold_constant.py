@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from ....base.registry import Registry
 from ....ir import trace
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
@@ -59,13 +60,12 @@ _GROWTH = 4  # how many times as large as its arguments it may be: weights are f
 _INTERPRETED = 1 << 16  # elements up to which the interpreter is quick enough
 
 Evaluator = Callable[[PrimFunc, list[Any]], bool]
-_EVALUATORS: list[Evaluator] = []
+EVALUATORS: Registry[Evaluator, Evaluator] = Registry("evaluator of PrimFuncs", compiles=True)
 
 
 def register_evaluator(run: Evaluator) -> Evaluator:
     """Let `run(func, arrays)` run PrimFuncs in place on arrays; it says whether it did."""
-    _EVALUATORS.insert(0, run)
-    return run
+    return EVALUATORS.register(run, run)
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,7 +124,7 @@ class _Folder(GraphRewriter):
             gvar = call.args[0]
             func = self.mod.get(gvar) if self.mod and isinstance(gvar, GlobalVar) else None
             elements = sum(_elements(f) for f in tensor_fields(call.sinfo_args[0]))
-            return isinstance(func, PrimFunc) and (bool(_EVALUATORS) or elements <= _INTERPRETED)
+            return isinstance(func, PrimFunc) and (bool(EVALUATORS) or elements <= _INTERPRETED)
         if not (op.get_attr("folds", True) and op.get_attr("FPurity", False)):
             return False
         return op.has_attr("FNumpy")
@@ -151,7 +151,7 @@ class _Folder(GraphRewriter):
         )
 
     def run_tir(self, func: PrimFunc, args: list[Any]) -> None:
-        for run in _EVALUATORS:
+        for run in reversed(EVALUATORS):
             if run(func, args):
                 return
         tir_interpreter.run(func, args, self.mod)

@@ -1,0 +1,131 @@
+"""The composition root: what fills the places that layers leave open for what lies above them.
+
+A layer imports lower ones only. Where it needs a higher one (`repr` the printer, `te.build` the
+compiler), or TVM has a name in it for what lies above (`relax.build`), it declares a `Slot` or
+`late_names` of `base.late`; this table says what belongs there. Nothing is imported before it is
+asked for. No other file names a module to be imported by a string.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from .base.late import Unready
+from .base.registry import PACKAGE, being_imported
+
+# Key of a slot, or module and name in it -> "module:name", or "module" for the module itself.
+TABLE: dict[str, str] = {
+    # slots
+    "base.own_plugins": "composition:OWN_PLUGINS",
+    "ir.printer": "script.printer:PRINTER",
+    "ir.definitions": "ops",
+    "te.compile": "driver:compile",
+    "relax.measure": "driver.measure:measure",
+    "frontend.compile": "driver:compile",
+    # what takes the compiler or a code generator: a kept model is loaded without them
+    "driver.compile_steps": "driver.build:compile_steps",
+    "driver.lower_model": "driver.build:lower",
+    "driver.te_schedules": "te.schedule",
+    "codegen.plan_of_module": "tir.memory_plan:plan_of_module",
+    "codegen.timed_function": "codegen.llvm.profiling:TimedFunction",
+    "codegen.export_library": "codegen.llvm.library:export_library",
+    # late names
+    "backend.cpu": "backend.llvm",
+    "backend.CompiledModel": "backend.base:CompiledModel",
+    "backend.TargetBackend": "backend.base:TargetBackend",
+    "backend.cpu_generic": "backend.llvm",
+    "backend.get_pattern": "backend.pattern_registry:get_pattern",
+    "backend.get_patterns_with_prefix": "backend.pattern_registry:get_patterns_with_prefix",
+    "driver.VirtualMachine": "codegen.llvm.vm:VirtualMachine",
+    "driver.lower": "driver.build:lower",
+    "driver.relax_build": "driver.build:relax_build",
+    "relax.VirtualMachine": "codegen.llvm.vm:VirtualMachine",
+    "relax.build": "driver.build:relax_build",
+    "relax.get_default_pipeline": "backend.pipeline:get_default_pipeline",
+    "relax.get_pipeline": "backend.pipeline:get_pipeline",
+    "relax.register_pipeline": "backend.pipeline:register_pipeline",
+    "testing.fixture": "testing.marks:fixture",
+    "testing.main": "testing.marks:main",
+    "testing.parameter": "testing.marks:parameter",
+    "testing.requires_cuda": "testing.marks:requires_cuda",
+    "testing.requires_gpu": "testing.marks:requires_gpu",
+    "testing.requires_llvm": "testing.marks:requires_llvm",
+    "testing.requires_package": "testing.marks:requires_package",
+    "tir.build": "driver:compile",
+    # names of the front door that are another module's
+    "Arena": "runtime:Arena",
+    "DataType": "ir.dtype:DataType",
+    "Device": "runtime:Device",
+    "DiagnosticError": "base.errors:DiagnosticError",
+    "ExternLibrary": "runtime:ExternLibrary",
+    "GlobalVar": "ir.expr:GlobalVar",
+    "IRModule": "ir.module:IRModule",
+    "LoopwrightError": "base.errors:LoopwrightError",
+    "Module": "runtime:Module",
+    "Op": "ir.op:Op",
+    "Span": "base.span:Span",
+    "TVMError": "base.errors:TVMError",
+    "Target": "ir.target:Target",
+    "Tensor": "runtime:Tensor",
+    "build": "driver.older:build",
+    "compile": "driver:compile",
+    "cpu": "runtime:cpu",
+    "cuda": "runtime:cuda",
+    "device": "runtime:device",
+    "error": "base.errors",
+    "get_global_func": "runtime:get_global_func",
+    "instrument": "ir.instrument",
+    "lower": "driver.older:lower",
+    "nd": "runtime",
+    "opencl": "runtime:opencl",
+    "register_func": "runtime:register_func",
+    "register_global_func": "runtime:register_func",
+    "register_legalize": "relax:register_legalize",
+    "target": "ir.target",
+    "trace": "ir.trace:trace",
+    "transform": "ir.transform",
+}
+
+# Entry points that come with the package: group -> name -> value.
+OWN_PLUGINS = {
+    "loopwright.backends": {
+        "blas": f"{PACKAGE}.backend.byoc.blas:backend",
+        "onednn": f"{PACKAGE}.backend.byoc.onednn:backend",
+        "tensorrt": f"{PACKAGE}.backend.byoc.tensorrt_json:backend",
+    }
+}
+
+# What must not be in the middle of its import where a module is loaded that stands on it.
+_STANDS_ON = {"ops": ("relax", "script"), "script.printer": ("tir", "te", "relax")}
+
+
+def resolve(key: str) -> Any:
+    """What belongs at a key of the table, or the submodule of that name.
+
+    Raises KeyError where there is neither, Unready where it is in the middle of its import.
+    """
+    if key not in TABLE:
+        module = find_module(key)
+        if module is None:
+            raise KeyError(key)
+        return module
+    place, _, name = TABLE[key].partition(":")
+    if any(being_imported(f"{PACKAGE}.{part}") for part in _STANDS_ON.get(place, ())):
+        raise Unready(key)
+    loaded = import_module(f"{PACKAGE}.{place}")
+    if being_imported(loaded.__name__) and name not in vars(loaded):
+        raise Unready(key)
+    return getattr(loaded, name) if name else loaded
+
+
+def find_module(path: str) -> ModuleType | None:
+    """The module at a path below the package, None where there is none."""
+    full = f"{PACKAGE}.{path}" if path else PACKAGE
+    try:
+        return import_module(full)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{full}.".startswith(f"{error.name}."):
+            raise
+        return None
