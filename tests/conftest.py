@@ -9,9 +9,9 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from loopwright.ir.module import on_create
+from loopwright.ir.module import ON_CREATE
 from loopwright.ir.structural import assert_structural_equal
-from loopwright.ir.transform import PassInfo, after_pass
+from loopwright.ir.transform import AFTER_PASS, PassInfo
 from loopwright.relax.analysis import well_formed
 from loopwright.script import from_source
 from loopwright.tir.analysis import verify_well_formed
@@ -66,11 +66,11 @@ def round_trip(request: pytest.FixtureRequest) -> Iterator[None]:
         if len(made) < MODULES_PER_TEST:
             made.append(module)
 
-    on_create.append(collect)
+    ON_CREATE.register("collect", collect)
     try:
         yield
     finally:
-        on_create.remove(collect)
+        ON_CREATE.remove("collect")
     seen: set[str] = set()
     budget = TEXT_PER_TEST
     for module in made:
@@ -102,8 +102,8 @@ def verified(request: pytest.FixtureRequest) -> Iterator[None]:
         assert well_formed(module), f"not a valid graph after pass {info.name!r}"
         assert verify_well_formed(module), f"not valid loops after pass {info.name!r}"
 
-    after_pass.append(verify)
+    AFTER_PASS.register("verify", verify)
     try:
         yield
     finally:
-        after_pass.remove(verify)
+        AFTER_PASS.remove("verify")

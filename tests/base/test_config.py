@@ -48,4 +48,4 @@ def test_declared_options():
     try:
         assert OPTIONS["test.declared"] == Knob("test.declared", int, 3, "Three.")
     finally:
-        del OPTIONS["test.declared"]
+        OPTIONS.remove("test.declared")

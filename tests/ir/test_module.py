@@ -13,7 +13,7 @@ from loopwright.ir import (
     structural_equal,
 )
 from loopwright.ir.analysis import collect_call_map
-from loopwright.ir.module import called_global_vars, on_create
+from loopwright.ir.module import ON_CREATE, called_global_vars
 from loopwright.ir.node import Node
 from loopwright.ir.prim_expr import Call
 
@@ -172,13 +172,13 @@ def test_global_variables_take_their_functions_struct_info():
 
 def test_listeners_hear_of_every_module():
     heard = []
-    on_create.append(heard.append)
+    ON_CREATE.register("heard", heard.append)
     try:
         mod = IRModule()
         copy = mod.clone()
         mod.frozen_copy()
     finally:
-        on_create.remove(heard.append)
+        ON_CREATE.remove("heard")
     assert heard == [mod, copy]
 
 

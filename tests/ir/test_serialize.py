@@ -175,7 +175,8 @@ def test_codecs():
         assert isinstance(made.items[0], Wrapped)
         assert made.items[0].array.tolist() == [0, 1, 2]
     finally:
-        del serializing._ENCODERS[Wrapped], serializing._DECODERS["test.wrapped"]
+        serializing.ENCODERS.remove(Wrapped)
+        serializing.DECODERS.remove("test.wrapped")
 
 
 def test_what_json_cannot_keep():

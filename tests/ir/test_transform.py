@@ -317,14 +317,12 @@ def test_names_are_lists():
 
 @pytest.fixture
 def options():
-    before = dict(PASS_OPTIONS)
-    declare_pass_option("test.width", int, 4, "Lanes of a vector.")
-    declare_pass_option("test.loud", bool, False, "Say more.")
-    declare_pass_option("test.extra", list, None, "More passes.")
-    declare_pass_option("test.ratio", float, 0.5, "A part.")
-    yield
-    PASS_OPTIONS.clear()
-    PASS_OPTIONS.update(before)
+    with PASS_OPTIONS.snapshot():
+        declare_pass_option("test.width", int, 4, "Lanes of a vector.")
+        declare_pass_option("test.loud", bool, False, "Say more.")
+        declare_pass_option("test.extra", list, None, "More passes.")
+        declare_pass_option("test.ratio", float, 0.5, "A part.")
+        yield
 
 
 def test_config(options):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import explain
+from .registry import Registry
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,12 @@ ENVIRONMENT: dict[str, Knob] = {
     )
 }
 
-PASS_OPTIONS: dict[str, Knob] = {}
+PASS_OPTIONS: Registry[str, Knob] = Registry("pass option")
 
 
 def declare_pass_option(name: str, kind: type, default: Any, doc: str) -> None:
     """Add an option of `PassContext(config={name: value})` to the table."""
-    PASS_OPTIONS[name] = Knob(name, kind, default, doc)
+    PASS_OPTIONS.register(name, Knob(name, kind, default, doc), override=True)
 
 
 def knob(name: str) -> Any:

@@ -114,6 +114,9 @@ class Registry(dict[K, V]):
         """All entries with their origins."""
         return [Entry(key, value, self._origins[key]) for key, value in self.items()]
 
+    def _own(self) -> dict[K, Entry[K, V]]:
+        return {entry.key: entry for entry in self.entries() if is_own(entry.origin)}
+
     @property
     def is_customised(self) -> bool:
         """Whether any entry is not the package's own, or one of its own is not there any more."""
@@ -121,15 +124,18 @@ class Registry(dict[K, V]):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """What is registered or removed inside is undone at the end."""
+        """What is registered or removed inside is undone at the end; what the package registers
+        stays, for its modules are imported once."""
         before, revision = (dict(self), dict(self._origins), set(self._lost)), self.revision
         try:
             yield
         finally:
             if self.revision != revision:
+                own = {k: e for k, e in self._own().items() if k not in before[0]}
                 super().clear()
-                super().update(before[0])
-                _, self._origins, self._lost = before
+                super().update(before[0] | {key: entry.value for key, entry in own.items()})
+                self._origins = before[1] | {key: entry.origin for key, entry in own.items()}
+                self._lost = before[2]
                 self.revision += 1
 
     def _refuse(self, *args: Any, **options: Any) -> NoReturn:

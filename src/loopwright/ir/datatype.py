@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base.errors import explain
+from ..base.registry import Registry
 from .dtype import CUSTOM_TYPES, DataType
 from .prim_expr import BinaryOpExpr, Call, Cast, FloatImm, PrimExpr, StringImm
 
@@ -23,8 +24,8 @@ Lower = Callable[[Any], PrimExpr]
 FIRST_CODE = 129  # smaller ones are those of the types that everybody has
 
 # (target kind, operation, type, other type or intrinsic; "" for none) -> the function
-_LOWER: dict[tuple[str, str, str, str], Lower] = {}
-_MIN: dict[str, Callable[[int], PrimExpr]] = {}
+LOWERINGS: Registry[tuple[str, str, str, str], Lower] = Registry("lowering of custom types")
+LEAST: Registry[str, Callable[[int], PrimExpr]] = Registry("least value of custom types")
 
 
 def register(type_name: str, type_code: int) -> None:
@@ -41,7 +42,7 @@ def register(type_name: str, type_code: int) -> None:
         got = f"{type_name} with {type_code}"
         has = taken[0] if taken else type_name
         raise ValueError(explain(what, got=got, instead=f"{CUSTOM_TYPES[has]} is {has}"))
-    CUSTOM_TYPES[type_name] = type_code
+    CUSTOM_TYPES.register(type_name, type_code, override=True)
 
 
 def get_type_name(type_code: int) -> str:
@@ -87,29 +88,29 @@ def register_op(
     if other is None:
         what = "dest_type_name" if op_name == "Cast" else "intrinsic_name"
         raise ValueError(explain(f"{op_name} of a custom type needs {what}", got="none"))
-    _LOWER[target, op_name, src_type_name, other] = lower_func
+    LOWERINGS.register((target, op_name, src_type_name, other), lower_func, override=True)
 
 
 def register_min_func(func: Callable[[int], PrimExpr], type_name: str) -> None:
     """Say what the least value of a type is: `func(bits)` gives the expression."""
-    _MIN[type_name] = func
+    LEAST.register(type_name, func, override=True)
 
 
 def lowering(kinds: Sequence[str], op_name: str, type_name: str, other: str = "") -> Lower | None:
     """The function registered for an operation, for the first of these kinds that has one."""
     keys = ((kind, op_name, type_name, other) for kind in kinds)
-    return next((_LOWER[key] for key in keys if key in _LOWER), None)
+    return next((LOWERINGS[key] for key in keys if key in LOWERINGS), None)
 
 
 def least(dtype: DataType) -> PrimExpr:
     """The least value of a custom type. Raises ValueError where nobody said it."""
     name = type_name(dtype)
-    if name not in _MIN:
+    if name not in LEAST:
         hint = "give it with datatype.register_min_func"
         raise ValueError(
             explain("the least value of this type is not known", got=str(dtype), instead=hint)
         )
-    return _MIN[name](dtype.bits)
+    return LEAST[name](dtype.bits)
 
 
 def type_name(dtype: DataType) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import explain
+from ..base.registry import Registry
 
 _CODES = {
     "int": "int",
@@ -44,7 +45,7 @@ _BASIC = {
 _ALIASES = {"int": "int32", "uint": "uint32", "float": "float32", "bfloat": "bfloat16"}
 _ML_DTYPES = {"bfloat16", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", *_FLOAT8}
 # Types that `datatype.register` made: `custom[name]32`. name -> code
-CUSTOM_TYPES: dict[str, int] = {}
+CUSTOM_TYPES: Registry[str, int] = Registry("custom type")
 _CUSTOM = re.compile(r"^custom\[(\w+)\](\d+)$")
 _LANES = re.compile(r"^(.+?)x(\d+)$")
 _CACHE: dict[str, DataType] = {}

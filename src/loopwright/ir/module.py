@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..base.errors import explain, suggest
+from ..base.registry import Registry
 from .expr import DictAttrs, GlobalVar
 from .function import BaseFunc, as_attrs
 from .functor import post_order_visit, rewrite
@@ -17,7 +18,7 @@ from .node import Node, field
 from .target import Target
 
 # Called with each module made; the test suite's round trip listens here.
-on_create: list[Callable[[IRModule], None]] = []
+ON_CREATE: Registry[str, Callable[[IRModule], None]] = Registry("listener to modules")
 
 
 class GlobalInfo(Node):
@@ -82,7 +83,7 @@ class IRModule(Node):
         self._set(table, as_attrs(attrs), infos, span)
 
     def _derive(self) -> None:
-        for notify in on_create:
+        for notify in ON_CREATE.values():
             notify(self)
 
     # ------------------------------------------------------------------ looking up

@@ -27,6 +27,7 @@ from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, dataclass_transform
 
 from ..base.late import Slot
+from ..base.registry import Registry
 from ..base.span import Span
 
 USE, DEF, IGNORE = "use", "def", "ignore"
@@ -95,7 +96,7 @@ def derived(*, init: Literal[False] = False) -> Any:
     return _DERIVED
 
 
-NODE_TYPES: dict[str, type[Node]] = {}
+NODE_TYPES: Registry[str, type[Node]] = Registry("node type")
 _PLAIN = frozenset(("int", "str", "float", "bool", "DataType"))
 
 
@@ -145,7 +146,7 @@ class NodeMeta(type):
             namespace["__init__"] = namespace["_set"]
         cls: Any = super().__new__(mcls, name, bases, namespace)
         cls.node_key = key or _node_key(cls.__module__, name)
-        NODE_TYPES[cls.node_key] = cls
+        NODE_TYPES.register(cls.node_key, cls, override=True)
         return cls
 
 

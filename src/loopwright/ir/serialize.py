@@ -18,27 +18,28 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import explain
+from ..base.registry import Registry
 from ..base.span import SequentialSpan, Span
 from .dtype import DataType
 from .node import NODE_TYPES, Node
 from .op import Op
 
 FORMAT = 1
-_ENCODERS: dict[type, tuple[str, Callable[[Any], Any]]] = {}
-_DECODERS: dict[str, Callable[[Any], Any]] = {}
+ENCODERS: Registry[type, tuple[str, Callable[[Any], Any]]] = Registry("encoder of values")
+DECODERS: Registry[str, Callable[[Any], Any]] = Registry("decoder of values")
 
 
 def register_codec(
     kind: type, tag: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]
 ) -> None:
     """Let nodes hold values of `kind`: `encode` gives plain values, arrays or nodes."""
-    _ENCODERS[kind] = (tag, encode)
-    _DECODERS[tag] = decode
+    ENCODERS.register(kind, (tag, encode), override=True)
+    DECODERS.register(tag, decode, override=True)
 
 
 def encoded(value: Any) -> Any:
     """What the codec of the value's type makes of it; the value itself where there is none."""
-    codec = _ENCODERS.get(type(value))
+    codec = ENCODERS.get(type(value))
     return value if codec is None else codec[1](value)
 
 
@@ -86,12 +87,12 @@ class _Writer:
             for key, item in value.items():
                 yield from self.nodes_in(key)
                 yield from self.nodes_in(item)
-        elif type(value) in _ENCODERS:
+        elif type(value) in ENCODERS:
             yield from self.nodes_in(self.plain(value))
 
     def plain(self, value: Any) -> Any:
         if id(value) not in self.encoded:
-            self.encoded[id(value)] = _ENCODERS[type(value)][1](value)
+            self.encoded[id(value)] = ENCODERS[type(value)][1](value)
             self.keep.append(value)
         return self.encoded[id(value)]
 
@@ -133,8 +134,8 @@ class _Writer:
             return {"enum": [type(value).__module__, type(value).__qualname__, value.value]}
         if isinstance(value, float):
             return value if math.isfinite(value) else {"float": repr(value)}
-        if type(value) in _ENCODERS:
-            return {_ENCODERS[type(value)][0]: self.value(self.plain(value), where)}
+        if type(value) in ENCODERS:
+            return {ENCODERS[type(value)][0]: self.value(self.plain(value), where)}
         what = f"{where} holds a value that JSON cannot keep"
         hint = "register_codec for its type, or keep the module in a pickle"
         raise TypeError(
@@ -210,8 +211,8 @@ def _value_in(value: Any, values: list[Any]) -> Any:
         return flat.reshape(shape).copy()
     if tag == "enum":
         return _enum_in(*inner)
-    if tag in _DECODERS:
-        return _DECODERS[tag](_value_in(inner, values))
+    if tag in DECODERS:
+        return DECODERS[tag](_value_in(inner, values))
     raise ValueError(explain("the JSON holds an unknown kind of value", got=tag))
 
 

@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 
 from ..base import config as knobs
 from ..base.errors import explain, suggest
+from ..base.registry import Registry
 from ..base.span import Span, source_line
 from . import pass_options as pass_options  # fills the table that contexts are checked by
 from . import trace as tracing
@@ -35,7 +36,7 @@ from .functor import allow_deep_programs
 from .instrument import DumpIR, call_hook
 from .module import IRModule, called_global_vars
 
-PASSES: dict[str, Callable[[], Pass]] = {}
+PASSES: Registry[str, Callable[[], Pass]] = Registry("pass")
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class PassInfo:
 
 
 # Called with the result of each pass that ran; the test suite verifies modules here.
-after_pass: list[Callable[[IRModule, PassInfo], None]] = []
+AFTER_PASS: Registry[str, Callable[[IRModule, PassInfo], None]] = Registry("listener to passes")
 
 
 # ---------------------------------------------------------------------- context
@@ -201,7 +202,7 @@ def unwatched() -> bool:
     ctx = PassContext.current()
     if ctx.instruments or ctx.config or ctx.required_pass or ctx.disabled_pass:
         return False
-    if ctx.opt_level != _DEFAULT_CONTEXT.opt_level or after_pass:
+    if ctx.opt_level != _DEFAULT_CONTEXT.opt_level or AFTER_PASS:
         return False
     return tracing.active() is None and not knobs.knob("LOOPWRIGHT_DUMP")
 
@@ -211,7 +212,7 @@ def unwatched() -> bool:
 
 def register_pass(name: str, make: Callable[[], Pass]) -> None:
     """Let `required=[name]` and `get_pass(name)` find a pass."""
-    PASSES[name] = make
+    PASSES.register(name, make, override=True)
 
 
 def get_pass(name: str) -> Pass:
@@ -275,7 +276,7 @@ class Pass:
         for instrument in ctx.instruments:
             call_hook(instrument, "run_after_pass", result, info, pass_name=info.name)
         _dump(result, info)
-        for notify in after_pass:
+        for notify in AFTER_PASS.values():
             notify(result, info)
         return result
 
@@ -541,9 +542,10 @@ def make_pass_decorator(
             facts = (opt_level or 0, made_name, tuple(required or ()), bool(traceable))
             wrap = _wrap_class if isinstance(what, type) else _wrap_function
             decorated = wrap(what, base, hook, method, PassInfo(*facts))
-            PASSES.setdefault(
-                made_name, decorated if isinstance(decorated, type) else lambda: decorated
-            )
+            if made_name not in PASSES:
+                register_pass(
+                    made_name, decorated if isinstance(decorated, type) else lambda: decorated
+                )
             return decorated
 
         return decorate if pass_func is None else decorate(pass_func)

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from loopwright.runtime.native import NativeFunction, PythonView, native_view
+from ..base.registry import Registry
+from .native import NativeFunction, PythonView, native_view
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,7 +47,7 @@ class PackedFunc:
 
 Function = PackedFunc | NativeFunction | PythonView
 
-_table: dict[str, Function] = {}
+FUNCTIONS: Registry[str, Function] = Registry("global function")
 
 
 @overload
@@ -66,11 +67,11 @@ def register_func(func_name: Any, f: Any = None, override: bool = False) -> Any:
         raise TypeError(f"register_func expects a name, got {type(func_name).__name__}")
 
     def put(function: Any) -> Any:
-        if func_name in _table and not override:
+        if func_name in FUNCTIONS and not override:
             raise ValueError(
                 f"global function {func_name!r} is already registered; pass override=True to replace it"
             )
-        _table[func_name] = convert_func(function, func_name)
+        FUNCTIONS.register(func_name, convert_func(function, func_name), override=True)
         return function
 
     return put if f is None else put(f)
@@ -87,7 +88,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
 
     Raises ValueError when there is none, or returns None if `allow_missing`.
     """
-    func = _table.get(name)
+    func = FUNCTIONS.get(name)
     if func is not None:
         return func
     other = _foreign(name)
@@ -102,12 +103,12 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
 
 def remove_global_func(name: str) -> None:
     """Take a name out of the table; a missing one is not an error."""
-    _table.pop(name, None)
+    FUNCTIONS.remove(name)
 
 
 def list_global_func_names() -> list[str]:
     """The names registered here, sorted."""
-    return sorted(_table)
+    return sorted(FUNCTIONS)
 
 
 def convert_func(function: Any, name: str | None = None) -> Function:

@@ -9,6 +9,7 @@ from .parser import relax_parser as _relax_parser
 from .parser import tir_parser as _tir_parser
 from .parser.entry import PRELUDE, from_source, parse
 
-PRELUDE.update(I=ir, ir=ir, T=tir, tir=tir, R=relax, relax=relax)
+for _name, _module in {"I": ir, "ir": ir, "T": tir, "tir": tir, "R": relax, "relax": relax}.items():
+    PRELUDE.register(_name, _module)
 
 __all__ = ["from_source", "ir", "ir_module", "parse", "printer", "relax", "tir"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from ..base.errors import explain, suggest
+from ..base.registry import Registry
 from ..ir.expr import DictAttrs
 from ..ir.function import BaseFunc, as_attrs
 from ..ir.node import Node, define, field
@@ -141,7 +143,7 @@ class TensorIntrin(Node):
     def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> None:
         """Keep an intrinsic under `name`. Raises ValueError when the name is taken, or when the
         two functions have different parameters."""
-        if (name in _INTRINSICS or name in _MAKERS) and not override:
+        if name in INTRINSICS and not override:
             hint = "pass override=True to replace it"
             raise ValueError(explain("tensor intrinsic exists", got=name, instead=hint))
         if len(desc.params) != len(impl.params):
@@ -152,26 +154,24 @@ class TensorIntrin(Node):
             if a not in desc.buffer_map or b not in impl.buffer_map:
                 what = "all parameters of a tensor intrinsic are buffers"
                 raise ValueError(explain(what, got=a.name))
-        _INTRINSICS[name] = TensorIntrin(desc, impl)
+        intrin = TensorIntrin(desc, impl)
+        INTRINSICS.register(name, lambda: intrin, override=override)
 
     @staticmethod
     def register_maker(name: str, make: Callable[[], TensorIntrin]) -> None:
         """Keep an intrinsic under `name` that is made when it is first asked for."""
-        _MAKERS[name] = make
+        INTRINSICS.register(name, cache(make), override=True)
 
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
         """The intrinsic of that name. Raises ValueError when there is none."""
-        intrinsic = _INTRINSICS.get(name)
-        if intrinsic is None and name in _MAKERS:
-            intrinsic = _INTRINSICS[name] = _MAKERS[name]()
-        if intrinsic is None and not allow_missing:
-            known = suggest(name, sorted({*_INTRINSICS, *_MAKERS}))
+        make = INTRINSICS.get(name)
+        if make is None and not allow_missing:
+            known = suggest(name, sorted(INTRINSICS))
             raise ValueError(explain("no tensor intrinsic of this name", got=name, instead=known))
-        return intrinsic
+        return None if make is None else make()
 
 
-_INTRINSICS: dict[str, TensorIntrin] = {}
-_MAKERS: dict[str, Callable[[], TensorIntrin]] = {}
+INTRINSICS: Registry[str, Callable[[], TensorIntrin]] = Registry("tensor intrinsic")
 
 __all__ = ["PrimFunc", "TensorIntrin"]

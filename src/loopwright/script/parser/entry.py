@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any, Generic, Self, TypeVar, overload
 
 from ...base.errors import DiagnosticError, explain
+from ...base.registry import Registry
 from ...ir.module import IRModule
 from ...relax.expr import Function
 from ...tir.function import PrimFunc
@@ -20,9 +21,11 @@ Result = TypeVar("Result")
 Module = TypeVar("Module", bound=IRModule)
 
 # What a decorated function or class becomes, by dialect: (parser, node, options) -> IR.
-READERS: dict[str, Callable[[Parser, Any, dict[str, Any]], Any]] = {}
+READERS: Registry[str, Callable[[Parser, Any, dict[str, Any]], Any]] = Registry(
+    "reader of programs"
+)
 # What a program given as text knows without importing it: I, T, R.
-PRELUDE: dict[str, Any] = {}
+PRELUDE: Registry[str, Any] = Registry("name in programs as text")
 
 
 class Decorator(Generic[Result]):

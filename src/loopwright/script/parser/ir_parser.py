@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ...base.errors import DiagnosticError, explain
+from ...base.registry import Registry
 from ...ir.expr import GlobalVar
 from ...ir.function import BaseFunc
 from ...ir.module import IRModule
@@ -18,9 +19,9 @@ from .entry import READERS
 from .scope import Scope
 
 # Declares and reads the functions of a dialect: name -> (declare, define).
-FUNCTIONS: dict[str, tuple[Any, Any]] = {}
+FUNCTIONS: Registry[str, tuple[Any, Any]] = Registry("dialect of functions in modules")
 # Functions that reading made besides those written: called with the parser at the end.
-EXTRAS: list[Any] = []
+EXTRAS: Registry[str, Any] = Registry("dialect with further functions")
 
 
 class ModuleScope:
@@ -89,7 +90,7 @@ class IrDialect(Dialect):
             # Loops first: graph functions ask for the signatures of what they call.
             for _, gvar, _ in sorted(declared, key=lambda d: d[2].dialect != "tir"):
                 members.read(gvar.name_hint)
-            for extra in EXTRAS:
+            for extra in EXTRAS.values():
                 self.functions.update(extra(parser, self.functions))
         parser.module = outer_module
         span = parser.source.span(node)
@@ -199,4 +200,4 @@ def checked(parser: Parser, node: Any, definition: Node, options: dict[str, Any]
     return definition
 
 
-READERS["ir"] = _read_module
+READERS.register("ir", _read_module)

@@ -631,7 +631,7 @@ def _extras(parser: Parser, functions: dict[GlobalVar, Any]) -> dict[GlobalVar, 
     return {gvar: func for gvar, func in extras.items() if gvar not in functions}
 
 
-FUNCTIONS["relax"] = (_declare, _define)
-READERS["relax"] = read_function("relax")
-EXTRAS.append(_extras)
+FUNCTIONS.register("relax", (_declare, _define))
+READERS.register("relax", read_function("relax"))
+EXTRAS.register("relax", _extras)
 __all__ = ["ExternFunc", "ModuleScope", "RelaxDialect"]

@@ -358,5 +358,5 @@ def _define(
         return dialect.function(node, options.get("private", False))
 
 
-FUNCTIONS["tir"] = (_declare, _define)
-READERS["tir"] = read_function("tir")
+FUNCTIONS.register("tir", (_declare, _define))
+READERS.register("tir", read_function("tir"))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.registry import Registry
 from ...ir.expr import Attrs
 from ...ir.functor import allow_deep_programs
 from ...ir.node import Node
@@ -25,9 +26,11 @@ from .uses import Uses
 IR, TIR, RELAX = "ir", "tir", "relax"
 
 # Keyed by type; a node key ("tir.IndexMap") stands for a type that need not be loaded yet.
-_EXPR: dict[Any, Callable[[Printer, Any], str] | None] = {}
-_STMT: dict[Any, Callable[[Printer, Any, list], None] | None] = {}
-_MODES: dict[Any, str] = {}
+EXPR: Registry[Any, Callable[[Printer, Any], str]] = Registry("printer of expressions")
+STMT: Registry[Any, Callable[[Printer, Any, list], None]] = Registry("printer of statements")
+MODES: Registry[Any, str] = Registry("dialect to print in")
+# What was chosen for a type: (table, its revision, type) -> function or mode.
+_CHOSEN: dict[tuple[str, int, type], Any] = {}
 
 
 def expr_of(*kinds: type | str) -> Any:
@@ -38,7 +41,7 @@ def expr_of(*kinds: type | str) -> Any:
 
     def register(fn: Callable[[Printer, Any], str]) -> Callable[[Printer, Any], str]:
         for kind in kinds:
-            _EXPR[kind] = fn
+            EXPR.register(kind, fn, override=True)
         return fn
 
     return register
@@ -49,7 +52,7 @@ def stmt_of(*kinds: type) -> Any:
 
     def register(fn: Callable[[Printer, Any, list], None]) -> Any:
         for kind in kinds:
-            _STMT[kind] = fn
+            STMT.register(kind, fn, override=True)
         return fn
 
     return register
@@ -57,15 +60,15 @@ def stmt_of(*kinds: type) -> Any:
 
 def mode_of(kind: type, mode: str) -> None:
     """Register the dialect in which free-standing nodes of a kind are printed."""
-    _MODES[kind] = mode
+    MODES.register(kind, mode, override=True)
 
 
-def _lookup(table: dict[Any, Any], kind: type) -> Any:
-    entry = table.get(getattr(kind, "node_key", ""))
-    if entry is None:
-        entry = next((table[base] for base in kind.__mro__ if base in table), None)
-    table[kind] = entry
-    return entry
+def _lookup(table: Registry[Any, Any], kind: type) -> Any:
+    key = (table.name, table.revision, kind)
+    if key not in _CHOSEN:
+        keys = (kind, getattr(kind, "node_key", ""), *kind.__mro__)
+        _CHOSEN[key] = next((table[k] for k in keys if k in table), None)
+    return _CHOSEN[key]
 
 
 class Printer:
@@ -78,7 +81,7 @@ class Printer:
         reserved = [config.ir_prefix, config.tir_prefix, config.relax_prefix, config.module_alias]
         self.names = Names(reserved)
         self.frames: list[Frame] = []
-        self.mode = _lookup(_MODES, type(root)) or IR
+        self.mode = _lookup(MODES, type(root)) or IR
         self.int_dtype: str = "int64" if self.mode == RELAX else config.int_dtype
         self.used: set[str] = set()
         self.metadata: dict[str, list[Any]] = {}
@@ -114,7 +117,7 @@ class Printer:
     def expr(self, node: Any) -> str:
         """The text of an expression; an operation's text is a `Loose`."""
         kind = type(node)
-        fn = _EXPR[kind] if kind in _EXPR else _lookup(_EXPR, kind)
+        fn = _lookup(EXPR, kind)
         if fn is None:
             return self.value(node) if not isinstance(node, Node) else self.generic(node)
         text = fn(self, node)
@@ -135,7 +138,7 @@ class Printer:
     def stmt(self, node: Any, out: list) -> None:
         """Append the lines of a statement."""
         kind = type(node)
-        fn = _STMT[kind] if kind in _STMT else _lookup(_STMT, kind)
+        fn = _lookup(STMT, kind)
         if fn is None:
             out.append(self.expr(node))
             return
@@ -264,7 +267,7 @@ class Printer:
         """The text of the root, with the metadata it refers to."""
         with self.frame(None) as top:
             kind = type(self.root)
-            if _lookup(_STMT, kind) is not None:
+            if _lookup(STMT, kind) is not None:
                 stmts: list = []
                 self.stmt(self.root, stmts)
                 top.stmts += stmts

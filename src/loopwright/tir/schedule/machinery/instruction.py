@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ....base.registry import Registry
 from .errors import ScheduleError
 
 
@@ -45,7 +46,7 @@ class InstructionKind:
         return f"InstructionKind({self.name})"
 
 
-KINDS: dict[str, InstructionKind] = {}
+KINDS: Registry[str, InstructionKind] = Registry("primitive of schedules")
 
 PURE = {"GetBlock", "GetLoops", "GetChildBlocks", "GetProducers", "GetConsumers"}
 

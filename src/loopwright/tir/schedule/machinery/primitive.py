@@ -13,6 +13,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from ....base.registry import origin_of
 from ...analysis import verify_well_formed
 from .errors import ScheduleError
 from .instruction import KINDS, InstructionKind
@@ -33,7 +34,7 @@ def primitive(
         if name:
             fn.__name__ = name
         spec = InstructionKind(kind, fn, tuple(inputs.split()), tuple(attrs.split()))
-        KINDS[kind] = spec
+        KINDS.register(kind, spec, origin=origin_of(fn))
         shown = fn.__name__.replace("_", "-")
         first = spec.inputs[0] if spec.inputs else ""
         lists = [i[1:] for i in spec.inputs[1:] if i == "*consumer_blocks"]

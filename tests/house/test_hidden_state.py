@@ -1,0 +1,272 @@
+"""What ties modules together is seen: imports, registries, and one table of what reaches upward."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+
+from loopwright.base import plugins
+from loopwright.composition import OWN_PLUGINS, TABLE
+
+from .source import ROOT, Source, sources
+
+ROOT_FILE = "composition.py"
+# What imports a module of another package by a name that is not known before.
+OTHERS = {"compat/__init__.py": "name"}
+
+# Containers that functions of their own file fill, and nobody else: what they hold is this process's.
+PER_PROCESS = {
+    "backend/byoc/onednn.py": {"_LEFT"},  # layouts of the kernels that were made
+    "base/plugins.py": {"_LOADED"},  # groups whose entry points were loaded
+    "base/registry.py": {"_ALL"},  # the registries
+    "base/span.py": {"_SOURCES"},  # texts that spans show
+    "codegen/llvm/jit.py": {"_immortal", "_worker_pool"},  # loaded code, processes
+    "codegen/llvm/types.py": {"_MEMORY", "_SCALARS", "_TYPES"},  # caches by dtype
+    "ir/dtype.py": {"_CACHE"},  # interned
+    "ir/functor.py": {"_WALKERS"},  # cache by node type
+    "ir/transform.py": {"_DUMPS"},  # folders being written
+    "ops/lowering.py": {"_LOWERED"},  # cache by call
+    "relax/byoc/partition.py": {"_MEASURED"},  # cache of timings
+    "runtime/dlpack.py": {"_exported"},  # memory that others hold
+    "runtime/threads.py": {"_pools"},  # native pools
+    "script/parser/source.py": {"_FILES"},  # cache by file
+    "script/printer/core.py": {"_CHOSEN"},  # cache by node type
+    "tir/interpreter/__init__.py": {"_CACHE"},  # cache by function
+}
+CONSTANTS = {"arith/poly.py": {"ZERO"}}
+
+_FILLING = {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove"}
+_FILLING |= {"setdefault", "update"}
+_DISPLAYS = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
+_MAKERS = {"OrderedDict", "WeakKeyDictionary", "WeakValueDictionary", "defaultdict", "deque"}
+_MAKERS |= {"dict", "list", "set"}
+
+
+def module_of(source: Source) -> str:
+    """The dotted name of a module."""
+    parts = ("loopwright", *source.path.with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def modules() -> dict[str, Source]:
+    """All modules by name."""
+    return {module_of(source): source for source in sources()}
+
+
+# ---------------------------------------------------------------------- imports by name
+
+
+def test_only_the_composition_root_imports_by_name():
+    complaints = []
+    for source in sources():
+        path = source.path.as_posix()
+        if path == ROOT_FILE:
+            continue
+        calls = {id(n.func): n for n in ast.walk(source.tree) if isinstance(n, ast.Call)}
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Name):
+                name = node.id
+            elif isinstance(node, ast.Attribute) and "importlib" in ast.unparse(node.value):
+                name = node.attr
+            else:
+                continue
+            if name not in ("import_module", "__import__"):
+                continue
+            call = calls.get(id(node))
+            given = call.args[0] if call is not None and call.args else None
+            literal = given.value if isinstance(given, ast.Constant) else ""
+            foreign = literal and not re.match(r"\.|loopwright\b", literal)
+            if not foreign and (given is None or ast.unparse(given) != OTHERS.get(path)):
+                complaints.append(f"{path}:{node.lineno}: {ast.unparse(call or node)}")
+    assert not complaints, "declare a base.late.Slot, filled in composition.TABLE:\n" + "\n".join(
+        complaints
+    )
+
+
+def layers() -> dict[str, int]:
+    """The height of each layer, from the contract in pyproject.toml."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = (c for c in settings["tool"]["importlinter"]["contracts"] if c["id"] == "layers")
+    rows = reversed(contract["layers"])
+    return {name.strip(" ()"): height for height, row in enumerate(rows) for name in row.split("|")}
+
+
+def test_no_string_names_a_module_above():
+    height, groups = layers(), set(plugins.TAKERS) | {"loopwright.backends", "loopwright.passes"}
+    groups.add("loopwright.targets")
+    complaints = []
+    for source in sources():
+        if source.layer not in height:
+            continue
+        for node in ast.walk(source.tree):
+            if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+                continue
+            if not re.fullmatch(r"loopwright(\.\w+)+(:\w+)?", node.value) or node.value in groups:
+                continue
+            layer = node.value.partition(":")[0].split(".")[1]
+            if layer != source.layer and height.get(layer, -1) >= height[source.layer]:
+                complaints.append(f"{source.path}:{node.lineno}: {node.value}")
+    assert not complaints, "these name what lies above:\n" + "\n".join(complaints)
+
+
+def test_the_table_and_the_slots_belong_together():
+    declared = {
+        node.args[0].value
+        for source in sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Slot"
+        if node.args and isinstance(node.args[0], ast.Constant)
+    }
+    late = {
+        module_of(source).partition(".")[2]
+        for source in sources()
+        if re.search(r"^__getattr__ = _?late_names\(", ast.unparse(source.tree), re.MULTILINE)
+    }
+    assert declared and late
+    assert not declared - set(TABLE), "slots that nothing fills"
+    entries = {key for key in TABLE if "." in key and key not in declared}
+    assert not {key for key in entries if key.rpartition(".")[0] not in late}, (
+        "nobody asks for these"
+    )
+
+
+# ---------------------------------------------------------------------- containers
+
+
+def containers(source: Source) -> dict[str, bool]:
+    """The containers at the top of a module: whether each starts empty."""
+    known = {}
+    for node in source.tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            value = node.value
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if isinstance(value, _DISPLAYS):
+                empty = not any(ast.iter_child_nodes(v) for v in [value]) or ast.unparse(value) in (
+                    "{}",
+                    "[]",
+                )
+            elif isinstance(value, ast.Call) and ast.unparse(value.func) in _MAKERS:
+                empty = not value.args
+            else:
+                continue
+            known |= {t.id: empty for t in targets if isinstance(t, ast.Name)}
+    return known
+
+
+def filled(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """(name, line) of what is changed in place: `name[key] = value`, `name.append(value)`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            place = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            place = node.func.value if node.func.attr in _FILLING else None
+        else:
+            place = None
+        if isinstance(place, ast.Name):
+            yield place.id, place.lineno
+
+
+def local_names(function: ast.AST) -> set[str]:
+    """What a function binds itself."""
+    names = {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}
+    stored = (n for n in ast.walk(function) if isinstance(n, ast.Name))
+    return names | {n.id for n in stored if isinstance(n.ctx, ast.Store)}
+
+
+def test_what_modules_share_is_a_registry():
+    """A container that starts empty, or that functions fill, is a Registry, or listed above."""
+    complaints = []
+    for source in sources():
+        path, known = source.path.as_posix(), containers(source)
+        listed = PER_PROCESS.get(path, set()) | CONSTANTS.get(path, set())
+        open_ones = {name for name, empty in known.items() if empty}
+        for function in ast.walk(source.tree):
+            if isinstance(function, ast.FunctionDef):
+                own = local_names(function)
+                open_ones |= {n for n, _ in filled(function) if n in known and n not in own}
+        open_ones.discard("__all__")
+        complaints += [f"{path}: {name}" for name in sorted(open_ones - listed)]
+        complaints += [f"{path}: {name} is listed in vain" for name in sorted(listed - open_ones)]
+    assert not complaints, "\n".join(complaints)
+
+
+def test_no_module_fills_anothers_container():
+    complaints = []
+    for source in sources():
+        taken = {}
+        for statement, module, _ in source.imports():
+            if isinstance(statement, ast.ImportFrom) and ".".join(module) in modules():
+                theirs = containers(modules()[".".join(module)])
+                for alias in statement.names:
+                    if alias.name in theirs:
+                        taken[alias.asname or alias.name] = ".".join(module)
+        for name, line in filled(source.tree):
+            if name in taken:
+                complaints.append(f"{source.path}:{line}: {name} of {taken[name]}")
+    assert not complaints, "\n".join(complaints)
+
+
+# ---------------------------------------------------------------------- circles
+
+
+def arrows() -> dict[str, set[str]]:
+    """Module -> the modules that it imports, at the top, in functions, for annotations, and by the
+    strings of the composition root."""
+    graph: dict[str, set[str]] = {}
+    for name, source in modules().items():
+        targets = graph[name] = set()
+        for _, module, names in source.imports():
+            base = ".".join(module)
+            below = {f"{base}.{n}" for n in names}
+            targets |= below & set(modules())
+            if below - set(modules()) or not names:
+                targets.add(base)
+        targets &= set(modules())
+        targets.discard(name)
+    own = [value for group in OWN_PLUGINS.values() for value in group.values()]
+    places = [f"loopwright.{place}" for place in TABLE.values()] + own
+    graph["loopwright.composition"] |= {place.partition(":")[0] for place in places}
+    graph["loopwright.composition"].discard("loopwright.composition")
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected components of more than one module (Tarjan's algorithm)."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    parts: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        number[node] = low[node] = len(number)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in number:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], number[other])
+        if low[node] == number[node]:
+            cut = stack.index(node)
+            part, stack[cut:] = stack[cut:], []
+            if len(part) > 1:
+                parts.append(sorted(part))
+
+    for node in sorted(graph):
+        if node not in number:
+            visit(node)
+    return parts
+
+
+def test_no_circle_of_more_than_three_modules():
+    large = [part for part in circles(arrows()) if len(part) > 3]
+    assert not large, "\n".join(", ".join(part) for part in large)
+
+
+def test_circles_are_seen():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"d", "e"}, "d": {"a"}, "e": set()}
+    assert circles(graph) == [["a", "b", "c", "d"]]
