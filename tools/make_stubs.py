@@ -14,6 +14,7 @@ import ast
 import builtins
 import importlib
 import inspect
+import pkgutil
 import re
 import sys
 import textwrap
@@ -25,6 +26,7 @@ from typing import Any
 import loopwright
 import loopwright.ops  # fills the views
 from loopwright import te
+from loopwright.composition import NAMES
 from loopwright.ir.op import Op
 from loopwright.relax import op as relax_op
 from loopwright.script.parser.tir_values import DTYPES
@@ -86,7 +88,8 @@ CLASSES = {
     ),
 }
 # What a module uses and does not offer: errors, and the parser without what stands behind T and R.
-TOOLS = ("loopwright.base.errors", "loopwright.script.parser")
+TOOLS = ("loopwright.base.errors", "loopwright.base.late", "loopwright.base.registry")
+TOOLS += ("loopwright.script.parser",)
 VECTORS = (
     "bfloat16",
     "boolean",
@@ -101,7 +104,7 @@ VECTORS = (
 VECTORS += ("uint16", "uint32", "uint64", "uint8")
 ANY = ("typing", "Any")
 HIDDEN = ("dtype_constructor", "dtype_text", "intrinsic", "load_definitions", "name_value")
-HIDDEN += ("plain_argument", "serve_paths", "with_regions")
+HIDDEN += ("OPERATORS", "plain_argument", "serve_paths", "with_regions")
 # Whose names another one takes all.
 STARS = {"loopwright.script.relax": ("loopwright.relax.op", "loopwright.relax.op.base")}
 OFFERED = ("tir_blocks", "tir_buffers", "tir_values", "proxies")
@@ -265,14 +268,17 @@ def _home(value: Any) -> tuple[str, str] | None:
 def _public(module: ModuleType) -> Iterator[tuple[str, Any]]:
     source = inspect.getsource(module) if getattr(module, "__file__", None) else ""
     later = {*getattr(module, "__all__", ())}
-    for table in ("_PARTS", "_NAMES", "_ABOVE", "_LATER", "_MODULES", "_OF_PYTEST"):
-        later |= set(getattr(module, table, ()))
+    later |= set(getattr(module, "_PARTS", ()))
+    if "__getattr__" in vars(module):
+        place = module.__name__.partition(".")[2]
+        late = {key.rpartition(".")[2] for key in NAMES if key.rpartition(".")[0] == place}
+        # A package without imports of its own offers its modules.
+        parts = () if "from ." in source.replace("from ..", "") else module.__path__
+        later |= late | {part.name for part in pkgutil.iter_modules(parts) if late}
     if module.__name__ == "loopwright.script.tir":
         later |= {n[4:] for n in Op.list_op_names() if n.startswith("tir.")}
     if module.__name__ == "loopwright.script.relax":
         later |= {name for name, _ in _public(relax_op)}
-    if module.__name__ == "loopwright.tir":
-        later.add("build")
     for name in sorted({*dir(module), *later}):
         if name[0] == "_" or name == "annotations":
             continue

@@ -15,9 +15,10 @@ from typing import Any
 
 from .base import late as _late
 from .compat import serve_paths as _serve_paths
-from .composition import TABLE as _TABLE
+from .composition import NAMES as _NAMES
+from .composition import fill as _fill
 from .composition import find_module as _find_module
-from .composition import resolve as _resolve
+from .composition import find_name as _find_name
 
 __version__ = "0.1.0"
 
@@ -54,16 +55,16 @@ def __getattr__(name: str) -> Any:
         if name in _NEEDS_OPERATORS:
             _find_module("ops")
         return part
-    if name not in _TABLE:
+    if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = _resolve(name)
+    value = _find_name(name)
     setattr(sys.modules[__name__], name, value)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PARTS, *(name for name in _TABLE if "." not in name)})
+    return sorted({*globals(), *_PARTS, *(name for name in _NAMES if "." not in name)})
 
 
-_late.connect(_resolve)
+_late.connect(_fill, _find_name)
 _serve_paths()

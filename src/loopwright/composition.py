@@ -2,7 +2,7 @@
 
 A layer imports lower ones only. Where it needs a higher one (`repr` the printer, `te.build` the
 compiler), or TVM has a name in it for what lies above (`relax.build`), it declares a `Slot` or
-`late_names` of `base.late`; this table says what belongs there. Nothing is imported before it is
+`late_names` of `base.late`; the tables here say what belongs there. Nothing is imported before it is
 asked for. No other file names a module to be imported by a string.
 """
 
@@ -15,9 +15,8 @@ from typing import Any
 from .base.late import Unready
 from .base.registry import PACKAGE, being_imported
 
-# Key of a slot, or module and name in it -> "module:name", or "module" for the module itself.
-TABLE: dict[str, str] = {
-    # slots
+# Slot -> what fills it: "module:name", or "module" for the module itself.
+SLOTS: dict[str, str] = {
     "base.own_plugins": "composition:OWN_PLUGINS",
     "ir.printer": "script.printer:PRINTER",
     "ir.definitions": "ops",
@@ -31,7 +30,10 @@ TABLE: dict[str, str] = {
     "codegen.plan_of_module": "tir.memory_plan:plan_of_module",
     "codegen.timed_function": "codegen.llvm.profiling:TimedFunction",
     "codegen.export_library": "codegen.llvm.library:export_library",
-    # late names
+}
+
+# Late name -> what it is; without a dot, one of the front door's.
+NAMES: dict[str, str] = {
     "backend.cpu": "backend.llvm",
     "backend.CompiledModel": "backend.base:CompiledModel",
     "backend.TargetBackend": "backend.base:TargetBackend",
@@ -42,9 +44,12 @@ TABLE: dict[str, str] = {
     "driver.lower": "driver.build:lower",
     "driver.relax_build": "driver.build:relax_build",
     "relax.VirtualMachine": "codegen.llvm.vm:VirtualMachine",
+    "relax.backend": "backend",
     "relax.build": "driver.build:relax_build",
+    "relax.frontend": "frontend",
     "relax.get_default_pipeline": "backend.pipeline:get_default_pipeline",
     "relax.get_pipeline": "backend.pipeline:get_pipeline",
+    "relax.pipeline": "backend.pipeline",
     "relax.register_pipeline": "backend.pipeline:register_pipeline",
     "testing.fixture": "testing.marks:fixture",
     "testing.main": "testing.marks:main",
@@ -53,8 +58,8 @@ TABLE: dict[str, str] = {
     "testing.requires_gpu": "testing.marks:requires_gpu",
     "testing.requires_llvm": "testing.marks:requires_llvm",
     "testing.requires_package": "testing.marks:requires_package",
+    "relax.testing": "testing",
     "tir.build": "driver:compile",
-    # names of the front door that are another module's
     "Arena": "runtime:Arena",
     "DataType": "ir.dtype:DataType",
     "Device": "runtime:Device",
@@ -101,22 +106,28 @@ OWN_PLUGINS = {
 _STANDS_ON = {"ops": ("relax", "script"), "script.printer": ("tir", "te", "relax")}
 
 
-def resolve(key: str) -> Any:
-    """What belongs at a key of the table, or the submodule of that name.
+def fill(slot: str) -> Any:
+    """What fills a slot. Raises Unready where that is in the middle of its import."""
+    return _load(SLOTS[slot])
 
-    Raises KeyError where there is neither, Unready where it is in the middle of its import.
-    """
-    if key not in TABLE:
-        module = find_module(key)
-        if module is None:
-            raise KeyError(key)
-        return module
-    place, _, name = TABLE[key].partition(":")
+
+def find_name(name: str) -> Any:
+    """What a late name is; a submodule has its own. Raises KeyError where there is neither."""
+    if name in NAMES:
+        return _load(NAMES[name])
+    module = find_module(name)
+    if module is None:
+        raise KeyError(name)
+    return module
+
+
+def _load(entry: str) -> Any:
+    place, _, name = entry.partition(":")
     if any(being_imported(f"{PACKAGE}.{part}") for part in _STANDS_ON.get(place, ())):
-        raise Unready(key)
+        raise Unready(entry)
     loaded = import_module(f"{PACKAGE}.{place}")
     if being_imported(loaded.__name__) and name not in vars(loaded):
-        raise Unready(key)
+        raise Unready(entry)
     return getattr(loaded, name) if name else loaded
 
 

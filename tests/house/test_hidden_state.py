@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from loopwright.base import plugins
-from loopwright.composition import OWN_PLUGINS, TABLE
+from loopwright.composition import NAMES, OWN_PLUGINS, SLOTS
 
 from .source import ROOT, Source, sources
 
@@ -82,7 +82,7 @@ def test_only_the_composition_root_imports_by_name():
             foreign = literal and not re.match(r"\.|loopwright\b", literal)
             if not foreign and (given is None or ast.unparse(given) != OTHERS.get(path)):
                 complaints.append(f"{path}:{node.lineno}: {ast.unparse(call or node)}")
-    assert not complaints, "declare a base.late.Slot, filled in composition.TABLE:\n" + "\n".join(
+    assert not complaints, "declare a base.late.Slot, filled in composition.SLOTS:\n" + "\n".join(
         complaints
     )
 
@@ -113,7 +113,7 @@ def test_no_string_names_a_module_above():
     assert not complaints, "these name what lies above:\n" + "\n".join(complaints)
 
 
-def test_the_table_and_the_slots_belong_together():
+def test_slots_and_late_names_are_those_of_the_composition_root():
     declared = {
         node.args[0].value
         for source in sources()
@@ -126,12 +126,8 @@ def test_the_table_and_the_slots_belong_together():
         for source in sources()
         if re.search(r"^__getattr__ = _?late_names\(", ast.unparse(source.tree), re.MULTILINE)
     }
-    assert declared and late
-    assert not declared - set(TABLE), "slots that nothing fills"
-    entries = {key for key in TABLE if "." in key and key not in declared}
-    assert not {key for key in entries if key.rpartition(".")[0] not in late}, (
-        "nobody asks for these"
-    )
+    assert declared == set(SLOTS)
+    assert {name.rpartition(".")[0] for name in NAMES if "." in name} == late
 
 
 # ---------------------------------------------------------------------- containers
@@ -228,7 +224,7 @@ def arrows() -> dict[str, set[str]]:
         targets &= set(modules())
         targets.discard(name)
     own = [value for group in OWN_PLUGINS.values() for value in group.values()]
-    places = [f"loopwright.{place}" for place in TABLE.values()] + own
+    places = [f"loopwright.{place}" for place in (*SLOTS.values(), *NAMES.values())] + own
     graph["loopwright.composition"] |= {place.partition(":")[0] for place in places}
     graph["loopwright.composition"].discard("loopwright.composition")
     return graph

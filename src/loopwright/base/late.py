@@ -5,8 +5,8 @@
 
     __getattr__ = late_names(__name__)              # in relax: relax.build, relax.VirtualMachine
 
-What belongs where stands in one table, `TABLE` of the package's composition root; nothing else
-names a module above its own.
+What belongs where stands in one file, the package's composition root; nothing else names a module
+above its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Slot(Generic[V]):
         """What fills the slot. Raises Unready in the middle of its import."""
         value = self._value
         if value is None:
-            value = self._value = _resolve(self.name)
+            value = self._value = _fill(self.name)
         return value
 
     def find(self) -> V | None:
@@ -50,7 +50,7 @@ def late_names(module: str) -> Callable[[str], Any]:
     def get(name: str) -> Any:
         if not name.startswith("__"):
             try:
-                return _resolve(f"{place}.{name}")
+                return _find_name(f"{place}.{name}")
             except KeyError:
                 pass
         raise AttributeError(f"module {place!r} has no attribute {name!r}")
@@ -58,17 +58,18 @@ def late_names(module: str) -> Callable[[str], Any]:
     return get
 
 
-def connect(resolve: Callable[[str], Any]) -> None:
-    """Give the way from a key to what belongs there (done by the package when it is imported).
-    `resolve` raises KeyError for an unknown key, Unready in the middle of an import."""
-    global _resolve
-    _resolve = resolve
+def connect(fill: Callable[[str], Any], find_name: Callable[[str], Any]) -> None:
+    """Say what fills a slot and what a late name is (done by the package when it is imported).
+    `fill` raises Unready in the middle of an import, `find_name` KeyError for an unknown name."""
+    global _fill, _find_name
+    _fill, _find_name = fill, find_name
 
 
 def _unconnected(key: str) -> Any:
     raise KeyError(key)
 
 
-_resolve: Callable[[str], Any] = _unconnected
+_fill: Callable[[str], Any] = _unconnected
+_find_name: Callable[[str], Any] = _unconnected
 
 __all__ = ["Slot", "Unready", "connect", "late_names"]

@@ -6,6 +6,7 @@ Made by `python -m tools.make_stubs`.
 from _pytest.fixtures import fixture as fixture
 from loopwright.ir.prim_expr import PrimExpr as PrimExpr
 from loopwright.ir.structural import assert_structural_equal as assert_structural_equal
+from loopwright.testing import files as files, marks as marks, nn as nn, vm as vm
 from loopwright.testing.marks import (
     Requirement as _Requirement, main as main, parameter as parameter,
     requires_package as requires_package,
