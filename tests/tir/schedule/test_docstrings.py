@@ -49,13 +49,21 @@ def impl(X: T.Buffer((8,), "float32", offset_factor=1), Y: T.Buffer((8,), "float
 DOUBLE = tir.TensorIntrin(from_source(_DESC), from_source(_IMPL))
 
 
+def function(parameters: str, body: str) -> str:
+    """An example as a whole function."""
+    body = textwrap.indent(textwrap.dedent(body), "    ")
+    return f"@T.prim_func\ndef main({parameters}):\n{body}"
+
+
 def example(kind: str) -> tuple[str, str, str]:
     """(before, call, after) of a primitive's docstring."""
     text = inspect.cleandoc(KINDS[kind].fn.__doc__ or "")
-    found = re.search(r"^Before::\n(.*?)^After ``(.*?)``::\n(.*)\Z", text, re.S | re.M)
-    assert found, f"{kind} has no Before/After"
-    before, call, after = found.groups()
-    return textwrap.dedent(before), re.sub(r"\s+", " ", call), textwrap.dedent(after)
+    parts = r"^Before, with ``(.*?)``::\n(.*?)^After ``(.*?)``(?:, with\s+``(.*?)``)?::\n(.*)\Z"
+    match = re.search(parts, text, re.S | re.M)
+    assert match, f"{kind} has no Before/After"
+    given, before, call, changed, after = match.groups()
+    call = re.sub(r"\s+", " ", call)
+    return function(given, before), call, function(changed or given, after)
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - _QUERIES))

@@ -10,6 +10,10 @@ from ...stmt import Block
 from .errors import ScheduleError
 from .refs import Ref
 
+BufferArg = (
+    int | str | Buffer
+)  # by its place among those that a block accesses, its name, or itself
+
 
 def buffer_at(ref: Ref, which: int | str | Buffer, *, write: bool) -> Buffer:
     """The buffer of a block's reads or writes by position, name, or itself."""

@@ -18,6 +18,8 @@ class BlockRV:
     __slots__ = ()
 
 
+BlockArg = BlockRV | str  # a block, or its name
+
 # Refers to a number that was sampled: a variable, so that it can stand in expressions.
 ExprRV = Var
 

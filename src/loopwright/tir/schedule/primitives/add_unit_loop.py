@@ -6,30 +6,26 @@ from ....ir.prim_expr import Var
 from ...stmt import For, ForKind
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.random_variables import BlockArg, LoopRV
 from ..machinery.schedule_base import ScheduleBase
 
 
 @primitive("AddUnitLoop", inputs="block_or_loop")
-def add_unit_loop(sch: ScheduleBase, block_or_loop: BlockRV | LoopRV | str) -> LoopRV:
+def add_unit_loop(sch: ScheduleBase, block_or_loop: BlockArg | LoopRV) -> LoopRV:
     """Put a loop of one iteration around a block or loop.
 
-    Before::
+    Before, with ``A: T.Buffer((), "float32"), B: T.Buffer((), "float32")``::
 
-        @T.prim_func
-        def main(A: T.Buffer((), "float32"), B: T.Buffer((), "float32")):
-            with T.block("B"):
-                vi = T.axis.spatial(1, 0)
-                B[()] = A[()] * T.float32(2)
+        with T.block("B"):
+            vi = T.axis.spatial(1, 0)
+            B[()] = A[()] * 2.0
 
     After ``sch.add_unit_loop("B")``::
 
-        @T.prim_func
-        def main(A: T.Buffer((), "float32"), B: T.Buffer((), "float32")):
-            for u in range(1):
-                with T.block("B"):
-                    vi = T.axis.spatial(1, 0)
-                    B[()] = A[()] * T.float32(2)
+        for u in range(1):
+            with T.block("B"):
+                vi = T.axis.spatial(1, 0)
+                B[()] = A[()] * 2.0
     """
     ref = sch.get_sref(block_or_loop)
     if ref.parent is None:

@@ -12,34 +12,30 @@ from ...index_map import IndexMap
 from ..machinery.buffer_lookup import buffer_at
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.random_variables import BlockArg, LoopRV
 from ..machinery.schedule_base import ScheduleBase
 
 
 @primitive("Annotate", inputs="block_or_loop ann_val", attrs="ann_key")
 def annotate(
-    sch: ScheduleBase, block_or_loop: BlockRV | LoopRV | str, ann_key: str, ann_val: Any
+    sch: ScheduleBase, block_or_loop: BlockArg | LoopRV, ann_key: str, ann_val: Any
 ) -> None:
     """Note `ann_key: ann_val` on a block or loop.
 
-    Before::
+    Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A[v] * T.float32(2)
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v] * 2.0
 
     After ``sch.annotate(sch.get_block("B"), "key", 1)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    T.block_attr({"key": 1})
-                    B[v] = A[v] * T.float32(2)
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                T.block_attr({"key": 1})
+                B[v] = A[v] * 2.0
     """
     ref = sch.get_sref(block_or_loop)
     value = (
@@ -56,26 +52,22 @@ def annotate(
 
 
 @primitive("Unannotate", inputs="block_or_loop", attrs="ann_key")
-def unannotate(sch: ScheduleBase, block_or_loop: BlockRV | LoopRV | str, ann_key: str) -> None:
+def unannotate(sch: ScheduleBase, block_or_loop: BlockArg | LoopRV, ann_key: str) -> None:
     """Take the annotation `ann_key` off a block or loop.
 
-    Before::
+    Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            for i in T.serial(8, annotations={"key": 1}):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A[v] * T.float32(2)
+        for i in T.serial(8, annotations={"key": 1}):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v] * 2.0
 
     After ``sch.unannotate(sch.get_loops("B")[0], "key")``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A[v] * T.float32(2)
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v] * 2.0
     """
     ref = sch.get_sref(block_or_loop)
     kept = {k: v for k, v in ref.stmt.annotations.items() if k != ann_key}
@@ -93,7 +85,7 @@ def enter_postproc(sch: ScheduleBase) -> None:
 @primitive("AnnotateBufferAccess", inputs="block", attrs="buffer_index buf_type gen_new_ranges")
 def annotate_buffer_access(
     sch: ScheduleBase,
-    block: BlockRV | str,
+    block: BlockArg,
     buffer_index: int,
     buf_type: str,
     gen_new_ranges: IndexMap | Callable[..., Any],
@@ -102,26 +94,22 @@ def annotate_buffer_access(
 
     `gen_new_ranges(*axes)` gives for each dimension an index, or a pair (begin, end).
 
-    Before::
+    Before, with ``A: T.Buffer(10), B: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A[v + 1] * T.float32(2)
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v + 1] * 2.0
 
     After ``sch.annotate_buffer_access("B", 0, "read", lambda v: [(v, v + 3)])``::
 
-        @T.prim_func
-        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    T.reads(A[v:v + 3])
-                    T.writes(B[v])
-                    T.block_attr({"explicit_read_region": 0})
-                    B[v] = A[v + 1] * T.float32(2)
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                T.reads(A[v:v + 3])
+                T.writes(B[v])
+                T.block_attr({"explicit_read_region": 0})
+                B[v] = A[v + 1] * 2.0
     """
     ref = sch.block(block)
     if buf_type not in ("read", "write"):

@@ -15,7 +15,7 @@ from ..machinery.buffer_accesses import ReplaceBuffer
 from ..machinery.buffer_lookup import alloc_site, buffer_at, buffer_name, pick_buffer
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV
+from ..machinery.random_variables import BlockArg
 from ..machinery.rewriting import BlockRewriter
 from ..machinery.schedule_base import ScheduleBase
 
@@ -23,39 +23,27 @@ from ..machinery.schedule_base import ScheduleBase
 @primitive("SetAxisSeparator", inputs="block", attrs="buffer axis_separators")
 def set_axis_separator(
     sch: ScheduleBase,
-    block: BlockRV | str,
+    block: BlockArg,
     buffer: tuple[str, int] | str | Buffer,
     axis_separators: list[int] | None,
 ) -> None:
     """Say between which dimensions a buffer is not flattened.
 
-    Before::
+    Before, with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-            B = T.alloc_buffer((8, 8))
-            for i, j in T.grid(8, 8):
-                with T.block("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
-            for i, j in T.grid(8, 8):
-                with T.block("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = B[vi, vj] + T.float32(1)
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 2.0
 
-    After ``sch.set_axis_separator("B", ("write", 0), [1])``::
+    After ``sch.set_axis_separator("B", ("write", 0), [1])``, with ``A: T.Buffer((8, 8)), b:
+    T.handle``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-            B = T.alloc_buffer((8, 8), axis_separators=[1])
-            for i, j in T.grid(8, 8):
-                with T.block("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
-            for i, j in T.grid(8, 8):
-                with T.block("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = B[vi, vj] + T.float32(1)
+        B = T.match_buffer(b, (8, 8), axis_separators=[1])
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 2.0
     """
     ref = sch.block(block)
     old = pick_buffer(ref, buffer)
@@ -103,37 +91,25 @@ class _Retype(BlockRewriter):
 
 @primitive("UnsafeSetDType", inputs="block", attrs="buffer_index dtype")
 def unsafe_set_dtype(
-    sch: ScheduleBase, block: BlockRV | str, buffer_index: int | str, dtype: str
+    sch: ScheduleBase, block: BlockArg, buffer_index: int | str, dtype: str
 ) -> None:
     """Keep what a block writes in another type. Unsafe: the result may lose precision.
 
-    Before::
+    Before, with ``A: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-            B = T.alloc_buffer((8,))
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A[v] * T.float32(2)
-            for i in range(8):
-                with T.block("C"):
-                    v = T.axis.spatial(8, i)
-                    C[v] = B[v] + T.float32(1)
+        B = T.alloc_buffer(8)
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v] * 2.0
 
     After ``sch.unsafe_set_dtype("B", 0, "float64")``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-            B = T.alloc_buffer((8,), "float64")
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = T.Cast("float64", A[v] * T.float32(2))
-            for i in range(8):
-                with T.block("C"):
-                    v = T.axis.spatial(8, i)
-                    C[v] = T.Cast("float32", B[v]) + T.float32(1)
+        B = T.alloc_buffer(8, "float64")
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = T.Cast("float64", A[v] * 2.0)
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, buffer_index, write=True)
@@ -150,30 +126,26 @@ def unsafe_set_dtype(
 
 @primitive("UnsafeHideBufferAccess", inputs="block", attrs="buf_type buf_index_array")
 def unsafe_hide_buffer_access(
-    sch: ScheduleBase, block: BlockRV | str, buf_type: str, buf_index_array: list[int]
+    sch: ScheduleBase, block: BlockArg, buf_type: str, buf_index_array: list[int]
 ) -> None:
     """Leave accesses out of what a block says it reads or writes. Unsafe: later steps do not see
     them.
 
-    Before::
+    Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A[v] * T.float32(2)
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v] * 2.0
 
     After ``sch.unsafe_hide_buffer_access("B", "read", [0])``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    T.reads()
-                    T.writes(B[v])
-                    B[v] = A[v] * T.float32(2)
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                T.reads()
+                T.writes(B[v])
+                B[v] = A[v] * 2.0
     """
     ref = sch.block(block)
     if buf_type not in ("read", "write"):

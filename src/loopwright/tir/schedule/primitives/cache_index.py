@@ -13,43 +13,39 @@ from ..machinery.buffer_accesses import with_found_regions
 from ..machinery.copy_placement import check_storage_scope, item_index
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV
+from ..machinery.random_variables import BlockArg, BlockRV
 from ..machinery.rewriting import BlockRewriter, substitute
 from ..machinery.schedule_base import ScheduleBase
 
 
 @primitive("CacheIndex", inputs="block", attrs="storage_scope cse_thresh")
 def cache_index(
-    sch: ScheduleBase, block: BlockRV | str, storage_scope: str, cse_thresh: int = 0
+    sch: ScheduleBase, block: BlockArg, storage_scope: str, cse_thresh: int = 0
 ) -> list[BlockRV]:
     """Compute the indices with which a block reads, and that are more than an axis, before it, into
     buffers over the axes they depend on; those that occur more than `cse_thresh` times.
 
     Gives the blocks that compute them.
 
-    Before::
+    Before, with ``A: T.Buffer(4), B: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((4,), "float32"), B: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A[v * 3 // 7] * T.float32(2)
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v * 3 // 7] * 2.0
 
     After ``sch.cache_index("B", "global")``::
 
-        @T.prim_func
-        def main(A: T.Buffer((4,), "float32"), B: T.Buffer((8,), "float32")):
-            index_0 = T.alloc_buffer((8,), "int32")
-            for ax0 in range(8):
-                with T.block("index_0"):
-                    v = T.axis.spatial(8, ax0)
-                    index_0[v] = v * 3 // 7
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    T.reads(A[v * 3 // 7], index_0[v])
-                    B[v] = A[index_0[v]] * T.float32(2)
+        index_0 = T.alloc_buffer(8, "int32")
+        for ax0 in range(8):
+            with T.block("index_0"):
+                v = T.axis.spatial(8, ax0)
+                index_0[v] = v * 3 // 7
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                T.reads(A[v * 3 // 7], index_0[v])
+                B[v] = A[index_0[v]] * 2.0
     """
     ref = sch.block(block)
     check_storage_scope(storage_scope)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...buffer import Buffer
 from ...stmt import Block
 from ..machinery.buffer_accesses import ReplaceBuffer, check_no_pointer
-from ..machinery.buffer_lookup import buffer_at
+from ..machinery.buffer_lookup import BufferArg, buffer_at
 from ..machinery.copy_placement import (
     cache_buffer,
     check_reduces_inside,
@@ -17,7 +17,7 @@ from ..machinery.copy_placement import (
 from ..machinery.errors import ScheduleError
 from ..machinery.predicates import tests_around
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV
+from ..machinery.random_variables import BlockArg, BlockRV
 from ..machinery.refs import Ref
 from ..machinery.regions import relaxed_region, union_boxes
 from ..machinery.schedule_base import ScheduleBase
@@ -26,41 +26,34 @@ from ..machinery.scope import read_buffers, write_buffers
 
 @primitive("CacheInplace", inputs="block", attrs="read_buffer_index storage_scope")
 def cache_inplace(
-    sch: ScheduleBase,
-    block: BlockRV | str,
-    read_buffer_index: int | str | Buffer,
-    storage_scope: str,
+    sch: ScheduleBase, block: BlockArg, read_buffer_index: BufferArg, storage_scope: str
 ) -> list[BlockRV]:
     """Copy a buffer that a block reads and writes into `storage_scope` before it, and back after.
 
     Gives the two copying blocks.
 
-    Before::
+    Before, with ``A: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("A"):
-                    v = T.axis.spatial(8, i)
-                    A[v] = A[v] * T.float32(2)
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(8, i)
+                A[v] = A[v] * 2.0
 
     After ``sch.cache_inplace("A", 0, "local")``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32")):
-            A_local = T.alloc_buffer((8,), scope="local")
-            for ax0 in range(8):
-                with T.block("A_local"):
-                    v0 = T.axis.spatial(8, ax0)
-                    A_local[v0] = A[v0]
-            for i in range(8):
-                with T.block("A"):
-                    v = T.axis.spatial(8, i)
-                    A_local[v] = A_local[v] * T.float32(2)
-            for ax0 in range(8):
-                with T.block("A_local_back"):
-                    v0 = T.axis.spatial(8, ax0)
-                    A[v0] = A_local[v0]
+        A_local = T.alloc_buffer(8, scope="local")
+        for ax0 in range(8):
+            with T.block("A_local"):
+                v0 = T.axis.spatial(8, ax0)
+                A_local[v0] = A[v0]
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(8, i)
+                A_local[v] = A_local[v] * 2.0
+        for ax0 in range(8):
+            with T.block("A_local_back"):
+                v0 = T.axis.spatial(8, ax0)
+                A[v0] = A_local[v0]
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, read_buffer_index, write=False)

@@ -9,7 +9,7 @@ from typing import Any
 from ...buffer import Buffer
 from ...stmt import Block
 from ..machinery.buffer_accesses import ReplaceBuffer, check_no_pointer
-from ..machinery.buffer_lookup import buffer_at
+from ..machinery.buffer_lookup import BufferArg, buffer_at
 from ..machinery.copy_placement import (
     cache_buffer,
     check_reduces_inside,
@@ -23,7 +23,7 @@ from ..machinery.copy_placement import (
 from ..machinery.errors import ScheduleError
 from ..machinery.predicates import tests_around
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV
+from ..machinery.random_variables import BlockArg, BlockRV
 from ..machinery.refs import Ref
 from ..machinery.regions import Box, relaxed_region, union_boxes
 from ..machinery.schedule_base import ScheduleBase
@@ -33,37 +33,33 @@ from ..machinery.scope import read_buffers, siblings, write_buffers
 @primitive("CacheRead", inputs="block *consumer_blocks", attrs="read_buffer_index storage_scope")
 def cache_read(
     sch: ScheduleBase,
-    block: BlockRV | str,
-    read_buffer_index: int | str | Buffer,
+    block: BlockArg,
+    read_buffer_index: BufferArg,
     storage_scope: str,
-    consumer_blocks: Sequence[BlockRV | str] | None = None,
+    consumer_blocks: Sequence[BlockArg] | None = None,
 ) -> BlockRV:
     """Copy what a block reads of a buffer to a new buffer in `storage_scope`, and read that.
 
     All readers in the scope read the copy, or only `consumer_blocks`. Gives the copying block.
 
-    Before::
+    Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A[v] * T.float32(2)
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v] * 2.0
 
     After ``sch.cache_read("B", 0, "local")``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            A_local = T.alloc_buffer((8,), scope="local")
-            for ax0 in range(8):
-                with T.block("A_local"):
-                    v0 = T.axis.spatial(8, ax0)
-                    A_local[v0] = A[v0]
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A_local[v] * T.float32(2)
+        A_local = T.alloc_buffer(8, scope="local")
+        for ax0 in range(8):
+            with T.block("A_local"):
+                v0 = T.axis.spatial(8, ax0)
+                A_local[v0] = A[v0]
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A_local[v] * 2.0
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, read_buffer_index, write=False)
@@ -89,37 +85,33 @@ def cache_read(
 @primitive("CacheWrite", inputs="block *consumer_blocks", attrs="write_buffer_index storage_scope")
 def cache_write(
     sch: ScheduleBase,
-    block: BlockRV | str,
-    write_buffer_index: int | str | Buffer,
+    block: BlockArg,
+    write_buffer_index: BufferArg,
     storage_scope: str,
-    consumer_blocks: Sequence[BlockRV | str] | None = None,
+    consumer_blocks: Sequence[BlockArg] | None = None,
 ) -> BlockRV:
     """Let a block write to a new buffer in `storage_scope`, which is copied to the old one after.
 
     Other readers read the old buffer, but `consumer_blocks` the new one. Gives the copying block.
 
-    Before::
+    Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A[v] * T.float32(2)
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v] * 2.0
 
     After ``sch.cache_write("B", 0, "local")``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            B_local = T.alloc_buffer((8,), scope="local")
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B_local[v] = A[v] * T.float32(2)
-            for ax0 in range(8):
-                with T.block("B_local"):
-                    v0 = T.axis.spatial(8, ax0)
-                    B[v0] = B_local[v0]
+        B_local = T.alloc_buffer(8, scope="local")
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B_local[v] = A[v] * 2.0
+        for ax0 in range(8):
+            with T.block("B_local"):
+                v0 = T.axis.spatial(8, ax0)
+                B[v0] = B_local[v0]
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, write_buffer_index, write=True)

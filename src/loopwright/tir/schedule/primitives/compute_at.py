@@ -7,7 +7,7 @@ from ..machinery.axis_domains import Span, solve_axes, union_spans
 from ..machinery.block_moves import check_movable, insert_position, move, users_of
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive, unrecorded
-from ..machinery.random_variables import INLINE, BlockRV, LoopRV
+from ..machinery.random_variables import INLINE, BlockArg, LoopRV
 from ..machinery.regions import (
     relaxed_region,
 )
@@ -24,7 +24,7 @@ from .compute_inline import compute_inline
 @primitive("ComputeAt", inputs="block loop", attrs="preserve_unit_loops index")
 def compute_at(
     sch: ScheduleBase,
-    block: BlockRV | str,
+    block: BlockArg,
     loop: LoopRV,
     preserve_unit_loops: bool = False,
     index: int = -1,
@@ -36,34 +36,30 @@ def compute_at(
     Raises ScheduleError when the block is an output, is neither complete nor a reduction, when a
     consumer is not below the loop, or what the block reads is not there yet.
 
-    Before::
+    Before, with ``A: T.Buffer((8, 8)), C: T.Buffer((8, 8))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-            B = T.alloc_buffer((8, 8))
-            for i, j in T.grid(8, 8):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
-            for i, j in T.grid(8, 8):
-                with T.block("C"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
+        B = T.alloc_buffer((8, 8))
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                B[v_i, v_j] = A[v_i, v_j] * 2.0
+        for i, j in T.grid(8, 8):
+            with T.block("C"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                C[v_i, v_j] = B[v_i, v_j] + 1.0
 
     After ``i, j = sch.get_loops("C"); sch.compute_at("B", i)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-            B = T.alloc_buffer((8, 8))
-            for i in range(8):
-                for ax0 in range(8):
-                    with T.block("B"):
-                        v_i, v_j = T.axis.remap("SS", [i, ax0])
-                        B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
-                for j in range(8):
-                    with T.block("C"):
-                        v_i, v_j = T.axis.remap("SS", [i, j])
-                        C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
+        B = T.alloc_buffer((8, 8))
+        for i in range(8):
+            for ax0 in range(8):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, ax0])
+                    B[v_i, v_j] = A[v_i, v_j] * 2.0
+            for j in range(8):
+                with T.block("C"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    C[v_i, v_j] = B[v_i, v_j] + 1.0
     """
     mark = sch.mark(loop)
     if mark is not None:  # a sampled place that is no loop

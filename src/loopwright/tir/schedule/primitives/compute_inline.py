@@ -15,7 +15,7 @@ from ..machinery.buffer_accesses import MapLoads, check_no_pointer, index_axes, 
 from ..machinery.buffer_lookup import check_allocated, drop_buffer
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV
+from ..machinery.random_variables import BlockArg
 from ..machinery.refs import Ref
 from ..machinery.rewriting import BlockRewriter, Substitute
 from ..machinery.schedule_base import ScheduleBase
@@ -30,34 +30,30 @@ from ..machinery.scope import (
 
 
 @primitive("ComputeInline", inputs="block")
-def compute_inline(sch: ScheduleBase, block: BlockRV | str) -> None:
+def compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     """Compute a block's value where it is used, and take the block and its buffer away.
 
     Raises ScheduleError unless the block is complete, one store at an index of distinct axes, and
     its buffer is only used in the scope that allocates it.
 
-    Before::
+    Before, with ``A: T.Buffer(8), C: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-            B = T.alloc_buffer((8,))
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A[v] * T.float32(2)
-            for i in range(8):
-                with T.block("C"):
-                    v = T.axis.spatial(8, i)
-                    C[v] = B[v] + T.float32(1)
+        B = T.alloc_buffer(8)
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v] * 2.0
+        for i in range(8):
+            with T.block("C"):
+                v = T.axis.spatial(8, i)
+                C[v] = B[v] + 1.0
 
     After ``sch.compute_inline(sch.get_block("B"))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("C"):
-                    v = T.axis.spatial(8, i)
-                    C[v] = A[v] * T.float32(2) + T.float32(1)
+        for i in range(8):
+            with T.block("C"):
+                v = T.axis.spatial(8, i)
+                C[v] = A[v] * 2.0 + 1.0
     """
     ref = sch.block(block)
     scope = ref.scope()

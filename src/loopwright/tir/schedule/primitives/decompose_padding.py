@@ -14,7 +14,7 @@ from ..machinery.buffer_accesses import single_store, with_found_regions
 from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import single_path
 from ..machinery.primitive import primitive, unrecorded
-from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.random_variables import BlockArg, BlockRV, LoopRV
 from ..machinery.refs import Ref
 from ..machinery.rewriting import substitute
 from ..machinery.schedule_base import ScheduleBase
@@ -22,33 +22,29 @@ from ..machinery.scope import check_complete
 
 
 @primitive("DecomposePadding", inputs="block loop")
-def decompose_padding(sch: ScheduleBase, block: BlockRV | str, loop: LoopRV) -> BlockRV:
+def decompose_padding(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> BlockRV:
     """Write the constant everywhere before `loop`; then the block only copies what is inside.
 
     Gives the block that writes the constant.
 
-    Before::
+    Before, with ``A: T.Buffer(8), B: T.Buffer(10)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((10,), "float32")):
-            for i in range(10):
-                with T.block("B"):
-                    v = T.axis.spatial(10, i)
-                    B[v] = T.if_then_else(1 <= v and v < 9, A[v - 1], T.float32(0))
+        for i in range(10):
+            with T.block("B"):
+                v = T.axis.spatial(10, i)
+                B[v] = T.if_then_else(1 <= v and v < 9, A[v - 1], 0.0)
 
     After ``sch.decompose_padding("B", sch.get_loops("B")[0])``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((10,), "float32")):
-            for i_pad in range(10):
-                with T.block("B_pad_const"):
-                    v_pad = T.axis.spatial(10, i_pad)
-                    T.reads()
-                    B[v_pad] = T.float32(0)
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(10, i + 1)
-                    B[v] = A[v - 1]
+        for i_pad in range(10):
+            with T.block("B_pad_const"):
+                v_pad = T.axis.spatial(10, i_pad)
+                T.reads()
+                B[v_pad] = 0.0
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(10, i + 1)
+                B[v] = A[v - 1]
     """
     ref, at = sch.block(block), sch.loop(loop)
     node: Block = ref.stmt
@@ -97,7 +93,7 @@ def decompose_padding(sch: ScheduleBase, block: BlockRV | str, loop: LoopRV) -> 
 
 
 @primitive("CanDecomposePadding", inputs="block loop")
-def can_decompose_padding(sch: ScheduleBase, block: BlockRV | str, loop: LoopRV) -> bool:
+def can_decompose_padding(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> bool:
     """Whether `decompose_padding` would be done."""
     try:
         unrecorded(decompose_padding)(sch.copy(), block, loop)

@@ -10,7 +10,7 @@ from ...stmt import Block, BlockRealize, For, ForKind, Stmt, seq
 from ..machinery.axis_bindings import driven, injective
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.random_variables import BlockArg, BlockRV, LoopRV
 from ..machinery.refs import Ref
 from ..machinery.regions import axis_values
 from ..machinery.rewriting import substitute
@@ -19,7 +19,7 @@ from ..machinery.scope import why_not_reduction
 
 
 @primitive("DecomposeReduction", inputs="block loop")
-def decompose_reduction(sch: ScheduleBase, block: BlockRV | str, loop: LoopRV) -> BlockRV:
+def decompose_reduction(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> BlockRV:
     """Put the init of a reduction into a block of its own, which runs before `loop`.
 
     Gives the new block; `block` is the update from then on.
@@ -27,31 +27,27 @@ def decompose_reduction(sch: ScheduleBase, block: BlockRV | str, loop: LoopRV) -
     Raises ScheduleError when the block is no reduction, the loop is not around it, or a loop
     outside of `loop` drives a reduction axis.
 
-    Before::
+    Before, with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8)), C: T.Buffer((8, 8))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8,), "float32")):
-            for i, k in T.grid(8, 4):
-                with T.block("B"):
-                    v_i, v_k = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        B[v_i] = T.float32(0)
-                    B[v_i] = B[v_i] + A[v_i, v_k]
+        for i, j, k in T.grid(8, 8, 8):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = 0.0
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
 
-    After ``i, k = sch.get_loops("B"); sch.decompose_reduction("B", k)``::
+    After ``i, j, k = sch.get_loops("C"); sch.decompose_reduction("C", k)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("B_init"):
-                    v_i = T.axis.spatial(8, i)
-                    T.reads()
-                    B[v_i] = T.float32(0)
-                for k in range(4):
-                    with T.block("B_update"):
-                        v_i, v_k = T.axis.remap("SR", [i, k])
-                        T.reads(B[v_i], A[v_i, v_k])
-                        B[v_i] = B[v_i] + A[v_i, v_k]
+        for i, j in T.grid(8, 8):
+            with T.block("C_init"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads()
+                C[vi, vj] = 0.0
+            for k in range(8):
+                with T.block("C_update"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    T.reads(C[vi, vj], A[vi, vk], B[vk, vj])
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
     """
     ref, at = sch.block(block), sch.loop(loop)
     check(sch, ref, at)

@@ -6,7 +6,7 @@ from ....base.errors import suggest
 from ....ir.expr import GlobalVar
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.random_variables import BlockArg, BlockRV, LoopRV
 from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import consumers, producers, write_buffers
 
@@ -34,35 +34,35 @@ def get_block(sch: ScheduleBase, name: str, func_name: str | None = None) -> Blo
 
 
 @primitive("GetLoops", inputs="block")
-def get_loops(sch: ScheduleBase, block: BlockRV | str) -> list[LoopRV]:
+def get_loops(sch: ScheduleBase, block: BlockArg) -> list[LoopRV]:
     """The loops around a block in its scope, the outermost first."""
     ref = sch.block(block)
     return [sch.new_loop(ref.func, loop.stmt.loop_var) for loop in ref.loops()]
 
 
 @primitive("GetChildBlocks", inputs="block_or_loop")
-def get_child_blocks(sch: ScheduleBase, block_or_loop: BlockRV | LoopRV | str) -> list[BlockRV]:
+def get_child_blocks(sch: ScheduleBase, block_or_loop: BlockArg | LoopRV) -> list[BlockRV]:
     """The blocks directly inside a block or loop."""
     ref = sch.get_sref(block_or_loop)
     return [sch.new_block(ref.func, child.stmt) for child in ref.blocks()]
 
 
 @primitive("GetProducers", inputs="block")
-def get_producers(sch: ScheduleBase, block: BlockRV | str) -> list[BlockRV]:
+def get_producers(sch: ScheduleBase, block: BlockArg) -> list[BlockRV]:
     """The earlier blocks of the same scope that a block depends on."""
     ref = sch.block(block)
     return [sch.new_block(ref.func, other.stmt) for other in producers(ref)]
 
 
 @primitive("GetConsumers", inputs="block")
-def get_consumers(sch: ScheduleBase, block: BlockRV | str) -> list[BlockRV]:
+def get_consumers(sch: ScheduleBase, block: BlockArg) -> list[BlockRV]:
     """The later blocks of the same scope that depend on a block."""
     ref = sch.block(block)
     return [sch.new_block(ref.func, other.stmt) for other in consumers(ref)]
 
 
 @primitive("GetOutputBlocks", inputs="scope_block")
-def get_output_blocks(sch: ScheduleBase, scope_block: BlockRV | str) -> list[BlockRV]:
+def get_output_blocks(sch: ScheduleBase, scope_block: BlockArg) -> list[BlockRV]:
     """The blocks of a scope that write what the scope does not allocate."""
     ref = sch.block(scope_block)
     own = set(ref.stmt.alloc_buffers)

@@ -32,27 +32,23 @@ def loop_partition(
     One length may be None: it takes what is left. The blocks of the parts are copies, named after
     the loop and the part.
 
-    Before::
+    Before, with ``A: T.Buffer(10), B: T.Buffer(10)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((10,), "float32")):
-            for i in range(10):
-                with T.block("B"):
-                    v = T.axis.spatial(10, i)
-                    B[v] = A[v] * T.float32(2)
+        for i in range(10):
+            with T.block("B"):
+                v = T.axis.spatial(10, i)
+                B[v] = A[v] * 2.0
 
     After ``sch.loop_partition(sch.get_loops("B")[0], [8, None])``::
 
-        @T.prim_func
-        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((10,), "float32")):
-            for i0 in range(8):
-                with T.block("B_i0"):
-                    v = T.axis.spatial(10, i0)
-                    B[v] = A[v] * T.float32(2)
-            for i1 in range(2):
-                with T.block("B_i1"):
-                    v = T.axis.spatial(10, i1 + 8)
-                    B[v] = A[v] * T.float32(2)
+        for i0 in range(8):
+            with T.block("B_i0"):
+                v = T.axis.spatial(10, i0)
+                B[v] = A[v] * 2.0
+        for i1 in range(2):
+            with T.block("B_i1"):
+                v = T.axis.spatial(10, i1 + 8)
+                B[v] = A[v] * 2.0
     """
     ref = sch.loop(loop)
     node: For = ref.stmt

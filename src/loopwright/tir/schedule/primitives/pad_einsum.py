@@ -16,7 +16,7 @@ from ..machinery.copy_placement import item_index
 from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import check_loops, equal_extents
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV
+from ..machinery.random_variables import BlockArg
 from ..machinery.reducers import find_reducer
 from ..machinery.refs import Ref
 from ..machinery.schedule_base import ScheduleBase
@@ -24,43 +24,39 @@ from ..machinery.scope import why_not_reduction
 
 
 @primitive("PadEinsum", inputs="block", attrs="padding")
-def pad_einsum(sch: ScheduleBase, block: BlockRV | str, padding: list[int]) -> None:
+def pad_einsum(sch: ScheduleBase, block: BlockArg, padding: list[int]) -> None:
     """Round the extents of a block's axes up to multiples of `padding` (one number for each).
 
     The block must be a sum of products of elements indexed by single axes, under a loop for each
     axis. Operands are copied to padded buffers, the result is copied out of one.
 
-    Before::
+    Before, with ``A: T.Buffer((5, 6)), B: T.Buffer(5)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((5, 6), "float32"), B: T.Buffer((5,), "float32")):
-            for i, k in T.grid(5, 6):
-                with T.block("B"):
-                    v_i, v_k = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        B[v_i] = T.float32(0)
-                    B[v_i] = B[v_i] + A[v_i, v_k]
+        for i, k in T.grid(5, 6):
+            with T.block("B"):
+                v_i, v_k = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[v_i] = 0.0
+                B[v_i] = B[v_i] + A[v_i, v_k]
 
     After ``sch.pad_einsum("B", [4, 1])``::
 
-        @T.prim_func
-        def main(A: T.Buffer((5, 6), "float32"), B: T.Buffer((5,), "float32")):
-            A_pad = T.alloc_buffer((8, 6))
-            B_pad = T.alloc_buffer((8,))
-            for ax0, ax1 in T.grid(8, 6):
-                with T.block("A_pad"):
-                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                    A_pad[v0, v1] = T.if_then_else(v0 < 5, A[v0, v1], T.float32(0))
-            for i, k in T.grid(8, 6):
-                with T.block("B"):
-                    v_i, v_k = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        B_pad[v_i] = T.float32(0)
-                    B_pad[v_i] = B_pad[v_i] + A_pad[v_i, v_k]
-            for ax0 in range(5):
-                with T.block("B_pad"):
-                    v0 = T.axis.spatial(5, ax0)
-                    B[v0] = B_pad[v0]
+        A_pad = T.alloc_buffer((8, 6))
+        B_pad = T.alloc_buffer(8)
+        for ax0, ax1 in T.grid(8, 6):
+            with T.block("A_pad"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                A_pad[v0, v1] = T.if_then_else(v0 < 5, A[v0, v1], 0.0)
+        for i, k in T.grid(8, 6):
+            with T.block("B"):
+                v_i, v_k = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B_pad[v_i] = 0.0
+                B_pad[v_i] = B_pad[v_i] + A_pad[v_i, v_k]
+        for ax0 in range(5):
+            with T.block("B_pad"):
+                v0 = T.axis.spatial(5, ax0)
+                B[v0] = B_pad[v0]
     """
     ref = sch.block(block)
     node: Block = ref.stmt

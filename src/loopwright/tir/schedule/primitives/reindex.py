@@ -18,7 +18,7 @@ from ...index_map import IndexMap
 from ...stmt import Block, BufferStore, For, Stmt
 from ..machinery.axis_domains import Span
 from ..machinery.buffer_accesses import check_no_pointer, with_found_regions
-from ..machinery.buffer_lookup import buffer_at, buffer_name, pick_buffer
+from ..machinery.buffer_lookup import BufferArg, buffer_at, buffer_name, pick_buffer
 from ..machinery.copy_placement import (
     check_fills,
     check_reduces_inside,
@@ -33,7 +33,7 @@ from ..machinery.copy_placement import (
 from ..machinery.errors import ScheduleError
 from ..machinery.predicates import check_runs_everywhere, tests_around
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV
+from ..machinery.random_variables import BlockArg, BlockRV
 from ..machinery.refs import Ref
 from ..machinery.regions import axis_values, interval, loop_domain, loops_between
 from ..machinery.rewriting import BlockRewriter, substitute
@@ -42,39 +42,33 @@ from ..machinery.scope import is_dominant, read_buffers, write_buffers
 
 
 @primitive("ReIndex", inputs="block", attrs="buffer")
-def reindex(
-    sch: ScheduleBase, block: BlockRV | str, buffer: tuple[str, int] | str | Buffer
-) -> BlockRV:
+def reindex(sch: ScheduleBase, block: BlockArg, buffer: tuple[str, int] | str | Buffer) -> BlockRV:
     """Copy what a block reads (or writes) of a buffer so that it is indexed by the block's axes.
 
     Gives the copying block. buffer: ("read", n), ("write", n), a name, or the buffer.
 
-    Before::
+    Before, with ``A: T.Buffer(10), B: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((8,), "float32")):
-            for i, k in T.grid(8, 3):
-                with T.block("B"):
-                    v_i, v_k = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        B[v_i] = T.float32(0)
-                    B[v_i] = B[v_i] + A[v_i + v_k]
+        for i, k in T.grid(8, 3):
+            with T.block("B"):
+                v_i, v_k = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[v_i] = 0.0
+                B[v_i] = B[v_i] + A[v_i + v_k]
 
     After ``sch.reindex("B", ("read", 0))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((10,), "float32"), B: T.Buffer((8,), "float32")):
-            A_reindex = T.alloc_buffer((8, 3))
-            for ax0, ax1 in T.grid(8, 3):
-                with T.block("A_reindex"):
-                    v_i, v_k = T.axis.remap("SS", [ax0, ax1])
-                    A_reindex[v_i, v_k] = A[v_i + v_k]
-            for i, k in T.grid(8, 3):
-                with T.block("B"):
-                    v_i, v_k = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        B[v_i] = T.float32(0)
-                    B[v_i] = B[v_i] + A_reindex[v_i, v_k]
+        A_reindex = T.alloc_buffer((8, 3))
+        for ax0, ax1 in T.grid(8, 3):
+            with T.block("A_reindex"):
+                v_i, v_k = T.axis.remap("SS", [ax0, ax1])
+                A_reindex[v_i, v_k] = A[v_i + v_k]
+        for i, k in T.grid(8, 3):
+            with T.block("B"):
+                v_i, v_k = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[v_i] = 0.0
+                B[v_i] = B[v_i] + A_reindex[v_i, v_k]
     """
     ref = sch.block(block)
     target = pick_buffer(ref, buffer)
@@ -91,35 +85,31 @@ def reindex(
 @primitive("ReindexCacheRead", inputs="block", attrs="read_buffer_index storage_scope index_map")
 def reindex_cache_read(
     sch: ScheduleBase,
-    block: BlockRV | str,
-    read_buffer_index: int | str | Buffer,
+    block: BlockArg,
+    read_buffer_index: BufferArg,
     storage_scope: str,
     index_map: IndexMap | Callable[..., Any],
 ) -> BlockRV:
     """Copy what a block reads of a buffer to one that is indexed by `index_map` of the axes.
 
-    Before::
+    Before, with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
-            for i, j in T.grid(8, 8):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                B[v_i, v_j] = A[v_i, v_j] * 2.0
 
     After ``sch.reindex_cache_read("B", 0, "local", lambda i, j: (j, i))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
-            A_local = T.alloc_buffer((8, 8), scope="local")
-            for ax0, ax1 in T.grid(8, 8):
-                with T.block("A_local"):
-                    v_i, v_j = T.axis.remap("SS", [ax0, ax1])
-                    A_local[v_j, v_i] = A[v_i, v_j]
-            for i, j in T.grid(8, 8):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    B[v_i, v_j] = A_local[v_j, v_i] * T.float32(2)
+        A_local = T.alloc_buffer((8, 8), scope="local")
+        for ax0, ax1 in T.grid(8, 8):
+            with T.block("A_local"):
+                v_i, v_j = T.axis.remap("SS", [ax0, ax1])
+                A_local[v_j, v_i] = A[v_i, v_j]
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                B[v_i, v_j] = A_local[v_j, v_i] * 2.0
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, read_buffer_index, write=False)
@@ -129,36 +119,32 @@ def reindex_cache_read(
 @primitive("ReindexCacheWrite", inputs="block", attrs="write_buffer_index storage_scope index_map")
 def reindex_cache_write(
     sch: ScheduleBase,
-    block: BlockRV | str,
-    write_buffer_index: int | str | Buffer,
+    block: BlockArg,
+    write_buffer_index: BufferArg,
     storage_scope: str,
     index_map: IndexMap | Callable[..., Any],
 ) -> BlockRV:
     """Let a block write to a buffer that is indexed by `index_map` of the axes; it is copied to
     the old one after.
 
-    Before::
+    Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
-            for i, j in T.grid(8, 8):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v] * 2.0
 
-    After ``sch.reindex_cache_write("B", 0, "local", lambda i, j: (j, i))``::
+    After ``sch.reindex_cache_write("B", 0, "local", lambda i: (i // 4, i % 4))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
-            B_local = T.alloc_buffer((8, 8), scope="local")
-            for i, j in T.grid(8, 8):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    B_local[v_j, v_i] = A[v_i, v_j] * T.float32(2)
-            for ax0, ax1 in T.grid(8, 8):
-                with T.block("B_local"):
-                    v_i, v_j = T.axis.remap("SS", [ax0, ax1])
-                    B[v_i, v_j] = B_local[v_j, v_i]
+        B_local = T.alloc_buffer((2, 4), scope="local")
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B_local[v // 4, v % 4] = A[v] * 2.0
+        for ax0 in range(8):
+            with T.block("B_local"):
+                v = T.axis.spatial(8, ax0)
+                B[v] = B_local[v // 4, v % 4]
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, write_buffer_index, write=True)

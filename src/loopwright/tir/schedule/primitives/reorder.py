@@ -28,23 +28,19 @@ def reorder(sch: ScheduleBase, *ordered_loops: LoopRV) -> None:
     a range would stand outside the loop it depends on, and when a block below has axes that are
     neither spatial nor reduction.
 
-    Before::
+    Before, with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
-            for i, j in T.grid(8, 4):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+        for i, j in T.grid(8, 4):
+            with T.block("B"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                B[v_i, v_j] = A[v_i, v_j] * 2.0
 
     After ``i, j = sch.get_loops("B"); sch.reorder(j, i)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
-            for j, i in T.grid(4, 8):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+        for j, i in T.grid(4, 8):
+            with T.block("B"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                B[v_i, v_j] = A[v_i, v_j] * 2.0
     """
     refs = [sch.loop(loop) for loop in ordered_loops]
     if len({id(ref) for ref in refs}) < len(refs):

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV
+from ..machinery.random_variables import BlockArg
 from ..machinery.schedule_base import ScheduleBase
 
 
 @primitive("ReorderBlockIterVar", inputs="block", attrs="new_order")
-def reorder_block_iter_var(sch: ScheduleBase, block: BlockRV | str, new_order: list[int]) -> None:
+def reorder_block_iter_var(sch: ScheduleBase, block: BlockArg, new_order: list[int]) -> None:
     """Put the axes of a block in another order: `new_order[n]` is the axis that comes n-th.
 
-    Before::
+    Before, with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
-            for i, j in T.grid(8, 4):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+        for i, j in T.grid(8, 4):
+            with T.block("B"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                B[v_i, v_j] = A[v_i, v_j] * 2.0
 
     After ``sch.reorder_block_iter_var("B", [1, 0])``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
-            for i, j in T.grid(8, 4):
-                with T.block("B"):
-                    v_j, v_i = T.axis.remap("SS", [j, i])
-                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+        for i, j in T.grid(8, 4):
+            with T.block("B"):
+                v_j, v_i = T.axis.remap("SS", [j, i])
+                B[v_i, v_j] = A[v_i, v_j] * 2.0
     """
     ref = sch.block(block)
     axes, values = ref.stmt.iter_vars, ref.realize.iter_values

@@ -16,7 +16,7 @@ from ..machinery.block_moves import check_movable, insert_position, move, users_
 from ..machinery.errors import ScheduleError
 from ..machinery.predicates import check_runs_everywhere, tests_around
 from ..machinery.primitive import primitive, unrecorded
-from ..machinery.random_variables import INLINE, BlockRV, LoopRV
+from ..machinery.random_variables import INLINE, BlockArg, LoopRV
 from ..machinery.refs import Ref
 from ..machinery.regions import loop_domain, relaxed_region
 from ..machinery.schedule_base import ScheduleBase
@@ -34,7 +34,7 @@ from .reverse_compute_inline import reverse_compute_inline
 @primitive("ReverseComputeAt", inputs="block loop", attrs="preserve_unit_loops index")
 def reverse_compute_at(
     sch: ScheduleBase,
-    block: BlockRV | str,
+    block: BlockArg,
     loop: LoopRV,
     preserve_unit_loops: bool = False,
     index: int = -1,
@@ -47,34 +47,30 @@ def reverse_compute_at(
     the loop, a producer's reduction is not finished there, or the block reads more than what one
     iteration makes.
 
-    Before::
+    Before, with ``A: T.Buffer(8), C: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-            B = T.alloc_buffer((8, 8))
-            for i, j in T.grid(8, 8):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
-            for i, j in T.grid(8, 8):
-                with T.block("C"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
+        B = T.alloc_buffer(8)
+        for i, j in T.grid(2, 4):
+            with T.block("B"):
+                v = T.axis.spatial(8, i * 4 + j)
+                B[v] = A[v] * 2.0
+        for i in range(8):
+            with T.block("C"):
+                v = T.axis.spatial(8, i)
+                C[v] = B[v] + 1.0
 
     After ``i, j = sch.get_loops("B"); sch.reverse_compute_at("C", i)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-            B = T.alloc_buffer((8, 8))
-            for i in range(8):
-                for j in range(8):
-                    with T.block("B"):
-                        v_i, v_j = T.axis.remap("SS", [i, j])
-                        B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
-                for ax0 in range(8):
-                    with T.block("C"):
-                        v_i, v_j = T.axis.remap("SS", [i, ax0])
-                        C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
+        B = T.alloc_buffer(8)
+        for i in range(2):
+            for j in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i * 4 + j)
+                    B[v] = A[v] * 2.0
+            for ax0 in range(4):
+                with T.block("C"):
+                    v = T.axis.spatial(8, i * 4 + ax0)
+                    C[v] = B[v] + 1.0
     """
     mark = sch.mark(loop)
     if mark is not None:  # a sampled place that is no loop

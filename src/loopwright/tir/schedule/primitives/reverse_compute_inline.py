@@ -22,7 +22,7 @@ from ..machinery.buffer_lookup import check_allocated, drop_buffer
 from ..machinery.errors import ScheduleError
 from ..machinery.predicates import check_runs_everywhere
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV
+from ..machinery.random_variables import BlockArg
 from ..machinery.refs import Ref
 from ..machinery.regions import axis_values, loop_domain
 from ..machinery.rewriting import substitute
@@ -31,7 +31,7 @@ from ..machinery.scope import check_complete, read_buffers, siblings, write_buff
 
 
 @primitive("ReverseComputeInline", inputs="block")
-def reverse_compute_inline(sch: ScheduleBase, block: BlockRV | str) -> None:
+def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     """Do a block's work where the element it reads is made, and take the block away.
 
     The element read may be any one-to-one affine map of the block's axes (`B[v // 4, v % 4]`); where
@@ -40,28 +40,24 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockRV | str) -> None:
     Raises ScheduleError unless the block is complete, one store that reads one producer's buffer
     at such an index, the producer is complete and one store, and nothing else reads that buffer.
 
-    Before::
+    Before, with ``A: T.Buffer((2, 4)), C: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-            B = T.alloc_buffer((8,))
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A[v] * T.float32(2)
-            for i in range(8):
-                with T.block("C"):
-                    v = T.axis.spatial(8, i)
-                    C[v] = B[v] + T.float32(1)
+        B = T.alloc_buffer((2, 4))
+        for i, j in T.grid(2, 4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 2.0
+        for i in range(8):
+            with T.block("C"):
+                v = T.axis.spatial(8, i)
+                C[v] = B[v // 4, v % 4] + 1.0
 
-    After ``sch.reverse_compute_inline(sch.get_block("C"))``::
+    After ``sch.reverse_compute_inline("C")``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    C[v] = A[v] * T.float32(2) + T.float32(1)
+        for i, j in T.grid(2, 4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi * 4 + vj] = A[vi, vj] * 2.0 + 1.0
     """
     ref = sch.block(block)
     scope = ref.scope()

@@ -17,7 +17,7 @@ from ..machinery.buffer_lookup import alloc_site, buffer_at
 from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import single_path
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV
+from ..machinery.random_variables import BlockArg
 from ..machinery.refs import Ref
 from ..machinery.rewriting import BlockRewriter
 from ..machinery.schedule_base import ScheduleBase
@@ -25,44 +25,40 @@ from ..machinery.scope import check_complete, read_buffers, write_buffers
 
 
 @primitive("RollingBuffer", inputs="block", attrs="write_buffer_index")
-def rolling_buffer(sch: ScheduleBase, block: BlockRV | str, write_buffer_index: int) -> None:
+def rolling_buffer(sch: ScheduleBase, block: BlockArg, write_buffer_index: int) -> None:
     """Fold a dimension of a buffer to what one iteration needs, and compute in each iteration
     only what the one before has not.
 
     The block was put into a loop by `compute_at`, and the loop directly around its own drives an
     axis in steps smaller than what is computed at once.
 
-    Before::
+    Before, with ``A: T.Buffer(10), C: T.Buffer(8)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((10,), "float32"), C: T.Buffer((8,), "float32")):
-            B = T.alloc_buffer((10,))
-            for i in range(4):
-                for j in range(4):
-                    with T.block("B"):
-                        v = T.axis.spatial(10, i * 2 + j)
-                        B[v] = A[v] * T.float32(2)
-                for j in range(2):
-                    with T.block("C"):
-                        v = T.axis.spatial(8, i * 2 + j)
-                        C[v] = B[v] + B[v + 2]
+        B = T.alloc_buffer(10)
+        for i in range(4):
+            for j in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(10, i * 2 + j)
+                    B[v] = A[v] * 2.0
+            for j in range(2):
+                with T.block("C"):
+                    v = T.axis.spatial(8, i * 2 + j)
+                    C[v] = B[v] + B[v + 2]
 
     After ``sch.rolling_buffer("B", 0)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((10,), "float32"), C: T.Buffer((8,), "float32")):
-            B = T.alloc_buffer((4,))
-            for i in range(4):
-                for j in range(4):
-                    with T.block("B"):
-                        v = T.axis.opaque(10, i * 2 + j)
-                        T.where(i < 1 or 2 <= j)
-                        B[v % 4] = A[v] * T.float32(2)
-                for j in range(2):
-                    with T.block("C"):
-                        v = T.axis.spatial(8, i * 2 + j)
-                        T.reads(B[0:4])
-                        C[v] = B[v % 4] + B[(v + 2) % 4]
+        B = T.alloc_buffer(4)
+        for i in range(4):
+            for j in range(4):
+                with T.block("B"):
+                    v = T.axis.opaque(10, i * 2 + j)
+                    T.where(i < 1 or 2 <= j)
+                    B[v % 4] = A[v] * 2.0
+            for j in range(2):
+                with T.block("C"):
+                    v = T.axis.spatial(8, i * 2 + j)
+                    T.reads(B[0:4])
+                    C[v] = B[v % 4] + B[(v + 2) % 4]
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, write_buffer_index, write=True)

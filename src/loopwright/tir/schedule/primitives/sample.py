@@ -9,7 +9,7 @@ from ....ir.prim_expr import IntImm
 from ..machinery.block_moves import users_of
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import INLINE, ROOT, BlockRV, ExprRV, LoopRV
+from ..machinery.random_variables import INLINE, ROOT, BlockArg, ExprRV, LoopRV
 from ..machinery.refs import Ref
 from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import is_output
@@ -100,7 +100,7 @@ def sample_partitioned_tile(
 
 @primitive("SampleComputeLocation", inputs="block")
 def sample_compute_location(
-    sch: ScheduleBase, block: BlockRV | str, decision: int | None = None
+    sch: ScheduleBase, block: BlockArg, decision: int | None = None
 ) -> LoopRV:
     """A loop of the block's consumer to compute it at. The decision is its position; -1: inline,
     -2: stay where it is (then the loop is one of the block itself, or none)."""

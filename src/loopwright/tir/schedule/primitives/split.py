@@ -36,24 +36,20 @@ def split(
     Raises ScheduleError when the loop is bound to a thread or has annotations, and when the
     factors do not cover the extent.
 
-    Before::
+    Before, with ``A: T.Buffer(100), B: T.Buffer(100)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((100,), "float32"), B: T.Buffer((100,), "float32")):
-            for i in range(100):
-                with T.block("B"):
-                    v = T.axis.spatial(100, i)
-                    B[v] = A[v] * T.float32(2)
+        for i in range(100):
+            with T.block("B"):
+                v = T.axis.spatial(100, i)
+                B[v] = A[v] * 2.0
 
     After ``i, = sch.get_loops("B"); sch.split(i, [None, 32])``::
 
-        @T.prim_func
-        def main(A: T.Buffer((100,), "float32"), B: T.Buffer((100,), "float32")):
-            for i_0, i_1 in T.grid(4, 32):
-                with T.block("B"):
-                    v = T.axis.spatial(100, i_0 * 32 + i_1)
-                    T.where(i_0 * 32 + i_1 < 100)
-                    B[v] = A[v] * T.float32(2)
+        for i_0, i_1 in T.grid(4, 32):
+            with T.block("B"):
+                v = T.axis.spatial(100, i_0 * 32 + i_1)
+                T.where(i_0 * 32 + i_1 < 100)
+                B[v] = A[v] * 2.0
     """
     ref = sch.loop(loop)
     node: For = ref.stmt

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ..machinery.buffer_lookup import alloc_site, buffer_at
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV
+from ..machinery.random_variables import BlockArg
 from ..machinery.schedule_base import ScheduleBase
 
 ALIGN = "buffer_dim_align"
@@ -14,38 +14,26 @@ ALIGN = "buffer_dim_align"
 
 @primitive("StorageAlign", inputs="block", attrs="buffer_index axis factor offset")
 def storage_align(
-    sch: ScheduleBase, block: BlockRV | str, buffer_index: int, axis: int, factor: int, offset: int
+    sch: ScheduleBase, block: BlockArg, buffer_index: int, axis: int, factor: int, offset: int
 ) -> None:
     """Have the stride of dimension `axis` of a buffer that a block writes be k * factor + offset.
 
-    Before::
+    Before, with ``A: T.Buffer((4, 8, 8))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-            B = T.alloc_buffer((8, 8))
-            for i, j in T.grid(8, 8):
-                with T.block("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
-            for i, j in T.grid(8, 8):
-                with T.block("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = B[vi, vj] + T.float32(1)
+        B = T.alloc_buffer((4, 8, 8))
+        for n, i, j in T.grid(4, 8, 8):
+            with T.block("B"):
+                vn, vi, vj = T.axis.remap("SSS", [n, i, j])
+                B[vn, vi, vj] = A[vn, vi, vj] * 2.0
 
-    After ``sch.storage_align("B", 0, axis=0, factor=16, offset=1)``::
+    After ``sch.storage_align("B", 0, axis=1, factor=16, offset=1)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-            B = T.alloc_buffer((8, 8))
-            for i, j in T.grid(8, 8):
-                with T.block("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    T.block_attr({"buffer_dim_align": [[0, 0, 16, 1]]})
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
-            for i, j in T.grid(8, 8):
-                with T.block("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = B[vi, vj] + T.float32(1)
+        B = T.alloc_buffer((4, 8, 8))
+        for n, i, j in T.grid(4, 8, 8):
+            with T.block("B"):
+                vn, vi, vj = T.axis.remap("SSS", [n, i, j])
+                T.block_attr({"buffer_dim_align": [[0, 1, 16, 1]]})
+                B[vn, vi, vj] = A[vn, vi, vj] * 2.0
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, buffer_index, write=True)

@@ -18,7 +18,7 @@ from ...stmt import Block, BlockRealize, BufferStore, For, MatchBufferRegion
 from ...stmt_functor import renew_defs
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV, LoopRV
+from ..machinery.random_variables import BlockArg, LoopRV
 from ..machinery.rewriting import substitute
 from ..machinery.schedule_base import ScheduleBase
 from .blockize import outer_block
@@ -27,7 +27,7 @@ from .blockize import outer_block
 @primitive("Tensorize", inputs="block_or_loop", attrs="tensor_intrin preserve_unit_iters")
 def tensorize(
     sch: ScheduleBase,
-    block_or_loop: BlockRV | LoopRV | str,
+    block_or_loop: BlockArg | LoopRV,
     tensor_intrin: str | TensorIntrin,
     preserve_unit_iters: bool = True,
 ) -> None:
@@ -38,27 +38,23 @@ def tensorize(
 
     Raises ScheduleError at the first difference.
 
-    Before::
+    Before, with ``A: T.Buffer(32), B: T.Buffer(32)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-            for i, j in T.grid(4, 8):
-                with T.block("B"):
-                    v = T.axis.spatial(32, i * 8 + j)
-                    B[v] = A[v] * T.float32(2)
+        for i, j in T.grid(4, 8):
+            with T.block("B"):
+                v = T.axis.spatial(32, i * 8 + j)
+                B[v] = A[v] * 2.0
 
     After ``sch.tensorize(sch.get_loops("B")[1], double)``::
 
-        @T.prim_func
-        def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-            for i in range(4):
-                with T.block("B_o"):
-                    v_o = T.axis.spatial(4, i)
-                    T.reads(A[v_o * 8:v_o * 8 + 8])
-                    T.writes(B[v_o * 8:v_o * 8 + 8])
-                    X = T.match_buffer(A[v_o * 8:v_o * 8 + 8], (8,), offset_factor=1)
-                    Y = T.match_buffer(B[v_o * 8:v_o * 8 + 8], (8,), offset_factor=1)
-                    Y[0:8] = X[0:8] * T.Broadcast(T.float32(2), 8)
+        for i in range(4):
+            with T.block("B_o"):
+                v_o = T.axis.spatial(4, i)
+                T.reads(A[v_o * 8:v_o * 8 + 8])
+                T.writes(B[v_o * 8:v_o * 8 + 8])
+                X = T.match_buffer(A[v_o * 8:v_o * 8 + 8], (8,), offset_factor=1)
+                Y = T.match_buffer(B[v_o * 8:v_o * 8 + 8], (8,), offset_factor=1)
+                Y[0:8] = X[0:8] * T.Broadcast(2.0, 8)
     """
     intrin: Any = tensor_intrin
     if isinstance(tensor_intrin, str):

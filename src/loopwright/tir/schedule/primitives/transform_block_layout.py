@@ -14,7 +14,7 @@ from ..machinery.buffer_accesses import with_found_regions
 from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import check_loops
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV
+from ..machinery.random_variables import BlockArg
 from ..machinery.rewriting import substitute
 from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import axes_of_kinds
@@ -22,30 +22,26 @@ from ..machinery.scope import axes_of_kinds
 
 @primitive("TransformBlockLayout", inputs="block", attrs="index_map")
 def transform_block_layout(
-    sch: ScheduleBase, block: BlockRV | str, index_map: IndexMap | Callable[..., Any]
+    sch: ScheduleBase, block: BlockArg, index_map: IndexMap | Callable[..., Any]
 ) -> None:
     """Run a block over the axes that `index_map` makes of its own, in loops of their own.
 
     The map must be one to one (splits, fusions, permutations), and the block have one loop for
     each axis.
 
-    Before::
+    Before, with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
-            for i, j in T.grid(8, 4):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
+        for i, j in T.grid(8, 4):
+            with T.block("B"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                B[v_i, v_j] = A[v_i, v_j] * 2.0
 
     After ``sch.transform_block_layout("B", lambda i, j: (i * 4 + j,))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
-            for ax0 in range(32):
-                with T.block("B"):
-                    v0 = T.axis.spatial(32, ax0)
-                    B[v0 // 4, v0 % 4] = A[v0 // 4, v0 % 4] * T.float32(2)
+        for ax0 in range(32):
+            with T.block("B"):
+                v0 = T.axis.spatial(32, ax0)
+                B[v0 // 4, v0 % 4] = A[v0 // 4, v0 % 4] * 2.0
     """
     ref = sch.block(block)
     node: Block = ref.stmt

@@ -17,7 +17,7 @@ from ..machinery.buffer_lookup import buffer_name, pick_buffer
 from ..machinery.errors import ScheduleError
 from ..machinery.parallel_checks import is_private
 from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV
+from ..machinery.random_variables import BlockArg
 from ..machinery.refs import Ref
 from ..machinery.rewriting import BlockRewriter, substitute
 from ..machinery.schedule_base import ScheduleBase
@@ -32,7 +32,7 @@ from ..machinery.state import bind_range
 )
 def transform_layout(
     sch: ScheduleBase,
-    block: BlockRV | str,
+    block: BlockArg,
     buffer: tuple[str, int] | str | Buffer,
     index_map: IndexMap | Callable[..., Any],
     pad_value: Any = None,
@@ -47,33 +47,20 @@ def transform_layout(
 
     Raises ScheduleError when the map is not injective, or leaves padding without a `pad_value`.
 
-    Before::
+    Before, with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-            B = T.alloc_buffer((8, 8))
-            for i, j in T.grid(8, 8):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2)
-            for i, j in T.grid(8, 8):
-                with T.block("C"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    C[v_i, v_j] = B[v_i, v_j] + T.float32(1)
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 2.0
 
-    After ``sch.transform_layout("B", ("write", 0), lambda i, j: (j // 4, i, j % 4))``::
+    After ``sch.transform_layout("B", ("write", 0), lambda i, j: (j // 4, i, j % 4))``, with
+    ``A: T.Buffer((8, 8)), B: T.Buffer((2, 8, 4))``::
 
-        @T.prim_func
-        def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-            B = T.alloc_buffer((2, 8, 4))
-            for i, j in T.grid(8, 8):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    B[v_j // 4, v_i, v_j % 4] = A[v_i, v_j] * T.float32(2)
-            for i, j in T.grid(8, 8):
-                with T.block("C"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    C[v_i, v_j] = B[v_j // 4, v_i, v_j % 4] + T.float32(1)
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vj // 4, vi, vj % 4] = A[vi, vj] * 2.0
     """
     ref = sch.block(block)
     old = pick_buffer(ref, buffer)
