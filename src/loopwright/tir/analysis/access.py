@@ -65,13 +65,13 @@ class _Accesses(Visitor):
         return [bounds_of(i, self.loops) for i in indices]
 
     def region(self, region: BufferRegion, values: dict[Var, PrimExpr]) -> Box:
-        made: Box = []
+        box: Box = []
         for r in region.region:
             low, size = substitute(r.min, values), substitute(r.extent, values)
             first = bounds_of(low, self.loops)
             last = bounds_of(subtract(add(low, size), 1), self.loops)
-            made.append(None if first is None or last is None else (first[0], last[1]))
-        return made
+            box.append(None if first is None or last is None else (first[0], last[1]))
+        return box
 
     def visit_BufferLoad(self, node: BufferLoad) -> None:
         self.note(self.reads, node.buffer, self.box(node.indices))
@@ -165,14 +165,14 @@ def _inside(source: BufferRegion, box: Box, ndim: int) -> Box:
     """A box of a matched buffer as a box of the buffer behind it: leading axes that the match
     dropped are as in the source."""
     lead = len(source.region) - ndim
-    made: Box = []
+    outer: Box = []
     for n, r in enumerate(source.region):
         inner = box[n - lead] if n >= lead else None
         if inner is None:
-            made.append((r.min, subtract(add(r.min, r.extent), 1)))
+            outer.append((r.min, subtract(add(r.min, r.extent), 1)))
         else:
-            made.append((add(r.min, inner[0]), add(r.min, inner[1])))
-    return made
+            outer.append((add(r.min, inner[0]), add(r.min, inner[1])))
+    return outer
 
 
 def _union(boxes: list[Box], buffer: Buffer, block: Block) -> BufferRegion:
@@ -220,11 +220,11 @@ def get_block_access_region(
     that the block allocates, by itself or in its body, are left out; so are reads of what a
     reduction block writes.
     """
-    found = _Accesses(buffer_var_map)
-    found.enter(block)
+    accesses = _Accesses(buffer_var_map)
+    accesses.enter(block)
     own = set(block.alloc_buffers)
-    skip = own | set(found.writes) if block.init is not None else own
-    tables = ((found.reads, skip), (found.writes, own), (found.opaque, own))
+    skip = own | set(accesses.writes) if block.init is not None else own
+    tables = ((accesses.reads, skip), (accesses.writes, own), (accesses.opaque, own))
     return [[_union(v, b, block) for b, v in t.items() if b not in left] for t, left in tables]
 
 

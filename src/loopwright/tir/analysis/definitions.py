@@ -64,13 +64,13 @@ class _Scopes(Visitor):
 
     def matched(self, buffer: Buffer, node: Any) -> list[Var]:
         """Define what a matched buffer takes from its source; gives the new variables."""
-        made = []
+        defined = []
         for part in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
             if isinstance(part, Var) and part not in self.live:
                 self.define(part, node)
-                made.append(part)
+                defined.append(part)
         self.parts(buffer)
-        return made
+        return defined
 
     def parts(self, buffer: Buffer) -> None:
         self.visit((*buffer.shape, *buffer.strides))
@@ -180,61 +180,61 @@ class _Scopes(Visitor):
         self.visit(node.block)
 
     def visit_Block(self, node: Block) -> None:
-        made: list[Var] = []
+        defined: list[Var] = []
         for axis in node.iter_vars:
             if axis.dom is not None:
                 self.visit(axis.dom)
             self.define(axis.var, node)
-            made.append(axis.var)
+            defined.append(axis.var)
         for buffer in node.alloc_buffers:
-            made += self.matched(buffer, node)
+            defined += self.matched(buffer, node)
         for match in node.match_buffers:
             self.touched(match.source.buffer, match)
             self.visit(match.source.region)
-            made += self.matched(match.buffer, match)
+            defined += self.matched(match.buffer, match)
         for region in (*node.reads, *node.writes):
             self.touched(region.buffer, node)
             self.visit(region.region)
         if node.init is not None:
             self.visit(node.init)
         self.visit(node.body)
-        self.leave(*made)
+        self.leave(*defined)
 
     def visit_MatchBufferRegion(self, node: MatchBufferRegion) -> None:
         self.visit(node.source.region)
 
     def visit_PrimFunc(self, node: PrimFunc) -> None:
-        made = []
+        defined = []
         for param in node.params:
             self.define(param, node)
-            made.append(param)
+            defined.append(param)
         for buffer in node.buffer_map.values():
-            made += [v for v in (buffer.data,) if v not in self.live]
+            defined += [v for v in (buffer.data,) if v not in self.live]
             if buffer.data not in self.live:
                 self.define(buffer.data, node)
-            made += self._shape_variables(buffer, node)
+            defined += self._shape_variables(buffer, node)
         for buffer in node.buffer_map.values():
             self.parts(buffer)
         self.visit(node.body)
-        self.leave(*made)
+        self.leave(*defined)
 
     def _shape_variables(self, buffer: Buffer, node: Any) -> list[Var]:
-        made = []
+        defined = []
         for part in (*buffer.shape, *buffer.strides, buffer.elem_offset):
             if isinstance(part, Var) and part not in self.live:
                 self.define(part, node)
-                made.append(part)
-        return made
+                defined.append(part)
+        return defined
 
 
 class _Undefined(_Scopes):
     def __init__(self) -> None:
         super().__init__()
-        self.found: dict[Var, None] = {}
+        self.undefined: dict[Var, None] = {}
 
     def used(self, var: Var, node: Any) -> None:
         if var not in self.live:
-            self.found.setdefault(var)
+            self.undefined.setdefault(var)
 
 
 def undefined_vars(node: Any, defs: Iterable[Var] | None = None) -> list[Var]:
@@ -246,7 +246,7 @@ def undefined_vars(node: Any, defs: Iterable[Var] | None = None) -> list[Var]:
     for var in defs or ():
         walk.live[var] = 1
     walk.visit(node)
-    return list(walk.found)
+    return list(walk.undefined)
 
 
 class _Ssa(_Scopes):

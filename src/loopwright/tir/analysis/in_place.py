@@ -188,16 +188,16 @@ def _rows_apart(loads: list[_Access], stores: list[_Access], around: int) -> boo
         return False
     owner = np.full(size, -1, np.int64)
     owner[written[0]] = written[1]
-    found = owner[read[0]]
+    writer = owner[read[0]]
     return bool(
-        (owner[written[0]] == written[1]).all() and ((found == read[1]) | (found < 0)).all()
+        (owner[written[0]] == written[1]).all() and ((writer == read[1]) | (writer < 0)).all()
     )
 
 
 def _elements(accesses: list[_Access], around: int) -> tuple[np.ndarray, np.ndarray] | None:
     """The elements that are accessed, and in which iteration of the outer loops each time; None
     where that depends on data, or is too much."""
-    found, rows, total = [], [], 0
+    elements, rows, total = [], [], 0
     for a in accesses:
         sizes = [_extent(loop) for loop in a.loops]
         total += math.prod(n or 0 for n in sizes) * a.index.dtype.lanes
@@ -209,9 +209,9 @@ def _elements(accesses: list[_Access], around: int) -> tuple[np.ndarray, np.ndar
             return None
         count = math.prod(known[:around])
         row = np.arange(count).reshape(*known[:around], *[1] * (indices.ndim - around))
-        found.append(indices.reshape(-1))
+        elements.append(indices.reshape(-1))
         rows.append(np.broadcast_to(row, indices.shape).reshape(-1))
-    return np.concatenate(found), np.concatenate(rows)
+    return np.concatenate(elements), np.concatenate(rows)
 
 
 def _matched(load: _Access, stores: list[_Access]) -> bool:
@@ -227,10 +227,10 @@ def _matched(load: _Access, stores: list[_Access]) -> bool:
 
 def _each_once(stores: list[_Access]) -> bool:
     """Whether no element is written twice."""
-    found = _elements(stores, 0)
-    if found is None:
+    elements = _elements(stores, 0)
+    if elements is None:
         return False
-    every = found[0]
+    every = elements[0]
     if not every.size:
         return True
     low, high = int(every.min()), int(every.max())
@@ -260,10 +260,10 @@ def _indices(store: _Access, sizes: list[int]) -> np.ndarray | None:
     except _Unknown:
         pass  # the index says whether it needs that value
     try:
-        made = _value(store.index, values)
+        indices = _value(store.index, values)
     except _Unknown:
         return None
-    return np.broadcast_to(made, (*sizes, store.index.dtype.lanes))
+    return np.broadcast_to(indices, (*sizes, store.index.dtype.lanes))
 
 
 class _Unknown(Exception):

@@ -107,14 +107,14 @@ class Allocations:
 
     def handed(self, func: PrimFunc) -> set[Var]:
         """Pointers that are used otherwise than by loads and stores."""
-        found = self._handed.get(func)
-        if found is None:
-            found = self._handed[func] = set()
+        handed = self._handed.get(func)
+        if handed is None:
+            handed = self._handed[func] = set()
             post_order_visit(
                 func.body,
-                lambda n: found.update(_pointer_args(n)) if isinstance(n, Call) else None,
+                lambda n: handed.update(_pointer_args(n)) if isinstance(n, Call) else None,
             )
-        return found
+        return handed
 
     def entered(self, node: Any, separate: bool) -> GlobalVar | None:
         """The function that a statement calls, where it has allocations that are planned."""
@@ -194,14 +194,14 @@ def called_function(node: Any, mod: IRModule) -> GlobalVar | None:
 
 
 def _callees(func: Any, mod: IRModule) -> list[GlobalVar]:
-    found: list[GlobalVar] = []
+    callees: list[GlobalVar] = []
 
     def visit(node: Any) -> None:
         if isinstance(node, GlobalVar) and isinstance(mod.get(node), PrimFunc):
-            found.append(node)
+            callees.append(node)
 
     post_order_visit(func.body, visit)
-    return found
+    return callees
 
 
 def _pointer_args(call: Call) -> list[Var]:
@@ -216,16 +216,16 @@ def _takes_address(call: Call) -> bool:
 
 def pointers_in(node: Any) -> set[Var]:
     """The pointers that a statement or expression uses, by themselves or through a buffer."""
-    found: set[Var] = set()
+    pointers: set[Var] = set()
 
     def visit(n: Any) -> None:
         if isinstance(n, Var) and n.dtype.is_handle:
-            found.add(n)
+            pointers.add(n)
         elif isinstance(n, Buffer):
-            found.add(n.data)
+            pointers.add(n.data)
 
     post_order_visit(node, visit)
-    return found
+    return pointers
 
 
 @dataclass(eq=False)
@@ -239,7 +239,7 @@ class _Walk:
 
     def __init__(self, mod: IRModule, gvar: GlobalVar, planned: Allocations) -> None:
         self.mod, self.planned = mod, planned
-        self.made = Liveness(gvar.name_hint)
+        self.liveness = Liveness(gvar.name_hint)
         self.env: dict[Var, frozenset[LiveRange]] = {}
         self.starts: dict[Var, LiveRange] = {}  # pointers to the beginning of memory
         self.loops: list[_Loop] = []
@@ -252,8 +252,8 @@ class _Walk:
 
     def tick(self) -> int:
         """The next time."""
-        self.made.labels.append(self.label)
-        return len(self.made.labels) - 1
+        self.liveness.labels.append(self.label)
+        return len(self.liveness.labels) - 1
 
     def touch(self, ranges: Any, time: int) -> None:
         """Memory is used at a time; what was there before a loop lives as long as it runs."""
@@ -268,10 +268,10 @@ class _Walk:
 
     def used(self, node: Any) -> frozenset[LiveRange]:
         """The memory that an expression points to or reads."""
-        found: set[LiveRange] = set()
+        ranges: set[LiveRange] = set()
         for var in pointers_in(node):
-            found |= self.env.get(var, frozenset())
-        return frozenset(found)
+            ranges |= self.env.get(var, frozenset())
+        return frozenset(ranges)
 
     def leaf(self, node: Any) -> frozenset[LiveRange]:
         """A statement or an expression that runs at one time."""
@@ -315,16 +315,16 @@ class _Walk:
             kind = "scratch" if called else "tensor"
             r = LiveRange(self.unique(name), kind, size, node.buffer_var)
             r.depth, r.alignment = len(self.loops), align
-            self.made.ranges.append(r)
+            self.liveness.ranges.append(r)
             self.env[r.var], self.starts[r.var] = frozenset([r]), r
             self.stmt(node.body)
-            end = len(self.made.labels) - 1
+            end = len(self.liveness.labels) - 1
             if r.last == _FOREVER:
                 r.last = max(end, 0)
                 self.touch([r], r.last)
             return
         if why != "small":
-            self.made.left[f"{gvar.name_hint}.{node.buffer_var.name}"] = why
+            self.liveness.left[f"{gvar.name_hint}.{node.buffer_var.name}"] = why
         self.stmt(node.body)
 
     def unique(self, name: str) -> str:
@@ -336,7 +336,7 @@ class _Walk:
             size = node.data.numpy().nbytes
             r = LiveRange(self.unique(node.buffer_var.name), "constant", size, node.buffer_var)
             r.alignment, r.data = max(node.dtype.itemsize, 1), node.data
-            self.made.constants.append(r)
+            self.liveness.constants.append(r)
         self.stmt(node.body)
 
     def let(self, node: st.LetStmt) -> None:
@@ -410,7 +410,7 @@ class _Walk:
         need = _alignment(func)
         for r in used:
             r.alignment = max(r.alignment, need)
-        mark = len(self.made.ranges)
+        mark = len(self.liveness.ranges)
         end = begin
         if self.planned.entered(node, bool(self.separate)) is not None:
             self.called.append((callee, func))
@@ -423,8 +423,8 @@ class _Walk:
         given = node.value.args
         args = tuple(self.starts.get(a) if isinstance(a, Var) else None for a in given)
         rest = [a for a, r in zip(given, args, strict=True) if r is None]
-        scratch = tuple(self.made.ranges[mark:])
-        self.made.calls.append(CallRecord(callee, args, self.used(rest), scratch, begin, end))
+        scratch = tuple(self.liveness.ranges[mark:])
+        self.liveness.calls.append(CallRecord(callee, args, self.used(rest), scratch, begin, end))
 
 
 _FOREVER = 1 << 60
@@ -478,31 +478,31 @@ def liveness(mod: IRModule, gvar: GlobalVar, planned: Allocations | None = None)
     """
     walk = _Walk(mod, gvar, planned or Allocations(mod, 0))
     walk.stmt(mod[gvar].body)
-    made = walk.made
-    for r in made.ranges:  # what nothing uses lives at no time that matters
+    result = walk.liveness
+    for r in result.ranges:  # what nothing uses lives at no time that matters
         if r.first < 0:
             r.first = r.last = 0
-    _renumber(made)
-    return made
+    _renumber(result)
+    return result
 
 
-def _renumber(made: Liveness) -> None:
+def _renumber(liveness: Liveness) -> None:
     """Times at which something begins or ends, and the function's own statements; no others."""
-    if not made.labels:
-        made.labels.append(made.function)
-    kept = {t for k, t in enumerate(range(len(made.labels))) if _changes(made.labels, k)}
-    for r in made.ranges:
+    if not liveness.labels:
+        liveness.labels.append(liveness.function)
+    kept = {t for k, t in enumerate(range(len(liveness.labels))) if _changes(liveness.labels, k)}
+    for r in liveness.ranges:
         kept |= {r.first, r.last}
-    for c in made.calls:
+    for c in liveness.calls:
         kept |= {c.begin, c.end}
     order = sorted(kept)
     number = {t: k for k, t in enumerate(order)}
-    for r in made.ranges:
+    for r in liveness.ranges:
         r.first, r.last = number[r.first], number[r.last]
-    for c in made.calls:
+    for c in liveness.calls:
         c.begin, c.end = number[c.begin], number[c.end]
-    made.labels = [made.labels[t] for t in order]
-    for r in made.constants:
+    liveness.labels = [liveness.labels[t] for t in order]
+    for r in liveness.constants:
         r.first, r.last = 0, len(order) - 1
 
 

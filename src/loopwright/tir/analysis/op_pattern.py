@@ -38,16 +38,16 @@ _REDUCE, _FUSABLE, _OPAQUE = OpPattern.COMM_REDUCE, OpPattern.OUT_EWISE_FUSABLE,
 def analyze_op_pattern(func: PrimFunc) -> OpPattern:
     """The kind of `func`: elementwise, broadcast, injective, reduction, a product or window with
     an elementwise epilogue, or opaque."""
-    found = _Blocks()
-    found.visit(func.body)
-    if not found.blocks or found.loose:
+    blocks = _Blocks()
+    blocks.visit(func.body)
+    if not blocks.blocks or blocks.loose:
         return _OPAQUE
     kind = _ELEM
     # Symbolic sizes are the same in every iteration.
     dims = (d for buffer in func.buffers for d in buffer.shape)
     symbols = {v for d in (*dims, *func.params) for v in vars_in(d)}
-    for block in found.blocks:
-        own = _block_pattern(block, symbols, found.local)
+    for block in blocks.blocks:
+        own = _block_pattern(block, symbols, blocks.local)
         if own is _OPAQUE:
             return _OPAQUE
         # What follows a reduction in the same function is an epilogue of it (softmax).
@@ -103,19 +103,19 @@ class _Accesses(Visitor):
 
 
 def _block_pattern(block: Block, symbols: set[Any], local: set[Any]) -> OpPattern:
-    found = _Accesses()
-    found.visit(block.body)
-    if not found.stores:
+    accesses = _Accesses()
+    accesses.visit(block.body)
+    if not accesses.stores:
         return _OPAQUE
-    store = found.stores[0]
-    for other in found.stores[1:]:  # several results of one computation, at one place
+    store = accesses.stores[0]
+    for other in accesses.stores[1:]:  # several results of one computation, at one place
         if not _same_place(store, other):
             return _OPAQUE
     axes = {a.var for a in block.iter_vars if a.iter_type == IterVar.CommReduce}
-    if any(let.var in store.indices for let in found.lets):
+    if any(let.var in store.indices for let in accesses.lets):
         return _OPAQUE
-    symbols = symbols | _fixed_by(block, found.lets, symbols)
-    kinds = [_pair_pattern(store, load, symbols) for load in found.loads]
+    symbols = symbols | _fixed_by(block, accesses.lets, symbols)
+    kinds = [_pair_pattern(store, load, symbols) for load in accesses.loads]
     plain = max(kinds, default=_ELEM)
     if plain is _BCAST and _ELEM in kinds:
         plain = _ELEM  # a bias: one operand decides the loops, the other only follows
@@ -124,24 +124,26 @@ def _block_pattern(block: Block, symbols: set[Any], local: set[Any]) -> OpPatter
     if not axes:
         # In what layout an intermediate buffer is kept (packed, tiled) concerns nobody else.
         known = {*(a.var for a in block.iter_vars), *symbols}
-        inside = all(s.buffer in local for s in found.stores)
-        return _INJ if inside and all(_indices_in(load, known) for load in found.loads) else _OPAQUE
-    if len(found.stores) == 1 and _is_multiply_add(store):
+        inside = all(s.buffer in local for s in accesses.stores)
+        return (
+            _INJ if inside and all(_indices_in(load, known) for load in accesses.loads) else _OPAQUE
+        )
+    if len(accesses.stores) == 1 and _is_multiply_add(store):
         return _FUSABLE
-    pure = all(_reduces_whole_axes(load, axes) for load in found.loads)
+    pure = all(_reduces_whole_axes(load, axes) for load in accesses.loads)
     return _REDUCE if pure else _FUSABLE
 
 
 def _fixed_by(block: Block, lets: list[LetStmt], symbols: set[Any]) -> set[Any]:
     """The names of expressions that follow from the block's axes, not from what it loads."""
     known = {*(a.var for a in block.iter_vars), *symbols}
-    made = set()
+    fixed = set()
     for let in lets:
         loads = _Accesses()
         loads.visit(let.value)
-        if not loads.loads and vars_in(let.value) <= known | made:
-            made.add(let.var)
-    return made
+        if not loads.loads and vars_in(let.value) <= known | fixed:
+            fixed.add(let.var)
+    return fixed
 
 
 def _same_place(a: BufferStore, b: BufferStore) -> bool:

@@ -21,7 +21,7 @@ def out_of_bounds_errors(func: PrimFunc) -> list[str]:
     Each is a real one: the text says for which iteration. Accesses whose indices depend on data,
     or on symbolic sizes, are not judged; `InstrumentBoundCheckers` checks those at run time.
     """
-    return [text for place in places_of(func).found if (text := _leaves(place)) is not None]
+    return [text for place in places_of(func).accesses if (text := _leaves(place)) is not None]
 
 
 def _leaves(place: Place) -> str | None:

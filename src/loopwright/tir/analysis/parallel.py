@@ -59,7 +59,7 @@ def race_errors(func: PrimFunc, only: Var | None = None) -> list[str]:
         return []
     walk = places_of(func)
     by_loop: dict[Var, tuple[For, list[Place]]] = {}
-    for place in walk.found:
+    for place in walk.accesses:
         for loop in place.loops:
             if together(loop) and (only is None or loop.loop_var is only):
                 by_loop.setdefault(loop.loop_var, (loop, []))[1].append(place)
@@ -71,11 +71,11 @@ def order_errors(func: PrimFunc, before: list[Var], after: list[Var]) -> list[st
     """What two iterations of a nest access that runs in another order of its loops, where the one
     that came first would come last; at most one text. Reductions may be in any order."""
     walk = places_of(func)
-    outer = next((n for p in walk.found for n in p.loops if n.loop_var is before[0]), None)
+    outer = next((n for p in walk.accesses for n in p.loops if n.loop_var is before[0]), None)
     if outer is None:
         return []
     seen: dict[Any, list[tuple[Place, dict[Var, int]]]] = {}
-    below = [p for p in walk.found if any(n.loop_var is before[-1] for n in p.loops)]
+    below = [p for p in walk.accesses if any(n.loop_var is before[-1] for n in p.loops)]
     written = {p.buffer.data for p in below if p.is_write}
     for place in below:
         axes = () if place.block is None else place.block.iter_vars
@@ -197,7 +197,7 @@ def _runs_after(
 def _own(place: Place, loop: For, walk: Places) -> bool:
     """Whether each iteration has memory of its own."""
     pointer = place.buffer.data
-    around = walk.made.get(pointer)
+    around = walk.allocated.get(pointer)
     if around is None:
         return False
     if any(outer.loop_var is loop.loop_var for outer in around):
@@ -206,7 +206,7 @@ def _own(place: Place, loop: For, walk: Places) -> bool:
         return False
     return all(
         any(outer.loop_var is loop.loop_var for outer in other.loops)
-        for other in walk.found
+        for other in walk.accesses
         if other.buffer.data is pointer
     )
 

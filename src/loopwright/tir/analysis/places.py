@@ -60,8 +60,8 @@ class Places(Visitor):
     """
 
     def __init__(self) -> None:
-        self.found: list[Place] = []
-        self.made: dict[Var, tuple[For, ...]] = {}
+        self.accesses: list[Place] = []
+        self.allocated: dict[Var, tuple[For, ...]] = {}
         self.by_block: set[Var] = set()
         self.loops: tuple[For, ...] = ()
         self.guards: tuple[PrimExpr | None, ...] = ()
@@ -91,7 +91,7 @@ class Places(Visitor):
                 return
             indices = tuple(add(r.min, i) for r, i in zip(source.region, indices, strict=True))
             buffer = source.buffer
-        self.found.append(Place(node, buffer, indices, self.loops, guards, self.block))
+        self.accesses.append(Place(node, buffer, indices, self.loops, guards, self.block))
 
     def visit_Buffer(self, node: Buffer) -> None:
         pass
@@ -157,7 +157,7 @@ class Places(Visitor):
     visit_Let = visit_LetStmt
 
     def visit_Allocate(self, node: Allocate | AllocateConst) -> None:
-        self.made[node.buffer_var] = self.loops
+        self.allocated[node.buffer_var] = self.loops
         self.visit(node.extents)
         self.visit(node.body)
 
@@ -175,7 +175,7 @@ class Places(Visitor):
                 first.append(EQ(self.values[axis.var], self.known(axis.dom.min)))
         self.block = block
         for buffer in block.alloc_buffers:
-            self.made[buffer.data] = self.loops
+            self.allocated[buffer.data] = self.loops
             self.by_block.add(buffer.data)
         for match in block.match_buffers:
             same_rank = len(match.buffer.shape) == len(match.source.region)

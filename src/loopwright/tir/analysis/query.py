@@ -35,14 +35,14 @@ def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
 
 def has_if_then_else(node: Any) -> bool:
     """Whether a conditional statement or `T.if_then_else` occurs."""
-    found = False
+    seen = False
 
     def visit(n: Any) -> None:
-        nonlocal found
-        found = found or isinstance(n, IfThenElse) or is_call_to(n, "if_then_else")
+        nonlocal seen
+        seen = seen or isinstance(n, IfThenElse) or is_call_to(n, "if_then_else")
 
     post_order_visit(node, visit)
-    return found
+    return seen
 
 
 class _Flops(Visitor):
@@ -54,8 +54,8 @@ class _Flops(Visitor):
     def count(self, node: Any) -> float:
         outer, self.total = self.total, 0.0
         self.visit(node)
-        made, self.total = self.total, outer
-        return made
+        inner, self.total = self.total, outer
+        return inner
 
     def visit_BinaryOpExpr(self, node: BinaryOpExpr) -> None:
         self.total += node.a.dtype.lanes
@@ -211,13 +211,13 @@ def calculate_allocated_bytes(func_or_mod: Any) -> dict[str, dict[str, int]]:
         named = {str(func_or_mod.attrs.get("global_symbol", "main")): func_or_mod}
     else:
         named = {g.name_hint: f for g, f in func_or_mod.functions.items()}
-    made = {}
+    sizes = {}
     for name, func in named.items():
         if isinstance(func, PrimFunc):
             walk = _Memory()
             walk.visit(func.body)
-            made[name] = walk.most
-    return made
+            sizes[name] = walk.most
+    return sizes
 
 
 class _Lca(Visitor):

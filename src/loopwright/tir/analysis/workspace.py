@@ -66,10 +66,10 @@ def identify_memcpy(stmt: Stmt) -> MemCpyDetails | None:
     ana = Analyzer()
     strides: list[dict[Var, int]] = []
     for access in (load, inner):
-        found = _strides(ana, _offset(access.buffer, access.indices), loops)
-        if found is None:
+        walked = _strides(ana, _offset(access.buffer, access.indices), loops)
+        if walked is None:
             return None
-        strides.append(found)
+        strides.append(walked)
     if strides[0] != strides[1]:
         return None
     step = 1
@@ -94,14 +94,14 @@ def _offset(buffer: Buffer, indices: Any) -> PrimExpr:
 
 def _strides(ana: Analyzer, offset: PrimExpr, loops: list[For]) -> dict[Var, int] | None:
     """How far one iteration of each loop moves; None where that is not always the same."""
-    made: dict[Var, int] = {}
+    strides: dict[Var, int] = {}
     for loop in loops:
         var = loop.loop_var
         moved = ana.simplify(substitute(offset, {var: var + 1}) - offset)
         if not isinstance(moved, IntImm):
             return None
-        made[var] = moved.value
-    return made
+        strides[var] = moved.value
+    return strides
 
 
 def _region(ana: Analyzer, access: Any, loops: list[For]) -> BufferRegion:

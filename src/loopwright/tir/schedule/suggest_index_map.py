@@ -27,8 +27,8 @@ def suggest_index_map(
     dtype = indices[0].dtype if indices else buffer.shape[0].dtype if buffer.shape else None
     if dtype is None:
         return None
-    found = detect_iter_map([_flat(indices, buffer)], domain, predicate, "NoCheck")
-    if not found.indices:
+    iter_map = detect_iter_map([_flat(indices, buffer)], domain, predicate, "NoCheck")
+    if not iter_map.indices:
         return None
     place = {f.loop_var: n for n, f in enumerate(loops)}
 
@@ -40,7 +40,7 @@ def suggest_index_map(
             -(lower.value if hasattr(lower, "value") else 0),
         )
 
-    digits = sorted(found.indices[0].args, key=order)
+    digits = sorted(iter_map.indices[0].args, key=order)
     if not digits:
         return None
     ana = Analyzer()
@@ -51,7 +51,7 @@ def suggest_index_map(
     final = [ana.simplify(floormod(floordiv(flat, d.scale), d.extent)) for d in digits]
     outs = [Var(f"i{n}", dtype) for n in range(len(digits))]
     back = Analyzer()
-    total: PrimExpr = found.indices[0].base
+    total: PrimExpr = iter_map.indices[0].base
     for out, digit in zip(outs, digits, strict=True):
         back.bind(out, Range(digit.extent))
         total = add(total, multiply(out, digit.scale))

@@ -122,8 +122,8 @@ def get_auto_tensorize_mapping_info(
         """The description's buffers in whose indices (or the program's) an axis occurs."""
         return frozenset(
             b
-            for b, found in pairs.items()
-            if any(axis.var in vars_in(index) for index in found[1 + side])
+            for b, pair in pairs.items()
+            if any(axis.var in vars_in(index) for index in pair[1 + side])
         )
 
     groups: dict[Any, list[IterVar]] = {(where(a, 0), a.iter_type): [] for a in rhs}
@@ -141,8 +141,8 @@ def get_auto_tensorize_mapping_info(
         final.append(fused)
     return AutoTensorizeMappingInfo(
         [IndexMap(given, final)],
-        {found[0]: b for b, found in pairs.items()},
-        {b: list(found[1]) for b, found in pairs.items()},
+        {pair[0]: b for b, pair in pairs.items()},
+        {b: list(pair[1]) for b, pair in pairs.items()},
         lhs,
         rhs,
     )
@@ -179,17 +179,17 @@ def tile_with_tensor_intrin(
 
 def _described(func: PrimFunc) -> tuple[BlockRealize, list[For]] | None:
     """The one block of a description, and the loops around it."""
-    found: list[BlockRealize] = []
+    blocks: list[BlockRealize] = []
     loops: list[For] = []
 
     def note(node: Any) -> None:
         if isinstance(node, BlockRealize):
-            found.append(node)
+            blocks.append(node)
         elif isinstance(node, For):
             loops.append(node)
 
     post_order_visit(func.body, note)
-    inner = [r for r in found if r is not func.body]
+    inner = [r for r in blocks if r is not func.body]
     return (inner[0], loops[::-1]) if len(inner) == 1 else None
 
 

@@ -21,11 +21,11 @@ def assert_structural_equal_ignore_global_symbol(
 def _nameless(value: Any) -> Any:
     if isinstance(value, PrimFunc):
         return value.without_attr("global_symbol")
-    made = value.clone()
+    nameless = value.clone()
     for gvar, func in value.functions.items():
         if isinstance(func, PrimFunc):
-            made.functions[gvar] = func.without_attr("global_symbol")
-    return made
+            nameless.functions[gvar] = func.without_attr("global_symbol")
+    return nameless
 
 
 def verify_trace_roundtrip(
@@ -38,13 +38,13 @@ def verify_trace_roundtrip(
     """Do a schedule's trace again on `mod`, by its instructions and from JSON; raise ValueError
     where the program comes out otherwise. Gives the last schedule made."""
     formats = [text_format] if isinstance(text_format, str) else list(text_format)
-    made = Schedule(mod, debug_mask=debug_mask)
+    replayed = Schedule(mod, debug_mask=debug_mask)
     assert sch.trace is not None
     for name in formats:
-        made = Schedule(mod, debug_mask=debug_mask)
+        replayed = Schedule(mod, debug_mask=debug_mask)
         if name == "json":
-            Trace.apply_json_to_schedule(json.loads(json.dumps(sch.trace.as_json())), made)
+            Trace.apply_json_to_schedule(json.loads(json.dumps(sch.trace.as_json())), replayed)
         else:
-            sch.trace.apply_to_schedule(made)
-        assert_structural_equal(made.mod, sch.mod)
-    return made
+            sch.trace.apply_to_schedule(replayed)
+        assert_structural_equal(replayed.mod, sch.mod)
+    return replayed

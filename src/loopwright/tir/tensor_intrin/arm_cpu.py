@@ -25,8 +25,8 @@ def _dot(name: str, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     if c.dtype.with_lanes(4) != kind:  # the same bits
         total = reinterpret(kind, total)
     args = (total, repeated, reinterpret(f"{element}x16", rows_of(b, range(4))))
-    made = call_llvm_pure_intrin(kind, f"llvm.aarch64.neon.{name}.v4i32.v16i8", *args)
-    return store(c, made if c.dtype.with_lanes(4) == kind else reinterpret("int32x4", made))
+    call = call_llvm_pure_intrin(kind, f"llvm.aarch64.neon.{name}.v4i32.v16i8", *args)
+    return store(c, call if c.dtype.with_lanes(4) == kind else reinterpret("int32x4", call))
 
 
 def _neon(a: Buffer, b: Buffer, c: Buffer) -> Stmt:

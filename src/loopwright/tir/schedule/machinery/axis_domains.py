@@ -19,17 +19,17 @@ def solve_axes(
 ) -> dict[Var, Span]:
     """For axes that alone index a dimension of `region`: the values for which that dimension
     touches the box (or, not `touching`, lies inside it). Other axes are left out."""
-    found: dict[Var, Span] = {}
+    spans: dict[Var, Span] = {}
     for r, (low, high) in zip(region.region, box, strict=True):
         solved = _solve(r, low, high, axes, touching)
         if solved is None:
             continue
         var, least, most = solved
-        if var in found:
-            least = maximum(least, found[var][0])
-            most = minimum(most, found[var][1])
-        found[var] = (least, most)
-    return {v: (ana.simplify(a), ana.simplify(b)) for v, (a, b) in found.items()}
+        if var in spans:
+            least = maximum(least, spans[var][0])
+            most = minimum(most, spans[var][1])
+        spans[var] = (least, most)
+    return {v: (ana.simplify(a), ana.simplify(b)) for v, (a, b) in spans.items()}
 
 
 def _solve(

@@ -146,36 +146,36 @@ def move(
     ana = state.analyzer(at)
     loops: list[AxisLoop] = []
     for axis in ref.stmt.iter_vars:
-        name = f"ax{sum(1 for made in loops if made.var is not None)}"
+        name = f"ax{sum(1 for loop in loops if loop.var is not None)}"
         loops.append(axis_loop(ana, axis, spans.get(axis.var), name, keep_unit))
     predicate = const(True, "bool")
     for test in kept_tests(state, ref, loops):
         predicate = logical_and(predicate, test)
-    for made in loops:
-        for test in made.tests:
+    for loop in loops:
+        for test in loop.tests:
             predicate = logical_and(predicate, test)
     # Iterations that differ in other loops only come to the same points; of those that the axes
     # depend on each is needed.
-    used: set[Var] = set().union(*(vars_in(made.value) for made in loops))
+    used: set[Var] = set().union(*(vars_in(loop.value) for loop in loops))
     with ana.constraint_scope(predicate):
         more = [t for t in tests if not vars_in(t) & used and not ana.can_prove(t)]
     for test in more:
         predicate = logical_and(predicate, test)
     realize = BlockRealize._make(
-        tuple(made.value for made in loops), predicate, ref.stmt, span=ref.realize.span
+        tuple(loop.value for loop in loops), predicate, ref.stmt, span=ref.realize.span
     )
     nest: Stmt = realize
-    for made in reversed(loops):
-        if made.var is not None:
-            zero = const(0, made.var.dtype)
-            nest = For._make(made.var, zero, made.extent, ForKind.SERIAL, nest, None, {})
+    for loop in reversed(loops):
+        if loop.var is not None:
+            zero = const(0, loop.var.dtype)
+            nest = For._make(loop.var, zero, loop.extent, ForKind.SERIAL, nest, None, {})
     items = list(body_items(at))
     items.insert(position, nest)
     before = state.func(ref.func)
     renamed = state.update(ref.func, {ref: None, at: at.stmt.replace(body=seq(*items))})
-    for made in loops:
-        if made.var is not None:
-            bind_range(ana, made.var, const(0, made.var.dtype), made.extent)
+    for loop in loops:
+        if loop.var is not None:
+            bind_range(ana, loop.var, const(0, loop.var.dtype), loop.extent)
     if state.enable_check:
         moved = state.index(ref.func).blocks[ref.stmt]
         try:
@@ -214,10 +214,10 @@ def kept_tests(state: ScheduleState, ref: Ref, loops: list[AxisLoop]) -> list[Pr
         return []
     values = axis_values(ref)
     table: dict[Var, PrimExpr] = {}
-    for axis, made in zip(ref.stmt.iter_vars, loops, strict=True):
+    for axis, loop in zip(ref.stmt.iter_vars, loops, strict=True):
         value = values[axis.var]
         if isinstance(value, Var):
-            table[value] = made.value
+            table[value] = loop.value
     own = {loop.stmt.loop_var for loop in ref.loops()}
     for part in left:
         if not vars_in(part) & own <= set(table):
@@ -238,10 +238,10 @@ def check_inputs(state: ScheduleState, ref: Ref) -> None:
         for buffer in write_buffers(source.stmt) & read_buffers(ref.stmt):
             ana = state.analyzer(ref)
             state.analyzer(source)
-            made = relaxed_region(state, source, shared, buffer, write=True)
+            written = relaxed_region(state, source, shared, buffer, write=True)
             needed = relaxed_region(state, ref, shared, buffer, write=False)
             gaps = not is_dense(source, shared, buffer)
-            if gaps or not region_covers(ana, made, needed, buffer.shape):
+            if gaps or not region_covers(ana, written, needed, buffer.shape):
                 what = (
                     f"block {ref.stmt.name_hint!r} would read of {buffer.name} what "
                     f"{source.stmt.name_hint!r} has not written in this iteration of loop "

@@ -65,18 +65,18 @@ class MapLoads(BlockRewriter):
         self.fn = fn
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        made = self.visit_default(node)
-        return self.fn(made) if made.buffer is self.buffer else made
+        load = self.visit_default(node)
+        return self.fn(load) if load.buffer is self.buffer else load
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         return node
 
     def visit_Block(self, node: Block) -> Any:
-        made = self.visit_default(node)
-        if made is not node:
-            made = with_found_regions(made)
-            self.renamed[node] = made
-        return made
+        block = self.visit_default(node)
+        if block is not node:
+            block = with_found_regions(block)
+            self.renamed[node] = block
+        return block
 
 
 def single_store(ref: Ref) -> BufferStore:
@@ -101,27 +101,27 @@ def check_no_pointer(node: Any, buffer: Buffer, ref: Ref) -> None:
 
 def loads_of(node: Any, buffer: Buffer) -> list[BufferLoad]:
     """All loads of a buffer."""
-    found: list[BufferLoad] = []
+    loads: list[BufferLoad] = []
 
     def note(load: BufferLoad) -> PrimExpr:
-        found.append(load)
+        loads.append(load)
         return load
 
     MapLoads(buffer, note).visit(node)
-    return found
+    return loads
 
 
 def index_axes(indices: Any, block: Block, shape: Any) -> dict[Var, int] | None:
     """Axis to the dimension that it alone indexes; None unless every index is an axis of its own
     (or a literal, in a dimension of extent 1)."""
     axes = {a.var for a in block.iter_vars}
-    found: dict[Var, int] = {}
+    dims: dict[Var, int] = {}
     for n, (index, extent) in enumerate(zip(indices, shape, strict=True)):
-        if isinstance(index, Var) and index in axes and index not in found:
-            found[index] = n
+        if isinstance(index, Var) and index in axes and index not in dims:
+            dims[index] = n
         elif not (isinstance(index, IntImm) and is_one(extent)):
             return None
-    return found
+    return dims
 
 
 def realize_of(ref: Ref, block: Block, **changes: Any) -> BlockRealize:
@@ -132,5 +132,5 @@ def realize_of(ref: Ref, block: Block, **changes: Any) -> BlockRealize:
 def replace_buffer(state: ScheduleState, site: Ref, table: dict[Buffer, Buffer]) -> None:
     """Other buffers in the place of some, in the block that allocates them."""
     renamed: dict[Any, Any] = {}
-    made = ReplaceBuffer(table, renamed).visit(site.realize)
-    state.update(site.func, {site: made}, renamed)
+    realize = ReplaceBuffer(table, renamed).visit(site.realize)
+    state.update(site.func, {site: realize}, renamed)

@@ -81,10 +81,10 @@ def place_before(scope: Ref, makers: list[Ref], users: list[Ref]) -> tuple[Ref, 
     maker runs between it and them, and the position in its body."""
     for at, items in levels(scope, users):
         low, high = min(items), max(items)
-        made = [holding_item(at, m) for m in makers if m.is_under(at)]
-        if not any(low <= m <= high for m in made):
+        places = [holding_item(at, m) for m in makers if m.is_under(at)]
+        if not any(low <= m <= high for m in places):
             first = 0 if at is scope else low
-            return at, max((m + 1 for m in made if m < low), default=first)
+            return at, max((m + 1 for m in places if m < low), default=first)
     what = "the copy has no place before the readers and after the writers"
     hint = "give the readers that are to read one copy as consumer_blocks"
     raise ScheduleError(what, instead=hint, at=[r.node for r in (*makers, *users)])
@@ -204,7 +204,7 @@ def written_box(
 def domain_box(state: ScheduleState, writers: list[Ref], buffer: Buffer) -> Box | None:
     """Where the predicates of blocks keep their axes in the domains: the box that they write at
     most. None where no block has a predicate."""
-    found: Box | None = None
+    total: Box | None = None
     if not any(conjuncts(w.realize.predicate) for w in writers):
         return None
     for writer in writers:
@@ -215,8 +215,8 @@ def domain_box(state: ScheduleState, writers: list[Ref], buffer: Buffer) -> Box 
         doms = {a.var: a.dom for a in writer.stmt.iter_vars}
         for region in writer.stmt.writes:
             if region.buffer is buffer:
-                found = union_box(ana, found, relax(ana, region.region, doms, buffer.shape))
-    return found
+                total = union_box(ana, total, relax(ana, region.region, doms, buffer.shape))
+    return total
 
 
 def copy_loops(
@@ -234,22 +234,22 @@ def copy_loops(
         predicate = logical_and(predicate, test)
     values, loops = [], []
     for n, (axis, span) in enumerate(zip(axes, spans, strict=True)):
-        made = axis_loop(ana, axis, span, f"ax{n}", True)
-        assert made.var is not None
-        bind_range(ana, made.var, const(0, made.var.dtype), made.extent)
-        inside = list(made.tests)
+        loop = axis_loop(ana, axis, span, f"ax{n}", True)
+        assert loop.var is not None
+        bind_range(ana, loop.var, const(0, loop.var.dtype), loop.extent)
+        inside = list(loop.tests)
         for low, high in (limits or [[]] * len(axes))[n]:
             low, high = cast(axis.var.dtype, low), cast(axis.var.dtype, high)
-            for test in (made.value >= low, made.value <= high):
+            for test in (loop.value >= low, loop.value <= high):
                 if not ana.can_prove(test):
                     inside.append(test)
         for test in inside:
             predicate = logical_and(predicate, test)
-        values.append(made.value)
-        loops.append(made)
+        values.append(loop.value)
+        loops.append(loop)
     nest: Stmt = BlockRealize(values, predicate, block)
-    for made in reversed(loops):
-        nest = For(made.var, const(0, made.var.dtype), made.extent, ForKind.SERIAL, nest)
+    for loop in reversed(loops):
+        nest = For(loop.var, const(0, loop.var.dtype), loop.extent, ForKind.SERIAL, nest)
     return nest
 
 
@@ -261,15 +261,15 @@ def steady(box: Box, scope: Ref) -> list[Span | None]:
 
 def loaded(exprs: Iterable[PrimExpr]) -> set[Buffer]:
     """The buffers that expressions load from."""
-    found: set[Buffer] = set()
+    buffers: set[Buffer] = set()
 
     def note(node: Any) -> None:
         if isinstance(node, BufferLoad):
-            found.add(node.buffer)
+            buffers.add(node.buffer)
 
     for expr in exprs:
         post_order_visit(expr, note)
-    return found
+    return buffers
 
 
 def insert(
@@ -294,8 +294,8 @@ def insert(
         return node.replace(body=seq(*items))
 
     def allocate(block: Block) -> Block:
-        made = grow(block) if at is scope else block
-        return made.replace(alloc_buffers=(*made.alloc_buffers, buffer))
+        grown = grow(block) if at is scope else block
+        return grown.replace(alloc_buffers=(*grown.alloc_buffers, buffer))
 
     before = state.func(func)
     around = {scope: allocate} if at is scope else {scope: allocate, at: grow}

@@ -91,9 +91,9 @@ def _dimension(region: BufferRegion, axis: Var) -> int | None:
 def check_races(state: ScheduleState, ref: Ref, kind: ForKind = ForKind.PARALLEL) -> None:
     """Raise ScheduleError where two iterations of a loop are seen to be in each other's way."""
     func = state.func(ref.func)
-    made = ref.stmt.replace(kind=kind, thread_binding=None)
-    tried = func.with_body(replaced(func.body, ref, made))
-    errors = race_errors(tried, made.loop_var)
+    loop = ref.stmt.replace(kind=kind, thread_binding=None)
+    tried = func.with_body(replaced(func.body, ref, loop))
+    errors = race_errors(tried, loop.loop_var)
     if errors:
         name = ref.stmt.loop_var.name
         what = f"iterations of loop {name!r} are in each other's way"

@@ -60,10 +60,10 @@ class Reducer:
             return BufferStore(buffers[0], results[0], indices)
         # All results are taken before the first is stored.
         names = [Var(f"v_{b.name}", b.dtype) for b in buffers]
-        made = seq(*(BufferStore(b, v, indices) for b, v in zip(buffers, names, strict=True)))
+        body = seq(*(BufferStore(b, v, indices) for b, v in zip(buffers, names, strict=True)))
         for name, result in reversed(list(zip(names, results, strict=True))):
-            made = LetStmt(name, result, made)
-        return made
+            body = LetStmt(name, result, body)
+        return body
 
     def start(self, buffers: Sequence[Buffer], indices: Sequence[PrimExpr]) -> Stmt:
         """The statement that sets elements of `buffers` to the inits."""
@@ -89,33 +89,33 @@ def find_reducer(ana: Analyzer, realize: BlockRealize) -> Reducer:
     if {s.buffer: key(s.indices) for s in starts} != places or len(starts) != len(stores):
         raise refuse("an init that does not set the same elements")
     begin = {s.buffer: value for s, value in zip(starts, inits, strict=True)}
-    found = Reducer(stores, [begin[s.buffer] for s in stores])
+    reducer = Reducer(stores, [begin[s.buffer] for s in stores])
     for n, value in enumerate(values):
         for buffer in places:
             loads = loads_of(value, buffer)
             if any(key(load.indices) != places[buffer] for load in loads):
                 raise refuse(value)
-        for store, itself in zip(stores, found.itself, strict=True):
+        for store, itself in zip(stores, reducer.itself, strict=True):
             value = MapLoads(store.buffer, lambda _, itself=itself: itself).visit(value)
-        split = _operands(value, found.itself[n], set(found.itself))
+        split = _operands(value, reducer.itself[n], set(reducer.itself))
         if split is None:
             raise refuse(values[n])
-        found.results.append(value)
-        found.values.append(split)
-    for n, init in enumerate(found.inits):
-        wanted = {Add: 0, Mul: 1}.get(type(found.results[n]))
+        reducer.results.append(value)
+        reducer.values.append(split)
+    for n, init in enumerate(reducer.inits):
+        wanted = {Add: 0, Mul: 1}.get(type(reducer.results[n]))
         if wanted is not None and not (
             isinstance(init, (IntImm, FloatImm)) and init.value == wanted
         ):
             raise refuse(f"init {init}", f"init {wanted}")
-    for n, result in enumerate(found.results):
-        made = _generic(result, found, n, key)
-        if made is None:
+    for n, result in enumerate(reducer.results):
+        generic = _generic(result, reducer, n, key)
+        if generic is None:
             raise refuse(values[n])
-        found.results[n] = made
-    if not _associative(found):
+        reducer.results[n] = generic
+    if not _associative(reducer):
         raise refuse(values[0], "a combiner that gives the same in any grouping")
-    return found
+    return reducer
 
 
 def _stored(body: Any) -> tuple[list[BufferStore], list[PrimExpr]]:
@@ -158,14 +158,14 @@ def _operands(value: Any, itself: Var, own: set[Var]) -> PrimExpr | None:
     return None
 
 
-def _generic(result: Any, found: Reducer, n: int, key: Any) -> PrimExpr | None:
+def _generic(result: Any, reducer: Reducer, n: int, key: Any) -> PrimExpr | None:
     """A result in terms of `itself` and `other` alone; None where it uses more."""
-    x, y = found.itself[n], found.other[n]
+    x, y = reducer.itself[n], reducer.other[n]
     branches = _branches(result)
     if branches is None:
         kind = type(result)
         return kind._make(x, y) if result.a is x else kind._make(y, x)
-    condition = _condition(branches[0], found, key)
+    condition = _condition(branches[0], reducer, key)
     if condition is None:
         return None
     then, other = (x, y) if branches[1] is x else (y, x)
@@ -174,37 +174,40 @@ def _generic(result: Any, found: Reducer, n: int, key: Any) -> PrimExpr | None:
     return result.replace(args=(condition, then, other))
 
 
-def _condition(node: Any, found: Reducer, key: Any) -> PrimExpr | None:
+def _condition(node: Any, reducer: Reducer, key: Any) -> PrimExpr | None:
     """A condition made of comparisons of buffers' elements with their own values."""
     if isinstance(node, (pe.And, pe.Or)):
-        a, b = _condition(node.a, found, key), _condition(node.b, found, key)
+        a, b = _condition(node.a, reducer, key), _condition(node.b, reducer, key)
         return None if a is None or b is None else type(node)._make(a, b)
     if isinstance(node, pe.Not):
-        a = _condition(node.a, found, key)
+        a = _condition(node.a, reducer, key)
         return None if a is None else type(node)._make(a)
     if type(node) not in _COMPARE:
         return None
     for mine, theirs, left in ((node.a, node.b, True), (node.b, node.a, False)):
-        if mine not in found.itself:
+        if mine not in reducer.itself:
             continue
-        n = found.itself.index(mine)
-        if key((theirs,)) == key((found.values[n],)) and type(found.results[n]) not in (Add, Mul):
-            pair = (mine, found.other[n]) if left else (found.other[n], mine)
+        n = reducer.itself.index(mine)
+        if key((theirs,)) == key((reducer.values[n],)) and type(reducer.results[n]) not in (
+            Add,
+            Mul,
+        ):
+            pair = (mine, reducer.other[n]) if left else (reducer.other[n], mine)
             return type(node)._make(*pair)
     return None
 
 
-def _associative(found: Reducer) -> bool:
+def _associative(reducer: Reducer) -> bool:
     """Whether combining in other groups gives the same, and in another order the same of all that
     is compared (of equal ones any may be found, as in other orders of the reduction's loops).
 
     Sums and products of single buffers are. A selection only sees how elements compare, and of
     three elements each component takes at most three different values: all cases are tried.
     """
-    if all(_branches(result) is None for result in found.results):
+    if all(_branches(result) is None for result in reducer.results):
         return True
-    tests = [_case(result, found) for result in found.results]
-    compared = sorted({n for result in found.results for n in _compared(result, found)})
+    tests = [_case(result, reducer) for result in reducer.results]
+    compared = sorted({n for result in reducer.results for n in _compared(result, reducer)})
     if not compared or len(compared) > 2:
         return False
 
@@ -227,29 +230,29 @@ def _associative(found: Reducer) -> bool:
     return True
 
 
-def _compared(result: Any, found: Reducer) -> set[int]:
+def _compared(result: Any, reducer: Reducer) -> set[int]:
     branches = _branches(result)
     if branches is None:
         return set()
-    return {n for n, x in enumerate(found.itself) if x in vars_in(branches[0])}
+    return {n for n, x in enumerate(reducer.itself) if x in vars_in(branches[0])}
 
 
-def _case(node: Any, found: Reducer) -> Callable[[Any, Any], Any]:
+def _case(node: Any, reducer: Reducer) -> Callable[[Any, Any], Any]:
     """A result, or a condition, as a function of two elements."""
-    if node in found.itself:
-        n = found.itself.index(node)
+    if node in reducer.itself:
+        n = reducer.itself.index(node)
         return lambda a, b: a[n]
-    if node in found.other:
-        n = found.other.index(node)
+    if node in reducer.other:
+        n = reducer.other.index(node)
         return lambda a, b: b[n]
     branches = _branches(node)
     if branches is not None:
-        test, then, other = (_case(part, found) for part in branches)
+        test, then, other = (_case(part, reducer) for part in branches)
         return lambda a, b: then(a, b) if test(a, b) else other(a, b)
     if isinstance(node, pe.Not):
-        inner = _case(node.a, found)
+        inner = _case(node.a, reducer)
         return lambda a, b: not inner(a, b)
-    first, second = _case(node.a, found), _case(node.b, found)
+    first, second = _case(node.a, reducer), _case(node.b, reducer)
     if isinstance(node, pe.And):
         return lambda a, b: first(a, b) and second(a, b)
     if isinstance(node, pe.Or):

@@ -62,23 +62,23 @@ class Ref:
 
     def loops(self) -> list[Ref]:
         """The loops around within the same block, the outermost first."""
-        found: list[Ref] = []
+        loops: list[Ref] = []
         for ref in self.ancestors():
             if ref.realize is not None:
                 break
-            found.append(ref)
-        return found[::-1]
+            loops.append(ref)
+        return loops[::-1]
 
     def blocks(self) -> list[Ref]:
         """The blocks directly inside: not those inside other blocks; itself where it is one
         below a loop."""
-        found: list[Ref] = []
+        blocks: list[Ref] = []
         for child in self.children:
             if child.realize is not None:
-                found.append(child)
+                blocks.append(child)
             else:
-                found += child.blocks()
-        return found
+                blocks += child.blocks()
+        return blocks
 
     def is_under(self, other: Ref) -> bool:
         """Whether `other` is around this one, or is this one."""

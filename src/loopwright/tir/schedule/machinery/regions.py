@@ -23,13 +23,13 @@ Box = list[tuple[PrimExpr, PrimExpr]]  # least and greatest index of each dimens
 
 def loops_between(block: Ref, above: Ref) -> list[Ref]:
     """The loops around a block below `above` (a loop or a block), the innermost first."""
-    found = []
+    loops = []
     for ref in block.ancestors():
         if ref is above:
             break
         if not ref.is_block:
-            found.append(ref)
-    return found
+            loops.append(ref)
+    return loops
 
 
 def axis_values(block: Ref) -> dict[Var, PrimExpr]:

@@ -21,16 +21,16 @@ class BlockRewriter(LeafKeeper):
         self.renamed = {} if renamed is None else renamed
 
     def visit_SeqStmt(self, node: SeqStmt) -> Any:
-        made = [self.visit(s) for s in node.seq]
-        if all(a is b for a, b in zip(made, node.seq, strict=True)):
+        items = [self.visit(s) for s in node.seq]
+        if all(a is b for a, b in zip(items, node.seq, strict=True)):
             return node
-        return seq(*made)
+        return seq(*items)
 
     def visit_Block(self, node: Block) -> Any:
-        made = self.visit_default(node)
-        if made is not node:
-            self.renamed[node] = made
-        return made
+        block = self.visit_default(node)
+        if block is not node:
+            self.renamed[node] = block
+        return block
 
 
 class Substitute(SubstituteStmt, BlockRewriter):
@@ -90,26 +90,26 @@ def fresh_axes(block: Block, seen: set[Var], inner: Any = None) -> Block:
     values = {a.var: a.var.copy_with_suffix("") for a in block.iter_vars if a.var in seen}
     seen.update(a.var for a in block.iter_vars)
     fields = block.field_values()
-    made = Block._make(*fields, span=block.span)  # an object of its own
+    fresh = Block._make(*fields, span=block.span)  # an object of its own
     if values:
-        made = renew_axes(made, values)
+        fresh = renew_axes(fresh, values)
     if inner is None:
-        return made
-    init = None if made.init is None else inner.visit(made.init)
+        return fresh
+    init = None if fresh.init is None else inner.visit(fresh.init)
     return Block._make(
         *[
-            init if f.name == "init" else inner.visit(made.body) if f.name == "body" else v
-            for f, v in zip(made.__fields__, made.field_values(), strict=True)
+            init if f.name == "init" else inner.visit(fresh.body) if f.name == "body" else v
+            for f, v in zip(fresh.__fields__, fresh.field_values(), strict=True)
         ],
-        span=made.span,
+        span=fresh.span,
     )
 
 
 def renew_axes(block: Block, values: dict[Var, Var]) -> Block:
     """The block with other variables as its axes."""
     axes = tuple(a.replace(var=values.get(a.var, a.var)) for a in block.iter_vars)
-    made = substitute(block.replace(iter_vars=()), values)
-    return made.replace(iter_vars=axes)
+    renewed = substitute(block.replace(iter_vars=()), values)
+    return renewed.replace(iter_vars=axes)
 
 
 def renew_repeated(stmt: Any) -> Any:
@@ -140,10 +140,10 @@ class Rebind(Substitute):
         self.inside = False
 
     def visit_For(self, node: For) -> Any:
-        made = self.visit_default(node)
-        if made.min is node.min and made.extent is node.extent:
-            return made
-        return made.replace(min=self.simplify(made.min), extent=self.simplify(made.extent))
+        loop = self.visit_default(node)
+        if loop.min is node.min and loop.extent is node.extent:
+            return loop
+        return loop.replace(min=self.simplify(loop.min), extent=self.simplify(loop.extent))
 
     def visit_BlockRealize(self, node: BlockRealize) -> Any:
         if self.inside:
@@ -155,11 +155,11 @@ class Rebind(Substitute):
         predicate = node.predicate
         if not isinstance(predicate, IntImm):
             parts = conjuncts(predicate)
-            made = [self.visit(part) for part in parts]
-            if any(a is not b for a, b in zip(made, parts, strict=True)):
+            rebound = [self.visit(part) for part in parts]
+            if any(a is not b for a, b in zip(rebound, parts, strict=True)):
                 # Part by part: a conjunction as a whole would be compared pair by pair.
                 predicate = conjunction(
-                    b if a is b else self.simplify(b) for a, b in zip(parts, made, strict=True)
+                    b if a is b else self.simplify(b) for a, b in zip(parts, rebound, strict=True)
                 )
         if self.predicate is not None:
             # What reads memory may do so only where the loops are in range.
@@ -173,10 +173,10 @@ class Rebind(Substitute):
 
     def guarded(self, node: Any) -> Any:
         """A statement outside of blocks, under the predicate."""
-        made = self.visit_default(node)
+        stmt = self.visit_default(node)
         if self.predicate is None or self.inside:
-            return made
-        return IfThenElse(self.predicate, made)
+            return stmt
+        return IfThenElse(self.predicate, stmt)
 
     visit_BufferStore = guarded
     visit_Evaluate = guarded

@@ -93,20 +93,20 @@ class ScheduleBase:
 
     def copy(self) -> Self:
         """A schedule of its own that goes on from here; random variables are good in both."""
-        made = type(self).__new__(type(self))
-        made.state = self.state.copy()
-        made.trace = None if self.trace is None else self.trace.copy()
-        made.error_render_level = self.error_render_level
-        made.func_working_on = self.func_working_on
-        made._decision, made._record_as = None, {}
-        made.random = random.Random(self.random.getrandbits(63))
-        made._symbols = {}
+        other = type(self).__new__(type(self))
+        other.state = self.state.copy()
+        other.trace = None if self.trace is None else self.trace.copy()
+        other.error_render_level = self.error_render_level
+        other.func_working_on = self.func_working_on
+        other._decision, other._record_as = None, {}
+        other.random = random.Random(self.random.getrandbits(63))
+        other._symbols = {}
         for rv, value in self._symbols.items():
             if isinstance(value, Handle):
                 gone = Handle(value.func, None)
-                value = made.state.handles.get(value.block, gone) if value.block else gone
-            made._symbols[rv] = value
-        return made
+                value = other.state.handles.get(value.block, gone) if value.block else gone
+            other._symbols[rv] = value
+        return other
 
     # ------------------------------------------------------------------ randomness
 
@@ -134,21 +134,21 @@ class ScheduleBase:
             return rand_var_or_stmt
         if isinstance(rand_var_or_stmt, (Block, For)):
             return self.state.get_sref(rand_var_or_stmt)
-        found = self._symbols.get(rand_var_or_stmt)
-        if isinstance(found, Handle):
+        target = self._symbols.get(rand_var_or_stmt)
+        if isinstance(target, Handle):
             ref = None
-            if found.block is not None:
-                ref = self.state.index(found.func).blocks.get(found.block)
+            if target.block is not None:
+                ref = self.state.index(target.func).blocks.get(target.block)
             if ref is None:
                 what = "this block is no longer in the program"
                 raise ScheduleError(
                     what, instead="get it again by name, or use what took its place"
                 )
             return ref
-        if isinstance(found, tuple):
-            ref = self.state.index(found[0]).loops.get(found[1])
+        if isinstance(target, tuple):
+            ref = self.state.index(target[0]).loops.get(target[1])
             if ref is None:
-                what = f"loop {found[1].name!r} is no longer in the program"
+                what = f"loop {target[1].name!r} is no longer in the program"
                 raise ScheduleError(what, instead="use the loops that the last step gave")
             return ref
         what = "not a block or loop of this schedule"
@@ -176,8 +176,8 @@ class ScheduleBase:
         if isinstance(expr, int) or expr is None:
             return expr
         known = {v: const(self._symbols[v], v.dtype) for v in vars_in(expr) if v in self._symbols}
-        made = substitute(expr, known)
-        return made.value if isinstance(made, IntImm) else made
+        result = substitute(expr, known)
+        return result.value if isinstance(result, IntImm) else result
 
     def remove_rv(self, rand_var: Any) -> None:
         """Forget a random variable."""
@@ -276,10 +276,10 @@ class ScheduleBase:
     def func_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function that the arguments speak of, for an error's text."""
         for value in (*args, *kwargs.values()):
-            found = self._symbols.get(value) if isinstance(value, (BlockRV, LoopRV)) else None
-            if isinstance(found, Handle):
-                return self.state.func(found.func)
-            if isinstance(found, tuple):
-                return self.state.func(found[0])
+            target = self._symbols.get(value) if isinstance(value, (BlockRV, LoopRV)) else None
+            if isinstance(target, Handle):
+                return self.state.func(target.func)
+            if isinstance(target, tuple):
+                return self.state.func(target[0])
         working = self.func_working_on
         return None if working is None else self.state.func(working)

@@ -78,13 +78,13 @@ def siblings(ref: Ref) -> list[Ref]:
 def producers(ref: Ref) -> list[Ref]:
     """Earlier blocks of the scope that write what this one reads or writes."""
     mine = read_buffers(ref.stmt) | write_buffers(ref.stmt)
-    found = []
+    blocks = []
     for other in siblings(ref):
         if other is ref:
             break
         if not mine.isdisjoint(write_buffers(other.stmt)):
-            found.append(other)
-    return found
+            blocks.append(other)
+    return blocks
 
 
 def check_may_leave(ref: Ref, at: Ref | None) -> None:
@@ -106,12 +106,12 @@ def check_may_leave(ref: Ref, at: Ref | None) -> None:
 def consumers(ref: Ref) -> list[Ref]:
     """Later blocks of the scope that read or write what this one writes."""
     mine = write_buffers(ref.stmt)
-    found, after = [], False
+    blocks, after = [], False
     for other in siblings(ref):
         if after and not mine.isdisjoint(read_buffers(other.stmt) | write_buffers(other.stmt)):
-            found.append(other)
+            blocks.append(other)
         after = after or other is ref
-    return found
+    return blocks
 
 
 def is_output(ref: Ref, func: Any) -> bool:

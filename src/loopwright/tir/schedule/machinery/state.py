@@ -73,44 +73,44 @@ class ScheduleState:
 
     def copy(self) -> ScheduleState:
         """A state of its own; handles are copied too."""
-        made = ScheduleState(self._mod, debug_mask=self.debug_mask, enable_check=self.enable_check)
-        made._indices = dict(self._indices)
-        made.handles = {block: Handle(h.func, h.block) for block, h in self.handles.items()}
-        return made
+        other = ScheduleState(self._mod, debug_mask=self.debug_mask, enable_check=self.enable_check)
+        other._indices = dict(self._indices)
+        other.handles = {block: Handle(h.func, h.block) for block, h in self.handles.items()}
+        return other
 
     def handle(self, ref: Ref) -> Handle:
         """The handle of a block."""
-        found = self.handles.get(ref.stmt)
-        if found is None:
-            found = self.handles[ref.stmt] = Handle(ref.func, ref.stmt)
-        return found
+        handle = self.handles.get(ref.stmt)
+        if handle is None:
+            handle = self.handles[ref.stmt] = Handle(ref.func, ref.stmt)
+        return handle
 
     def index(self, gvar: GlobalVar) -> Index:
         """The refs of a function."""
-        found = self._indices.get(gvar)
-        if found is None:
+        index = self._indices.get(gvar)
+        if index is None:
             func = self.func(gvar)
-            found = Index(gvar, func)
-            if found.repeated:
+            index = Index(gvar, func)
+            if index.repeated:
                 func = func.with_body(renew_repeated(func.body))
                 self._mod.functions[gvar] = func
                 self._shown = None
-                found = Index(gvar, func)
-            self._indices[gvar] = found
-        return found
+                index = Index(gvar, func)
+            self._indices[gvar] = index
+        return index
 
     def get_sref(self, stmt: Any) -> Ref:
         """The ref of a For or Block of the current program."""
         for gvar, func in self._mod.functions.items():
             if isinstance(func, PrimFunc):
                 index = self.index(gvar)
-                found = (
+                ref = (
                     index.loops.get(stmt.loop_var)
                     if isinstance(stmt, For)
                     else index.blocks.get(stmt)
                 )
-                if found is not None:
-                    return found
+                if ref is not None:
+                    return ref
         raise ScheduleError("this statement is not in the program", got=type(stmt).__name__)
 
     def get_block_scope(self, block_sref: Ref) -> BlockScope:
@@ -119,14 +119,14 @@ class ScheduleState:
 
     def analyzer(self, ref: Ref) -> Analyzer:
         """One that knows the shapes of the function and the loops and axes around `ref`."""
-        found = self._analyzers.get(ref.func)
-        if found is None:
-            found = self._analyzers[ref.func] = (Analyzer(), set())
+        entry = self._analyzers.get(ref.func)
+        if entry is None:
+            entry = self._analyzers[ref.func] = (Analyzer(), set())
             for buffer in self.func(ref.func).buffer_map.values():
                 for extent in buffer.shape:
                     if isinstance(extent, Var):
-                        found[0].assume_nonnegative(extent)
-        ana, known = found
+                        entry[0].assume_nonnegative(extent)
+        ana, known = entry
         at: Ref | None = ref
         fresh = []
         while at is not None:
@@ -221,9 +221,9 @@ def bind_range(ana: Analyzer, var: Var, low: Any, extent: Any) -> None:
         ana.bind(var, Range.from_min_extent(low, extent))
 
 
-def replaced(body: Stmt, ref: Ref, made: Stmt) -> Stmt:
+def replaced(body: Stmt, ref: Ref, stmt: Stmt) -> Stmt:
     """The body of a function with another statement in the place of `ref`."""
-    return _Swap({ref: made}, {}, {}).visit(body)
+    return _Swap({ref: stmt}, {}, {}).visit(body)
 
 
 class _Swap:
@@ -249,10 +249,10 @@ class _Swap:
             return self.table[key]
         kind = type(stmt)
         if kind is SeqStmt:
-            made = [self.visit(s) for s in stmt.seq]
-            if all(a is b for a, b in zip(made, stmt.seq, strict=True)):
+            items = [self.visit(s) for s in stmt.seq]
+            if all(a is b for a, b in zip(items, stmt.seq, strict=True)):
                 return stmt
-            kept = [s for s in made if s is not None]
+            kept = [s for s in items if s is not None]
             return seq(*kept) if kept else None
         if kind is For:
             if key not in self.path:
@@ -282,10 +282,10 @@ class _Swap:
         block = stmt.block
         init = None if block.init is None else self.visit(block.init)
         body = self.visit(block.body)
-        made = block.replace(body=NO_OP if body is None else body, init=init)
+        changed = block.replace(body=NO_OP if body is None else body, init=init)
         fn = self.blocks.get(id(block))
         if fn is not None:
-            made = fn(made)
-        if made is not block:
-            self.renamed[block] = made
-        return stmt.replace(block=made)
+            changed = fn(changed)
+        if changed is not block:
+            self.renamed[block] = changed
+        return stmt.replace(block=changed)

@@ -143,8 +143,8 @@ class Trace:
             kind = InstructionKind.get(name)
             values = [_json_input(v, table) for v in inputs]
             given = [_from_json(a) for a in attrs]
-            made = sch.run_instruction(kind, values, given, decided.get(i))
-            for out, rv in zip(outputs, made, strict=True):
+            results = sch.run_instruction(kind, values, given, decided.get(i))
+            for out, rv in zip(outputs, results, strict=True):
                 table[out] = rv
 
     def __str__(self) -> str:

@@ -138,8 +138,8 @@ def annotate_buffer_access(
     region = BufferRegion(buffer, tuple(ranges))
     sch.record_as(gen_new_ranges=IndexMap(axes, ends))
     side = "reads" if buf_type == "read" else "writes"
-    made = tuple(region if r.buffer is buffer else r for r in getattr(ref.stmt, side))
+    regions = tuple(region if r.buffer is buffer else r for r in getattr(ref.stmt, side))
     at = next(n for n, r in enumerate(getattr(ref.stmt, side)) if r.buffer is buffer)
     key = f"explicit_{buf_type}_region"
     notes = {**ref.stmt.annotations, key: at}
-    sch.state.replace(ref, ref.stmt.replace(**{side: made}, annotations=notes))
+    sch.state.replace(ref, ref.stmt.replace(**{side: regions}, annotations=notes))

@@ -222,7 +222,7 @@ def _tops(refs: list[Ref]) -> list[Ref]:
         shared = shared.parent  # of one block, all of its loops
     if shared is None or any(ref.scope() is not refs[0].scope() for ref in refs):
         raise ScheduleError("the blocks are not in one scope", at=[r.node for r in refs])
-    found = []
+    tops = []
     for ref in refs:
         top = ref
         while top.parent is not shared:
@@ -231,8 +231,8 @@ def _tops(refs: list[Ref]) -> list[Ref]:
             what = f"loop {top.stmt.loop_var.name!r} holds more than block {ref.stmt.name_hint!r}"
             hint = "blocks that share all of the loops or none of those that are inside"
             raise ScheduleError(what, instead=hint, at=[top.stmt, ref.node])
-        found.append(top)
-    return found
+        tops.append(top)
+    return tops
 
 
 def _outer_of_several(
@@ -338,7 +338,7 @@ def _divide(
     zero, one = const(0, dtype), const(1, dtype)
     used = vars_in(value)
 
-    def made(name: str, extent: PrimExpr) -> IterVar:
+    def new_axis(name: str, extent: PrimExpr) -> IterVar:
         dom = Range.from_min_extent(zero, extent)
         return IterVar(dom, Var(axis.var.name + name, dtype), axis.iter_type)
 
@@ -360,7 +360,7 @@ def _divide(
         inner = axis.replace(var=Var(axis.var.name + "_i", dtype))
         if not keep_unit:
             return Halves(None, None, inner, rest, inner.var)
-        outer = made("_o", one)
+        outer = new_axis("_o", one)
         return Halves(outer, zero, inner, rest, inner.var)
     begin = subtract(low, axis.dom.min)
     step = ana.simplify(floordiv(begin, size))
@@ -369,8 +369,8 @@ def _divide(
         return _refuse(axis, value, ref)
     if not ana.can_prove_equal(multiply(count, size), extent):
         return _refuse(axis, value, ref)
-    outer = made("_o", count)
-    inner = made("_i", size)
+    outer = new_axis("_o", count)
+    inner = new_axis("_i", size)
     total = add(add(multiply(outer.var, size), inner.var), axis.dom.min)
     return Halves(outer, step, inner, rest, total)
 
@@ -402,12 +402,12 @@ def _relaxed(ana: Analyzer, regions: Any, halves: list[Halves]) -> list[BufferRe
     for h in halves:
         if h.outer is not None:
             ana.bind(h.outer.var, h.outer.dom)
-    made = []
+    relaxed = []
     for region in regions:
         box = relax(ana, region.region, domain, region.buffer.shape)
         ranges = [Range.from_min_extent(low, extent) for low, extent in whole(box, ana)]
-        made.append(BufferRegion(region.buffer, tuple(ranges)))
-    return made
+        relaxed.append(BufferRegion(region.buffer, tuple(ranges)))
+    return relaxed
 
 
 def _init_nest(

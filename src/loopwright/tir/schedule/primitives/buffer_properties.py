@@ -73,8 +73,8 @@ class _Retype(BlockRewriter):
         return self.new if node is self.old else node
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        made = self.visit_default(node)
-        return cast(self.old.dtype, made) if made.buffer is self.new else made
+        load = self.visit_default(node)
+        return cast(self.old.dtype, load) if load.buffer is self.new else load
 
     def visit_Block(self, node: Block) -> Any:
         if any(m.source.buffer is self.old for m in node.match_buffers):
@@ -83,10 +83,10 @@ class _Retype(BlockRewriter):
         return super().visit_Block(node)
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
-        made = self.visit_default(node)
-        if made.buffer is not self.new:
-            return made
-        return made.replace(value=cast(self.new.dtype, made.value))
+        store = self.visit_default(node)
+        if store.buffer is not self.new:
+            return store
+        return store.replace(value=cast(self.new.dtype, store.value))
 
 
 @primitive("UnsafeSetDType", inputs="block", attrs="buffer_index dtype")
@@ -120,8 +120,10 @@ def unsafe_set_dtype(
     scope = buffer.scope()
     data = Var._make(buffer.data.name, buffer.data.dtype, (str(new_dtype), scope))
     renamed: dict[Block, Block] = {}
-    made = _Retype(buffer, buffer.replace(data=data, dtype=new_dtype), renamed).visit(site.realize)
-    sch.state.update(site.func, {site: made}, renamed)
+    realize = _Retype(buffer, buffer.replace(data=data, dtype=new_dtype), renamed).visit(
+        site.realize
+    )
+    sch.state.update(site.func, {site: realize}, renamed)
 
 
 @primitive("UnsafeHideBufferAccess", inputs="block", attrs="buf_type buf_index_array")

@@ -9,7 +9,7 @@ from ....ir.variables import vars_in
 from ...buffer import decl_buffer
 from ...expr import BufferLoad
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
-from ..machinery.buffer_accesses import with_found_regions
+from ..machinery.buffer_accesses import with_detected_regions
 from ..machinery.copy_placement import check_storage_scope, item_index
 from ..machinery.errors import ScheduleError
 from ..machinery.primitive import primitive
@@ -56,24 +56,24 @@ def cache_index(
         raise ScheduleError("the block stands under a condition", at=ref.node)
     ana = sch.state.analyzer(ref)
     axes = {a.var: a for a in node.iter_vars}
-    found = _Indices(set(axes), ana.key)
-    found.visit(node.body)
+    seen = _Indices(set(axes), ana.key)
+    seen.visit(node.body)
     table: dict[Any, PrimExpr] = {}
     nests: list[Stmt] = []
-    made: list[Block] = []
+    blocks: list[Block] = []
     buffers = []
-    for key, (expr, count) in found.seen.items():
+    for key, (expr, count) in seen.seen.items():
         if count <= cse_thresh:
             continue
         used = [a for v, a in axes.items() if v in vars_in(expr)]
-        name = f"index_{len(made)}"
+        name = f"index_{len(blocks)}"
         extents = [a.dom.extent for a in used]
         buffer = decl_buffer(extents, expr.dtype, name, scope=storage_scope)
         fresh = {a.var: a.var.copy_with_suffix("") for a in used}
         points = [fresh[a.var] - a.dom.min for a in used]
         iters = [IterVar(a.dom, fresh[a.var], IterVar.DataPar) for a in used]
         store = BufferStore(buffer, substitute(expr, fresh), points)
-        copy = with_found_regions(Block(iters, (), (), name, store))
+        copy = with_detected_regions(Block(iters, (), (), name, store))
         loops = [Var(f"ax{n}", a.var.dtype) for n, a in enumerate(used)]
         values = [loop + a.dom.min for loop, a in zip(loops, used, strict=True)]
         nest: Stmt = BlockRealize(values, True, copy)
@@ -81,13 +81,13 @@ def cache_index(
             nest = For(loop, 0, extent, ForKind.SERIAL, nest)
         table[key] = BufferLoad(buffer, [a.var - a.dom.min for a in used])
         nests.append(nest)
-        made.append(copy)
+        blocks.append(copy)
         buffers.append(buffer)
-    if not made:
+    if not blocks:
         return []
     replace = _Replace(table, ana.key)
     body = replace.visit(node.body)
-    loads = [r for r in with_found_regions(node.replace(body=body)).reads if r.buffer in buffers]
+    loads = [r for r in with_detected_regions(node.replace(body=body)).reads if r.buffer in buffers]
     block_made = node.replace(body=body, reads=(*node.reads, *loads))
 
     def change(b: Block) -> Block:
@@ -97,7 +97,7 @@ def cache_index(
 
     realize = ref.realize.replace(block=block_made)
     sch.state.update(ref.func, {ref: realize}, {node: block_made}, {scope: change})
-    return [sch.new_block(ref.func, copy) for copy in made]
+    return [sch.new_block(ref.func, copy) for copy in blocks]
 
 
 class _Indices(BlockRewriter):
@@ -140,8 +140,8 @@ class _Replace(BlockRewriter):
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         indices = []
         for index in node.indices:
-            found = self.table.get(self.key(index)) if worth(index) else None
-            indices.append(self.visit(index) if found is None else found)
+            entry = self.table.get(self.key(index)) if worth(index) else None
+            indices.append(self.visit(index) if entry is None else entry)
         if all(a is b for a, b in zip(indices, node.indices, strict=True)):
             return node
         return BufferLoad(node.buffer, indices, node.predicate)

@@ -73,9 +73,9 @@ def cache_inplace(
     first, there = copy_nest(ana, buffer, cache, box, scope, at, tests=tests)
     last, back = copy_nest(ana, cache, buffer, box, scope, at, f"{cache.name}_back", tests=tests)
     renamed: dict[Block, Block] = {}
-    made = ReplaceBuffer({buffer: cache}, renamed).visit(ref.realize)
+    realize = ReplaceBuffer({buffer: cache}, renamed).visit(ref.realize)
     nests = [(position, first, there), (position + 1, last, back)]
-    insert(sch.state, ref.func, {ref: made}, renamed, scope, at, nests, cache)
+    insert(sch.state, ref.func, {ref: realize}, renamed, scope, at, nests, cache)
     return [sch.new_block(ref.func, there), sch.new_block(ref.func, back)]
 
 

@@ -74,12 +74,12 @@ def cache_read(
     boxes = [relaxed_region(sch.state, user, at, buffer, write=False) for user in users]
     box = union_boxes(ana, boxes)
     tests = tests_around(users, at)
-    nest, made = copy_nest(ana, buffer, cache, box, scope, at, tests=tests)
+    nest, copy = copy_nest(ana, buffer, cache, box, scope, at, tests=tests)
     renamed: dict[Block, Block] = {}
     replace = ReplaceBuffer({buffer: cache}, renamed)
     changes: dict[Ref, Any] = {user: replace.visit(user.realize) for user in users}
-    insert(sch.state, ref.func, changes, renamed, scope, at, [(position, nest, made)], cache)
-    return sch.new_block(ref.func, made)
+    insert(sch.state, ref.func, changes, renamed, scope, at, [(position, nest, copy)], cache)
+    return sch.new_block(ref.func, copy)
 
 
 @primitive("CacheWrite", inputs="block *consumer_blocks", attrs="write_buffer_index storage_scope")
@@ -138,12 +138,12 @@ def cache_write(
         limits += [domain] if domain is not None else []
     box = written_box(sch.state, writers, at, buffer, kept)
     limits += [box] if at is not scope else []
-    nest, made = copy_nest(ana, cache, buffer, box, scope, at, limits=limits)
+    nest, copy = copy_nest(ana, cache, buffer, box, scope, at, limits=limits)
     renamed: dict[Block, Block] = {}
     replace = ReplaceBuffer({buffer: cache}, renamed)
     changes = {b: replace.visit(b.realize) for b in (*writers, *users)}
-    insert(sch.state, ref.func, changes, renamed, scope, at, [(position, nest, made)], cache)
-    return sch.new_block(ref.func, made)
+    insert(sch.state, ref.func, changes, renamed, scope, at, [(position, nest, copy)], cache)
+    return sch.new_block(ref.func, copy)
 
 
 def chosen(sch: ScheduleBase, ref: Ref, buffer: Buffer, consumer_blocks: Any) -> list[Ref]:

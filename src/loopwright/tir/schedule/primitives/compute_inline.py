@@ -76,8 +76,8 @@ def compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
         for var, n in order.dims.items():
             values[var] = load.indices[n]
             plain = plain and isinstance(load.indices[n], (Var, IntImm))
-        made = Substitute(values).visit(store.value)
-        return made if plain else _TidyIndices(ana).visit(made)
+        value = Substitute(values).visit(store.value)
+        return value if plain else _TidyIndices(ana).visit(value)
 
     for user in users:
         check_no_pointer(user.stmt, buffer, user)
@@ -129,16 +129,16 @@ def consumers_and_later(ref: Ref) -> list[Ref]:
 
 def readers(ref: Ref, buffer: Buffer) -> list[Ref]:
     """The blocks that read the buffer; there must be one."""
-    found = [other for other in consumers(ref) if buffer in read_buffers(other.stmt)]
-    if not found:
+    users = [other for other in consumers(ref) if buffer in read_buffers(other.stmt)]
+    if not users:
         what = f"nothing reads {buffer.name}, which block {ref.stmt.name_hint!r} writes"
         raise ScheduleError(what, instead="a block with a consumer in its scope", at=ref.node)
     for other in siblings(ref):
         accessed = read_buffers(other.stmt) | write_buffers(other.stmt)
-        if other is not ref and other not in found and buffer in accessed:
+        if other is not ref and other not in users and buffer in accessed:
             what = f"block {other.stmt.name_hint!r} accesses {buffer.name} before it is written"
             raise ScheduleError(what, at=[other.node, ref.node])
-    return found
+    return users
 
 
 class _TidyIndices(BlockRewriter):
@@ -147,5 +147,5 @@ class _TidyIndices(BlockRewriter):
         self.ana = ana
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        made = self.visit_default(node)
-        return made.replace(indices=tuple(self.ana.simplify(i) for i in made.indices))
+        load = self.visit_default(node)
+        return load.replace(indices=tuple(self.ana.simplify(i) for i in load.indices))

@@ -10,7 +10,7 @@ from ....ir.prim_op import add, const, maximum, minimum, subtract
 from ....ir.variables import vars_in
 from ...stmt import Block, BlockRealize, BufferStore, ForKind, Stmt, seq
 from ..machinery.axis_bindings import driven
-from ..machinery.buffer_accesses import single_store, with_found_regions
+from ..machinery.buffer_accesses import single_store, with_detected_regions
 from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import single_path
 from ..machinery.primitive import primitive, unrecorded
@@ -64,7 +64,7 @@ def decompose_padding(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> Block
     }
     axes = {a.var: a.var.copy_with_suffix("_pad") for a in node.iter_vars}
     indices = tuple(substitute(i, axes) for i in store.indices)
-    first = with_found_regions(
+    first = with_detected_regions(
         Block._make(
             tuple(a.replace(var=axes[a.var]) for a in node.iter_vars),
             (),
@@ -86,7 +86,7 @@ def decompose_padding(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> Block
         if r.stmt.loop_var in loops:
             kind = r.stmt.kind if r.stmt.kind != ForKind.PARALLEL else ForKind.SERIAL
             nest = r.stmt.replace(loop_var=loops[r.stmt.loop_var], body=nest, kind=kind)
-    second = with_found_regions(node.replace(body=store.replace(value=inside)))
+    second = with_detected_regions(node.replace(body=store.replace(value=inside)))
     rest = _trimmed(sch, ref, below, condition, second)
     sch.state.update(ref.func, {at: seq(nest, rest)}, {node: second})
     return sch.new_block(ref.func, first)

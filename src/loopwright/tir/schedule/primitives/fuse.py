@@ -69,6 +69,6 @@ def fuse(sch: ScheduleBase, *loops: LoopRV, preserve_unit_iters: bool = True) ->
     rebind = Rebind(values, ana.simplify)
     body = rebind.visit(refs[-1].stmt.body)
     outer: For = refs[0].stmt
-    made = For._make(var, const(0, dtype), total, outer.kind, body, None, {}, span=outer.span)
-    sch.state.update(refs[0].func, {refs[0]: made}, rebind.renamed)
+    fused = For._make(var, const(0, dtype), total, outer.kind, body, None, {}, span=outer.span)
+    sch.state.update(refs[0].func, {refs[0]: fused}, rebind.renamed)
     return sch.new_loop(refs[0].func, var)

@@ -20,17 +20,17 @@ def get_block(sch: ScheduleBase, name: str, func_name: str | None = None) -> Blo
         raise ScheduleError("no such function", got=func_name, instead=suggest(func_name, known))
     sch.record_as(func_name=gvar.name_hint)
     index = sch.state.index(gvar)
-    found = [ref for block, ref in index.blocks.items() if block.name_hint == name]
-    if not found:
+    refs = [ref for block, ref in index.blocks.items() if block.name_hint == name]
+    if not refs:
         known = [block.name_hint for block in index.blocks]
         raise ScheduleError(
             "no block of this name", got=name, instead=suggest(name, known, "one of")
         )
-    if len(found) > 1:
-        what = f"{len(found)} blocks are called {name!r}"
+    if len(refs) > 1:
+        what = f"{len(refs)} blocks are called {name!r}"
         hint = "rename them, or come from another block: sch.get_consumers, sch.get_child_blocks"
-        raise ScheduleError(what, instead=hint, at=[ref.node for ref in found])
-    return sch.new_block(gvar, found[0].stmt)
+        raise ScheduleError(what, instead=hint, at=[ref.node for ref in refs])
+    return sch.new_block(gvar, refs[0].stmt)
 
 
 @primitive("GetLoops", inputs="block")
@@ -66,5 +66,5 @@ def get_output_blocks(sch: ScheduleBase, scope_block: BlockArg) -> list[BlockRV]
     """The blocks of a scope that write what the scope does not allocate."""
     ref = sch.block(scope_block)
     own = set(ref.stmt.alloc_buffers)
-    found = [child for child in ref.blocks() if not write_buffers(child.stmt) <= own]
-    return [sch.new_block(ref.func, child.stmt) for child in found]
+    outputs = [child for child in ref.blocks() if not write_buffers(child.stmt) <= own]
+    return [sch.new_block(ref.func, child.stmt) for child in outputs]

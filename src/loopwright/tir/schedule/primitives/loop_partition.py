@@ -56,7 +56,7 @@ def loop_partition(
     ana = sch.state.analyzer(ref)
     lengths = _lengths(sch, ref, [sch.value(f) for f in factors])
     start: PrimExpr = node.min
-    parts, made = [], []
+    parts, loop_vars = [], []
     for n, length in enumerate(lengths):
         name = f"{node.loop_var.name}{n}"
         var = Var(name, node.loop_var.dtype)
@@ -65,18 +65,18 @@ def loop_partition(
         body = _Renamed(name).visit(body)
         body = Rebind({node.loop_var: add(var, start)}, ana.simplify).visit(body)
         parts.append(For._make(var, const(0, var.dtype), length, node.kind, body, None, {}))
-        made.append(var)
+        loop_vars.append(var)
         start = ana.simplify(add(start, length))
     before = sch.state.func(ref.func)
     renamed = sch.state.update(ref.func, {ref: seq(*parts)})
     if sch.enable_check:
         try:
-            _check_still_parallel(sch, [sch.state.index(ref.func).loops[var] for var in made])
+            _check_still_parallel(sch, [sch.state.index(ref.func).loops[var] for var in loop_vars])
         except ScheduleError as error:
             error.func = sch.state.func(ref.func)
             sch.state.restore(ref.func, before, renamed)
             raise
-    return [sch.new_loop(ref.func, var) for var in made]
+    return [sch.new_loop(ref.func, var) for var in loop_vars]
 
 
 def _check_still_parallel(sch: ScheduleBase, loops: list[Ref]) -> None:
@@ -96,16 +96,16 @@ def _lengths(sch: ScheduleBase, ref: Any, factors: Sequence[Any]) -> list[PrimEx
         what = "a loop is cut into given lengths, one of which may be None"
         raise ScheduleError(what, got=factors, at=node)
     known: PrimExpr = const(0, dtype)
-    made: list[Any] = []
+    lengths: list[Any] = []
     for f in factors:
         length = None if f is None else const(f, dtype) if isinstance(f, int) else cast(dtype, f)
         if isinstance(length, IntImm) and length.value <= 0:
             raise ScheduleError("a part has one iteration or more", got=f, at=node)
-        made.append(length)
+        lengths.append(length)
         known = known if length is None else add(known, length)
     left = ana.simplify(subtract(node.extent, known))
-    if None in made:
-        made[made.index(None)] = left
+    if None in lengths:
+        lengths[lengths.index(None)] = left
         good = ana.can_prove(left >= 1)
     else:
         good = ana.can_prove_equal(left, 0)
@@ -113,7 +113,7 @@ def _lengths(sch: ScheduleBase, ref: Any, factors: Sequence[Any]) -> list[PrimEx
         what = f"the parts do not add up to loop {node.loop_var.name!r}"
         got = f"{' + '.join(map(str, factors))} against {node.extent}"
         raise ScheduleError(what, got=got, instead="lengths of that sum, or None for one", at=node)
-    return made
+    return lengths
 
 
 class _Renamed(BlockRewriter):
@@ -124,8 +124,8 @@ class _Renamed(BlockRewriter):
         self.suffix = suffix
 
     def visit_Block(self, node: Block) -> Any:
-        made = self.visit_default(node)
-        return made.replace(name_hint=f"{node.name_hint}_{self.suffix}")
+        block = self.visit_default(node)
+        return block.replace(name_hint=f"{node.name_hint}_{self.suffix}")
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node

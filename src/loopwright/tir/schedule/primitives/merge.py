@@ -57,14 +57,14 @@ def merge(sch: ScheduleBase, *loops: LoopRV) -> LoopRV:
     for level in zip(*chains, strict=True):
         _check_level(sch, level)
     values: list[dict[Var, Any]] = [{} for _ in chains]
-    made: list[For] = []
+    merged_loops: list[For] = []
     ana = sch.state.analyzer(refs[0])
     for level in zip(*chains, strict=True):
         first: For = level[0].stmt
         name = "_".join(r.stmt.loop_var.name for r in level) + "_m"
         var = Var(name if len(name) <= LONGEST else "merged", first.loop_var.dtype)
         bind_range(ana, var, first.min, first.extent)
-        made.append(first.replace(loop_var=var))
+        merged_loops.append(first.replace(loop_var=var))
         for table, ref in zip(values, level, strict=True):
             table[ref.stmt.loop_var] = var
     renamed: dict[Any, Any] = {}
@@ -74,13 +74,13 @@ def merge(sch: ScheduleBase, *loops: LoopRV) -> LoopRV:
         rebind.renamed = renamed
         bodies.append(rebind.visit(chain[-1].stmt.body))
     nest: Any = seq(*bodies)
-    for loop in reversed(made):
+    for loop in reversed(merged_loops):
         nest = loop.replace(body=nest)
     before = sch.state.func(refs[0].func)
     changes: dict[Ref, Any] = {chain[0]: None for chain in chains}
     changes[chains[0][0]] = nest
     all_renamed = sch.state.update(parent.func, changes, renamed)
-    merged = sch.state.index(parent.func).loops[made[-1].loop_var]
+    merged = sch.state.index(parent.func).loops[merged_loops[-1].loop_var]
     if sch.enable_check:
         try:
             _check_order(merged, merged.blocks())
@@ -89,7 +89,7 @@ def merge(sch: ScheduleBase, *loops: LoopRV) -> LoopRV:
             error.func = sch.state.func(parent.func)
             sch.state.restore(parent.func, before, all_renamed)
             raise
-    return sch.new_loop(parent.func, made[-1].loop_var)
+    return sch.new_loop(parent.func, merged_loops[-1].loop_var)
 
 
 def _check_order(merged: Ref, blocks: list[Ref]) -> None:

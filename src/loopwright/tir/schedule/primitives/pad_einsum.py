@@ -11,7 +11,7 @@ from ...buffer import Buffer, decl_buffer
 from ...expr import BufferLoad
 from ...op import if_then_else
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
-from ..machinery.buffer_accesses import ReplaceBuffer, with_found_regions
+from ..machinery.buffer_accesses import ReplaceBuffer, with_detected_regions
 from ..machinery.copy_placement import item_index
 from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import check_loops, equal_extents
@@ -88,18 +88,18 @@ def pad_einsum(sch: ScheduleBase, block: BlockArg, padding: list[int]) -> None:
     before: list[Stmt] = []
     for load in operands:
         if load.buffer not in table and uses(load, larger):
-            made = padded(load, larger)
-            table[load.buffer] = made
-            before.append(pad_in(load, made, larger))
+            larger_buffer = padded(load, larger)
+            table[load.buffer] = larger_buffer
+            before.append(pad_in(load, larger_buffer, larger))
     after: list[Stmt] = []
     if uses(stores[0], larger):
-        made = table[stores[0].buffer] = padded(stores[0], larger)
-        after.append(copy_out(stores[0].buffer, made))
+        larger_buffer = table[stores[0].buffer] = padded(stores[0], larger)
+        after.append(copy_out(stores[0].buffer, larger_buffer))
     axes = tuple(
         a.replace(dom=Range.from_min_extent(a.dom.min, larger[a.var])) if a.var in larger else a
         for a in node.iter_vars
     )
-    block_made = with_found_regions(ReplaceBuffer(table).visit(node.replace(iter_vars=axes)))
+    block_made = with_detected_regions(ReplaceBuffer(table).visit(node.replace(iter_vars=axes)))
     nest: Stmt = ref.realize.replace(block=block_made)
     sizes = {
         value: larger[a.var]
@@ -159,28 +159,28 @@ def padded(load: BufferLoad, larger: dict[Var, PrimExpr]) -> Buffer:
     return decl_buffer(shape, old.dtype, f"{old.name}_pad", scope=old.scope())
 
 
-def pad_in(load: BufferLoad, made: Buffer, larger: dict[Var, PrimExpr]) -> Stmt:
+def pad_in(load: BufferLoad, target: Buffer, larger: dict[Var, PrimExpr]) -> Stmt:
     """The nest that fills a padded operand."""
-    axes = [Var(f"v{n}", e.dtype) for n, e in enumerate(made.shape)]
+    axes = [Var(f"v{n}", e.dtype) for n, e in enumerate(target.shape)]
     inside: PrimExpr = const(True, "bool")
     for axis, index, extent in zip(axes, load.indices, load.buffer.shape, strict=True):
         if index in larger:
             inside = logical_and(inside, axis < extent)
-    value = if_then_else(inside, BufferLoad(load.buffer, axes), const(0, made.dtype))
-    return _nest(made.name, axes, made.shape, BufferStore(made, value, axes))
+    value = if_then_else(inside, BufferLoad(load.buffer, axes), const(0, target.dtype))
+    return _nest(target.name, axes, target.shape, BufferStore(target, value, axes))
 
 
-def copy_out(target: Buffer, made: Buffer) -> Stmt:
+def copy_out(target: Buffer, source: Buffer) -> Stmt:
     """The nest that copies the result out of its padded buffer."""
     axes = [Var(f"v{n}", e.dtype) for n, e in enumerate(target.shape)]
-    body = BufferStore(target, BufferLoad(made, axes), axes)
-    return _nest(made.name, axes, target.shape, body)
+    body = BufferStore(target, BufferLoad(source, axes), axes)
+    return _nest(source.name, axes, target.shape, body)
 
 
 def _nest(name: str, axes: list[Var], shape: Any, body: Stmt) -> Stmt:
     doms = [Range.from_min_extent(const(0, e.dtype), e) for e in shape]
     iters = [IterVar(d, a, IterVar.DataPar) for a, d in zip(axes, doms, strict=True)]
-    block = with_found_regions(Block(iters, (), (), name, body))
+    block = with_detected_regions(Block(iters, (), (), name, body))
     loops = [Var(f"ax{n}", a.dtype) for n, a in enumerate(axes)]
     nest: Stmt = BlockRealize(loops, True, block)
     for loop, extent in reversed(list(zip(loops, shape, strict=True))):

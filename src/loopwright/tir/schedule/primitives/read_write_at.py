@@ -45,9 +45,9 @@ def read_at(
     """
 
     def steps(on: ScheduleBase) -> BlockRV:
-        made = unrecorded(cache_read)(on, block, read_buffer_index, storage_scope)
-        unrecorded(compute_at)(on, made, loop)
-        return made
+        copy = unrecorded(cache_read)(on, block, read_buffer_index, storage_scope)
+        unrecorded(compute_at)(on, copy, loop)
+        return copy
 
     return _both(sch, steps)
 
@@ -85,9 +85,9 @@ def write_at(
     """
 
     def steps(on: ScheduleBase) -> BlockRV:
-        made = unrecorded(cache_write)(on, block, write_buffer_index, storage_scope)
-        unrecorded(reverse_compute_at)(on, made, loop)
-        return made
+        copy = unrecorded(cache_write)(on, block, write_buffer_index, storage_scope)
+        unrecorded(reverse_compute_at)(on, copy, loop)
+        return copy
 
     return _both(sch, steps)
 
@@ -95,7 +95,7 @@ def write_at(
 def _both(sch: ScheduleBase, steps: Callable[[ScheduleBase], BlockRV]) -> BlockRV:
     """Do both steps or, where the second is refused, none: they are tried on a copy."""
     steps(sch.copy())
-    made = steps(sch)
-    ref = sch.block(made)
+    copy = steps(sch)
+    ref = sch.block(copy)
     sch.state.replace(ref, ref.stmt.replace(annotations={**ref.stmt.annotations, "auto_copy": 1}))
-    return made
+    return copy

@@ -17,7 +17,7 @@ from ...expr import BufferLoad
 from ...index_map import IndexMap
 from ...stmt import Block, BufferStore, For, Stmt
 from ..machinery.axis_domains import Span
-from ..machinery.buffer_accesses import check_no_pointer, with_found_regions
+from ..machinery.buffer_accesses import check_no_pointer, with_detected_regions
 from ..machinery.buffer_lookup import BufferArg, buffer_at, buffer_name, pick_buffer
 from ..machinery.copy_placement import (
     check_fills,
@@ -78,8 +78,8 @@ def reindex(sch: ScheduleBase, block: BlockArg, buffer: tuple[str, int] | str | 
     indices = access_indices(sch, ref, target)
     used = set().union(*map(vars_in, indices)) if indices else set()
     axes = [a.var for a in ref.stmt.iter_vars if a.var in used]
-    made = cached(sch, ref, target, write, f"{target.name}_reindex", target.scope(), axes)
-    return sch.new_block(ref.func, made)
+    copy = cached(sch, ref, target, write, f"{target.name}_reindex", target.scope(), axes)
+    return sch.new_block(ref.func, copy)
 
 
 @primitive("ReindexCacheRead", inputs="block", attrs="read_buffer_index storage_scope index_map")
@@ -164,8 +164,8 @@ def _by_map(
     given = dict(zip(index_map.initial_indices, axes, strict=True))
     indices = [substitute(convert(e), given) for e in index_map.final_indices]
     name = f"{buffer.name}_{storage_scope}"
-    made = cached(sch, ref, buffer, write, name, storage_scope, indices)
-    return sch.new_block(ref.func, made)
+    copy = cached(sch, ref, buffer, write, name, storage_scope, indices)
+    return sch.new_block(ref.func, copy)
 
 
 class _Accesses(BlockRewriter):
@@ -174,66 +174,67 @@ class _Accesses(BlockRewriter):
     def __init__(self, buffer: Buffer, to: tuple[Buffer, list[PrimExpr]] | None = None) -> None:
         super().__init__()
         self.buffer, self.to = buffer, to
-        self.found: list[tuple[PrimExpr, ...]] = []
+        self.indices: list[tuple[PrimExpr, ...]] = []
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        made = self.visit_default(node)
-        if made.buffer is not self.buffer:
-            return made
-        self.found.append(made.indices)
-        return made if self.to is None else BufferLoad(*self.to)
+        load = self.visit_default(node)
+        if load.buffer is not self.buffer:
+            return load
+        self.indices.append(load.indices)
+        return load if self.to is None else BufferLoad(*self.to)
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
-        made = self.visit_default(node)
-        if made.buffer is not self.buffer:
-            return made
-        self.found.append(made.indices)
-        return made if self.to is None else BufferStore(self.to[0], made.value, self.to[1])
+        store = self.visit_default(node)
+        if store.buffer is not self.buffer:
+            return store
+        self.indices.append(store.indices)
+        return store if self.to is None else BufferStore(self.to[0], store.value, self.to[1])
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         return node
 
     def visit_Block(self, node: Block) -> Any:
-        made = super().visit_Block(node)
-        if made is node:
+        block = super().visit_Block(node)
+        if block is node:
             return node
-        self.renamed[node] = made = with_found_regions(made)
-        return made
+        self.renamed[node] = block = with_detected_regions(block)
+        return block
 
 
 def access_indices(sch: ScheduleBase, ref: Ref, buffer: Buffer) -> tuple[PrimExpr, ...]:
     """The one way in which a block indexes a buffer."""
     check_no_pointer(ref.stmt, buffer, ref)
-    found = _Accesses(buffer)
-    found.visit(ref.stmt)
+    accesses = _Accesses(buffer)
+    accesses.visit(ref.stmt)
+    every = accesses.indices
     key = sch.state.analyzer(ref).key
-    if not found.found or any(key(f) != key(found.found[0]) for f in found.found):
+    if not every or any(key(indices) != key(every[0]) for indices in every):
         what = f"block {ref.stmt.name_hint!r} indexes {buffer.name} in several ways"
-        got = "; ".join(", ".join(map(str, f)) for f in found.found)
+        got = "; ".join(", ".join(map(str, indices)) for indices in every)
         raise ScheduleError(what, got=got, instead="one index for all accesses", at=ref.node)
     axes = {a.var for a in ref.stmt.iter_vars}
     loops = {r.stmt.loop_var for r in ref.loops()}
-    used = set().union(*map(vars_in, found.found[0])) if found.found[0] else set()
+    used = set().union(*map(vars_in, every[0])) if every[0] else set()
     if used & loops or not all(v in axes or not _local(v, ref) for v in used):
         raise ScheduleError("the index speaks of variables inside the block", at=ref.node)
-    return found.found[0]
+    return every[0]
 
 
 def _local(var: Var, ref: Ref) -> bool:
     """Whether a variable is bound inside the block."""
-    found = []
+    defined = []
 
     class _Loops(BlockRewriter):
         def visit_For(self, node: For) -> Any:
-            found.append(node.loop_var)
+            defined.append(node.loop_var)
             return self.visit_default(node)
 
         def visit_IterVar(self, node: IterVar) -> Any:
-            found.append(node.var)
+            defined.append(node.var)
             return node
 
     _Loops().visit(ref.stmt.body)
-    return var in found
+    return var in defined
 
 
 def cached(
@@ -264,12 +265,14 @@ def cached(
     doms = [a.dom for a in axes]
     shape = IndexMap([a.var for a in axes], indices).map_ranges(doms) if axes else []
     extents = [ana.simplify(add(r.min, r.extent)) for r in shape]
-    made = decl_buffer(extents, buffer.dtype, name, scope=storage_scope)
+    cache = decl_buffer(extents, buffer.dtype, name, scope=storage_scope)
 
     fresh = {a.var: a.var.copy_with_suffix("") for a in axes}
     ours = [substitute(i, fresh) for i in indices]
     theirs = [substitute(i, fresh) for i in old]
-    source, target = ((made, ours), (buffer, theirs)) if write else ((buffer, theirs), (made, ours))
+    source, target = (
+        ((cache, ours), (buffer, theirs)) if write else ((buffer, theirs), (cache, ours))
+    )
     copy = Block(
         [IterVar(a.dom, fresh[a.var], IterVar.DataPar) for a in axes],
         (),
@@ -277,7 +280,7 @@ def cached(
         name,
         BufferStore(target[0], BufferLoad(*source), target[1]),
     )
-    copy = with_found_regions(copy)
+    copy = with_detected_regions(copy)
     at, position = place_beside(ref, scope, copy, write)
     if write and sch.enable_check:
         if at is scope:
@@ -290,11 +293,11 @@ def cached(
             what = f"another block writes {buffer.name}, too"
             raise ScheduleError(what, instead="the only writer of a buffer", at=ref.node)
     nest = around(sch, ref, scope, at, axes, copy, write)
-    accesses = _Accesses(buffer, (made, indices))
+    accesses = _Accesses(buffer, (cache, indices))
     block = accesses.visit(node)
     changes = {ref: ref.realize.replace(block=block)}
     places = [(position + 1 if write else position, nest, copy)]
-    insert(sch.state, ref.func, changes, accesses.renamed, scope, at, places, made)
+    insert(sch.state, ref.func, changes, accesses.renamed, scope, at, places, cache)
     return copy
 
 
@@ -374,9 +377,9 @@ def check_same_elements(
             raise ScheduleError(what, instead="spatial axes only", at=ref.node)
     iters = {a.var: a.dom for a in axes if a.var in needed}
     moving = [i for i in indices if vars_in(i) & set(iters)]
-    found = detect_iter_map(moving, iters, True, IterMapLevel.Bijective)
-    if found.errors:
+    iter_map = detect_iter_map(moving, iters, True, IterMapLevel.Bijective)
+    if iter_map.errors:
         what = "elements of the new buffer would stand for several of the old one"
-        got = f"{found.errors[0]}: {', '.join(map(str, indices))}"
+        got = f"{iter_map.errors[0]}: {', '.join(map(str, indices))}"
         hint = "a map that keeps all axes of the index apart"
         raise ScheduleError(what, got=got, instead=hint, at=ref.node)

@@ -33,6 +33,6 @@ def reorder_block_iter_var(sch: ScheduleBase, block: BlockArg, new_order: list[i
         what = f"block {ref.stmt.name_hint!r} has {len(axes)} axes"
         hint = f"an order of 0 to {len(axes) - 1}"
         raise ScheduleError(what, got=order, instead=hint, at=ref.node)
-    made = ref.stmt.replace(iter_vars=tuple(axes[n] for n in order))
-    realize = ref.realize.replace(block=made, iter_values=tuple(values[n] for n in order))
-    sch.state.update(ref.func, {ref: realize}, {ref.stmt: made})
+    reordered = ref.stmt.replace(iter_vars=tuple(axes[n] for n in order))
+    realize = ref.realize.replace(block=reordered, iter_values=tuple(values[n] for n in order))
+    sch.state.update(ref.func, {ref: realize}, {ref.stmt: reordered})

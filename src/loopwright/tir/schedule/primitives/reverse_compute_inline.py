@@ -16,7 +16,7 @@ from ..machinery.buffer_accesses import (
     check_no_pointer,
     loads_of,
     single_store,
-    with_found_regions,
+    with_detected_regions,
 )
 from ..machinery.buffer_lookup import check_allocated, drop_buffer
 from ..machinery.errors import ScheduleError
@@ -65,30 +65,32 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     check_complete(ref)
     limits = where_it_runs(sch, ref) if sch.enable_check else []
     producer = sole_producer(ref, scope)
-    made_by = single_store(producer)
-    buffer = made_by.buffer
+    producer_store = single_store(producer)
+    buffer = producer_store.buffer
     check_allocated(producer, scope, buffer)
     check_complete(producer)
     check_no_pointer(ref.stmt, buffer, ref)
     check_others(ref, producer, buffer)
-    values, tests = solve(sch, ref, producer, made_by)
+    values, tests = solve(sch, ref, producer, producer_store)
     if sch.enable_check:
-        check_all_made(sch, ref, buffer, limits)
-    value = MapLoads(buffer, lambda load: made_by.value).visit(substitute(store.value, values))
+        check_all_computed(sch, ref, buffer, limits)
+    value = MapLoads(buffer, lambda load: producer_store.value).visit(
+        substitute(store.value, values)
+    )
     indices = tuple(
         sch.state.analyzer(producer).simplify(substitute(i, values)) for i in store.indices
     )
     body = BufferStore._make(store.buffer, value, indices, None, span=store.span)
-    made: Block = with_found_regions(producer.stmt.replace(body=body))
+    fused: Block = with_detected_regions(producer.stmt.replace(body=body))
     predicate = producer.realize.predicate
     bound = axis_values(producer)
     for test in (*tests, *(substitute(limit, values) for limit in limits)):
         predicate = logical_and(predicate, substitute(test, bound))
-    realize = producer.realize.replace(block=made, predicate=predicate)
+    realize = producer.realize.replace(block=fused, predicate=predicate)
     sch.state.update(
         ref.func,
         {ref: None, producer: realize},
-        {producer.stmt: made},
+        {producer.stmt: fused},
         {scope: drop_buffer(buffer)},
     )
 
@@ -96,16 +98,16 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
 def sole_producer(ref: Ref, scope: Ref) -> Ref:
     """The one block of the scope that makes what this one reads, and is read by it alone."""
     own = set(scope.stmt.alloc_buffers)
-    found = []
+    makers = []
     for other in siblings(ref):
         if other is ref:
             break
         if write_buffers(other.stmt) & read_buffers(ref.stmt) & own:
-            found.append(other)
-    if not found:
+            makers.append(other)
+    if not makers:
         what = f"block {ref.stmt.name_hint!r} reads nothing that its scope makes"
         raise ScheduleError(what, instead="a block with a producer", at=ref.node)
-    return found[-1]
+    return makers[-1]
 
 
 def check_others(ref: Ref, producer: Ref, buffer: Any) -> None:
@@ -132,10 +134,10 @@ def check_others(ref: Ref, producer: Ref, buffer: Any) -> None:
 
 
 def solve(
-    sch: ScheduleBase, ref: Ref, producer: Ref, made_by: BufferStore
+    sch: ScheduleBase, ref: Ref, producer: Ref, producer_store: BufferStore
 ) -> tuple[dict[Var, PrimExpr], list[PrimExpr]]:
     """The consumer's axes in terms of the producer's, and which of its elements are read at all."""
-    block, buffer = ref.stmt, made_by.buffer
+    block, buffer = ref.stmt, producer_store.buffer
     loads = loads_of(block.body, buffer)
     key = sch.state.analyzer(ref).key
     what = f"the axes of {block.name_hint!r} do not follow from its load of {buffer.name}"
@@ -153,18 +155,18 @@ def solve(
     inverse = left_inverse(ana, read, {a.var: a.dom for a in axes})
     if inverse is None:
         raise ScheduleError(what, got=loads[0], instead=hint, at=ref.node)
-    values = {**fixed, **inverse(made_by.indices)}
+    values = {**fixed, **inverse(producer_store.indices)}
     tests: list[PrimExpr] = []
     for axis in axes:
         tests += outside(ana, values[axis.var], axis.dom)
-    for index, made in zip(read, made_by.indices, strict=True):
+    for index, written in zip(read, producer_store.indices, strict=True):
         back = substitute(index, values)
-        if not ana.can_prove_equal(back, made):
-            tests.append(made == ana.simplify(back))
+        if not ana.can_prove_equal(back, written):
+            tests.append(written == ana.simplify(back))
     return values, tests
 
 
-def check_all_made(sch: ScheduleBase, ref: Ref, buffer: Buffer, limits: list[PrimExpr]) -> None:
+def check_all_computed(sch: ScheduleBase, ref: Ref, buffer: Buffer, limits: list[PrimExpr]) -> None:
     """Raise ScheduleError where the block has elements that read nothing of the buffer: the
     producer would not make them."""
     ana = sch.state.analyzer(ref)
@@ -198,11 +200,11 @@ def left_inverse(ana: Analyzer, exprs: list[PrimExpr], domain: dict[Var, Range])
         if len(place) < len(domain):
             return None
         return lambda given: {v: given[n] for v, n in place.items()}
-    found = detect_iter_map(exprs, domain, True, IterMapLevel.Bijective)
-    if not found.indices:
+    iter_map = detect_iter_map(exprs, domain, True, IterMapLevel.Bijective)
+    if not iter_map.indices:
         return None
     targets = [Var(f"t{n}", e.dtype) for n, e in enumerate(exprs)]
-    inverse = inverse_affine_iter_map(found.indices, targets)
+    inverse = inverse_affine_iter_map(iter_map.indices, targets)
     if not set(domain) <= set(inverse):
         return None
 

@@ -11,7 +11,7 @@ from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad
 from ...stmt import Block, BlockRealize, For, Stmt, seq
 from ..machinery.axis_bindings import driven
-from ..machinery.buffer_accesses import with_found_regions
+from ..machinery.buffer_accesses import with_detected_regions
 from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import single_path
 from ..machinery.primitive import primitive
@@ -82,14 +82,14 @@ def rfactor(sch: ScheduleBase, loop: LoopRV, factor_axis: int) -> BlockRV:
         what = f"{old.name} has {len(old.shape)} dimensions"
         hint = f"a factor_axis of 0 to {len(old.shape)}, or negative"
         raise ScheduleError(what, got=factor_axis, instead=hint, at=at.stmt)
-    made = []
+    partial = []
     for store in reducer.stores:
         buffer = store.buffer
         shape = list(buffer.shape)
         shape.insert(axis, at.stmt.extent)
-        made.append(decl_buffer(shape, buffer.dtype, f"{buffer.name}_rf", scope=buffer.scope()))
+        partial.append(decl_buffer(shape, buffer.dtype, f"{buffer.name}_rf", scope=buffer.scope()))
 
-    first, first_values = _first_block(ref, at, reducer, made, axis)
+    first, first_values = _first_block(ref, at, reducer, partial, axis)
     fresh = {r.stmt.loop_var: r.stmt.loop_var.copy_with_suffix("") for r in chain}
     nest: Stmt = BlockRealize._make(
         tuple(substitute(v, fresh) for v in first_values),
@@ -100,7 +100,7 @@ def rfactor(sch: ScheduleBase, loop: LoopRV, factor_axis: int) -> BlockRV:
     for r in reversed(chain):
         nest = _loop(r.stmt, fresh[r.stmt.loop_var], nest)
 
-    second, second_values = _second_block(ref, at, reducer, made, axis)
+    second, second_values = _second_block(ref, at, reducer, partial, axis)
     dropped = reduce_loops - {at.stmt.loop_var}
     predicate = conjunction(
         p for p in conjuncts(ref.realize.predicate) if not vars_in(p) & reduce_loops
@@ -111,7 +111,7 @@ def rfactor(sch: ScheduleBase, loop: LoopRV, factor_axis: int) -> BlockRV:
             back = r.stmt.replace(body=back)
 
     def allocate(block: Block) -> Block:
-        return block.replace(alloc_buffers=(*block.alloc_buffers, *made))
+        return block.replace(alloc_buffers=(*block.alloc_buffers, *partial))
 
     sch.state.update(ref.func, {chain[0]: seq(nest, back)}, {node: second}, {ref.scope(): allocate})
     return sch.new_block(ref.func, first)
@@ -159,7 +159,7 @@ def _axis(node: For, kind: int) -> IterVar:
 
 
 def _first_block(
-    ref: Ref, at: Ref, reducer: Reducer, made: list[Buffer], axis: int
+    ref: Ref, at: Ref, reducer: Reducer, partial: list[Buffer], axis: int
 ) -> tuple[Block, tuple[PrimExpr, ...]]:
     """The block that reduces within one iteration of the loop."""
     node: Block = ref.stmt
@@ -187,8 +187,8 @@ def _first_block(
         replaced[old.var] = substitute(value, stand_in)
     indices = [substitute(i, replaced) for i in reducer.stores[0].indices]
     indices.insert(axis, kept.var)
-    body = reducer.update(made, indices, [substitute(v, replaced) for v in reducer.values])
-    init = substitute(reducer.start(made, indices), replaced)
+    body = reducer.update(partial, indices, [substitute(v, replaced) for v in reducer.values])
+    init = substitute(reducer.start(partial, indices), replaced)
     block = Block(
         axes,
         (),
@@ -199,11 +199,11 @@ def _first_block(
         annotations=node.annotations,
         span=node.span,
     )
-    return with_found_regions(block), tuple(values)
+    return with_detected_regions(block), tuple(values)
 
 
 def _second_block(
-    ref: Ref, at: Ref, reducer: Reducer, made: list[Buffer], axis: int
+    ref: Ref, at: Ref, reducer: Reducer, partial: list[Buffer], axis: int
 ) -> tuple[Block, tuple[PrimExpr, ...]]:
     """The block that reduces what the iterations of the loop gave."""
     node: Block = ref.stmt
@@ -213,10 +213,10 @@ def _second_block(
     own = reducer.stores[0].indices
     indices = list(own)
     indices.insert(axis, kept.var)
-    parts = [BufferLoad(buffer, indices) for buffer in made]
+    parts = [BufferLoad(buffer, indices) for buffer in partial]
     block = node.replace(
         iter_vars=(kept, *spatial),
         body=reducer.update([s.buffer for s in reducer.stores], own, parts),
-        reads=tuple(BufferRegion.from_point(buffer, indices) for buffer in made),
+        reads=tuple(BufferRegion.from_point(buffer, indices) for buffer in partial),
     )
     return block, (at.stmt.loop_var, *(bound[a.var] for a in spatial))

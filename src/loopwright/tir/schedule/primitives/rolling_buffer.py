@@ -12,7 +12,7 @@ from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...stmt import Block, BufferStore, ForKind
 from ..machinery.axis_bindings import linear_terms
-from ..machinery.buffer_accesses import with_found_regions
+from ..machinery.buffer_accesses import with_detected_regions
 from ..machinery.buffer_lookup import alloc_site, buffer_at
 from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import single_path
@@ -81,7 +81,7 @@ def rolling_buffer(sch: ScheduleBase, block: BlockArg, write_buffer_index: int) 
     predicate = conjunction([*conjuncts(ref.realize.predicate), test])
     shape = list(buffer.shape)
     shape[dim] = const(size, shape[dim].dtype)
-    made = buffer.replace(shape=tuple(shape))
+    rolled = buffer.replace(shape=tuple(shape))
     # An element is written again when its turn comes: the iterations run in this order.
     axes = tuple(
         a.replace(iter_type=IterVar.DimInfo) if a is axis else a for a in ref.stmt.iter_vars
@@ -90,7 +90,7 @@ def rolling_buffer(sch: ScheduleBase, block: BlockArg, write_buffer_index: int) 
     realize = ref.realize.replace(predicate=predicate, block=ordered)
     renamed = sch.state.update(ref.func, {ref: realize}, {ref.stmt: ordered})
     site = sch.state.index(ref.func).blocks[renamed.get(site.stmt) or site.stmt]
-    fold = _Fold(buffer, made, dim, size)
+    fold = _Fold(buffer, rolled, dim, size)
     sch.state.update(ref.func, {site: fold.visit(site.realize)}, fold.renamed)
 
 
@@ -144,9 +144,9 @@ class _Fold(BlockRewriter):
 
     def folded(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         """The new indices."""
-        made = list(indices)
-        made[self.dim] = floormod(made[self.dim], self.size)
-        return tuple(made)
+        result = list(indices)
+        result[self.dim] = floormod(result[self.dim], self.size)
+        return tuple(result)
 
     def whole(self, region: BufferRegion) -> BufferRegion:
         """A region of several rows may wrap around: all of them."""
@@ -159,29 +159,29 @@ class _Fold(BlockRewriter):
         return region.replace(region=tuple(ranges))
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        made = self.visit_default(node)
-        if made.buffer is not self.old:
-            return made
-        return BufferLoad._make(self.new, self.folded(made.indices), made.predicate)
+        load = self.visit_default(node)
+        if load.buffer is not self.old:
+            return load
+        return BufferLoad._make(self.new, self.folded(load.indices), load.predicate)
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
-        made = self.visit_default(node)
-        if made.buffer is not self.old:
-            return made
-        return made.replace(buffer=self.new, indices=self.folded(made.indices))
+        store = self.visit_default(node)
+        if store.buffer is not self.old:
+            return store
+        return store.replace(buffer=self.new, indices=self.folded(store.indices))
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         return node
 
     def visit_Block(self, node: Block) -> Any:
         regions = (*node.reads, *node.writes)
-        made = self.visit_default(node)
-        if self.old in made.alloc_buffers:
-            buffers = tuple(self.new if b is self.old else b for b in made.alloc_buffers)
-            made = made.replace(alloc_buffers=buffers)
+        block = self.visit_default(node)
+        if self.old in block.alloc_buffers:
+            buffers = tuple(self.new if b is self.old else b for b in block.alloc_buffers)
+            block = block.replace(alloc_buffers=buffers)
         if any(r.buffer is self.old for r in regions):
-            made = with_found_regions(made)
-            made = made.replace(reads=tuple(map(self.whole, made.reads)))
-        if made is not node:
-            self.renamed[node] = made
-        return made
+            block = with_detected_regions(block)
+            block = block.replace(reads=tuple(map(self.whole, block.reads)))
+        if block is not node:
+            self.renamed[node] = block
+        return block

@@ -148,9 +148,9 @@ def _adapted(tiles: list[int], extent: int, n: int) -> list[int]:
     divide, the outermost takes the rest."""
     if len(tiles) != n:
         raise ScheduleError("the decision has another length", got=tiles, instead=f"{n} factors")
-    made, rest = [1] * n, extent
+    adapted, rest = [1] * n, extent
     for place in range(n - 1, 0, -1):
-        made[place] = tiles[place] if rest % tiles[place] == 0 else 1
-        rest //= made[place]
-    made[0] = rest
-    return made
+        adapted[place] = tiles[place] if rest % tiles[place] == 0 else 1
+        rest //= adapted[place]
+    adapted[0] = rest
+    return adapted

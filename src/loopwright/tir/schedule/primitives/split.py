@@ -57,12 +57,12 @@ def split(
     extents = infer_extents(sch, ref, [sch.value(f) for f in factors])
     ana = sch.state.analyzer(ref)
     dtype = node.loop_var.dtype
-    made: list[tuple[Var, PrimExpr]] = []
+    parts: list[tuple[Var, PrimExpr]] = []
     value: PrimExpr = const(0, dtype)
     for n, extent in enumerate(extents):
         var = Var(f"{node.loop_var.name}_{n}", dtype)
         bind_range(ana, var, const(0, dtype), extent)
-        made.append((var, extent))
+        parts.append((var, extent))
         unit = is_one(extent) and not preserve_unit_iters
         value = multiply(value, extent)
         value = value if unit else add(value, var)
@@ -76,10 +76,10 @@ def split(
         value = add(value, node.min)
     rebind = Rebind({node.loop_var: value}, ana.simplify, predicate)
     body = rebind.visit(node.body)
-    for var, extent in reversed(made):
+    for var, extent in reversed(parts):
         body = For._make(var, const(0, dtype), extent, node.kind, body, None, {}, span=node.span)
     sch.state.update(ref.func, {ref: body}, rebind.renamed)
-    return [sch.new_loop(ref.func, var) for var, _ in made]
+    return [sch.new_loop(ref.func, var) for var, _ in parts]
 
 
 def infer_extents(sch: ScheduleBase, ref: Ref, factors: Sequence[Any]) -> list[PrimExpr]:
@@ -92,22 +92,22 @@ def infer_extents(sch: ScheduleBase, ref: Ref, factors: Sequence[Any]) -> list[P
         raise ScheduleError(what, got=factors, instead="one None at most", at=node)
     if not factors:
         raise ScheduleError("a loop is split by one factor or more", got=[], at=node)
-    made: list[Any] = []
+    extents: list[Any] = []
     known: PrimExpr = const(1, dtype)
     for f in factors:
         if f is None:
-            made.append(None)
+            extents.append(None)
             continue
         extent = const(f, dtype) if isinstance(f, int) else cast(dtype, f)
         if isinstance(extent, IntImm) and extent.value <= 0:
             raise ScheduleError("a factor is 1 or more", got=f, at=node)
-        made.append(extent)
+        extents.append(extent)
         known = multiply(known, extent)
     ana = sch.state.analyzer(ref)
     if missing:
-        made[missing[0]] = ana.simplify(ceildiv(node.extent, known))
+        extents[missing[0]] = ana.simplify(ceildiv(node.extent, known))
     elif not ana.can_prove(known >= node.extent):
         what = f"the factors do not cover loop {node.loop_var.name!r}"
         got = f"{' * '.join(map(str, factors))} against an extent of {node.extent}"
         raise ScheduleError(what, got=got, instead="larger factors, or None for one", at=node)
-    return made
+    return extents

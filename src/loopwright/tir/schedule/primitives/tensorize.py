@@ -79,15 +79,15 @@ def tensorize(
     windows = []
     for ours, theirs in zip(intrin.desc.buffers, impl.buffers, strict=True):
         windows.append(MatchBufferRegion(theirs, match.window(ours, theirs)))
-    made = outer.replace(
+    replaced = outer.replace(
         body=body.body,
         alloc_buffers=body.alloc_buffers,
         match_buffers=tuple(windows),
         annotations={**outer.annotations, **body.annotations},
     )
     if at.is_block:
-        renamed[at.stmt] = made
-    sch.state.update(at.func, {at: realize.replace(block=made)}, renamed)
+        renamed[at.stmt] = replaced
+    sch.state.update(at.func, {at: realize.replace(block=replaced)}, renamed)
 
 
 class _Match:

@@ -10,7 +10,7 @@ from ....ir.prim_op import const
 from ....ir.variables import vars_in
 from ...index_map import IndexMap
 from ...stmt import Block, BlockRealize, For, ForKind, Stmt
-from ..machinery.buffer_accesses import with_found_regions
+from ..machinery.buffer_accesses import with_detected_regions
 from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import check_loops
 from ..machinery.primitive import primitive
@@ -88,7 +88,7 @@ def transform_block_layout(
     renamed: dict[Block, Block] = {}
     body = substitute(node.replace(iter_vars=()), values, None, renamed)
     renamed.pop(node.replace(iter_vars=()), None)
-    block_made = with_found_regions(body.replace(iter_vars=tuple(made_axes)))
+    block_made = with_detected_regions(body.replace(iter_vars=tuple(made_axes)))
     renamed[node] = block_made
     nest: Stmt = BlockRealize(loops, True, block_made, span=ref.realize.span)
     for loop, axis in reversed(list(zip(loops, made_axes, strict=True))):

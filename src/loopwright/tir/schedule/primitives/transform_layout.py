@@ -12,7 +12,7 @@ from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...index_map import IndexMap
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, seq
-from ..machinery.buffer_accesses import with_found_regions
+from ..machinery.buffer_accesses import with_detected_regions
 from ..machinery.buffer_lookup import buffer_name, pick_buffer
 from ..machinery.errors import ScheduleError
 from ..machinery.parallel_checks import is_private
@@ -67,10 +67,10 @@ def transform_layout(
     dtype = old.shape[0].dtype if old.shape else "int32"
     separators: tuple[int, ...] = ()
     if not isinstance(index_map, IndexMap):
-        made, found = IndexMap.from_func_with_separators(
+        mapped, places = IndexMap.from_func_with_separators(
             index_map, ndim=len(old.shape), index_dtype=str(dtype)
         )
-        index_map, separators = made, tuple(found)
+        index_map, separators = mapped, tuple(places)
     index_map = index_map.with_dtype(dtype)
     sch.record_as(index_map=index_map, buffer=buffer_name(ref, old))
     ana = sch.state.analyzer(ref)
@@ -136,17 +136,17 @@ class MapAccesses(BlockRewriter):
         return tuple(self.ana.simplify(substitute(e, values)) for e in self.map.final_indices)
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        made = self.visit_default(node)
-        if made.buffer is not self.old:
-            return made
-        return BufferLoad._make(self.new, self.mapped(made.indices), made.predicate, span=made.span)
+        load = self.visit_default(node)
+        if load.buffer is not self.old:
+            return load
+        return BufferLoad._make(self.new, self.mapped(load.indices), load.predicate, span=load.span)
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
-        made = self.visit_default(node)
-        if made.buffer is not self.old:
-            return made
+        store = self.visit_default(node)
+        if store.buffer is not self.old:
+            return store
         return BufferStore._make(
-            self.new, made.value, self.mapped(made.indices), made.predicate, span=made.span
+            self.new, store.value, self.mapped(store.indices), store.predicate, span=store.span
         )
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
@@ -160,15 +160,15 @@ class MapAccesses(BlockRewriter):
         if any(m.source.buffer is self.old for m in node.match_buffers):
             what = f"block {node.name_hint!r} matches a region of {self.old.name}"
             raise ScheduleError(what, instead="change the layout before tensorize", at=node)
-        made = self.visit_default(node)
-        if self.old in made.alloc_buffers:
-            buffers = tuple(self.new if b is self.old else b for b in made.alloc_buffers)
-            made = made.replace(alloc_buffers=buffers)
+        block = self.visit_default(node)
+        if self.old in block.alloc_buffers:
+            buffers = tuple(self.new if b is self.old else b for b in block.alloc_buffers)
+            block = block.replace(alloc_buffers=buffers)
         if mine:
-            made = with_found_regions(made)
-        if made is not node:
-            self.renamed[node] = made
-        return made
+            block = with_detected_regions(block)
+        if block is not node:
+            self.renamed[node] = block
+        return block
 
 
 def apply_map(
