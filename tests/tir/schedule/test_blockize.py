@@ -70,7 +70,7 @@ def test_refused() -> None:
     c, d, e = (sch.get_block(n) for n in "CDE")
     with pytest.raises(ScheduleError, match="do not follow each other"):
         sch.blockize([c, e])
-    with pytest.raises(ScheduleError, match="for different blocks"):
+    with pytest.raises(ScheduleError, match="takes distinct blocks"):
         sch.blockize([d, d])
     sch.reverse_compute_at(d, sch.get_loops(c)[0])
     sch.reverse_compute_at(e, sch.get_loops(c)[0])

@@ -142,7 +142,9 @@ def test_unroll_takes_the_thread_off() -> None:
 def test_only_loops_of_a_known_length_are_vectorized() -> None:
     func, _ = p.PROGRAMS["symbolic_add"]
     sch = tir.Schedule(func)
-    refused(lambda: sch.vectorize(sch.get_loops("D")[1]), "no constant number of iterations")
+    refused(
+        lambda: sch.vectorize(sch.get_loops("D")[1]), "not have a constant number of iterations"
+    )
 
 
 # ---------------------------------------------------------------------- inlining
@@ -256,7 +258,7 @@ def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8, 4), "float32"), D: T.Buff
     )
     i, j = sch.get_loops("C")
     fused = sch.fuse(i, j)
-    refused(lambda: sch.parallel(fused), "each other's way|write the same elements")
+    refused(lambda: sch.parallel(fused), "conflict with each other|write the same elements")
 
 
 def test_loops_of_dependent_lengths_are_judged_as_they_run() -> None:
@@ -395,7 +397,7 @@ def main(A: T.Buffer((1,), "float32"), C: T.Buffer((8,), "float32")):
     loop = sch.get_loops("C")[0]
     sch.parallel(loop)
     text = sch.mod.script()
-    refused(lambda: sch.loop_partition(loop, [2, None]), "each other's way|write the same")
+    refused(lambda: sch.loop_partition(loop, [2, None]), "conflict with each other|write the same")
     assert sch.mod.script() == text
 
 

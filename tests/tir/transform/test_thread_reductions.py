@@ -113,7 +113,7 @@ def main(A: T.Buffer((4, 8), "float32"), I: T.Buffer((4,), "int32"), V: T.Buffer
 
 def test_what_cannot_be_reduced():
     text = SUM.format(n=32, threads=8, outer=4)
-    with pytest.raises(ValueError, match="the reduction of block 'B' is not one that is known"):
+    with pytest.raises(ValueError, match="the reduction of block 'B' is not recognized"):
         lowered(text.replace("B[vi] + A[vi, vk]", "A[vi, vk] - B[vi]"))
     text = """
 @T.prim_func

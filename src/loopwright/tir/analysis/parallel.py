@@ -1,4 +1,4 @@
-"""Parallel, vectorized and virtually threaded loops whose iterations are in each other's way."""
+"""Parallel, vectorized and virtually threaded loops whose iterations conflict with each other."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def _depth(place: Place, loop: For) -> int:
 
 def _text(loop: For, place: Place, element: Any, number: int, other: tuple[int, Place]) -> str:
     name = loop.loop_var.name
-    what = f"iterations of the {together(loop)} loop {name} are in each other's way"
+    what = f"iterations of the {together(loop)} loop {name} conflict with each other"
     does = "writes" if place.is_write else "reads"
     at = ", ".join(map(str, element))
     got = f"{place.buffer.name}[{at}], which {name} = {number} {does} "

@@ -18,7 +18,7 @@ from .tensorize_mapping import (
 
 
 def has_block(sch: Schedule, block_name: str) -> bool:
-    """Whether the function that is worked on has a block of that name."""
+    """Whether the current function has a block of that name."""
     return any(b.name_hint == block_name for b in sch.state.index(sch.working_function()).blocks)
 
 
@@ -29,7 +29,7 @@ def is_output_block(sch: Schedule, block: BlockRV) -> bool:
 
 
 def can_tensorize(sch: Schedule, block: Any, tensor_intrin: Any) -> bool:
-    """Whether `tensorize` would be done."""
+    """Whether `tensorize` would succeed."""
     try:
         sch.copy().tensorize(block, tensor_intrin)
     except ScheduleError:

@@ -1,4 +1,4 @@
-"""`Schedule`: every primitive as a method. Each stands in a file of its own."""
+"""`Schedule`: every primitive as a method. Each has a file of its own in `primitives/`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Schedule(ScheduleBase):
     """A program and the steps that change how it runs.
 
     Each step keeps the program's meaning or raises `ScheduleError` and leaves it as it is.
-    Blocks and loops are named by random variables, which stay good while the program changes.
+    Blocks and loops are named by random variables, which stay valid while the program changes.
 
         sch = tir.Schedule(func)
         i, j, k = sch.get_loops(sch.get_block("C"))
@@ -68,9 +68,9 @@ class Schedule(ScheduleBase):
         sch.reorder(i0, k, i1)
         sch.mod.show(); sch.trace.show()
 
-    seed: of the sampling steps. debug_mask: "all" verifies the program after each step.
-    error_render_level: "detail", "fast" (without the program) or "none". enable_check: leave out
-    the checks that a step keeps the meaning, for rules that are known to.
+    seed: for the sampling steps. debug_mask: "all" verifies the program after each step.
+    error_render_level: "detail", "fast" (without the program) or "none". enable_check: False
+    leaves out the checks that a step keeps the meaning, for rules that are known to keep it.
     """
 
     get_block = get_block

@@ -1,4 +1,4 @@
-"""The layout in which a buffer is read from one end to the other by the loops around an access."""
+"""The layout in which the loops around an access read a buffer sequentially."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..stmt import For
 def suggest_index_map(
     buffer: Buffer, indices: list[PrimExpr], loops: list[For], predicate: Any
 ) -> IndexMap | None:
-    """A layout of `buffer` in which an access at `indices` goes through it in the order of
+    """A layout of `buffer` in which an access at `indices` walks it in the order of
     `loops` (the outermost first), one index for each digit that a loop gives. None where the
-    indices are no digits of the loops.
+    indices are not digits of the loops.
 
     A[i0 * 8 + i1, k0 * 4 + k1] in loops i0, k0, i1, k1 of a buffer that they cover gives
     (i, k) -> (i // 8, k // 4, i % 8, k % 4).

@@ -1,4 +1,4 @@
-"""Which loops of a block an intrinsic's description stands for."""
+"""Which loops of a block correspond to the loops of an intrinsic's description."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def get_tensorize_loop_mapping(
     sch: ScheduleBase, block: BlockRV, desc_func: PrimFunc, allow_padding: bool = False
 ) -> TensorizeInfo | None:
     """The loops of a block that a description's loops are to be tiles of: from the last axis on,
-    axes of the same kind whose extents divide (or are to be padded). None where there are none."""
+    axes of the same kind whose extents divide (or are to be padded). None without such loops."""
     ref = sch.block(block)
     desc = _described(desc_func)
     if desc is None:
@@ -105,7 +105,7 @@ def get_auto_tensorize_mapping_info(
     """How to fuse the axes of a block so that it has the form of a description: axes that occur in
     the same buffers become one. None where the two compute different expressions.
 
-    That the block can be tensorized then is not said: the layouts of its buffers have to follow.
+    This does not mean that the block can be tensorized: the layouts of its buffers must fit too.
     """
     ref = sch.block(block)
     desc = _described(desc_func)
@@ -198,7 +198,7 @@ def _update(block: Block) -> BufferStore | None:
 
 
 def _alike(a: Any, b: Any, pairs: dict[Buffer, tuple[Buffer, Any, Any]]) -> bool:
-    """Whether the program's `b` is the description's `a` but for indices; notes the buffers."""
+    """Whether the program's `b` equals the description's `a` up to indices; records the buffers."""
     if type(a) is not type(b):
         return False
     if isinstance(a, (BufferStore, BufferLoad)):

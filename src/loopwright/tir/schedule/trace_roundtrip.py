@@ -35,8 +35,8 @@ def verify_trace_roundtrip(
     debug_mask: str | int = "all",
     text_format: str | list[str] | tuple[str, ...] = ("python", "json"),
 ) -> Schedule:
-    """Do a schedule's trace again on `mod`, by its instructions and from JSON; raise ValueError
-    where the program comes out otherwise. Gives the last schedule made."""
+    """Replay a schedule's trace on `mod`, from its instructions and from JSON; raise ValueError
+    where the resulting program differs. Returns the last schedule."""
     formats = [text_format] if isinstance(text_format, str) else list(text_format)
     replayed = Schedule(mod, debug_mask=debug_mask)
     assert sch.trace is not None

@@ -1,4 +1,4 @@
-"""Which part of a block's axes is needed to make, or can be made from, a box of a buffer."""
+"""Which values of a block's axes produce a box of a buffer, or can be computed from it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _solve(
 
 
 def union_spans(ana: Analyzer, a: dict[Var, Span] | None, b: dict[Var, Span]) -> dict[Var, Span]:
-    """Spans that contain both; an axis that one does not restrict is left out."""
+    """Spans that contain both; an axis that either leaves unrestricted is left out."""
     if a is None:
         return b
     return {
@@ -83,8 +83,8 @@ def union_spans(ana: Analyzer, a: dict[Var, Span] | None, b: dict[Var, Span]) ->
 
 
 class AxisLoop:
-    """The loop that an axis gets: its variable (None: the one value `low`), where it starts and
-    how far it goes, and the tests that keep the axis in its domain."""
+    """The loop for an axis: its variable (None: the single value `low`), where it starts and
+    its extent, and the tests that keep the axis in its domain."""
 
     __slots__ = ("extent", "tests", "value", "var")
 
@@ -125,7 +125,7 @@ def axis_loop(
 
 
 def _tidy_extent(ana: Analyzer, size: PrimExpr, whole: PrimExpr) -> PrimExpr | None:
-    """The extent to loop over; None where the whole domain is no longer."""
+    """The extent to loop over; None where the whole domain is not longer."""
     if isinstance(size, IntImm):
         if isinstance(whole, IntImm) and size.value >= whole.value:
             return None

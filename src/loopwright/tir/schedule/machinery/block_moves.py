@@ -1,4 +1,4 @@
-"""Moving a block into a loop: where in its body, over which axes, and whether what it reads is there."""
+"""Moving a block into a loop: its place in the body, its axes, and whether its inputs are ready."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_movable(ref: Ref, at: Ref) -> None:
         body = above.stmt.body
         items = body.seq if isinstance(body, SeqStmt) else (body,)
         if not any(item is inner for item in items):
-            what = f"block {ref.stmt.name_hint!r} stands under a condition or another statement"
+            what = f"block {ref.stmt.name_hint!r} is under a condition or another statement"
             raise ScheduleError(what, instead="loops and blocks only", at=ref.node)
         if above.is_block:
             break
@@ -73,7 +73,7 @@ def item_of(at: Ref, block: Ref) -> int:
 
 
 def holds(stmt: Any, inner: Any) -> bool:
-    """Whether a statement is inside one that is no loop and no block."""
+    """Whether a statement is inside one that is neither a loop nor a block."""
     if stmt is inner:
         return True
     if isinstance(stmt, (For, BlockRealize)) or not isinstance(stmt, Stmt):
@@ -100,7 +100,7 @@ def insert_position(at: Ref, before: list[Ref], after: list[Ref], index: int) ->
 
 
 def check_order(ref: Ref, at: Ref, position: int) -> None:
-    """Raise ScheduleError where the block would pass one that it shares a buffer with."""
+    """Raise ScheduleError where the block would move past one that it shares a buffer with."""
     blocks = siblings(ref)
     here = blocks.index(ref)
     below = [n for n, b in enumerate(blocks) if b.is_under(at)]
@@ -110,7 +110,7 @@ def check_order(ref: Ref, at: Ref, position: int) -> None:
         later = n > here
         if other.is_under(at):
             passed = (item_of(at, other) < position) == later
-            # the other iterations of the loop: what ran before all of the other now runs between
+            # the other iterations of the loop: what ran before all of them now runs between them
             clash = theirs & reads if later else read_buffers(other.stmt) & writes
         else:
             passed = here < n < below[0] or below[-1] < n < here
@@ -138,7 +138,7 @@ def move(
     tests: Sequence[PrimExpr] = (),
 ) -> None:
     """Put the block into the loop `at`, its axes running over `spans` (the others over their
-    domains), where `tests` hold, and undo that where what it reads would not be there, or `also`
+    domains), where `tests` hold; undo that where its inputs would not be ready, or where `also`
     refuses it."""
     if state.enable_check:
         check_order(ref, at, position)
@@ -154,8 +154,8 @@ def move(
     for loop in loops:
         for test in loop.tests:
             predicate = logical_and(predicate, test)
-    # Iterations that differ in other loops only come to the same points; of those that the axes
-    # depend on each is needed.
+    # Iterations that differ only in other loops reach the same points; a test on loops that the
+    # axes depend on would leave points out.
     used: set[Var] = set().union(*(vars_in(loop.value) for loop in loops))
     with ana.constraint_scope(predicate):
         more = [t for t in tests if not vars_in(t) & used and not ana.can_prove(t)]
@@ -208,7 +208,7 @@ def is_steady(ref: Ref, at: Ref, span: Span) -> bool:
 
 
 def kept_tests(state: ScheduleState, ref: Ref, loops: list[AxisLoop]) -> list[PrimExpr]:
-    """What the old predicate said beyond the axes' domains, in terms of the new loops."""
+    """What the old predicate requires beyond the axes' domains, in terms of the new loops."""
     left = own_tests(state, ref)
     if not left:
         return []
@@ -221,14 +221,14 @@ def kept_tests(state: ScheduleState, ref: Ref, loops: list[AxisLoop]) -> list[Pr
     own = {loop.stmt.loop_var for loop in ref.loops()}
     for part in left:
         if not vars_in(part) & own <= set(table):
-            what = f"the predicate of block {ref.stmt.name_hint!r} speaks of loops it would leave"
+            what = f"the predicate of block {ref.stmt.name_hint!r} refers to loops it would leave"
             raise ScheduleError(what, got=part, instead="a block that runs everywhere", at=ref.node)
     return [substitute(part, table) for part in left]
 
 
 def check_inputs(state: ScheduleState, ref: Ref) -> None:
-    """Raise ScheduleError unless what a block reads is made before, in the same iteration of the
-    loops it shares with the maker."""
+    """Raise ScheduleError unless what a block reads is written before, in the same iteration of the
+    loops it shares with the producer."""
     above = list(ref.ancestors())
     for source in producers(ref):
         shared = next(a for a in source.ancestors() if any(a is b for b in above))
@@ -253,7 +253,7 @@ def check_inputs(state: ScheduleState, ref: Ref) -> None:
 
 def is_dense(source: Ref, shared: Ref, buffer: Any) -> bool:
     """Whether a block writes, in one iteration of a loop, all of the box that its writes span: a
-    dimension that the loops inside walk in strides has gaps."""
+    dimension that inner loops walk in strides has gaps."""
     inner = {
         r.stmt.loop_var: r.stmt.extent
         for r in source.loops()

@@ -1,4 +1,4 @@
-"""Rewriting how blocks access buffers, and the regions that they then say."""
+"""Rewriting how blocks access buffers, and the regions that they then declare."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .rewriting import BlockRewriter
 from .state import ScheduleState
 
 
-def with_found_regions(block: Block) -> Block:
-    """The block with its regions as found in its body; what is reached through pointers keeps
-    the regions that were given."""
+def with_detected_regions(block: Block) -> Block:
+    """The block with the regions that its body accesses; a block that uses pointers keeps the
+    regions it declares."""
     reads, writes, opaque = get_block_access_region(block, {})
     if opaque:
         return block
@@ -28,7 +28,7 @@ def with_found_regions(block: Block) -> Block:
 
 
 class ReplaceBuffer(BlockRewriter):
-    """Another buffer in the place of one, with the same indices."""
+    """Replaces buffers by others, with the same indices."""
 
     def __init__(
         self,
@@ -51,8 +51,7 @@ class ReplaceBuffer(BlockRewriter):
 
 
 class MapLoads(BlockRewriter):
-    """`fn(load)` in the place of each load of a buffer; reads of blocks that held one are found
-    anew."""
+    """Replaces each load of a buffer by `fn(load)`; blocks that had one get new read regions."""
 
     def __init__(
         self,
@@ -74,13 +73,13 @@ class MapLoads(BlockRewriter):
     def visit_Block(self, node: Block) -> Any:
         block = self.visit_default(node)
         if block is not node:
-            block = with_found_regions(block)
+            block = with_detected_regions(block)
             self.renamed[node] = block
         return block
 
 
 def single_store(ref: Ref) -> BufferStore:
-    """The store that is all of a block's body. Raises ScheduleError for another body."""
+    """The store that is the whole body of a block. Raises ScheduleError for another body."""
     body = ref.stmt.body
     if not isinstance(body, BufferStore) or ref.stmt.init is not None:
         what = f"block {ref.stmt.name_hint!r} is more than one store"
@@ -112,8 +111,8 @@ def loads_of(node: Any, buffer: Buffer) -> list[BufferLoad]:
 
 
 def index_axes(indices: Any, block: Block, shape: Any) -> dict[Var, int] | None:
-    """Axis to the dimension that it alone indexes; None unless every index is an axis of its own
-    (or a literal, in a dimension of extent 1)."""
+    """Maps each axis to the dimension that it alone indexes; None unless every index is an axis of
+    its own (or a literal, in a dimension of extent 1)."""
     axes = {a.var for a in block.iter_vars}
     dims: dict[Var, int] = {}
     for n, (index, extent) in enumerate(zip(indices, shape, strict=True)):
@@ -125,12 +124,12 @@ def index_axes(indices: Any, block: Block, shape: Any) -> dict[Var, int] | None:
 
 
 def realize_of(ref: Ref, block: Block, **changes: Any) -> BlockRealize:
-    """The block's realize with another block."""
+    """The BlockRealize of `ref` with another block."""
     return ref.realize.replace(block=block, **changes)
 
 
 def replace_buffer(state: ScheduleState, site: Ref, table: dict[Buffer, Buffer]) -> None:
-    """Other buffers in the place of some, in the block that allocates them."""
+    """Replace buffers by others, in the block that allocates them."""
     renamed: dict[Any, Any] = {}
     realize = ReplaceBuffer(table, renamed).visit(site.realize)
     state.update(site.func, {site: realize}, renamed)

@@ -12,11 +12,11 @@ from .refs import Ref
 
 BufferArg = (
     int | str | Buffer
-)  # by its place among those that a block accesses, its name, or itself
+)  # its position among those a block accesses, its name, or the buffer itself
 
 
 def buffer_at(ref: Ref, which: int | str | Buffer, *, write: bool) -> Buffer:
-    """The buffer of a block's reads or writes by position, name, or itself."""
+    """A buffer among a block's reads or writes, by position, by name, or the buffer itself."""
     regions = ref.stmt.writes if write else ref.stmt.reads
     buffers = [r.buffer for r in regions]
     if isinstance(which, IntImm):
@@ -58,7 +58,7 @@ def pick_buffer(ref: Ref, buffer: Any) -> Buffer:
 
 
 def alloc_site(ref: Ref, buffer: Buffer) -> Ref:
-    """The block around that allocates a buffer. Raises ScheduleError for a parameter's buffer."""
+    """The enclosing block that allocates a buffer. Raises ScheduleError for a parameter."""
     for above in (ref, *ref.ancestors()):
         if above.is_block and buffer in above.stmt.alloc_buffers:
             return above
@@ -75,7 +75,7 @@ def check_allocated(ref: Ref, scope: Ref, buffer: Buffer) -> None:
 
 
 def drop_buffer(buffer: Buffer) -> Any:
-    """A change of a block: it no longer allocates the buffer."""
+    """A function that removes the buffer from those a block allocates."""
 
     def change(block: Block) -> Block:
         return block.replace(alloc_buffers=tuple(b for b in block.alloc_buffers if b is not buffer))

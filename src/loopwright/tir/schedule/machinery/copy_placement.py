@@ -1,5 +1,5 @@
-"""Where copies of buffers go: before readers or behind writers, in the loops that these share with
-other blocks where that is needed."""
+"""Where copies of buffers go: before readers or after writers, inside the loops that these share
+with other blocks where that is needed."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def _child(at: Ref, ref: Ref) -> Ref:
 
 
 def levels(scope: Ref, blocks: list[Ref]) -> Iterator[tuple[Ref, list[int]]]:
-    """The scope and the loops that hold all the blocks, from outside, with the statements of
-    their bodies that hold each; as far as only loops stand in between."""
+    """The scope and the loops that hold all the blocks, outermost first, with the statements of
+    their bodies that hold each; as long as only loops are in between."""
     at = scope
     while True:
         items = [item_index(at, b) for b in blocks]
@@ -77,8 +77,8 @@ def levels(scope: Ref, blocks: list[Ref]) -> Iterator[tuple[Ref, list[int]]]:
 
 
 def place_before(scope: Ref, makers: list[Ref], users: list[Ref]) -> tuple[Ref, int]:
-    """Where a copy goes that the users read: a loop or the scope, the furthest out in which no
-    maker runs between it and them, and the position in its body."""
+    """Where a copy that the users read goes: the outermost loop (or the scope) in which no maker
+    runs between the copy and them, and the position in its body."""
     for at, items in levels(scope, users):
         low, high = min(items), max(items)
         places = [holding_item(at, m) for m in makers if m.is_under(at)]
@@ -91,8 +91,8 @@ def place_before(scope: Ref, makers: list[Ref], users: list[Ref]) -> tuple[Ref, 
 
 
 def place_after(scope: Ref, writers: list[Ref], readers: list[Ref]) -> tuple[Ref, int]:
-    """Where the copy goes of what the writers write: a loop or the scope, the furthest out in
-    which no reader runs between them and it, and the position in its body."""
+    """Where the copy of what the writers write goes: the outermost loop (or the scope) in which no
+    reader runs between them and the copy, and the position in its body."""
     for at, items in levels(scope, writers):
         low, high = min(items), max(items)
         if not any(low <= holding_item(at, r) <= high for r in readers if r.is_under(at)):
@@ -103,8 +103,8 @@ def place_after(scope: Ref, writers: list[Ref], readers: list[Ref]) -> tuple[Ref
 
 
 def check_reduces_inside(writer: Ref, at: Ref) -> None:
-    """Raise ScheduleError where a block goes on, in one iteration of a loop from `at` outwards,
-    with what it wrote in an earlier one: a copy made in each iteration would lose that."""
+    """Raise ScheduleError where a block continues, in one iteration of `at` or a loop around it,
+    from what it wrote in an earlier one: a copy made in each iteration would lose that."""
     if at.is_block or not updates_in_place(writer.stmt):
         return
     around = {at.stmt.loop_var, *(r.stmt.loop_var for r in at.loops())}
@@ -182,8 +182,8 @@ def write_ranges(block: Ref, buffer: Buffer) -> list[tuple[PrimExpr, PrimExpr]]:
 def written_box(
     state: ScheduleState, writers: list[Ref], at: Ref, buffer: Buffer, kept: bool
 ) -> Box:
-    """The box of a buffer that is written while the loops below `at` run. With `kept`, what it
-    held outside of that matters: ScheduleError where the box has gaps."""
+    """The box of a buffer that is written while the loops below `at` run. With `kept`, the other
+    elements must keep their values: ScheduleError where the box has gaps."""
     ana = state.analyzer(at)
     boxes = []
     for writer in writers:
@@ -209,7 +209,7 @@ def domain_box(state: ScheduleState, writers: list[Ref], buffer: Buffer) -> Box 
         return None
     for writer in writers:
         if own_tests(state, writer):
-            what = f"block {writer.stmt.name_hint!r} writes where its predicate holds only"
+            what = f"block {writer.stmt.name_hint!r} writes only where its predicate holds"
             raise ScheduleError(what, instead="a block without T.where", at=writer.node)
         ana = state.analyzer(writer)
         doms = {a.var: a.dom for a in writer.stmt.iter_vars}
@@ -227,8 +227,8 @@ def copy_loops(
     limits: list[list[Span]] | None = None,
     tests: Iterable[PrimExpr] = (),
 ) -> Stmt:
-    """A block in loops that let its axes run over spans, within their domains, as far as `limits`
-    go, where `tests` hold."""
+    """A block in loops that run its axes over spans, within their domains and `limits`, where
+    `tests` hold."""
     predicate: PrimExpr = const(True, "bool")
     for test in tests:
         predicate = logical_and(predicate, test)
@@ -254,7 +254,7 @@ def copy_loops(
 
 
 def steady(box: Box, scope: Ref) -> list[Span | None]:
-    """The spans of a box; None for those that depend on data which is written in the scope."""
+    """The spans of a box; None for those that depend on data written in the scope."""
     written = set().union(*(write_buffers(b.stmt) for b in scope.blocks()))
     return [None if loaded((low, high)) & written else (low, high) for low, high in box]
 
@@ -283,7 +283,7 @@ def insert(
     buffer: Buffer,
 ) -> None:
     """Make the changes, put nests of loops at positions in the body of `at`, and allocate the
-    buffer in the scope; nothing of that where a loop around may not run so."""
+    buffer in the scope; undo all of that where a loop around may then no longer run as it does."""
     if state.enable_check:
         check_kinds(at)
 
@@ -312,7 +312,7 @@ def insert(
 
 
 def check_kinds(at: Ref) -> None:
-    """Raise ScheduleError where a loop that a copy would stand in is vectorized."""
+    """Raise ScheduleError where a copy would be inside a vectorized loop."""
     for ref in () if at.is_block else (at, *at.loops()):
         if ref.stmt.kind == ForKind.VECTORIZED:
             what = f"the copy would stand in the vectorized loop {ref.stmt.loop_var.name!r}"
@@ -320,7 +320,7 @@ def check_kinds(at: Ref) -> None:
 
 
 def cache_buffer(buffer: Buffer, storage_scope: str) -> Buffer:
-    """A buffer of the same shape elsewhere."""
+    """A buffer of the same shape in another memory scope."""
     check_storage_scope(storage_scope)
     return decl_buffer(
         buffer.shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope
@@ -331,8 +331,8 @@ _SCOPES = ("global", "shared", "local", "warp", "texture")
 
 
 def check_storage_scope(scope: str) -> None:
-    """Raise ScheduleError for a memory scope that nobody knows; one with a dot is taken to be a
-    back end's own."""
+    """Raise ScheduleError for an unknown memory scope; one with a dot is taken to be specific to a
+    back end."""
     known = scope.split(":")[0].split("-")[0] in _SCOPES or scope == ""
     if not known and not all(part for part in ("." in scope, *scope.split("."))):
         hint = ", ".join(f'"{s}"' for s in _SCOPES)
@@ -355,7 +355,7 @@ def copy_nest(
     element outside of the boxes `limits`, and nothing where `tests` do not hold."""
     spans = steady(box, scope)
     zeros = [const(0, dim.dtype) for dim in source.shape]
-    if at is scope:  # bounds that are not proven are those of the buffer
+    if at is scope:  # bounds that cannot be proven are those of the buffer
         for n, (span, dim) in enumerate(zip(spans, source.shape, strict=True)):
             if span is None or not (ana.can_prove(span[0] >= 0) and ana.can_prove(span[1] < dim)):
                 spans[n] = None

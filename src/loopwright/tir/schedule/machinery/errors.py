@@ -10,7 +10,7 @@ from ....base.errors import LoopwrightError, explain
 class ScheduleError(LoopwrightError):
     """A primitive was refused; the program is as it was before.
 
-    The text is made when it is asked for: it shows the function with the blocks and loops `at`
+    The text is computed on demand: it shows the function with the blocks and loops `at`
     underlined, says what is wrong and what would be accepted.
     """
 
@@ -25,7 +25,7 @@ class ScheduleError(LoopwrightError):
         self.func: Any = None
 
     def located(self, primitive: str, func: Any, level: str) -> ScheduleError:
-        """The same error, said to come from a primitive applied to `func`."""
+        """The same error, as raised by a primitive applied to `func`."""
         if not self.primitive:
             self.primitive, self.func, self.level = primitive, self.func or func, level
         return self

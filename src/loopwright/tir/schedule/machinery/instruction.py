@@ -31,13 +31,13 @@ class InstructionKind:
 
     @staticmethod
     def get(name: str) -> InstructionKind:
-        """The kind of that name ("Split")."""
+        """The kind of a name such as "Split"."""
         if name not in KINDS:
             raise ScheduleError("no primitive of this name", got=name)
         return KINDS[name]
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Parameter name to value."""
+        """The value of each parameter, by name."""
         if self.varargs is not None:
             return {**self.defaults, self.varargs: list(args), **kwargs}
         return {**self.defaults, **dict(zip(self.params, args, strict=False)), **kwargs}

@@ -23,7 +23,7 @@ def check_plain(ref: Ref) -> None:
         raise ScheduleError(what, got=got, instead="annotate later, or unannotate", at=node)
 
 
-LONGEST = 80  # characters of a name made from others
+LONGEST = 80  # characters at most of a name composed of others
 
 
 def check_nest(refs: list[Ref]) -> None:

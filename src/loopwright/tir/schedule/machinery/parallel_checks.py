@@ -59,8 +59,8 @@ def check_parallel(state: ScheduleState, ref: Ref, how: ForKind, *, across_threa
 
 
 def writes_by_axes(ref: Ref, *, across_threads: bool) -> bool:
-    """Whether the blocks below a loop plainly write, and read of what they write, an element for
-    each value of the axes that the loop drives, so that only the axes need be looked at."""
+    """Whether the blocks below a loop access, in the buffers they write, one element for each value
+    of the axes that the loop drives, so that looking at the axes is enough."""
     var = ref.stmt.loop_var
     for block in ref.blocks():
         axes: list[Var] = []
@@ -89,21 +89,21 @@ def _dimension(region: BufferRegion, axis: Var) -> int | None:
 
 
 def check_races(state: ScheduleState, ref: Ref, kind: ForKind = ForKind.PARALLEL) -> None:
-    """Raise ScheduleError where two iterations of a loop are seen to be in each other's way."""
+    """Raise ScheduleError where two iterations of a loop are found to conflict."""
     func = state.func(ref.func)
     loop = ref.stmt.replace(kind=kind, thread_binding=None)
     tried = func.with_body(replaced(func.body, ref, loop))
     errors = race_errors(tried, loop.loop_var)
     if errors:
         name = ref.stmt.loop_var.name
-        what = f"iterations of loop {name!r} are in each other's way"
+        what = f"iterations of loop {name!r} conflict with each other"
         got = errors[0].split("got:")[-1].split("instead:")[0].strip()
         hint = "a loop whose iterations each write elements of their own"
         raise ScheduleError(what, got=got, instead=hint, at=ref.stmt)
 
 
 def check_parallel_around(state: ScheduleState, ref: Ref) -> None:
-    """Raise ScheduleError where a parallel loop around what was moved may no longer be parallel."""
+    """Raise ScheduleError where a parallel loop around a moved block may no longer be parallel."""
     for above in ref.ancestors():
         if not above.is_block and above.stmt.kind == ForKind.PARALLEL:
             sure = check_parallel(state, above, ForKind.PARALLEL, across_threads=False)
@@ -139,7 +139,7 @@ def _writes_differ(block: Ref, var: Var) -> bool:
 
 def check_independent_iterations(state: ScheduleState, loop: Ref, blocks: list[Ref]) -> None:
     """Raise ScheduleError unless the iterations of `loop` and of the loops around it can run in
-    any order: what a block below reads of another block below is written in the same iteration.
+    any order: what a block inside reads from another is written in the same iteration.
     """
     for n, reader in enumerate(blocks):
         for buffer in read_buffers(reader.stmt):

@@ -1,4 +1,4 @@
-"""Predicates of blocks: what they say beyond the axes' domains, and over which points a block runs."""
+"""Predicates of blocks: what they require beyond the axes' domains, and where a block runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .state import ScheduleState
 
 
 def own_tests(state: ScheduleState, ref: Ref) -> list[PrimExpr]:
-    """What the predicate of a block says beyond its axes' domains."""
+    """What the predicate of a block requires beyond its axes' domains."""
     parts = conjuncts(ref.realize.predicate)
     if not parts:
         return []
@@ -34,9 +34,9 @@ def own_tests(state: ScheduleState, ref: Ref) -> list[PrimExpr]:
 
 
 def tests_around(users: list[Ref], at: Ref) -> list[PrimExpr]:
-    """What the predicates of all the blocks say of the loops from `at` outwards: where that does not
-    hold none of them runs, and what goes with them must not either (it might read what is not
-    there)."""
+    """What the predicates of all the blocks require of `at` and the loops around it: where that
+    does not hold none of them runs, and neither may what is moved next to them (its inputs might
+    not exist)."""
     if at.is_block:
         return []
     around = {at.stmt.loop_var, *(r.stmt.loop_var for r in at.loops())}
@@ -52,7 +52,7 @@ def tests_around(users: list[Ref], at: Ref) -> list[PrimExpr]:
 
 
 def check_runs_everywhere(state: ScheduleState, ref: Ref) -> None:
-    """Raise ScheduleError where a block runs over a part of its axes' domains only."""
+    """Raise ScheduleError where a block runs over only a part of its axes' domains."""
     loops = {r.stmt.loop_var: r.stmt for r in ref.loops()}
     ana = state.analyzer(ref)
     domain: Any = None
@@ -71,7 +71,7 @@ def check_runs_everywhere(state: ScheduleState, ref: Ref) -> None:
         whole = whole and ana.can_prove(low <= dom.min)
         whole = whole and ana.can_prove(high + 1 >= dom.min + dom.extent)
     if not whole or own_tests(state, ref) or _fewer(ref):
-        what = f"block {ref.stmt.name_hint!r} runs over a part of its axes' domains only"
+        what = f"block {ref.stmt.name_hint!r} runs over only a part of its axes' domains"
         hint = "loops over the whole domain, no predicate of its own"
         raise ScheduleError(what, instead=hint, at=ref.node)
 

@@ -1,4 +1,4 @@
-"""What makes a function a primitive: it is recorded in the trace, and its refusal is located.
+"""`@primitive`: records a step in the trace, and locates the errors it raises in the program.
 
     @primitive("Split", inputs="loop *factors", attrs="preserve_unit_iters disable_predication")
     def split(sch, loop, factors, preserve_unit_iters=True, disable_predication=False): ...
@@ -74,6 +74,5 @@ def primitive(
 
 
 def unrecorded(fn: Fn) -> Fn:
-    """What a primitive does, without a step of its own in the trace: for primitives that are made
-    of others."""
+    """A primitive without its record in the trace: for primitives composed of others."""
     return getattr(fn, "__wrapped__", fn)

@@ -23,5 +23,5 @@ BlockArg = BlockRV | str  # a block, or its name
 # Refers to a number that was sampled: a variable, so that it can stand in expressions.
 ExprRV = Var
 
-# What a sampled place is that is no loop: stay at the root, or be inlined.
+# Sampled places that are not loops: stay at the root, or be inlined.
 ROOT, INLINE = "root", "inline"

@@ -72,10 +72,10 @@ class Reducer:
 
 def find_reducer(ana: Analyzer, realize: BlockRealize) -> Reducer:
     """The combiner of a reduction block: a sum, product, minimum or maximum, or several buffers
-    that are combined together by such or by selections (argmax). Raises ScheduleError for another,
-    or where repeating its init would change the result."""
+    that are combined together by these or by selections (argmax). Raises ScheduleError for other
+    combiners, or where repeating the init would change the result."""
     block = realize.block
-    what = f"the reduction of block {block.name_hint!r} is not one that is known"
+    what = f"the reduction of block {block.name_hint!r} is not recognized"
 
     def refuse(got: Any, hint: str = _HINT) -> ScheduleError:
         return ScheduleError(what, got=got, instead=hint, at=realize)
@@ -119,8 +119,8 @@ def find_reducer(ana: Analyzer, realize: BlockRealize) -> Reducer:
 
 
 def _stored(body: Any) -> tuple[list[BufferStore], list[PrimExpr]]:
-    """The stores of a body and their values, with what is named by lets in its place. None where
-    there is something else, or a value reads what an earlier store has changed."""
+    """The stores of a body and their values, with lets substituted. None where there is anything
+    else, or a value reads what an earlier store has changed."""
     named: dict[Var, PrimExpr] = {}
     while isinstance(body, LetStmt):
         named[body.var] = substitute(body.value, named)
@@ -144,7 +144,7 @@ def _branches(value: Any) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
 
 
 def _operands(value: Any, itself: Var, own: set[Var]) -> PrimExpr | None:
-    """What `value` combines `itself` with; None where it is no known combination."""
+    """What `value` combines `itself` with; None where the combination is not known."""
     branches = _branches(value)
     if branches is not None:
         pair = branches[1:]
@@ -198,11 +198,11 @@ def _condition(node: Any, reducer: Reducer, key: Any) -> PrimExpr | None:
 
 
 def _associative(reducer: Reducer) -> bool:
-    """Whether combining in other groups gives the same, and in another order the same of all that
-    is compared (of equal ones any may be found, as in other orders of the reduction's loops).
+    """Whether the combiner is associative, and commutative in all that is compared (of equal
+    elements any may win, as in other orders of the reduction's loops).
 
-    Sums and products of single buffers are. A selection only sees how elements compare, and of
-    three elements each component takes at most three different values: all cases are tried.
+    Sums and products of single buffers are. A selection depends only on how elements compare, and
+    each component of three elements takes at most three different values: all cases are tried.
     """
     if all(_branches(result) is None for result in reducer.results):
         return True
@@ -216,7 +216,7 @@ def _associative(reducer: Reducer) -> bool:
 
     every = list(product(range(3), repeat=len(compared)))
     for keys in product(every, repeat=3):
-        # What is not compared tells which element it came from.
+        # What is not compared identifies the element it came from.
         a, b, c = ([who] * len(tests) for who in range(3))
         for element, values in zip((a, b, c), keys, strict=True):
             for n, value in zip(compared, values, strict=True):

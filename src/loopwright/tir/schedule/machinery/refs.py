@@ -28,7 +28,7 @@ class Ref:
 
     @property
     def node(self) -> Any:
-        """The statement that stands in the program: a For or a BlockRealize."""
+        """The statement in the program: a For or a BlockRealize."""
         return self.stmt if self.realize is None else self.realize
 
     @property
@@ -38,30 +38,30 @@ class Ref:
 
     @staticmethod
     def inline_mark() -> Ref:
-        """What stands for "inlined" where a place in the program is asked for."""
+        """Means "inlined" where a place in the program is expected."""
         return _MARKS[0]
 
     @staticmethod
     def root_mark() -> Ref:
-        """What stands for "left at the root" where a place in the program is asked for."""
+        """Means "left at the root" where a place in the program is expected."""
         return _MARKS[1]
 
     def ancestors(self) -> Iterator[Ref]:
-        """The loops and blocks around, the nearest first."""
+        """The enclosing loops and blocks, the innermost first."""
         at = self.parent
         while at is not None:
             yield at
             at = at.parent
 
     def scope(self) -> Ref:
-        """The block around."""
+        """The enclosing block."""
         for ref in self.ancestors():
             if ref.realize is not None:
                 return ref
         raise ScheduleError("the root block has no block around it", at=self.node)
 
     def loops(self) -> list[Ref]:
-        """The loops around within the same block, the outermost first."""
+        """The enclosing loops within the same block, the outermost first."""
         loops: list[Ref] = []
         for ref in self.ancestors():
             if ref.realize is not None:
@@ -70,8 +70,7 @@ class Ref:
         return loops[::-1]
 
     def blocks(self) -> list[Ref]:
-        """The blocks directly inside: not those inside other blocks; itself where it is one
-        below a loop."""
+        """The blocks directly inside: not those inside other blocks."""
         blocks: list[Ref] = []
         for child in self.children:
             if child.realize is not None:

@@ -33,7 +33,7 @@ def loops_between(block: Ref, above: Ref) -> list[Ref]:
 
 
 def axis_values(block: Ref) -> dict[Var, PrimExpr]:
-    """Axis to the value it is bound to."""
+    """The value that each axis is bound to."""
     return {
         axis.var: value
         for axis, value in zip(block.stmt.iter_vars, block.realize.iter_values, strict=True)
@@ -41,7 +41,7 @@ def axis_values(block: Ref) -> dict[Var, PrimExpr]:
 
 
 def loop_domain(loops: list[Ref]) -> dict[Var, Range]:
-    """Loop variable to range."""
+    """The range of each loop variable."""
     return {
         ref.stmt.loop_var: Range.from_min_extent(ref.stmt.min, ref.stmt.extent) for ref in loops
     }
@@ -91,7 +91,7 @@ def interval(evaluator: Evaluator, rng: Range, dim: PrimExpr) -> tuple[PrimExpr,
 
 
 def _built(ctx: Context, p: Any, dtype: Any, otherwise: PrimExpr) -> PrimExpr:
-    # A bound that comes from the type, or that the type does not hold, is none.
+    # A bound that comes from the type, or that the type cannot hold, is not a bound.
     value = P.constant_value(p)
     if value is not None and abs(value) >= 1 << 30:
         return otherwise

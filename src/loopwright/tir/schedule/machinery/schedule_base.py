@@ -62,7 +62,7 @@ class ScheduleBase:
 
     @property
     def func(self) -> PrimFunc:
-        """The function that is worked on, as it is now."""
+        """The current function, as it is now."""
         return self.state.func(self.working_function())
 
     @property
@@ -78,7 +78,7 @@ class ScheduleBase:
         return self.func_working_on
 
     def work_on(self, func_name: str) -> None:
-        """Take `func_name` as the function in which blocks are looked up."""
+        """Make `func_name` the current function: the one in which blocks are looked up."""
         gvar = GlobalVar(func_name)
         if not isinstance(self.state._mod.functions.get(gvar), PrimFunc):
             names = ", ".join(g.name_hint for g in self.state._mod.functions)
@@ -92,7 +92,7 @@ class ScheduleBase:
             self.trace.show()
 
     def copy(self) -> Self:
-        """A schedule of its own that goes on from here; random variables are good in both."""
+        """An independent schedule that continues from here; random variables are valid in both."""
         other = type(self).__new__(type(self))
         other.state = self.state.copy()
         other.trace = None if self.trace is None else self.trace.copy()
@@ -111,7 +111,7 @@ class ScheduleBase:
     # ------------------------------------------------------------------ randomness
 
     def seed(self, seed: int) -> None:
-        """Start the random numbers anew."""
+        """Restart the random numbers."""
         self.random = random.Random(seed)
 
     def fork_seed(self) -> int:
@@ -172,7 +172,8 @@ class ScheduleBase:
         return ref
 
     def value(self, expr: Any) -> Any:
-        """An expression of sampled numbers as a number (as an expression, where it has others)."""
+        """The number that an expression of sampled numbers stands for; with other variables, the
+        expression."""
         if isinstance(expr, int) or expr is None:
             return expr
         known = {v: const(self._symbols[v], v.dtype) for v in vars_in(expr) if v in self._symbols}
@@ -199,13 +200,13 @@ class ScheduleBase:
         return rv
 
     def new_mark(self, mark: str) -> LoopRV:
-        """A random variable for a sampled place that is no loop: ROOT or INLINE."""
+        """A random variable for a sampled place that is not a loop: ROOT or INLINE."""
         rv = LoopRV()
         self._symbols[rv] = mark
         return rv
 
     def mark(self, rv: Any) -> str | None:
-        """ROOT or INLINE where a random variable stands for that, not for a loop."""
+        """ROOT or INLINE where a random variable stands for one of these, not for a loop."""
         place = self._symbols.get(rv)
         return place if isinstance(place, str) else None
 
@@ -241,20 +242,20 @@ class ScheduleBase:
         return self.run_instruction(InstructionKind.get("GetBlock"), [], [name], None)[0]
 
     def start_step(self) -> None:
-        """Before a primitive: nothing is known of an earlier one.
+        """Forget what belongs to an earlier primitive.
 
-        What an analyzer writes depends on what it has seen: each step starts with its own, so that
-        a trace gives the same text wherever it is replayed.
+        The expressions that an analyzer builds depend on what it has seen: each step starts with a
+        fresh one, so that a trace gives the same text wherever it is replayed.
         """
         self._decision, self._record_as = None, {}
         self.state.forget_ranges()
 
     def record_decision(self, decision: Any) -> None:
-        """Have the trace keep what the running primitive has decided."""
+        """Record in the trace what the running primitive has decided."""
         self._decision = decision
 
     def record_as(self, **attrs: Any) -> None:
-        """Have the trace keep these in the place of arguments of the running primitive."""
+        """Record these in the trace instead of the arguments of the running primitive."""
         self._record_as = attrs
 
     def record(
@@ -274,7 +275,7 @@ class ScheduleBase:
         self.trace.append(Instruction(kind, inputs, attrs, outputs_of(result)), self._decision)
 
     def func_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The function that the arguments speak of, for an error's text."""
+        """The function that the arguments refer to, for an error's text."""
         for value in (*args, *kwargs.values()):
             target = self._symbols.get(value) if isinstance(value, (BlockRV, LoopRV)) else None
             if isinstance(target, Handle):

@@ -1,4 +1,4 @@
-"""What blocks of one scope are to each other: producers, consumers, complete, reduction."""
+"""Relations between blocks of one scope: producers, consumers, complete and reduction blocks."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def write_buffers(block: Block) -> set[Buffer]:
 
 
 def siblings(ref: Ref) -> list[Ref]:
-    """The blocks of the same scope in the order of the program, with this one."""
+    """The blocks of the same scope, including this one, in the order of the program."""
     return ref.scope().blocks()
 
 
@@ -89,7 +89,7 @@ def producers(ref: Ref) -> list[Ref]:
 
 def check_may_leave(ref: Ref, at: Ref | None) -> None:
     """Raise ScheduleError where a block would leave a loop (for `at`, or for anywhere) in which a
-    producer writes the same elements again and again, as after `rolling_buffer`."""
+    producer overwrites its own elements, as after `rolling_buffer`."""
     above = list(ref.ancestors())
     for other in producers(ref):
         if axes_of_kinds(other.stmt):

@@ -1,8 +1,8 @@
-"""The program under a schedule: who contains whom, and replacing a part of it.
+"""The program under a schedule: what contains what, and replacing a part of it.
 
 Functions are immutable, so a rewrite rebuilds the path from the changed loop or block to the
-root. A loop is found again by its variable; a block by the table of replaced blocks that every
-rewrite gives (`update(..., renamed=...)`), which moves the block's `Handle` along.
+root. A loop is identified by its variable; a block by the table of replaced blocks that every
+rewrite returns (`update(..., renamed=...)`), which moves the block's `Handle` along.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class ScheduleState:
 
     @property
     def mod(self) -> IRModule:
-        """The current program; later steps do not change the object that was given out."""
+        """The current program; later steps do not change the returned object."""
         if self._shown is None:
             for gvar, func in list(self._mod.functions.items()):
                 if isinstance(func, PrimFunc):
-                    self.index(gvar)  # gives copies variables of their own
+                    self.index(gvar)  # gives repeated loops and axes variables of their own
             self._shown = self._mod.clone()
         return self._shown
 
@@ -72,7 +72,7 @@ class ScheduleState:
         return self._mod.functions[gvar]
 
     def copy(self) -> ScheduleState:
-        """A state of its own; handles are copied too."""
+        """An independent state; handles are copied too."""
         other = ScheduleState(self._mod, debug_mask=self.debug_mask, enable_check=self.enable_check)
         other._indices = dict(self._indices)
         other.handles = {block: Handle(h.func, h.block) for block, h in self.handles.items()}
@@ -118,7 +118,7 @@ class ScheduleState:
         return BlockScope(block_sref)
 
     def analyzer(self, ref: Ref) -> Analyzer:
-        """One that knows the shapes of the function and the loops and axes around `ref`."""
+        """An analyzer that knows the shapes of the function and the loops and axes around `ref`."""
         entry = self._analyzers.get(ref.func)
         if entry is None:
             entry = self._analyzers[ref.func] = (Analyzer(), set())
@@ -152,7 +152,7 @@ class ScheduleState:
     def replace(
         self, src_sref: Ref, tgt_stmt: Any, block_sref_reuse: dict[Block, Block] | None = None
     ) -> None:
-        """Put another statement in the place of a loop or block (TVM's name for `update`)."""
+        """Replace a loop or block by another statement (TVM's name for `update`)."""
         if isinstance(tgt_stmt, Block):
             tgt_stmt = src_sref.realize.replace(block=tgt_stmt)
             block_sref_reuse = {src_sref.stmt: tgt_stmt.block, **(block_sref_reuse or {})}
@@ -166,9 +166,9 @@ class ScheduleState:
         blocks: dict[Ref, Callable[[Any], Any]] | None = None,
     ) -> dict[Block, Block]:
         """Replace statements: `changes` maps a ref to its new statement (None: take it out, with
-        what is left empty around it). `renamed` says which blocks became which others inside the
-        new statements. `blocks` are blocks and loops around them that change in themselves. Gives
-        all blocks that became others."""
+        what is left empty around it). `renamed` says which blocks became which inside the new
+        statements. `blocks` maps blocks and loops around these to functions that change them.
+        Returns all blocks that became others."""
         swap = _Swap(changes, blocks or {}, dict(renamed or {}))
         func = self.func(gvar)
         body = swap.visit(func.body)
@@ -176,7 +176,7 @@ class ScheduleState:
         return swap.renamed
 
     def restore(self, gvar: GlobalVar, func: PrimFunc, renamed: dict[Block, Block]) -> None:
-        """Undo an update: `func` as it was before, and what the update gave."""
+        """Undo an update: takes `func` as it was before, and what the update returned."""
         self.set_func(gvar, func, {new: old for old, new in renamed.items()})
 
     def set_func(self, gvar: GlobalVar, func: PrimFunc, renamed: dict[Block, Block]) -> None:
@@ -211,7 +211,7 @@ class BlockDependenceInfo:
 
 
 def bind_range(ana: Analyzer, var: Var, low: Any, extent: Any) -> None:
-    """Tell of a range without giving up the variable of a loop of one iteration."""
+    """Bind a range, but keep the variable of a loop of one iteration."""
     if isinstance(extent, IntImm) and isinstance(low, IntImm):
         last = low.value + max(extent.value, 1) - 1
         ana.update(var, ConstIntBound(low.value, last))
@@ -222,7 +222,7 @@ def bind_range(ana: Analyzer, var: Var, low: Any, extent: Any) -> None:
 
 
 def replaced(body: Stmt, ref: Ref, stmt: Stmt) -> Stmt:
-    """The body of a function with another statement in the place of `ref`."""
+    """The body of a function with `ref` replaced by another statement."""
     return _Swap({ref: stmt}, {}, {}).visit(body)
 
 

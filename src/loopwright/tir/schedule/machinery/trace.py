@@ -1,4 +1,4 @@
-"""The trace of a schedule: what was done, as Python text and JSON, to be done again."""
+"""The trace of a schedule: its steps, as Python text and JSON, to be replayed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Trace:
         return kept
 
     def with_decision(self, inst: Instruction, decision: Any, remove_postproc: bool) -> Trace:
-        """A trace in which one instruction is decided otherwise."""
+        """A trace in which one instruction has another decision."""
         kept = self._kept(remove_postproc)
         decisions = {i: d for i, d in self.decisions.items() if i in kept}
         decisions[inst] = decision
@@ -98,7 +98,7 @@ class Trace:
         remove_postproc: bool = False,
         decision_provider: Callable[[Instruction, list[Any], list[Any], Any], Any] | None = None,
     ) -> None:
-        """Do the instructions again on another schedule.
+        """Replay the instructions on another schedule.
 
         `decision_provider(inst, inputs, attrs, decision)` gives the decision to use.
         """
@@ -135,7 +135,7 @@ class Trace:
 
     @staticmethod
     def apply_json_to_schedule(json_obj: Any, sch: Replays) -> None:
-        """Do what `as_json` gave on a schedule. Accepts the text of it, too."""
+        """Replay the result of `as_json`, or its text, on a schedule."""
         insts, decisions = json.loads(json_obj) if isinstance(json_obj, str) else json_obj
         decided = {i: _from_json(d) for i, d in decisions}
         table: dict[str, Any] = {}
@@ -200,7 +200,7 @@ class _Names:
     def json(self, value: Any) -> Any:
         if _is_rv(value):
             return self.known[id(value)]
-        if isinstance(value, (str, StringImm)):  # in quotes: no name of a random variable
+        if isinstance(value, (str, StringImm)):  # in quotes: not the name of a random variable
             return json.dumps(value if isinstance(value, str) else value.value)
         return "None" if value is None else _to_json(value)
 

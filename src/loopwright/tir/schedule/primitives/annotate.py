@@ -1,4 +1,5 @@
-"""`annotate` and `unannotate`: notes on blocks and loops for later passes."""
+"""Annotations for later passes: `annotate`, `unannotate`, `annotate_buffer_access`,
+`enter_postproc`."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from ..machinery.schedule_base import ScheduleBase
 def annotate(
     sch: ScheduleBase, block_or_loop: BlockArg | LoopRV, ann_key: str, ann_val: Any
 ) -> None:
-    """Note `ann_key: ann_val` on a block or loop.
+    """Annotate a block or loop with `ann_key: ann_val`.
 
     Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
@@ -53,7 +54,7 @@ def annotate(
 
 @primitive("Unannotate", inputs="block_or_loop", attrs="ann_key")
 def unannotate(sch: ScheduleBase, block_or_loop: BlockArg | LoopRV, ann_key: str) -> None:
-    """Take the annotation `ann_key` off a block or loop.
+    """Remove the annotation `ann_key` from a block or loop.
 
     Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
@@ -90,7 +91,7 @@ def annotate_buffer_access(
     buf_type: str,
     gen_new_ranges: IndexMap | Callable[..., Any],
 ) -> None:
-    """Say by hand which region of a buffer a block reads or writes.
+    """Declare which region of a buffer a block reads or writes.
 
     `gen_new_ranges(*axes)` gives for each dimension an index, or a pair (begin, end).
 

@@ -1,4 +1,4 @@
-"""`blockize`: the loops around a block, and the block, as one block."""
+"""`blockize`: a block and loops around it as one block."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ..machinery.schedule_base import ScheduleBase
 def _blockize_loop(
     sch: ScheduleBase, target: LoopRV | BlockRV, preserve_unit_iters: bool = True
 ) -> BlockRV:
-    """Make one block of a loop and all that is inside it, one block. Gives the outer block.
+    """Turn a loop around one block into a block. Returns the outer block.
 
-    The axes split into an outer and an inner part; the init of a reduction that goes on outside
+    The axes split into an outer and an inner part; the init of a reduction that continues outside
     becomes the outer block's.
 
     Raises ScheduleError when more than one block is below the loop, or an axis does not split.
@@ -61,12 +61,12 @@ def _blockize_loop(
 def _blockize_blocks(
     sch: ScheduleBase, target: list[BlockRV], preserve_unit_iters: bool = True
 ) -> BlockRV:
-    """Make one block of several that follow each other below the same loops. Gives the outer block.
+    """Put consecutive blocks below the same loops into one block. Returns the outer block.
 
     The parts of the axes that the shared loops drive become axes of the outer block. What an inner
-    block makes for a later one is not among the outer block's reads.
+    block produces for a later one is not among the outer block's reads.
 
-    Raises ScheduleError when other blocks stand between them, or a reduction goes on in a shared
+    Raises ScheduleError when other blocks are between them, or a reduction continues in a shared
     loop.
 
     Before, with ``A: T.Buffer(8), C: T.Buffer(8)``::
@@ -113,8 +113,8 @@ def _blockize_blocks(
 def blockize(
     sch: ScheduleBase, target: LoopRV | list[BlockRV], preserve_unit_iters: bool = True
 ) -> BlockRV:
-    """Make one block of a loop and all that is inside it, or of several blocks below the same
-    loops. Gives the outer block.
+    """Turn a loop around one block, or consecutive blocks below the same loops, into one block.
+    Returns the outer block.
 
     Raises ScheduleError when more than one block is below the loop, an axis does not split, or the
     blocks do not follow each other.
@@ -145,7 +145,7 @@ class Halves:
 def outer_block(
     sch: ScheduleBase, at: Ref, keep_unit: bool
 ) -> tuple[BlockRealize, dict[Block, Block]]:
-    """The block that takes the place of a loop, and which blocks became which."""
+    """The block that replaces a loop, and which blocks became which."""
     blocks = [at] if at.is_block else at.blocks()
     if len(blocks) != 1:
         what = "blockize is for a loop around one block"
@@ -155,7 +155,7 @@ def outer_block(
     chain = single_path(ref)
     inside = [] if at.is_block else [r for r in chain if r.is_under(at)]
     if not at.is_block and (not inside or inside[0] is not at):
-        what = "something else than loops stands between the loop and the block"
+        what = "something other than loops is between the loop and the block"
         raise ScheduleError(what, at=[at.stmt, ref.node])
     ana = sch.state.analyzer(ref)
     moving = {r.stmt.loop_var for r in inside}
@@ -210,9 +210,9 @@ def _parent(ref: Ref) -> Ref:
 
 
 def _tops(refs: list[Ref]) -> list[Ref]:
-    """For each block, the loop (or itself) directly below what is around all of them."""
+    """For each block, the loop (or the block itself) directly below what encloses all of them."""
     if len(set(refs)) != len(refs) or not refs:
-        what = "blockize of blocks is for different blocks"
+        what = "blockize takes distinct blocks"
         raise ScheduleError(what, got=f"{len(refs)} blocks", at=[r.node for r in refs])
     around = [ref.parent for ref in refs]
     shared = around[0]
@@ -258,7 +258,7 @@ def _outer_of_several(
             for axis, value in zip(node.iter_vars, ref.realize.iter_values, strict=True)
         ]
         if node.init is not None and _goes_on(node, halves):
-            what = f"the reduction of block {node.name_hint!r} goes on in a shared loop"
+            what = f"the reduction of block {node.name_hint!r} continues in a shared loop"
             raise ScheduleError(what, instead="decompose_reduction before", at=ref.node)
         outer_tests, inner_tests = _divide_tests(ref, moving)
         mine = {ana.key(t): t for t in outer_tests}
@@ -266,7 +266,7 @@ def _outer_of_several(
             what = "the blocks run under different predicates of the shared loops"
             raise ScheduleError(what, at=[r.node for r in refs])
         tests = mine
-        # An axis of the outer block that another block has, too, is the same one.
+        # An axis of the outer block that another block also has is shared.
         same: dict[Var, Var] = {}
         counts: dict[Any, int] = {}
         for h in halves:
@@ -317,7 +317,7 @@ def _regions(ana: Analyzer, boxes: dict[Buffer, Box]) -> list[BufferRegion]:
 
 
 def _goes_on(node: Block, halves: list[Halves]) -> bool:
-    """Whether a reduction has more than one iteration of its outer part."""
+    """Whether the outer part of a reduction has more than one iteration."""
     return any(
         h.outer is not None and a.iter_type != IterVar.DataPar and not is_one(h.outer.dom.extent)
         for a, h in zip(node.iter_vars, halves, strict=True)
@@ -350,7 +350,9 @@ def _divide(
     low = ana.simplify(low)
     high = eval_ranges([Range.from_min_extent(rest, one)], loop_domain(inside), ana)[0].max_value
     size = ana.simplify(add(high, 1))
-    for part in conjuncts(ref.realize.predicate):  # a tail inside: fewer than the loops have
+    for part in conjuncts(
+        ref.realize.predicate
+    ):  # a tail inside: fewer iterations than the loops have
         if isinstance(part, LT) and ana.key(part.a) == ana.key(rest):
             size = part.b
     if vars_in(rest) - moving or vars_in(size) & moving:

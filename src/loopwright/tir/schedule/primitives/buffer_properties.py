@@ -1,4 +1,4 @@
-"""Steps that change what a buffer is: `set_axis_separator`, `unsafe_set_dtype`,
+"""Steps that change properties of a buffer: `set_axis_separator`, `unsafe_set_dtype`,
 `unsafe_hide_buffer_access`."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def set_axis_separator(
     buffer: tuple[str, int] | str | Buffer,
     axis_separators: list[int] | None,
 ) -> None:
-    """Say between which dimensions a buffer is not flattened.
+    """Set the dimensions between which a buffer is not flattened.
 
     Before, with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8))``::
 
@@ -93,7 +93,8 @@ class _Retype(BlockRewriter):
 def unsafe_set_dtype(
     sch: ScheduleBase, block: BlockArg, buffer_index: int | str, dtype: str
 ) -> None:
-    """Keep what a block writes in another type. Unsafe: the result may lose precision.
+    """Store what a block writes in another type; its readers cast it back. Unsafe: it may lose
+    precision.
 
     Before, with ``A: T.Buffer(8)``::
 
@@ -130,8 +131,7 @@ def unsafe_set_dtype(
 def unsafe_hide_buffer_access(
     sch: ScheduleBase, block: BlockArg, buf_type: str, buf_index_array: list[int]
 ) -> None:
-    """Leave accesses out of what a block says it reads or writes. Unsafe: later steps do not see
-    them.
+    """Leave accesses out of the regions that a block declares. Unsafe: later steps do not see them.
 
     Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
 

@@ -22,10 +22,10 @@ from ..machinery.schedule_base import ScheduleBase
 def cache_index(
     sch: ScheduleBase, block: BlockArg, storage_scope: str, cse_thresh: int = 0
 ) -> list[BlockRV]:
-    """Compute the indices with which a block reads, and that are more than an axis, before it, into
-    buffers over the axes they depend on; those that occur more than `cse_thresh` times.
+    """Compute the index expressions of a block's loads in front of it, into buffers over the axes
+    they depend on; those that occur more than `cse_thresh` times and are more than an axis.
 
-    Gives the blocks that compute them.
+    Returns the blocks that compute them.
 
     Before, with ``A: T.Buffer(4), B: T.Buffer(8)``::
 
@@ -53,7 +53,7 @@ def cache_index(
     scope = ref.scope()
     position = item_index(scope, ref)
     if position < 0:
-        raise ScheduleError("the block stands under a condition", at=ref.node)
+        raise ScheduleError("the block is under a condition", at=ref.node)
     ana = sch.state.analyzer(ref)
     axes = {a.var: a for a in node.iter_vars}
     seen = _Indices(set(axes), ana.key)
@@ -120,7 +120,7 @@ class _Indices(BlockRewriter):
 
 
 def worth(index: PrimExpr) -> bool:
-    """Whether an index is computed at all, from numbers alone."""
+    """Whether an index is a computation, and on numbers alone."""
     if isinstance(index, (Var, IntImm)):
         return False
     return bool(vars_in(index)) and not _reads(index)

@@ -1,4 +1,4 @@
-"""`cache_inplace`: a buffer that a block updates in place, worked on in a copy."""
+"""`cache_inplace`: updates a copy of a buffer that a block updates in place."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cache_inplace(
 ) -> list[BlockRV]:
     """Copy a buffer that a block reads and writes into `storage_scope` before it, and back after.
 
-    Gives the two copying blocks.
+    Returns the two copying blocks.
 
     Before, with ``A: T.Buffer(8)``::
 
@@ -80,8 +80,8 @@ def cache_inplace(
 
 
 def place_around(scope: Ref, ref: Ref, buffer: Buffer) -> tuple[Ref, int]:
-    """The scope or a loop, the furthest out whose statement that holds the block holds no other
-    that accesses the buffer, and that statement."""
+    """The outermost loop (or the scope) whose statement that holds the block holds no other block
+    that accesses the buffer, and the position of that statement."""
     others = [
         b
         for b in scope.blocks()
@@ -90,5 +90,5 @@ def place_around(scope: Ref, ref: Ref, buffer: Buffer) -> tuple[Ref, int]:
     for at, (position,) in levels(scope, [ref]):
         if not any(b.is_under(at) and holding_item(at, b) == position for b in others):
             return at, position
-    what = f"block {ref.stmt.name_hint!r} stands under a condition, or another block in it"
+    what = f"block {ref.stmt.name_hint!r} is under a condition, or another block in it"
     raise ScheduleError(what, instead="loops and blocks only", at=ref.node)

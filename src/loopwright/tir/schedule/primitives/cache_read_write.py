@@ -1,5 +1,4 @@
-"""Copies of buffers in front of their readers or behind their writers: `cache_read`,
-`cache_write`."""
+"""Copies of buffers before their readers or after their writers: `cache_read`, `cache_write`."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ def cache_read(
 ) -> BlockRV:
     """Copy what a block reads of a buffer to a new buffer in `storage_scope`, and read that.
 
-    All readers in the scope read the copy, or only `consumer_blocks`. Gives the copying block.
+    All readers in the scope read the copy, or only `consumer_blocks`. Returns the copying block.
 
     Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
@@ -90,9 +89,9 @@ def cache_write(
     storage_scope: str,
     consumer_blocks: Sequence[BlockArg] | None = None,
 ) -> BlockRV:
-    """Let a block write to a new buffer in `storage_scope`, which is copied to the old one after.
+    """Let a block write to a new buffer in `storage_scope`, which is then copied to the old one.
 
-    Other readers read the old buffer, but `consumer_blocks` the new one. Gives the copying block.
+    `consumer_blocks` read the new buffer, other readers the old one. Returns the copying block.
 
     Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
@@ -130,7 +129,7 @@ def cache_write(
     limits: list[Box] = []
     kept = False
     if sch.enable_check:
-        # What the buffer holds elsewhere is not to be written over.
+        # What the buffer holds elsewhere must not be overwritten.
         kept = at is not scope or buffer not in scope.stmt.alloc_buffers
         for writer in writers:
             check_reduces_inside(writer, at)
@@ -158,13 +157,13 @@ def chosen(sch: ScheduleBase, ref: Ref, buffer: Buffer, consumer_blocks: Any) ->
             users = [ref]
     for user in users:
         if buffer in write_buffers(user.stmt):
-            what = f"block {user.stmt.name_hint!r} writes {buffer.name}, too"
+            what = f"block {user.stmt.name_hint!r} also writes {buffer.name}"
             raise ScheduleError(what, instead="cache_inplace, or cache_write", at=user.node)
     return users
 
 
 def check_writers(ref: Ref, writers: list[Ref], blocks: list[Ref], buffer: Buffer) -> None:
-    """Raise ScheduleError where the writers of a buffer do not stand together."""
+    """Raise ScheduleError where a reader is between the writers of a buffer."""
     if buffer in read_buffers(writers[0].stmt):
         what = f"block {writers[0].stmt.name_hint!r} updates {buffer.name} in place"
         raise ScheduleError(what, instead="cache_inplace", at=writers[0].node)

@@ -29,12 +29,12 @@ def compute_at(
     preserve_unit_loops: bool = False,
     index: int = -1,
 ) -> None:
-    """Compute, in each iteration of `loop`, what of a block's result is needed there.
+    """Compute, in each iteration of `loop`, the part of a block's result that is needed there.
 
     index: where in the loop's body: -1 as late as possible, -2 as early as possible.
 
     Raises ScheduleError when the block is an output, is neither complete nor a reduction, when a
-    consumer is not below the loop, or what the block reads is not there yet.
+    consumer is not below the loop, or what the block reads is not ready yet.
 
     Before, with ``A: T.Buffer((8, 8)), C: T.Buffer((8, 8))``::
 
@@ -62,7 +62,7 @@ def compute_at(
                     C[v_i, v_j] = B[v_i, v_j] + 1.0
     """
     mark = sch.mark(loop)
-    if mark is not None:  # a sampled place that is no loop
+    if mark is not None:  # a sampled place that is not a loop
         if mark == INLINE:
             unrecorded(compute_inline)(sch, block)
         return

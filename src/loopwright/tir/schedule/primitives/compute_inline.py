@@ -1,4 +1,4 @@
-"""`compute_inline`: a producer's expression in the place of the loads of its result."""
+"""`compute_inline`: a producer's expression replaces the loads of its result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ..machinery.scope import (
 
 @primitive("ComputeInline", inputs="block")
 def compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
-    """Compute a block's value where it is used, and take the block and its buffer away.
+    """Compute a block's value where it is used, and remove the block and its buffer.
 
     Raises ScheduleError unless the block is complete, one store at an index of distinct axes, and
     its buffer is only used in the scope that allocates it.
@@ -87,7 +87,7 @@ def compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
 
 
 class AxisOrder:
-    """How the axes of a block are found from the indices of its store."""
+    """How the axes of a block follow from the indices of its store."""
 
     __slots__ = ("dims", "fixed")
 
@@ -97,7 +97,7 @@ class AxisOrder:
 
 
 def axis_order(ref: Ref, store: Any) -> AxisOrder:
-    """Axis to dimension of the store. Raises ScheduleError where an axis does not follow."""
+    """The store's dimension for each axis. Raises ScheduleError where an axis does not follow."""
     block = ref.stmt
     dims = index_axes(store.indices, block, store.buffer.shape)
     fixed = {a.var: a.dom.min for a in block.iter_vars if is_one(a.dom.extent)}

@@ -1,4 +1,4 @@
-"""`decompose_padding`: the constant of a padding block apart from what it copies."""
+"""`decompose_padding`: the padding's constant and its copy as separate blocks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ..machinery.scope import check_complete
 
 @primitive("DecomposePadding", inputs="block loop")
 def decompose_padding(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> BlockRV:
-    """Write the constant everywhere before `loop`; then the block only copies what is inside.
+    """Write the constant everywhere before `loop`; the block then only copies the inside.
 
-    Gives the block that writes the constant.
+    Returns the block that writes the constant.
 
     Before, with ``A: T.Buffer(8), B: T.Buffer(10)``::
 
@@ -94,7 +94,7 @@ def decompose_padding(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> Block
 
 @primitive("CanDecomposePadding", inputs="block loop")
 def can_decompose_padding(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> bool:
-    """Whether `decompose_padding` would be done."""
+    """Whether `decompose_padding` would succeed."""
     try:
         unrecorded(decompose_padding)(sch.copy(), block, loop)
     except ScheduleError:
@@ -123,7 +123,7 @@ def _parts(ref: Ref, value: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
 def _trimmed(
     sch: ScheduleBase, ref: Ref, below: list[Ref], condition: PrimExpr, block: Block
 ) -> Stmt:
-    """The copying block in loops that stay inside where they can, else under the condition."""
+    """The copying block in loops limited to the inside where possible, else under the condition."""
     node: Block = ref.stmt
     ana = sch.state.analyzer(ref)
     bound = dict(zip([a.var for a in node.iter_vars], ref.realize.iter_values, strict=True))

@@ -22,9 +22,9 @@ from ..machinery.scope import why_not_reduction
 def decompose_reduction(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> BlockRV:
     """Put the init of a reduction into a block of its own, which runs before `loop`.
 
-    Gives the new block; `block` is the update from then on.
+    Returns the new block; `block` is the update from then on.
 
-    Raises ScheduleError when the block is no reduction, the loop is not around it, or a loop
+    Raises ScheduleError when the block is not a reduction, the loop is not around it, or a loop
     outside of `loop` drives a reduction axis.
 
     Before, with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8)), C: T.Buffer((8, 8))``::

@@ -19,9 +19,9 @@ from ..machinery.state import bind_range
 
 @primitive("Fuse", inputs="*loops", attrs="preserve_unit_iters")
 def fuse(sch: ScheduleBase, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
-    """Fuse loops that are directly inside each other, given from the outermost on.
+    """Fuse loops that are directly inside each other, given outermost first.
 
-    Raises ScheduleError when something stands between the loops, when an inner extent depends on
+    Raises ScheduleError when something is between the loops, when an inner extent depends on
     an outer loop, or a loop is bound to a thread or annotated.
 
     Before, with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
@@ -51,7 +51,9 @@ def fuse(sch: ScheduleBase, *loops: LoopRV, preserve_unit_iters: bool = True) ->
     dtypes = [ref.stmt.loop_var.dtype for ref in refs]
     dtype = max(dtypes, key=lambda t: t.bits)
     name = "_".join(r.stmt.loop_var.name for r in refs) + "_fused"
-    var = Var(name if len(name) <= LONGEST else "fused", dtype)  # names of names would double
+    var = Var(
+        name if len(name) <= LONGEST else "fused", dtype
+    )  # repeated fusing would double the length
     values: dict[Var, Any] = {}
     inner: PrimExpr = const(1, dtype)
     for n in range(len(refs) - 1, -1, -1):

@@ -19,10 +19,10 @@ _TAGS = ("blockIdx.", "threadIdx.", "vthread", "cthread")
 
 @primitive("Parallel", inputs="loop")
 def parallel(sch: ScheduleBase, loop: LoopRV) -> None:
-    """Run the iterations of a loop at the same time, on several threads.
+    """Run the iterations of a loop in parallel, on several threads.
 
     Raises ScheduleError when the loop drives an axis that is not spatial, or an iteration reads
-    what another one writes.
+    what another writes.
 
     Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
@@ -88,7 +88,7 @@ def unroll(sch: ScheduleBase, loop: LoopRV) -> None:
 
 @primitive("Bind", inputs="loop", attrs="thread_axis")
 def bind(sch: ScheduleBase, loop: LoopRV, thread_axis: str | IterVar) -> None:
-    """Give the iterations of a loop to threads: "blockIdx.x", "threadIdx.x", "vthread.x" ...
+    """Bind the iterations of a loop to threads: "blockIdx.x", "threadIdx.x", "vthread.x" ...
 
     A reduction axis may be driven by a threadIdx loop. Raises as `parallel` does otherwise.
 
@@ -124,7 +124,7 @@ def set_kind(sch: ScheduleBase, loop: LoopRV, kind: ForKind, tag: str = "") -> N
     ref = sch.loop(loop)
     node: For = ref.stmt
     if kind == ForKind.VECTORIZED and not isinstance(node.extent, IntImm):
-        what = f"loop {node.loop_var.name!r} has no constant number of iterations"
+        what = f"loop {node.loop_var.name!r} does not have a constant number of iterations"
         hint = "split it by the length of a vector"
         raise ScheduleError(what, got=node.extent, instead=hint, at=node)
     if sch.enable_check:

@@ -29,7 +29,7 @@ def loop_partition(
 ) -> list[LoopRV]:
     """Cut the range of a loop into consecutive parts of the given lengths.
 
-    One length may be None: it takes what is left. The blocks of the parts are copies, named after
+    One length may be None: it takes the rest. The blocks of the parts are copies, named after
     the loop and the part.
 
     Before, with ``A: T.Buffer(10), B: T.Buffer(10)``::

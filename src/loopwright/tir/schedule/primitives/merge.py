@@ -1,4 +1,4 @@
-"""`merge`: loop nests next to each other into one."""
+"""`merge`: adjacent loop nests into one."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ..machinery.state import bind_range
 
 @primitive("Merge", inputs="*loops")
 def merge(sch: ScheduleBase, *loops: LoopRV) -> LoopRV:
-    """Run the bodies of loops of one extent in one loop, one after the other.
+    """Run the bodies of loops of equal extent in one loop, one after the other.
 
     The loops, and those around them up to the statement that holds all of them, are directly
-    inside each other, of equal extents, and start at 0. Gives the merged loop of `loops`.
+    inside each other, of equal extents, and start at 0. Returns the merged loop of `loops`.
 
     Before, with ``A: T.Buffer(8), B: T.Buffer(8), C: T.Buffer((8, 4))``::
 
@@ -93,7 +93,7 @@ def merge(sch: ScheduleBase, *loops: LoopRV) -> LoopRV:
 
 
 def _check_order(merged: Ref, blocks: list[Ref]) -> None:
-    """Raise ScheduleError where a body needs all iterations of another one before it."""
+    """Raise ScheduleError where a body needs all iterations of another before it."""
     for n, later in enumerate(blocks):
         for earlier in blocks[:n]:
             if write_buffers(earlier.stmt) & read_buffers(later.stmt):

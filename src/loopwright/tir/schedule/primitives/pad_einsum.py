@@ -70,7 +70,7 @@ def pad_einsum(sch: ScheduleBase, block: BlockArg, padding: list[int]) -> None:
     single = len(reducer.stores) == 1 and isinstance(reducer.results[0], Add)
     operands = factors(reducer.values[0]) if single else None
     if operands is None:
-        what = f"block {node.name_hint!r} is no sum of products"
+        what = f"block {node.name_hint!r} is not a sum of products"
         raise ScheduleError(what, got=reducer.values[0], instead="C + A * B", at=ref.node)
     ana = sch.state.analyzer(ref)
     larger: dict[Var, PrimExpr] = {}

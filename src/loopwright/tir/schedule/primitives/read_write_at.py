@@ -93,7 +93,7 @@ def write_at(
 
 
 def _both(sch: ScheduleBase, steps: Callable[[ScheduleBase], BlockRV]) -> BlockRV:
-    """Do both steps or, where the second is refused, none: they are tried on a copy."""
+    """Do both steps or, where the second is refused, neither: they are tried on a copy."""
     steps(sch.copy())
     copy = steps(sch)
     ref = sch.block(copy)

@@ -45,7 +45,7 @@ from ..machinery.scope import is_dominant, read_buffers, write_buffers
 def reindex(sch: ScheduleBase, block: BlockArg, buffer: tuple[str, int] | str | Buffer) -> BlockRV:
     """Copy what a block reads (or writes) of a buffer so that it is indexed by the block's axes.
 
-    Gives the copying block. buffer: ("read", n), ("write", n), a name, or the buffer.
+    Returns the copying block. buffer: ("read", n), ("write", n), a name, or the buffer.
 
     Before, with ``A: T.Buffer(10), B: T.Buffer(8)``::
 
@@ -90,7 +90,7 @@ def reindex_cache_read(
     storage_scope: str,
     index_map: IndexMap | Callable[..., Any],
 ) -> BlockRV:
-    """Copy what a block reads of a buffer to one that is indexed by `index_map` of the axes.
+    """Copy what a block reads of a buffer to one indexed by `index_map` of the axes.
 
     Before, with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8))``::
 
@@ -124,8 +124,8 @@ def reindex_cache_write(
     storage_scope: str,
     index_map: IndexMap | Callable[..., Any],
 ) -> BlockRV:
-    """Let a block write to a buffer that is indexed by `index_map` of the axes; it is copied to
-    the old one after.
+    """Let a block write to a buffer indexed by `index_map` of the axes, which is then copied to the
+    old one.
 
     Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
@@ -216,7 +216,7 @@ def access_indices(sch: ScheduleBase, ref: Ref, buffer: Buffer) -> tuple[PrimExp
     loops = {r.stmt.loop_var for r in ref.loops()}
     used = set().union(*map(vars_in, every[0])) if every[0] else set()
     if used & loops or not all(v in axes or not _local(v, ref) for v in used):
-        raise ScheduleError("the index speaks of variables inside the block", at=ref.node)
+        raise ScheduleError("the index uses variables bound inside the block", at=ref.node)
     return every[0]
 
 
@@ -246,8 +246,8 @@ def cached(
     storage_scope: str,
     indices: list[Any],
 ) -> Block:
-    """Put a buffer indexed by `indices` (of the block's axes) in the place of another, with a
-    block that copies. Gives that block."""
+    """Replace a buffer by one indexed by `indices` (of the block's axes), with a block that copies.
+    Returns that block."""
     node: Block = ref.stmt
     scope = ref.scope()
     old = access_indices(sch, ref, buffer)
@@ -290,7 +290,7 @@ def cached(
             domain_box(sch.state, [ref], buffer)  # no predicate of its own
             check_fills(sch.state, ref, at, buffer.name, _points(ref, axes))
         if not is_dominant(ref):
-            what = f"another block writes {buffer.name}, too"
+            what = f"another block also writes {buffer.name}"
             raise ScheduleError(what, instead="the only writer of a buffer", at=ref.node)
     nest = around(sch, ref, scope, at, axes, copy, write)
     accesses = _Accesses(buffer, (cache, indices))
@@ -337,7 +337,7 @@ def around(
 
 
 def check_inside(sch: ScheduleBase, ref: Ref, buffer: Buffer, indices: Any) -> None:
-    """Raise ScheduleError where an access is inside the buffer only thanks to a condition."""
+    """Raise ScheduleError where only a condition keeps an access inside the buffer."""
     ana = sch.state.analyzer(ref)
     for index, extent in zip(indices, buffer.shape, strict=True):
         if not (ana.can_prove(index >= 0) and ana.can_prove(index < extent)):
@@ -347,9 +347,9 @@ def check_inside(sch: ScheduleBase, ref: Ref, buffer: Buffer, indices: Any) -> N
 
 
 def place_beside(ref: Ref, scope: Ref, copy: Block, write: bool) -> tuple[Ref, int]:
-    """The scope or a loop, the furthest out, whose statement that holds the block holds no other
-    that writes what is copied before it (or the indices with which it is), or reads what is
-    copied after it; and that statement."""
+    """The outermost loop (or the scope) whose statement that holds the block holds no other block
+    that writes what is copied before it (or the indices of the copy), or reads what is copied
+    after it; and the position of that statement."""
 
     def clashes(other: Ref) -> bool:
         clash = write_buffers(other.stmt) & (read_buffers(copy) | write_buffers(copy))
@@ -361,7 +361,7 @@ def place_beside(ref: Ref, scope: Ref, copy: Block, write: bool) -> tuple[Ref, i
     for at, (position,) in levels(scope, [ref]):
         if not any(b.is_under(at) and holding_item(at, b) == position for b in others):
             return at, position
-    what = f"block {ref.stmt.name_hint!r} stands under a condition, or another block in it"
+    what = f"block {ref.stmt.name_hint!r} is under a condition, or another block in it"
     raise ScheduleError(what, instead="loops and blocks only", at=ref.node)
 
 

@@ -21,11 +21,11 @@ from ..machinery.scope import axes_of_kinds
 
 @primitive("Reorder", inputs="*ordered_loops")
 def reorder(sch: ScheduleBase, *ordered_loops: LoopRV) -> None:
-    """Put loops of one nest in the given order, the outermost first; the loops between that are
-    not given stay where they are.
+    """Put loops of one nest in the given order, outermost first; loops between them that are not
+    given keep their places.
 
     Raises ScheduleError when the loops are not on one path without statements between them, when
-    a range would stand outside the loop it depends on, and when a block below has axes that are
+    a range would be outside the loop it depends on, and when a block below has axes that are
     neither spatial nor reduction.
 
     Before, with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
@@ -107,14 +107,13 @@ def check_reorder(sch: ScheduleBase, chain: list[Ref], order: list[Ref]) -> None
         before, after = ([ref.stmt.loop_var for ref in nest] for nest in (chain, order))
         errors = order_errors(sch.state.func(chain[0].func), before, after)
         if errors:
-            what = "iterations that access the same element would run the other way round"
+            what = "iterations that access the same element would run in the opposite order"
             hint = "loops whose iterations do not depend on each other"
             raise ScheduleError(what, got=errors[0], instead=hint, at=chain[0].stmt)
 
 
 def check_reduction(sch: ScheduleBase, block: Ref, chain: list[Ref], order: list[Ref]) -> None:
-    """Raise ScheduleError where a reduction would not begin with its init, or would run several
-    times after it."""
+    """Raise ScheduleError where a reduction would not start with its init, or repeat after it."""
     spatial, reduced = driven(block)
     if block.stmt.init is not None:
         for ref in order:

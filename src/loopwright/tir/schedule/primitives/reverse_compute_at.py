@@ -39,13 +39,13 @@ def reverse_compute_at(
     preserve_unit_loops: bool = False,
     index: int = -1,
 ) -> None:
-    """Run a block, in each iteration of `loop`, on what its producers have made there.
+    """Run a block, in each iteration of `loop`, on what its producers have computed there.
 
     index: where in the loop's body: -1 as late as possible, -2 as early as possible.
 
     Raises ScheduleError when the block is neither complete nor a reduction, no producer is below
     the loop, a producer's reduction is not finished there, or the block reads more than what one
-    iteration makes.
+    iteration computes.
 
     Before, with ``A: T.Buffer(8), C: T.Buffer(8)``::
 
@@ -73,7 +73,7 @@ def reverse_compute_at(
                     C[v] = B[v] + 1.0
     """
     mark = sch.mark(loop)
-    if mark is not None:  # a sampled place that is no loop
+    if mark is not None:  # a sampled place that is not a loop
         if mark == INLINE:
             unrecorded(reverse_compute_inline)(sch, block)
         return
@@ -112,12 +112,12 @@ def reverse_compute_at(
 
 def points_or_whole(region: Any, axes: set[Var]) -> bool:
     """Whether no axis reads several elements of a dimension: then each value of an axis belongs
-    to the iteration that makes its element."""
+    to the iteration that computes its element."""
     return all(not vars_in(r.min) & axes or is_one(r.extent) for r in region.region)
 
 
 def check_whole(sch: ScheduleBase, ref: Ref, at: Ref, spans: dict[Var, Span]) -> None:
-    """Raise ScheduleError unless the iterations together make all of the block's domain."""
+    """Raise ScheduleError unless the iterations together cover the block's domain."""
     ana = sch.state.analyzer(at)
     domain = loop_domain([at, *at.loops()])
     for axis in ref.stmt.iter_vars:
@@ -134,7 +134,7 @@ def check_whole(sch: ScheduleBase, ref: Ref, at: Ref, spans: dict[Var, Span]) ->
         if not whole:
             what = (
                 f"the loop would run axis {axis.var.name!r} of block {ref.stmt.name_hint!r} "
-                "over a part of its domain only"
+                "over only a part of its domain"
             )
             got = f"{first} to {last} of {axis.dom.min} to {end - 1}"
             hint = "a loop around everything that the block's elements come from"

@@ -1,4 +1,4 @@
-"""`reverse_compute_inline`: a consumer's expression in the place of its producer's store."""
+"""`reverse_compute_inline`: a consumer's expression replaces its producer's store."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from ..machinery.scope import check_complete, read_buffers, siblings, write_buff
 
 @primitive("ReverseComputeInline", inputs="block")
 def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
-    """Do a block's work where the element it reads is made, and take the block away.
+    """Compute a block's result where the element it reads is computed, and remove the block.
 
-    The element read may be any one-to-one affine map of the block's axes (`B[v // 4, v % 4]`); where
-    the block reads a part of what the producer makes, the producer then makes that part only.
+    The index of the load may be any one-to-one affine map of the block's axes (`B[v // 4, v % 4]`);
+    where the block reads only a part of the producer's result, only that part is computed.
 
     Raises ScheduleError unless the block is complete, one store that reads one producer's buffer
     at such an index, the producer is complete and one store, and nothing else reads that buffer.
@@ -96,7 +96,7 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
 
 
 def sole_producer(ref: Ref, scope: Ref) -> Ref:
-    """The one block of the scope that makes what this one reads, and is read by it alone."""
+    """The one block of the scope that computes what this one reads, and is read by it alone."""
     own = set(scope.stmt.alloc_buffers)
     makers = []
     for other in siblings(ref):
@@ -112,7 +112,7 @@ def sole_producer(ref: Ref, scope: Ref) -> Ref:
 
 def check_others(ref: Ref, producer: Ref, buffer: Any) -> None:
     """Raise ScheduleError where something else reads the buffer, or what the consumer also needs
-    is not there when the producer runs."""
+    is not ready when the producer runs."""
     blocks = siblings(ref)
     between = blocks[blocks.index(producer) + 1 :]
     if read_buffers(producer.stmt) & write_buffers(ref.stmt):
@@ -120,7 +120,7 @@ def check_others(ref: Ref, producer: Ref, buffer: Any) -> None:
         raise ScheduleError(what, at=[ref.node, producer.node])
     for other in blocks:
         if other is not ref and buffer in read_buffers(other.stmt):
-            what = f"block {other.stmt.name_hint!r} reads {buffer.name}, too"
+            what = f"block {other.stmt.name_hint!r} also reads {buffer.name}"
             raise ScheduleError(
                 what, instead="a buffer with one consumer", at=[ref.node, other.node]
             )
@@ -168,7 +168,7 @@ def solve(
 
 def check_all_computed(sch: ScheduleBase, ref: Ref, buffer: Buffer, limits: list[PrimExpr]) -> None:
     """Raise ScheduleError where the block has elements that read nothing of the buffer: the
-    producer would not make them."""
+    producer would not compute them."""
     ana = sch.state.analyzer(ref)
     with ana.constraint_scope(conjunction(limits)):
         for index, extent in zip(loads_of(ref.stmt.body, buffer)[0].indices, buffer.shape):
@@ -182,7 +182,7 @@ def check_all_computed(sch: ScheduleBase, ref: Ref, buffer: Buffer, limits: list
 
 
 def outside(ana: Analyzer, value: PrimExpr, dom: Range) -> list[PrimExpr]:
-    """What is to be tested for `value` to be in `dom`."""
+    """The tests needed for `value` to be in `dom`."""
     tests: list[PrimExpr] = []
     end = add(dom.min, dom.extent)
     if not ana.can_prove(value >= dom.min):
@@ -216,7 +216,7 @@ def left_inverse(ana: Analyzer, exprs: list[PrimExpr], domain: dict[Var, Range])
 
 
 def where_it_runs(sch: ScheduleBase, ref: Ref) -> list[PrimExpr]:
-    """What the axes of a block fulfil where it runs, beyond their domains: nothing, mostly."""
+    """What holds for a block's axes where it runs, beyond their domains: usually nothing."""
     try:
         check_runs_everywhere(sch.state, ref)
         return []

@@ -1,4 +1,4 @@
-"""`rfactor`: a reduction in two steps, the first of which keeps a loop apart."""
+"""`rfactor`: a reduction in two steps: along all but one loop, then along that loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..machinery.scope import why_not_reduction
 @primitive("RFactor", inputs="loop", attrs="factor_axis")
 def rfactor(sch: ScheduleBase, loop: LoopRV, factor_axis: int) -> BlockRV:
     """Reduce each iteration of `loop` by itself into a buffer with one more dimension, at
-    `factor_axis`; then reduce that. Gives the block of the first step; the old block is the second.
+    `factor_axis`; then reduce that. Returns the first step's block; the old block is the second's.
 
     Several buffers that are reduced together (argmax) get one buffer each. Where elements are
     equal, which of them an argmax finds follows the new order of the loops.
@@ -139,7 +139,7 @@ def check(
     starts = {
         r.stmt.loop_var: r.stmt.min for r in chain if r.stmt.loop_var in reduced and r is not at
     }
-    # Where the caller vouches for the steps, such an iteration keeps the identity.
+    # Without checks, the caller vouches that such an iteration keeps the identity.
     parts = conjuncts(ref.realize.predicate) if sch.state.enable_check else []
     for part in parts:
         if vars_in(part) & reduced and not ana.can_prove(substitute(part, starts)):
@@ -205,7 +205,7 @@ def _first_block(
 def _second_block(
     ref: Ref, at: Ref, reducer: Reducer, partial: list[Buffer], axis: int
 ) -> tuple[Block, tuple[PrimExpr, ...]]:
-    """The block that reduces what the iterations of the loop gave."""
+    """The block that reduces the results of the loop's iterations."""
     node: Block = ref.stmt
     bound = axis_values(ref)
     kept = _axis(at.stmt, IterVar.CommReduce)

@@ -27,9 +27,9 @@ from ..machinery.scope import check_complete, read_buffers, write_buffers
 @primitive("RollingBuffer", inputs="block", attrs="write_buffer_index")
 def rolling_buffer(sch: ScheduleBase, block: BlockArg, write_buffer_index: int) -> None:
     """Fold a dimension of a buffer to what one iteration needs, and compute in each iteration
-    only what the one before has not.
+    only what the previous one has not.
 
-    The block was put into a loop by `compute_at`, and the loop directly around its own drives an
+    The block has been moved into a loop by `compute_at`, and the loop around its own drives an
     axis in steps smaller than what is computed at once.
 
     Before, with ``A: T.Buffer(10), C: T.Buffer(8)``::
@@ -82,7 +82,7 @@ def rolling_buffer(sch: ScheduleBase, block: BlockArg, write_buffer_index: int) 
     shape = list(buffer.shape)
     shape[dim] = const(size, shape[dim].dtype)
     rolled = buffer.replace(shape=tuple(shape))
-    # An element is written again when its turn comes: the iterations run in this order.
+    # Elements are overwritten by later iterations: the iterations run in this order.
     axes = tuple(
         a.replace(iter_type=IterVar.DimInfo) if a is axis else a for a in ref.stmt.iter_vars
     )
@@ -149,7 +149,7 @@ class _Fold(BlockRewriter):
         return tuple(result)
 
     def whole(self, region: BufferRegion) -> BufferRegion:
-        """A region of several rows may wrap around: all of them."""
+        """A region of several rows may wrap around: it becomes the whole dimension."""
         r = region.region[self.dim] if region.buffer is self.new else None
         if r is None or is_one(r.extent):
             return region

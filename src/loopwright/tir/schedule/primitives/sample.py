@@ -1,5 +1,5 @@
 """Choices left to chance (or to a search): each gives random variables and is recorded with its
-decision, so that a trace can be replayed or decided otherwise."""
+decision, so that a trace can be replayed, or changed."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def sample_partitioned_tile(
 def sample_compute_location(
     sch: ScheduleBase, block: BlockArg, decision: int | None = None
 ) -> LoopRV:
-    """A loop of the block's consumer to compute it at. The decision is its position; -1: inline,
-    -2: stay where it is (then the loop is one of the block itself, or none)."""
+    """A loop around the block's consumers to compute it at. The decision is its position; -1:
+    inline it, -2: leave it where it is."""
     ref = sch.block(block)
     loops = locations(sch, ref)
     if decision is None:
@@ -144,7 +144,7 @@ def perfect_tiles(rng: Any, extent: int, n: int, largest: int) -> list[int]:
 
 
 def _adapted(tiles: list[int], extent: int, n: int) -> list[int]:
-    """A decision made for another extent, bent to this one: inner factors are kept where they
+    """A decision for another extent, adapted to this one: inner factors are kept where they
     divide, the outermost takes the rest."""
     if len(tiles) != n:
         raise ScheduleError("the decision has another length", got=tiles, instead=f"{n} factors")

@@ -1,4 +1,4 @@
-"""`set_scope`: where a buffer lies."""
+"""`set_scope`: the memory a buffer is in."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def split(
 
     One factor may be None: it is inferred, rounded up. Where the factors do not divide the
     extent, the blocks below run under the predicate that the old loop's value is in range
-    (not with `disable_predication`: the caller says that it always is).
+    (not with `disable_predication`: the caller guarantees that it is).
 
     Raises ScheduleError when the loop is bound to a thread or has annotations, and when the
     factors do not cover the extent.

@@ -1,5 +1,4 @@
-"""Steps that leave a note for later passes: `storage_align`, `enter_postproc`,
-`annotate_buffer_access`."""
+"""`storage_align`: the stride of a buffer's dimension."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ ALIGN = "buffer_dim_align"
 def storage_align(
     sch: ScheduleBase, block: BlockArg, buffer_index: int, axis: int, factor: int, offset: int
 ) -> None:
-    """Have the stride of dimension `axis` of a buffer that a block writes be k * factor + offset.
+    """Make the stride of dimension `axis` of a buffer that a block writes k * factor + offset.
 
     Before, with ``A: T.Buffer((4, 8, 8))``::
 

@@ -1,4 +1,4 @@
-"""`tensorize`: a tensor intrinsic in the place of loops that compute the same."""
+"""`tensorize`: a tensor intrinsic replaces loops that compute the same."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tensorize(
     tensor_intrin: str | TensorIntrin,
     preserve_unit_iters: bool = True,
 ) -> None:
-    """Compute what a loop (or a block with loops) computes by an intrinsic.
+    """Replace a loop (or a block with loops) by an intrinsic.
 
     The intrinsic's description must have the same loops, blocks and expressions; its buffers
     become windows of the program's.
@@ -91,7 +91,7 @@ def tensorize(
 
 
 class _Match:
-    """Compares the description with the program; collects where its buffers lie."""
+    """Compares the description with the program; collects the regions its buffers correspond to."""
 
     def __init__(self, ana: Analyzer, at: Any) -> None:
         self.ana = ana
@@ -105,7 +105,7 @@ class _Match:
         text = f"the intrinsic's description differs from the program: {what}"
         got = f"{ours!s} in the program"
         hint = f"{theirs!s}, as in the description"
-        # What is compared is a block that is not in the program: its parts are the program's.
+        # The compared block itself is not in the program; its parts are.
         inner = [self.at] if self.at.is_block else self.at.blocks()
         raise ScheduleError(text, got=got, instead=hint, at=[self.at.node, inner[0].stmt.body])
 
@@ -216,7 +216,7 @@ class _Match:
                 self.stmt(x, y)
 
     def window(self, theirs: Buffer, impl: Buffer) -> BufferRegion:
-        """The part of the program's buffer that a buffer of the description stands for."""
+        """The part of the program's buffer that a buffer of the description corresponds to."""
         buffer = self.buffers.get(theirs)
         if buffer is None:
             what = f"the description does not use {theirs.name}"

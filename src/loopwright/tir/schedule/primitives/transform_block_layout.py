@@ -1,4 +1,4 @@
-"""`transform_block_layout`: a block over other axes."""
+"""`transform_block_layout`: a block over transformed axes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..machinery.scope import axes_of_kinds
 def transform_block_layout(
     sch: ScheduleBase, block: BlockArg, index_map: IndexMap | Callable[..., Any]
 ) -> None:
-    """Run a block over the axes that `index_map` makes of its own, in loops of their own.
+    """Replace a block's axes by `index_map` of them, with a loop for each new axis.
 
     The map must be one to one (splits, fusions, permutations), and the block have one loop for
     each axis.
@@ -61,7 +61,7 @@ def transform_block_layout(
         shape = [ana.simplify(e) for e in index_map.map_shape(extents)]
         inverse, padded = index_map.non_surjective_inverse(extents)
     except ValueError:
-        what = f"the axes of block {node.name_hint!r} cannot be mapped so"
+        what = f"the axes of block {node.name_hint!r} cannot be mapped this way"
         hint = "splits, fusions and permutations of the axes: lambda i, j: (j // 4, i, j % 4)"
         got = f"lambda {', '.join(v.name for v in axes)}: {_shown(index_map.map_indices(axes))}"
         raise ScheduleError(what, got=got, instead=hint, at=ref.node) from None

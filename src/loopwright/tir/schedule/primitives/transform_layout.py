@@ -1,4 +1,4 @@
-"""`transform_layout`: a buffer's elements in another order."""
+"""`transform_layout`: a buffer in another layout."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def transform_layout(
     """Store the elements of a buffer in another order: element `i` lies at `index_map(i)`.
 
     buffer: ("read", n) or ("write", n), the name, or the buffer. A parameter's buffer changes its
-    shape. Where the new layout is larger, `pad_value` is written to what is left over (for a
-    parameter the caller sees to it).
+    shape. Where the new layout is larger, `pad_value` is written to the padding (for a parameter
+    that is up to the caller).
 
     Raises ScheduleError when the map is not injective, or leaves padding without a `pad_value`.
 
@@ -102,7 +102,7 @@ def transform_layout(
 
 def check_shared(ref: Ref, buffer: Buffer) -> None:
     """Raise ScheduleError where each iteration of a loop that does not run serially has a copy of
-    the buffer: filling its padding before the loop would make them one."""
+    the buffer: filling its padding before the loop would merge the copies."""
     for writer in ref.scope().blocks():
         if buffer not in write_buffers(writer.stmt):
             continue
@@ -117,7 +117,7 @@ def check_shared(ref: Ref, buffer: Buffer) -> None:
 
 
 class MapAccesses(BlockRewriter):
-    """Other indices for the accesses of a buffer; the regions are found anew."""
+    """Changes the indices of a buffer's accesses; the regions of the blocks follow."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ def apply_map(
     index_map: IndexMap,
     fill: Stmt | None,
 ) -> None:
-    """Put the new buffer everywhere in the place of the old one."""
+    """Replace the old buffer by the new one everywhere."""
     renamed: dict[Block, Block] = {}
     ana = sch.state.analyzer(ref)
     func = sch.state.func(ref.func)
