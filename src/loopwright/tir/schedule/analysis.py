@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .machinery.errors import ScheduleError
-from .machinery.random_variables import BlockRV
+from .machinery import BlockRV, ScheduleError
 from .machinery.scope import is_output
 from .schedule import Schedule
 from .suggest_index_map import suggest_index_map

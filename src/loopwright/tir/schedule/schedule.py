@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from .machinery import ScheduleBase
 from .machinery.errors import ScheduleError as ScheduleError
 from .machinery.random_variables import BlockRV as BlockRV
 from .machinery.random_variables import LoopRV as LoopRV
-from .machinery.schedule_base import ScheduleBase
 from .primitives.add_unit_loop import add_unit_loop
 from .primitives.annotate import annotate, annotate_buffer_access, enter_postproc, unannotate
 from .primitives.blockize import blockize

@@ -15,9 +15,7 @@ from ..function import PrimFunc, TensorIntrin
 from ..index_map import IndexMap
 from ..stmt import Block, BlockRealize, BufferStore, For
 from ..stmt_functor import post_order_visit
-from .machinery.random_variables import BlockRV, LoopRV
-from .machinery.refs import Ref
-from .machinery.schedule_base import ScheduleBase
+from .machinery import BlockRV, LoopRV, Ref, ScheduleBase
 
 
 class TensorizeInfo:

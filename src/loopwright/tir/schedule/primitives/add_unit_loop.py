@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from ....ir.prim_expr import Var
 from ...stmt import For, ForKind
-from ..machinery.errors import ScheduleError
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg, LoopRV
-from ..machinery.schedule_base import ScheduleBase
+from ..machinery import BlockArg, LoopRV, ScheduleBase, ScheduleError, primitive
 
 
 @primitive("AddUnitLoop", inputs="block_or_loop")

@@ -10,11 +10,8 @@ from ....ir.prim_expr import Range
 from ....ir.prim_op import const
 from ...buffer import BufferRegion
 from ...index_map import IndexMap
+from ..machinery import BlockArg, LoopRV, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_lookup import buffer_at
-from ..machinery.errors import ScheduleError
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg, LoopRV
-from ..machinery.schedule_base import ScheduleBase
 
 
 @primitive("Annotate", inputs="block_or_loop ann_val", attrs="ann_key")

@@ -11,14 +11,10 @@ from ....ir.prim_op import add, const, floordiv, multiply, subtract
 from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion
 from ...stmt import Block, BlockRealize, For, Stmt, seq
-from ..machinery.errors import ScheduleError
+from ..machinery import BlockRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.loop_nests import single_path
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV, LoopRV
-from ..machinery.refs import Ref
 from ..machinery.regions import Box, loop_domain, region_covers, relax, union_box, whole
 from ..machinery.rewriting import substitute
-from ..machinery.schedule_base import ScheduleBase
 
 
 @primitive("Blockize", inputs="target", attrs="preserve_unit_iters", name="blockize")

@@ -11,13 +11,10 @@ from ....ir.prim_op import cast
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...stmt import Block, BufferStore
+from ..machinery import BlockArg, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import ReplaceBuffer
 from ..machinery.buffer_lookup import alloc_site, buffer_at, buffer_name, pick_buffer
-from ..machinery.errors import ScheduleError
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg
 from ..machinery.rewriting import BlockRewriter
-from ..machinery.schedule_base import ScheduleBase
 
 
 @primitive("SetAxisSeparator", inputs="block", attrs="buffer axis_separators")

@@ -9,13 +9,10 @@ from ....ir.variables import vars_in
 from ...buffer import decl_buffer
 from ...expr import BufferLoad
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
+from ..machinery import BlockArg, BlockRV, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import with_detected_regions
 from ..machinery.copy_placement import check_storage_scope, item_index
-from ..machinery.errors import ScheduleError
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg, BlockRV
 from ..machinery.rewriting import BlockRewriter, substitute
-from ..machinery.schedule_base import ScheduleBase
 
 
 @primitive("CacheIndex", inputs="block", attrs="storage_scope cse_thresh")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...buffer import Buffer
 from ...stmt import Block
+from ..machinery import BlockArg, BlockRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import ReplaceBuffer, check_no_pointer
 from ..machinery.buffer_lookup import BufferArg, buffer_at
 from ..machinery.copy_placement import (
@@ -14,13 +15,8 @@ from ..machinery.copy_placement import (
     insert,
     levels,
 )
-from ..machinery.errors import ScheduleError
 from ..machinery.predicates import tests_around
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg, BlockRV
-from ..machinery.refs import Ref
 from ..machinery.regions import relaxed_region, union_boxes
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import read_buffers, write_buffers
 
 

@@ -11,14 +11,10 @@ from ....ir.variables import vars_in
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...stmt import Block
+from ..machinery import BlockArg, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import MapLoads, check_no_pointer, index_axes, single_store
 from ..machinery.buffer_lookup import check_allocated, drop_buffer
-from ..machinery.errors import ScheduleError
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg
-from ..machinery.refs import Ref
 from ..machinery.rewriting import BlockRewriter, Substitute
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import (
     check_complete,
     check_may_leave,

@@ -9,15 +9,20 @@ from ....ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, Select, Var
 from ....ir.prim_op import add, const, maximum, minimum, subtract
 from ....ir.variables import vars_in
 from ...stmt import Block, BlockRealize, BufferStore, ForKind, Stmt, seq
+from ..machinery import (
+    BlockArg,
+    BlockRV,
+    LoopRV,
+    Ref,
+    ScheduleBase,
+    ScheduleError,
+    primitive,
+    unrecorded,
+)
 from ..machinery.axis_bindings import driven
 from ..machinery.buffer_accesses import single_store, with_detected_regions
-from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import single_path
-from ..machinery.primitive import primitive, unrecorded
-from ..machinery.random_variables import BlockArg, BlockRV, LoopRV
-from ..machinery.refs import Ref
 from ..machinery.rewriting import substitute
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import check_complete
 
 

@@ -7,14 +7,10 @@ from ....ir.prim_expr import IterVar, Var
 from ....ir.variables import vars_in
 from ...buffer import BufferRegion
 from ...stmt import Block, BlockRealize, For, ForKind, Stmt, seq
+from ..machinery import BlockArg, BlockRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.axis_bindings import driven, injective
-from ..machinery.errors import ScheduleError
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg, BlockRV, LoopRV
-from ..machinery.refs import Ref
 from ..machinery.regions import axis_values
 from ..machinery.rewriting import substitute
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import why_not_reduction
 
 

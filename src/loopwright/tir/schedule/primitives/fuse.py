@@ -8,12 +8,9 @@ from ....ir.literals import is_one
 from ....ir.prim_expr import PrimExpr, Var
 from ....ir.prim_op import add, cast, const, floordiv, floormod, multiply
 from ...stmt import For
-from ..machinery.errors import ScheduleError
+from ..machinery import LoopRV, ScheduleBase, ScheduleError, primitive
 from ..machinery.loop_nests import LONGEST, check_nest
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import LoopRV
 from ..machinery.rewriting import Rebind
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.state import bind_range
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from ....base.errors import suggest
 from ....ir.expr import GlobalVar
-from ..machinery.errors import ScheduleError
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg, BlockRV, LoopRV
-from ..machinery.schedule_base import ScheduleBase
+from ..machinery import BlockArg, BlockRV, LoopRV, ScheduleBase, ScheduleError, primitive
 from ..machinery.scope import consumers, producers, write_buffers
 
 

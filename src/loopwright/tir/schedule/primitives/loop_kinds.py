@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from ....ir.prim_expr import IntImm, IterVar, Var
 from ...stmt import For, ForKind
-from ..machinery.errors import ScheduleError
+from ..machinery import LoopRV, ScheduleBase, ScheduleError, primitive
 from ..machinery.parallel_checks import (
     check_parallel,
     check_races,
     writes_by_axes,
 )
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import LoopRV
-from ..machinery.schedule_base import ScheduleBase
 
 _TAGS = ("blockIdx.", "threadIdx.", "vthread", "cthread")
 

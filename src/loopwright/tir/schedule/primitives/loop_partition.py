@@ -9,14 +9,10 @@ from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import add, cast, const, subtract
 from ...stmt import Block, For, ForKind, seq
 from ...stmt_functor import renew_defs
-from ..machinery.errors import ScheduleError
+from ..machinery import LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.loop_nests import check_plain
 from ..machinery.parallel_checks import check_parallel, check_races
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import LoopRV
-from ..machinery.refs import Ref
 from ..machinery.rewriting import BlockRewriter, Rebind
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.state import bind_range
 
 

@@ -8,15 +8,11 @@ from typing import Any
 from ....ir.literals import is_zero
 from ....ir.prim_expr import Var
 from ...stmt import For, ForKind, seq
+from ..machinery import LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.block_moves import check_reduced
-from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import LONGEST, check_plain
 from ..machinery.parallel_checks import check_independent_iterations
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import LoopRV
-from ..machinery.refs import Ref
 from ..machinery.rewriting import Rebind
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import read_buffers, write_buffers
 from ..machinery.state import bind_range
 

@@ -11,15 +11,11 @@ from ...buffer import Buffer, decl_buffer
 from ...expr import BufferLoad
 from ...op import if_then_else
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
+from ..machinery import BlockArg, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import ReplaceBuffer, with_detected_regions
 from ..machinery.copy_placement import item_index
-from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import check_loops, equal_extents
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg
 from ..machinery.reducers import find_reducer
-from ..machinery.refs import Ref
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import why_not_reduction
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..machinery.primitive import primitive, unrecorded
-from ..machinery.random_variables import BlockRV, LoopRV
-from ..machinery.schedule_base import ScheduleBase
+from ..machinery import BlockRV, LoopRV, ScheduleBase, primitive, unrecorded
 from .cache_read_write import cache_read, cache_write
 from .compute_at import compute_at
 from .reverse_compute_at import reverse_compute_at

@@ -16,6 +16,7 @@ from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad
 from ...index_map import IndexMap
 from ...stmt import Block, BufferStore, For, Stmt
+from ..machinery import BlockArg, BlockRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.axis_domains import Span
 from ..machinery.buffer_accesses import check_no_pointer, with_detected_regions
 from ..machinery.buffer_lookup import BufferArg, buffer_at, buffer_name, pick_buffer
@@ -30,14 +31,9 @@ from ..machinery.copy_placement import (
     levels,
     steady,
 )
-from ..machinery.errors import ScheduleError
 from ..machinery.predicates import check_runs_everywhere, tests_around
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg, BlockRV
-from ..machinery.refs import Ref
 from ..machinery.regions import axis_values, interval, loop_domain, loops_between
 from ..machinery.rewriting import BlockRewriter, substitute
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import is_dominant, read_buffers, write_buffers
 
 

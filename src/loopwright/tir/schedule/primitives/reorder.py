@@ -9,13 +9,9 @@ from ....ir.prim_expr import IterVar
 from ....ir.variables import uses_any
 from ...analysis import order_errors
 from ...stmt import For
+from ..machinery import LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.axis_bindings import driven, injective
-from ..machinery.errors import ScheduleError
 from ..machinery.parallel_checks import check_independent_iterations, writes_by_axes
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import LoopRV
-from ..machinery.refs import Ref
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import axes_of_kinds
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from ..machinery.errors import ScheduleError
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg
-from ..machinery.schedule_base import ScheduleBase
+from ..machinery import BlockArg, ScheduleBase, ScheduleError, primitive
 
 
 @primitive("ReorderBlockIterVar", inputs="block", attrs="new_order")

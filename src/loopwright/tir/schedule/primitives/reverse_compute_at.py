@@ -10,16 +10,13 @@ from ....ir.literals import is_one
 from ....ir.prim_expr import Var
 from ....ir.variables import vars_in
 from ...stmt import ForKind
+from ..machinery import BlockArg, LoopRV, Ref, ScheduleBase, ScheduleError, primitive, unrecorded
 from ..machinery.axis_bindings import driven, injective
 from ..machinery.axis_domains import Span, solve_axes
 from ..machinery.block_moves import check_movable, insert_position, move, users_of
-from ..machinery.errors import ScheduleError
 from ..machinery.predicates import check_runs_everywhere, tests_around
-from ..machinery.primitive import primitive, unrecorded
-from ..machinery.random_variables import INLINE, BlockArg, LoopRV
-from ..machinery.refs import Ref
+from ..machinery.random_variables import INLINE
 from ..machinery.regions import loop_domain, relaxed_region
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import (
     check_complete_or_reduction,
     check_may_leave,

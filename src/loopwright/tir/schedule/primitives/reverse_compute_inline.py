@@ -11,6 +11,7 @@ from ....ir.prim_op import add, less, logical_and
 from ....ir.variables import vars_in
 from ...buffer import Buffer
 from ...stmt import Block, BufferStore
+from ..machinery import BlockArg, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import (
     MapLoads,
     check_no_pointer,
@@ -19,14 +20,9 @@ from ..machinery.buffer_accesses import (
     with_detected_regions,
 )
 from ..machinery.buffer_lookup import check_allocated, drop_buffer
-from ..machinery.errors import ScheduleError
 from ..machinery.predicates import check_runs_everywhere
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg
-from ..machinery.refs import Ref
 from ..machinery.regions import axis_values, loop_domain
 from ..machinery.rewriting import substitute
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import check_complete, read_buffers, siblings, write_buffers
 
 

@@ -10,17 +10,13 @@ from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad
 from ...stmt import Block, BlockRealize, For, Stmt, seq
+from ..machinery import BlockRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.axis_bindings import driven
 from ..machinery.buffer_accesses import with_detected_regions
-from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import single_path
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockRV, LoopRV
 from ..machinery.reducers import Reducer, find_reducer
-from ..machinery.refs import Ref
 from ..machinery.regions import axis_values
 from ..machinery.rewriting import substitute
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import why_not_reduction
 
 

@@ -11,16 +11,12 @@ from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...stmt import Block, BufferStore, ForKind
+from ..machinery import BlockArg, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.axis_bindings import linear_terms
 from ..machinery.buffer_accesses import with_detected_regions
 from ..machinery.buffer_lookup import alloc_site, buffer_at
-from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import single_path
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg
-from ..machinery.refs import Ref
 from ..machinery.rewriting import BlockRewriter
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import check_complete, read_buffers, write_buffers
 
 

@@ -6,12 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.prim_expr import IntImm
+from ..machinery import BlockArg, ExprRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.block_moves import users_of
-from ..machinery.errors import ScheduleError
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import INLINE, ROOT, BlockArg, ExprRV, LoopRV
-from ..machinery.refs import Ref
-from ..machinery.schedule_base import ScheduleBase
+from ..machinery.random_variables import INLINE, ROOT
 from ..machinery.scope import is_output
 
 

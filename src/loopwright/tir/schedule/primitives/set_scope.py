@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from ....ir.prim_expr import Var
+from ..machinery import BlockArg, ScheduleBase, primitive
 from ..machinery.buffer_accesses import replace_buffer
 from ..machinery.buffer_lookup import BufferArg, alloc_site, buffer_at
 from ..machinery.copy_placement import check_storage_scope
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg
-from ..machinery.schedule_base import ScheduleBase
 
 
 @primitive("SetScope", inputs="block", attrs="buffer_index storage_scope")

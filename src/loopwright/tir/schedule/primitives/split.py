@@ -9,13 +9,9 @@ from ....ir.literals import is_one, is_zero
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import add, cast, ceildiv, const, less, multiply
 from ...stmt import For
-from ..machinery.errors import ScheduleError
+from ..machinery import LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.loop_nests import check_plain
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import LoopRV
-from ..machinery.refs import Ref
 from ..machinery.rewriting import Rebind
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.state import bind_range
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
+from ..machinery import BlockArg, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_lookup import alloc_site, buffer_at
-from ..machinery.errors import ScheduleError
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg
-from ..machinery.schedule_base import ScheduleBase
 
 ALIGN = "buffer_dim_align"
 

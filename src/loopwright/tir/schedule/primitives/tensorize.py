@@ -16,11 +16,8 @@ from ...expr import BufferLoad
 from ...function import TensorIntrin
 from ...stmt import Block, BlockRealize, BufferStore, For, MatchBufferRegion
 from ...stmt_functor import renew_defs
-from ..machinery.errors import ScheduleError
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg, LoopRV
+from ..machinery import BlockArg, LoopRV, ScheduleBase, ScheduleError, primitive
 from ..machinery.rewriting import substitute
-from ..machinery.schedule_base import ScheduleBase
 from .blockize import outer_block
 
 

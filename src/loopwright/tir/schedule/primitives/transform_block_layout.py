@@ -10,13 +10,10 @@ from ....ir.prim_op import const
 from ....ir.variables import vars_in
 from ...index_map import IndexMap
 from ...stmt import Block, BlockRealize, For, ForKind, Stmt
+from ..machinery import BlockArg, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import with_detected_regions
-from ..machinery.errors import ScheduleError
 from ..machinery.loop_nests import check_loops
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg
 from ..machinery.rewriting import substitute
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import axes_of_kinds
 
 

@@ -12,15 +12,11 @@ from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...index_map import IndexMap
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, seq
+from ..machinery import BlockArg, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import with_detected_regions
 from ..machinery.buffer_lookup import buffer_name, pick_buffer
-from ..machinery.errors import ScheduleError
 from ..machinery.parallel_checks import is_private
-from ..machinery.primitive import primitive
-from ..machinery.random_variables import BlockArg
-from ..machinery.refs import Ref
 from ..machinery.rewriting import BlockRewriter, substitute
-from ..machinery.schedule_base import ScheduleBase
 from ..machinery.scope import write_buffers
 from ..machinery.state import bind_range
 
