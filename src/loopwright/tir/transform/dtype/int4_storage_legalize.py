@@ -119,11 +119,11 @@ class _Packer(Simplifying):
     # -- what lies in memory -------------------------------------------------------------------
 
     def visit_Var(self, node: Var) -> Any:
-        if not node.dtype.is_handle or _pointed(node) is None:
+        kind = node.type_annotation
+        if not node.dtype.is_handle or kind is None or _pointed(node) is None:
             return node
         if node not in self.vars:
-            annotation = ("uint8", node.type_annotation[1])  # type: ignore[index]
-            self.vars[node] = Var(node.name, node.dtype, type_annotation=annotation)
+            self.vars[node] = Var(node.name, node.dtype, type_annotation=("uint8", kind[1]))
         return self.vars[node]
 
     def visit_Buffer(self, node: Buffer) -> Any:

@@ -227,8 +227,9 @@ class _Lower(StmtRewriter):
 
 def _is_thread(loop: For) -> bool:
     bound = loop.thread_binding
-    is_bound = loop.kind == ForKind.THREAD_BINDING and bound is not None
-    return is_bound and bound.thread_tag.startswith("threadIdx")  # type: ignore[union-attr]
+    if loop.kind != ForKind.THREAD_BINDING or bound is None:
+        return False
+    return bound.thread_tag.startswith("threadIdx")
 
 
 def _single(name: str, like: Buffer) -> Buffer:

@@ -66,9 +66,9 @@ class _Lower(StmtRewriter):
             if node.node.thread_tag.startswith("threadIdx"):
                 return self.launched(node)
         if node.attr_key == "reduce_scope" and isinstance(node.node, CommReducer):
-            body = node.body
-            if isinstance(body, Evaluate) and is_call_to(body.value, "tvm_thread_allreduce"):
-                return self.reduced(node.node, body.value, node.span)  # type: ignore[arg-type]
+            call: Any = node.body.value if isinstance(node.body, Evaluate) else None
+            if is_call_to(call, "tvm_thread_allreduce"):
+                return self.reduced(node.node, call, node.span)
         return self.visit_default(node)
 
     def launched(self, node: AttrStmt) -> Stmt:

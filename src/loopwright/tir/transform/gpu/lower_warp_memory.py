@@ -33,6 +33,7 @@ from typing import Any
 from ....arith import Analyzer, detect_linear_equation
 from ....base.errors import explain
 from ....ir.functor import post_order_visit
+from ....ir.literals import int_value
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, floordiv, floormod, multiply
 from ....ir.target import Target
@@ -134,7 +135,7 @@ class _Lower(StmtRewriter):
             what = f"buffer {name} of the scope warp lies in a launch of threadIdx.x"
             hint = "launch a multiple of the warp's threads around a flat allocation"
             raise ValueError(explain(what, got=f"{self.threads} threads", instead=hint))
-        each = self.step(node.buffer_var, body)
+        each = _step(node.buffer_var, self.lane, body)
         if sizes[0] % (each * width):
             what = f"buffer {name} has as many elements as its lanes hold"
             got = f"{sizes[0]} elements, {width} lanes that hold {each} in a turn"
@@ -152,22 +153,23 @@ class _Lower(StmtRewriter):
             var, node.dtype, (_number(size),), node.condition, new, node.annotations, node.span
         )
 
-    def step(self, pointer: Var, body: Stmt) -> int:
-        """How far the stores of neighbouring threads are from each other."""
-        steps: set[int | None] = set()
 
-        def visit(node: Any) -> None:
-            if isinstance(node, BufferStore) and node.buffer.data is pointer:
-                parts = detect_linear_equation(node.indices[0], [self.lane])  # type: ignore[list-item]
-                known = parts and isinstance(parts[0], IntImm)
-                steps.add(parts[0].value if known else None)
+def _step(pointer: Var, lane: Var, body: Stmt) -> int:
+    """How far the stores of neighbouring threads are from each other."""
+    steps: set[int | None] = set()
 
-        post_order_visit(body, visit)
-        if len(steps) != 1 or None in steps or min(steps) <= 0:  # type: ignore[type-var]
-            what = f"the stores to {pointer.name} are at threadIdx.x times one number"
-            got = ", ".join(map(str, steps)) or "no store"
-            raise ValueError(explain(what, got=got, instead="store at tx * m + something below m"))
-        return steps.pop()  # type: ignore[return-value]
+    def visit(node: Any) -> None:
+        if isinstance(node, BufferStore) and node.buffer.data is pointer:
+            parts = detect_linear_equation(node.indices[0], [lane])
+            steps.add(int_value(parts[0]) if parts else None)
+
+    post_order_visit(body, visit)
+    step = next(iter(steps)) if len(steps) == 1 else None
+    if step is None or step <= 0:
+        what = f"the stores to {pointer.name} are at threadIdx.x times one number"
+        got = ", ".join(map(str, steps)) or "no store"
+        raise ValueError(explain(what, got=got, instead="store at tx * m + something below m"))
+    return step
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ pipeline in which a statement would run before what it needs is refused.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from ....base.errors import explain
 from ....ir.literals import int_value
@@ -159,7 +159,7 @@ class _Inject(StmtRewriter):
         for n in range(deepest):
             early = [p for p in parts if p.stage <= n]
             steps.append(_step(loop, early, versions, add(loop.min, n), 1, ForKind.UNROLLED))
-        if size > deepest:  # type: ignore[operator]
+        if size > deepest:
             start, extent = add(loop.min, deepest), subtract(loop.extent, deepest)
             steps.append(_step(loop, parts, versions, start, extent, loop.kind))
         for n in range(deepest):
@@ -182,7 +182,7 @@ def _step(
     return For(var, low, extent, kind, seq(*body), annotations=notes, span=loop.span)
 
 
-def _refuse(loop: For, got: str, hint: str) -> None:
+def _refuse(loop: For, got: str, hint: str) -> NoReturn:
     name = loop.loop_var.name
     what = f"loop {name} cannot be a software pipeline"
     raise ValueError(explain(what, got=got, instead=hint, span=loop.span))
@@ -190,9 +190,10 @@ def _refuse(loop: For, got: str, hint: str) -> None:
 
 def _numbers(loop: For, key: str, count: int) -> list[int]:
     given = [int_value(v) for v in loop.annotations.get(key, range(count))]
-    if len(given) != count or any(v is None or v < 0 for v in given):
+    numbers = [v for v in given if v is not None and v >= 0]
+    if len(numbers) != count or len(given) != count:
         _refuse(loop, f"{key} {given} for {count} statements", "a number for each statement")
-    return given  # type: ignore[return-value]
+    return numbers
 
 
 def _parts(loop: For, body: Stmt) -> list[_Part]:

@@ -167,7 +167,9 @@ class _Bind(StmtRewriter):
             if count.counts[key] > 1:
                 value = self.visit_default(node)
                 var = self.vars[key] = Var("index", node.dtype)
-                count.known[id(node)].scope.bound.append((var, value))  # type: ignore[union-attr]
+                info = count.known[id(node)]
+                assert info is not None
+                info.scope.bound.append((var, value))
 
     def visit_BinaryOpExpr(self, node: Any) -> Any:
         known = self.count.known.get(id(node))

@@ -132,7 +132,7 @@ class _Lower(StmtRewriter):
         self.limit = limit
         self.stacks = _Stacks()
         self.before: list[Stmt] = []  # what is done before the statement at hand
-        self.device = (_CPU, 0)
+        self.device: tuple[int, ...] = (_CPU, 0)
 
     def scope(self, visit: Callable[[], Stmt]) -> Stmt:
         """A body with stacks of its own."""
