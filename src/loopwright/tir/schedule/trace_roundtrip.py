@@ -39,7 +39,6 @@ def verify_trace_roundtrip(
     where the resulting program differs. Returns the last schedule."""
     formats = [text_format] if isinstance(text_format, str) else list(text_format)
     replayed = Schedule(mod, debug_mask=debug_mask)
-    assert sch.trace is not None
     for name in formats:
         replayed = Schedule(mod, debug_mask=debug_mask)
         if name == "json":

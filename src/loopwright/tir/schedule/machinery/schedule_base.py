@@ -40,7 +40,7 @@ class ScheduleBase:
             what = 'error_render_level is "detail", "fast" or "none"'
             raise ValueError(f"{what}\n  got: {error_render_level!r}")
         self.state = ScheduleState(mod, debug_mask=debug_mask, enable_check=enable_check)
-        self.trace: Trace | None = Trace()
+        self.trace = Trace()
         self.error_render_level = error_render_level
         self.func_working_on: GlobalVar | None = None
         self._symbols: dict[Any, Any] = {}
@@ -88,14 +88,14 @@ class ScheduleBase:
     def show(self, *args: Any, **kwargs: Any) -> None:
         """Print the program, and the trace."""
         self.mod.show(*args, **kwargs)
-        if self.trace is not None and self.trace.insts:
+        if self.trace.insts:
             self.trace.show()
 
     def copy(self) -> Self:
         """An independent schedule that continues from here; random variables are valid in both."""
         other = type(self).__new__(type(self))
         other.state = self.state.copy()
-        other.trace = None if self.trace is None else self.trace.copy()
+        other.trace = self.trace.copy()
         other.error_render_level = self.error_render_level
         other.func_working_on = self.func_working_on
         other._decision, other._record_as = None, {}
@@ -262,8 +262,6 @@ class ScheduleBase:
         self, kind: InstructionKind, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> None:
         """Add a step to the trace."""
-        if self.trace is None:
-            return
         values = {**kind.arguments(args, kwargs), **self._record_as}
         inputs: list[Any] = []
         for name in kind.inputs:
