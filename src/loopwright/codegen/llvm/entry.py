@@ -75,7 +75,8 @@ class Entry:
         """`value` of the type i64 or double as a typed operand of another width."""
         if wide == narrow:
             return f"{wide} {value}"
-        text = f"{'fptrunc' if wide == 'double' else 'trunc'} {wide} {value} to {narrow}"
+        kind = "inttoptr" if narrow == "ptr" else "fptrunc" if wide == "double" else "trunc"
+        text = f"{kind} {wide} {value} to {narrow}"
         if narrow == "i1":
             text = f"icmp ne i64 {value}, 0"
         elif narrow == "ptr":
