@@ -41,7 +41,7 @@ class _Accesses(Visitor):
         self.inner: set[Var] = set()  # pointers to memory that is allocated inside
 
     def enter(self, block: Block) -> None:
-        """Go through the block whose accesses are asked."""
+        """Visit the block whose accesses are collected."""
         for buffer in block.alloc_buffers:
             self.pointers[buffer.data] = buffer
         for match in block.match_buffers:
@@ -147,7 +147,7 @@ class _Accesses(Visitor):
             self.note(self.writes, buffer, box)
 
     def visit_BlockRealize(self, node: BlockRealize) -> None:
-        """An inner block says itself what it accesses, in terms of its axes."""
+        """An inner block declares what it accesses, in terms of its axes."""
         self.visit(node.iter_values)
         block = node.block
         pairs = zip(block.iter_vars, node.iter_values, strict=True)
@@ -214,7 +214,7 @@ def _range(low: PrimExpr, high: PrimExpr) -> Range:
 def get_block_access_region(
     block: Block, buffer_var_map: dict[Var, Buffer]
 ) -> list[list[BufferRegion]]:
-    """[reads, writes, opaque accesses] of a block, found in its body.
+    """[reads, writes, opaque accesses] of a block, detected in its body.
 
     `buffer_var_map`: pointer variable to buffer, for pointers given to external calls. Buffers
     that the block allocates, by itself or in its body, are left out; so are reads of what a

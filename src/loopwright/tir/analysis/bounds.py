@@ -1,4 +1,4 @@
-"""Bounds of index expressions over inner loops, in terms of the variables outside."""
+"""Bounds of index expressions over inner loops, in terms of outer variables."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ _RULES: dict[type, Any] = {
 
 
 def _linear(expr: PrimExpr, scale: int, terms: Linear) -> int:
-    """Add `scale * expr` to `terms`, (atom, factor) pairs; gives the constant part."""
+    """Add `scale * expr` to `terms`, (atom, factor) pairs; returns the constant part."""
     if isinstance(expr, IntImm):
         return scale * expr.value
     if isinstance(expr, (Add, Sub)):

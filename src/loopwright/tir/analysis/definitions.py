@@ -27,13 +27,13 @@ from ..stmt import (
 
 
 class _Scopes(Visitor):
-    """Walks in the order of execution, telling of definitions and uses."""
+    """Walks in the order of execution, reporting definitions and uses."""
 
     def __init__(self) -> None:
         self.live: dict[Var, int] = {}
         self.threads: set[Var] = set()
 
-    # What a subclass listens to.
+    # Hooks for subclasses.
 
     def defined(self, var: Var, node: Any) -> None:
         """`var` is defined by `node`, and not live already."""
@@ -63,7 +63,7 @@ class _Scopes(Visitor):
                 del self.live[var]
 
     def matched(self, buffer: Buffer, node: Any) -> list[Var]:
-        """Define what a matched buffer takes from its source; gives the new variables."""
+        """Define what a matched buffer takes from its source; returns the new variables."""
         defined = []
         for part in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
             if isinstance(part, Var) and part not in self.live:
@@ -270,7 +270,7 @@ def verify_ssa(func: PrimFunc) -> bool:
 
 
 class _WellFormed(_Scopes):
-    """Applies the rules; each found violation is a text."""
+    """Applies the rules; each violation is a text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -333,7 +333,7 @@ RULES: dict[str, str] = {
 
 
 def well_formed_errors(func: PrimFunc) -> list[str]:
-    """What breaks the rules of a valid PrimFunc (`RULES`), as texts."""
+    """Violations of the rules of a valid PrimFunc (`RULES`), as texts."""
     walk = _WellFormed()
     walk.visit(func)
     return list(dict.fromkeys(walk.errors))

@@ -1,4 +1,4 @@
-"""Whether code for a GPU keeps within the limits of its device."""
+"""Whether code for a GPU stays within the limits of its device."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def gpu_code_errors(func: PrimFunc, constraints: dict[str, Any]) -> list[str]:
 
 
 def verify_gpu_code(func: PrimFunc, constraints: dict[str, Any]) -> bool:
-    """Whether a function keeps within the limits of a device; see `gpu_code_errors`."""
+    """Whether a function stays within the limits of a device; see `gpu_code_errors`."""
     return not gpu_code_errors(func, constraints)
 
 

@@ -1,8 +1,8 @@
-"""Whether a kernel may write its result over an input that nobody needs any more.
+"""Whether a kernel may overwrite an input that is no longer needed with its result.
 
-It may where every element is read before something is written to its place. Each read comes before
-all writes, or before all writes of its row where no row writes what another one reads, or it is at
-the index of a write of the same iteration, which comes after it, where no element is written twice.
+It may where every element is read before it is overwritten. Each read comes before all writes; or
+before all writes of its row, where no row writes what another one reads; or it is at the index of a
+later write of the same iteration, where no element is written twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..function import PrimFunc
 from ..index_map import NUMPY
 
 MAY_ALIAS = "may_alias"  # attribute of a kernel: pairs [written parameter, read parameter]
-MOST = 1 << 23  # elements that are gone through; larger results are not looked at
+MOST = 1 << 23  # elements that are enumerated; larger results are not analyzed
 
 
 def declared(func: PrimFunc) -> list[tuple[int, int]]:
@@ -56,8 +56,8 @@ def declared(func: PrimFunc) -> list[tuple[int, int]]:
 
 
 def can_overwrite(func: PrimFunc, read: Var, written: Var) -> bool:
-    """Whether the parameters `read` and `written` of a lowered function may be one memory, so
-    that what it makes is the same. False where that cannot be told."""
+    """Whether the parameters `read` and `written` of a lowered function may share memory without
+    changing its result. False where that is not known."""
     seen = _Accesses(read, written)
     seen.visit(func.body)
     if seen.strange or not seen.stores:
@@ -66,7 +66,7 @@ def can_overwrite(func: PrimFunc, read: Var, written: Var) -> bool:
     loads = [a for a in seen.loads if not _before(a, stores, 0)]
     if not loads:
         return True
-    # Of one type: C compilers take it that an int and a float are not in one place.
+    # Of one type: C compilers assume that an int and a float do not share memory.
     if len({a.buffer.dtype for a in loads + stores}) > 1:
         return False
     around = _common([a.loops for a in loads + stores])
@@ -79,7 +79,7 @@ def can_overwrite(func: PrimFunc, read: Var, written: Var) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Access:
-    """A load or store: where, within which loops and names for values, when."""
+    """A load or store: its index, the loops and lets around it, its place in the order."""
 
     buffer: Buffer
     index: PrimExpr
@@ -179,7 +179,7 @@ def _common(loops: list[tuple[st.For, ...]]) -> int:
 
 def _rows_apart(loads: list[_Access], stores: list[_Access], around: int) -> bool:
     """Whether no iteration of the outer `around` loops, which are around all accesses, writes
-    where another one reads or writes."""
+    where another reads or writes."""
     written, read = _elements(stores, around), _elements(loads, around)
     if written is None or read is None:
         return False
@@ -195,8 +195,8 @@ def _rows_apart(loads: list[_Access], stores: list[_Access], around: int) -> boo
 
 
 def _elements(accesses: list[_Access], around: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """The elements that are accessed, and in which iteration of the outer loops each time; None
-    where that depends on data, or is too much."""
+    """The accessed elements, each with the iteration of the outer loops; None where that depends on
+    data, or there are too many."""
     elements, rows, total = [], [], 0
     for a in accesses:
         sizes = [_extent(loop) for loop in a.loops]
@@ -267,7 +267,7 @@ def _indices(store: _Access, sizes: list[int]) -> np.ndarray | None:
 
 
 class _Unknown(Exception):
-    """An expression that is no arithmetic on loop variables."""
+    """An expression that is not arithmetic on loop variables."""
 
 
 def _value(expr: Any, values: dict[Var, np.ndarray]) -> Any:

@@ -1,8 +1,8 @@
-"""What memory of a function lives when, through the calls that it makes.
+"""When the memory of a function is live, across the calls that it makes.
 
-A function and the functions that it calls are gone through in the order in which they run; each
-statement is a time. Memory lives from the first statement that uses it to the last; what is used
-in a loop and was there before lives as long as the loop runs. What a function is called with lives
+A function and the functions that it calls are visited in the order in which they run; each
+statement is a time. Memory is live from the first statement that uses it to the last; what is used
+in a loop and was allocated before it is live while the loop runs. Arguments of a call are live
 during the whole call.
 """
 
@@ -32,7 +32,7 @@ _STORING = {"tir.tvm_struct_set", "tir.tvm_thread_invariant"}
 
 @dataclass(eq=False)
 class LiveRange:
-    """Memory that is allocated once in the run of a function, and when it lives."""
+    """Memory that is allocated once in the run of a function, and when it is live."""
 
     name: str
     kind: str
@@ -61,10 +61,10 @@ class CallRecord:
 
 @dataclass
 class Liveness:
-    """What lives when in `function`. Times are numbered as `labels`, which say what runs.
+    """When memory is live in `function`. Times are indices into `labels`, which say what runs.
 
     ranges: in the order of the walk, as `allocations` gives them function by function.
-    left: memory that stays as it is, and why.
+    left: memory that is not planned, and why.
     """
 
     function: str
@@ -78,7 +78,7 @@ class Liveness:
 class Allocations:
     """Which allocations of a module's functions are planned; the same for analysis and rewriting.
 
-    stack_bytes: what is not larger, belongs to a called function and is only read and written
+    stack_bytes: memory of a called function that is not larger, and only loaded and stored
         there, stays on the stack or in registers.
     """
 
@@ -106,7 +106,7 @@ class Allocations:
         return None
 
     def handed(self, func: PrimFunc) -> set[Var]:
-        """Pointers that are used otherwise than by loads and stores."""
+        """Pointers with uses other than loads and stores."""
         handed = self._handed.get(func)
         if handed is None:
             handed = self._handed[func] = set()
@@ -117,12 +117,12 @@ class Allocations:
         return handed
 
     def entered(self, node: Any, separate: bool) -> GlobalVar | None:
-        """The function that a statement calls, where it has allocations that are planned."""
+        """The function that a statement calls, where it has planned allocations."""
         callee = called_function(node, self.mod)
         return callee if callee is not None and not separate and self.has(callee) else None
 
     def has(self, gvar: GlobalVar) -> bool:
-        """Whether a called function, or one that it calls, has allocations that are planned."""
+        """Whether a called function, or one that it calls, has planned allocations."""
         if gvar in self._running:
             return False
         if gvar not in self._has:
@@ -166,7 +166,7 @@ def is_separate(node: Any) -> bool:
 
 
 def parts_of(node: Any) -> list[Any]:
-    """The statements that a statement is made of."""
+    """The statements directly inside a statement."""
     if isinstance(node, st.SeqStmt):
         return list(node.seq)
     if isinstance(node, st.IfThenElse):
@@ -176,7 +176,7 @@ def parts_of(node: Any) -> list[Any]:
 
 
 def size_of(node: st.Allocate) -> int | None:
-    """Bytes of an allocation; None where that is known only at run time."""
+    """Bytes of an allocation; None where they are known only at run time."""
     size = node.dtype.itemsize * node.dtype.lanes
     for extent in node.extents:
         if not isinstance(extent, IntImm):
@@ -235,7 +235,7 @@ class _Loop:
 
 
 class _Walk:
-    """Goes through a function as it runs."""
+    """Visits a function's statements in the order in which they run."""
 
     def __init__(self, mod: IRModule, gvar: GlobalVar, planned: Allocations) -> None:
         self.mod, self.planned = mod, planned
@@ -256,7 +256,7 @@ class _Walk:
         return len(self.liveness.labels) - 1
 
     def touch(self, ranges: Any, time: int) -> None:
-        """Memory is used at a time; what was there before a loop lives as long as it runs."""
+        """Memory is used at a time; what was allocated before a loop is live while it runs."""
         for r in ranges:
             first = time
             if len(self.loops) > r.depth:
@@ -449,7 +449,7 @@ def _alignment(func: PrimFunc) -> int:
 
 
 def _keeps_pointers(node: Any) -> bool:
-    """Whether a statement writes a pointer to where others may read it."""
+    """Whether a statement stores a pointer where others may read it."""
     if isinstance(node, st.BufferStore):
         return node.value.dtype.is_handle
     call = getattr(node, "value", None)
@@ -472,14 +472,14 @@ def _label(node: Any) -> str:
 
 
 def liveness(mod: IRModule, gvar: GlobalVar, planned: Allocations | None = None) -> Liveness:
-    """What memory of a lowered function, and of those it calls, lives when.
+    """When the memory of a lowered function, and of those it calls, is live.
 
     Raises LoopwrightError where loops are not lowered yet.
     """
     walk = _Walk(mod, gvar, planned or Allocations(mod, 0))
     walk.stmt(mod[gvar].body)
     result = walk.liveness
-    for r in result.ranges:  # what nothing uses lives at no time that matters
+    for r in result.ranges:  # unused memory is never live
         if r.first < 0:
             r.first = r.last = 0
     _renumber(result)

@@ -1,4 +1,4 @@
-"""Whether memory of a device is reached from the host."""
+"""Whether the host accesses memory of a device."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _HostAccesses(Visitor):
 
 
 def host_access_errors(func: PrimFunc) -> list[str]:
-    """A text for each access of a function for a GPU that is in no thread; none for a CPU."""
+    """A text for each access of a GPU function outside of its threads; none for a CPU."""
     target = func.attrs.get("target")
     if target is None or str(target.kind.name) not in _GPU_TYPES:
         return []
@@ -66,7 +66,7 @@ def host_access_errors(func: PrimFunc) -> list[str]:
 
 
 def verify_memory(func: PrimFunc | IRModule) -> bool:
-    """Whether no PrimFunc for a GPU reaches the device's memory outside of its threads."""
+    """Whether no PrimFunc for a GPU accesses the device's memory outside of its threads."""
     functions = [func] if isinstance(func, PrimFunc) else list(func.functions.values())
     return not any(host_access_errors(f) for f in functions if isinstance(f, PrimFunc))
 

@@ -1,7 +1,7 @@
-"""The fusion kind of a PrimFunc, read off its loop nest.
+"""The fusion kind of a PrimFunc, derived from its loop nest.
 
-Each block is put into a class by how the indices of its loads go with those of its stores, and
-by whether it reduces; the function's kind is the most complex one of its blocks.
+Each block is classified by how the indices of its loads relate to those of its stores, and by
+whether it reduces; the function's kind is that of its most complex block.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def analyze_op_pattern(func: PrimFunc) -> OpPattern:
 
 
 class _Blocks(Visitor):
-    """The innermost blocks in order, the buffers of their own, and whether a store stands in none
-    of them."""
+    """The innermost blocks in order, the buffers that are local to the function, and whether a store
+    is outside of all blocks."""
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
@@ -118,11 +118,11 @@ def _block_pattern(block: Block, symbols: set[Any], local: set[Any]) -> OpPatter
     kinds = [_pair_pattern(store, load, symbols) for load in accesses.loads]
     plain = max(kinds, default=_ELEM)
     if plain is _BCAST and _ELEM in kinds:
-        plain = _ELEM  # a bias: one operand decides the loops, the other only follows
+        plain = _ELEM  # a bias: one operand determines the loops, the other is broadcast
     if plain is not _OPAQUE and not axes:
         return plain
     if not axes:
-        # In what layout an intermediate buffer is kept (packed, tiled) concerns nobody else.
+        # The layout of an intermediate buffer (packed, tiled) does not matter outside.
         known = {*(a.var for a in block.iter_vars), *symbols}
         inside = all(s.buffer in local for s in accesses.stores)
         return (
@@ -135,7 +135,7 @@ def _block_pattern(block: Block, symbols: set[Any], local: set[Any]) -> OpPatter
 
 
 def _fixed_by(block: Block, lets: list[LetStmt], symbols: set[Any]) -> set[Any]:
-    """The names of expressions that follow from the block's axes, not from what it loads."""
+    """The let variables that follow from the block's axes, not from what it loads."""
     known = {*(a.var for a in block.iter_vars), *symbols}
     fixed = set()
     for let in lets:
@@ -186,7 +186,7 @@ def _is_broadcast(store: BufferStore, load: BufferLoad) -> bool:
 
 
 def _is_multiply_add(store: BufferStore) -> bool:
-    """C[i] = C[i] + A[...] * B[...], casts left out of account."""
+    """C[i] = C[i] + A[...] * B[...], ignoring casts."""
     value = store.value
     if not isinstance(value, Add):
         return False
@@ -210,7 +210,7 @@ def _uncast(expr: PrimExpr) -> PrimExpr:
 
 
 def _reduces_whole_axes(load: BufferLoad, axes: set[Var]) -> bool:
-    """Whether reduction axes stand alone as indices (not in a window's `i * stride + k`)."""
+    """Whether reduction axes are indices by themselves (not in a window's `i * stride + k`)."""
     return all(i in axes or not (vars_in(i) & axes) for i in load.indices)
 
 

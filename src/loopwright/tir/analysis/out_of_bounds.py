@@ -1,4 +1,4 @@
-"""Accesses that leave their buffer, found without running anything."""
+"""Accesses outside of their buffers, detected without running the function."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FEW, _MOST = 2, 256
 def out_of_bounds_errors(func: PrimFunc) -> list[str]:
     """A text for each access that an iteration of its loops makes outside of its buffer.
 
-    Each is a real one: the text says for which iteration. Accesses whose indices depend on data,
-    or on symbolic sizes, are not judged; `InstrumentBoundCheckers` checks those at run time.
+    Each is real: the text names the iteration. Accesses whose indices depend on data, or on
+    symbolic sizes, are not checked; `InstrumentBoundCheckers` checks those at run time.
     """
     return [text for place in places_of(func).accesses if (text := _leaves(place)) is not None]
 
@@ -48,7 +48,7 @@ def _text(place: Place, axis: int, value: int, at: dict[Any, int]) -> str:
 
 
 def verify_in_bounds(obj: Any, assert_mode: bool = True) -> bool:
-    """Whether no access of a PrimFunc (or of all those of a module) is known to leave its buffer.
+    """Whether no access of a PrimFunc (or of a module's) is known to be outside of its buffer.
 
     Raises IndexError naming the first that does, unless `assert_mode` is false.
     """

@@ -19,7 +19,7 @@ Found = dict[Any, tuple[int, Place]]
 
 
 def together(loop: For) -> str | None:
-    """How the iterations of a loop run at once, if they do: "parallel" (in any order),
+    """How the iterations of a loop run concurrently, if they do: "parallel" (in any order),
     "vectorized" (each statement for all of them, in their order)."""
     if loop.kind == ForKind.PARALLEL:
         return "parallel"
@@ -45,13 +45,12 @@ class _ParallelLoops(Visitor):
 
 
 def race_errors(func: PrimFunc, only: Var | None = None) -> list[str]:
-    """A text for each parallel loop (or of virtual threads) of which two iterations write the same
-    element, or one reads what the other writes; for each vectorized loop where the order of such
-    accesses is another than in a serial one. With `only`, just the loop of that variable is looked
-    at.
+    """A text for each parallel loop (or loop of virtual threads) two of whose iterations write the
+    same element, or one of which reads what another writes; for each vectorized loop that changes
+    the order of such accesses. With `only`, just the loop of that variable is checked.
 
     Each is a real race: the text names the element and both iterations. Accesses at indices that
-    depend on data are taken to be as their author means them.
+    depend on data are assumed to be right.
     """
     loops = _ParallelLoops()
     loops.visit(func.body)
@@ -68,8 +67,8 @@ def race_errors(func: PrimFunc, only: Var | None = None) -> list[str]:
 
 
 def order_errors(func: PrimFunc, before: list[Var], after: list[Var]) -> list[str]:
-    """What two iterations of a nest access that runs in another order of its loops, where the one
-    that came first would come last; at most one text. Reductions may be in any order."""
+    """A conflict between two iterations of a nest whose loops are reordered, where the earlier one
+    would run later; at most one text. Reductions may be in any order."""
     walk = places_of(func)
     outer = next((n for p in walk.accesses for n in p.loops if n.loop_var is before[0]), None)
     if outer is None:
@@ -124,9 +123,9 @@ def _race(loop: For, places: list[Place], walk: Places) -> str | None:
 
 
 def _reordered(loop: For, places: list[Place]) -> str | None:
-    """The text for an element of which a vectorized loop turns two accesses round: the first one in
-    the order of iterations comes later in that of statements. A place that does not depend on the
-    loop is no matter: such a statement runs once for each iteration."""
+    """The text for an element two of whose accesses a vectorized loop swaps: the first in the order
+    of iterations is later in the order of statements. Indices that do not depend on the loop do
+    not matter: such a statement runs once for each iteration."""
     var = loop.loop_var
     by_buffer: dict[Var, list[tuple[int, Place]]] = {}
     for n, place in enumerate(places):
@@ -158,8 +157,8 @@ def _reordered(loop: For, places: list[Place]) -> str | None:
 
 
 def _same_constant(place: Place, other: Place) -> bool:
-    """Whether both store the same literal, as the start of a reduction does: then lanes may do so in
-    any order."""
+    """Whether both store the same literal, as the init of a reduction does: lanes may do so in any
+    order."""
     if not (place.is_write and other.is_write):
         return False
     value = place.node.value
@@ -167,7 +166,7 @@ def _same_constant(place: Place, other: Place) -> bool:
 
 
 def _plain(indices: tuple[PrimExpr, ...], var: Var) -> bool:
-    """Whether an index of its own belongs to each iteration."""
+    """Whether each iteration has an index of its own."""
     return any(uses_any(i, {var}) and _is_sum(i) for i in indices)
 
 
@@ -180,8 +179,8 @@ def _is_sum(expr: Any) -> bool:
 def _runs_after(
     loop: For, one: tuple[Place, dict[Var, int]], two: tuple[Place, dict[Var, int]], later: bool
 ) -> bool | None:
-    """Whether, statement by statement, an access runs after another: by the loops inside that both
-    share, then by the order of the program. None for one statement, which keeps the lanes' order.
+    """Whether, statement by statement, an access runs after another: by the inner loops that both
+    share, then by program order. None for one statement, which keeps the order of the lanes.
     """
     (place, at), (other, there) = one, two
     for a, b in zip(place.loops, other.loops, strict=False):
@@ -195,7 +194,7 @@ def _runs_after(
 
 
 def _own(place: Place, loop: For, walk: Places) -> bool:
-    """Whether each iteration has memory of its own."""
+    """Whether each iteration has its own memory."""
     pointer = place.buffer.data
     around = walk.allocated.get(pointer)
     if around is None:

@@ -28,8 +28,8 @@ from ..stmt_functor import substitute
 
 @dataclass(frozen=True)
 class Place:
-    """One load or store. Indices and guards speak of loop variables and parameters only; a guard
-    of None is one that nothing is known of."""
+    """One load or store. Indices and guards use only loop variables and parameters; a guard that
+    cannot be expressed in them is None."""
 
     node: Any
     buffer: Buffer
@@ -45,7 +45,7 @@ class Place:
 
     @property
     def span(self) -> Any:
-        """Where it stands: its own place, else that of its block or loop."""
+        """Its span, else that of its block or loop."""
         for node in (self.node, self.block, *reversed(self.loops)):
             if node is not None and node.span is not None:
                 return node.span
@@ -55,8 +55,8 @@ class Place:
 class Places(Visitor):
     """Collects the accesses in program order.
 
-    `made`: pointer to the loops around its allocation; `by_block`: pointers that belong to a
-    block, which lie as far inside as they are used.
+    `allocated`: pointer to the loops around its allocation; `by_block`: pointers allocated by a
+    block, as far inside as they are used.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Places(Visitor):
         self.matched: dict[Buffer, BufferRegion | None] = {}
 
     def known(self, expr: Any) -> Any:
-        """An expression with block axes and bound names replaced by what they stand for."""
+        """An expression with block axes and let variables replaced by their values."""
         return substitute(expr, self.values) if self.values else expr
 
     def under(self, guard: PrimExpr | None, *nodes: Any) -> None:

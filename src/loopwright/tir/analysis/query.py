@@ -1,4 +1,4 @@
-"""Facts about functions and blocks: cost, memory, purity, the block that matters most."""
+"""Facts about functions and blocks: cost, memory, purity, the anchor block."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def has_if_then_else(node: Any) -> bool:
 
 
 class _Flops(Visitor):
-    """Counts; indices cost nothing, of two branches the dearer one counts."""
+    """Counts operations; indices cost nothing, of two branches the more expensive one counts."""
 
     def __init__(self) -> None:
         self.total = 0.0
@@ -118,7 +118,7 @@ class _Flops(Visitor):
 def estimate_tir_flops(stmt_or_mod: Any) -> float:
     """Number of arithmetic operations of a statement, a PrimFunc, or all PrimFuncs of a module.
 
-    A function or block says its own number with the attribute `estimated_flops`. Raises
+    A function or block may give its number as the attribute `estimated_flops`. Raises
     ValueError for loops of symbolic extent.
     """
     if isinstance(stmt_or_mod, PrimFunc):
@@ -156,14 +156,14 @@ class _Purity(Visitor):
 
 
 def is_pure_function(func: PrimFunc) -> bool:
-    """Whether a function writes only to memory of its own and calls nothing with an effect."""
+    """Whether a function writes only to its own memory and calls nothing with side effects."""
     walk = _Purity()
     walk.visit(func.body)
     return walk.why is None
 
 
 def assert_pure_function(func: PrimFunc) -> bool:
-    """True for a pure function; raises AssertionError saying what is impure."""
+    """True for a pure function; raises AssertionError naming what is impure."""
     walk = _Purity()
     walk.visit(func.body)
     if walk.why is not None:
@@ -319,7 +319,7 @@ def _blocks(stmt: Any, around: float = 1.0) -> list[tuple[Block, float]]:
 
 
 def find_anchor_block(mod: Any) -> Block | None:
-    """The block a schedule is built around: the dearest reduction; None where there is none."""
+    """The block a schedule is built around: the most expensive reduction, or None."""
     if isinstance(mod, PrimFunc):
         functions = [mod]
     else:

@@ -1,4 +1,4 @@
-"""Index expressions at one iteration: the numbers that they are."""
+"""Values of index expressions at one iteration."""
 
 from __future__ import annotations
 

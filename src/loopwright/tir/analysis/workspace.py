@@ -1,4 +1,4 @@
-"""What a function needs of memory, and which loops only copy."""
+"""The memory that a function needs, and loops that only copy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..stmt_functor import substitute
 
 
 def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int = 1) -> int:
-    """The most bytes that the allocations of a lowered function take at one time, each rounded up
+    """The most bytes that the allocations of a lowered function take at any time, each rounded up
     to the alignment. Raises ValueError for an allocation of unknown size."""
     return _held(func.body, max(int(workspace_byte_alignment), 1))
 
@@ -39,15 +39,14 @@ def _held(node: Any, alignment: int) -> int:
 
 @dataclass(frozen=True)
 class MemCpyDetails:
-    """A copy of as many elements, one after the other, from a region to another."""
+    """A copy of contiguous elements from a region to another."""
 
     source: BufferRegion
     dest: BufferRegion
 
 
 def identify_memcpy(stmt: Stmt) -> MemCpyDetails | None:
-    """What loops copy that do nothing but copy contiguous memory; None where they do more, or
-    other."""
+    """What loops copy that do nothing but copy contiguous memory; None for other loops."""
     loops: list[For] = []
     inner: Any = stmt
     while isinstance(inner, (For, SeqStmt)):
@@ -93,7 +92,7 @@ def _offset(buffer: Buffer, indices: Any) -> PrimExpr:
 
 
 def _strides(ana: Analyzer, offset: PrimExpr, loops: list[For]) -> dict[Var, int] | None:
-    """How far one iteration of each loop moves; None where that is not always the same."""
+    """How far one iteration of each loop moves; None where that varies."""
     strides: dict[Var, int] = {}
     for loop in loops:
         var = loop.loop_var

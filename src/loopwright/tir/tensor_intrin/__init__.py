@@ -1,9 +1,9 @@
 """The well-known tensor intrinsics of CPUs, by name: `TensorIntrin.get("dot_16x4_vnni")`.
 
 Each is a description (the loops that `Schedule.tensorize` looks for) and an implementation that
-calls LLVM's intrinsic. They are made when they are first asked for. The interpreter knows what
-the called instructions do, so that all of them run there; LLVM makes code of those that the
-machine has: VNNI and AVX-512 on x86, NEON and its dot products on ARM, dp4a anywhere.
+calls LLVM's intrinsic. They are built on first use. The interpreter knows what
+the called instructions do, so that all of them run there; LLVM generates code for those that
+the machine has: VNNI and AVX-512 on x86, NEON and its dot products on ARM, dp4a anywhere.
 """
 
 from . import arm_cpu, dot_product_common, x86

@@ -21,7 +21,7 @@ Spec = tuple[int, str, str, str, Update]
 def dot(rows: int, a: str, b: str, c: str, update: Any) -> TensorIntrin:
     """C[i] += sum over 4 k of A[k] * B[i, k] for i in `rows` (one row: C[0], B[k]).
 
-    `update(A, B, C)` is the statement that does it at once.
+    `update(A, B, C)` is the statement that does it in one go.
     """
     desc = _function(rows, a, b, c, partial(_loops, rows))
     return TensorIntrin(desc, _function(rows, a, b, c, update))
@@ -71,8 +71,8 @@ def lanes(buffer: Buffer, *lead: int) -> BufferLoad:
 
 
 def rows_of(b: Buffer, rows: range) -> PrimExpr:
-    """Rows of four bytes as one vector of int32. LLVM makes one load of rows that are neighbours;
-    in a window of a larger buffer they need not be."""
+    """Rows of four bytes as one vector of int32. LLVM merges the loads of adjacent
+    rows; in a window of a larger buffer they need not be adjacent."""
     return Shuffle([reinterpret("int32", lanes(b, n)) for n in rows], list(range(len(rows))))
 
 
@@ -86,5 +86,5 @@ def four_times(a: Buffer, rows: int) -> PrimExpr:
 
 
 def register(name: str, spec: Spec) -> None:
-    """Keep the intrinsic `dot(*spec)` under a name; it is made when it is asked for."""
+    """Register the intrinsic `dot(*spec)` under a name; it is built on first use."""
     TensorIntrin.register_maker(name, partial(dot, *spec))

@@ -24,8 +24,8 @@ from .state import ScheduleState
 
 
 def one_to_one(state: ScheduleState, block: Ref, var: Var) -> bool:
-    """Whether two iterations of the loop `var` never give a block the same point, as far as that
-    is seen from each axis alone: var takes part in an axis as a digit of a mixed radix number."""
+    """Whether two iterations of the loop `var` never give a block the same point, as far as each
+    axis alone can tell: var is a digit of the mixed-radix number that drives an axis."""
     loops = {ref.stmt.loop_var: ref.stmt.extent for ref in block.loops()}
     for value in block.realize.iter_values:
         if var in vars_in(value) and _is_digit(state.analyzer(block), value, var, loops):
@@ -66,7 +66,7 @@ def _is_digit(ana: Analyzer, value: PrimExpr, var: Var, loops: dict[Var, PrimExp
 
 def injective(state: ScheduleState, block: Ref, loops: list[Ref]) -> bool:
     """Whether no two iterations of `loops` (some of those around a block, the inner ones) give the
-    block the same point, while the other loops stand still."""
+    block the same point, with the other loops fixed."""
     domain = {
         r.stmt.loop_var: Range.from_min_extent(r.stmt.min, r.stmt.extent)
         for r in loops
@@ -79,7 +79,7 @@ def injective(state: ScheduleState, block: Ref, loops: list[Ref]) -> bool:
     tests = [p for p in conjuncts(block.realize.predicate) if vars_in(p) & moving]
     values = [v for v in values if vars_in(v) & moving]
     ana = state.analyzer(block)
-    still = {  # what does not move is a symbol; a unit loop is its start
+    still = {  # outer loops are symbols; a unit loop is its start
         r.stmt.loop_var: r.stmt.min for r in block.loops() if is_one(r.stmt.extent)
     }
     values = [ana.simplify(substitute(v, still)) for v in values]
@@ -88,7 +88,7 @@ def injective(state: ScheduleState, block: Ref, loops: list[Ref]) -> bool:
 
 
 def _plainly_injective(values: list[PrimExpr], domain: dict[Var, Range]) -> bool:
-    """Whether each loop is one digit of one axis; a quick look without fusions."""
+    """Whether each loop is one digit of one axis: a quick check that gives up on fused loops."""
     seen: set[Var] = set()
     for value in values:
         terms = linear_terms(value)
@@ -112,7 +112,7 @@ def _plainly_injective(values: list[PrimExpr], domain: dict[Var, Range]) -> bool
 
 def linear_terms(expr: PrimExpr) -> list[tuple[PrimExpr, int]] | None:
     """(atom, factor) pairs of a sum with constant factors, without the constant; None where a
-    product of two unknowns occurs."""
+    product of two variables occurs."""
     if isinstance(expr, IntImm):
         return []
     if isinstance(expr, (Add, Sub)):

@@ -1,4 +1,4 @@
-"""Rewriters of the schedule: substitution that folds, and says which blocks became which."""
+"""Rewriters of schedules: substitution that folds, and records which blocks became which."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def fresh_axes(block: Block, seen: set[Var], inner: Any = None) -> Block:
 
 
 def renew_axes(block: Block, values: dict[Var, Var]) -> Block:
-    """The block with other variables as its axes."""
+    """The block with other variables for its axes."""
     axes = tuple(a.replace(var=values.get(a.var, a.var)) for a in block.iter_vars)
     renewed = substitute(block.replace(iter_vars=()), values)
     return renewed.replace(iter_vars=axes)
@@ -125,8 +125,8 @@ def region_points(region: BufferRegion) -> list[PrimExpr] | None:
 
 
 class Rebind(Substitute):
-    """Loop variables replaced below a loop; `simplify` makes the bindings of the blocks directly
-    below tidy, and `predicate` restricts what runs below."""
+    """Replaces loop variables below a loop; `simplify` simplifies the bindings of the blocks
+    directly below, and `predicate` restricts what runs below."""
 
     def __init__(
         self,
@@ -157,12 +157,12 @@ class Rebind(Substitute):
             parts = conjuncts(predicate)
             rebound = [self.visit(part) for part in parts]
             if any(a is not b for a, b in zip(rebound, parts, strict=True)):
-                # Part by part: a conjunction as a whole would be compared pair by pair.
+                # Part by part: simplifying a conjunction as a whole compares all pairs of parts.
                 predicate = conjunction(
                     b if a is b else self.simplify(b) for a, b in zip(parts, rebound, strict=True)
                 )
         if self.predicate is not None:
-            # What reads memory may do so only where the loops are in range.
+            # What reads memory may do so only where the loop variables are in range.
             first = reads_memory(predicate)
             parts = (self.predicate, predicate) if first else (predicate, self.predicate)
             predicate = logical_and(*parts)
