@@ -177,12 +177,6 @@ def outer_block(
     if goes_on and init is not None:
         read = {r.buffer for r in reads}
         inner = inner.replace(reads=(*(w for w in writes if w.buffer not in read), *reads))
-    inner_values = tuple(h.inner_value for h in halves if h.inner is not None)
-    nest: Stmt = BlockRealize._make(
-        inner_values, conjunction(inner_tests), inner, span=ref.realize.span
-    )
-    for r in reversed(inside):
-        nest = r.stmt.replace(body=nest)
     outer_init = None
     if goes_on and init is not None:
         outer_init = _init_nest(node, init, halves, inside, writes, inner_tests)
@@ -191,7 +185,7 @@ def outer_block(
         _relaxed(ana, reads, halves),
         _relaxed(ana, writes, halves),
         f"{node.name_hint}_o",
-        nest,
+        _inner_nest(ref, inside, halves, inner, inner_tests),
         outer_init,
         span=node.span,
     )
@@ -236,9 +230,7 @@ def _outer_of_several(
 ) -> tuple[BlockRealize, dict[Block, Block]]:
     """The block that holds several, and which blocks became which."""
     ana = sch.state.analyzer(refs[0])
-    axes: list[IterVar] = []
-    values: list[PrimExpr] = []
-    shared: dict[Any, Var] = {}
+    shared = _OuterAxes()
     tests: dict[Any, PrimExpr] | None = None
     nests: list[Stmt] = []
     renamed: dict[Block, Block] = {}
@@ -262,22 +254,7 @@ def _outer_of_several(
             what = "the blocks run under different predicates of the shared loops"
             raise ScheduleError(what, at=[r.node for r in refs])
         tests = mine
-        # An axis of the outer block that another block also has is shared.
-        same: dict[Var, Var] = {}
-        counts: dict[Any, int] = {}
-        for h in halves:
-            if h.outer is None or h.outer_value is None:
-                continue
-            dom = h.outer.dom
-            key = ana.key((h.outer_value, dom.min, dom.extent)), h.outer.iter_type
-            counts[key] = counts.get(key, 0) + 1
-            known = shared.setdefault((key, counts[key]), h.outer.var)
-            if known is h.outer.var:
-                axes.append(h.outer)
-                values.append(h.outer_value)
-                ana.bind(known, dom)
-            else:
-                same[h.outer.var] = known
+        same = shared.add(ana, halves)
         whole_axes = {
             a.var: substitute(h.total, same) for a, h in zip(node.iter_vars, halves, strict=True)
         }
@@ -292,17 +269,51 @@ def _outer_of_several(
         for region in inner.writes:
             box = relax(ana, region.region, domain, region.buffer.shape)
             writes[region.buffer] = union_box(ana, writes.get(region.buffer), box)
-        inner_values = tuple(h.inner_value for h in halves if h.inner is not None)
-        nest: Stmt = BlockRealize._make(
-            inner_values, conjunction(inner_tests), inner, span=ref.realize.span
-        )
-        for r in reversed(inside):
-            nest = r.stmt.replace(body=nest)
-        nests.append(nest)
+        nests.append(_inner_nest(ref, inside, halves, inner, inner_tests))
     name = f"outer_{''.join(f'{r.stmt.name_hint}_' for r in refs)}"
-    outer = Block(axes, _regions(ana, reads), _regions(ana, writes), name, seq(*nests))
+    outer = Block(shared.axes, _regions(ana, reads), _regions(ana, writes), name, seq(*nests))
     predicate = conjunction((tests or {}).values())
-    return BlockRealize._make(tuple(values), predicate, outer), renamed
+    return BlockRealize._make(tuple(shared.values), predicate, outer), renamed
+
+
+class _OuterAxes:
+    """The axes of an outer block, with their values. Blocks share an axis of the same value,
+    domain and kind."""
+
+    def __init__(self) -> None:
+        self.axes: list[IterVar] = []
+        self.values: list[PrimExpr] = []
+        self.variables: dict[Any, Var] = {}
+
+    def add(self, ana: Analyzer, halves: list[Halves]) -> dict[Var, Var]:
+        """Add the outer axes of a block; gives the variables that other blocks' axes replace."""
+        same: dict[Var, Var] = {}
+        counts: dict[Any, int] = {}
+        for h in halves:
+            if h.outer is None or h.outer_value is None:
+                continue
+            dom = h.outer.dom
+            key = ana.key((h.outer_value, dom.min, dom.extent)), h.outer.iter_type
+            counts[key] = counts.get(key, 0) + 1
+            var = self.variables.setdefault((key, counts[key]), h.outer.var)
+            if var is h.outer.var:
+                self.axes.append(h.outer)
+                self.values.append(h.outer_value)
+                ana.bind(var, dom)
+            else:
+                same[h.outer.var] = var
+        return same
+
+
+def _inner_nest(
+    ref: Ref, inside: list[Ref], halves: list[Halves], inner: Block, tests: list[PrimExpr]
+) -> Stmt:
+    """The inner block of `ref` in the loops that are inside."""
+    values = tuple(h.inner_value for h in halves if h.inner is not None)
+    nest: Stmt = BlockRealize._make(values, conjunction(tests), inner, span=ref.realize.span)
+    for r in reversed(inside):
+        nest = r.stmt.replace(body=nest)
+    return nest
 
 
 def _regions(ana: Analyzer, boxes: dict[Buffer, Box]) -> list[BufferRegion]:
