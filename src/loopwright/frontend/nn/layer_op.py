@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,19 @@ from ...relax import op as _op
 from .core import Tensor, get_default_dtype, wrap_nested
 
 
-def _with_bias(out: Any, bias: Tensor | None, shape: list[int], name: str) -> Tensor:
+def _convolution(
+    build: Callable[..., Any],
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    channels: int,
+    name: str,
+    **window: Any,
+) -> Tensor:
+    """`build` on x and weight, plus the bias along the axis `channels`."""
+    out = build(x._expr, weight._expr, **window)
     if bias is not None:
+        shape = [-1 if axis == channels else 1 for axis in range(x.ndim)]
         out = _op.add(out, _op.reshape(bias._expr, shape))
     return wrap_nested(out, name)
 
@@ -31,19 +43,8 @@ def conv1d(
     name: str = "conv1d",
 ) -> Tensor:
     """Convolution of x [batch, channels, width] with weight [out, channels / groups, window]."""
-    out = _op.nn.conv1d(
-        x._expr,
-        weight._expr,
-        strides=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-    )
-    return _with_bias(out, bias, [1, -1, 1], name)
-
-
-def _bias_shape(layout: str) -> list[int]:
-    return [-1 if axis == "C" else 1 for axis in layout]
+    window = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    return _convolution(_op.nn.conv1d, x, weight, bias, 1, name, **window)
 
 
 def conv2d(
@@ -59,16 +60,9 @@ def conv2d(
 ) -> Tensor:
     """Convolution in two dimensions, weight [out, channels / groups, height, width]."""
     layout = data_layout or "NCHW"
-    out = _op.nn.conv2d(
-        x._expr,
-        weight._expr,
-        strides=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=layout,
-    )
-    return _with_bias(out, bias, _bias_shape(layout), name)
+    window = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    build, channels = _op.nn.conv2d, layout.index("C")
+    return _convolution(build, x, weight, bias, channels, name, data_layout=layout, **window)
 
 
 def conv3d(
@@ -84,16 +78,9 @@ def conv3d(
 ) -> Tensor:
     """Convolution in three dimensions."""
     layout = data_layout or "NCDHW"
-    out = _op.nn.conv3d(
-        x._expr,
-        weight._expr,
-        strides=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        data_layout=layout,
-    )
-    return _with_bias(out, bias, _bias_shape(layout), name)
+    window = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    build, channels = _op.nn.conv3d, layout.index("C")
+    return _convolution(build, x, weight, bias, channels, name, data_layout=layout, **window)
 
 
 def conv1d_transpose(
@@ -108,16 +95,9 @@ def conv1d_transpose(
     name: str = "conv1d_transpose",
 ) -> Tensor:
     """Transposed convolution, weight [channels, out / groups, window]."""
-    out = _op.nn.conv1d_transpose(
-        x._expr,
-        weight._expr,
-        strides=stride,
-        padding=padding,
-        output_padding=output_padding,
-        dilation=dilation,
-        groups=groups,
-    )
-    return _with_bias(out, bias, [1, -1, 1], name)
+    window = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    build, extra = _op.nn.conv1d_transpose, output_padding
+    return _convolution(build, x, weight, bias, 1, name, output_padding=extra, **window)
 
 
 def layer_norm(

@@ -85,20 +85,23 @@ class Linear(Module):
 
 
 class _Conv(Module):
-    """What convolutions share."""
+    """A convolution: weight [out_channels, in_channels / groups, *window], bias [out_channels]."""
+
+    rank: int
+    convolve: Callable[..., Tensor]
 
     def __init__(
         self,
-        rank: int,
         in_channels: int,
         out_channels: int,
         kernel_size: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        groups: int,
-        bias: bool,
-        dtype: str | None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        dtype: str | None = None,
+        data_layout: str | None = None,
     ) -> None:
         self.in_channels = in_channels
         self.out_channels = out_channels
@@ -107,85 +110,34 @@ class _Conv(Module):
         self.padding = padding
         self.dilation = dilation
         self.groups = groups
-        window = [kernel_size] * rank if isinstance(kernel_size, int) else list(kernel_size)
+        self.data_layout = data_layout or "NC" + "DHW"[3 - self.rank :]
+        window = [kernel_size] * self.rank if isinstance(kernel_size, int) else list(kernel_size)
         self.weight = Parameter((out_channels, in_channels // groups, *window), dtype)
         self.bias = Parameter((out_channels,), dtype) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x in the layout of the module, by default [batch, in_channels, *spatial]."""
+        window = [self.stride, self.padding, self.dilation, self.groups]
+        layout = [self.data_layout] if self.rank > 1 else []
+        return type(self).convolve(x, self.weight, self.bias, *window, *layout)
 
 
 class Conv1D(_Conv):
     """Convolution in one dimension."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        bias: bool = True,
-        dtype: str | None = None,
-    ) -> None:
-        args = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups)
-        super().__init__(1, *args, bias, dtype)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x [batch, in_channels, width]."""
-        where = (self.stride, self.padding, self.dilation, self.groups)
-        return op.conv1d(x, self.weight, self.bias, *where)
+    rank, convolve = 1, op.conv1d
 
 
 class Conv2D(_Conv):
     """Convolution in two dimensions."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        bias: bool = True,
-        dtype: str | None = None,
-        data_layout: str = "NCHW",
-    ) -> None:
-        args = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups)
-        super().__init__(2, *args, bias, dtype)
-        self.data_layout = data_layout
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x [batch, in_channels, height, width] for the layout NCHW."""
-        where = (self.stride, self.padding, self.dilation, self.groups)
-        return op.conv2d(x, self.weight, self.bias, *where, self.data_layout)
+    rank, convolve = 2, op.conv2d
 
 
 class Conv3D(_Conv):
     """Convolution in three dimensions."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        bias: bool = True,
-        dtype: str | None = None,
-        data_layout: str = "NCDHW",
-    ) -> None:
-        args = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups)
-        super().__init__(3, *args, bias, dtype)
-        self.data_layout = data_layout
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x [batch, in_channels, depth, height, width] for the layout NCDHW."""
-        where = (self.stride, self.padding, self.dilation, self.groups)
-        return op.conv3d(x, self.weight, self.bias, *where, self.data_layout)
+    rank, convolve = 3, op.conv3d
 
 
 class ConvTranspose1D(Module):
