@@ -11,6 +11,7 @@ from ..backend.base import backend_of
 from ..backend.pipeline import get_pipeline
 from ..base.errors import explain
 from ..base.plugins import load_extensions
+from ..base.registry import Registry
 from ..codegen.compiled import CompiledModel
 from ..codegen.llvm.jit import gc_paused
 from ..codegen.lowered import Lowered
@@ -26,7 +27,8 @@ from ..tir.signature import signature_of
 from .front import DEFAULT_TARGET, compile
 from .options import DEFAULTS, CompileOptions, Keywords
 
-IMPORTERS: list[Callable[[Any], IRModule | None]] = [from_path_or_proto]
+IMPORTERS: Registry[str, Callable[[Any], IRModule | None]] = Registry("importer", compiles=True)
+IMPORTERS.register("onnx", from_path_or_proto, origin=__name__)
 
 
 def compile_steps(
@@ -77,7 +79,7 @@ def as_module(model: Any) -> IRModule:
     if isinstance(model, (PrimFunc, Function)):
         name = model.attrs.get("global_symbol", "main")
         return IRModule({name: model})
-    for importer in IMPORTERS:
+    for importer in IMPORTERS.values():
         mod = importer(model)
         if mod is not None:
             return mod

@@ -118,10 +118,7 @@ def _customised() -> bool:
     if customised():
         return True
     passes = sys.modules.get("loopwright.ir.transform")
-    if knob("LOOPWRIGHT_DUMP") if passes is None else not passes.unwatched():
-        return True
-    build = sys.modules.get("loopwright.driver.build")
-    return build is not None and [build.from_path_or_proto] != build.IMPORTERS
+    return bool(knob("LOOPWRIGHT_DUMP")) if passes is None else not passes.unwatched()
 
 
 def _knobs() -> Iterator[str]:

@@ -6,12 +6,13 @@ constructor cannot know it. A rebuilt node starts without; the one who rebuilds 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from ..base.errors import explain
+from ..base.late import Slot
 from ..base.span import Span
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.expr import BaseExpr, DictAttrs, GlobalVar, RelaxExpr
@@ -23,7 +24,6 @@ from ..ir.prim_expr import Call as PrimCall
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import convert
 from ..runtime.tensor import Tensor, tensor
-from . import struct_info as _si
 from .struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
@@ -34,6 +34,9 @@ from .struct_info import (
     TupleStructInfo,
     shape_dim,
 )
+
+# Relations lie above this file.
+ERASE_TO_PARAMS: Slot[Callable[[Any, StructInfo], StructInfo]] = Slot("relax.erase_to_params")
 
 
 class Expr(TensorOperators, RelaxExpr):
@@ -408,7 +411,7 @@ class Function(BaseFunc, Expr):
                 raise ValueError(explain(what, instead="give it one, e.g. R.Tensor((2, 3))"))
         if ret_struct_info is None and as_expr(body).struct_info is not None:
             # Outside, only what the parameters define is known.
-            ret_struct_info = _erase_to_params(variables, as_expr(body).struct_info)
+            ret_struct_info = ERASE_TO_PARAMS.get()(variables, as_expr(body).struct_info)
         self._set(variables, as_seq(body), ret_struct_info, bool(is_pure), as_attrs(attrs), span)
 
     def _derive(self) -> None:
@@ -517,8 +520,6 @@ TensorLike: TypeAlias = Expr | float | np.ndarray[Any, Any]
 ShapeLike: TypeAlias = Expr | Sequence[int | PrimExpr]
 PrimLike: TypeAlias = Expr | PrimExpr | float
 
-_si._make_shape = make_shape
-
 
 def _call_global(self: GlobalVar, *args: Any) -> Any:
     """A call of a module's function: in TensorIR with scalar arguments, else in the graph."""
@@ -528,9 +529,6 @@ def _call_global(self: GlobalVar, *args: Any) -> Any:
 
 
 GlobalVar.__call__ = _call_global
-
-# relations.py, which lies above this file, fills this in.
-_erase_to_params: Any = None
 
 __all__ = [
     "Binding",

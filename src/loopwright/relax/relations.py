@@ -16,8 +16,6 @@ from ..ir.prim_op import cast
 from ..ir.structural import structural_equal
 from ..ir.variables import vars_in
 from ..tir.function import PrimFunc
-from . import expr as _expr
-from . import struct_info as _si
 from .expr import ShapeExpr
 from .expr import Var as RelaxVar
 from .struct_info import (
@@ -524,8 +522,10 @@ def _callee(call: Any) -> str:
     return getattr(op, "name_hint", None) or getattr(op, "global_symbol", None) or "the function"
 
 
-_si._is_base_of = lambda base, derived: struct_info_base_check(base, derived) is _PASS
-_expr._erase_to_params = erase_to_params
+def is_base_of(base: StructInfo, derived: StructInfo) -> bool:
+    """Whether every value that `derived` describes is described by `base`, too."""
+    return struct_info_base_check(base, derived) is _PASS
+
 
 __all__ = [
     "BaseCheckResult",

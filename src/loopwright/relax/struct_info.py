@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..base.errors import explain
+from ..base.late import Slot
 from ..base.span import Span
 from ..ir.dtype import DataType
 from ..ir.module import VDevice
 from ..ir.node import Node, define, field
 from ..ir.prim_expr import PrimExpr, StringImm
 from ..ir.prim_op import cast, convert
+
+# Expressions and relations lie above this file.
+MAKE_SHAPE: Slot[Callable[[Any], Node]] = Slot("relax.make_shape")
+IS_BASE_OF: Slot[Callable[[Any, Any], bool]] = Slot("relax.is_base_of")
 
 
 class StructInfo(Node):
@@ -20,7 +26,7 @@ class StructInfo(Node):
 
     def is_base_of(self, derived: StructInfo) -> bool:
         """Whether every value described by `derived` is described by this one."""
-        return _is_base_of(self, derived)
+        return IS_BASE_OF.get()(self, derived)
 
 
 class ObjectStructInfo(StructInfo):
@@ -87,7 +93,7 @@ class TensorStructInfo(StructInfo):
         span: Span | None = None,
     ) -> None:
         if shape is not None and not isinstance(shape, Node):
-            shape = _make_shape(shape)
+            shape = MAKE_SHAPE.get()(shape)
         known = getattr(getattr(shape, "struct_info", None), "ndim", -1)
         if shape is not None and ndim not in (-1, known):
             what = "R.Tensor: ndim does not go with the shape"
@@ -157,8 +163,3 @@ def shape_dim(value: Any) -> PrimExpr:
     if isinstance(value, StringImm) or not isinstance(value, PrimExpr):
         raise TypeError(explain("a dimension is an integer or an expression", got=repr(value)))
     return value if value.dtype == "int64" else cast("int64", value)
-
-
-# expr.py and relations.py, which lie above this file, fill these in.
-_make_shape: Any = None
-_is_base_of: Any = None

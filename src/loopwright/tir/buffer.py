@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..base.errors import explain
+from ..base.late import Slot
 from ..ir.dtype import DataType
 from ..ir.literals import is_zero
 from ..ir.node import Node, define, field, ignore
 from ..ir.prim_expr import PrimExpr, Range, Var
 from ..ir.prim_op import add, const, convert, multiply
+
+
+class Access(NamedTuple):
+    """The nodes that access a buffer; those of expressions and statements lie above this file."""
+
+    load: Callable[..., PrimExpr]
+    store: Callable[..., Any]
+    item: Callable[..., Any]
+    pointer: Callable[..., PrimExpr]
+
+
+ACCESS: Slot[Access] = Slot("tir.buffer_access")
 
 
 class Buffer(Node):
@@ -77,11 +91,11 @@ class Buffer(Node):
 
     def vload(self, begin: Any, dtype: Any = None, predicate: Any = None) -> PrimExpr:
         """Load from the index `begin`; a vector `dtype` loads consecutive elements."""
-        return _make_load(self, begin, dtype, predicate)
+        return ACCESS.get().load(self, begin, dtype, predicate)
 
     def vstore(self, begin: Any, value: Any, predicate: Any = None) -> Any:
         """Store `value` at the index `begin`; a vector value stores consecutive elements."""
-        return _make_store(self, begin, value, predicate)
+        return ACCESS.get().store(self, begin, value, predicate)
 
     def access_ptr(
         self,
@@ -92,11 +106,11 @@ class Buffer(Node):
         extent: Any = None,
     ) -> PrimExpr:
         """A pointer into the buffer for external calls; mask "r" is 1, "w" is 2."""
-        return _make_access_ptr(self, access_mask, ptr_type, content_lanes, offset, extent)
+        return ACCESS.get().pointer(self, access_mask, ptr_type, content_lanes, offset, extent)
 
     def __getitem__(self, indices: Any) -> Any:
         """`B[i, j]` is a load; with slices, a `BufferRegion` (or a vector load for a step)."""
-        return _make_item(self, indices)
+        return ACCESS.get().item(self, indices)
 
     if TYPE_CHECKING:  # the parser reads stores, Python never runs them
 
@@ -185,10 +199,3 @@ class BufferRegion(Node):
         return BufferRegion(
             buffer, tuple(Range.from_min_extent(i, const(1, i.dtype)) for i in points)
         )
-
-
-# expr.py and stmt.py, which lie above this file, fill these in.
-_make_load: Any = None
-_make_store: Any = None
-_make_item: Any = None
-_make_access_ptr: Any = None

@@ -479,7 +479,4 @@ def _access_ptr(
     return Call(ptr_type, "tir.tvm_access_ptr", args)
 
 
-_buffer._make_load = _load
-_buffer._make_store = _store
-_buffer._make_item = _item
-_buffer._make_access_ptr = _access_ptr
+ACCESS = _buffer.Access(_load, _store, _item, _access_ptr)

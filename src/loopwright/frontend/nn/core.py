@@ -16,6 +16,7 @@ import numpy as np
 
 from ... import relax
 from ...base.errors import explain
+from ...base.late import Slot
 from ...ir.dtype import DataType, numpy_dtype
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
@@ -23,6 +24,11 @@ from ...relax import BlockBuilder
 from ...relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ...runtime.tensor import Tensor as RuntimeTensor
 from ...runtime.tensor import tensor as runtime_tensor
+
+# Exporting lies above this file.
+EXPORT: Slot[Callable[..., Any]] = Slot("frontend.nn_export")
+JIT: Slot[Callable[..., Any]] = Slot("frontend.nn_jit")
+CALL_SUBROUTINE: Slot[Callable[..., Any]] = Slot("frontend.nn_call_subroutine")
 
 _default_dtype = "float32"
 
@@ -453,7 +459,7 @@ class Module:
         Dimensions are ints, names (one symbolic variable for each name and method) or tir.Vars.
         debug: pass an effect through, so that `nn.op.print_` and `debug_func` work.
         """
-        return _export(self, spec, debug, allow_extern)
+        return EXPORT.get()(self, spec, debug, allow_extern)
 
     def jit(
         self,
@@ -466,7 +472,7 @@ class Module:
         """Compile with the parameters' values. `out_format`: "torch" for methods that take and
         return torch tensors, "tvm" for runtime tensors. Raises ValueError where a value is not set.
         """
-        return _jit(self, spec, device, pipeline, out_format, debug)
+        return JIT.get()(self, spec, device, pipeline, out_format, debug)
 
 
 def _as_subroutine(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -475,7 +481,7 @@ def _as_subroutine(forward: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(forward)
     def call(self: Module, *args: Any, **kwargs: Any) -> Any:
         if self.define_subroutine and Scope.current() is not None:
-            return _call_subroutine(self, forward, args, kwargs)
+            return CALL_SUBROUTINE.get()(self, forward, args, kwargs)
         return forward(self, *args, **kwargs)
 
     return call
@@ -581,9 +587,3 @@ def as_operand(value: Any, like: Any = None) -> Any:
         return value
     what = "operators of nn take nn.Tensors and numbers"
     raise TypeError(explain(what, got=f"{type(value).__name__}: {value!r}"))
-
-
-# exporter.py and subroutine.py, which lie above this file, fill these in.
-_export: Any = None
-_jit: Any = None
-_call_subroutine: Any = None

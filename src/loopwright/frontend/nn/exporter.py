@@ -231,7 +231,3 @@ def jit(
         raise ValueError(explain(what, got=", ".join(unset), instead=hint))
     exe = COMPILE.get()(mod, relax_pipeline=pipeline)
     return TorchModule(checked, exe, [p.data for _, p in params], out_format)
-
-
-core._export = export
-core._jit = jit

@@ -88,6 +88,3 @@ def _with_symbols(info: TensorStructInfo, renamed: dict[TirVar, TirVar]) -> Tens
 
 def _snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-core._call_subroutine = call_subroutine
