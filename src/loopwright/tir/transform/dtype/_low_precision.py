@@ -16,6 +16,8 @@ from ...op import effect_of
 from ...stmt import Allocate, BufferStore, DeclBuffer, LetStmt
 from ...stmt_functor import renew_defs
 from .._base import StmtRewriter
+from ..lower._scalar_ops import bits_as
+from ..lower.lower_scalar_ops import ScalarOps
 
 
 class Promote(StmtRewriter):
@@ -110,23 +112,25 @@ def _narrowed(dtype: Any, value: Any) -> Any:
 
 
 class StoreAsBits(StmtRewriter):
-    """Memory of small types holds integers of their size; loads and stores convert.
+    """Memory of small types holds integers of their size; loads and stores convert."""
 
-    `decode(bits, dtype)` gives the value in the wider type, `encode(value, dtype)` the bits.
-    """
-
-    def __init__(
-        self,
-        small: Callable[[DataType], bool],
-        decode: Callable[[Any, DataType], Any],
-        encode: Callable[[Any, DataType], Any],
-    ) -> None:
-        self.small, self.decode, self.encode = small, decode, encode
+    def __init__(self, small: Callable[[DataType], bool]) -> None:
+        self.small = small
+        self.convert = ScalarOps(frozenset(("float32", "float64")))
         self.vars: dict[Var, Var] = {}
         self.buffers: dict[Buffer, Buffer] = {}
 
     def bits(self, dtype: Any) -> DataType:
         return DataType(f"uint{dtype.bits}").with_lanes(dtype.lanes)
+
+    def decode(self, bits: Any, dtype: DataType) -> Any:
+        """The float32 of the bits of a small type."""
+        wide = DataType("float32").with_lanes(dtype.lanes)
+        return self.convert(Cast._make(wide, Call(dtype, "tir.reinterpret", [bits])))
+
+    def encode(self, value: Any, dtype: DataType) -> Any:
+        """The bits of a float32 rounded to a small type."""
+        return bits_as(self.convert(Cast._make(dtype, value)), self.bits(dtype))
 
     def visit_Var(self, node: Var) -> Any:
         kind = node.type_annotation

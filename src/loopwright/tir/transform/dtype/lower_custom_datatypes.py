@@ -45,11 +45,8 @@ def is_custom(dtype: Any) -> bool:
 
 class _Lower(StoreAsBits):
     def __init__(self, kinds: tuple[str, ...]) -> None:
-        super().__init__(is_custom, self.lowered, self.lowered)
+        super().__init__(is_custom)
         self.kinds = kinds
-
-    def lowered(self, *args: Any) -> Any:
-        raise LoopwrightError(explain("a custom type has no bits to take apart", got=str(args)))
 
     def by(self, op_name: str, dtype: DataType, other: str, node: Any, call: Any) -> Any:
         """What the registered function makes of `made`, the rebuilt `node`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -65,7 +67,7 @@ def _converted(ops: Scalars, node: Any) -> PrimExpr:
         return ops(Cast._make(new, _round_to_odd(ops, node.value)))
     if old.base == "float32":
         return _narrowed(ops, node)
-    return _widened(ops, node) if old.bits > 8 else node  # every emitter has a table of them
+    return _widened(ops, node)
 
 
 def _to_integer(ops: Scalars, node: Any) -> PrimExpr:
@@ -100,20 +102,29 @@ def _round_to_odd(ops: Scalars, x: PrimExpr) -> PrimExpr:
 
 
 def _widened(ops: Scalars, node: Any) -> PrimExpr:
-    """A bfloat16 or float16 as float32, exactly."""
-    x, wide = node.value, like(U32, node)
-    bits = Cast._make(wide, bits_as(x, DataType("uint16")))
-    if x.dtype.base == "bfloat16":
+    """A smaller float as float32, exactly."""
+    x, old, wide = node.value, node.value.dtype, like(U32, node)
+    bits = Cast._make(wide, bits_as(x, DataType(f"uint{8 * old.itemsize}")))
+    if old.base == "bfloat16":
         return bits_as(shifted(bits, -16), F32)
-    bits, n = ops.named(bits, "bits"), lambda v: const(v, wide)
-    sign = ops.named(shifted(call("bitwise_and", wide, bits, n(0x8000)), -16), "sign")
-    part = ops.named(call("bitwise_and", wide, bits, n(0x3FF)), "part")
-    power = ops.named(call("bitwise_and", wide, shifted(bits, 10), n(0x1F)), "power")
-    small = Mul._make(Cast._make(node.dtype, part), const(2.0**-24, node.dtype))
-    high = Select._make(EQ._make(power, n(0x1F)), n(0xFF), Add._make(power, n(112)))
-    either = lambda a, b: call("bitwise_or", wide, a, b)  # noqa: E731
-    normal = either(shifted(high, -23), shifted(part, -13))
-    result = Select._make(EQ._make(power, n(0)), bits_as(small, wide), normal)
+    form, n = _form(old), lambda v: const(v, wide)
+    both, either = (lambda a, b, f=f"bitwise_{f}": call(f, wide, a, b) for f in ("and", "or"))
+    bits = ops.named(bits, "bits")
+    size = ops.named(both(bits, n(form.sign - 1)), "size")
+    part = ops.named(both(size, n((1 << form.mantissa) - 1)), "part")
+    power = ops.named(shifted(size, form.mantissa), "power")
+    unit = const(2.0 ** (form.lowest - form.mantissa), node.dtype)
+    small = bits_as(Mul._make(Cast._make(node.dtype, part), unit), U32)
+    high = shifted(Add._make(power, n(126 + form.lowest)), -23)
+    normal = either(high, shifted(part, form.mantissa - 23))
+    result = Select._make(EQ._make(power, n(0)), small, normal)
+    if form.has_infinity:
+        result = Select._make(EQ._make(size, n(form.largest + 1)), n(0x7F800000), result)
+    if code_of(-0.0, old) == 0:  # NaN has the code of minus zero
+        result = Select._make(EQ._make(bits, n(form.nan)), n(0x7FC00000), result)
+    elif form.sign - 1 > form.top:
+        result = Select._make(GT._make(size, n(form.top)), n(0x7FC00000), result)
+    sign = shifted(both(bits, n(form.sign)), form.sign.bit_length() - 32)
     return bits_as(either(sign, result), F32)
 
 
@@ -132,27 +143,23 @@ def _narrowed(ops: Scalars, node: Any) -> PrimExpr:
         whole = bits_as(shifted(bits_as(up, U32), 16), I32)
         quiet = call("bitwise_or", i32, high, n(64))
         return _of_code(Select._make(broken, quiet, whole), new)
-    import ml_dtypes
-
-    info = ml_dtypes.finfo(numpy_dtype(new.element))
-    mantissa, lowest = int(info.nmant), int(np.log2(float(info.smallest_normal)))
-    cut, magic = 23 - mantissa, 2.0 ** (lowest - mantissa + 23)
-    largest = code_of(float(info.max), new)
+    form = _form(new)
+    cut, magic = 23 - form.mantissa, 2.0 ** (form.lowest - form.mantissa + 23)
     size = ops.named(both(bits, n(0x7FFFFFFF)), "size")
     up = Add._make(both(shifted(size, cut), n(1)), n((1 << (cut - 1)) - 1))
-    normal = Sub._make(shifted(Add._make(size, up), cut), n((127 + lowest - 1) << mantissa))
+    normal = Sub._make(shifted(Add._make(size, up), cut), n((126 + form.lowest) << form.mantissa))
     moved = Add._make(bits_as(size, F32), const(magic, like(F32, x)))
     tiny = Sub._make(bits_as(moved, I32), n(int(np.float32(magic).view(np.int32))))
-    limit = n(int(np.float32(2.0**lowest).view(np.int32)))
+    limit = n(int(np.float32(2.0**form.lowest).view(np.int32)))
     code = ops.named(Select._make(LT._make(size, limit), tiny, normal), "code")
     negative = ops.named(LT._make(bits, n(0)), "negative")
-    sign = Select._make(negative, n(code_of(-float(info.max), new) ^ largest), n(0))
+    sign = Select._make(negative, n(form.sign), n(0))
     if code_of(-0.0, new) == 0:  # there is no negative zero
         sign = Select._make(EQ._make(code, n(0)), n(0), sign)
     result = call("bitwise_or", i32, code, sign)
     beyond = Select._make(negative, n(code_of(-np.inf, new)), n(code_of(np.inf, new)))
-    result = Select._make(GT._make(code, n(largest)), beyond, result)
-    nan = Select._make(negative, n(code_of(-np.nan, new)), n(code_of(np.nan, new)))
+    result = Select._make(GT._make(code, n(form.largest)), beyond, result)
+    nan = Select._make(negative, n(code_of(-np.nan, new)), n(form.nan))
     return _of_code(Select._make(broken, nan, result), new)
 
 
@@ -160,6 +167,35 @@ def _of_code(bits: PrimExpr, dtype: DataType) -> PrimExpr:
     """The small float with some bits."""
     held = DataType(f"uint{8 * dtype.itemsize}").with_lanes(dtype.lanes)
     return bits_as(Cast._make(held, bits), dtype)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A float below 32 bits: the bits of its mantissa, the exponent of its least normal number, and
+    codes: of the sign, the largest number, the last one that is no NaN, and NaN."""
+
+    mantissa: int
+    lowest: int
+    sign: int
+    largest: int
+    nan: int
+    has_infinity: bool
+
+    @property
+    def top(self) -> int:
+        return self.largest + self.has_infinity
+
+
+@cache
+def _form(dtype: DataType) -> _Form:
+    import ml_dtypes
+
+    kind = numpy_dtype(dtype.element)
+    info = ml_dtypes.finfo(kind)
+    largest, lowest = code_of(float(info.max), dtype), np.log2(float(info.smallest_normal))
+    sign = code_of(-float(info.max), dtype) ^ largest
+    infinite = bool(np.isinf(np.asarray(np.inf).astype(kind).astype(np.float32)))
+    return _Form(int(info.nmant), int(lowest), sign, largest, code_of(np.nan, dtype), infinite)
 
 
 RULES: dict[Any, Rule | None] = {Cast: _cast, CONVERTED: _converted}

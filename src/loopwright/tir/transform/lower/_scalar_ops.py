@@ -151,6 +151,10 @@ def like(dtype: DataType, value: PrimExpr) -> DataType:
 def bits_as(value: PrimExpr, dtype: DataType) -> PrimExpr:
     """A value's bits as another type."""
     dtype = like(dtype, value)
+    if isinstance(value, Let):
+        return Let._make(value.var, value.value, bits_as(value.body, dtype))
+    if isinstance(value, Call) and operation(value) == "tir.reinterpret":
+        value = value.args[0]
     return value if value.dtype == dtype else call("reinterpret", dtype, value)
 
 
