@@ -34,8 +34,8 @@ class LayoutQuery:
 
     given: the layout in which each tensor among the arguments is at hand; None: plain.
     desired: names of layouts that the user wants for this operator: ("NHWC", "OHWI").
-    block: channels of images are wanted in blocks of this length, the last one filled with
-        zeros (0: they are not). Operators that may give NaN or infinity for those answer None.
+    block: the length of the channel blocks that are wanted, 0 for none. The last block is padded
+        with zeros: operators that may give NaN or infinity for these answer None.
     """
 
     given: tuple[Layout | None, ...]
@@ -85,7 +85,7 @@ def is_plain(layout: Layout | None) -> bool:
 
 
 def tensor_arguments(call: Call) -> list[Any]:
-    """The tensors among a call's arguments, tuples written in place opened."""
+    """The tensors among a call's arguments, with the fields of tuples written in place."""
     tensors = []
     for arg in call.args:
         for leaf in arg.fields if isinstance(arg, Tuple) else (arg,):
@@ -95,7 +95,7 @@ def tensor_arguments(call: Call) -> list[Any]:
 
 
 def with_tensors(call: Call, tensors: list[Any], plan: LayoutPlan) -> Call:
-    """The call of other tensors, with the plan's attributes and arguments."""
+    """The call with other tensors and with the plan's attributes and arguments."""
     rest = iter(tensors)
     args = []
     for place, arg in enumerate(call.args):
@@ -116,8 +116,8 @@ def with_tensors(call: Call, tensors: list[Any], plan: LayoutPlan) -> Call:
 class LayoutRewriter(GraphRewriter):
     """Keeps tensors in other layouts from one call to the next.
 
-    Override `laid_out`, which says what stands for a variable in another layout, and `restore`,
-    the plain tensor of that. It is made where something first needs it.
+    Override `laid_out`, which gives what stands for a variable in another layout, and `restore`,
+    which gives the plain tensor of that; it is emitted where it is first needed.
     """
 
     def __init__(self, mod: IRModule) -> None:
@@ -127,8 +127,8 @@ class LayoutRewriter(GraphRewriter):
         self.packed: dict[Any, Any] = {}  # plain tensors brought into a layout
 
     def laid_out(self, binding: VarBinding) -> Any:
-        """What stands for a bound value in another layout; an expression where the value is
-        plain, None where it is computed from plain tensors as before."""
+        """What stands for a bound value in another layout; an expression where its result is
+        plain, None where the binding is to stay as it is."""
         return None
 
     def restore(self, laid: Any) -> Any:
@@ -136,7 +136,7 @@ class LayoutRewriter(GraphRewriter):
         return laid
 
     def hook(self, call: Call) -> Hook | None:
-        """How the called operator says that layouts pass through it."""
+        """The called operator's hook, or None."""
         return call.op.get_attr("FRelaxInferLayout") if isinstance(call.op, Op) else None
 
     def function(self, func: Function) -> Function:
@@ -144,7 +144,7 @@ class LayoutRewriter(GraphRewriter):
         return super().function(func)
 
     def block(self, block: BindingBlock) -> BindingBlock:
-        # What is laid out here is known here only: after the block there are just its outputs.
+        # These tensors are visible in this block only: what follows sees the block's outputs.
         outer = self.laid, self.plain, self.packed
         self.laid, self.plain, self.packed = (dict(known) for known in outer)
         rewritten = super().block(block)

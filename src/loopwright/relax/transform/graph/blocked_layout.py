@@ -20,12 +20,12 @@ Before (-) and after (+)::
                   R.output(gv)
               return gv
 
-A convolution reads whole vectors of output channels when its tensors are laid out NCHW16c: the
-vector length of the target stands at the end. Each operator's hook `layout` (`relax.layout`) says
-whether and how it works on blocks; a convolution asks for them, others follow. The pass converts
-back (unpack_channels) where an operator needs the plain tensor, or has a rule of somebody's own
-whose kernel does not take blocks. Channels are filled up with zeros to whole blocks; only operators
-that keep finite numbers finite see those, and weights multiply them by zero. FoldConstant packs
+A convolution reads whole vectors of output channels when its tensors are laid out NCHW16c, with
+the vector length of the target at the end. Each operator's hook `layout` (`relax.layout`) says
+whether and how it works on blocks: convolutions ask for them, other operators follow. The pass
+converts back (unpack_channels) where an operator needs the plain tensor, or where the user has
+registered a kernel that does not take blocks. The last block is padded with zeros; only operators
+that keep finite numbers finite see these, and weights multiply them by zero. FoldConstant packs
 the weights afterwards.
 """
 
@@ -69,9 +69,9 @@ class BlockedLayout(ModulePass):
 
 @dataclass
 class _Blocked:
-    """A tensor in blocks: how many channels are real, and its variable as (n, blocks, rows, cols,
-    block), as (n, blocks, 1, rows * cols, block) where that was made, or both. Pointwise operators
-    work on the flat one: one long row has one last tile."""
+    """A tensor in blocks: how many channels it really has, and its variable as (n, blocks, rows,
+    cols, block), as (n, blocks, 1, rows * cols, block), or both. Pointwise operators work on the
+    flat one, as one long row has a single partial tile."""
 
     channels: int
     _full: Any = None
@@ -99,11 +99,11 @@ class _Blocked:
 
     @property
     def is_flat(self) -> bool:
-        """Whether it is only there as one row."""
+        """Whether there is only the flat variable."""
         return self._full is None
 
     def any(self) -> Any:
-        """The variable that is there."""
+        """The full variable, or the flat one where that is missing."""
         return self._flat if self._full is None else self._full
 
 
@@ -120,7 +120,7 @@ class _Blocker(LayoutRewriter):
             super().binding(binding)
 
     def match_cast(self, binding: MatchCast) -> bool:
-        """A check of a blocked tensor's extents is made on the blocks."""
+        """Check a blocked tensor's extents on the blocks; False where that cannot be done."""
         source = self.laid.get(binding.value) if isinstance(binding.value, Var) else None
         channels = _channels(binding.struct_info)
         if source is None or channels is None or channels != source.channels:
@@ -197,7 +197,7 @@ class _Blocker(LayoutRewriter):
         )
 
     def unblocked(self, value: Any, lead: _Blocked | None) -> Any:
-        """A tensor which is taken as it is; one element among blocks becomes a literal."""
+        """A tensor that needs no blocks; a constant of one element becomes a literal."""
         if lead is not None and isinstance(value, Constant):
             array = value.data.numpy()
             if array.size == 1 and array.ndim != 4:

@@ -1,4 +1,4 @@
-"""ConvertLayout: operators work in the layouts that the user wants, and what follows them, too.
+"""ConvertLayout: the named operators, and those that follow, work in the wanted layouts.
 
 Pass::
 
@@ -31,9 +31,9 @@ After::
                 R.output(gv)
             return gv
 
-Each operator's hook `layout` (`relax.layout`) says in which layouts it works and how its attributes
-change; an operator that is not named follows its inputs. A tensor is moved back where an operator
-needs it plain. Layouts in blocks, NCHW16c, are taken where the blocks divide the axis.
+Each operator's hook `layout` (`relax.layout`) says which layouts it takes and how its attributes
+change; operators that are not named follow their inputs. A tensor is transposed back where an
+operator needs it plain. Blocked layouts such as NCHW16c are used where the blocks divide the axis.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ConvertLayout(ModulePass):
 
     desired_layouts: by the operator's name, the layout of its data, of its weight, and of its
         result (without it, the data's).
-    layout_cb: called with each call; what it answers for the operator comes before the map.
+    layout_cb: called with each call; its answer for the operator takes precedence over the map.
     """
 
     name = "ConvertLayout"
