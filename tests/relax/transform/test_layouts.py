@@ -290,7 +290,7 @@ def test_an_operator_of_ones_own_takes_part():
         check(build, (2, 8, 8, 8), moves=2)
         assert len(calls(block(mod), "nn.unpack_channels")) == 1
     finally:
-        del OPERATORS["testlayouts.swish"]
+        OPERATORS.remove("testlayouts.swish")
 
 
 # ------------------------------------------------------------------ BlockedLayout
