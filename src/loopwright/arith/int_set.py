@@ -10,7 +10,7 @@ from ..ir.literals import is_true
 from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
 from . import poly as P
 from .analyzer import Analyzer, IntervalSet, interval_set
-from .interval import NEG_INF, POS_INF, Evaluator, is_neg_inf, is_pos_inf
+from .interval import Evaluator, is_infinite
 
 
 def eval_set(expr: PrimExpr, domain: Mapping[Var, Any], ana: Analyzer | None = None) -> IntervalSet:
@@ -35,19 +35,22 @@ def eval_ranges(
     return intervals
 
 
-def union_interval(ana: Analyzer, a: IntervalSet, b: IntervalSet) -> IntervalSet:
-    """The least interval that contains both."""
-    low = NEG_INF if is_neg_inf(a.min_value) or is_neg_inf(b.min_value) else None
-    high = POS_INF if is_pos_inf(a.max_value) or is_pos_inf(b.max_value) else None
-    if low is None:
-        low = _extreme(ana, po.minimum, a.min_value, b.min_value)
-    if high is None:
-        high = _extreme(ana, po.maximum, a.max_value, b.max_value)
-    return IntervalSet(low, high)
+def hull(
+    ana: Analyzer, a: tuple[PrimExpr, PrimExpr], b: tuple[PrimExpr, PrimExpr]
+) -> tuple[PrimExpr, PrimExpr]:
+    """(least, greatest) value of the shortest interval that contains both, given as such."""
+    return _extreme(ana, po.minimum, a[0], b[0]), _extreme(ana, po.maximum, a[1], b[1])
 
 
 def _extreme(ana: Analyzer, pick: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    if is_infinite(a) or is_infinite(b):
+        return a if is_infinite(a) else b
     return a if not P.add(ana.poly(a), ana.poly(b), -1) else ana.simplify(pick(a, b))
+
+
+def union_interval(ana: Analyzer, a: IntervalSet, b: IntervalSet) -> IntervalSet:
+    """The shortest interval that contains both."""
+    return IntervalSet(*hull(ana, (a.min_value, a.max_value), (b.min_value, b.max_value)))
 
 
 def union_lower_bound(sets: Sequence[IntervalSet]) -> IntervalSet | None:

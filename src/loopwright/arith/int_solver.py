@@ -303,7 +303,7 @@ def _ranges_of(
         own = solve_linear_inequalities(alone, [n]).ranges.get(n) if alone else None
         if own is not None:
             lower.append(own.min)
-            upper.append(own.min + own.extent - 1)
+            upper.append(own.last)
         known = {v: r for v, r in system.ranges.items() if v not in system.number}
         best = IntGroupBounds(po.const(1, n.dtype), lower, [], upper).find_best_range(known)
         if best is not None and not any(v in system.number for v in _variables([best])):

@@ -225,6 +225,16 @@ class Range(Node):
         low, size = PrimExpr._build.match_types(min_value, extent)
         return Range._make(low, size, span=span)
 
+    @staticmethod
+    def upto(extent: PrimExpr) -> Range:
+        """The range [0, extent)."""
+        return Range._make(PrimExpr._build.const(0, extent.dtype), extent)
+
+    @property
+    def last(self) -> PrimExpr:
+        """The greatest value, which is in the range."""
+        return self.min + self.extent - 1
+
 
 class IterVar(PrimExpr):
     """An axis of a block or of a compute: a variable, its domain, and what kind of axis it is.

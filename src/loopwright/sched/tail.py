@@ -52,7 +52,7 @@ class _Whole(Rewriter):
         return node
 
     def visit_For(self, node: st.For) -> Any:
-        self.loops[node.loop_var] = Range.from_min_extent(node.min, node.extent)
+        self.loops[node.loop_var] = node.range
         loop = self.visit_default(node)
         del self.loops[node.loop_var]
         return loop

@@ -211,7 +211,7 @@ class Builder:
         time = IterVar(Range(0, end), Var("v_t", end.dtype), IterVar.Ordered)
         windows = []
         for state, update, result in zip(op.state_placeholder, op.update, results, strict=True):
-            inner = [Range.from_min_extent(const(0, e.dtype), e) for e in result.shape[1:]]
+            inner = [Range.upto(e) for e in result.shape[1:]]
             before = Range.from_min_extent(const(0, time.var.dtype), time.var)
             now = Range.from_min_extent(time.var, const(1, time.var.dtype))
             for tensor, rng, what in ((state, before, "past"), (update, now, "row")):

@@ -79,7 +79,7 @@ class TensorIntrin:
 
 
 def _whole(buffer: Buffer) -> BufferRegion:
-    ranges = [Range.from_min_extent(const(0, e.dtype), e) for e in buffer.shape]
+    ranges = [Range.upto(e) for e in buffer.shape]
     return BufferRegion(buffer, tuple(ranges))
 
 

@@ -189,7 +189,7 @@ class BufferRegion(Node):
     @staticmethod
     def full_region(buffer: Buffer) -> BufferRegion:
         """All of a buffer."""
-        ranges = [Range.from_min_extent(const(0, e.dtype), e) for e in buffer.shape]
+        ranges = [Range.upto(e) for e in buffer.shape]
         return BufferRegion(buffer, tuple(ranges))
 
     @staticmethod

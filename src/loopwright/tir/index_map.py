@@ -142,7 +142,7 @@ class IndexMap(Node):
         loops: dict[Var, Any] = {}
         analyzer = Analyzer()
         for var, r in zip(self.initial_indices, ranges, strict=True):
-            loops[var] = (r.min, r.min + r.extent - 1)
+            loops[var] = (r.min, r.last)
             analyzer.bind(var, r)
 
         def block(node: FloorMod) -> Var | None:

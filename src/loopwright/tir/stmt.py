@@ -149,6 +149,11 @@ class For(Stmt):
             span,
         )
 
+    @property
+    def range(self) -> Range:
+        """The values of the loop variable."""
+        return Range.from_min_extent(self.min, self.extent)
+
 
 class While(Stmt):
     """Repeat `body` while `condition` holds."""

@@ -98,7 +98,7 @@ class _Accesses(Visitor):
         self.visit(node.min)
         self.visit(node.extent)
         low = bounds_of(node.min, self.loops)
-        high = bounds_of(subtract(add(node.min, node.extent), 1), self.loops)
+        high = bounds_of(node.range.last, self.loops)
         self.loops[node.loop_var] = None if low is None or high is None else (low[0], high[1])
         self.visit(node.body)
         del self.loops[node.loop_var]
@@ -169,7 +169,7 @@ def _inside(source: BufferRegion, box: Box, ndim: int) -> Box:
     for n, r in enumerate(source.region):
         inner = box[n - lead] if n >= lead else None
         if inner is None:
-            outer.append((r.min, subtract(add(r.min, r.extent), 1)))
+            outer.append((r.min, r.last))
         else:
             outer.append((add(r.min, inner[0]), add(r.min, inner[1])))
     return outer
@@ -180,7 +180,7 @@ def _union(boxes: list[Box], buffer: Buffer, block: Block) -> BufferRegion:
     for n, extent in enumerate(buffer.shape):
         spans = [span for box in boxes if (span := box[n]) is not None]
         if len(spans) < len(boxes):
-            ranges.append(Range.from_min_extent(const(0, extent.dtype), extent))
+            ranges.append(Range.upto(extent))
             continue
         low, high = spans[0]
         for other in spans[1:]:
@@ -194,9 +194,7 @@ def _pick(a: PrimExpr, b: PrimExpr, block: Block, *, least: bool) -> PrimExpr:
     gap = difference(a, b)
     if isinstance(gap, int):
         return a if (gap <= 0) == least else b
-    ana = Analyzer()
-    for axis in block.iter_vars:
-        ana.bind(axis.var, axis.dom)
+    ana = Analyzer({axis.var: axis.dom for axis in block.iter_vars})
     if ana.can_prove(a <= b):
         return a if least else b
     if ana.can_prove(b <= a):

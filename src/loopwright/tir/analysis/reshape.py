@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...arith import Analyzer
-from ...ir.prim_expr import PrimExpr, Range
+from ...ir.prim_expr import PrimExpr
 from ...ir.prim_op import add, const, multiply
 from ..expr import BufferLoad
 from ..function import PrimFunc
@@ -23,7 +23,7 @@ def has_reshape_pattern(func: PrimFunc) -> bool:
     stmt: Any = func.body
     while not isinstance(stmt, BufferStore):
         if isinstance(stmt, For):
-            analyzer.bind(stmt.loop_var, Range.from_min_extent(stmt.min, stmt.extent))
+            analyzer.bind(stmt.loop_var, stmt.range)
             stmt = stmt.body
         elif isinstance(stmt, BlockRealize):
             block = stmt.block

@@ -105,7 +105,7 @@ def _strides(ana: Analyzer, offset: PrimExpr, loops: list[For]) -> dict[Var, int
 
 def _region(ana: Analyzer, access: Any, loops: list[For]) -> BufferRegion:
     first = {loop.loop_var: loop.min for loop in loops}
-    last = {loop.loop_var: loop.min + loop.extent - 1 for loop in loops}
+    last = {loop.loop_var: loop.range.last for loop in loops}
     ranges = []
     for index in access.indices:
         low = ana.simplify(substitute(index, first))

@@ -23,7 +23,7 @@ def suggest_index_map(
     A[i0 * 8 + i1, k0 * 4 + k1] in loops i0, k0, i1, k1 of a buffer that they cover gives
     (i, k) -> (i // 8, k // 4, i % 8, k % 4).
     """
-    domain = {f.loop_var: Range.from_min_extent(f.min, f.extent) for f in loops}
+    domain = {f.loop_var: f.range for f in loops}
     dtype = indices[0].dtype if indices else buffer.shape[0].dtype if buffer.shape else None
     if dtype is None:
         return None
@@ -43,10 +43,8 @@ def suggest_index_map(
     digits = sorted(iter_map.indices[0].args, key=order)
     if not digits:
         return None
-    ana = Analyzer()
     given = [Var(f"i{n}", dtype) for n in range(len(buffer.shape))]
-    for var, extent in zip(given, buffer.shape, strict=True):
-        ana.bind(var, Range(extent))
+    ana = Analyzer({var: Range(n) for var, n in zip(given, buffer.shape, strict=True)})
     flat = _flat(given, buffer)
     final = [ana.simplify(floormod(floordiv(flat, d.scale), d.extent)) for d in digits]
     outs = [Var(f"i{n}", dtype) for n in range(len(digits))]

@@ -114,11 +114,6 @@ def is_no_op(stmt: Any) -> bool:
     return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
 
 
-def loop_range(loop: For) -> Range:
-    """The values of a loop variable."""
-    return Range.from_min_extent(loop.min, loop.extent)
-
-
 class Simplifying(StmtRewriter):
     """A rewriter that knows the ranges of the loops and the conditions it is under."""
 
@@ -127,7 +122,7 @@ class Simplifying(StmtRewriter):
 
     def loop(self, node: For) -> Any:
         """A scope in which the range of a loop is known."""
-        return self.ana.loop_scope(node.loop_var, loop_range(node))
+        return self.ana.loop_scope(node.loop_var, node.range)
 
     def visit_For(self, node: For) -> Any:
         with self.loop(node):

@@ -67,11 +67,7 @@ def _is_digit(ana: Analyzer, value: PrimExpr, var: Var, loops: dict[Var, PrimExp
 def injective(state: ScheduleState, block: Ref, loops: list[Ref]) -> bool:
     """Whether no two iterations of `loops` (some of those around a block, the inner ones) give the
     block the same point, with the other loops fixed."""
-    domain = {
-        r.stmt.loop_var: Range.from_min_extent(r.stmt.min, r.stmt.extent)
-        for r in loops
-        if not is_one(r.stmt.extent)
-    }
+    domain = {r.stmt.loop_var: r.stmt.range for r in loops if not is_one(r.stmt.extent)}
     values = list(block.realize.iter_values)
     if not domain or _plainly_injective(values, domain):
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....arith import Analyzer
+from ....arith.int_set import hull
 from ....ir.literals import int_value, is_one
 from ....ir.prim_expr import FloorDiv, IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, cast, const, floordiv, maximum, minimum, multiply, subtract
@@ -75,11 +76,7 @@ def union_spans(ana: Analyzer, a: dict[Var, Span] | None, b: dict[Var, Span]) ->
     """Spans that contain both; an axis that either leaves unrestricted is left out."""
     if a is None:
         return b
-    return {
-        v: (ana.simplify(minimum(a[v][0], b[v][0])), ana.simplify(maximum(a[v][1], b[v][1])))
-        for v in a
-        if v in b
-    }
+    return {v: hull(ana, a[v], b[v]) for v in a if v in b}
 
 
 class AxisLoop:

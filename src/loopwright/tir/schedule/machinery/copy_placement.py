@@ -154,7 +154,7 @@ def _fills(
     # Fused loops: as many iterations as the box has points, none of them twice.
     counts = [r.stmt.extent for r in inner]
     ana = state.analyzer(block)
-    domain = {r.stmt.loop_var: Range.from_min_extent(r.stmt.min, r.stmt.extent) for r in inner}
+    domain = {r.stmt.loop_var: r.stmt.range for r in inner}
     sizes = []
     for begin, extent in ranges:
         one = Range.from_min_extent(begin, extent)

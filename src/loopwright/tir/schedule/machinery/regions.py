@@ -10,9 +10,10 @@ from ....arith import poly as P
 from ....arith.build import build
 from ....arith.context import Context
 from ....arith.convert import poly
+from ....arith.int_set import hull
 from ....arith.interval import Evaluator
 from ....ir.prim_expr import PrimExpr, Range, Var
-from ....ir.prim_op import const, maximum, minimum, subtract
+from ....ir.prim_op import const, subtract
 from ...buffer import Buffer
 from .refs import Ref
 from .rewriting import substitute
@@ -42,9 +43,7 @@ def axis_values(block: Ref) -> dict[Var, PrimExpr]:
 
 def loop_domain(loops: list[Ref]) -> dict[Var, Range]:
     """The range of each loop variable."""
-    return {
-        ref.stmt.loop_var: Range.from_min_extent(ref.stmt.min, ref.stmt.extent) for ref in loops
-    }
+    return {ref.stmt.loop_var: ref.stmt.range for ref in loops}
 
 
 def relaxed_region(
@@ -113,10 +112,7 @@ def union_box(ana: Analyzer, a: Box | None, b: Box) -> Box:
     """The least box that contains both."""
     if a is None:
         return b
-    return [
-        (_extreme(ana, l0, l1, minimum), _extreme(ana, h0, h1, maximum))
-        for (l0, h0), (l1, h1) in zip(a, b, strict=True)
-    ]
+    return [hull(ana, one, two) for one, two in zip(a, b, strict=True)]
 
 
 def union_boxes(ana: Analyzer, boxes: Iterable[Box | None]) -> Box:
@@ -125,10 +121,6 @@ def union_boxes(ana: Analyzer, boxes: Iterable[Box | None]) -> Box:
     for box in others:
         total = union_box(ana, total, box)
     return total
-
-
-def _extreme(ana: Analyzer, a: PrimExpr, b: PrimExpr, pick: Any) -> PrimExpr:
-    return a if ana.poly(a) == ana.poly(b) else ana.simplify(pick(a, b))
 
 
 def region_covers(

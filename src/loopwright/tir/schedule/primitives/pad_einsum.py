@@ -174,7 +174,7 @@ def copy_out(target: Buffer, source: Buffer) -> Stmt:
 
 
 def _nest(name: str, axes: list[Var], shape: Any, body: Stmt) -> Stmt:
-    doms = [Range.from_min_extent(const(0, e.dtype), e) for e in shape]
+    doms = [Range.upto(e) for e in shape]
     iters = [IterVar(d, a, IterVar.DataPar) for a, d in zip(axes, doms, strict=True)]
     block = with_detected_regions(Block(iters, (), (), name, body))
     loops = [Var(f"ax{n}", a.dtype) for n, a in enumerate(axes)]

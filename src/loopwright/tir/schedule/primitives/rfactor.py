@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.literals import conjunction, conjuncts
-from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
+from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Var
 from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad
@@ -150,7 +150,7 @@ def _loop(node: For, var: Var, body: Stmt) -> For:
 
 
 def _axis(node: For, kind: int) -> IterVar:
-    dom = Range.from_min_extent(node.min, node.extent)
+    dom = node.range
     return IterVar(dom, Var(f"v{node.loop_var.name}", node.loop_var.dtype), kind)
 
 

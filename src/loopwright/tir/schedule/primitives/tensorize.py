@@ -114,7 +114,7 @@ class _Match:
             self.same_number("a loop's extent", a.extent, b.extent)
             self.same_number("where a loop starts", a.min, b.min)
             self.define(a.loop_var, b.loop_var)
-            self.ana.bind(b.loop_var, Range.from_min_extent(b.min, b.extent))
+            self.ana.bind(b.loop_var, b.range)
             self.stmt(a.body, b.body)
         elif isinstance(a, BlockRealize):
             self.realize(a, b)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ....ir.prim_expr import IntImm, IterVar, Range, Var
-from ....ir.prim_op import const
 from ....ir.variables import vars_in
 from ...index_map import IndexMap
 from ...stmt import Block, BlockRealize, For, ForKind, Stmt
@@ -74,7 +73,7 @@ def transform_block_layout(
         if len(of) > 1:
             what = "a new axis would be spatial and reduction at once"
             raise ScheduleError(what, got=final, instead="keep the kinds apart", at=ref.node)
-        dom = Range.from_min_extent(const(0, extent.dtype), extent)
+        dom = Range.upto(extent)
         kind = of.pop() if of else IterVar.DataPar
         made_axes.append(IterVar(dom, Var(f"v{n}", extent.dtype), kind))
         loops.append(Var(f"ax{n}", extent.dtype))

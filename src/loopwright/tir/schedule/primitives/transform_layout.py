@@ -203,7 +203,7 @@ def fill_padding(
     axes, loops = [], []
     for n, extent in enumerate(new.shape):
         axis = Var(f"v{n}", extent.dtype)
-        dom = Range.from_min_extent(const(0, extent.dtype), extent)
+        dom = Range.upto(extent)
         axes.append(IterVar(dom, axis, IterVar.DataPar))
         loops.append((Var(f"ax{n}", extent.dtype), extent))
     points = [a.var for a in axes]

@@ -74,7 +74,7 @@ from ...schedule.machinery.errors import ScheduleError
 from ...schedule.machinery.reducers import Reducer, find_reducer
 from ...stmt import AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, Stmt, seq
 from ...stmt_functor import substitute
-from .._base import PrimFuncPass, StmtRewriter, loop_range
+from .._base import PrimFuncPass, StmtRewriter
 
 _ZERO = const(0, "int32")
 
@@ -158,7 +158,7 @@ class _Lower(StmtRewriter):
         back = self.write_back(realize, reducer, whole, whole_own, along, threads)
         body = seq(init, within, across, back)
         values = dict(zip([a.var for a in block.iter_vars], realize.iter_values, strict=True))
-        domain = {n.loop_var: loop_range(n) for n in along}
+        domain = {n.loop_var: n.range for n in along}
         outer = Block(
             [],
             [self.covered(r, values, domain) for r in reads],

@@ -43,7 +43,7 @@ from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op_target import tvm_warp_activemask, tvm_warp_shuffle
 from ...stmt import Allocate, AttrStmt, BufferStore, For, Stmt
-from .._base import PrimFuncPass, StmtRewriter, loop_range
+from .._base import PrimFuncPass, StmtRewriter
 
 
 def _number(value: int) -> PrimExpr:
@@ -74,7 +74,7 @@ class _Spread(StmtRewriter):
         return self.ana.simplify(own), self.ana.simplify(lane)
 
     def visit_For(self, node: For) -> Stmt:
-        with self.ana.loop_scope(node.loop_var, loop_range(node)):
+        with self.ana.loop_scope(node.loop_var, node.range):
             return self.visit_default(node)
 
     def visit_BufferStore(self, node: BufferStore) -> Stmt:

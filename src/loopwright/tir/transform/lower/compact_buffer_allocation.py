@@ -38,7 +38,7 @@ from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt import Block, BufferStore, For, LetStmt
-from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function, loop_range
+from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function
 
 Box = list[IntervalSet]
 _UNKNOWN = 1 << 24  # so many elements along a dimension come from the limits of a type
@@ -64,8 +64,8 @@ class _Regions(StmtVisitor):
     def visit_For(self, node: For) -> None:
         self.visit(node.min)
         self.visit(node.extent)
-        self.inner.append((node.loop_var, loop_range(node)))
-        with self.ana.loop_scope(node.loop_var, loop_range(node)):
+        self.inner.append((node.loop_var, node.range))
+        with self.ana.loop_scope(node.loop_var, node.range):
             self.visit(node.body)
         self.inner.pop()
 

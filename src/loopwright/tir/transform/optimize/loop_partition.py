@@ -43,7 +43,6 @@ from .._base import (
     StmtVisitor,
     Substitute,
     bind_function,
-    loop_range,
 )
 
 _TILE = (ForKind.VECTORIZED, ForKind.UNROLLED)
@@ -70,10 +69,10 @@ class _Checks(StmtVisitor):
 
     def visit_For(self, node: For) -> None:
         if node.kind in _TILE:
-            self.loops[node.loop_var] = loop_range(node)
+            self.loops[node.loop_var] = node.range
         else:
             self.inner.add(node.loop_var)
-        with self.ana.loop_scope(node.loop_var, loop_range(node)):
+        with self.ana.loop_scope(node.loop_var, node.range):
             self.visit(node.body)
         self.loops.pop(node.loop_var, None)
 
