@@ -278,7 +278,7 @@ class Analyzer:
 
     @property
     def rewrite_simplify_stats(self) -> RewriteSimplifyStats:
-        """How much was simplified since the analyzer was made, or since the last reset."""
+        """How much was simplified since the analyzer was created, or since the last reset."""
         counts = self.counts
         return RewriteSimplifyStats(counts.visited, counts.entered, counts.rewritten)
 

@@ -60,8 +60,8 @@ class IntGroupBounds(Node):
         ana = Analyzer(ranges)
         ends = [(e, e) for e in self.equal]
         ends += [(a, b) for a in (*self.lower, *self.equal) for b in (*self.upper, *self.equal)]
-        found = [_between(ana, a, self.coef, b, self.coef) for a, b in ends]
-        return _shortest(ana, found)
+        between = [_between(ana, a, self.coef, b, self.coef) for a, b in ends]
+        return _shortest(ana, between)
 
 
 class IntConstraints(Node):
@@ -259,18 +259,18 @@ def solve_linear_equations(
     others = [*system.others, *(system.build(p) >= 0 for p in system.inequalities)]
     relations += [ana.simplify(substitute(e, forward)) for e in others]
     limits = [c for var in system.variables for c in _limits(system.ranges.get(var), forward[var])]
-    found = _ranges_of(fresh, back, system, limits)
-    known = Analyzer(found)
+    fresh_ranges = _ranges_of(fresh, back, system, limits)
+    known = Analyzer(fresh_ranges)
     kept = _open(known, [*relations, *limits])
     if any(isinstance(c, IntImm) for c in kept):
         return IntConstraintsTransform(src, IntConstraints([], {}, [FALSE]), {}, {})
-    return IntConstraintsTransform(src, IntConstraints(fresh, found, kept), forward, back)
+    return IntConstraintsTransform(src, IntConstraints(fresh, fresh_ranges, kept), forward, back)
 
 
 def _open(ana: Analyzer, conditions: Iterable[PrimExpr]) -> list[PrimExpr]:
     """Those conditions, each once, that are not known to hold."""
-    made = {ana.key(c): c for c in map(ana.simplify, conditions)}
-    return [c for c in made.values() if not is_true(c)]
+    distinct = {ana.key(c): c for c in map(ana.simplify, conditions)}
+    return [c for c in distinct.values() if not is_true(c)]
 
 
 def _combination(row: Sequence[int], values: Sequence[Poly]) -> Poly:
@@ -291,7 +291,7 @@ def _ranges_of(
     fresh: list[Var], back: dict[Var, PrimExpr], system: _System, limits: list[PrimExpr]
 ) -> dict[Var, Range]:
     """Ranges of the new variables, from those of the old ones and from the conditions."""
-    found = {}
+    fresh_ranges = {}
     for n in fresh:
         lower, upper = [], []
         ends = eval_set(back[n], system.ranges)
@@ -307,8 +307,8 @@ def _ranges_of(
         known = {v: r for v, r in system.ranges.items() if v not in system.number}
         best = IntGroupBounds(po.const(1, n.dtype), lower, [], upper).find_best_range(known)
         if best is not None and not any(v in system.number for v in _variables([best])):
-            found[n] = best
-    return found
+            fresh_ranges[n] = best
+    return fresh_ranges
 
 
 # ---------------------------------------------------------------------------- inequalities
@@ -339,20 +339,20 @@ def solve_linear_inequalities(
     src = IntConstraints(system.variables, system.ranges, system.conditions)
     bounds = _eliminated(system)
     if bounds is None:
-        made = IntConstraints([], {}, [FALSE])
-        return IntConstraintsTransform(src, made, {}, {}) if deskew_range else made
-    found: dict[Var, Range] = {}
+        result = IntConstraints([], {}, [FALSE])
+        return IntConstraintsTransform(src, result, {}, {}) if deskew_range else result
+    solved: dict[Var, Range] = {}
     relations = list(system.others)
     for var in reversed(system.variables):
-        best, rest = _best(system, var, bounds[var], found)
+        best, rest = _best(system, var, bounds[var], solved)
         if best is not None:
-            found[var] = best
+            solved[var] = best
         relations += rest
     # In the order of elimination a range speaks of later ones only: bind those first.
-    known = Analyzer(found)
+    known = Analyzer(solved)
     kept = _open(known, relations)
-    made = IntConstraints(system.variables, found, kept)
-    return _deskewed(src, made) if deskew_range else made
+    result = IntConstraints(system.variables, solved, kept)
+    return _deskewed(src, result) if deskew_range else result
 
 
 def _eliminated(system: _System) -> dict[Var, _Bounds] | None:
@@ -454,14 +454,14 @@ def _shortest(ana: Analyzer, ranges: Sequence[Range]) -> Range | None:
     return best
 
 
-def _deskewed(src: IntConstraints, made: IntConstraints) -> IntConstraintsTransform:
+def _deskewed(src: IntConstraints, solution: IntConstraints) -> IntConstraintsTransform:
     """The same system over variables that start at 0."""
     forward: dict[Var, PrimExpr] = {}
     back: dict[Var, PrimExpr] = {}
     ranges: dict[Var, Range] = {}
     ana = Analyzer()
-    for var in reversed(made.variables):
-        rng = made.ranges.get(var)
+    for var in reversed(solution.variables):
+        rng = solution.ranges.get(var)
         if rng is None:
             forward[var] = back[var] = var
             continue
@@ -475,7 +475,7 @@ def _deskewed(src: IntConstraints, made: IntConstraints) -> IntConstraintsTransf
         forward[var] = ana.simplify(shifted + first)
         back[shifted] = ana.simplify(var - rng.min)
     variables = list(reversed(back))
-    relations = _open(ana, [substitute(c, forward) for c in made.relations])
+    relations = _open(ana, [substitute(c, forward) for c in solution.relations])
     dst = IntConstraints(variables, ranges, relations)
     return IntConstraintsTransform(src, dst, forward, back)
 

@@ -100,10 +100,10 @@ def iter_map_simplify(
 ) -> list[PrimExpr]:
     """The indices rewritten by their iteration map; simplified alone where they have none."""
     ana = Analyzer(input_iters)
-    found = detect_iter_map(indices, input_iters, predicate, check_level)
-    if not found.indices:
+    result = detect_iter_map(indices, input_iters, predicate, check_level)
+    if not result.indices:
         return [ana.simplify(i) for i in indices]
-    return [ana.simplify(normalize_iter_map_to_expr(e)) for e in found.indices]
+    return [ana.simplify(normalize_iter_map_to_expr(e)) for e in result.indices]
 
 
 def inverse_affine_iter_map(
@@ -130,7 +130,7 @@ def inverse_affine_iter_map(
 
     for sum_expr, value in zip(iter_map, outputs, strict=True):
         spread(sum_expr, po.convert(value))
-    found: dict[Var, PrimExpr] = {}
+    inverse: dict[Var, PrimExpr] = {}
     for mark in order:  # grows while fusions are taken apart
         value = ana.simplify(values[id(mark)][1])
         if isinstance(mark.source, IterSumExpr):
@@ -139,11 +139,11 @@ def inverse_affine_iter_map(
         p = ana.poly(mark.source)
         for m, f in p.items():
             atom = ana.atoms.all[m[0]] if len(m) == 1 else None
-            if atom is not None and atom.kind == VAR and f == 1 and atom.expr not in found:
+            if atom is not None and atom.kind == VAR and f == 1 and atom.expr not in inverse:
                 start = P.scaled({n: c for n, c in p.items() if n != m}, -1)
-                found[atom.expr] = ana.simplify(po.add(value, ana.build(start, value.dtype)))
+                inverse[atom.expr] = ana.simplify(po.add(value, ana.build(start, value.dtype)))
                 break
-    return found
+    return inverse
 
 
 def subspace_divide(
@@ -156,13 +156,13 @@ def subspace_divide(
 ) -> list[list[IterMark]]:
     """Each binding as outer * inner.extent + inner, inner over `sub_iters` only: [outer, inner]
     marks, then those of the predicate. Empty where a binding does not divide so."""
-    found = detect_iter_map(bindings, input_iters, predicate, check_level)
-    if not found.indices and bindings:
+    result = detect_iter_map(bindings, input_iters, predicate, check_level)
+    if not result.indices and bindings:
         return []
     inside = set(sub_iters)
     ana = Analyzer()
-    made: list[list[IterMark]] = []
-    for sum_expr in found.indices:
+    divided: list[list[IterMark]] = []
+    for sum_expr in result.indices:
         outer: list[IterSplitExpr] = []
         inner: list[IterSplitExpr] = []
         for arg in sum_expr.args:
@@ -173,7 +173,7 @@ def subspace_divide(
         zero = po.const(0, sum_expr.dtype)
         extent = _extent(ana, inner, sum_expr.dtype)
         scaled = [a.replace(scale=ana.simplify(po.floordiv(a.scale, extent))) for a in outer]
-        made.append(
+        divided.append(
             [
                 IterMark(
                     IterSumExpr(tuple(scaled), sum_expr.base), _extent(ana, scaled, zero.dtype)
@@ -182,8 +182,8 @@ def subspace_divide(
             ]
         )
     always = po.const(True, "bool")
-    made.append([IterMark(always, always), IterMark(always, always)])
-    return made
+    divided.append([IterMark(always, always), IterMark(always, always)])
+    return divided
 
 
 def _extent(ana: Analyzer, splits: Sequence[IterSplitExpr], dtype: Any) -> PrimExpr:
@@ -194,14 +194,14 @@ def _extent(ana: Analyzer, splits: Sequence[IterSplitExpr], dtype: Any) -> PrimE
 
 def _side(split: IterSplitExpr, inside: set[Var]) -> bool | None:
     """Whether a split runs over the inner iterators (True), the others (False), or both (None)."""
-    found: set[bool] = set()
+    sides: set[bool] = set()
 
     def visit(node: Any) -> None:
         if isinstance(node, Var):
-            found.add(node in inside)
+            sides.add(node in inside)
         elif isinstance(node, Node):
             for child in node.children():
                 visit(child)
 
     visit(split.source.source)
-    return found.pop() if len(found) == 1 else None
+    return sides.pop() if len(sides) == 1 else None

@@ -24,7 +24,7 @@ class NotAffine(Exception):
 
 
 class Mark:
-    """A mark while maps are found: a variable less its start, or a fusion of splits."""
+    """A mark during detection: a variable less its start, or a fusion of splits."""
 
     __slots__ = ("extent", "node", "parts", "value")
 
@@ -159,9 +159,9 @@ class Detector:
         return self.ana.nonneg(P.shift(P.add(b, a, -1), -1))
 
     def of_atom(self, number: int) -> tuple[Split, Poly]:
-        found = self.marks.get(number)
-        if found is not None:
-            mark, start = found
+        entry = self.marks.get(number)
+        if entry is not None:
+            mark, start = entry
             return Split(mark, _ONE, mark.extent, _ONE), start
         atom = self.ana.atoms.all[number]
         if atom.kind != DIV:
@@ -231,14 +231,14 @@ class Detector:
         want = first
         while left:
             if want is None:
-                found = self.smallest(left)
+                following = self.smallest(left)
             else:
-                found = next((s for s in left if self.equal(s.scale, want)), None)
-            if found is None:
+                following = next((s for s in left if self.equal(s.scale, want)), None)
+            if following is None:
                 raise NotAffine("the terms of a sum overlap or leave gaps")
-            left.remove(found)
-            ordered.append(found)
-            want = P.multiply(found.scale, found.extent)
+            left.remove(following)
+            ordered.append(following)
+            want = P.multiply(following.scale, following.extent)
         return ordered
 
     def smallest(self, splits: list[Split]) -> Split:
@@ -311,11 +311,11 @@ class Detector:
 
     def nodes(self, splits: list[Split]) -> list[IterSplitExpr]:
         """The splits with the largest scale first, as TVM writes them."""
-        made = []
+        exprs = []
         for s in reversed(splits):
             parts = (self.ana.build(p, self.dtype) for p in (s.lower, s.extent, s.scale))
-            made.append(IterSplitExpr(self.mark_node(s.mark), *parts))
-        return made
+            exprs.append(IterSplitExpr(self.mark_node(s.mark), *parts))
+        return exprs
 
     def node(self, splits: list[Split], base: Poly) -> IterSumExpr:
         return IterSumExpr(tuple(self.nodes(splits)), self.ana.build(base, self.dtype))

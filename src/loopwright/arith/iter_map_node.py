@@ -82,7 +82,7 @@ class IterSumExpr(IterMapExpr):
 
 
 class IterMapResult:
-    """What `detect_iter_map` found: `indices` as sums, or `errors` and no indices."""
+    """The result of `detect_iter_map`: `indices` as sums, or `errors` and no indices."""
 
     __slots__ = ("errors", "indices", "padding_predicate")
 

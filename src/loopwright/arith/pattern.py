@@ -59,9 +59,9 @@ def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[Any]:
         if abs(f) != 1 or evaluator.involved(rest):
             return []
         slot = 2 * i + (f < 0)
-        made = ana.build(P.scaled(rest, -1) if f > 0 else rest, dtype)
+        end = ana.build(P.scaled(rest, -1) if f > 0 else rest, dtype)
         join = po.maximum if f > 0 else po.minimum
-        ends[slot] = made if ends[slot] is None else ana.simplify(join(ends[slot], made))
+        ends[slot] = end if ends[slot] is None else ana.simplify(join(ends[slot], end))
     return ends
 
 
@@ -77,17 +77,17 @@ def detect_common_subexpr(expr: PrimExpr, threshold: int) -> dict[PrimExpr, int]
     """
     seen = _Occurrences()
     counts = dict(seen.inside(expr))
-    found: dict[PrimExpr, int] = {}
+    repeated: dict[PrimExpr, int] = {}
     # Those that have the most inside first: what they hold occurs that much less often.
     for key in sorted(counts, key=lambda k: -seen.size(seen.first[k])):
         count = counts[key]
         if count < max(threshold, 2):
             continue
-        found[seen.first[key]] = count
+        repeated[seen.first[key]] = count
         for part in _parts(seen.first[key]):
             for inner, times in seen.inside(part).items():
                 counts[inner] -= (count - 1) * times  # one of the copies stays: it is computed once
-    return found
+    return repeated
 
 
 class _Occurrences:
@@ -107,16 +107,16 @@ class _Occurrences:
         known = self.counts.get(id(e))
         if known is not None:
             return known[1]
-        found: dict[Any, int] = {}
+        counts: dict[Any, int] = {}
         key = self.ana.key(e)
         if key[0] != "id":
-            found[key] = 1
+            counts[key] = 1
             self.first.setdefault(key, e)
         for part in _parts(e):
             for inner, times in self.inside(part).items():
-                found[inner] = found.get(inner, 0) + times
-        self.counts[id(e)] = (e, found)
-        return found
+                counts[inner] = counts.get(inner, 0) + times
+        self.counts[id(e)] = (e, counts)
+        return counts
 
     def size(self, e: Any) -> int:
         """The number of nodes, each counted wherever it occurs."""

@@ -63,11 +63,11 @@ def compute(
 def _element(name: str, value: Any) -> PrimExpr:
     if isinstance(value, Tensor) and value.ndim == 0:
         return value()
-    made = value.asobject() if isinstance(value, TensorSlice) else convert(value)
-    if not isinstance(made, PrimExpr):
+    element = value.asobject() if isinstance(value, TensorSlice) else convert(value)
+    if not isinstance(element, PrimExpr):
         what = f"compute {name}: the function gives an element's value"
         raise TypeError(explain(what, got=type(value).__name__, instead="index the tensor"))
-    return made
+    return element
 
 
 def _axis_names(fn: Callable[..., Any], ndim: int, varargs: Sequence[str] | None) -> list[str]:
@@ -114,7 +114,7 @@ def extern(
     tag: str = "",
     attrs: dict[str, Any] | None = None,
 ) -> Any:
-    """Tensors made by statements: `fcompute(ins, outs)` gets buffers of the inputs and results
+    """Tensors computed by statements: `fcompute(ins, outs)` gets buffers of the inputs and results
     and returns a statement (or an expression to evaluate, or a PrimFunc over ins and outs).
 
     shape: one shape, or a list of shapes for several results (then a list of tensors comes back).
@@ -138,8 +138,8 @@ def extern(
     _check_buffers(name, sources, in_bufs, out_bufs)
     body = _as_stmt(fcompute(in_bufs, out_bufs), (*in_bufs, *out_bufs))
     op = ExternOp(name, current_tag(tag), attrs, sources, in_bufs, out_bufs, body)
-    made = [op.output(n) for n in range(op.num_outputs)]
-    return made[0] if single else made
+    outputs = [op.output(n) for n in range(op.num_outputs)]
+    return outputs[0] if single else outputs
 
 
 def _check_buffers(
@@ -197,19 +197,19 @@ def _extern_dtypes(name: str, dtype: Any, inputs: list[Tensor], count: int) -> l
     return [dtype] * count if isinstance(dtype, str) else list(dtype)
 
 
-def _as_stmt(made: Any, buffers: tuple[Buffer, ...]) -> Stmt:
-    if isinstance(made, PrimFunc):
-        body = made.body
+def _as_stmt(value: Any, buffers: tuple[Buffer, ...]) -> Stmt:
+    if isinstance(value, PrimFunc):
+        body = value.body
         if isinstance(body, BlockRealize) and not body.block.iter_vars:
             inner: Block = body.block
             if not (inner.alloc_buffers or inner.match_buffers or inner.init):
                 body = inner.body
-        return substitute_buffers(body, dict(zip(made.buffers, buffers, strict=True)))
-    return made if isinstance(made, Stmt) else Evaluate(made)
+        return substitute_buffers(body, dict(zip(value.buffers, buffers, strict=True)))
+    return value if isinstance(value, Stmt) else Evaluate(value)
 
 
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any) -> Any:
-    """Tensors made by a PrimFunc, whose last buffers are the results.
+    """Tensors computed by a PrimFunc, whose last buffers are the results.
 
     Its symbolic shapes are taken from the input tensors. The body is used as it is, blocks
     included.
@@ -237,8 +237,7 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwarg
         decl_buffer(s, k, kwargs["name"] if len(outs) == 1 else b.name)
         for s, k, b in zip(shapes, kinds, outs, strict=True)
     ]
-    made = extern(shapes, input_tensors, place, in_buffers=in_bufs, out_buffers=out_bufs, **kwargs)
-    return made
+    return extern(shapes, input_tensors, place, in_buffers=in_bufs, out_buffers=out_bufs, **kwargs)
 
 
 def var(name: str = "tindex", dtype: Any = "int32", span: Any = None) -> Var:
@@ -270,8 +269,8 @@ def _axis_range(dom: Any) -> Range:
 def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Any = None) -> IterVar:
     """An axis to reduce over: `dom` is (begin, end)."""
     domain = _axis_range(dom)
-    made = Var(name, domain.extent.dtype)
-    return IterVar(domain, made, IterVar.CommReduce, thread_tag, span)
+    var = Var(name, domain.extent.dtype)
+    return IterVar(domain, var, IterVar.CommReduce, thread_tag, span)
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None) -> IterVar:

@@ -29,11 +29,11 @@ class Player:
     def __init__(self, s: Any, args: list[Any]) -> None:
         self.s = s
         self.stages: list[Stage] = s.stages
-        parts = {op: [(p.op, p.origin_op) for p in made] for op, made in s.parts.items()}
+        parts = {op: [(p.op, p.origin_op) for p in own] for op, own in s.parts.items()}
         scopes = {
             p.origin_op.output(n): p.scope
-            for made in s.parts.values()
-            for p in made[:-1]
+            for own in s.parts.values()
+            for p in own[:-1]
             for n in range(p.origin_op.num_outputs)
         }
         inlined = {stage.op for stage in self.stages if stage.is_inline}
@@ -42,9 +42,9 @@ class Player:
         self.made_with_scope = set(scopes)
         self.buffers: dict[Tensor, Buffer] = builder.buffers
         self.sch = TirSchedule(func)
-        self.root = self.sch.get_block(func.body.block.name_hint)  # type: ignore[attr-defined]
+        self.root = self.sch.get_block(func.body.block.name_hint)
         self.blocks: dict[Stage, Any] = {}
-        self.found: dict[Stage, list[Any]] = {}  # of results that are inlined, a block for each
+        self.blocks_of: dict[Stage, list[Any]] = {}  # of results that are inlined, a block for each
         self.loops: dict[IterVar, Any] = {}
         self.names: dict[Var, str] = {}  # of loops that are no stage's own
         self.edits: list[Callable[[], tuple[Any, Callable[[Any], Any]]]] = []
@@ -54,9 +54,10 @@ class Player:
                 by_buffer.setdefault(region.buffer, []).append(block)
         for stage in self.stages:
             results = [stage.op.output(n) for n in range(stage.op.num_outputs)]
-            found = [b for t in results for b in by_buffer.get(self.buffers.get(t), ())]  # type: ignore[call-overload]
-            if found and isinstance(stage.op, ComputeOp):
-                (self.blocks[stage], *_) = self.found[stage] = list(dict.fromkeys(found))
+            buffers = [self.buffers[t] for t in results if t in self.buffers]
+            writers = [b for buffer in buffers for b in by_buffer.get(buffer, ())]
+            if writers and isinstance(stage.op, ComputeOp):
+                (self.blocks[stage], *_) = self.blocks_of[stage] = list(dict.fromkeys(writers))
             if isinstance(stage.op, ScanOp):
                 name = f"{stage.op.name}_step"
                 (step,) = [b for b in self.program(True) if self.sch.get(b).name_hint == name]
@@ -64,15 +65,15 @@ class Player:
 
     def program(self, steps: bool = False) -> list[Any]:
         """The blocks in their order; those inside of a scan's step in its place, and after it."""
-        found = []
+        blocks = []
         for block in self.sch.get_child_blocks(self.root):
             node = self.sch.get(block)
             scans = any(a.iter_type == IterVar.Ordered for a in node.iter_vars)
             if scans:
-                found += self.sch.get_child_blocks(block)
+                blocks += self.sch.get_child_blocks(block)
             if steps or not scans:
-                found.append(block)
-        return found
+                blocks.append(block)
+        return blocks
 
     def play(self) -> PrimFunc:
         """The scheduled function."""
@@ -83,7 +84,7 @@ class Player:
         for stage in self.stages:
             if stage.is_inline:
                 self.blocks.pop(stage)
-                for block in self.found[stage]:
+                for block in self.blocks_of[stage]:
                     self.sch.compute_inline(block)
         stages = self.last_first()
         for stage in stages:
@@ -103,10 +104,10 @@ class Player:
 
     # -- before the steps ------------------------------------------------------------------------
 
-    def cache_read(self, tensor: Tensor, scope: str, readers: list[Stage], made: Stage) -> None:
+    def cache_read(self, tensor: Tensor, scope: str, readers: list[Stage], copy: Stage) -> None:
         blocks = [self.block_of(r) for r in readers]
         buffer = self.buffers[tensor]
-        if made.in_scan and len(buffer.shape) == tensor.ndim:
+        if copy.in_scan and len(buffer.shape) == tensor.ndim:
             what = f"cache_read: the scan keeps all rows of {tensor.op.name}"
             raise ValueError(explain(what, instead="read it as it is"))
         for reader, block in zip(readers, blocks, strict=True):
@@ -115,8 +116,8 @@ class Player:
                 known = ", ".join(r.buffer.name for r in self.sch.get(block).reads)
                 raise ValueError(explain(what, instead=f"it reads {known or 'nothing'}"))
         copied = self.sch.cache_read(blocks[0], buffer, scope, blocks)
-        self.blocks[made], self.found[made] = copied, [copied]
-        self.buffers[made.op.output(0)] = self.sch.get(copied).writes[0].buffer
+        self.blocks[copy], self.blocks_of[copy] = copied, [copied]
+        self.buffers[copy.op.output(0)] = self.sch.get(copied).writes[0].buffer
 
     def block_of(self, stage: Stage) -> Any:
         """The block of a stage. Raises ValueError where it has none of its own."""
@@ -228,15 +229,15 @@ class Player:
         if not reduction:
             return None
         try:
-            made = self.sch.decompose_reduction(self.blocks[stage], self.loops[reduction[0]])
+            init = self.sch.decompose_reduction(self.blocks[stage], self.loops[reduction[0]])
         except ScheduleError:  # it stays inside, guarded by the first iteration: the same values
             return None
         at = stage.position(reduction[0])
         inside = [v for v in stage.leaf_iter_vars[at:] if v.iter_type != IterVar.CommReduce]
-        loops = self.sch.get_loops(made)
+        loops = self.sch.get_loops(init)
         for axis, loop in zip(reversed(inside), reversed(loops), strict=False):
             self.names[self.sch.get(loop).loop_var] = f"{axis.var.name}_init"
-        return made
+        return init
 
     def tensorize(self, stage: Stage, var: IterVar, intrin: TensorIntrin) -> None:
         """A `te.decl_tensor_intrin`: where the reduction goes on around it, it is reset before
@@ -277,7 +278,8 @@ class Player:
         """The outermost loop of a stage, directly inside of that where it is computed."""
         loops = self.sch.get_loops(self.blocks[stage])
         nodes = [self.sch.get(loop) for loop in loops]
-        where = self.sch.get(self.loops[stage.attach[1]])  # type: ignore[index]
+        assert stage.attach is not None
+        where = self.sch.get(self.loops[stage.attach[1]])
         return loops[next(n for n, node in enumerate(nodes) if node is where) + 1]
 
     def realize_of(self, stage: Stage) -> Any:
@@ -295,14 +297,14 @@ class Player:
 
     def loop_vars(self) -> dict[IterVar, Var]:
         """The variables of the stages' loops."""
-        found: dict[IterVar, Var] = {}
+        variables: dict[IterVar, Var] = {}
         for stage in self.stages:
             for axis in stage.leaf_iter_vars:
                 try:
-                    found[axis] = self.sch.get(self.loops[axis]).loop_var
+                    variables[axis] = self.sch.get(self.loops[axis]).loop_var
                 except (KeyError, ScheduleError):  # inlined, tensorized
                     continue
-        return found
+        return variables
 
     def edited(self, func: PrimFunc) -> PrimFunc:
         """The function with the noted changes, its loops called as the stages call them."""
@@ -330,10 +332,10 @@ class _Edit(Rewriter):
         return node
 
     def visit_Stmt(self, node: Any) -> Any:
-        made = self.visit_default(node)
+        changed = self.visit_default(node)
         for change in self.changes.get(id(node), ()):
-            made = change(made)
-        return made
+            changed = change(changed)
+        return changed
 
 
 __all__ = ["Player"]

@@ -62,12 +62,12 @@ class _Names:
         self.taken: set[str] = set()
 
     def fresh(self, name: str) -> str:
-        made, n = name, 0
-        while made in self.taken:
+        unique, n = name, 0
+        while unique in self.taken:
             n += 1
-            made = f"{name}_{n}"
-        self.taken.add(made)
-        return made
+            unique = f"{name}_{n}"
+        self.taken.add(unique)
+        return unique
 
 
 class Builder:
@@ -171,7 +171,7 @@ class Builder:
     ) -> list[ComputeOp]:
         """What is computed in the place of an operation; its results have buffers then, of one
         row for each step of a scan where `row` is given."""
-        found: list[Any] = []
+        parts: list[Any] = []
         for part, origin in self.parts.get(op, [(op, op)]):
             for n in range(part.num_outputs):
                 tensor = origin.output(n)
@@ -183,14 +183,14 @@ class Builder:
                 self.buffers[part.output(n)] = self.buffers[tensor]
                 if tensor in self.rows:
                     self.rows[part.output(n)] = self.rows[tensor]
-            found.append(part)
-        return found
+            parts.append(part)
+        return parts
 
     def extern(self, op: ExternOp) -> Stmt:
         views = zip(op.input_placeholders, op.inputs, strict=True)
         outs = zip(op.output_placeholders, (op.output(n) for n in range(op.num_outputs)))
         bmap = {view: self.buffers[t] for view, t in (*views, *outs)}
-        bmap = {view: made for view, made in bmap.items() if view is not made}
+        bmap = {view: buffer for view, buffer in bmap.items() if view is not buffer}
         body = op.body
         if bmap:
             moved = {var: value for v, b in bmap.items() for var, value in _layout(v, b)}
@@ -244,11 +244,11 @@ class Builder:
             parts = self.parts_of(op, self.allocated)
         else:
             parts = self.parts_of(op, local, time)
-        made = []
+        nests = []
         for part in parts:
             head, *rest = (*part.axis, *part.reduce_axis)
-            made.append(self.nest(part, rest, {head.var: time}, dict(part.attrs), part.name))
-        return made
+            nests.append(self.nest(part, rest, {head.var: time}, dict(part.attrs), part.name))
+        return nests
 
     def elements(self, expr: PrimExpr, values: dict[Var, PrimExpr]) -> PrimExpr:
         """Tensor reads as buffer reads, the operation's axes as the block's."""
@@ -302,10 +302,15 @@ class Builder:
         ]
         where: dict[Var, PrimExpr] = {b.var: p.var for b, p in zip(outer, points, strict=True)}
         name = self.names.fresh(f"{op.name}_l1")
-        inner_loops, made, _ = self.axes(inner, values)
-        where.update({b.var: m.var for b, m in zip(inner, made, strict=True)})
+        inner_loops, inner_axes, _ = self.axes(inner, values)
+        where.update({b.var: m.var for b, m in zip(inner, inner_axes, strict=True)})
         body = self.realize(
-            op, [*points, *made], [*(a.var for a in axes), *inner_loops], where, notes, op.name
+            op,
+            [*points, *inner_axes],
+            [*(a.var for a in axes), *inner_loops],
+            where,
+            notes,
+            op.name,
         )
         body = self.loops(inner_loops, inner, values, body)
         block = _with_regions(Block(axes, (), (), name, body), {})
@@ -317,8 +322,8 @@ class Builder:
         if not axes:  # a 0-d result still has an axis, bound to 0
             axis = IterVar(Range(0, 1), Var("vi", "int32"), IterVar.DataPar)
             return self.realize(op, [axis], [const(0, "int32")], values, notes, name)
-        loops, made, inside = self.axes(axes, values)
-        body = self.realize(op, made, loops, inside, notes, name)
+        loops, bound, inside = self.axes(axes, values)
+        body = self.realize(op, bound, loops, inside, notes, name)
         return self.loops(loops, axes, values, body)
 
     def axes(
@@ -326,9 +331,9 @@ class Builder:
     ) -> tuple[list[Var], list[IterVar], dict[Var, PrimExpr]]:
         """(loop variables, block axes, what each te axis is within the block)"""
         loops = [Var(a.var.name, a.var.dtype) for a in axes]
-        made = [IterVar(self.dom(a, values), _named(a), a.iter_type) for a in axes]
-        inside = {a.var: m.var for a, m in zip(axes, made, strict=True)}
-        return loops, made, {**values, **inside}
+        block_axes = [IterVar(self.dom(a, values), _named(a), a.iter_type) for a in axes]
+        inside = {a.var: m.var for a, m in zip(axes, block_axes, strict=True)}
+        return loops, block_axes, {**values, **inside}
 
     def dom(self, axis: IterVar, values: dict[Var, Any]) -> Range:
         low, size = axis.dom.min, axis.dom.extent
@@ -364,7 +369,7 @@ class Builder:
             )
             block = Block(axes, (), (), self.names.fresh(name), body, annotations=notes)
             return BlockRealize(bindings, const(True), _with_regions(block, {}))
-        made = []
+        blocks = []
         for n, expr in enumerate(op.body):
             tensor = op.output(n)
             if n:  # each result's block has axes of its own
@@ -378,8 +383,8 @@ class Builder:
             store = BufferStore(self.buffers[tensor], self.elements(expr, mine), at)
             label = self.names.fresh(name if len(op.body) == 1 else tensor.name)
             block = Block(renewed, (), (), label, store, annotations=notes)
-            made.append(BlockRealize(bindings, const(True), _with_regions(block, {})))
-        return seq(*made)
+            blocks.append(BlockRealize(bindings, const(True), _with_regions(block, {})))
+        return seq(*blocks)
 
     def reduction(
         self, op: ComputeOp, first: Reduce, at: tuple[PrimExpr, ...], values: dict[Var, PrimExpr]
@@ -432,30 +437,30 @@ def _window(shape: Any, of: Buffer, what: str) -> Buffer:
 
 
 def _used_buffers(body: Stmt) -> set[Buffer]:
-    found: set[Buffer] = set()
+    buffers: set[Buffer] = set()
 
     def visit(node: Any) -> None:
         if isinstance(node, (BufferLoad, BufferStore)):
-            found.add(node.buffer)
+            buffers.add(node.buffer)
 
     post_order_visit(body, visit)
-    return found
+    return buffers
 
 
 def _looks_back(scan: ScanOp, op: ComputeOp) -> bool:
     """Whether the chain reads rows of `op` other than the one that it computes now."""
     own = {op.output(n) for n in range(op.num_outputs)}
-    found = False
+    back = False
     for reader in scan.chain:
 
         def visit(node: Any, now: Var = reader.axis[0].var) -> None:
-            nonlocal found
+            nonlocal back
             if isinstance(node, ProducerLoad) and node.producer in own:
-                found = found or node.indices[0] is not now
+                back = back or node.indices[0] is not now
 
         for expr in reader.body:
             pre_order_visit(expr, visit)
-    return found
+    return back
 
 
 def _depends(axis: IterVar, own: set[Var]) -> bool:

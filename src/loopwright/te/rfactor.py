@@ -43,7 +43,7 @@ def rfactor_op(stage: Stage, axis: IterVar, factor_axis: int) -> tuple[ComputeOp
     zero = const(0, axis.var.dtype)
     domain = Range.from_min_extent(zero, axis.dom.extent)  # dimensions begin at 0
     kept = IterVar(domain, axis.var.copy_with_suffix(""), IterVar.DataPar)
-    at: dict[IterVar, PrimExpr] = {v: made.var for v, made in rest.items()}
+    at: dict[IterVar, PrimExpr] = {v: axis.var for v, axis in rest.items()}
     at[axis] = add(kept.var, axis.dom.min)
     conditions = _roots(stage, at)
     own = [IterVar(a.dom, a.var.copy_with_suffix(""), a.iter_type) for a in op.axis]
@@ -98,10 +98,7 @@ def _partial(
         condition = logical_and(condition, part)
     if rest:
         axes = tuple(rest)
-        made: list[Any] = [
-            Reduce(first.combiner, source, axes, condition, n, ()) for n in range(len(source))
-        ]
-        return made
+        return [Reduce(first.combiner, source, axes, condition, n, ()) for n in range(len(source))]
     neutral = first.combiner.identity_element
     return [if_then_else(condition, s, e) for s, e in zip(source, neutral, strict=True)]
 

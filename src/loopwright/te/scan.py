@@ -47,12 +47,12 @@ class ScanOp(Operation):
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
         """What is computed before the scan: its first rows, and what the chain reads."""
-        found = dict.fromkeys(self.init)
+        tensors = dict.fromkeys(self.init)
         for op in self.chain:
             for tensor in op.input_tensors:
                 if tensor not in self.state_placeholder and tensor.op not in self.chain:
-                    found.setdefault(tensor)
-        return tuple(found)
+                    tensors.setdefault(tensor)
+        return tuple(tensors)
 
 
 def _check(name: str, init: Any, update: Any, state: Any) -> None:
@@ -95,8 +95,8 @@ def _chain(name: str, update: Any, state: Any) -> tuple[ComputeOp, ...]:
         if op in depends:
             return depends[op]
         depends[op] = False
-        found = [visit(t.op) for t in op.input_tensors]
-        depends[op] = any(found) or any(t in state for t in op.input_tensors)
+        moving = [visit(t.op) for t in op.input_tensors]
+        depends[op] = any(moving) or any(t in state for t in op.input_tensors)
         if depends[op]:
             if not isinstance(op, ComputeOp):
                 what = f"scan {name}: what reads the state is a compute"
@@ -137,8 +137,8 @@ def scan(
         for v in (init, update, state_placeholder, inputs)
     ]
     op = ScanOp(name, current_tag(tag), attrs, *lists)
-    made = [op.output(n) for n in range(op.num_outputs)]
-    return made[0] if single else made
+    outputs = [op.output(n) for n in range(op.num_outputs)]
+    return outputs[0] if single else outputs
 
 
 __all__ = ["ScanOp", "scan"]

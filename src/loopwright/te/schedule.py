@@ -90,10 +90,10 @@ class Schedule:
         if not ops:
             what = f"cache_read of {tensor.op.name} needs its readers"
             raise ValueError(explain(what, got="none", instead="the stages that use the copy"))
-        made = _copy_of(tensor, f"{tensor.op.name}.{scope}")
-        self.stage_map[made.op] = Stage(made.op, self[tensor].in_scan)
-        self.reads.append((tensor, scope, [self[r] for r in ops], self[made]))
-        return made
+        copy = _copy_of(tensor, f"{tensor.op.name}.{scope}")
+        self.stage_map[copy.op] = Stage(copy.op, self[tensor].in_scan)
+        self.reads.append((tensor, scope, [self[r] for r in ops], self[copy]))
+        return copy
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
         """Compute a tensor in memory `scope` and copy it from there. Gives what is computed; for
@@ -101,7 +101,7 @@ class Schedule:
         several = list(tensor) if isinstance(tensor, (list, tuple)) else [tensor]
         stage = self[several[0]]
         op, origin = stage.op, stage.origin_op
-        if any(stage is made for *_, made in self.reads):
+        if any(stage is computed for *_, computed in self.reads):
             what = f"cache_write: {op.name} is a copy already"
             raise ValueError(explain(what, got="a cache_read", instead="cache_read it again"))
         if stage.steps:
@@ -111,15 +111,15 @@ class Schedule:
         if not isinstance(op, ComputeOp) or any(t.op is not origin for t in several):
             what = "cache_write takes the results of one compute"
             raise ValueError(explain(what, got=", ".join(str(t.op) for t in several)))
-        made = _computed_again(op, f"{op.name}.{scope}")
+        computed = _computed_again(op, f"{op.name}.{scope}")
         points = [a.var for a in op.axis]
-        count = range(made.num_outputs)
-        copies = [ProducerLoad(made.output(n), points) for n in count]
-        cached = Stage(made, stage.in_scan)
+        count = range(computed.num_outputs)
+        copies = [ProducerLoad(computed.output(n), points) for n in count]
+        cached = Stage(computed, stage.in_scan)
         cached.scope = scope
         self.put_before(stage, cached)
         stage.computes(ComputeOp(op.name, op.tag, op.attrs, op.axis, copies))
-        results = [made.output(t.value_index) for t in several]
+        results = [computed.output(t.value_index) for t in several]
         return results if isinstance(tensor, (list, tuple)) else results[0]
 
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
@@ -136,17 +136,17 @@ class Schedule:
         results = [first.output(n) for n in range(first.num_outputs)]
         return results[0] if len(results) == 1 else results
 
-    def put_before(self, stage: Stage, made: Stage) -> None:
+    def put_before(self, stage: Stage, new: Stage) -> None:
         """Compute the operation of a new stage before that of another."""
         for parts in self.parts.values():
             if stage in parts:
-                parts.insert(parts.index(stage), made)
+                parts.insert(parts.index(stage), new)
                 break
         else:
-            self.parts[stage.origin_op] = [made, stage]
+            self.parts[stage.origin_op] = [new, stage]
         order = list(self.stage_map.items())
         at = order.index((stage.origin_op, stage))
-        self.stage_map = dict([*order[:at], (made.origin_op, made), *order[at:]])
+        self.stage_map = dict([*order[:at], (new.origin_op, new), *order[at:]])
 
 
 def _copy_of(tensor: Tensor, name: str) -> Tensor:

@@ -130,10 +130,10 @@ class Stage:
         index_map, _ = IndexMap.from_func_with_separators(mapping_function, ndim=len(axes))
         shape = index_map.map_shape([a.dom.extent for a in axes])
         names = [f"axis{n}" for n in range(len(shape))]
-        made = [_loop(name, axes[0], e) for name, e in zip(names, shape, strict=True)]
-        self.replace(0, len(axes), *made)
-        self.steps.append(("transform_layout", (mapping_function, len(axes), made)))
-        return made
+        loops = [_loop(name, axes[0], e) for name, e in zip(names, shape, strict=True)]
+        self.replace(0, len(axes), *loops)
+        self.steps.append(("transform_layout", (mapping_function, len(axes), loops)))
+        return loops
 
     # -- how loops run ---------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class Stage:
             what = f"the rows of stage {self.origin_op.name} are gone over by the scan"
         raise ValueError(explain(what, got=var.var.name, instead=hint))
 
-    def replace(self, at: int, count: int, *made: IterVar) -> None:
+    def replace(self, at: int, count: int, *loops: IterVar) -> None:
         """New loops in the place of some. Raises ValueError where it is said how those run."""
         gone = self.leaf_iter_vars[at : at + count]
         for name, args in self.steps:
@@ -264,8 +264,8 @@ class Stage:
                 what = f"loop {args[0].var.name} of {self.origin_op.name} has its {name} already"
                 hint = f"split, fuse and transform before {name}"
                 raise ValueError(explain(what, instead=hint))
-        self.leaf_iter_vars[at : at + count] = made
-        self.all_iter_vars += made
+        self.leaf_iter_vars[at : at + count] = loops
+        self.all_iter_vars += loops
 
     def mark(self, step: str, var: IterVar, *rest: Any) -> None:
         """A step on how a loop runs."""

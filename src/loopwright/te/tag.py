@@ -1,4 +1,4 @@
-"""Tags: a word put on the operations made within a scope."""
+"""Tags: a word attached to the operations created within a scope."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..base.errors import explain
 
 
 class TagScope:
-    """`with te.tag_scope("conv"): ...` tags the operations made inside; also a decorator."""
+    """`with te.tag_scope("conv"): ...` tags the operations created inside; also a decorator."""
 
     _current: ClassVar[TagScope | None] = None
 
@@ -42,7 +42,7 @@ class TagScope:
 
 
 def tag_scope(tag: str) -> TagScope:
-    """A scope that tags the operations made within it."""
+    """A scope that tags the operations created within it."""
     return TagScope(tag)
 
 

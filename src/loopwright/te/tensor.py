@@ -239,8 +239,7 @@ class ComputeOp(BaseComputeOp):
         self.body: tuple[PrimExpr, ...] = tuple(body)
         _check_reductions(name, self.body)
         dims = [a.dom.extent for a in self._axis]
-        made = [Tensor(dims, e.dtype, self, n) for n, e in enumerate(self.body)]
-        self._outputs = tuple(made)
+        self._outputs = tuple(Tensor(dims, e.dtype, self, n) for n, e in enumerate(self.body))
 
     @property
     def axis(self) -> tuple[IterVar, ...]:
@@ -252,15 +251,15 @@ class ComputeOp(BaseComputeOp):
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
-        found: dict[Tensor, None] = {}
+        tensors: dict[Tensor, None] = {}
 
         def visit(node: Any) -> None:
-            if isinstance(node, ProducerLoad):
-                found.setdefault(node.producer)  # type: ignore[arg-type]
+            if isinstance(node, ProducerLoad) and isinstance(node.producer, Tensor):
+                tensors.setdefault(node.producer)
 
         for expr in self.body:
             pre_order_visit(expr, visit)
-        return tuple(found)
+        return tuple(tensors)
 
 
 def _check_reductions(name: str, body: tuple[PrimExpr, ...]) -> None:
@@ -290,7 +289,7 @@ def _refuse_reduce(name: str, node: Any) -> None:
 
 
 class ExternOp(Operation):
-    """Results made by statements that see the inputs and outputs as buffers."""
+    """Results of statements that see the inputs and outputs as buffers."""
 
     __slots__ = ("body", "input_placeholders", "inputs", "output_placeholders")
 
@@ -309,8 +308,9 @@ class ExternOp(Operation):
         self.input_placeholders: tuple[Buffer, ...] = tuple(input_placeholders)
         self.output_placeholders: tuple[Buffer, ...] = tuple(output_placeholders)
         self.body = body
-        made = [Tensor(b.shape, b.dtype, self, n) for n, b in enumerate(self.output_placeholders)]
-        self._outputs = tuple(made)
+        self._outputs = tuple(
+            Tensor(b.shape, b.dtype, self, n) for n, b in enumerate(self.output_placeholders)
+        )
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:

@@ -105,7 +105,7 @@ def decl_tensor_intrin(
     `op` says what it computes, a compute of one result over placeholders. `fcompute(ins, outs)`
     gets buffers and gives the statement that does it; or (body, reset, update) for a reduction of
     which one call does a part. `binds` gives the buffers of some tensors, with strides that are
-    variables where the program's may lie apart; the others are made with
+    variables where the program's may lie apart; the others are declared with
     `default_buffer_params` (`decl_buffer`'s).
 
     Raises ValueError for another kind of operation.
@@ -132,17 +132,18 @@ def decl_tensor_intrin(
         given[t] if t in given else decl_buffer(t.shape, t.dtype, t.op.name, **settings)
         for t in tensors
     ]
-    made = fcompute(buffers[:-1], buffers[-1:])
-    parts = list(made) if isinstance(made, (tuple, list)) else [made]
+    value = fcompute(buffers[:-1], buffers[-1:])
+    parts = list(value) if isinstance(value, (tuple, list)) else [value]
     if len(parts) not in (1, 3) or parts[0] is None:
         what = f"{name}: fcompute gives a body, or (body, reset, update)"
         raise ValueError(explain(what, got=f"{len(parts)} statements"))
     body, reset, update = (*map(_stmt, parts), None, None)[:3]
-    return TensorIntrin(name, op, buffers, body, reset, update)  # type: ignore[arg-type]
+    assert body is not None
+    return TensorIntrin(name, op, buffers, body, reset, update)
 
 
-def _stmt(made: Any) -> Stmt | None:
-    return made if made is None or isinstance(made, Stmt) else Evaluate(made)
+def _stmt(value: Any) -> Stmt | None:
+    return value if value is None or isinstance(value, Stmt) else Evaluate(value)
 
 
 __all__ = ["TensorIntrin", "decl_tensor_intrin"]
