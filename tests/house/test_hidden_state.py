@@ -141,10 +141,7 @@ def containers(source: Source) -> dict[str, bool]:
             value = node.value
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if isinstance(value, _DISPLAYS):
-                empty = not any(ast.iter_child_nodes(v) for v in [value]) or ast.unparse(value) in (
-                    "{}",
-                    "[]",
-                )
+                empty = ast.unparse(value) in ("{}", "[]")
             elif isinstance(value, ast.Call) and ast.unparse(value.func) in _MAKERS:
                 empty = not value.args
             else:
