@@ -7,8 +7,9 @@ import pytest
 
 from loopwright import tir
 from loopwright.ir.dtype import DataType, numpy_dtype
+from loopwright.tir.transform.lower.lower_scalar_ops import MARK
 
-from .emitted import apply, padded
+from .emitted import agree, apply, elementwise, padded
 
 pytestmark = pytest.mark.no_roundtrip  # many modules, all of one form
 
@@ -261,6 +262,23 @@ def test_floats_that_do_not_fit_an_integer_are_no_poison(source, target):
         apply({"cut": lambda a: a.astype(target)}, padded(values, source))
     else:
         apply({"cut": lambda a: a.astype(target)}, padded(values, source))
+
+
+def test_operations_of_a_pass_that_runs_last():
+    fns = {"floor": tir.floordiv, "max": tir.max, "not": lambda a, b: ~(a + b), "inf": _is_inf}
+    for name, dtype in (
+        ("floor", "int32"),
+        ("max", "float32"),
+        ("not", "int8"),
+        ("inf", "float32"),
+    ):
+        a = padded([0, -1, 7, 100, -100, 3], dtype)
+        func = elementwise(fns[name], dtype, dtype, lanes=1).with_attr(MARK, True)
+        agree(func, a, a[::-1].copy(), np.zeros(a.size, numpy_dtype(func.buffers[-1].dtype)))
+
+
+def _is_inf(a, b):
+    return tir.isinf(a / b)
 
 
 def test_reinterpret():

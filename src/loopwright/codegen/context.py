@@ -16,6 +16,7 @@ from ..ir.expr import GlobalVar
 from ..ir.prim_expr import Call, IntImm, PrimExpr, StringImm, Var
 from ..tir import stmt as st
 from ..tir.buffer import Buffer
+from ..tir.transform.lower.lower_scalar_ops import ScalarOps
 
 # What a value is for. An index does not overflow; a narrow one fits 32 bits.
 DATA, INDEX, NARROW = 0, 1, 2
@@ -31,6 +32,7 @@ class Context:
     statements: ClassVar[Mapping[type, Callable[..., None]]]
     calls: ClassVar[Mapping[str, Callable[..., str]]]
     instead: ClassVar[Mapping[str, str]]  # of intrinsics without code
+    scalars: ClassVar[ScalarOps]
 
     def __init__(self) -> None:
         self.env: dict[Var, str] = {}
@@ -48,6 +50,8 @@ class Context:
     def expr(self, node: Any) -> str:
         """The value of an expression."""
         handler = self.expressions.get(type(node))
+        if handler is None and (late := self.scalars(node)) is not node:
+            return self.expr(late)  # of a pass that runs after LowerScalarOps
         if handler is None:
             what = f"{type(node).__name__} has no {self.language} code"
             hint = f"run the passes of {self.passes} first"
@@ -82,6 +86,8 @@ def call(ctx: Context, node: Call) -> str:
         raise LoopwrightError(explain("this cannot be called", got=str(node.op)))
     name = name.removeprefix("tir.")
     handler = ctx.calls.get(name)
+    if handler is None and (late := ctx.scalars(node)) is not node:
+        return ctx.expr(late)
     if handler is None:
         raise no_code(ctx, node, ctx.instead.get(name, ctx.instead[""]))
     before, ctx.mode = ctx.mode, DATA

@@ -7,12 +7,11 @@ from typing import Any
 from ...base.errors import LoopwrightError, explain
 from ...ir.prim_expr import Add, Call, IntImm, PrimExpr, StringImm, Var
 from ...tir.expr import BufferLoad
-from ...tir.transform.lower.lower_scalar_ops import ScalarOps
 from ..context import CALLS as COMMON
 from ..context import called_name, not_of_type
 from .expr import element, if_then_else
 from .function_text import FunctionText
-from .functions import NATIVE, by_function, definition, same_bits, wrapped
+from .functions import by_function, definition, same_bits, wrapped
 from .types import MATH_H, c_type, memory_type, unsigned
 
 _BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
@@ -125,7 +124,7 @@ def atomic_add(ctx: FunctionText, node: Call) -> str:
     old, by = Var("old", value.dtype), Var("by", value.dtype)
     name, kind = f"lw_add_{c_type(value.dtype)}", memory_type(value.dtype)
     ctx.env |= {old: "old", by: "by"}
-    total = ctx.bare(ScalarOps(NATIVE)(Add._make(old, by)))
+    total = ctx.bare(ctx.scalars(Add._make(old, by)))
     lines = [f"const {kind} old = *at;", f"*at = {total};", "return old;"]
     ctx.module.helpers.setdefault(name, definition(kind, name, f"{kind}* at, {kind} by", *lines))
     return f"{name}(({kind}*){ctx.expr(pointer)}, {ctx.bare(value)})"

@@ -22,7 +22,7 @@ from ...ir.prim_expr import Call, IntImm, StringImm, Var
 from ...tir import stmt as st
 from ...tir.expr import BufferLoad
 from ...tir.function import PrimFunc
-from ...tir.transform.lower.lower_scalar_ops import lowered
+from ...tir.transform.lower.lower_scalar_ops import ScalarOps, lowered
 from ..context import STATEMENTS as COMMON
 from ..context import refuse_thread_loop
 from .calls import CALLS, INSTEAD, argument, const_of, index_operand
@@ -354,6 +354,7 @@ class _Function(FunctionText):
     expressions = EXPRESSIONS
     calls = CALLS
     instead = INSTEAD
+    scalars = ScalarOps(NATIVE)
     statements = {
         **COMMON,
         st.Evaluate: evaluate,

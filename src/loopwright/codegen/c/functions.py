@@ -13,7 +13,6 @@ import numpy as np
 
 from ...ir.dtype import DataType, numpy_dtype
 from ...ir.prim_expr import Call, Cast, Let, PrimExpr, Var
-from ...tir.transform.lower.lower_scalar_ops import ScalarOps
 from ..context import NARROW
 from .function_text import I32, FunctionText, Program
 from .types import bare, c_type, is_odd, real, tag, unsigned
@@ -67,7 +66,7 @@ def _text(ctx: FunctionText, name: str, node: PrimExpr) -> str:
         return _widening(name, node.value.dtype)
     if isinstance(node, Call) and node.op.name == "tir.pow":
         return _power(ctx.module, name, node.dtype)
-    params, value = ScalarOps(NATIVE).meaning(node)
+    params, value = ctx.scalars.meaning(node)
     inside = type(ctx)(ctx.module, name, ctx.func)
     inside.meaning_of = node
     declared = []

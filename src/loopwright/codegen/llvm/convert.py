@@ -11,7 +11,6 @@ import numpy as np
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType, numpy_dtype
 from ...ir.prim_expr import Cast, Var
-from ...tir.transform.lower.lower_scalar_ops import ScalarOps
 from ..context import INDEX
 from .function_text import FunctionText
 from .types import is_soft, literal, llvm_type, scalar_type, vector_of
@@ -25,7 +24,7 @@ def convert(ctx: FunctionText, value: str, old: DataType, new: DataType) -> str:
         return value
     var = Var("value", old)
     ctx.env[var] = value
-    return ctx.data(ScalarOps()(Cast._make(new, var)))
+    return ctx.data(ctx.scalars(Cast._make(new, var)))
 
 
 def cast(ctx: FunctionText, node: Cast) -> str:
@@ -85,7 +84,7 @@ def narrow(ctx: FunctionText, value: str, new: DataType) -> str:
     held, kind = llvm_type(new), llvm_type(wide)
 
     def text() -> str:
-        (x,), meaning = ScalarOps().meaning(Cast._make(new, Var("x", wide)))
+        (x,), meaning = ctx.scalars.meaning(Cast._make(new, Var("x", wide)))
         inside = type(ctx)(ctx.module, name, ctx.func)
         inside.env[x] = "%x"
         inside.emit(f"ret {held} {inside.expr(meaning)}")

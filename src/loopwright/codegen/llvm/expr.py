@@ -67,6 +67,8 @@ def compare(ctx: FunctionText, node: pe.CmpExpr) -> str:
 
 def extremum(ctx: FunctionText, node: pe.Min | pe.Max) -> str:
     """Min and max of integers."""
+    if node.dtype.is_float:
+        return ctx.expr(ctx.scalars(node))
     name = ("s" if node.dtype.is_int else "u") + ("max" if isinstance(node, pe.Max) else "min")
     return ctx.intrinsic(name, node.dtype, ctx.expr(node.a), ctx.expr(node.b))
 

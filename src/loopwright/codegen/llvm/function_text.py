@@ -9,6 +9,7 @@ from typing import Any
 from ...ir.dtype import DataType
 from ...ir.prim_expr import Var
 from ...tir.function import PrimFunc
+from ...tir.transform.lower.lower_scalar_ops import ScalarOps
 from ..context import Context
 from .module_text import ModuleText
 from .types import flag_type, llvm_type, mangle, scalar_type
@@ -26,6 +27,7 @@ class FunctionText(Context):
     """
 
     language, passes = "LLVM", "tir.transform.default_tir_pipeline()"
+    scalars = ScalarOps()
 
     def __init__(
         self, module: ModuleText, name: str, func: PrimFunc, outer: dict[Var, str] | None = None
