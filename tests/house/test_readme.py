@@ -1,7 +1,8 @@
 """The README and the pages of docs/ tell the truth: their Python runs and prints what they show.
 
 The blocks ```python of a page run one after another, in the repository's folder. A block ```text
-right below one is what it prints, where "..." stands for anything.
+right below one is what it prints, where "..." stands for anything. What a page registers is
+forgotten at its end.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tomllib
 import pytest
 
 from benchmarks.report import replaced
+from loopwright.base.registry import registries
 
 from .source import ROOT
 
@@ -30,6 +32,13 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 @pytest.mark.parametrize("page", [page for page, text in TEXTS.items() if "```python" in text])
 def test_python_runs(page, monkeypatch):
     monkeypatch.chdir(ROOT)
+    with contextlib.ExitStack() as forgotten:
+        for registry in registries():
+            forgotten.enter_context(registry.snapshot())
+        run_page(page)
+
+
+def run_page(page: str) -> None:
     names: dict[str, object] = {"__name__": "page"}
     for block in BLOCK.finditer(TEXTS[page]):
         code, shown = block.groups()

@@ -12,15 +12,8 @@ from ..ir.functor import post_order_visit
 from ..ir.module import VDevice
 from ..ir.prim_expr import PrimExpr, Var
 from ..ir.structural import structural_equal
+from ..relax import struct_info as si
 from ..relax.expr import Call, ShapeExpr
-from ..relax.struct_info import (
-    ObjectStructInfo,
-    PrimStructInfo,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
 from .params import Param
 
 
@@ -30,11 +23,11 @@ def info_of(value: Any) -> Any:
 
 
 _EXPECTED = {
-    "Tensor": (TensorStructInfo, "a tensor"),
-    "Tensors": (TupleStructInfo, "a tuple of tensors"),
-    "Shape": (ShapeStructInfo, "a shape"),
-    "Prim": (PrimStructInfo, "a scalar"),
-    "Prims": (TupleStructInfo, "a tuple of scalars"),
+    "Tensor": (si.TensorStructInfo, "a tensor"),
+    "Tensors": (si.TupleStructInfo, "a tuple of tensors"),
+    "Shape": (si.ShapeStructInfo, "a shape"),
+    "Prim": (si.PrimStructInfo, "a scalar"),
+    "Prims": (si.TupleStructInfo, "a tuple of scalars"),
 }
 
 
@@ -46,16 +39,16 @@ def check_kind(p: Param, value: Any, call: Call) -> None:
     info = info_of(value)
     ok = isinstance(info, expected[0])
     if ok and p.kind == "Tensors":
-        ok = all(isinstance(f, TensorStructInfo) for f in info.fields)
+        ok = all(isinstance(f, si.TensorStructInfo) for f in info.fields)
     if not ok:
         what = f"{call.op.name}: argument {p.name} must be {expected[1]}"
         raise TypeError(explain(what, got=str(info), span=call.span))
 
 
-def _tensor_infos(value: Any) -> list[TensorStructInfo]:
+def _tensor_infos(value: Any) -> list[si.TensorStructInfo]:
     info = info_of(value)
-    fields = info.fields if isinstance(info, TupleStructInfo) else [info]
-    return [f for f in fields if isinstance(f, TensorStructInfo)]
+    fields = info.fields if isinstance(info, si.TupleStructInfo) else [info]
+    return [f for f in fields if isinstance(f, si.TensorStructInfo)]
 
 
 def device_of(args: dict[str, Any]) -> VDevice | None:
@@ -73,18 +66,18 @@ def device_of(args: dict[str, Any]) -> VDevice | None:
     return devices[0] if devices else None
 
 
-def on_device(info: StructInfo, device: VDevice) -> StructInfo:
+def on_device(info: si.StructInfo, device: VDevice) -> si.StructInfo:
     """A struct info with its tensors placed on `device`, unless they already name another one."""
-    if isinstance(info, TupleStructInfo):
-        return TupleStructInfo([on_device(f, device) for f in info.fields])
-    if not isinstance(info, TensorStructInfo) or info.vdevice is not None:
+    if isinstance(info, si.TupleStructInfo):
+        return si.TupleStructInfo([on_device(f, device) for f in info.fields])
+    if not isinstance(info, si.TensorStructInfo) or info.vdevice is not None:
         return info
-    return TensorStructInfo(info.shape, info.dtype, device, info.ndim)
+    return si.TensorStructInfo(info.shape, info.dtype, device, info.ndim)
 
 
 def _rank_unknown(value: Any) -> bool:
     info = info_of(value)
-    if isinstance(info, ShapeStructInfo):
+    if isinstance(info, si.ShapeStructInfo):
         return info.values is None
     return any(f.ndim == -1 for f in _tensor_infos(value))
 
@@ -97,23 +90,25 @@ def dtype_unknown(value: Any) -> bool:
 def is_static(value: Any) -> bool:
     """Whether every dimension is known as an expression (possibly symbolic)."""
     info = info_of(value)
-    if isinstance(info, ShapeStructInfo):
+    if isinstance(info, si.ShapeStructInfo):
         return info.values is not None
-    if isinstance(info, PrimStructInfo):
+    if isinstance(info, si.PrimStructInfo):
         return info.value is not None
     return all(isinstance(f.shape, ShapeExpr) for f in _tensor_infos(value))
 
 
 def infer_by_body(
     body: Callable[..., Any], params: list[Param], args: dict[str, Any], attrs: dict[str, Any]
-) -> StructInfo:
+) -> si.StructInfo:
     """The struct info of what a body returns for placeholders of its graph arguments."""
     marks: dict[int, Var] = {}
     given, dtype_known = [], True
     for p in params:
         value = args[p.name]
         if _rank_unknown(value):
-            return ObjectStructInfo() if p.kind == "Tensors" else TensorStructInfo(dtype="void")
+            return (
+                si.ObjectStructInfo() if p.kind == "Tensors" else si.TensorStructInfo(dtype="void")
+            )
         dtype_known = dtype_known and not dtype_unknown(value)
         given.append(_placeholder(p, value, marks))
     return _struct_info_of(run_body(body, attrs, *given), marks, dtype_known)
@@ -146,7 +141,7 @@ def _placeholder(p: Param, value: Any, marks: dict[int, Var]) -> Any:
     return [_prim_of(f, marks) for f in info.fields]
 
 
-def _prim_of(info: PrimStructInfo, marks: dict[int, Var]) -> PrimExpr:
+def _prim_of(info: si.PrimStructInfo, marks: dict[int, Var]) -> PrimExpr:
     if info.value is not None:
         return info.value
     return _unknown_dim(marks)
@@ -158,20 +153,20 @@ def _unknown_dim(marks: dict[int, Var]) -> Var:
     return var
 
 
-def _te_placeholder(info: TensorStructInfo, name: str, marks: dict[int, Var]) -> Any:
+def _te_placeholder(info: si.TensorStructInfo, name: str, marks: dict[int, Var]) -> Any:
     shape = info.get_shape()
     if shape is None:
         shape = tuple(_unknown_dim(marks) for _ in range(info.ndim))
     return te.placeholder(shape, "float32" if info.dtype.is_void else info.dtype, name)
 
 
-def _struct_info_of(out: Any, marks: dict[int, Var], dtype_known: bool) -> StructInfo:
+def _struct_info_of(out: Any, marks: dict[int, Var], dtype_known: bool) -> si.StructInfo:
     if isinstance(out, (list, tuple)):
-        return TupleStructInfo([_struct_info_of(o, marks, dtype_known) for o in out])
+        return si.TupleStructInfo([_struct_info_of(o, marks, dtype_known) for o in out])
     dtype = out.dtype if dtype_known else "void"
     if marks and any(_mentions(dim, marks) for dim in out.shape):
-        return TensorStructInfo(dtype=dtype, ndim=len(out.shape))
-    return TensorStructInfo(tuple(out.shape), dtype)
+        return si.TensorStructInfo(dtype=dtype, ndim=len(out.shape))
+    return si.TensorStructInfo(tuple(out.shape), dtype)
 
 
 def _mentions(expr: Any, marks: dict[int, Var]) -> bool:

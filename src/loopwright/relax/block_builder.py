@@ -16,21 +16,7 @@ from ..ir.prim_expr import Var as TirVar
 from ..ir.structural import structural_equal
 from ..tir.function import PrimFunc
 from ..tir.stmt import BlockRealize, BufferStore, SeqStmt
-from .expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    Id,
-    MatchCast,
-    SeqExpr,
-    Var,
-    VarBinding,
-    as_expr,
-    as_struct_info,
-)
+from . import expr as rx
 from .normalize import Normalizer
 from .op.base import call_tir, call_tir_with_grad
 from .relations import (
@@ -76,7 +62,7 @@ class _Frame:
 
     def __init__(self, is_dataflow: bool) -> None:
         self.is_dataflow = is_dataflow
-        self.bindings: list[Binding] = []
+        self.bindings: list[rx.Binding] = []
         self.normalized: dict[int, tuple[Any, Any]] = {}
 
 
@@ -87,7 +73,7 @@ class FunctionScope:
         self,
         block_builder: BlockBuilder,
         name: str,
-        params: list[Var] | None,
+        params: list[rx.Var] | None,
         attrs: dict[str, Any],
         is_pure: bool,
     ) -> None:
@@ -96,7 +82,7 @@ class FunctionScope:
         self._params = params
         self._attrs = attrs
         self._is_pure = is_pure
-        self._blocks: list[BindingBlock] = []
+        self._blocks: list[rx.BindingBlock] = []
         self._done = False
 
     def __enter__(self) -> FunctionScope:
@@ -134,7 +120,7 @@ class TestingScope:
         self._def_vars = list(def_vars)
 
     def __enter__(self) -> TestingScope:
-        self._bb.begin_scope([Var("scope_vars", ShapeStructInfo(self._def_vars))])
+        self._bb.begin_scope([rx.Var("scope_vars", ShapeStructInfo(self._def_vars))])
         self._bb._begin_dataflow_block()
         return self
 
@@ -165,7 +151,7 @@ class BlockBuilder:
         self._names = NameSupply()
         self._frames: list[_Frame] = []
         self._scopes: list[dict[TirVar, TirVar]] = []
-        self._values: dict[Id, Any] = {}
+        self._values: dict[rx.Id, Any] = {}
         self._functions: list[FunctionScope] = []
         self._by_hash: dict[Any, list[GlobalVar]] | None = None
         self._normalizer = Normalizer(self)
@@ -183,7 +169,7 @@ class BlockBuilder:
     def function(
         self,
         name: str,
-        params: Var | list[Var] | tuple[Var, ...] | None = None,
+        params: rx.Var | list[rx.Var] | tuple[rx.Var, ...] | None = None,
         attrs: dict[str, Any] | None = None,
         private: bool = False,
         pure: bool = True,
@@ -192,9 +178,9 @@ class BlockBuilder:
 
         `params` may also be given at the end, to `emit_func_output`.
         """
-        variables = [params] if isinstance(params, Var) else params
+        variables = [params] if isinstance(params, rx.Var) else params
         for param in variables or ():
-            if not isinstance(param, Var):
+            if not isinstance(param, rx.Var):
                 what = "each function parameter must be a relax.Var"
                 raise TypeError(explain(what, got=f"{type(param).__name__}: {param!r}"))
         values = dict(attrs or {})
@@ -267,9 +253,9 @@ class BlockBuilder:
     def _begin_binding_block(self) -> None:
         self._begin(False)
 
-    def _end_block(self) -> BindingBlock:
+    def _end_block(self) -> rx.BindingBlock:
         frame = self._frames.pop()
-        return (DataflowBlock if frame.is_dataflow else BindingBlock)(frame.bindings)
+        return (rx.DataflowBlock if frame.is_dataflow else rx.BindingBlock)(frame.bindings)
 
     def _frame(self) -> _Frame:
         if not self._frames:
@@ -282,7 +268,7 @@ class BlockBuilder:
         """Whether the block that is open is a dataflow block."""
         return self._frame().is_dataflow
 
-    def begin_scope(self, params: Iterable[Var] | None = None) -> None:
+    def begin_scope(self, params: Iterable[rx.Var] | None = None) -> None:
         """Open a scope in which only the parameters' symbolic variables are defined."""
         self._scopes.append({})
         for param in params or ():
@@ -293,7 +279,7 @@ class BlockBuilder:
         self._scopes.pop()
 
     @contextmanager
-    def scope(self, params: Iterable[Var] | None = None) -> Iterator[None]:
+    def scope(self, params: Iterable[rx.Var] | None = None) -> Iterator[None]:
         """`begin_scope` and `end_scope` as a context."""
         self.begin_scope(params)
         try:
@@ -310,7 +296,7 @@ class BlockBuilder:
         finally:
             self.end_scope()
 
-    def _define(self, var: Var) -> None:
+    def _define(self, var: rx.Var) -> None:
         if self._scopes and var.struct_info is not None:
             scope = self._scopes[-1]
             for symbol in definable_tir_vars_in_struct_info(var.struct_info):
@@ -323,7 +309,7 @@ class BlockBuilder:
 
     # ------------------------------------------------------------------ emitting
 
-    def emit(self, expr: Any, name_hint: str = "") -> Var:
+    def emit(self, expr: Any, name_hint: str = "") -> rx.Var:
         """Bind `expr` (an expression, a list or tuple of them) to a fresh variable.
 
         It is called `name_hint`, else `lv` in a dataflow block and `gv` outside, with a number
@@ -332,24 +318,24 @@ class BlockBuilder:
         frame = self._frame()
         return self.bind(self.normalize(expr), frame.is_dataflow, name_hint)
 
-    def bind(self, value: Any, is_dataflow: bool | None = None, name_hint: str = "") -> Var:
+    def bind(self, value: Any, is_dataflow: bool | None = None, name_hint: str = "") -> rx.Var:
         """Bind an expression that is normal already; `emit` without the normalizing."""
         frame = self._frame()
         dataflow = frame.is_dataflow if is_dataflow is None else is_dataflow
         span = value.span or self.span
         var = self._fresh_var(dataflow, name_hint, value.struct_info, span)
-        frame.bindings.append(VarBinding._make(var, value, span=span))
+        frame.bindings.append(rx.VarBinding._make(var, value, span=span))
         self._values[var.vid] = value
         self._define(var)
         return var
 
     def _fresh_var(
         self, dataflow: bool, name_hint: str, info: StructInfo | None, span: Span | None
-    ) -> Var:
+    ) -> rx.Var:
         name = self._names.fresh(name_hint or ("lv" if dataflow else "gv"))
-        return (DataflowVar if dataflow else Var)._make(name, info, span=span)
+        return (rx.DataflowVar if dataflow else rx.Var)._make(name, info, span=span)
 
-    def call_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Call:
+    def call_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> rx.Call:
         """A `call_tir` of the PrimFunc made from the tensor expression function `func`.
 
         Tensors among the arguments become te tensors; scalar constants beside them become
@@ -368,7 +354,7 @@ class BlockBuilder:
         te_grad_name: str,
         te_grad_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
-    ) -> Call:
+    ) -> rx.Call:
         """`call_te` whose gradient is the te function registered as `te_grad_name`."""
         name = kwargs.pop("primfunc_name_hint", None) or getattr(func, "__name__", "te_func")
         prim_func, call_args, out_sinfo, tir_vars = gen_call_tir_inputs(func, *args, **kwargs)
@@ -377,31 +363,31 @@ class BlockBuilder:
             gvar, call_args, out_sinfo, te_grad_name, te_grad_kwargs, tir_vars
         )
 
-    def emit_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Var:
+    def emit_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> rx.Var:
         """`emit(call_te(...))`; keyword `name_hint` names the variable."""
         name_hint = kwargs.pop("name_hint", "")
         if "te_grad_name" in kwargs:
             return self.emit(self.call_te_with_grad(func, *args, **kwargs), name_hint)
         return self.emit(self.call_te(func, *args, **kwargs), name_hint)
 
-    def match_cast(self, value: Any, struct_info: StructInfo, name_hint: str = "") -> Var:
+    def match_cast(self, value: Any, struct_info: StructInfo, name_hint: str = "") -> rx.Var:
         """Bind `value`, checked at run time against `struct_info`; its new symbolic variables
         are defined from here on. Raises ValueError when the check can never succeed."""
         frame = self._frame()
-        source = self._normalizer.argument(as_expr(value))
-        info = as_struct_info(struct_info)
+        source = self._normalizer.argument(rx.as_expr(value))
+        info = rx.as_struct_info(struct_info)
         if struct_info_base_check(source.struct_info, info) is BaseCheckResult.FAIL_L0:
             what = "match_cast can never succeed"
             got = f"a value of {source.struct_info} cast to {info}"
             raise ValueError(explain(what, got=got, instead="cast to a struct info that fits"))
         span = self.span
         var = self._fresh_var(frame.is_dataflow, name_hint, info, span)
-        frame.bindings.append(MatchCast._make(var, source, info, span=span))
+        frame.bindings.append(rx.MatchCast._make(var, source, info, span=span))
         self._values[var.vid] = source
         self._define(var)
         return var
 
-    def emit_output(self, output: Any, name_hint: str = "") -> Var:
+    def emit_output(self, output: Any, name_hint: str = "") -> rx.Var:
         """Bind a result of the dataflow block, seen behind it."""
         if not self._frame().is_dataflow:
             what = "emit_output is for dataflow blocks"
@@ -409,11 +395,11 @@ class BlockBuilder:
             raise RuntimeError(explain(what, instead=hint))
         return self.bind(self.normalize(output), False, name_hint)
 
-    def emit_normalized(self, binding: Binding) -> None:
+    def emit_normalized(self, binding: rx.Binding) -> None:
         """Add a binding that is in normal form already."""
         frame = self._frame()
         var = binding.var
-        if isinstance(var, DataflowVar) and not frame.is_dataflow:
+        if isinstance(var, rx.DataflowVar) and not frame.is_dataflow:
             what = "a DataflowVar can be bound in a dataflow block only"
             raise ValueError(explain(what, got=var.name_hint, instead="use a relax.Var"))
         frame.bindings.append(binding)
@@ -421,7 +407,7 @@ class BlockBuilder:
         self._define(var)
 
     def emit_func_output(
-        self, output: Any, params: Var | list[Var] | tuple[Var, ...] | None = None
+        self, output: Any, params: rx.Var | list[rx.Var] | tuple[rx.Var, ...] | None = None
     ) -> GlobalVar:
         """Finish the open function with its result, and add it to the module."""
         scope = self._function()
@@ -430,31 +416,31 @@ class BlockBuilder:
                 what = f"the parameters of function {scope._name} were given twice"
                 hint = "give them to bb.function or to bb.emit_func_output, not to both"
                 raise RuntimeError(explain(what, instead=hint))
-            scope._params = [params] if isinstance(params, Var) else list(params)
+            scope._params = [params] if isinstance(params, rx.Var) else list(params)
             for param in scope._params:
                 self._define(param)
         if BlockBuilder.current() is not self:
             what = "another BlockBuilder has a function open"
             raise RuntimeError(explain(what, instead="finish it first"))
         scope._done = True
-        result = self._normalizer.argument(as_expr(output))
+        result = self._normalizer.argument(rx.as_expr(output))
         block = self._end_block()
         if block.bindings:
             scope._blocks.append(block)
-        body = self.normalize(SeqExpr(scope._blocks, result))
+        body = self.normalize(rx.SeqExpr(scope._blocks, result))
         self.end_scope()
-        func = Function(scope._params or [], body, None, scope._is_pure, scope._attrs, self.span)
+        func = rx.Function(scope._params or [], body, None, scope._is_pure, scope._attrs, self.span)
         return self.add_func(func, scope._name)
 
     def normalize(self, expr: Any) -> Any:
         """`expr` in normal form with its struct info; nested calls are bound in the open block."""
-        return self._normalizer.visit(as_expr(expr))
+        return self._normalizer.visit(rx.as_expr(expr))
 
     def normalize_argument(self, expr: Any) -> Any:
         """`expr` as an argument: a call is bound to a variable."""
-        return self._normalizer.argument(as_expr(expr))
+        return self._normalizer.argument(rx.as_expr(expr))
 
-    def lookup_binding(self, var: Var) -> Any:
+    def lookup_binding(self, var: rx.Var) -> Any:
         """The value bound to `var`, or None."""
         return self._values.get(var.vid)
 
@@ -538,7 +524,7 @@ def _fingerprint(func: BaseFunc) -> Any:
     if isinstance(func, PrimFunc):
         buffers = [(b.dtype, *map(_literal, b.shape)) for b in func.buffers]
         return (len(func.params), *buffers, *_first_store(func.body))
-    if isinstance(func, Function):
+    if isinstance(func, rx.Function):
         sizes = [len(block.bindings) for block in func.body.blocks]
         return ("graph", len(func.params), *sizes)
     return type(func)

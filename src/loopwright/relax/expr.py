@@ -24,19 +24,10 @@ from ..ir.prim_expr import Call as PrimCall
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import convert
 from ..runtime.tensor import Tensor, tensor
-from .struct_info import (
-    FuncStructInfo,
-    ObjectStructInfo,
-    PrimStructInfo,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-    shape_dim,
-)
+from . import struct_info as si
 
 # Relations lie above this file.
-ERASE_TO_PARAMS: Slot[Callable[[Any, StructInfo], StructInfo]] = Slot("relax.erase_to_params")
+ERASE_TO_PARAMS: Slot[Callable[[Any, si.StructInfo], si.StructInfo]] = Slot("relax.erase_to_params")
 
 
 class Expr(TensorOperators, RelaxExpr):
@@ -52,11 +43,11 @@ class Expr(TensorOperators, RelaxExpr):
         """TVM's older name for `struct_info`."""
         return self.struct_info
 
-    def _update_struct_info(self, info: StructInfo | None) -> None:
+    def _update_struct_info(self, info: si.StructInfo | None) -> None:
         """Fill in what the normalizer inferred."""
         self.struct_info = info
 
-    def with_struct_info(self, info: StructInfo | None) -> Any:
+    def with_struct_info(self, info: si.StructInfo | None) -> Any:
         """This expression, its struct info set if it had none."""
         if self.struct_info is None:
             self._update_struct_info(info)
@@ -82,13 +73,15 @@ class Expr(TensorOperators, RelaxExpr):
         if isinstance(self, Tuple):
             return self.fields[index]
         info = self.struct_info
-        if isinstance(info, TupleStructInfo) and not -len(info.fields) <= index < len(info.fields):
+        if isinstance(info, si.TupleStructInfo) and not -len(info.fields) <= index < len(
+            info.fields
+        ):
             raise IndexError(f"tuple index {index} out of range for {len(info.fields)} fields")
         return TupleGetItem(self, index)
 
     def __iter__(self) -> Any:
         info = self.struct_info
-        if not isinstance(info, TupleStructInfo):
+        if not isinstance(info, si.TupleStructInfo):
             what = "only a tuple of known length can be unpacked"
             raise TypeError(explain(what, got=str(info)))
         return iter([TupleGetItem(self, i) for i in range(len(info.fields))])
@@ -120,12 +113,12 @@ class Var(Expr):
     """A variable of the graph. Each object is its own variable."""
 
     name_hint: str = ignore()
-    struct_info_annotation: StructInfo | None = field(default=None)
+    struct_info_annotation: si.StructInfo | None = field(default=None)
     bound_by_identity: ClassVar[bool] = True
     __slots__ = ("_vid",)
 
     def __init__(
-        self, name_hint: Any, struct_info: StructInfo | None = None, span: Span | None = None
+        self, name_hint: Any, struct_info: si.StructInfo | None = None, span: Span | None = None
     ) -> None:
         name = name_hint.name_hint if isinstance(name_hint, Id) else name_hint
         self._set(name, as_struct_info(struct_info), span)
@@ -135,7 +128,7 @@ class Var(Expr):
     def _derive(self) -> None:
         self.struct_info = self.struct_info_annotation
 
-    def _update_struct_info(self, info: StructInfo | None) -> None:
+    def _update_struct_info(self, info: si.StructInfo | None) -> None:
         self.struct_info = info
         self.struct_info_annotation = info
 
@@ -163,7 +156,7 @@ class Call(Expr):
     op: Any
     args: tuple[Any, ...]
     attrs: Any = field(default=None)
-    sinfo_args: tuple[StructInfo, ...] = field(default=())
+    sinfo_args: tuple[si.StructInfo, ...] = field(default=())
 
     def __init__(
         self,
@@ -180,7 +173,7 @@ class Call(Expr):
         if isinstance(attrs, dict):
             attrs = as_attrs(attrs)
         infos = sinfo_args or ()
-        infos = (infos,) if isinstance(infos, StructInfo) else tuple(infos)
+        infos = (infos,) if isinstance(infos, si.StructInfo) else tuple(infos)
         self._set(op, tuple(as_expr(a) for a in args), attrs, infos, span)
 
 
@@ -208,7 +201,7 @@ class Tuple(Expr):
     def _derive(self) -> None:
         infos = [f.struct_info for f in self.fields]
         known = all(i is not None for i in infos)
-        self.struct_info = TupleStructInfo(infos) if known else None
+        self.struct_info = si.TupleStructInfo(infos) if known else None
 
     def __len__(self) -> int:
         return len(self.fields)
@@ -222,7 +215,7 @@ class TupleGetItem(Expr):
 
     def __init__(self, tuple_value: Expr, index: int, span: Span | None = None) -> None:
         info = tuple_value.struct_info
-        if isinstance(info, TupleStructInfo):
+        if isinstance(info, si.TupleStructInfo):
             if not -len(info.fields) <= index < len(info.fields):
                 what = "tuple index out of range"
                 raise IndexError(explain(what, got=f"{index} of {len(info.fields)} fields"))
@@ -231,7 +224,7 @@ class TupleGetItem(Expr):
 
     def _derive(self) -> None:
         info = self.tuple_value.struct_info
-        known = isinstance(info, TupleStructInfo)
+        known = isinstance(info, si.TupleStructInfo)
         self.struct_info = info.fields[self.index] if known else None
 
 
@@ -241,10 +234,10 @@ class ShapeExpr(Expr):
     values: tuple[PrimExpr, ...]
 
     def __init__(self, values: Any, span: Span | None = None) -> None:
-        self._set(tuple(shape_dim(v) for v in values), span)
+        self._set(tuple(si.shape_dim(v) for v in values), span)
 
     def _derive(self) -> None:
-        self.struct_info = ShapeStructInfo(self.values)
+        self.struct_info = si.ShapeStructInfo(self.values)
 
     def __getitem__(self, index: int) -> PrimExpr:
         return self.values[index]
@@ -269,14 +262,14 @@ class Constant(Expr):
     data: Tensor
 
     def __init__(
-        self, data: Any, struct_info: StructInfo | None = None, span: Span | None = None
+        self, data: Any, struct_info: si.StructInfo | None = None, span: Span | None = None
     ) -> None:
         self._set(data if isinstance(data, Tensor) else tensor(data), span)
         if struct_info is not None:
             self._update_struct_info(struct_info)
 
     def _derive(self) -> None:
-        info = TensorStructInfo(self.data.shape, self.data.dtype)
+        info = si.TensorStructInfo(self.data.shape, self.data.dtype)
         self.struct_info = info
 
     def structural_compare(self, other: Constant, comparer: Any, path: str, _: bool) -> None:
@@ -301,11 +294,11 @@ class PrimValue(Expr):
     def __init__(self, value: Any, span: Span | None = None) -> None:
         dim = convert(value)
         if isinstance(value, int) and not isinstance(value, bool):
-            dim = shape_dim(value)
+            dim = si.shape_dim(value)
         self._set(dim, span)
 
     def _derive(self) -> None:
-        self.struct_info = PrimStructInfo(value=self.value)
+        self.struct_info = si.PrimStructInfo(value=self.value)
 
 
 class StringImm(Expr):
@@ -314,7 +307,7 @@ class StringImm(Expr):
     value: str
 
     def _derive(self) -> None:
-        self.struct_info = ObjectStructInfo()
+        self.struct_info = si.ObjectStructInfo()
 
 
 class DataTypeImm(Expr):
@@ -326,7 +319,7 @@ class DataTypeImm(Expr):
         self._set(DataType(value), span)
 
     def _derive(self) -> None:
-        self.struct_info = ObjectStructInfo()
+        self.struct_info = si.ObjectStructInfo()
 
 
 class Binding(Node):
@@ -345,7 +338,7 @@ class VarBinding(Binding):
 class MatchCast(Binding):
     """`var` is `value`, checked at run time against `struct_info`, which may define variables."""
 
-    struct_info: StructInfo = define()
+    struct_info: si.StructInfo = define()
 
     def structural_compare(self, other: MatchCast, comparer: Any, path: str, d: bool) -> None:
         """The value is compared before the variables that the cast defines."""
@@ -387,7 +380,7 @@ class Function(BaseFunc, Expr):
 
     params: tuple[Var, ...] = define()
     body: SeqExpr
-    ret_struct_info: StructInfo | None
+    ret_struct_info: si.StructInfo | None
     is_pure: bool = field(default=True)
     attrs: DictAttrs = field(default_factory=DictAttrs)
 
@@ -395,7 +388,7 @@ class Function(BaseFunc, Expr):
         self,
         params: Any,
         body: Any,
-        ret_struct_info: StructInfo | None = None,
+        ret_struct_info: si.StructInfo | None = None,
         is_pure: bool = True,
         attrs: Any = None,
         span: Span | None = None,
@@ -416,13 +409,13 @@ class Function(BaseFunc, Expr):
 
     def _derive(self) -> None:
         infos = [p.struct_info for p in self.params]
-        ret = self.ret_struct_info if self.ret_struct_info is not None else ObjectStructInfo()
-        self.struct_info = FuncStructInfo(infos, ret, self.is_pure)
+        ret = self.ret_struct_info if self.ret_struct_info is not None else si.ObjectStructInfo()
+        self.struct_info = si.FuncStructInfo(infos, ret, self.is_pure)
 
     @staticmethod
     def create_empty(
         params: Any,
-        ret_struct_info: StructInfo,
+        ret_struct_info: si.StructInfo,
         is_pure: bool = True,
         attrs: Any = None,
         span: Span | None = None,
@@ -441,18 +434,18 @@ class ExternFunc(BaseFunc, Expr):
     attrs: DictAttrs = ignore(default_factory=DictAttrs)
 
     def __init__(
-        self, global_symbol: str, struct_info: StructInfo | None = None, span: Span | None = None
+        self, global_symbol: str, struct_info: si.StructInfo | None = None, span: Span | None = None
     ) -> None:
         self._set(str(global_symbol), DictAttrs(), span)
         if struct_info is not None:
             self._update_struct_info(as_struct_info(struct_info))
 
     def _derive(self) -> None:
-        info = FuncStructInfo.opaque_func(ret=ObjectStructInfo())
+        info = si.FuncStructInfo.opaque_func(ret=si.ObjectStructInfo())
         self.struct_info = info
 
 
-def extern(name: str, struct_info: StructInfo | None = None, span: Span | None = None) -> Any:
+def extern(name: str, struct_info: si.StructInfo | None = None, span: Span | None = None) -> Any:
     """The external function `name`."""
     return ExternFunc(name, struct_info, span)
 
@@ -510,7 +503,7 @@ def as_struct_info(info: Any) -> Any:
 def get_shape_of(expr: Expr) -> Expr:
     """The shape of a tensor expression: its ShapeExpr where known, else a call of shape_of."""
     info = expr.struct_info
-    if isinstance(info, TensorStructInfo) and info.shape is not None:
+    if isinstance(info, si.TensorStructInfo) and info.shape is not None:
         return info.shape
     return Call(Op.get("relax.shape_of"), [expr])
 

@@ -22,55 +22,27 @@ from ..ir.module import IRModule
 from ..ir.op import Op
 from ..ir.structural import structural_equal
 from ..tir.function import PrimFunc
+from . import expr as rx
+from . import struct_info as si
 from .block_builder import BlockBuilder
-from .expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowBlock,
-    DataflowVar,
-    DataTypeImm,
-    ExternFunc,
-    Function,
-    Id,
-    If,
-    MatchCast,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
-from .struct_info import (
-    FuncStructInfo,
-    PrimStructInfo,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
 
 _EXPR_HOOKS: dict[type, str] = {
-    Constant: "visit_constant_",
-    Tuple: "visit_tuple_",
-    Var: "visit_var_",
-    DataflowVar: "visit_dataflow_var_",
-    ShapeExpr: "visit_shape_expr_",
-    ExternFunc: "visit_extern_func_",
+    rx.Constant: "visit_constant_",
+    rx.Tuple: "visit_tuple_",
+    rx.Var: "visit_var_",
+    rx.DataflowVar: "visit_dataflow_var_",
+    rx.ShapeExpr: "visit_shape_expr_",
+    rx.ExternFunc: "visit_extern_func_",
     GlobalVar: "visit_global_var_",
-    Function: "visit_function_",
-    Call: "visit_call_",
-    SeqExpr: "visit_seq_expr_",
-    If: "visit_if_",
+    rx.Function: "visit_function_",
+    rx.Call: "visit_call_",
+    rx.SeqExpr: "visit_seq_expr_",
+    rx.If: "visit_if_",
     Op: "visit_op_",
-    TupleGetItem: "visit_tuple_getitem_",
-    PrimValue: "visit_prim_value_",
-    StringImm: "visit_string_imm_",
-    DataTypeImm: "visit_data_type_imm_",
+    rx.TupleGetItem: "visit_tuple_getitem_",
+    rx.PrimValue: "visit_prim_value_",
+    rx.StringImm: "visit_string_imm_",
+    rx.DataTypeImm: "visit_data_type_imm_",
 }
 
 
@@ -90,21 +62,21 @@ class ExprFunctor:
         """Dispatch on the kind of expression."""
         return getattr(self, _hook_name(expr))(expr)
 
-    def visit_binding(self, binding: Binding) -> Any:
+    def visit_binding(self, binding: rx.Binding) -> Any:
         """Dispatch on the kind of binding."""
-        if isinstance(binding, MatchCast):
+        if isinstance(binding, rx.MatchCast):
             return self.visit_match_cast_(binding)
         return self.visit_var_binding_(binding)
 
-    def visit_binding_block(self, block: BindingBlock) -> Any:
+    def visit_binding_block(self, block: rx.BindingBlock) -> Any:
         """Dispatch on the kind of block."""
-        if isinstance(block, DataflowBlock):
+        if isinstance(block, rx.DataflowBlock):
             return self.visit_dataflow_block_(block)
         return self.visit_binding_block_(block)
 
-    def visit_var_def(self, var: Var) -> Any:
+    def visit_var_def(self, var: rx.Var) -> Any:
         """Dispatch on the kind of variable that is defined."""
-        if isinstance(var, DataflowVar):
+        if isinstance(var, rx.DataflowVar):
             return self.visit_dataflow_var_def_(var)
         return self.visit_var_def_(var)
 
@@ -133,54 +105,54 @@ for _name in (*_EXPR_HOOKS.values(), *_OTHER_HOOKS):
 class PyExprVisitor(ExprFunctor):
     """Walks a graph. Decorate subclasses with `@visitor`."""
 
-    def visit_constant_(self, op: Constant) -> None:
+    def visit_constant_(self, op: rx.Constant) -> None:
         """Nothing inside."""
 
     def visit_global_var_(self, op: GlobalVar) -> None:
         """Nothing inside."""
 
-    def visit_extern_func_(self, op: ExternFunc) -> None:
+    def visit_extern_func_(self, op: rx.ExternFunc) -> None:
         """Nothing inside."""
 
     def visit_op_(self, op: Op) -> None:
         """Nothing inside."""
 
-    def visit_string_imm_(self, op: StringImm) -> None:
+    def visit_string_imm_(self, op: rx.StringImm) -> None:
         """Nothing inside."""
 
-    def visit_data_type_imm_(self, op: DataTypeImm) -> None:
+    def visit_data_type_imm_(self, op: rx.DataTypeImm) -> None:
         """Nothing inside."""
 
-    def visit_prim_value_(self, op: PrimValue) -> None:
+    def visit_prim_value_(self, op: rx.PrimValue) -> None:
         """Its scalar expression."""
         self.visit_prim_expr(op.value)
 
-    def visit_shape_expr_(self, op: ShapeExpr) -> None:
+    def visit_shape_expr_(self, op: rx.ShapeExpr) -> None:
         """Its dimensions."""
         for value in op.values:
             self.visit_prim_expr(value)
 
-    def visit_tuple_(self, op: Tuple) -> None:
+    def visit_tuple_(self, op: rx.Tuple) -> None:
         """The fields, then the struct info."""
         for field in op.fields:
             self.visit_expr(field)
         self.visit_struct_info(op.struct_info)
 
-    def visit_var_(self, op: Var) -> None:
+    def visit_var_(self, op: rx.Var) -> None:
         """The struct info."""
         self.visit_struct_info(op.struct_info)
 
-    def visit_dataflow_var_(self, op: DataflowVar) -> None:
+    def visit_dataflow_var_(self, op: rx.DataflowVar) -> None:
         """The struct info."""
         self.visit_struct_info(op.struct_info)
 
-    def visit_function_(self, op: Function) -> None:
+    def visit_function_(self, op: rx.Function) -> None:
         """The parameters as definitions, then the body."""
         for param in op.params:
             self.visit_var_def(param)
         self.visit_expr(op.body)
 
-    def visit_call_(self, op: Call) -> None:
+    def visit_call_(self, op: rx.Call) -> None:
         """The callee, `sinfo_args`, the arguments, the struct info."""
         self.visit_expr(op.op)
         for info in op.sinfo_args:
@@ -189,51 +161,51 @@ class PyExprVisitor(ExprFunctor):
             self.visit_expr(arg)
         self.visit_struct_info(op.struct_info)
 
-    def visit_seq_expr_(self, op: SeqExpr) -> None:
+    def visit_seq_expr_(self, op: rx.SeqExpr) -> None:
         """The blocks, the result, the struct info."""
         for block in op.blocks:
             self.visit_binding_block(block)
         self.visit_expr(op.body)
         self.visit_struct_info(op.struct_info)
 
-    def visit_if_(self, op: If) -> None:
+    def visit_if_(self, op: rx.If) -> None:
         """The condition, both branches, the struct info."""
         self.visit_expr(op.cond)
         self.visit_expr(op.true_branch)
         self.visit_expr(op.false_branch)
         self.visit_struct_info(op.struct_info)
 
-    def visit_tuple_getitem_(self, op: TupleGetItem) -> None:
+    def visit_tuple_getitem_(self, op: rx.TupleGetItem) -> None:
         """The tuple, then the struct info."""
         self.visit_expr(op.tuple_value)
         self.visit_struct_info(op.struct_info)
 
-    def visit_var_binding_(self, binding: VarBinding) -> None:
+    def visit_var_binding_(self, binding: rx.VarBinding) -> None:
         """The value, then the variable's definition."""
         self.visit_expr(binding.value)
         self.visit_var_def(binding.var)
 
-    def visit_match_cast_(self, binding: MatchCast) -> None:
+    def visit_match_cast_(self, binding: rx.MatchCast) -> None:
         """The value, the struct info, the variable's definition."""
         self.visit_expr(binding.value)
         self.visit_struct_info(binding.struct_info)
         self.visit_var_def(binding.var)
 
-    def visit_binding_block_(self, block: BindingBlock) -> None:
+    def visit_binding_block_(self, block: rx.BindingBlock) -> None:
         """The bindings."""
         for binding in block.bindings:
             self.visit_binding(binding)
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> None:
+    def visit_dataflow_block_(self, block: rx.DataflowBlock) -> None:
         """The bindings."""
         for binding in block.bindings:
             self.visit_binding(binding)
 
-    def visit_var_def_(self, var: Var) -> None:
+    def visit_var_def_(self, var: rx.Var) -> None:
         """The span."""
         self.visit_span(var.span)
 
-    def visit_dataflow_var_def_(self, var: DataflowVar) -> None:
+    def visit_dataflow_var_def_(self, var: rx.DataflowVar) -> None:
         """The span."""
         self.visit_span(var.span)
 
@@ -243,18 +215,18 @@ class PyExprVisitor(ExprFunctor):
     def visit_prim_expr(self, expr: Any) -> None:
         """Nothing."""
 
-    def visit_struct_info(self, info: StructInfo | None) -> None:
+    def visit_struct_info(self, info: si.StructInfo | None) -> None:
         """The expressions in a struct info: the shape of a tensor, the dimensions of a shape."""
-        if isinstance(info, TensorStructInfo):
+        if isinstance(info, si.TensorStructInfo):
             if info.shape is not None:
                 self.visit_expr(info.shape)
-        elif isinstance(info, ShapeStructInfo):
+        elif isinstance(info, si.ShapeStructInfo):
             for value in info.values or ():
                 self.visit_prim_expr(value)
-        elif isinstance(info, PrimStructInfo):
+        elif isinstance(info, si.PrimStructInfo):
             if info.value is not None:
                 self.visit_prim_expr(info.value)
-        elif isinstance(info, TupleStructInfo):
+        elif isinstance(info, si.TupleStructInfo):
             for field in info.fields:
                 self.visit_struct_info(field)
 
@@ -274,7 +246,7 @@ class PyExprMutator(ExprFunctor):
 
     def __init__(self, mod: IRModule | None = None) -> None:
         self.builder_ = BlockBuilder(mod)
-        self._var_remap: dict[Id, Var] = {}
+        self._var_remap: dict[rx.Id, rx.Var] = {}
 
     def __getattr__(self, name: str) -> Any:
         # A subclass whose __init__ does not call ours still works.
@@ -305,19 +277,19 @@ class PyExprMutator(ExprFunctor):
         with self.builder_.inner_scope():
             return self.visit_expr(expr)
 
-    def lookup_binding(self, var: Var) -> Any:
+    def lookup_binding(self, var: rx.Var) -> Any:
         """The value bound to `var`, or None."""
         return self.builder_.lookup_binding(var)
 
-    def set_var_remap(self, vid: Id, var: Var) -> None:
+    def set_var_remap(self, vid: rx.Id, var: rx.Var) -> None:
         """From here on the variable of identity `vid` becomes `var`."""
         self._var_remap[vid] = var
 
-    def get_var_remap(self, vid: Id) -> Var:
+    def get_var_remap(self, vid: rx.Id) -> rx.Var:
         """What the variable of identity `vid` becomes. Raises KeyError when it stays."""
         return self._var_remap[vid]
 
-    def with_struct_info(self, var: Var, struct_info: StructInfo) -> Var:
+    def with_struct_info(self, var: rx.Var, struct_info: si.StructInfo) -> rx.Var:
         """`var` with another struct info: itself where it has it, else a copy."""
         known = var.struct_info
         if known is struct_info or (known is not None and structural_equal(known, struct_info)):
@@ -329,7 +301,7 @@ class PyExprMutator(ExprFunctor):
 
     # ------------------------------------------------------------------ expressions
 
-    def visit_constant_(self, op: Constant) -> Any:
+    def visit_constant_(self, op: rx.Constant) -> Any:
         """Itself."""
         return op
 
@@ -337,7 +309,7 @@ class PyExprMutator(ExprFunctor):
         """Itself."""
         return op
 
-    def visit_extern_func_(self, op: ExternFunc) -> Any:
+    def visit_extern_func_(self, op: rx.ExternFunc) -> Any:
         """Itself."""
         return op
 
@@ -345,43 +317,43 @@ class PyExprMutator(ExprFunctor):
         """Itself."""
         return op
 
-    def visit_string_imm_(self, op: StringImm) -> Any:
+    def visit_string_imm_(self, op: rx.StringImm) -> Any:
         """Itself."""
         return op
 
-    def visit_data_type_imm_(self, op: DataTypeImm) -> Any:
+    def visit_data_type_imm_(self, op: rx.DataTypeImm) -> Any:
         """Itself."""
         return op
 
-    def visit_var_(self, op: Var) -> Any:
+    def visit_var_(self, op: rx.Var) -> Any:
         """What it was remapped to, else itself."""
         return self._var_remap.get(op.vid, op) if self._var_remap else op
 
-    def visit_dataflow_var_(self, op: DataflowVar) -> Any:
+    def visit_dataflow_var_(self, op: rx.DataflowVar) -> Any:
         """What it was remapped to, else itself."""
         return self._var_remap.get(op.vid, op) if self._var_remap else op
 
-    def visit_prim_value_(self, op: PrimValue) -> Any:
+    def visit_prim_value_(self, op: rx.PrimValue) -> Any:
         """With its scalar expression rewritten."""
         value = self.visit_prim_expr(op.value)
-        return op if value is op.value else PrimValue(value, op.span)
+        return op if value is op.value else rx.PrimValue(value, op.span)
 
-    def visit_shape_expr_(self, op: ShapeExpr) -> Any:
+    def visit_shape_expr_(self, op: rx.ShapeExpr) -> Any:
         """With its dimensions rewritten."""
         values = [self.visit_prim_expr(v) for v in op.values]
-        return ShapeExpr(values, op.span) if _changed(values, op.values) else op
+        return rx.ShapeExpr(values, op.span) if _changed(values, op.values) else op
 
-    def visit_tuple_(self, op: Tuple) -> Any:
+    def visit_tuple_(self, op: rx.Tuple) -> Any:
         """With its fields rewritten."""
         fields = [self.visit_expr(f) for f in op.fields]
-        return Tuple(fields, op.span) if _changed(fields, op.fields) else op
+        return rx.Tuple(fields, op.span) if _changed(fields, op.fields) else op
 
-    def visit_tuple_getitem_(self, op: TupleGetItem) -> Any:
+    def visit_tuple_getitem_(self, op: rx.TupleGetItem) -> Any:
         """With its tuple rewritten."""
         value = self.visit_expr(op.tuple_value)
-        return op if value is op.tuple_value else TupleGetItem(value, op.index, op.span)
+        return op if value is op.tuple_value else rx.TupleGetItem(value, op.index, op.span)
 
-    def visit_call_(self, op: Call) -> Any:
+    def visit_call_(self, op: rx.Call) -> Any:
         """With callee, `sinfo_args` and arguments rewritten."""
         callee = self.visit_expr(op.op)
         infos = [self.visit_struct_info(i) for i in op.sinfo_args]
@@ -390,18 +362,18 @@ class PyExprMutator(ExprFunctor):
         if same and not _changed(args, op.args):
             if self.visit_struct_info(op.struct_info) is op.struct_info:
                 return op
-        return Call(callee, args, op.attrs, infos, op.span)
+        return rx.Call(callee, args, op.attrs, infos, op.span)
 
-    def visit_if_(self, op: If) -> Any:
+    def visit_if_(self, op: rx.If) -> Any:
         """With condition and branches rewritten."""
         cond = self.visit_expr(op.cond)
         true = self.visit_with_inner_scope(op.true_branch)
         false = self.visit_with_inner_scope(op.false_branch)
         if cond is op.cond and true is op.true_branch and false is op.false_branch:
             return op
-        return If(cond, true, false, op.span)
+        return rx.If(cond, true, false, op.span)
 
-    def visit_seq_expr_(self, op: SeqExpr) -> Any:
+    def visit_seq_expr_(self, op: rx.SeqExpr) -> Any:
         """With blocks and result rewritten; bindings that the result needs come last."""
         blocks = [self.visit_binding_block(b) for b in op.blocks]
         same = not _changed(blocks, op.blocks)
@@ -410,9 +382,9 @@ class PyExprMutator(ExprFunctor):
         extra = self.builder_._end_block()
         if same and body is op.body and not extra.bindings:
             return op
-        return SeqExpr([b for b in (*blocks, extra) if b.bindings], body, op.span)
+        return rx.SeqExpr([b for b in (*blocks, extra) if b.bindings], body, op.span)
 
-    def visit_function_(self, op: Function) -> Any:
+    def visit_function_(self, op: rx.Function) -> Any:
         """With parameters and body rewritten. The declared result stays where the new body's is
         wider, else it is inferred again."""
         params = []
@@ -427,11 +399,11 @@ class PyExprMutator(ExprFunctor):
         declared = op.ret_struct_info
         keep = declared is not None and body.struct_info.is_base_of(declared)
         ret = declared if keep else None
-        return Function(params, body, ret, op.is_pure, op.attrs, op.span)
+        return rx.Function(params, body, ret, op.is_pure, op.attrs, op.span)
 
     # ------------------------------------------------------------------ bindings
 
-    def visit_var_binding_(self, binding: VarBinding) -> None:
+    def visit_var_binding_(self, binding: rx.VarBinding) -> None:
         """Rewrite the value, then the variable; emit the binding."""
         previous, self.builder_.span = self.builder_.span, binding.span
         value = self.visit_expr(binding.value)
@@ -446,7 +418,7 @@ class PyExprMutator(ExprFunctor):
         self.builder_.emit_normalized(binding.replace(var=var, value=value))
         self.builder_.span = previous
 
-    def visit_match_cast_(self, binding: MatchCast) -> None:
+    def visit_match_cast_(self, binding: rx.MatchCast) -> None:
         """Rewrite the variable, the value, the struct info; emit the binding."""
         previous, self.builder_.span = self.builder_.span, binding.span
         var = self.visit_var_def(binding.var)
@@ -459,17 +431,17 @@ class PyExprMutator(ExprFunctor):
         self.builder_.emit_normalized(binding.replace(var=var, value=value, struct_info=info))
         self.builder_.span = previous
 
-    def visit_binding_block_(self, block: BindingBlock) -> BindingBlock:
+    def visit_binding_block_(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """Rewrite the bindings into a new block."""
         self.builder_._begin_binding_block()
         return self._rebuild_block(block)
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+    def visit_dataflow_block_(self, block: rx.DataflowBlock) -> rx.BindingBlock:
         """Rewrite the bindings into a new dataflow block."""
         self.builder_._begin_dataflow_block()
         return self._rebuild_block(block)
 
-    def _rebuild_block(self, block: BindingBlock) -> BindingBlock:
+    def _rebuild_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         for binding in block.bindings:
             self.visit_binding(binding)
         new = self.builder_._end_block()
@@ -478,12 +450,12 @@ class PyExprMutator(ExprFunctor):
             return block
         return new.with_span(block.span)
 
-    def visit_var_def_(self, var: Var) -> Var:
+    def visit_var_def_(self, var: rx.Var) -> rx.Var:
         """The variable, with its struct info rewritten."""
         info = self.visit_struct_info(var.struct_info)
         return var if info is var.struct_info else type(var)(var.vid, info, var.span)
 
-    def visit_dataflow_var_def_(self, var: Var) -> Var:
+    def visit_dataflow_var_def_(self, var: rx.Var) -> rx.Var:
         """The variable, with its struct info rewritten."""
         info = self.visit_struct_info(var.struct_info)
         return var if info is var.struct_info else type(var)(var.vid, info, var.span)
@@ -498,27 +470,27 @@ class PyExprMutator(ExprFunctor):
         """A scalar expression in a shape: itself."""
         return expr
 
-    def visit_struct_info(self, info: StructInfo | None) -> Any:
+    def visit_struct_info(self, info: si.StructInfo | None) -> Any:
         """A struct info with the expressions in it rewritten."""
-        if isinstance(info, TensorStructInfo) and info.shape is not None:
+        if isinstance(info, si.TensorStructInfo) and info.shape is not None:
             shape = self.visit_expr(info.shape)
             if shape is info.shape:
                 return info
-            return TensorStructInfo(shape, info.dtype, info.vdevice, span=info.span)
-        if isinstance(info, ShapeStructInfo) and info.values is not None:
+            return si.TensorStructInfo(shape, info.dtype, info.vdevice, span=info.span)
+        if isinstance(info, si.ShapeStructInfo) and info.values is not None:
             values = [self.visit_prim_expr(v) for v in info.values]
-            return ShapeStructInfo(values) if _changed(values, info.values) else info
-        if isinstance(info, PrimStructInfo) and info.value is not None:
+            return si.ShapeStructInfo(values) if _changed(values, info.values) else info
+        if isinstance(info, si.PrimStructInfo) and info.value is not None:
             value = self.visit_prim_expr(info.value)
-            return info if value is info.value else PrimStructInfo(info.dtype, value)
-        if isinstance(info, TupleStructInfo):
+            return info if value is info.value else si.PrimStructInfo(info.dtype, value)
+        if isinstance(info, si.TupleStructInfo):
             fields = [self.visit_struct_info(f) for f in info.fields]
-            return TupleStructInfo(fields) if _changed(fields, info.fields) else info
-        if isinstance(info, FuncStructInfo) and info.params is not None:
+            return si.TupleStructInfo(fields) if _changed(fields, info.fields) else info
+        if isinstance(info, si.FuncStructInfo) and info.params is not None:
             parts = [self.visit_struct_info(p) for p in (*info.params, info.ret)]
             if not _changed(parts, (*info.params, info.ret)):
                 return info
-            return FuncStructInfo(parts[:-1], parts[-1], info.purity, info.derive_func)
+            return si.FuncStructInfo(parts[:-1], parts[-1], info.purity, info.derive_func)
         return info
 
 

@@ -8,20 +8,8 @@ from typing import Any
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..ir.structural import structural_equal
+from . import expr as rx
 from .block_builder import BlockBuilder
-from .expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 
 
 class GraphRewriter:
@@ -41,26 +29,26 @@ class GraphRewriter:
     def __init__(self, mod: IRModule | None = None) -> None:
         self.mod = mod
         self.builder = BlockBuilder(mod)
-        self.var_map: dict[Var, Any] = {}
+        self.var_map: dict[rx.Var, Any] = {}
 
     # ------------------------------------------------------------------ what passes override
 
-    def call(self, call: Call) -> Any:
+    def call(self, call: rx.Call) -> Any:
         """The replacement of a call whose arguments are rewritten."""
         return call
 
-    def tuple_get_item(self, node: TupleGetItem) -> Any:
+    def tuple_get_item(self, node: rx.TupleGetItem) -> Any:
         """The replacement of a field access whose tuple is rewritten."""
         return node
 
-    def binding(self, binding: Binding) -> None:
+    def binding(self, binding: rx.Binding) -> None:
         """Rewrite a binding and emit what it becomes; emitting nothing drops it."""
         self.emit(binding, self.value(binding.value))
 
-    def block(self, block: BindingBlock) -> BindingBlock:
+    def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """Rewrite a block."""
         builder = self.builder
-        builder._begin(isinstance(block, DataflowBlock))
+        builder._begin(isinstance(block, rx.DataflowBlock))
         outer = builder.span
         for binding in block.bindings:
             builder.span = binding.span or outer
@@ -79,17 +67,17 @@ class GraphRewriter:
         """Rewrite all relax functions of the module."""
         assert self.mod is not None
         for gvar, func in list(self.mod.functions.items()):
-            if isinstance(func, Function):
+            if isinstance(func, rx.Function):
                 self.update(gvar, self.function(func))
         return self.builder.get()
 
-    def update(self, gvar: GlobalVar, func: Function) -> None:
+    def update(self, gvar: GlobalVar, func: rx.Function) -> None:
         """Set a function of the module, if it is another one."""
         assert self.mod is not None
         if self.mod.get(gvar) is not func:
             self.builder.update_func(gvar, func)
 
-    def function(self, func: Function) -> Function:
+    def function(self, func: rx.Function) -> rx.Function:
         """Rewrite a function."""
         with self.builder.scope(func.params):
             body = self.seq(func.body)
@@ -98,9 +86,9 @@ class GraphRewriter:
         declared = func.ret_struct_info
         keep = declared is not None and body.struct_info.is_base_of(declared)
         ret = declared if keep else None
-        return Function(func.params, body, ret, func.is_pure, func.attrs, func.span)
+        return rx.Function(func.params, body, ret, func.is_pure, func.attrs, func.span)
 
-    def seq(self, seq: SeqExpr, in_dataflow: bool = False) -> SeqExpr:
+    def seq(self, seq: rx.SeqExpr, in_dataflow: bool = False) -> rx.SeqExpr:
         """Rewrite the body of a function or branch, or a sequence bound in a dataflow block."""
         blocks = [self.block(b) for b in seq.blocks]
         self.builder._begin(in_dataflow)
@@ -110,13 +98,13 @@ class GraphRewriter:
         if same and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
             return seq
         kept = [b for b in (*blocks, extra) if b.bindings]
-        return self.builder.normalize(SeqExpr(kept, body, seq.span))
+        return self.builder.normalize(rx.SeqExpr(kept, body, seq.span))
 
-    def emit(self, binding: Binding, value: Any) -> None:
+    def emit(self, binding: rx.Binding, value: Any) -> None:
         """Emit `binding` with another value; its variable is kept unless its struct info must
         change, then it is replaced from here on."""
         var = binding.var
-        if isinstance(binding, MatchCast):
+        if isinstance(binding, rx.MatchCast):
             value = self.builder.normalize_argument(value)
         elif value is not binding.value:
             value = self.builder.normalize(value)
@@ -131,7 +119,7 @@ class GraphRewriter:
         handler = _HANDLERS.get(type(expr))
         if handler is not None:
             return handler(self, expr)
-        if self.var_map and isinstance(expr, Var):
+        if self.var_map and isinstance(expr, rx.Var):
             return self.var_map.get(expr, expr)
         return expr
 
@@ -140,7 +128,7 @@ class GraphRewriter:
         values = tuple(self.value(e) for e in exprs)
         return exprs if all(a is b for a, b in zip(values, exprs, strict=True)) else values
 
-    def _call(self, call: Call) -> Any:
+    def _call(self, call: rx.Call) -> Any:
         op = self.value(call.op)
         args = self.values(call.args)
         if op is not call.op or args is not call.args:
@@ -148,18 +136,18 @@ class GraphRewriter:
         new = self.call(call)
         return new if new is call or new.span is not None else with_span_of(new, call.span)
 
-    def _tuple(self, node: Tuple) -> Any:
+    def _tuple(self, node: rx.Tuple) -> Any:
         fields = self.values(node.fields)
-        return node if fields is node.fields else Tuple._make(fields, span=node.span)
+        return node if fields is node.fields else rx.Tuple._make(fields, span=node.span)
 
-    def _tuple_get_item(self, node: TupleGetItem) -> Any:
+    def _tuple_get_item(self, node: rx.TupleGetItem) -> Any:
         value = self.value(node.tuple_value)
         if value is not node.tuple_value:
             value = self.builder.normalize_argument(value)
-            node = TupleGetItem(value, node.index, node.span)
+            node = rx.TupleGetItem(value, node.index, node.span)
         return self.tuple_get_item(node)
 
-    def _if(self, node: If) -> Any:
+    def _if(self, node: rx.If) -> Any:
         cond = self.value(node.cond)
         with self.builder.inner_scope():
             true = self.seq(node.true_branch)
@@ -167,12 +155,12 @@ class GraphRewriter:
             false = self.seq(node.false_branch)
         if cond is node.cond and true is node.true_branch and false is node.false_branch:
             return node
-        return If._make(cond, true, false, span=node.span)
+        return rx.If._make(cond, true, false, span=node.span)
 
 
 def with_span_of(expr: Any, span: Any) -> Any:
     """`expr` said to come from `span`; variables and literals stay the objects they are."""
-    if span is None or not isinstance(expr, (Call, Tuple, TupleGetItem)):
+    if span is None or not isinstance(expr, (rx.Call, rx.Tuple, rx.TupleGetItem)):
         return expr
     info = expr.struct_info
     moved = expr.with_span(span)
@@ -182,12 +170,12 @@ def with_span_of(expr: Any, span: Any) -> Any:
 
 
 _HANDLERS: dict[type, Callable[[GraphRewriter, Any], Any]] = {
-    Call: GraphRewriter._call,
-    Tuple: GraphRewriter._tuple,
-    TupleGetItem: GraphRewriter._tuple_get_item,
-    If: GraphRewriter._if,
-    Function: lambda self, func: self.function(func),
-    SeqExpr: lambda self, seq: self.seq(seq, self.builder.current_block_is_dataflow()),
+    rx.Call: GraphRewriter._call,
+    rx.Tuple: GraphRewriter._tuple,
+    rx.TupleGetItem: GraphRewriter._tuple_get_item,
+    rx.If: GraphRewriter._if,
+    rx.Function: lambda self, func: self.function(func),
+    rx.SeqExpr: lambda self, seq: self.seq(seq, self.builder.current_block_is_dataflow()),
 }
 
 __all__ = ["GraphRewriter", "with_span_of"]

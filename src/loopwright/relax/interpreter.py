@@ -30,33 +30,10 @@ from ..runtime.packed_func import get_global_func
 from ..runtime.tensor import ShapeTuple, Tensor
 from ..tir import interpreter as tir_interpreter
 from ..tir.function import PrimFunc
-from .expr import (
-    Binding,
-    Call,
-    Constant,
-    DataTypeImm,
-    ExternFunc,
-    Function,
-    If,
-    MatchCast,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
-from .struct_info import (
-    FuncStructInfo,
-    PrimStructInfo,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
+from . import expr as rx
+from . import struct_info as si
 
-Observer = Callable[[str, Binding, Any], None]
+Observer = Callable[[str, rx.Binding, Any], None]
 Symbols = dict[pe.Var, int]
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
@@ -113,8 +90,8 @@ def evaluate_scalar(expr: Any, symbols: Symbols) -> Any:
 class Closure:
     """A function with what it sees around it: the values of captured variables and symbols."""
 
-    func: Function
-    values: dict[Var, Any]
+    func: rx.Function
+    values: dict[rx.Var, Any]
     symbols: Symbols
     bound: tuple[Any, ...] = ()
 
@@ -124,7 +101,7 @@ class _Frame:
 
     __slots__ = ("name", "symbols", "values")
 
-    def __init__(self, name: str, values: dict[Var, Any], symbols: Symbols) -> None:
+    def __init__(self, name: str, values: dict[rx.Var, Any], symbols: Symbols) -> None:
         self.name = name
         self.values = values
         self.symbols = symbols
@@ -151,12 +128,12 @@ class Interpreter:
 
     def __init__(
         self,
-        mod: IRModule | Function,
+        mod: IRModule | rx.Function,
         *,
         run_tir: Callable[[PrimFunc, list[Any]], Any] | None = None,
         observer: Observer | None = None,
     ) -> None:
-        self.mod = IRModule({"main": mod}) if isinstance(mod, Function) else mod
+        self.mod = IRModule({"main": mod}) if isinstance(mod, rx.Function) else mod
         self.run_tir = run_tir or self._run_tir
         self.observer = observer
 
@@ -187,7 +164,7 @@ class Interpreter:
         self, func: Any, args: list[Any], name: str, closure: Closure | None = None
     ) -> Any:
         """Run a relax function on numpy values."""
-        if isinstance(func, ExternFunc):
+        if isinstance(func, rx.ExternFunc):
             return self.call_packed(func.global_symbol, args)
         if len(args) != len(func.params):
             names = ", ".join(p.name_hint for p in func.params)
@@ -206,32 +183,32 @@ class Interpreter:
             frame.values[param] = arg
         return self.seq(func.body, frame)
 
-    def match(self, what: str, info: StructInfo | None, value: Any, frame: _Frame) -> Any:
+    def match(self, what: str, info: si.StructInfo | None, value: Any, frame: _Frame) -> Any:
         """Check a value against a struct info, binding the symbols that stand alone in it."""
-        if isinstance(info, TensorStructInfo):
+        if isinstance(info, si.TensorStructInfo):
             return self.match_tensor(what, info, value, frame)
-        if isinstance(info, ShapeStructInfo):
+        if isinstance(info, si.ShapeStructInfo):
             if not isinstance(value, tuple):
                 raise TypeError(explain(f"{what} must be a shape", got=type(value).__name__))
             if info.ndim not in (-1, len(value)):
                 raise ValueError(explain(f"{what} must have {info.ndim} dims", got=f"{value}"))
             _bind_dims(info.values, value, frame)
-        elif isinstance(info, PrimStructInfo):
+        elif isinstance(info, si.PrimStructInfo):
             if isinstance(value, np.ndarray):
                 raise TypeError(explain(f"{what} must be a {info.dtype} scalar", got="a tensor"))
             if isinstance(info.value, pe.Var):
                 frame.symbols.setdefault(info.value, value)
-        elif isinstance(info, TupleStructInfo):
+        elif isinstance(info, si.TupleStructInfo):
             if not isinstance(value, tuple) or len(value) != len(info.fields):
                 got = f"{len(value)} fields" if isinstance(value, tuple) else type(value).__name__
                 raise TypeError(explain(f"{what} must be {len(info.fields)} values", got=got))
             pairs = enumerate(zip(info.fields, value, strict=True))
             return tuple(self.match(f"field {i} of {what}", f, v, frame) for i, (f, v) in pairs)
-        elif isinstance(info, FuncStructInfo) and not (callable(value) or _is_callee(value)):
+        elif isinstance(info, si.FuncStructInfo) and not (callable(value) or _is_callee(value)):
             raise TypeError(explain(f"{what} must be a function", got=type(value).__name__))
         return value
 
-    def match_tensor(self, what: str, info: TensorStructInfo, value: Any, frame: _Frame) -> Any:
+    def match_tensor(self, what: str, info: si.TensorStructInfo, value: Any, frame: _Frame) -> Any:
         if isinstance(value, (int, float, bool, np.generic)) and info.ndim == 0:
             value = np.asarray(value, numpy_dtype(info.dtype))
         if not isinstance(value, np.ndarray):
@@ -244,7 +221,7 @@ class Interpreter:
         _bind_dims(info.get_shape(), value.shape, frame)
         return value
 
-    def seq(self, seq: SeqExpr, frame: _Frame) -> Any:
+    def seq(self, seq: rx.SeqExpr, frame: _Frame) -> Any:
         """Run blocks and give the result."""
         for block in seq.blocks:
             for binding in block.bindings:
@@ -257,10 +234,10 @@ class Interpreter:
                     raise
         return self.value(seq.body, frame)
 
-    def binding(self, binding: Binding, frame: _Frame) -> None:
+    def binding(self, binding: rx.Binding, frame: _Frame) -> None:
         """Run one binding."""
         var = binding.var
-        if isinstance(binding, MatchCast):
+        if isinstance(binding, rx.MatchCast):
             value = self.value(binding.value, frame)
             what = f"the value of {var.name_hint}"
             value = self.match(what, binding.struct_info, value, frame)
@@ -268,9 +245,9 @@ class Interpreter:
         else:
             bound = binding.value
             value = self.value(bound, frame)
-            if isinstance(bound, Call) and isinstance(bound.op, Op):
+            if isinstance(bound, rx.Call) and isinstance(bound.op, Op):
                 value = _as_stated(f"{bound.op.name} ({var.name_hint})", bound, value, frame)
-            if isinstance(bound, Function):
+            if isinstance(bound, rx.Function):
                 value.values[var] = value  # it may call itself
         frame.values[var] = value
         if self.observer is not None:
@@ -282,7 +259,7 @@ class Interpreter:
         """The value of an expression."""
         handler = _HANDLERS.get(type(expr))
         if handler is None:
-            if isinstance(expr, Var):
+            if isinstance(expr, rx.Var):
                 try:
                     return frame.values[expr]
                 except KeyError:
@@ -291,12 +268,12 @@ class Interpreter:
             raise LoopwrightError(explain("this cannot be run", got=type(expr).__name__))
         return handler(self, expr, frame)
 
-    def if_(self, node: If, frame: _Frame) -> Any:
+    def if_(self, node: rx.If, frame: _Frame) -> Any:
         cond = bool(np.asarray(self.value(node.cond, frame)))
         branch = node.true_branch if cond else node.false_branch
         return self.seq(branch, _Frame(frame.name, dict(frame.values), dict(frame.symbols)))
 
-    def call(self, call: Call, frame: _Frame) -> Any:
+    def call(self, call: rx.Call, frame: _Frame) -> Any:
         if isinstance(call.op, Op):
             special = _OPERATORS.get(call.op.name)
             if special is not None:
@@ -306,7 +283,7 @@ class Interpreter:
         args = [self.value(a, frame) for a in call.args]
         return self.apply(self.value(call.op, frame), args)
 
-    def operator(self, call: Call, args: list[Any]) -> Any:
+    def operator(self, call: rx.Call, args: list[Any]) -> Any:
         """An operator by its meaning."""
         meaning = call.op.get_attr("FNumpy")
         if meaning is None:
@@ -322,7 +299,7 @@ class Interpreter:
             values = [*callee.bound, *args]
             name = callee.func.attrs.get("global_symbol", "a local function")
             return self.call_function(callee.func, values, name, callee)
-        if isinstance(callee, ExternFunc):
+        if isinstance(callee, rx.ExternFunc):
             return self.call_packed(callee.global_symbol, args)
         if isinstance(callee, GlobalVar):
             func = self.mod[callee]
@@ -341,12 +318,12 @@ class Interpreter:
                 return to_numpy(module.get_function(name)(*[to_runtime(a) for a in args]))
         return to_numpy(get_global_func(name)(*[to_runtime(a) for a in args]))
 
-    def allocate(self, info: StructInfo, frame: _Frame) -> Any:
+    def allocate(self, info: si.StructInfo, frame: _Frame) -> Any:
         """Outputs of a destination-passing call."""
-        if isinstance(info, TupleStructInfo):
+        if isinstance(info, si.TupleStructInfo):
             return tuple(self.allocate(f, frame) for f in info.fields)
-        dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
-        if dims is None or not isinstance(info, TensorStructInfo):
+        dims = info.get_shape() if isinstance(info, si.TensorStructInfo) else None
+        if dims is None or not isinstance(info, si.TensorStructInfo):
             what = "an output in destination-passing style needs a known shape"
             raise LoopwrightError(explain(what, got=str(info)))
         return np.zeros(frame.dims(dims), numpy_dtype(info.dtype))
@@ -358,17 +335,17 @@ def _bind_dims(dims: Any, shape: tuple[int, ...], frame: _Frame) -> None:
             frame.symbols.setdefault(dim, int(size))
 
 
-def check_symbolic(what: str, info: StructInfo | None, value: Any, frame: _Frame) -> None:
+def check_symbolic(what: str, info: si.StructInfo | None, value: Any, frame: _Frame) -> None:
     """Raise ValueError where a dimension is not what the symbols make it."""
-    if isinstance(info, TensorStructInfo) and info.get_shape() is not None:
+    if isinstance(info, si.TensorStructInfo) and info.get_shape() is not None:
         _check_dims(what, info.get_shape(), value.shape, frame)
-    elif isinstance(info, ShapeStructInfo) and info.values is not None:
+    elif isinstance(info, si.ShapeStructInfo) and info.values is not None:
         _check_dims(what, info.values, value, frame)
-    elif isinstance(info, PrimStructInfo) and info.value is not None:
+    elif isinstance(info, si.PrimStructInfo) and info.value is not None:
         expected = frame.scalar(info.value)
         if expected != value:
             raise ValueError(explain(f"{what} must be {expected}", got=value))
-    elif isinstance(info, TupleStructInfo):
+    elif isinstance(info, si.TupleStructInfo):
         for i, (field, item) in enumerate(zip(info.fields, value, strict=True)):
             check_symbolic(f"field {i} of {what}", field, item, frame)
 
@@ -381,11 +358,11 @@ def _check_dims(what: str, dims: Any, shape: tuple[int, ...], frame: _Frame) -> 
             raise ValueError(explain(what, got=f"{got}, shape {tuple(shape)}"))
 
 
-def _as_stated(what: str, call: Call, value: Any, frame: _Frame) -> Any:
+def _as_stated(what: str, call: rx.Call, value: Any, frame: _Frame) -> Any:
     """The result as its struct info says: numpy's wider dtype of the same kind is narrowed, a
     wrong shape is an error."""
     info = call.struct_info
-    if not isinstance(info, TensorStructInfo) or not isinstance(value, np.ndarray):
+    if not isinstance(info, si.TensorStructInfo) or not isinstance(value, np.ndarray):
         return value
     if not info.dtype.is_void and value.dtype != numpy_dtype(info.dtype):
         kind = numpy_dtype(info.dtype)
@@ -402,14 +379,14 @@ def _as_stated(what: str, call: Call, value: Any, frame: _Frame) -> Any:
 # ---------------------------------------------------------------- the core operators
 
 
-def _call_tir(self: Interpreter, call: Call, frame: _Frame) -> Any:
+def _call_tir(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
     func, args, out, extra = _tir_parts(self, call, frame)
     outs = list(out) if isinstance(out, tuple) else [out]
     self.run_tir(func, [*args, *outs, *extra])
     return out
 
 
-def _tir_parts(self: Interpreter, call: Call, frame: _Frame) -> Any:
+def _tir_parts(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
     func = self.mod[call.args[0]]
     args = list(self.value(call.args[1], frame))
     out = self.allocate(call.sinfo_args[0], frame)
@@ -417,7 +394,7 @@ def _tir_parts(self: Interpreter, call: Call, frame: _Frame) -> Any:
     return func, args, out, extra
 
 
-def _call_tir_inplace(self: Interpreter, call: Call, frame: _Frame) -> Any:
+def _call_tir_inplace(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
     func, args, out, extra = _tir_parts(self, call, frame)
     single = not isinstance(out, tuple)
     outs = [out] if single else list(out)
@@ -431,7 +408,7 @@ def _call_tir_inplace(self: Interpreter, call: Call, frame: _Frame) -> Any:
     return outs[0] if single else tuple(outs)
 
 
-def _call_dps_packed(self: Interpreter, call: Call, frame: _Frame) -> Any:
+def _call_dps_packed(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
     args = list(self.value(call.args[1], frame))
     out = self.allocate(call.sinfo_args[0], frame)
     outs = list(out) if isinstance(out, tuple) else [out]
@@ -439,23 +416,23 @@ def _call_dps_packed(self: Interpreter, call: Call, frame: _Frame) -> Any:
     return out
 
 
-def _call_first(self: Interpreter, call: Call, frame: _Frame) -> Any:
+def _call_first(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
     args = [self.value(a, frame) for a in call.args[1:]]
     return self.apply(self.value(call.args[0], frame), args)
 
 
-def _call_with_tuple(self: Interpreter, call: Call, frame: _Frame) -> Any:
+def _call_with_tuple(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
     callee = self.value(call.args[0], frame)
     return self.apply(callee, list(self.value(call.args[1], frame)))
 
 
-def _call_with_context(self: Interpreter, call: Call, frame: _Frame) -> Any:
+def _call_with_context(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
     callee = self.value(call.args[0], frame)
     args = [to_runtime(a) for a in self.value(call.args[1], frame)]
     return to_numpy(get_global_func(callee.global_symbol)(self, *args))
 
 
-def _make_closure(self: Interpreter, call: Call, frame: _Frame) -> Any:
+def _make_closure(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
     callee = self.value(call.args[0], frame)
     bound = self.value(call.args[1], frame)
     if isinstance(callee, GlobalVar):
@@ -463,7 +440,7 @@ def _make_closure(self: Interpreter, call: Call, frame: _Frame) -> Any:
     return Closure(callee.func, callee.values, callee.symbols, (*callee.bound, *bound))
 
 
-def _call_tir_dyn(self: Interpreter, call: Call, frame: _Frame) -> Any:
+def _call_tir_dyn(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
     args = list(self.value(call.args[1], frame))
     if args and isinstance(args[-1], tuple):
         args = [*args[:-1], *args[-1]]
@@ -471,7 +448,7 @@ def _call_tir_dyn(self: Interpreter, call: Call, frame: _Frame) -> Any:
     return ()
 
 
-_OPERATORS: dict[str, Callable[[Interpreter, Call, _Frame], Any]] = {
+_OPERATORS: dict[str, Callable[[Interpreter, rx.Call, _Frame], Any]] = {
     "relax.call_tir": _call_tir,
     "relax.call_tir_with_grad": _call_tir,
     "relax.call_tir_inplace": _call_tir_inplace,
@@ -486,24 +463,24 @@ _OPERATORS: dict[str, Callable[[Interpreter, Call, _Frame], Any]] = {
 }
 
 
-def _tuple_get_item(self: Interpreter, node: TupleGetItem, frame: _Frame) -> Any:
+def _tuple_get_item(self: Interpreter, node: rx.TupleGetItem, frame: _Frame) -> Any:
     return self.value(node.tuple_value, frame)[node.index]
 
 
 _HANDLERS: dict[type, Callable[[Interpreter, Any, _Frame], Any]] = {
-    Constant: lambda self, node, frame: to_numpy(node.data),
-    Tuple: lambda self, node, frame: tuple(self.value(f, frame) for f in node.fields),
-    TupleGetItem: _tuple_get_item,
-    ShapeExpr: lambda self, node, frame: frame.dims(node.values),
-    PrimValue: lambda self, node, frame: frame.scalar(node.value),
-    StringImm: lambda self, node, frame: node.value,
-    DataTypeImm: lambda self, node, frame: str(node.value),
+    rx.Constant: lambda self, node, frame: to_numpy(node.data),
+    rx.Tuple: lambda self, node, frame: tuple(self.value(f, frame) for f in node.fields),
+    rx.TupleGetItem: _tuple_get_item,
+    rx.ShapeExpr: lambda self, node, frame: frame.dims(node.values),
+    rx.PrimValue: lambda self, node, frame: frame.scalar(node.value),
+    rx.StringImm: lambda self, node, frame: node.value,
+    rx.DataTypeImm: lambda self, node, frame: str(node.value),
     GlobalVar: lambda self, node, frame: node,
-    ExternFunc: lambda self, node, frame: node,
-    Function: lambda self, node, frame: Closure(node, dict(frame.values), dict(frame.symbols)),
-    SeqExpr: lambda self, node, frame: self.seq(node, frame),
-    If: Interpreter.if_,
-    Call: Interpreter.call,
+    rx.ExternFunc: lambda self, node, frame: node,
+    rx.Function: lambda self, node, frame: Closure(node, dict(frame.values), dict(frame.symbols)),
+    rx.SeqExpr: lambda self, node, frame: self.seq(node, frame),
+    rx.If: Interpreter.if_,
+    rx.Call: Interpreter.call,
 }
 
 
@@ -511,7 +488,7 @@ _HANDLERS: dict[type, Callable[[Interpreter, Any, _Frame], Any]] = {
 
 
 def _is_callee(value: Any) -> bool:
-    return isinstance(value, (Closure, GlobalVar, ExternFunc))
+    return isinstance(value, (Closure, GlobalVar, rx.ExternFunc))
 
 
 def to_numpy(value: Any) -> Any:

@@ -14,27 +14,7 @@ from ..base.errors import explain
 from ..ir.expr import GlobalVar
 from ..ir.node import Node
 from ..ir.op import Op
-from .expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowBlock,
-    DataTypeImm,
-    ExternFunc,
-    Function,
-    If,
-    MatchCast,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-    as_expr,
-)
+from . import expr as rx
 from .relations import derive_call_ret_struct_info, erase_to_params, struct_info_lca
 from .struct_info import FuncStructInfo, StructInfo
 
@@ -42,16 +22,16 @@ if TYPE_CHECKING:
     from .block_builder import BlockBuilder
 
 _LEAVES = (
-    Var,
-    Constant,
+    rx.Var,
+    rx.Constant,
     GlobalVar,
     Op,
-    ShapeExpr,
-    ExternFunc,
-    PrimValue,
-    StringImm,
-    DataTypeImm,
-    Tuple,
+    rx.ShapeExpr,
+    rx.ExternFunc,
+    rx.PrimValue,
+    rx.StringImm,
+    rx.DataTypeImm,
+    rx.Tuple,
 )
 
 
@@ -60,7 +40,7 @@ def is_leaf(expr: Any) -> bool:
     return isinstance(expr, _LEAVES)
 
 
-def infer_struct_info(call: Call, bb: BlockBuilder) -> StructInfo:
+def infer_struct_info(call: rx.Call, bb: BlockBuilder) -> StructInfo:
     """The struct info of a call whose arguments have theirs.
 
     Raises ValueError when the operator does not say, or the arguments do not fit.
@@ -97,12 +77,12 @@ class Normalizer:
                 return bound[1]
         handler = _HANDLERS.get(type(expr))
         if handler is None:
-            return expr if isinstance(expr, Node) else self.visit(as_expr(expr))
+            return expr if isinstance(expr, Node) else self.visit(rx.as_expr(expr))
         return handler(self, expr)
 
     def argument(self, expr: Any) -> Any:
         """`expr` as an argument: itself if it is a leaf, else a variable bound to it."""
-        if isinstance(expr, Var):
+        if isinstance(expr, rx.Var):
             return expr
         if self.builder._frames:
             bound = self.builder._frames[-1].normalized.get(id(expr))
@@ -131,26 +111,26 @@ class Normalizer:
             var.struct_info = self.builder._struct_info_of_global(var)
         return var
 
-    def visit_tuple(self, node: Tuple) -> Any:
+    def visit_tuple(self, node: rx.Tuple) -> Any:
         fields = self.arguments(node.fields)
         if fields is not node.fields or node.struct_info is None:
-            node = Tuple._make(fields, span=node.span)
+            node = rx.Tuple._make(fields, span=node.span)
         if node.struct_info is None:
             missing = [f for f in fields if f.struct_info is None]
             what = "a tuple's field has no struct info"
             raise ValueError(explain(what, got=str(missing[0]), instead="normalize it first"))
         return node
 
-    def visit_tuple_get_item(self, node: TupleGetItem) -> Any:
+    def visit_tuple_get_item(self, node: rx.TupleGetItem) -> Any:
         value = self.argument(node.tuple_value)
         if value is not node.tuple_value or node.struct_info is None:
-            node = TupleGetItem(value, node.index, span=node.span)
+            node = rx.TupleGetItem(value, node.index, span=node.span)
         if node.struct_info is None:
             what = "a field can be taken of a tuple of known length only"
             raise ValueError(explain(what, got=f"{value} with {value.struct_info}", span=node.span))
         return node
 
-    def visit_call(self, call: Call) -> Any:
+    def visit_call(self, call: rx.Call) -> Any:
         op = call.op if isinstance(call.op, Op) else self.argument(call.op)
         args = self.arguments(call.args)
         if op is not call.op or args is not call.args:
@@ -165,7 +145,7 @@ class Normalizer:
             call._update_struct_info(infer_struct_info(call, self.builder))
         return call
 
-    def visit_if(self, node: If) -> Any:
+    def visit_if(self, node: rx.If) -> Any:
         cond = self.argument(node.cond)
         if getattr(cond.struct_info, "ndim", 0) > 0:
             what = "the condition of an if is a scalar"
@@ -175,17 +155,17 @@ class Normalizer:
         false = self.in_inner_scope(node.false_branch)
         same = cond is node.cond and true is node.true_branch and false is node.false_branch
         if not same:
-            node = If._make(cond, true, false, span=node.span)
+            node = rx.If._make(cond, true, false, span=node.span)
         if node.struct_info is None:
             info = struct_info_lca(true.struct_info, false.struct_info, self.builder.analyzer)
             node._update_struct_info(info)
         return node
 
-    def in_inner_scope(self, body: SeqExpr) -> SeqExpr:
+    def in_inner_scope(self, body: rx.SeqExpr) -> rx.SeqExpr:
         with self.builder.inner_scope():
             return self.visit(body)
 
-    def visit_function(self, func: Function) -> Any:
+    def visit_function(self, func: rx.Function) -> Any:
         if id(func) in self.done:
             return func
         with self.builder.scope(func.params):
@@ -203,7 +183,7 @@ class Normalizer:
 
     # ------------------------------------------------------------------ blocks
 
-    def visit_seq(self, seq: SeqExpr, in_dataflow: bool = False) -> Any:
+    def visit_seq(self, seq: rx.SeqExpr, in_dataflow: bool = False) -> Any:
         if id(seq) in self.done:
             return seq
         blocks = [self.visit_block(block) for block in seq.blocks]
@@ -215,14 +195,14 @@ class Normalizer:
             a is b for a, b in zip(blocks, seq.blocks, strict=True)
         )
         if not same_blocks or body is not seq.body:
-            seq = SeqExpr._make(tuple(blocks), body, span=seq.span)
+            seq = rx.SeqExpr._make(tuple(blocks), body, span=seq.span)
         if seq.struct_info is None:
             seq._update_struct_info(self.builder.erase_in_scope(body.struct_info))
         self.done[id(seq)] = seq
         return seq
 
-    def visit_block(self, block: BindingBlock) -> BindingBlock:
-        dataflow = isinstance(block, DataflowBlock)
+    def visit_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
+        dataflow = isinstance(block, rx.DataflowBlock)
         self.builder._begin(dataflow)
         for binding in block.bindings:
             self.builder.emit_normalized(self.visit_binding(binding))
@@ -232,14 +212,14 @@ class Normalizer:
         )
         return block if same else normal.with_span(block.span)
 
-    def visit_binding(self, binding: Binding) -> Binding:
-        if isinstance(binding, MatchCast):
+    def visit_binding(self, binding: rx.Binding) -> rx.Binding:
+        if isinstance(binding, rx.MatchCast):
             value = self.argument(binding.value)
             if binding.var.struct_info is None:
                 binding.var._update_struct_info(binding.struct_info)
             return binding.replace(value=value)
-        assert isinstance(binding, VarBinding)
-        if isinstance(binding.value, SeqExpr):  # its blocks will be part of this one
+        assert isinstance(binding, rx.VarBinding)
+        if isinstance(binding.value, rx.SeqExpr):  # its blocks will be part of this one
             value = self.visit_seq(binding.value, self.builder.current_block_is_dataflow())
         else:
             value = self.visit(binding.value)
@@ -250,21 +230,21 @@ class Normalizer:
 
 _HANDLERS: dict[type, Callable[[Normalizer, Any], Any]] = {
     GlobalVar: Normalizer.visit_global_var,
-    Tuple: Normalizer.visit_tuple,
-    TupleGetItem: Normalizer.visit_tuple_get_item,
-    Call: Normalizer.visit_call,
-    If: Normalizer.visit_if,
-    Function: Normalizer.visit_function,
-    SeqExpr: Normalizer.visit_seq,
+    rx.Tuple: Normalizer.visit_tuple,
+    rx.TupleGetItem: Normalizer.visit_tuple_get_item,
+    rx.Call: Normalizer.visit_call,
+    rx.If: Normalizer.visit_if,
+    rx.Function: Normalizer.visit_function,
+    rx.SeqExpr: Normalizer.visit_seq,
 }
 
 
-def flatten_blocks(blocks: list[BindingBlock]) -> list[BindingBlock]:
+def flatten_blocks(blocks: list[rx.BindingBlock]) -> list[rx.BindingBlock]:
     """Blocks with nested sequences inlined, empty ones dropped and neighbours of one kind merged."""
-    flat: list[BindingBlock] = []
+    flat: list[rx.BindingBlock] = []
     for block in blocks:
         flat += _inline_sequences(block)
-    merged: list[BindingBlock] = []
+    merged: list[rx.BindingBlock] = []
     for block in flat:
         if not block.bindings:
             continue
@@ -276,14 +256,14 @@ def flatten_blocks(blocks: list[BindingBlock]) -> list[BindingBlock]:
     return merged
 
 
-def _inline_sequences(block: BindingBlock) -> list[BindingBlock]:
-    if not any(isinstance(b.value, SeqExpr) for b in block.bindings):
+def _inline_sequences(block: rx.BindingBlock) -> list[rx.BindingBlock]:
+    if not any(isinstance(b.value, rx.SeqExpr) for b in block.bindings):
         return [block]
-    blocks: list[BindingBlock] = []
-    current: list[Binding] = []
+    blocks: list[rx.BindingBlock] = []
+    current: list[rx.Binding] = []
     for binding in block.bindings:
         value = binding.value
-        if isinstance(value, SeqExpr):
+        if isinstance(value, rx.SeqExpr):
             blocks += [type(block)(current), *flatten_blocks(list(value.blocks))]
             current = []
             binding = binding.replace(value=value.body)

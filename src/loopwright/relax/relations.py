@@ -16,17 +16,9 @@ from ..ir.prim_op import cast
 from ..ir.structural import structural_equal
 from ..ir.variables import vars_in
 from ..tir.function import PrimFunc
+from . import struct_info as si
 from .expr import ShapeExpr
 from .expr import Var as RelaxVar
-from .struct_info import (
-    FuncStructInfo,
-    ObjectStructInfo,
-    PrimStructInfo,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
 
 Dims = tuple[PrimExpr, ...]
 
@@ -94,17 +86,17 @@ def can_prove_shape_equal(lhs: Any, rhs: Any, analyzer: Analyzer | None = None) 
 def _dims_of(shape: Any) -> Dims | None:
     if shape is None or isinstance(shape, (list, tuple)):
         return shape if shape is None else tuple(shape)
-    if isinstance(shape, (ShapeExpr, ShapeStructInfo)):
+    if isinstance(shape, (ShapeExpr, si.ShapeStructInfo)):
         return shape.values
     info = getattr(shape, "struct_info", None)
-    return info.values if isinstance(info, ShapeStructInfo) else None
+    return info.values if isinstance(info, si.ShapeStructInfo) else None
 
 
 # ---------------------------------------------------------------- is `base` wider than `derived`
 
 
 def struct_info_base_check(
-    base: StructInfo, derived: StructInfo, analyzer: Analyzer | None = None
+    base: si.StructInfo, derived: si.StructInfo, analyzer: Analyzer | None = None
 ) -> BaseCheckResult:
     """How well `base` covers every value that `derived` describes."""
     return _Checker(None, analyzer).check(base, derived)
@@ -117,13 +109,13 @@ class _Checker:
         self.table = table
         self.analyzer = analyzer
 
-    def check(self, base: StructInfo, derived: StructInfo) -> BaseCheckResult:
+    def check(self, base: si.StructInfo, derived: si.StructInfo) -> BaseCheckResult:
         if base is derived and self.table is None:
             return _PASS
-        if isinstance(base, ObjectStructInfo):
+        if isinstance(base, si.ObjectStructInfo):
             return _PASS
         if type(base) is not type(derived):
-            return _L1 if isinstance(derived, ObjectStructInfo) else _L0
+            return _L1 if isinstance(derived, si.ObjectStructInfo) else _L0
         return _CHECKS[type(base)](self, base, derived)
 
     def dims(self, base: Any, derived: Any) -> BaseCheckResult:
@@ -141,7 +133,9 @@ class _Checker:
         return _L0 if both_known else _L2
 
 
-def _check_prim(c: _Checker, base: PrimStructInfo, derived: PrimStructInfo) -> BaseCheckResult:
+def _check_prim(
+    c: _Checker, base: si.PrimStructInfo, derived: si.PrimStructInfo
+) -> BaseCheckResult:
     if base.dtype != derived.dtype:
         return _L0
     if base.value is None:
@@ -149,7 +143,9 @@ def _check_prim(c: _Checker, base: PrimStructInfo, derived: PrimStructInfo) -> B
     return _L2 if derived.value is None else c.value(base.value, derived.value)
 
 
-def _check_shape(c: _Checker, base: ShapeStructInfo, derived: ShapeStructInfo) -> BaseCheckResult:
+def _check_shape(
+    c: _Checker, base: si.ShapeStructInfo, derived: si.ShapeStructInfo
+) -> BaseCheckResult:
     if base.ndim == -1:
         return _PASS
     if derived.ndim == -1:
@@ -162,7 +158,7 @@ def _check_shape(c: _Checker, base: ShapeStructInfo, derived: ShapeStructInfo) -
 
 
 def _check_tensor(
-    c: _Checker, base: TensorStructInfo, derived: TensorStructInfo
+    c: _Checker, base: si.TensorStructInfo, derived: si.TensorStructInfo
 ) -> BaseCheckResult:
     result = _PASS
     if not base.dtype.is_void and base.dtype != derived.dtype:
@@ -187,14 +183,18 @@ def _check_tensor(
     return min(result, _L2 if a is None or b is None else c.dims(a, b))
 
 
-def _check_tuple(c: _Checker, base: TupleStructInfo, derived: TupleStructInfo) -> BaseCheckResult:
+def _check_tuple(
+    c: _Checker, base: si.TupleStructInfo, derived: si.TupleStructInfo
+) -> BaseCheckResult:
     if len(base.fields) != len(derived.fields):
         return _L0
     pairs = zip(base.fields, derived.fields, strict=True)
     return min((c.check(a, b) for a, b in pairs), default=_PASS)
 
 
-def _check_func(c: _Checker, base: FuncStructInfo, derived: FuncStructInfo) -> BaseCheckResult:
+def _check_func(
+    c: _Checker, base: si.FuncStructInfo, derived: si.FuncStructInfo
+) -> BaseCheckResult:
     if base.purity and not derived.purity:
         return _L0
     if base.params is None:
@@ -212,16 +212,19 @@ def _check_func(c: _Checker, base: FuncStructInfo, derived: FuncStructInfo) -> B
 
 
 _CHECKS: dict[type, Callable[..., BaseCheckResult]] = {
-    PrimStructInfo: _check_prim,
-    ShapeStructInfo: _check_shape,
-    TensorStructInfo: _check_tensor,
-    TupleStructInfo: _check_tuple,
-    FuncStructInfo: _check_func,
+    si.PrimStructInfo: _check_prim,
+    si.ShapeStructInfo: _check_shape,
+    si.TensorStructInfo: _check_tensor,
+    si.TupleStructInfo: _check_tuple,
+    si.FuncStructInfo: _check_func,
 }
 
 
 def match_struct_info(
-    pattern: StructInfo, info: StructInfo, table: dict[Any, Any], analyzer: Analyzer | None = None
+    pattern: si.StructInfo,
+    info: si.StructInfo,
+    table: dict[Any, Any],
+    analyzer: Analyzer | None = None,
 ) -> BaseCheckResult:
     """How well `pattern` covers `info`, once the symbolic variables that stand alone in it are
     what `info` has there; those are added to `table`."""
@@ -232,67 +235,67 @@ def match_struct_info(
 
 
 def struct_info_lca(
-    lhs: StructInfo, rhs: StructInfo, analyzer: Analyzer | None = None
-) -> StructInfo:
+    lhs: si.StructInfo, rhs: si.StructInfo, analyzer: Analyzer | None = None
+) -> si.StructInfo:
     """The narrowest struct info that covers both."""
     if lhs is rhs:
         return lhs
     if type(lhs) is not type(rhs):
-        return ObjectStructInfo()
+        return si.ObjectStructInfo()
     merge = _LCA.get(type(lhs))
-    return ObjectStructInfo() if merge is None else merge(lhs, rhs, analyzer)
+    return si.ObjectStructInfo() if merge is None else merge(lhs, rhs, analyzer)
 
 
-def _lca_prim(a: PrimStructInfo, b: PrimStructInfo, analyzer: Any) -> StructInfo:
+def _lca_prim(a: si.PrimStructInfo, b: si.PrimStructInfo, analyzer: Any) -> si.StructInfo:
     if a.dtype != b.dtype:
-        return ObjectStructInfo()
+        return si.ObjectStructInfo()
     if a.value is None or (b.value is not None and can_prove_equal(a.value, b.value, analyzer)):
         return a
-    return PrimStructInfo(a.dtype)
+    return si.PrimStructInfo(a.dtype)
 
 
-def _lca_shape(a: ShapeStructInfo, b: ShapeStructInfo, analyzer: Any) -> StructInfo:
+def _lca_shape(a: si.ShapeStructInfo, b: si.ShapeStructInfo, analyzer: Any) -> si.StructInfo:
     ndim = a.ndim if a.ndim == b.ndim else -1
     if a.values is not None and not can_prove_shape_equal(a.values, b.values, analyzer):
-        return ShapeStructInfo(ndim=ndim)
-    return a if a.ndim == ndim else ShapeStructInfo(ndim=ndim)
+        return si.ShapeStructInfo(ndim=ndim)
+    return a if a.ndim == ndim else si.ShapeStructInfo(ndim=ndim)
 
 
-def _lca_tensor(a: TensorStructInfo, b: TensorStructInfo, analyzer: Any) -> StructInfo:
+def _lca_tensor(a: si.TensorStructInfo, b: si.TensorStructInfo, analyzer: Any) -> si.StructInfo:
     dtype = a.dtype if a.dtype == b.dtype else "void"
     ndim = a.ndim if a.ndim == b.ndim else -1
     vdevice = a.vdevice if structural_equal(a.vdevice, b.vdevice) else None
     same = a.shape is not None and can_prove_shape_equal(a.shape, b.shape, analyzer)
     if (same or a.shape is None) and (dtype, ndim, vdevice) == (a.dtype, a.ndim, a.vdevice):
         return a
-    return TensorStructInfo(a.shape if same else None, dtype, vdevice, ndim)
+    return si.TensorStructInfo(a.shape if same else None, dtype, vdevice, ndim)
 
 
-def _lca_tuple(a: TupleStructInfo, b: TupleStructInfo, analyzer: Any) -> StructInfo:
+def _lca_tuple(a: si.TupleStructInfo, b: si.TupleStructInfo, analyzer: Any) -> si.StructInfo:
     if len(a.fields) != len(b.fields):
-        return ObjectStructInfo()
+        return si.ObjectStructInfo()
     pairs = zip(a.fields, b.fields, strict=True)
     fields = [struct_info_lca(x, y, analyzer) for x, y in pairs]
     same = all(x is y for x, y in zip(fields, a.fields, strict=True))
-    return a if same else TupleStructInfo(fields)
+    return a if same else si.TupleStructInfo(fields)
 
 
-def _lca_func(a: FuncStructInfo, b: FuncStructInfo, analyzer: Any) -> StructInfo:
+def _lca_func(a: si.FuncStructInfo, b: si.FuncStructInfo, analyzer: Any) -> si.StructInfo:
     if structural_equal(a, b):
         return a
     purity = a.purity and b.purity
     ret = struct_info_lca(a.ret, b.ret, analyzer)
     if a.params is not None and b.params is not None and structural_equal(a.params, b.params):
-        return FuncStructInfo(a.params, ret, purity)
-    return FuncStructInfo.opaque_func(ret=ret, purity=purity)
+        return si.FuncStructInfo(a.params, ret, purity)
+    return si.FuncStructInfo.opaque_func(ret=ret, purity=purity)
 
 
-_LCA: dict[type, Callable[..., StructInfo]] = {
-    PrimStructInfo: _lca_prim,
-    ShapeStructInfo: _lca_shape,
-    TensorStructInfo: _lca_tensor,
-    TupleStructInfo: _lca_tuple,
-    FuncStructInfo: _lca_func,
+_LCA: dict[type, Callable[..., si.StructInfo]] = {
+    si.PrimStructInfo: _lca_prim,
+    si.ShapeStructInfo: _lca_shape,
+    si.TensorStructInfo: _lca_tensor,
+    si.TupleStructInfo: _lca_tuple,
+    si.FuncStructInfo: _lca_func,
 }
 
 
@@ -304,10 +307,10 @@ VarMap = Callable[[RelaxVar], Any]
 
 
 def erase_to_well_defined(
-    sinfo: StructInfo,
+    sinfo: si.StructInfo,
     shape_var_map: ShapeVarMap | dict[Var, PrimExpr] | None = None,
     var_map: VarMap | dict[RelaxVar, Any] | None = None,
-) -> StructInfo:
+) -> si.StructInfo:
     """`sinfo` with its variables replaced by the maps; what holds others becomes unknown."""
     f_shape = _as_function(shape_var_map)
     return _Eraser(f_shape, _as_function(var_map)).erase(sinfo)
@@ -324,24 +327,24 @@ class _Eraser:
         self.shape_var_map = shape_var_map
         self.var_map = var_map
 
-    def erase(self, info: StructInfo) -> StructInfo:
-        if isinstance(info, PrimStructInfo) and info.value is not None:
+    def erase(self, info: si.StructInfo) -> si.StructInfo:
+        if isinstance(info, si.PrimStructInfo) and info.value is not None:
             value = self.value(info.value)
-            return info if value is info.value else PrimStructInfo(info.dtype, value)
-        if isinstance(info, ShapeStructInfo) and info.values is not None:
+            return info if value is info.value else si.PrimStructInfo(info.dtype, value)
+        if isinstance(info, si.ShapeStructInfo) and info.values is not None:
             dims = self.dims(info.values)
             if dims is info.values:
                 return info
-            return ShapeStructInfo(ndim=info.ndim) if dims is None else ShapeStructInfo(dims)
-        if isinstance(info, TensorStructInfo) and info.shape is not None:
+            return si.ShapeStructInfo(ndim=info.ndim) if dims is None else si.ShapeStructInfo(dims)
+        if isinstance(info, si.TensorStructInfo) and info.shape is not None:
             return self.tensor(info)
-        if isinstance(info, TupleStructInfo):
+        if isinstance(info, si.TupleStructInfo):
             fields = [self.erase(f) for f in info.fields]
             same = all(a is b for a, b in zip(fields, info.fields, strict=True))
-            return info if same else TupleStructInfo(fields)
+            return info if same else si.TupleStructInfo(fields)
         return info
 
-    def tensor(self, info: TensorStructInfo) -> StructInfo:
+    def tensor(self, info: si.TensorStructInfo) -> si.StructInfo:
         shape = info.shape
         if isinstance(shape, ShapeExpr):
             dims = self.dims(shape.values)
@@ -350,7 +353,9 @@ class _Eraser:
             new = self.var_map(shape)
         if new is shape:
             return info
-        return TensorStructInfo(new, info.dtype, info.vdevice, -1 if new is not None else info.ndim)
+        return si.TensorStructInfo(
+            new, info.dtype, info.vdevice, -1 if new is not None else info.ndim
+        )
 
     def dims(self, values: Dims) -> Dims | None:
         dims = tuple(v for old in values if (v := self.value(old)) is not None)
@@ -374,7 +379,7 @@ class _Eraser:
         return dim if isinstance(dim, (Var, IntImm)) else Analyzer().simplify(dim)
 
 
-def erase_to_params(params: Iterable[RelaxVar], ret: StructInfo) -> StructInfo:
+def erase_to_params(params: Iterable[RelaxVar], ret: si.StructInfo) -> si.StructInfo:
     """A function's result with only the symbolic variables that its parameters define."""
     if not _may_hold_variables(ret):
         return ret
@@ -386,29 +391,29 @@ def erase_to_params(params: Iterable[RelaxVar], ret: StructInfo) -> StructInfo:
     )
 
 
-def _may_hold_variables(info: StructInfo) -> bool:
-    if isinstance(info, TensorStructInfo):
+def _may_hold_variables(info: si.StructInfo) -> bool:
+    if isinstance(info, si.TensorStructInfo):
         shape = info.shape
         static = isinstance(shape, ShapeExpr) and all(isinstance(v, IntImm) for v in shape.values)
         return shape is not None and not static
-    if isinstance(info, TupleStructInfo):
+    if isinstance(info, si.TupleStructInfo):
         return any(_may_hold_variables(f) for f in info.fields)
-    return not isinstance(info, ObjectStructInfo)
+    return not isinstance(info, si.ObjectStructInfo)
 
 
-def get_static_type(sinfo: StructInfo) -> StructInfo:
+def get_static_type(sinfo: si.StructInfo) -> si.StructInfo:
     """`sinfo` without symbolic values: kinds, dtypes and ranks."""
-    if isinstance(sinfo, PrimStructInfo):
-        return PrimStructInfo(sinfo.dtype)
-    if isinstance(sinfo, ShapeStructInfo):
-        return ShapeStructInfo(ndim=sinfo.ndim)
-    if isinstance(sinfo, TensorStructInfo):
-        return TensorStructInfo(None, sinfo.dtype, ndim=sinfo.ndim)
-    if isinstance(sinfo, TupleStructInfo):
-        return TupleStructInfo([get_static_type(f) for f in sinfo.fields])
-    if isinstance(sinfo, FuncStructInfo):
+    if isinstance(sinfo, si.PrimStructInfo):
+        return si.PrimStructInfo(sinfo.dtype)
+    if isinstance(sinfo, si.ShapeStructInfo):
+        return si.ShapeStructInfo(ndim=sinfo.ndim)
+    if isinstance(sinfo, si.TensorStructInfo):
+        return si.TensorStructInfo(None, sinfo.dtype, ndim=sinfo.ndim)
+    if isinstance(sinfo, si.TupleStructInfo):
+        return si.TupleStructInfo([get_static_type(f) for f in sinfo.fields])
+    if isinstance(sinfo, si.FuncStructInfo):
         params = None if sinfo.params is None else [get_static_type(p) for p in sinfo.params]
-        return FuncStructInfo(params, get_static_type(sinfo.ret), sinfo.purity)
+        return si.FuncStructInfo(params, get_static_type(sinfo.ret), sinfo.purity)
     return sinfo
 
 
@@ -419,46 +424,46 @@ def _unique(items: Iterable[Any]) -> list[Any]:
     return list({id(item): item for item in items}.values())
 
 
-def tir_vars_in_struct_info(sinfo: StructInfo) -> list[Var]:
+def tir_vars_in_struct_info(sinfo: si.StructInfo) -> list[Var]:
     """All symbolic variables in a struct info, in order of occurrence."""
-    if isinstance(sinfo, TensorStructInfo):
+    if isinstance(sinfo, si.TensorStructInfo):
         return list(vars_in(sinfo.shape.values)) if isinstance(sinfo.shape, ShapeExpr) else []
-    if isinstance(sinfo, TupleStructInfo):
+    if isinstance(sinfo, si.TupleStructInfo):
         return _unique(v for f in sinfo.fields for v in tir_vars_in_struct_info(f))
-    if isinstance(sinfo, (ObjectStructInfo, FuncStructInfo)):
-        return [] if isinstance(sinfo, ObjectStructInfo) else _func_vars(sinfo)
+    if isinstance(sinfo, (si.ObjectStructInfo, si.FuncStructInfo)):
+        return [] if isinstance(sinfo, si.ObjectStructInfo) else _func_vars(sinfo)
     return list(vars_in(sinfo))
 
 
-def _func_vars(sinfo: FuncStructInfo) -> list[Var]:
+def _func_vars(sinfo: si.FuncStructInfo) -> list[Var]:
     infos = [*(sinfo.params or ()), sinfo.ret]
     return _unique(v for i in infos for v in tir_vars_in_struct_info(i))
 
 
-def definable_tir_vars_in_struct_info(sinfo: StructInfo) -> list[Var]:
+def definable_tir_vars_in_struct_info(sinfo: si.StructInfo) -> list[Var]:
     """The symbolic variables that stand alone as a dimension or value, so that a value of this
     struct info defines them."""
-    if isinstance(sinfo, PrimStructInfo):
+    if isinstance(sinfo, si.PrimStructInfo):
         return [sinfo.value] if isinstance(sinfo.value, Var) else []
-    if isinstance(sinfo, ShapeStructInfo):
+    if isinstance(sinfo, si.ShapeStructInfo):
         return _unique(v for v in sinfo.values or () if isinstance(v, Var))
-    if isinstance(sinfo, TensorStructInfo):
+    if isinstance(sinfo, si.TensorStructInfo):
         shape = sinfo.shape
         dims = shape.values if isinstance(shape, ShapeExpr) else ()
         return _unique(v for v in dims if isinstance(v, Var))
-    if isinstance(sinfo, TupleStructInfo):
+    if isinstance(sinfo, si.TupleStructInfo):
         return _unique(v for f in sinfo.fields for v in definable_tir_vars_in_struct_info(f))
     return []
 
 
-def collect_non_negative_expressions(sinfo: StructInfo) -> list[PrimExpr]:
+def collect_non_negative_expressions(sinfo: si.StructInfo) -> list[PrimExpr]:
     """The expressions in a struct info that cannot be negative, being dimensions of tensors or
     shapes."""
-    if isinstance(sinfo, TensorStructInfo):
+    if isinstance(sinfo, si.TensorStructInfo):
         return list(sinfo.get_shape() or ())
-    if isinstance(sinfo, ShapeStructInfo):
+    if isinstance(sinfo, si.ShapeStructInfo):
         return list(sinfo.values or ())
-    if isinstance(sinfo, TupleStructInfo):
+    if isinstance(sinfo, si.TupleStructInfo):
         return _unique(e for f in sinfo.fields for e in collect_non_negative_expressions(f))
     return []
 
@@ -466,25 +471,25 @@ def collect_non_negative_expressions(sinfo: StructInfo) -> list[PrimExpr]:
 # ---------------------------------------------------------------- what a call returns
 
 
-def function_struct_info(func: BaseFunc) -> StructInfo:
+def function_struct_info(func: BaseFunc) -> si.StructInfo:
     """A function's struct info; a PrimFunc's says which tensors and scalars it takes."""
     if not isinstance(func, PrimFunc):
-        return func.struct_info or ObjectStructInfo()
-    params: list[StructInfo] = []
+        return func.struct_info or si.ObjectStructInfo()
+    params: list[si.StructInfo] = []
     for param in func.params:
         buffer = func.buffer_map.get(param)
         if buffer is not None:
-            params.append(TensorStructInfo(ShapeExpr(buffer.shape), buffer.dtype))
+            params.append(si.TensorStructInfo(ShapeExpr(buffer.shape), buffer.dtype))
         elif param.dtype.is_handle:
-            params.append(ObjectStructInfo())
+            params.append(si.ObjectStructInfo())
         else:
-            params.append(PrimStructInfo(value=param))
-    return FuncStructInfo(params, TupleStructInfo([]), purity=False)
+            params.append(si.PrimStructInfo(value=param))
+    return si.FuncStructInfo(params, si.TupleStructInfo([]), purity=False)
 
 
 def derive_call_ret_struct_info(
-    func_sinfo: FuncStructInfo, call: Any, ctx: Any = None
-) -> StructInfo:
+    func_sinfo: si.FuncStructInfo, call: Any, ctx: Any = None
+) -> si.StructInfo:
     """The struct info of `call`, whose callee has `func_sinfo`; symbolic variables of the
     parameters take their values from the arguments.
 
@@ -509,12 +514,12 @@ def derive_call_ret_struct_info(
     return erase_to_well_defined(func_sinfo.ret, table.get, table.get)
 
 
-def infer_by_sinfo_args(call: Any, ctx: Any = None) -> StructInfo:
+def infer_by_sinfo_args(call: Any, ctx: Any = None) -> si.StructInfo:
     """The struct info that a call's `sinfo_args` state."""
     infos = call.sinfo_args
     if not infos:
-        return ObjectStructInfo()
-    return infos[0] if len(infos) == 1 else TupleStructInfo(infos)
+        return si.ObjectStructInfo()
+    return infos[0] if len(infos) == 1 else si.TupleStructInfo(infos)
 
 
 def _callee(call: Any) -> str:
@@ -522,7 +527,7 @@ def _callee(call: Any) -> str:
     return getattr(op, "name_hint", None) or getattr(op, "global_symbol", None) or "the function"
 
 
-def is_base_of(base: StructInfo, derived: StructInfo) -> bool:
+def is_base_of(base: si.StructInfo, derived: si.StructInfo) -> bool:
     """Whether every value that `derived` describes is described by `base`, too."""
     return struct_info_base_check(base, derived) is _PASS
 

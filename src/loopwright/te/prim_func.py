@@ -10,23 +10,13 @@ from ..ir.functor import post_order_visit, pre_order_visit, rewrite
 from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import cast, const, multiply, subtract
 from ..ir.variables import uses_any
+from ..tir import stmt as st
 from ..tir.analysis.access import get_block_read_write_region
 from ..tir.buffer import Buffer, BufferRegion, decl_buffer
 from ..tir.expr import BufferLoad, ProducerLoad, Reduce
 from ..tir.function import PrimFunc
 from ..tir.index_dtype import with_index_dtype
 from ..tir.op import if_then_else
-from ..tir.stmt import (
-    Block,
-    BlockRealize,
-    BufferStore,
-    For,
-    ForKind,
-    LetStmt,
-    MatchBufferRegion,
-    Stmt,
-    seq,
-)
 from ..tir.stmt_functor import substitute, substitute_buffers
 from .scan import ScanOp
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
@@ -116,13 +106,13 @@ class Builder:
             buffer_map[param] = buffer
         return PrimFunc(params, self.root(stmts), None, buffer_map, {**attrs, **self.attrs})
 
-    def root(self, stmts: list[Stmt]) -> Stmt:
+    def root(self, stmts: list[st.Stmt]) -> st.Stmt:
         only = stmts[0] if len(stmts) == 1 else None
-        if isinstance(only, BlockRealize) and not only.block.iter_vars:
+        if isinstance(only, st.BlockRealize) and not only.block.iter_vars:
             # As the outermost block it says nothing of its accesses.
             return only.replace(block=only.block.replace(reads=(), writes=()))
-        block = Block((), (), (), "root", seq(*stmts), alloc_buffers=self.allocated)
-        return BlockRealize((), const(True), block)
+        block = st.Block((), (), (), "root", st.seq(*stmts), alloc_buffers=self.allocated)
+        return st.BlockRealize((), const(True), block)
 
     def bind_buffers(self) -> None:
         """The buffer of each tensor: an extern's own view where it is a parameter, else new."""
@@ -154,7 +144,7 @@ class Builder:
         scope = "global" if tensor in self.given else self.scopes.get(tensor, "global")
         return decl_buffer(shape, tensor.dtype, name, scope=scope)
 
-    def stmts(self, op: Operation) -> list[Stmt]:
+    def stmts(self, op: Operation) -> list[st.Stmt]:
         if isinstance(op, PlaceholderOp):
             return []
         if isinstance(op, ComputeOp):
@@ -186,7 +176,7 @@ class Builder:
             parts.append(part)
         return parts
 
-    def extern(self, op: ExternOp) -> Stmt:
+    def extern(self, op: ExternOp) -> st.Stmt:
         views = zip(op.input_placeholders, op.inputs, strict=True)
         outs = zip(op.output_placeholders, (op.output(n) for n in range(op.num_outputs)))
         bmap = {view: self.buffers[t] for view, t in (*views, *outs)}
@@ -196,11 +186,11 @@ class Builder:
             moved = {var: value for v, b in bmap.items() for var, value in _layout(v, b)}
             body = substitute_buffers(body, bmap, moved)
         notes = {k: v for k, v in op.attrs.items() if k != "layout_free_placeholders"}
-        block = Block((), (), (), self.names.fresh(op.name), body, annotations=notes)
+        block = st.Block((), (), (), self.names.fresh(op.name), body, annotations=notes)
         own = {b.data: b for b in (self.buffers[t] for t in self.buffers)}
-        return BlockRealize((), const(True), _with_regions(block, own))
+        return st.BlockRealize((), const(True), _with_regions(block, own))
 
-    def scan(self, op: ScanOp) -> Stmt:
+    def scan(self, op: ScanOp) -> st.Stmt:
         """The first rows are copied; then a block computes each row by the operations of the
         chain. The rows before and the row itself are windows of their own in it, so that each of
         its blocks can be scheduled like those of any program."""
@@ -218,27 +208,29 @@ class Builder:
                 lead = [rng.extent] if tensor is state or not inner else []
                 view = _window([*lead, *result.shape[1:]], result, what)
                 self.buffers[tensor] = view
-                windows.append(MatchBufferRegion(view, BufferRegion(result, (rng, *inner))))
+                windows.append(st.MatchBufferRegion(view, BufferRegion(result, (rng, *inner))))
             self.rows[update] = time.var
         local: list[Buffer] = []
-        body = seq(*(s for step in op.chain for s in self.row(op, step, time.var, local)))
+        body = st.seq(*(s for step in op.chain for s in self.row(op, step, time.var, local)))
         used = _used_buffers(body)
-        block = Block(
+        block = st.Block(
             (time,), (), (), self.names.fresh(f"{op.name}_step"), body,
             alloc_buffers=tuple(local),
             match_buffers=tuple(w for w in windows if w.buffer in used),
         )  # fmt: skip
-        step = BlockRealize((rows,), const(True), _with_regions(block, {}))
-        return seq(*stmts, For(rows, start, self.tidy(subtract(end, start)), ForKind.SERIAL, step))
+        step = st.BlockRealize((rows,), const(True), _with_regions(block, {}))
+        return st.seq(
+            *stmts, st.For(rows, start, self.tidy(subtract(end, start)), st.ForKind.SERIAL, step)
+        )
 
-    def first_rows(self, op: ScanOp, first: Tensor, result: Buffer) -> Stmt:
+    def first_rows(self, op: ScanOp, first: Tensor, result: Buffer) -> st.Stmt:
         axes = [IterVar(Range(0, e), Var(f"i{n}", e.dtype)) for n, e in enumerate(first.shape)]
         read = ProducerLoad(first, [a.var for a in axes])
         copy = ComputeOp(f"{op.name}_init", "", {}, axes, [read])
         self.buffers[copy.output(0)] = result
         return self.nest(copy, axes, {}, {}, copy.name)
 
-    def row(self, scan: ScanOp, op: ComputeOp, time: Var, local: list[Buffer]) -> list[Stmt]:
+    def row(self, scan: ScanOp, op: ComputeOp, time: Var, local: list[Buffer]) -> list[st.Stmt]:
         """One row of an operation that a scan runs step by step."""
         if _looks_back(scan, op):
             parts = self.parts_of(op, self.allocated)
@@ -277,7 +269,7 @@ class Builder:
             raise ValueError(explain(what, got=f"row {indices[0]}", instead=hint))
         return tuple(indices[1:]) or (const(0, time.dtype),)
 
-    def compute(self, op: ComputeOp) -> Stmt:
+    def compute(self, op: ComputeOp) -> st.Stmt:
         notes = dict(op.attrs)
         free = notes.pop("layout_free_placeholders", None)
         if free:
@@ -293,7 +285,7 @@ class Builder:
 
     def nested(
         self, op: ComputeOp, outer: list[IterVar], inner: list[IterVar], notes: dict[str, Any]
-    ) -> Stmt:
+    ) -> st.Stmt:
         """Axes whose extent depends on other axes run in a block inside that of the others."""
         loops, axes, values = self.axes(outer, {})
         points = [
@@ -313,12 +305,12 @@ class Builder:
             op.name,
         )
         body = self.loops(inner_loops, inner, values, body)
-        block = _with_regions(Block(axes, (), (), name, body), {})
-        return self.loops(loops, outer, {}, BlockRealize(loops, const(True), block))
+        block = _with_regions(st.Block(axes, (), (), name, body), {})
+        return self.loops(loops, outer, {}, st.BlockRealize(loops, const(True), block))
 
     def nest(
         self, op: ComputeOp, axes: list[IterVar], values: Any, notes: dict[str, Any], name: str
-    ) -> Stmt:
+    ) -> st.Stmt:
         if not axes:  # a 0-d result still has an axis, bound to 0
             axis = IterVar(Range(0, 1), Var("vi", "int32"), IterVar.DataPar)
             return self.realize(op, [axis], [const(0, "int32")], values, notes, name)
@@ -339,10 +331,10 @@ class Builder:
         low, size = axis.dom.min, axis.dom.extent
         return Range.from_min_extent(self.elements(low, values), self.elements(size, values))
 
-    def loops(self, loops: list[Var], axes: list[IterVar], values: Any, body: Stmt) -> Stmt:
+    def loops(self, loops: list[Var], axes: list[IterVar], values: Any, body: st.Stmt) -> st.Stmt:
         for var, axis in zip(reversed(loops), reversed(axes), strict=True):
             dom = self.dom(axis, values)
-            body = For(var, dom.min, dom.extent, ForKind.SERIAL, body)
+            body = st.For(var, dom.min, dom.extent, st.ForKind.SERIAL, body)
         return body
 
     def realize(
@@ -353,22 +345,22 @@ class Builder:
         values: dict[Var, PrimExpr],
         notes: dict[str, Any],
         name: str,
-    ) -> Stmt:
+    ) -> st.Stmt:
         name = name.replace(".", "_")
         at = self.place(op.output(0), [values[a.var] for a in op.axis])
         if isinstance(op.body[0], Reduce):
             init, body = self.reduction(op, op.body[0], at, values)
-            block = Block(axes, (), (), self.names.fresh(name), body, init, annotations=notes)
-            return BlockRealize(bindings, const(True), _with_regions(block, {}))
+            block = st.Block(axes, (), (), self.names.fresh(name), body, init, annotations=notes)
+            return st.BlockRealize(bindings, const(True), _with_regions(block, {}))
         if len(op.body) > 1 and self.joint(op):
-            body = seq(
+            body = st.seq(
                 *(
-                    BufferStore(self.buffers[op.output(n)], self.elements(e, values), at)
+                    st.BufferStore(self.buffers[op.output(n)], self.elements(e, values), at)
                     for n, e in enumerate(op.body)
                 )
             )
-            block = Block(axes, (), (), self.names.fresh(name), body, annotations=notes)
-            return BlockRealize(bindings, const(True), _with_regions(block, {}))
+            block = st.Block(axes, (), (), self.names.fresh(name), body, annotations=notes)
+            return st.BlockRealize(bindings, const(True), _with_regions(block, {}))
         blocks = []
         for n, expr in enumerate(op.body):
             tensor = op.output(n)
@@ -380,22 +372,22 @@ class Builder:
             else:
                 renewed, mine = axes, values
             at = self.place(tensor, [mine[a.var] for a in op.axis])
-            store = BufferStore(self.buffers[tensor], self.elements(expr, mine), at)
+            store = st.BufferStore(self.buffers[tensor], self.elements(expr, mine), at)
             label = self.names.fresh(name if len(op.body) == 1 else tensor.name)
-            block = Block(renewed, (), (), label, store, annotations=notes)
-            blocks.append(BlockRealize(bindings, const(True), _with_regions(block, {})))
-        return seq(*blocks)
+            block = st.Block(renewed, (), (), label, store, annotations=notes)
+            blocks.append(st.BlockRealize(bindings, const(True), _with_regions(block, {})))
+        return st.seq(*blocks)
 
     def reduction(
         self, op: ComputeOp, first: Reduce, at: tuple[PrimExpr, ...], values: dict[Var, PrimExpr]
-    ) -> tuple[Stmt, Stmt]:
+    ) -> tuple[st.Stmt, st.Stmt]:
         """(init, update) of a reduction block."""
         combiner = first.combiner
         outs = [self.buffers[op.output(n)] for n in range(op.num_outputs)]
         start = first.init or combiner.identity_element
-        init = seq(
+        init = st.seq(
             *(
-                BufferStore(b, self.elements(e, values), at)
+                st.BufferStore(b, self.elements(e, values), at)
                 for b, e in zip(outs, start, strict=True)
             )
         )
@@ -408,12 +400,12 @@ class Builder:
         known.update(zip(combiner.rhs, terms, strict=True))
         results = [substitute(r, known) for r in combiner.result]
         if len(outs) == 1:
-            return init, BufferStore(outs[0], results[0], at)
+            return init, st.BufferStore(outs[0], results[0], at)
         # All results are computed before the first is stored.
         held = [Var(f"v_{b.name}", r.dtype) for b, r in zip(outs, results, strict=True)]
-        body = seq(*(BufferStore(b, v, at) for b, v in zip(outs, held, strict=True)))
+        body = st.seq(*(st.BufferStore(b, v, at) for b, v in zip(outs, held, strict=True)))
         for var, value in zip(reversed(held), reversed(results), strict=True):
-            body = LetStmt(var, value, body)
+            body = st.LetStmt(var, value, body)
         return init, body
 
 
@@ -436,11 +428,11 @@ def _window(shape: Any, of: Buffer, what: str) -> Buffer:
     return decl_buffer(shape, of.dtype, name, elem_offset=offset, offset_factor=1, scope=of.scope())
 
 
-def _used_buffers(body: Stmt) -> set[Buffer]:
+def _used_buffers(body: st.Stmt) -> set[Buffer]:
     buffers: set[Buffer] = set()
 
     def visit(node: Any) -> None:
-        if isinstance(node, (BufferLoad, BufferStore)):
+        if isinstance(node, (BufferLoad, st.BufferStore)):
             buffers.add(node.buffer)
 
     post_order_visit(body, visit)
@@ -475,7 +467,7 @@ def _copy(var: Var) -> Var:
     return Var(var.name, var.dtype)
 
 
-def _with_regions(block: Block, pointers: dict[Var, Buffer]) -> Block:
+def _with_regions(block: st.Block, pointers: dict[Var, Buffer]) -> st.Block:
     reads, writes = get_block_read_write_region(block, pointers)
     return block.replace(reads=tuple(reads), writes=tuple(writes))
 

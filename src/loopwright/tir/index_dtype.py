@@ -4,25 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..ir import prim_expr as pe
 from ..ir.dtype import DataType
 from ..ir.functor import Rewriter
 from ..ir.node import Node
 from ..ir.op import Op
-from ..ir.prim_expr import (
-    BinaryOpExpr,
-    Broadcast,
-    Call,
-    Cast,
-    IntImm,
-    IterVar,
-    Let,
-    Not,
-    PrimExpr,
-    Ramp,
-    Range,
-    Select,
-    Var,
-)
 from ..ir.prim_op import cast, const, match_types
 from ..ir.variables import vars_in
 from .buffer import Buffer
@@ -37,15 +23,15 @@ class IndexTypeRewriter(Rewriter):
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = DataType(dtype)
-        self.variables: dict[Var, Any] = {}
+        self.variables: dict[pe.Var, Any] = {}
         self.buffers: dict[Buffer, Buffer] = {}
-        self.fixed: set[IterVar] = set()
+        self.fixed: set[pe.IterVar] = set()
 
     def counts(self, dtype: DataType) -> bool:
         """Whether a variable of this type is one to change."""
         return dtype.is_int and dtype.lanes == 1 and dtype.bits >= 16 and dtype != self.dtype
 
-    def renew(self, var: Var) -> Var:
+    def renew(self, var: pe.Var) -> pe.Var:
         """The variable in the new type."""
         known = self.variables.get(var)
         if known is None:
@@ -58,7 +44,7 @@ class IndexTypeRewriter(Rewriter):
     def index(self, value: Any) -> Any:
         """A shape or an index: literals and variables in the new type."""
         index = self.visit(value)
-        if isinstance(index, IntImm) and self.counts(index.dtype):
+        if isinstance(index, pe.IntImm) and self.counts(index.dtype):
             return const(index.value, self.dtype)
         return index
 
@@ -66,18 +52,18 @@ class IndexTypeRewriter(Rewriter):
         new = tuple(self.index(v) for v in values)
         return values if all(a is b for a, b in zip(new, values, strict=True)) else new
 
-    def visit_Var(self, node: Var) -> Any:
+    def visit_Var(self, node: pe.Var) -> Any:
         return self.variables.get(node, node)
 
-    def visit_Range(self, node: Range) -> Range:
+    def visit_Range(self, node: pe.Range) -> pe.Range:
         low, size = self.index(node.min), self.index(node.extent)
         if low is node.min and size is node.extent:
             return node
-        if isinstance(size, IntImm) and not isinstance(low, IntImm):
+        if isinstance(size, pe.IntImm) and not isinstance(low, pe.IntImm):
             size = const(size.value, low.dtype)  # a point keeps the type of its index
-        return Range._make(*match_types(low, size), span=node.span)
+        return pe.Range._make(*match_types(low, size), span=node.span)
 
-    def visit_IterVar(self, node: IterVar) -> IterVar:
+    def visit_IterVar(self, node: pe.IterVar) -> pe.IterVar:
         if node in self.fixed:
             return node
         dom = None if node.dom is None else self.visit(node.dom)
@@ -107,7 +93,7 @@ class IndexTypeRewriter(Rewriter):
         buffer, at = self.visit(node.buffer), self.indices(node.indices)
         return node.replace(buffer=buffer, value=value, indices=at)
 
-    def visit_BinaryOpExpr(self, node: BinaryOpExpr) -> PrimExpr:
+    def visit_BinaryOpExpr(self, node: pe.BinaryOpExpr) -> pe.PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
@@ -115,29 +101,29 @@ class IndexTypeRewriter(Rewriter):
             a, b = match_types(a, b)
         return type(node)._make(a, b, span=node.span)
 
-    def visit_Not(self, node: Not) -> PrimExpr:
+    def visit_Not(self, node: pe.Not) -> pe.PrimExpr:
         return node.replace(a=self.visit(node.a))
 
-    def visit_Cast(self, node: Cast) -> PrimExpr:
+    def visit_Cast(self, node: pe.Cast) -> pe.PrimExpr:
         value = self.visit(node.value)
         return node if value is node.value else cast(node.dtype, value)
 
-    def visit_Select(self, node: Select) -> PrimExpr:
+    def visit_Select(self, node: pe.Select) -> pe.PrimExpr:
         parts = [self.visit(node.condition), self.visit(node.true_value)]
         parts.append(self.visit(node.false_value))
         old = (node.condition, node.true_value, node.false_value)
-        return node if all(a is b for a, b in zip(parts, old, strict=True)) else Select(*parts)
+        return node if all(a is b for a, b in zip(parts, old, strict=True)) else pe.Select(*parts)
 
-    def visit_Ramp(self, node: Ramp) -> PrimExpr:
+    def visit_Ramp(self, node: pe.Ramp) -> pe.PrimExpr:
         base, stride = self.index(node.base), self.index(node.stride)
         if base is node.base and stride is node.stride:
             return node
-        return Ramp(base, stride, node.lanes)
+        return pe.Ramp(base, stride, node.lanes)
 
-    def visit_Broadcast(self, node: Broadcast) -> PrimExpr:
+    def visit_Broadcast(self, node: pe.Broadcast) -> pe.PrimExpr:
         return node.replace(value=self.visit(node.value))
 
-    def visit_Let(self, node: Let) -> PrimExpr:
+    def visit_Let(self, node: pe.Let) -> pe.PrimExpr:
         value = self.visit(node.value)
         self.bind(node.var, value)
         return node.replace(var=self.visit(node.var), value=value, body=self.visit(node.body))
@@ -147,24 +133,24 @@ class IndexTypeRewriter(Rewriter):
         self.bind(node.var, value)
         return node.replace(var=self.visit(node.var), value=value, body=self.visit(node.body))
 
-    def bind(self, var: Var, value: PrimExpr) -> None:
+    def bind(self, var: pe.Var, value: pe.PrimExpr) -> None:
         """A let variable takes the type its value has now."""
         if value.dtype != var.dtype:
             self.variables[var] = type(var)._make(var.name, value.dtype, var.type_annotation)
 
-    def visit_Call(self, node: Call) -> PrimExpr:
+    def visit_Call(self, node: pe.Call) -> pe.PrimExpr:
         args = tuple(self.visit(a) if isinstance(a, Node) else a for a in node.args)
         if all(a is b for a, b in zip(args, node.args, strict=True)):
             return node
         name = node.op.name if isinstance(node.op, Op) else ""
         if name == "tir.if_then_else":
             t, f = match_types(args[1], args[2])
-            return Call._make(t.dtype, node.op, (args[0], t, f), span=node.span)
+            return pe.Call._make(t.dtype, node.op, (args[0], t, f), span=node.span)
         if node.dtype.is_integer and name in _SAME_TYPE:
             left, right = match_types(args[0], args[1])
-            return Call._make(left.dtype, node.op, (left, right), span=node.span)
+            return pe.Call._make(left.dtype, node.op, (left, right), span=node.span)
         if name in ("tir.likely", "tir.bitwise_not"):
-            return Call._make(args[0].dtype, node.op, args, span=node.span)
+            return pe.Call._make(args[0].dtype, node.op, args, span=node.span)
         return node.replace(args=args)
 
     def visit_For(self, node: For) -> For:
@@ -184,7 +170,7 @@ class IndexTypeRewriter(Rewriter):
     def visit_BlockRealize(self, node: BlockRealize) -> BlockRealize:
         # TVM leaves the type of an axis that is bound to a literal (the one of a 0-d block).
         pairs = zip(node.block.iter_vars, node.iter_values, strict=True)
-        self.fixed.update(axis for axis, value in pairs if isinstance(value, IntImm))
+        self.fixed.update(axis for axis, value in pairs if isinstance(value, pe.IntImm))
         values = self.indices(node.iter_values)
         predicate, block = self.visit(node.predicate), self.visit(node.block)
         return node.replace(iter_values=values, predicate=predicate, block=block)

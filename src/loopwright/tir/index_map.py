@@ -10,23 +10,10 @@ import numpy as np
 
 from ..arith import Analyzer, detect_iter_map, inverse_affine_iter_map
 from ..base.errors import explain
+from ..ir import prim_expr as pe
 from ..ir.functor import rewrite
 from ..ir.literals import is_zero
 from ..ir.node import Node, define, field
-from ..ir.prim_expr import (
-    Add,
-    Cast,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    PrimExpr,
-    Range,
-    Sub,
-    Var,
-)
 from ..ir.prim_op import add, cast, const, convert, floordiv, floormod, logical_or, multiply
 from ..ir.structural import structural_equal
 from .analysis.bounds import bounds_of
@@ -41,8 +28,8 @@ class IndexMap(Node):
 
     AXIS_SEPARATOR: ClassVar[str] = "axis_separator"
 
-    initial_indices: tuple[Var, ...] = define()
-    final_indices: tuple[PrimExpr, ...]
+    initial_indices: tuple[pe.Var, ...] = define()
+    final_indices: tuple[pe.PrimExpr, ...]
     inverse_index_map: Any = field(default=None)
 
     def __init__(
@@ -96,7 +83,7 @@ class IndexMap(Node):
                 separators.append(len(final))
             elif isinstance(item, int):
                 final.append(const(item, index_dtype))
-            elif isinstance(item, PrimExpr):
+            elif isinstance(item, pe.PrimExpr):
                 final.append(item)
             else:
                 what = "an index map gives expressions or IndexMap.AXIS_SEPARATOR"
@@ -111,7 +98,7 @@ class IndexMap(Node):
         """The same map of indices of another type: the text of a map does not tell its type."""
         if all(v.dtype == dtype for v in self.initial_indices):
             return self
-        fresh = {v: Var(v.name, dtype) for v in self.initial_indices}
+        fresh = {v: pe.Var(v.name, dtype) for v in self.initial_indices}
         inverse = self.inverse_index_map
         final = [_retyped(e, fresh, dtype) for e in self.final_indices]
         return IndexMap(
@@ -136,37 +123,37 @@ class IndexMap(Node):
         simplify = (analyzer or Analyzer()).simplify
         return [simplify(substitute(e, given)) for e in self.final_indices]
 
-    def map_ranges(self, ranges: Sequence[Range]) -> list[Range]:
+    def map_ranges(self, ranges: Sequence[pe.Range]) -> list[pe.Range]:
         """The boxes that the indices of a box come to lie in."""
         self._check_rank(len(ranges), "ranges")
-        loops: dict[Var, Any] = {}
+        loops: dict[pe.Var, Any] = {}
         analyzer = Analyzer()
         for var, r in zip(self.initial_indices, ranges, strict=True):
             loops[var] = (r.min, r.last)
             analyzer.bind(var, r)
 
-        def block(node: FloorMod) -> Var | None:
+        def block(node: pe.FloorMod) -> pe.Var | None:
             """A block counts whole, also where the box does not fill it."""
-            if not isinstance(node.b, IntImm):
+            if not isinstance(node.b, pe.IntImm):
                 return None
-            inner = Var("block", node.dtype)
+            inner = pe.Var("block", node.dtype)
             loops[inner] = (const(0, node.dtype), const(node.b.value - 1, node.dtype))
             return inner
 
         mapped = []
         for expr in map(Analyzer().simplify, self.final_indices):  # without the ranges: see block
-            bound = bounds_of(rewrite(expr, {FloorMod: block}), loops)
+            bound = bounds_of(rewrite(expr, {pe.FloorMod: block}), loops)
             if bound is None:
                 what = "the range of an index map's result is not known"
                 raise ValueError(explain(what, got=str(expr)))
             low, high = analyzer.simplify(bound[0]), analyzer.simplify(bound[1])
-            mapped.append(Range.from_min_extent(low, analyzer.simplify(high - low + 1)))
+            mapped.append(pe.Range.from_min_extent(low, analyzer.simplify(high - low + 1)))
         return mapped
 
-    def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
+    def map_shape(self, shape: Sequence[Any]) -> list[pe.PrimExpr]:
         """The shape of a buffer in the new layout; parts that do not fill up count whole."""
         extents = [convert(s) for s in shape]
-        return [r.min + r.extent for r in self.map_ranges([Range(e) for e in extents])]
+        return [r.min + r.extent for r in self.map_ranges([pe.Range(e) for e in extents])]
 
     def map_ndarray(self, arr_src: Any) -> np.ndarray:
         """A numpy array in the new layout; places that nothing is mapped to are 0."""
@@ -184,19 +171,19 @@ class IndexMap(Node):
         if self.inverse_index_map is not None:
             return self.inverse_index_map
         inverted, padded = self.non_surjective_inverse(shape)
-        if not (isinstance(padded, IntImm) and not padded.value):
+        if not (isinstance(padded, pe.IntImm) and not padded.value):
             what = "the index map is not bijective for this shape"
             got = f"padding where {padded}"
             raise ValueError(explain(what, got=got, instead="use non_surjective_inverse"))
         return inverted
 
-    def non_surjective_inverse(self, shape: Any) -> tuple[IndexMap, PrimExpr]:
+    def non_surjective_inverse(self, shape: Any) -> tuple[IndexMap, pe.PrimExpr]:
         """(the map back, the condition on the new indices that holds in padding).
 
         Works for splits, fusions and permutations; a fusion that is split anew, across the old
         borders, has to be bijective. Raises ValueError for other maps.
         """
-        ranges = [s if isinstance(s, Range) else Range(convert(s)) for s in shape]
+        ranges = [s if isinstance(s, pe.Range) else pe.Range(convert(s)) for s in shape]
         self._check_rank(len(ranges), "extents")
         extents = {v: r.extent for v, r in zip(self.initial_indices, ranges, strict=True)}
         try:
@@ -207,19 +194,21 @@ class IndexMap(Node):
                 raise
             return inverted, const(False, "bool")
         dtype = self.initial_indices[0].dtype if self.initial_indices else "int64"
-        outs = [Var(f"axis{n}", dtype) for n in range(len(rows))]
-        pieces: dict[Var, list[tuple[int, Any, PrimExpr]]] = {v: [] for v in self.initial_indices}
+        outs = [pe.Var(f"axis{n}", dtype) for n in range(len(rows))]
+        pieces: dict[pe.Var, list[tuple[int, Any, pe.PrimExpr]]] = {
+            v: [] for v in self.initial_indices
+        }
         for out, row in zip(outs, rows, strict=True):
             scale = 1
             for n, (var, lower, extent) in enumerate(reversed(row)):
-                value: PrimExpr = floordiv(out, scale) if scale != 1 else out
+                value: pe.PrimExpr = floordiv(out, scale) if scale != 1 else out
                 if n + 1 < len(row):
                     value = floormod(value, extent)
                     scale *= extent
                 pieces[var].append((lower, extent, value))
         analyzer = Analyzer()
         for out, extent in zip(outs, self.map_shape([r.extent for r in ranges]), strict=True):
-            analyzer.bind(out, Range(extent))
+            analyzer.bind(out, pe.Range(extent))
         back, padded = [], const(False, "bool")
         for var in self.initial_indices:
             value, over = _assemble(var, pieces[var], extents[var])
@@ -228,13 +217,13 @@ class IndexMap(Node):
                 padded = logical_or(padded, convert(extents[var]) <= back[-1])
         return IndexMap(outs, back), analyzer.simplify(padded)
 
-    def _bijective_inverse(self, extents: dict[Var, PrimExpr]) -> IndexMap | None:
+    def _bijective_inverse(self, extents: dict[pe.Var, pe.PrimExpr]) -> IndexMap | None:
         """The map back if the indices are one to one, by the general analysis of iterations."""
-        ranges = {v: Range(const(0, v.dtype), cast(v.dtype, e)) for v, e in extents.items()}
+        ranges = {v: pe.Range(const(0, v.dtype), cast(v.dtype, e)) for v, e in extents.items()}
         iter_map = detect_iter_map(self.final_indices, ranges, check_level="bijective")
         if iter_map.errors:
             return None
-        outs = [Var(f"axis{n}", e.dtype) for n, e in enumerate(self.final_indices)]
+        outs = [pe.Var(f"axis{n}", e.dtype) for n, e in enumerate(self.final_indices)]
         back = inverse_affine_iter_map(iter_map.indices, outs)
         if any(v not in back for v in self.initial_indices):
             return None
@@ -246,10 +235,10 @@ class IndexMap(Node):
             raise ValueError(explain(text, got=count))
 
 
-Digit = tuple[Var, int, Any]  # ((var // lower) % extent); extent an int or an expression
+Digit = tuple[pe.Var, int, Any]  # ((var // lower) % extent); extent an int or an expression
 
 
-def _variables(fn: Callable[..., Any], ndim: int | None, dtype: str) -> list[Var]:
+def _variables(fn: Callable[..., Any], ndim: int | None, dtype: str) -> list[pe.Var]:
     names: list[str] = []
     rest = None
     for p in inspect.signature(fn).parameters.values():
@@ -265,43 +254,43 @@ def _variables(fn: Callable[..., Any], ndim: int | None, dtype: str) -> list[Var
             what = f"the number of indices in *{rest} is not known"
             raise ValueError(explain(what, instead="pass ndim="))
         names += [f"{rest}_{n}" for n in range(ndim - len(names))]
-    return [Var(name, dtype) for name in names]
+    return [pe.Var(name, dtype) for name in names]
 
 
-def _retyped(expr: PrimExpr, fresh: dict[Var, Var], dtype: str) -> Any:
+def _retyped(expr: pe.PrimExpr, fresh: dict[pe.Var, pe.Var], dtype: str) -> Any:
     """The expression in terms of other variables; its integer literals take their type."""
 
     def leaf(node: Any) -> Any:
-        if isinstance(node, IntImm) and node.dtype != "bool":
+        if isinstance(node, pe.IntImm) and node.dtype != "bool":
             return const(node.value, dtype)
-        if isinstance(node, Cast) and node.value.dtype == dtype:
+        if isinstance(node, pe.Cast) and node.value.dtype == dtype:
             return node.value
-        return fresh.get(node) if isinstance(node, Var) else None
+        return fresh.get(node) if isinstance(node, pe.Var) else None
 
     return rewrite(expr, leaf)
 
 
-def _refuse(expr: PrimExpr) -> Any:
+def _refuse(expr: pe.PrimExpr) -> Any:
     what = "only splits, fusions and permutations of indices have an inverse here"
     raise ValueError(explain(what, got=str(expr), instead="pass inverse_index_map"))
 
 
-def _digits(expr: PrimExpr, extents: dict[Var, PrimExpr]) -> list[Digit]:
+def _digits(expr: pe.PrimExpr, extents: dict[pe.Var, pe.PrimExpr]) -> list[Digit]:
     """The expression as digits of a mixed radix number, most significant first."""
-    if isinstance(expr, Var) and expr in extents:
+    if isinstance(expr, pe.Var) and expr in extents:
         extent = extents[expr]
-        return [(expr, 1, extent.value if isinstance(extent, IntImm) else extent)]
+        return [(expr, 1, extent.value if isinstance(extent, pe.IntImm) else extent)]
     if is_zero(expr):
         return []
-    if isinstance(expr, (FloorDiv, FloorMod)) and isinstance(expr.b, IntImm):
+    if isinstance(expr, (pe.FloorDiv, pe.FloorMod)) and isinstance(expr.b, pe.IntImm):
         keep, low = _split(_digits(expr.a, extents), expr.b.value, expr)
-        return keep if isinstance(expr, FloorDiv) else low
-    if isinstance(expr, Add):
+        return keep if isinstance(expr, pe.FloorDiv) else low
+    if isinstance(expr, pe.Add):
         return _fuse(expr, extents)
     return _refuse(expr)
 
 
-def _split(row: list[Digit], base: int, expr: PrimExpr) -> tuple[list[Digit], list[Digit]]:
+def _split(row: list[Digit], base: int, expr: pe.PrimExpr) -> tuple[list[Digit], list[Digit]]:
     """(digits of row // base, digits of row % base)"""
     low: list[Digit] = []
     rest, row = base, list(row)
@@ -329,9 +318,9 @@ def _split(row: list[Digit], base: int, expr: PrimExpr) -> tuple[list[Digit], li
     return row, low
 
 
-def _fuse(expr: Add, extents: dict[Var, PrimExpr]) -> list[Digit]:
+def _fuse(expr: pe.Add, extents: dict[pe.Var, pe.PrimExpr]) -> list[Digit]:
     for high, low in ((expr.a, expr.b), (expr.b, expr.a)):
-        if isinstance(high, Mul) and isinstance(high.b, IntImm):
+        if isinstance(high, pe.Mul) and isinstance(high.b, pe.IntImm):
             right = _digits(low, extents)
             size = 1
             for _, _, extent in right:
@@ -340,7 +329,7 @@ def _fuse(expr: Add, extents: dict[Var, PrimExpr]) -> list[Digit]:
                 size *= extent
             if size == high.b.value:
                 return _digits(high.a, extents) + right
-        if isinstance(high, Add) and isinstance(low, PrimExpr):  # a*12 + b*4 + c
+        if isinstance(high, pe.Add) and isinstance(low, pe.PrimExpr):  # a*12 + b*4 + c
             factored = _common_factor(high, low, extents)
             if factored is not None:
                 return factored
@@ -348,7 +337,7 @@ def _fuse(expr: Add, extents: dict[Var, PrimExpr]) -> list[Digit]:
 
 
 def _common_factor(
-    high: PrimExpr, low: PrimExpr, extents: dict[Var, PrimExpr]
+    high: pe.PrimExpr, low: pe.PrimExpr, extents: dict[pe.Var, pe.PrimExpr]
 ) -> list[Digit] | None:
     right = _digits(low, extents)
     size = 1
@@ -362,13 +351,13 @@ def _common_factor(
 
 
 def _assemble(
-    var: Var, pieces: list[tuple[int, Any, PrimExpr]], extent: Any
-) -> tuple[PrimExpr, bool]:
+    var: pe.Var, pieces: list[tuple[int, Any, pe.PrimExpr]], extent: Any
+) -> tuple[pe.PrimExpr, bool]:
     """(the variable from its digits, whether the digits reach beyond its extent)"""
-    size = extent.value if isinstance(extent, IntImm) else extent
+    size = extent.value if isinstance(extent, pe.IntImm) else extent
     if not pieces and size == 1:
         return const(0, var.dtype), False
-    total: PrimExpr = const(0, var.dtype)
+    total: pe.PrimExpr = const(0, var.dtype)
     reach: Any = 1
     for n, (lower, count, value) in enumerate(sorted(pieces, key=lambda piece: piece[0])):
         if lower != reach:
@@ -385,20 +374,20 @@ def _assemble(
 
 
 NUMPY: dict[type, Callable[[Any, Any], Any]] = {
-    Add: np.add,
-    Sub: np.subtract,
-    Mul: np.multiply,
-    FloorDiv: np.floor_divide,
-    FloorMod: np.mod,
-    Min: np.minimum,
-    Max: np.maximum,
+    pe.Add: np.add,
+    pe.Sub: np.subtract,
+    pe.Mul: np.multiply,
+    pe.FloorDiv: np.floor_divide,
+    pe.FloorMod: np.mod,
+    pe.Min: np.minimum,
+    pe.Max: np.maximum,
 }
 
 
-def _evaluate(expr: Any, known: dict[Var, Any]) -> Any:
-    if isinstance(expr, IntImm):
+def _evaluate(expr: Any, known: dict[pe.Var, Any]) -> Any:
+    if isinstance(expr, pe.IntImm):
         return expr.value
-    if isinstance(expr, Var):
+    if isinstance(expr, pe.Var):
         return known[expr]
     rule = NUMPY.get(type(expr))
     if rule is None:

@@ -17,31 +17,18 @@ from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.prim_expr import PrimExpr, Var
 from ..ir.prim_op import const, convert, floordiv, floormod, match_types
+from . import stmt as st
 from .buffer import Buffer, decl_buffer
 from .expr import BufferLoad
 from .op import likely
-from .stmt import (
-    Allocate,
-    AttrStmt,
-    BufferStore,
-    DeclBuffer,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    LetStmt,
-    Stmt,
-    While,
-    seq,
-)
 
 _KINDS = {
-    "serial": ForKind.SERIAL,
-    "parallel": ForKind.PARALLEL,
-    "vectorize": ForKind.VECTORIZED,
-    "vectorized": ForKind.VECTORIZED,
-    "unroll": ForKind.UNROLLED,
-    "unrolled": ForKind.UNROLLED,
+    "serial": st.ForKind.SERIAL,
+    "parallel": st.ForKind.PARALLEL,
+    "vectorize": st.ForKind.VECTORIZED,
+    "vectorized": st.ForKind.VECTORIZED,
+    "unroll": st.ForKind.UNROLLED,
+    "unrolled": st.ForKind.UNROLLED,
 }
 
 
@@ -100,7 +87,7 @@ class BufferVar:
             what = f"buffer {self._buffer.name} holds {self._buffer.dtype}"
             raise ValueError(explain(what, got=f"a value of {stored.dtype}", instead="cast it"))
         indices = self._indices(index) if self._buffer.shape else []
-        self._builder.emit(BufferStore(self._buffer, stored, indices))
+        self._builder.emit(st.BufferStore(self._buffer, stored, indices))
 
 
 class IRBuilder:
@@ -114,29 +101,29 @@ class IRBuilder:
         """Append a statement, an expression to evaluate, or a function that takes the rest of
         the scope and gives a statement."""
         if isinstance(stmt, PrimExpr):
-            stmt = Evaluate(stmt)
-        if not isinstance(stmt, Stmt) and not callable(stmt):
+            stmt = st.Evaluate(stmt)
+        if not isinstance(stmt, st.Stmt) and not callable(stmt):
             raise TypeError(explain("emit takes a statement", got=type(stmt).__name__))
         self._scopes[-1].append(stmt)
 
-    def _pop(self) -> Stmt:
+    def _pop(self) -> st.Stmt:
         items = self._scopes.pop()
-        body: Stmt | None = None
+        body: st.Stmt | None = None
         for item in reversed(items):
-            if isinstance(item, Stmt):
-                body = item if body is None else seq(item, body)
+            if isinstance(item, st.Stmt):
+                body = item if body is None else st.seq(item, body)
             else:
-                body = item(Evaluate(0) if body is None else body)
-        return Evaluate(0) if body is None else body
+                body = item(st.Evaluate(0) if body is None else body)
+        return st.Evaluate(0) if body is None else body
 
-    def _scope(self, value: Any, wrap: Callable[[Stmt], Stmt]) -> WithScope:
+    def _scope(self, value: Any, wrap: Callable[[st.Stmt], st.Stmt]) -> WithScope:
         self._scopes.append([])
         return WithScope(value, lambda: self.emit(wrap(self._pop())))
 
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
         """A note about `node` that holds for the rest of the scope."""
         node_value = convert(value)
-        self.emit(lambda rest: AttrStmt(node, attr_key, node_value, rest))
+        self.emit(lambda rest: st.AttrStmt(node, attr_key, node_value, rest))
 
     def for_range(
         self, begin: Any, end: Any, name: str = "i", dtype: Any = None, kind: str = "serial"
@@ -153,20 +140,20 @@ class IRBuilder:
             low, high = convert(begin).astype(dtype), convert(end).astype(dtype)
         var = Var(name if count == 1 else f"{name}_{count - 1}", dtype)
         extent = high - low
-        return self._scope(var, lambda body: For(var, low, extent, _KINDS[kind], body))
+        return self._scope(var, lambda body: st.For(var, low, extent, _KINDS[kind], body))
 
     def while_loop(self, condition: Any) -> WithScope:
         """A loop while `condition` holds."""
-        return self._scope(None, lambda body: While(condition, body))
+        return self._scope(None, lambda body: st.While(condition, body))
 
     def if_scope(self, cond: Any) -> WithScope:
         """Statements that run where `cond` holds."""
-        return self._scope(None, lambda body: IfThenElse(cond, body))
+        return self._scope(None, lambda body: st.IfThenElse(cond, body))
 
     def else_scope(self) -> WithScope:
         """The other side of the `if_scope` just before."""
         last = self._scopes[-1][-1] if self._scopes[-1] else None
-        if not isinstance(last, IfThenElse) or last.else_case is not None:
+        if not isinstance(last, st.IfThenElse) or last.else_case is not None:
             raise RuntimeError(explain("else_scope follows an if_scope"))
         self._scopes[-1].pop()
         return self._scope(None, lambda body: last.replace(else_case=body))
@@ -179,7 +166,7 @@ class IRBuilder:
         """A variable for the rest of the scope."""
         bound = convert(value)
         var = Var(var_name, bound.dtype)
-        self.emit(lambda rest: LetStmt(var, bound, rest))
+        self.emit(lambda rest: st.LetStmt(var, bound, rest))
         return var
 
     def allocate(
@@ -196,9 +183,9 @@ class IRBuilder:
         dims = shape if isinstance(shape, (list, tuple)) else [shape]
         buffer = decl_buffer(dims, element, name, pointer, axis_separators=axis_separators)
 
-        def wrap(rest: Stmt) -> Stmt:
-            inner = DeclBuffer(buffer, rest)
-            return Allocate(pointer, element, buffer.shape, const(True), inner)
+        def wrap(rest: st.Stmt) -> st.Stmt:
+            inner = st.DeclBuffer(buffer, rest)
+            return st.Allocate(pointer, element, buffer.shape, const(True), inner)
 
         self.emit(wrap)
         return BufferVar(self, buffer, element)
@@ -217,7 +204,7 @@ class IRBuilder:
         """Says that `expr` holds nearly always."""
         return likely(expr)
 
-    def get(self) -> Stmt:
+    def get(self) -> st.Stmt:
         """The statement; ends the building."""
         if len(self._scopes) != 1:
             raise RuntimeError(explain("a scope is still open", got=f"{len(self._scopes) - 1}"))

@@ -25,7 +25,7 @@ from ..byoc.graphs import each, op
 # A module that carries functions of this process has no text that says all of it.
 pytestmark = pytest.mark.no_roundtrip
 
-for _name in ("toy", "toy2"):
+for _name in ("device1", "device2"):
     register_target_kind(_name, ())
 
 
@@ -154,7 +154,7 @@ def test_in_branches():
 
 def test_two_back_ends():
     one = Backend("one", each("one", "exp", "add"), codegen=packed)
-    two = Backend("two", each("two", "sin"), target="toy")
+    two = Backend("two", each("two", "sin"), target="device1")
     exe = check([one, two], g.Parallel, X, X + 1)
     assert len(calls_of_packed(exe)) >= 2
     assert "sin" in exe.mod.script()
@@ -277,7 +277,7 @@ def exp_with_scratch(x: T.handle, o: T.handle):
     T.evaluate(T.call_extern("int32", "lw_exp3", X.data, S.data, O.data, T.Cast("int32", n)))
 
 
-lw.register_legalize("toy.exp", tir=exp_with_scratch, target="toy")
+lw.register_legalize("device1.exp", tir=exp_with_scratch, target="device1")
 
 
 @pytest.fixture
@@ -295,7 +295,9 @@ def backend(tmp_path):
     )
     lib = library(tmp_path, "exp3", [prototype], source)
 
-    return Backend("toy", each("toy", "exp", "sin", "split"), target="toy", libraries=[lib])
+    return Backend(
+        "device1", each("device1", "exp", "sin", "split"), target="device1", libraries=[lib]
+    )
 
 
 def test_kernels_of_the_back_end(backend):
@@ -303,7 +305,7 @@ def test_kernels_of_the_back_end(backend):
     kernels = {g.name_hint: f for g, f in exe.mod.functions.items() if g.name_hint != "main"}
     called = [f for f in kernels.values() if "lw_exp3" in f.script()]
     assert len(called) == 1
-    assert str(called[0].attrs["target"].kind.name) == "toy"
+    assert str(called[0].attrs["target"].kind.name) == "device1"
 
 
 def test_symbolic_extents_in_kernels(backend):
@@ -358,8 +360,8 @@ def test_scratch_that_wants_more_alignment_than_there_is():
         S = T.alloc_buffer((T.int64(8),), "float32", align=4096)
         T.evaluate(T.call_extern("int32", "f", x.data, S.data, o.data))
 
-    lw.register_legalize("toy2.cos", tir=kernel, target="toy2")
-    backend = Backend("toy2", each("toy2", "cos"), target="toy2")
+    lw.register_legalize("device2.cos", tir=kernel, target="device2")
+    backend = Backend("device2", each("device2", "cos"), target="device2")
     assert error_of(backend, g.Diamond).startswith(
         "the scratch S of cos_kernel cannot be aligned to 4096 bytes\n"
         "  instead: memory here is aligned to 64: take more and align the pointer"
@@ -390,7 +392,9 @@ def test_lower_has_the_last_word(tmp_path):
 
         return lw.ir.IRModule({"exp": exp}), [lib]
 
-    backend = Backend("toy2", each("toy2", "exp"), target="toy2", lower=lower, options={"k": 1})
+    backend = Backend(
+        "device2", each("device2", "exp"), target="device2", lower=lower, options={"k": 1}
+    )
 
     @I.ir_module
     class Once:
@@ -420,9 +424,9 @@ def test_an_inplace_kernel():
         gvar = bb.add_func(inplace, "inc")
         return relax.call_tir_inplace(gvar, [call.args[0]], 0, call.struct_info)
 
-    lw.register_legalize("toy2.inc", rule, target="toy2")
+    lw.register_legalize("device2.inc", rule, target="device2")
     one = is_op("relax.add")(wildcard(), is_const())
-    backend = Backend("toy2", [("toy2.inc", one), *each("toy2", "exp")], target="toy2")
+    backend = Backend("device2", [("device2.inc", one), *each("device2", "exp")], target="device2")
 
     @I.ir_module
     class Inc:
@@ -435,7 +439,10 @@ def test_an_inplace_kernel():
             return b
 
     backend = Backend(
-        "toy2", [("toy2.inc", one), *each("toy2", "exp")], target="toy2", bind_constants=True
+        "device2",
+        [("device2.inc", one), *each("device2", "exp")],
+        target="device2",
+        bind_constants=True,
     )
     mod = RunCodegen(backends=[backend])(partition(Inc, backend))
     assert "R.call_tir_inplace" in mod.script()
@@ -544,24 +551,24 @@ def test_a_back_end_that_cannot_be_used_here():
     [
         (
             lambda kernels, options: None,
-            "lower of back end toy2 returns an IRModule, or a pair (IRModule, libraries)\n"
+            "lower of back end device2 returns an IRModule, or a pair (IRModule, libraries)\n"
             "  got: None",
         ),
         (
             lambda kernels, options: lw.ir.IRModule({}),
-            "lower of back end toy2 lost kernels\n"
+            "lower of back end device2 lost kernels\n"
             "  got: exp\n"
             "  instead: return every function under its name",
         ),
         (
             lambda kernels, options: lw.ir.IRModule({"exp": _two_results}),
-            "lower of back end toy2 changed the signature of exp\n"
+            "lower of back end device2 changed the signature of exp\n"
             "  got: (float32[4], float32[4], float32[4])\n"
             "  instead: keep its parameters: (float32[4], float32[4])",
         ),
         (
             lambda kernels, options: lw.ir.IRModule({"exp": _halves}),
-            "lower of back end toy2 changed the signature of exp\n"
+            "lower of back end device2 changed the signature of exp\n"
             "  got: (float16[4], float32[4])\n"
             "  instead: keep its parameters: (float32[4], float32[4])",
         ),
@@ -569,7 +576,7 @@ def test_a_back_end_that_cannot_be_used_here():
     ids=["nothing", "a lost kernel", "another count", "another dtype"],
 )
 def test_what_lower_returns(lower, text):
-    backend = Backend("toy2", each("toy2", "exp"), target="toy2", lower=lower)
+    backend = Backend("device2", each("device2", "exp"), target="device2", lower=lower)
     assert error_of(backend) == text
 
 

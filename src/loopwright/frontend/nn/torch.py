@@ -62,7 +62,7 @@ class TorchModule:
         if isinstance(value, (list, tuple)):
             return tuple(self._returned(v) for v in value)
         if self.out_format == "torch" and isinstance(value, Tensor):
-            import torch
+            import torch  # pyright: ignore[reportMissingImports]
 
             return torch.from_dlpack(value)
         return value

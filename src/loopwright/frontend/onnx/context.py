@@ -15,17 +15,10 @@ from ...ir.op import Op
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
 from ...ir.prim_op import convert
+from ...relax import expr as rx
 from ...relax import op
 from ...relax.block_builder import BlockBuilder
 from ...relax.expr import Call as RelaxCall
-from ...relax.expr import (
-    Constant,
-    PrimValue,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-)
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import TensorStructInfo
 from ...runtime.tensor import empty
@@ -44,7 +37,7 @@ class Context:
         # Converts a graph that is an attribute; gives its outputs.
         self.subgraph: Callable[[Any], list[Value]]
         self._constants: dict[Any, np.ndarray | None] = {}
-        self._scalars: dict[tuple[Any, str], Constant] = {}
+        self._scalars: dict[tuple[Any, str], rx.Constant] = {}
 
     # -- making expressions --------------------------------------------------------------------
 
@@ -52,7 +45,7 @@ class Context:
         """Bind an expression to a variable; a variable or constant stays."""
         if isinstance(expr, Value):
             expr = expr.expr
-        if isinstance(expr, (RelaxVar, Constant)):
+        if isinstance(expr, (RelaxVar, rx.Constant)):
             return expr
         return self.builder.emit(expr)
 
@@ -66,7 +59,7 @@ class Context:
             elements = object_array(elements)
         return Value(self, None, elements, dtype)
 
-    def constant(self, array: Any, dtype: str | None = None) -> Constant:
+    def constant(self, array: Any, dtype: str | None = None) -> rx.Constant:
         """A constant tensor, in memory aligned for vector loads. Types below a byte are stored one
         element per byte; `dtype` then names the type."""
         array = np.asarray(array)
@@ -74,9 +67,9 @@ class Context:
         data = empty(array.shape, numpy_dtype(kind).name)
         data.view()[...] = array
         info = TensorStructInfo(array.shape, kind)
-        return Constant(data, info) if kind != data.dtype else Constant(data)
+        return rx.Constant(data, info) if kind != data.dtype else rx.Constant(data)
 
-    def scalar(self, value: Any, dtype: str) -> Constant:
+    def scalar(self, value: Any, dtype: str) -> rx.Constant:
         """A 0-d constant; the same one for the same number."""
         key = (repr(value), str(dtype))
         if key not in self._scalars:
@@ -90,9 +83,9 @@ class Context:
         if any(isinstance(e, PrimExpr) and e.dtype.is_bool for e in elements.flat):
             what = "a condition on symbolic dimensions cannot be made a tensor"
             raise ValueError(explain(what, got=", ".join(map(str, elements.flat))))
-        tensor = self.emit(op.shape_to_tensor(ShapeExpr(list(elements.flat))))
+        tensor = self.emit(op.shape_to_tensor(rx.ShapeExpr(list(elements.flat))))
         if elements.ndim != 1:
-            tensor = self.emit(op.reshape(tensor, ShapeExpr(elements.shape)))
+            tensor = self.emit(op.reshape(tensor, rx.ShapeExpr(elements.shape)))
         return tensor if dtype == "int64" else self.emit(op.astype(tensor, dtype))
 
     # -- what is known -------------------------------------------------------------------------
@@ -151,7 +144,7 @@ class Context:
 
     def constant_of(self, expr: Any) -> np.ndarray | None:
         """The array of an expression made of constants by operators with a numpy meaning."""
-        if isinstance(expr, Constant):
+        if isinstance(expr, rx.Constant):
             return expr.data.view()
         if not isinstance(expr, RelaxVar):
             return None
@@ -171,26 +164,26 @@ class Context:
                 self._constants[var.vid] = folded if isinstance(folded, np.ndarray) else None
         return self._constants[expr.vid]
 
-    def remember(self, var: RelaxVar, constant: Constant) -> None:
+    def remember(self, var: RelaxVar, constant: rx.Constant) -> None:
         """Say what a parameter holds, for operators that need its numbers while importing."""
         self._constants[var.vid] = constant.data.view()
 
     def _fold(self, expr: Any) -> Any:
-        if isinstance(expr, Constant):
+        if isinstance(expr, rx.Constant):
             return expr.data.view()
         if isinstance(expr, RelaxVar):
             return self._constants.get(expr.vid)
-        if isinstance(expr, (Tuple, ShapeExpr)):
-            parts = expr.fields if isinstance(expr, Tuple) else expr.values
+        if isinstance(expr, (rx.Tuple, rx.ShapeExpr)):
+            parts = expr.fields if isinstance(expr, rx.Tuple) else expr.values
             fields = [self._fold(p) for p in parts]
             return None if any(m is None for m in fields) else tuple(fields)
-        if isinstance(expr, PrimValue):
+        if isinstance(expr, rx.PrimValue):
             return self._fold(expr.value)
-        if isinstance(expr, (IntImm, StringImm)):
+        if isinstance(expr, (IntImm, rx.StringImm)):
             return literal(expr) if isinstance(expr, IntImm) else expr.value
         if not isinstance(expr, PrimExpr) and isinstance(expr, RelaxCall):
             return self._fold_call(expr)
-        if isinstance(expr, TupleGetItem):
+        if isinstance(expr, rx.TupleGetItem):
             source = self._fold(expr.tuple_value)
             return None if source is None else source[expr.index]
         return getattr(expr, "value", None) if isinstance(expr, PrimExpr) else None
@@ -218,7 +211,7 @@ class Context:
         shape = list(value.shape)
         for axis, dim in dims.items():
             shape[axis] = convert(dim)
-        info = TensorStructInfo(ShapeExpr(shape), value.dtype)
+        info = TensorStructInfo(rx.ShapeExpr(shape), value.dtype)
         return Value(self, self.builder.match_cast(value.expr, info))
 
     def aligned(self, values: list[Value], axes: Sequence[Sequence[int | None]]) -> list[Value]:
@@ -263,9 +256,9 @@ def _variables(bound: Any) -> list[RelaxVar]:
     parts = [bound]
     if isinstance(bound, RelaxCall):
         parts = list(bound.args)
-    elif isinstance(bound, TupleGetItem):
+    elif isinstance(bound, rx.TupleGetItem):
         parts = [bound.tuple_value]
-    flat = [f for p in parts for f in (p.fields if isinstance(p, Tuple) else [p])]
+    flat = [f for p in parts for f in (p.fields if isinstance(p, rx.Tuple) else [p])]
     return [f for f in flat if isinstance(f, RelaxVar)]
 
 

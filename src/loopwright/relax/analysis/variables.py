@@ -12,49 +12,34 @@ from ...ir.module import IRModule, called_global_vars
 from ...ir.op import Op
 from ...ir.prim_expr import Var as TirVar
 from ...ir.variables import vars_in
-from ..expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    Expr,
-    ExternFunc,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
+from .. import expr as rx
 from ..relations import definable_tir_vars_in_struct_info, tir_vars_in_struct_info
 from ..struct_info import FuncStructInfo, StructInfo, TensorStructInfo
 
-Rewritten = TypeVar("Rewritten", Function, DataflowBlock)
-Block = TypeVar("Block", bound=BindingBlock)
+Rewritten = TypeVar("Rewritten", rx.Function, rx.DataflowBlock)
+Block = TypeVar("Block", bound=rx.BindingBlock)
 
 
 class _Uses(Visitor):
     """Collects the variables that are used and those that are bound, in order."""
 
     def __init__(self) -> None:
-        self.used: dict[Var, None] = {}
-        self.bound: dict[Var, None] = {}
+        self.used: dict[rx.Var, None] = {}
+        self.bound: dict[rx.Var, None] = {}
 
     def visit_Var(self, var: Any) -> None:
-        if isinstance(var, Var):
+        if isinstance(var, rx.Var):
             self.used[var] = None
 
-    def visit_Function(self, func: Function) -> None:
+    def visit_Function(self, func: rx.Function) -> None:
         self.bound.update(dict.fromkeys(func.params))
         self.visit(func.body)
 
-    def visit_VarBinding(self, binding: VarBinding) -> None:
+    def visit_VarBinding(self, binding: rx.VarBinding) -> None:
         self.visit(binding.value)
         self.bound[binding.var] = None
 
-    def visit_MatchCast(self, binding: MatchCast) -> None:
+    def visit_MatchCast(self, binding: rx.MatchCast) -> None:
         self.visit(binding.value)
         self.bound[binding.var] = None
 
@@ -77,23 +62,23 @@ def _uses(expr: Any) -> _Uses:
     return uses
 
 
-def used_vars(expr: Any) -> list[Var]:
+def used_vars(expr: Any) -> list[rx.Var]:
     """The graph variables that occur in an expression (not as definitions), each once."""
     return list(_uses(expr).used)
 
 
-def bound_vars(expr: Any) -> list[Var]:
+def bound_vars(expr: Any) -> list[rx.Var]:
     """The graph variables that an expression defines: parameters and bindings, in order."""
     return list(_uses(expr).bound)
 
 
-def free_vars(expr: Any) -> list[Var]:
+def free_vars(expr: Any) -> list[rx.Var]:
     """The graph variables used in an expression that it does not define, in order of use."""
     uses = _uses(expr)
     return [v for v in uses.used if v not in uses.bound]
 
 
-def all_vars(expr: Any) -> list[Var]:
+def all_vars(expr: Any) -> list[rx.Var]:
     """All graph variables of an expression, used or defined."""
     uses = _uses(expr)
     return list({**uses.bound, **uses.used})
@@ -131,17 +116,17 @@ class _Symbols(Visitor):
         if info is not None:
             self.used.update(dict.fromkeys(tir_vars_in_struct_info(info)))
 
-    def visit_Function(self, func: Function) -> None:
+    def visit_Function(self, func: rx.Function) -> None:
         for param in func.params:
             self.define(param.struct_info)
         self.use(func.ret_struct_info)
         self.visit(func.body)
 
-    def visit_VarBinding(self, binding: VarBinding) -> None:
+    def visit_VarBinding(self, binding: rx.VarBinding) -> None:
         self.visit(binding.value)
         self.use(binding.var.struct_info)
 
-    def visit_MatchCast(self, binding: MatchCast) -> None:
+    def visit_MatchCast(self, binding: rx.MatchCast) -> None:
         self.visit(binding.value)
         self.define(binding.struct_info)
 
@@ -165,12 +150,12 @@ def _symbols(func: Any) -> _Symbols:
     return symbols
 
 
-def defined_symbolic_vars(func: Function) -> list[TirVar]:
+def defined_symbolic_vars(func: rx.Function) -> list[TirVar]:
     """The symbolic variables that a function's parameters and match_casts define."""
     return list(_symbols(func).defined)
 
 
-def free_symbolic_vars(func: Function) -> list[TirVar]:
+def free_symbolic_vars(func: rx.Function) -> list[TirVar]:
     """The symbolic variables used in a function that nothing in it defines."""
     symbols = _symbols(func)
     return [v for v in symbols.used if v not in symbols.defined]
@@ -179,41 +164,41 @@ def free_symbolic_vars(func: Function) -> list[TirVar]:
 # ---------------------------------------------------------------- bindings
 
 
-def bindings_of(func: Any) -> Iterator[Binding]:
+def bindings_of(func: Any) -> Iterator[rx.Binding]:
     """All bindings of a function, block or sequence in order, branches and local functions
     included."""
-    if isinstance(func, Function):
+    if isinstance(func, rx.Function):
         yield from bindings_of(func.body)
-    elif isinstance(func, SeqExpr):
+    elif isinstance(func, rx.SeqExpr):
         for block in func.blocks:
             yield from bindings_of(block)
-    elif isinstance(func, BindingBlock):
+    elif isinstance(func, rx.BindingBlock):
         for binding in func.bindings:
             yield binding
             value = binding.value
-            if isinstance(value, If):
+            if isinstance(value, rx.If):
                 yield from bindings_of(value.true_branch)
                 yield from bindings_of(value.false_branch)
-            elif isinstance(value, (Function, SeqExpr)):
+            elif isinstance(value, (rx.Function, rx.SeqExpr)):
                 yield from bindings_of(value)
 
 
-def get_var2val(func: Function) -> dict[Var, Any]:
+def get_var2val(func: rx.Function) -> dict[rx.Var, Any]:
     """The value of each variable that a function binds."""
     return {b.var: b.value for b in bindings_of(func)}
 
 
-def name_to_binding(func: Function) -> dict[str, list[Binding]]:
+def name_to_binding(func: rx.Function) -> dict[str, list[rx.Binding]]:
     """The bindings of a function by the names of their variables."""
-    bindings: dict[str, list[Binding]] = {}
+    bindings: dict[str, list[rx.Binding]] = {}
     for binding in bindings_of(func):
         bindings.setdefault(binding.var.name_hint, []).append(binding)
     return bindings
 
 
-def udchain(dfb: DataflowBlock | Function) -> dict[Var, list[Var]]:
+def udchain(dfb: rx.DataflowBlock | rx.Function) -> dict[rx.Var, list[rx.Var]]:
     """For each variable the variables whose values use it, in order (a use-def chain)."""
-    chains: dict[Var, dict[Var, None]] = {}
+    chains: dict[rx.Var, dict[rx.Var, None]] = {}
     for binding in bindings_of(dfb):
         var, value = binding.var, binding.value
         chains.setdefault(var, {})
@@ -240,11 +225,11 @@ class _PostOrder(Visitor):
         self.fvisit(expr)
 
     def visit_Var(self, var: Any) -> None:
-        if isinstance(var, Var) and id(var) not in self.seen:
+        if isinstance(var, rx.Var) and id(var) not in self.seen:
             self.seen[id(var)] = var
             self.fvisit(var)
 
-    def visit_VarBinding(self, binding: VarBinding) -> None:
+    def visit_VarBinding(self, binding: rx.VarBinding) -> None:
         self.visit(binding.value)
         self.visit(binding.var)
 
@@ -258,7 +243,7 @@ class _PostOrder(Visitor):
         """No part of the graph."""
 
 
-def computable_at_compile_time(func: Function) -> list[Var]:
+def computable_at_compile_time(func: rx.Function) -> list[rx.Var]:
     """The variables that depend on weights alone: on the parameters behind the first `num_input`
     (a function attribute; all parameters are inputs without it) and on constants."""
     inputs = func.attrs.get("num_input")
@@ -279,7 +264,7 @@ def computable_at_compile_time(func: Function) -> list[Var]:
 # ---------------------------------------------------------------- purity, liveness, recursion
 
 
-def is_impure_call(call: Call) -> bool:
+def is_impure_call(call: rx.Call) -> bool:
     """Whether a call may have side effects."""
     op = call.op
     if isinstance(op, Op):
@@ -288,28 +273,28 @@ def is_impure_call(call: Call) -> bool:
     return not (isinstance(info, FuncStructInfo) and info.purity)
 
 
-def find_impure_call(expr: Any, own_name: Any = None) -> Call | None:
+def find_impure_call(expr: Any, own_name: Any = None) -> rx.Call | None:
     """The first call with side effects, or None; calls of `own_name` (the function itself,
     when it is recursive) do not count, nor what local functions would do when called."""
     name = getattr(own_name, "name_hint", own_name)
 
-    def search(node: Any) -> Call | None:
-        if isinstance(node, Function):
+    def search(node: Any) -> rx.Call | None:
+        if isinstance(node, rx.Function):
             return search(node.body)
-        if isinstance(node, SeqExpr):
+        if isinstance(node, rx.SeqExpr):
             for block in node.blocks:
                 for binding in block.bindings:
                     value = binding.value
-                    member = None if isinstance(value, Function) else search(value)
+                    member = None if isinstance(value, rx.Function) else search(value)
                     if member is not None:
                         return member
             return search(node.body)
-        if isinstance(node, If):
+        if isinstance(node, rx.If):
             return search(node.true_branch) or search(node.false_branch)
-        if isinstance(node, (Tuple, TupleGetItem)):
-            parts = node.fields if isinstance(node, Tuple) else (node.tuple_value,)
+        if isinstance(node, (rx.Tuple, rx.TupleGetItem)):
+            parts = node.fields if isinstance(node, rx.Tuple) else (node.tuple_value,)
             return next((f for f in map(search, parts) if f is not None), None)
-        if isinstance(node, Call):
+        if isinstance(node, rx.Call):
             inner = next((f for f in map(search, node.args) if f is not None), None)
             itself = name is not None and getattr(node.op, "name_hint", None) == name
             return inner or (node if is_impure_call(node) and not itself else None)
@@ -326,7 +311,7 @@ def contains_impure_call(expr: Any, own_name: Any = None) -> bool:
 def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
     """The groups of relax functions that call themselves or each other, names sorted."""
     calls: dict[GlobalVar, list[GlobalVar]] = {}
-    relax = {g: f for g, f in mod.functions.items() if isinstance(f, Function)}
+    relax = {g: f for g, f in mod.functions.items() if isinstance(f, rx.Function)}
     for gvar, func in relax.items():
         calls[gvar] = sorted(
             (g for g in called_global_vars(func) if g in relax), key=lambda g: g.name_hint
@@ -377,11 +362,11 @@ def _components(graph: dict[Any, list[Any]]) -> list[list[Any]]:
 
 def remove_all_unused(func: Rewritten) -> Rewritten:
     """The function without bindings that nothing uses and that have no side effect."""
-    if not isinstance(func, (Function, DataflowBlock)):
+    if not isinstance(func, (rx.Function, rx.DataflowBlock)):
         what = "remove_all_unused takes a function or a dataflow block"
         raise TypeError(explain(what, got=type(func).__name__))
-    if isinstance(func, DataflowBlock):
-        outputs = {b.var for b in func.bindings if type(b.var) is Var}
+    if isinstance(func, rx.DataflowBlock):
+        outputs = {b.var for b in func.bindings if type(b.var) is rx.Var}
         return _Sweeper().block(func, outputs, in_dataflow=True)
     body = _Sweeper().seq(func.body, set())
     return func if body is func.body else func.replace(body=body)
@@ -390,23 +375,23 @@ def remove_all_unused(func: Rewritten) -> Rewritten:
 class _Sweeper:
     """Goes backward over the bindings, keeping those that are live."""
 
-    def seq(self, seq: SeqExpr, live: set[Var]) -> SeqExpr:
+    def seq(self, seq: rx.SeqExpr, live: set[rx.Var]) -> rx.SeqExpr:
         live = live | set(used_vars(seq.body)) | _shape_uses(seq.body)
         blocks = []
         for block in reversed(seq.blocks):
-            changed = self.block(block, live, isinstance(block, DataflowBlock))
+            changed = self.block(block, live, isinstance(block, rx.DataflowBlock))
             if changed.bindings:
                 blocks.append(changed)
         blocks.reverse()
         same = len(blocks) == len(seq.blocks)
         if same and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
             return seq
-        new = SeqExpr._make(tuple(blocks), seq.body, span=seq.span)
+        new = rx.SeqExpr._make(tuple(blocks), seq.body, span=seq.span)
         new._update_struct_info(seq.struct_info)
         return new
 
-    def block(self, block: Block, live: set[Var], in_dataflow: bool) -> Block:
-        kept: list[Binding] = []
+    def block(self, block: Block, live: set[rx.Var], in_dataflow: bool) -> Block:
+        kept: list[rx.Binding] = []
         for binding in reversed(block.bindings):
             new = self.binding(binding, live)
             if new is not None:
@@ -417,33 +402,35 @@ class _Sweeper:
             return block
         return type(block)(kept, span=block.span)
 
-    def binding(self, binding: Binding, live: set[Var]) -> Binding | None:
+    def binding(self, binding: rx.Binding, live: set[rx.Var]) -> rx.Binding | None:
         var, value = binding.var, binding.value
         if var not in live and _removable(binding):
             return None
         new = value
-        if isinstance(value, If):
+        if isinstance(value, rx.If):
             true, false = self.seq(value.true_branch, set()), self.seq(value.false_branch, set())
             if true is not value.true_branch or false is not value.false_branch:
-                new = If._make(value.cond, true, false, span=value.span)
+                new = rx.If._make(value.cond, true, false, span=value.span)
                 new._update_struct_info(value.struct_info)
-        elif isinstance(value, Function):
+        elif isinstance(value, rx.Function):
             new = remove_all_unused(value)
         live.update(used_vars(new))
         live.update(_shape_uses(var))
         return binding.replace(value=new)
 
 
-def _shape_uses(expr: Any) -> set[Var]:
+def _shape_uses(expr: Any) -> set[rx.Var]:
     """Graph variables that stand for a tensor's shape."""
     info = expr.struct_info
-    is_var = isinstance(info, TensorStructInfo) and isinstance(info.shape, Var)
+    is_var = isinstance(info, TensorStructInfo) and isinstance(info.shape, rx.Var)
     return {info.shape} if is_var else set()
 
 
-def _removable(binding: Binding) -> bool:
+def _removable(binding: rx.Binding) -> bool:
     # A match_cast checks something at run time and may define symbolic variables.
-    if isinstance(binding, MatchCast):
+    if isinstance(binding, rx.MatchCast):
         return False
     value = binding.value
-    return isinstance(value, (Function, ExternFunc, Expr)) and not contains_impure_call(value)
+    return isinstance(value, (rx.Function, rx.ExternFunc, rx.Expr)) and not contains_impure_call(
+        value
+    )

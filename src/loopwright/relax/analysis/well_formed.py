@@ -13,22 +13,7 @@ from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.prim_expr import Var as TirVar
 from ...tir.function import PrimFunc
-from ..expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    ExternFunc,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from .. import expr as rx
 from ..normalize import is_leaf
 from ..relations import (
     BaseCheckResult,
@@ -78,23 +63,23 @@ class Violation:
         return text if self.span is None else f"{text}\n{self.span.render()}"
 
 
-def find_violations(obj: IRModule | Function, check_struct_info: bool = True) -> list[Violation]:
+def find_violations(obj: IRModule | rx.Function, check_struct_info: bool = True) -> list[Violation]:
     """All broken rules of a module's relax functions, or of a function."""
-    if isinstance(obj, Function):
+    if isinstance(obj, rx.Function):
         name = obj.attrs.get("global_symbol", "the function")
         return _FunctionCheck(name, None, check_struct_info).run(obj)
     violations: list[Violation] = []
     for gvar, func in obj.functions.items():
         symbol = getattr(func, "attrs", {}).get("global_symbol")
-        if isinstance(func, Function):
+        if isinstance(func, rx.Function):
             violations += _FunctionCheck(gvar.name_hint, obj, check_struct_info).run(func)
-        if isinstance(func, (Function, PrimFunc)) and symbol not in (None, gvar.name_hint):
+        if isinstance(func, (rx.Function, PrimFunc)) and symbol not in (None, gvar.name_hint):
             text = f"its global_symbol is {symbol!r}"
             violations.append(Violation("global-symbol", text, gvar.name_hint, func.span))
     return violations
 
 
-def well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> bool:
+def well_formed(obj: IRModule | rx.Function, check_struct_info: bool = True) -> bool:
     """Whether a module or function keeps all `RULES`; violations are logged as warnings."""
     violations = find_violations(obj, check_struct_info)
     for violation in violations:
@@ -102,7 +87,7 @@ def well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> boo
     return not violations
 
 
-def assert_well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> None:
+def assert_well_formed(obj: IRModule | rx.Function, check_struct_info: bool = True) -> None:
     """Raise LoopwrightError naming every broken rule."""
     violations = find_violations(obj, check_struct_info)
     if violations:
@@ -116,11 +101,11 @@ class _FunctionCheck:
         self.module = module
         self.check_struct_info = check_struct_info
         self.found: list[Violation] = []
-        self.seen: set[Var] = set()
-        self.visible: set[Var] = set()
+        self.seen: set[rx.Var] = set()
+        self.visible: set[rx.Var] = set()
         self.symbols: set[TirVar] = set()
 
-    def run(self, func: Function) -> list[Violation]:
+    def run(self, func: rx.Function) -> list[Violation]:
         self.function(func)
         return self.found
 
@@ -130,11 +115,11 @@ class _FunctionCheck:
 
     # ------------------------------------------------------------------ functions and blocks
 
-    def function(self, func: Function) -> None:
+    def function(self, func: rx.Function) -> None:
         outer = self.visible, self.symbols
         self.visible, self.symbols = set(self.visible), set(self.symbols)
         for param in func.params:
-            if isinstance(param, DataflowVar) or param.struct_info is None:
+            if isinstance(param, rx.DataflowVar) or param.struct_info is None:
                 self.report("parameter", f"{param.name_hint} is not a Var with struct info", param)
             else:
                 self.symbols.update(definable_tir_vars_in_struct_info(param.struct_info))
@@ -154,7 +139,7 @@ class _FunctionCheck:
         self.visible, self.symbols = outer
 
     def seq(self, seq: Any) -> None:
-        if not isinstance(seq, SeqExpr):
+        if not isinstance(seq, rx.SeqExpr):
             self.report("normal-form", f"a body is a SeqExpr, not {type(seq).__name__}", seq)
             return
         for block in seq.blocks:
@@ -162,18 +147,18 @@ class _FunctionCheck:
         self.argument(seq.body, "a result")
         self.known(seq)
 
-    def block(self, block: BindingBlock) -> None:
-        dataflow = isinstance(block, DataflowBlock)
-        local: list[Var] = []
+    def block(self, block: rx.BindingBlock) -> None:
+        dataflow = isinstance(block, rx.DataflowBlock)
+        local: list[rx.Var] = []
         for binding in block.bindings:
             var, value = binding.var, binding.value
-            if isinstance(var, DataflowVar):
+            if isinstance(var, rx.DataflowVar):
                 local.append(var)
                 if not dataflow:
                     text = f"{var.name_hint} is bound outside a dataflow block"
                     self.report("dataflow-var", text, binding)
             self.binding(binding)
-            if dataflow and isinstance(value, If):
+            if dataflow and isinstance(value, rx.If):
                 self.report("dataflow-pure", "a branch stands in a dataflow block", binding)
             impure = find_impure_call(value, self.name) if dataflow and _may_call(value) else None
             if impure is not None:
@@ -181,13 +166,13 @@ class _FunctionCheck:
                 self.report("dataflow-pure", text, binding)
         self.visible.difference_update(local)
 
-    def binding(self, binding: Binding) -> None:
+    def binding(self, binding: rx.Binding) -> None:
         var, value = binding.var, binding.value
-        if isinstance(value, Function):
+        if isinstance(value, rx.Function):
             self.define(var)  # a local function may call itself
             self.function(value)
         else:
-            if isinstance(binding, MatchCast):
+            if isinstance(binding, rx.MatchCast):
                 self.argument(value, "the value of a match_cast")
                 info = binding.struct_info
                 self.symbols.update(definable_tir_vars_in_struct_info(info))
@@ -199,7 +184,7 @@ class _FunctionCheck:
             self.report("struct-info", f"{var.name_hint} has none", binding)
             return
         self.symbolic(var.struct_info, binding)
-        info = binding.struct_info if isinstance(binding, MatchCast) else value.struct_info
+        info = binding.struct_info if isinstance(binding, rx.MatchCast) else value.struct_info
         if info is not None and info is not var.struct_info:
             self.covers(var.name_hint, var.struct_info, info, binding)
 
@@ -209,11 +194,11 @@ class _FunctionCheck:
         if is_leaf(expr):
             self.argument(expr, "a value")
             return
-        if isinstance(expr, Call):
+        if isinstance(expr, rx.Call):
             self.call(expr)
-        elif isinstance(expr, TupleGetItem):
+        elif isinstance(expr, rx.TupleGetItem):
             self.argument(expr.tuple_value, "a tuple")
-        elif isinstance(expr, If):
+        elif isinstance(expr, rx.If):
             self.argument(expr.cond, "a condition")
             for branch in (expr.true_branch, expr.false_branch):
                 outer = self.visible, self.symbols
@@ -230,10 +215,10 @@ class _FunctionCheck:
             text = f"{what} must be a variable or literal, not a {type(expr).__name__}"
             self.report("normal-form", text, expr)
             return
-        if isinstance(expr, Var):
+        if isinstance(expr, rx.Var):
             if expr not in self.visible:
                 self.undefined(expr)
-        elif isinstance(expr, Tuple):
+        elif isinstance(expr, rx.Tuple):
             for field in expr.fields:
                 self.argument(field, "a field of a tuple")
         elif isinstance(expr, GlobalVar):
@@ -241,7 +226,7 @@ class _FunctionCheck:
             return
         elif isinstance(expr, Op):
             return
-        elif isinstance(expr, ShapeExpr):
+        elif isinstance(expr, rx.ShapeExpr):
             self.symbolic(expr.struct_info, expr)
         self.known(expr)
 
@@ -254,7 +239,7 @@ class _FunctionCheck:
         elif var.struct_info is None:  # a reference that nobody normalized
             var.struct_info = function_struct_info(func)
 
-    def call(self, call: Call) -> None:
+    def call(self, call: rx.Call) -> None:
         if isinstance(call.op, Op):
             if not call.op.has_attr("FInferStructInfo") and not call.sinfo_args:
                 self.report("operator", f"{call.op.name} has no FInferStructInfo", call)
@@ -267,14 +252,14 @@ class _FunctionCheck:
         if isinstance(call.op, Op) and call.op.name in _CALL_TIR and self.module is not None:
             self.call_tir(call)
 
-    def call_tir(self, call: Call) -> None:
+    def call_tir(self, call: rx.Call) -> None:
         callee, args = call.args[0], call.args[1]
         assert self.module is not None
         func = self.module.get(callee) if isinstance(callee, GlobalVar) else None
         if isinstance(callee, GlobalVar) and func is not None and not isinstance(func, PrimFunc):
             text = f"{callee.name_hint} is no PrimFunc; call it directly"
             self.report("call-tir", text, call)
-        if not isinstance(args, Tuple):
+        if not isinstance(args, rx.Tuple):
             self.report("call-tir", "its arguments must be a tuple written in place", call)
             return
         infos = [a.struct_info for a in args.fields]
@@ -294,14 +279,14 @@ class _FunctionCheck:
 
     # ------------------------------------------------------------------ facts
 
-    def define(self, var: Var) -> None:
+    def define(self, var: rx.Var) -> None:
         if var in self.seen:
             self.report("bound-once", f"{var.name_hint} is bound again", var)
         self.seen.add(var)
         self.visible.add(var)
 
-    def undefined(self, var: Var) -> None:
-        if isinstance(var, DataflowVar) and var in self.seen:
+    def undefined(self, var: rx.Var) -> None:
+        if isinstance(var, rx.DataflowVar) and var in self.seen:
             text = f"{var.name_hint} is used outside its dataflow block; R.output it"
             self.report("dataflow-var", text, var)
         else:
@@ -335,12 +320,12 @@ def _is_function_type(info: StructInfo) -> bool:
 
 
 def _may_call(value: Any) -> bool:
-    return isinstance(value, (Call, Tuple, SeqExpr))
+    return isinstance(value, (rx.Call, rx.Tuple, rx.SeqExpr))
 
 
-def _callee(call: Call) -> str:
+def _callee(call: rx.Call) -> str:
     op = call.op
-    if isinstance(op, ExternFunc):
+    if isinstance(op, rx.ExternFunc):
         return f'the packed function "{op.global_symbol}"'
     return getattr(op, "name", None) or getattr(op, "name_hint", "a function")
 

@@ -20,19 +20,8 @@ from ...base.errors import explain
 from ...ir.expr import BaseExpr, GlobalVar
 from ...ir.op import Op
 from ...ir.structural import structural_equal
+from .. import expr as rx
 from ..analysis.variables import get_var2val
-from ..expr import (
-    Call,
-    Constant,
-    DataflowVar,
-    ExternFunc,
-    Function,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from ..relations import (
     BaseCheckResult,
     can_prove_equal,
@@ -125,7 +114,7 @@ class Matcher:
     def __init__(self, plan: Plan, bindings: Mapping[Any, Any]) -> None:
         self.plan = plan
         self.bindings = bindings
-        self.inner: dict[Var, Any] = {}  # the bindings of local functions that were entered
+        self.inner: dict[rx.Var, Any] = {}  # the bindings of local functions that were entered
         self.env: dict[Any, Any] = {}
         self.trail: list[Any] = []
         self.choices: list[tuple[Any, int, _Attempt | None]] = []
@@ -203,14 +192,14 @@ class Matcher:
     def unwrap(self, expr: Any) -> Any:
         """The value behind variables, as far as it is known."""
         while True:
-            if isinstance(expr, Var):
+            if isinstance(expr, rx.Var):
                 value = self.bindings.get(expr)
                 if value is None:
                     value = self.inner.get(expr)
                 if value is None:
                     return expr
                 expr = value
-            elif isinstance(expr, SeqExpr) and not expr.blocks:
+            elif isinstance(expr, rx.SeqExpr) and not expr.blocks:
                 expr = expr.body
             else:
                 return expr
@@ -303,7 +292,7 @@ def _expr(m: Matcher, p: ExprPattern, value: Any, rest: Any) -> Any:
 
 
 def _var(m: Matcher, p: VarPattern, value: Any, rest: Any) -> Any:
-    kind = DataflowVar if isinstance(p, DataflowVarPattern) else Var
+    kind = rx.DataflowVar if isinstance(p, DataflowVarPattern) else rx.Var
     return rest if isinstance(value, kind) and p.name_hint in ("", value.name_hint) else FAIL
 
 
@@ -312,12 +301,12 @@ def _global_var(m: Matcher, p: GlobalVarPattern, value: Any, rest: Any) -> Any:
 
 
 def _extern(m: Matcher, p: ExternFuncPattern, value: Any, rest: Any) -> Any:
-    known = isinstance(value, ExternFunc) and p.global_symbol in ("", value.global_symbol)
+    known = isinstance(value, rx.ExternFunc) and p.global_symbol in ("", value.global_symbol)
     return rest if known else FAIL
 
 
 def _constant(m: Matcher, p: ConstantPattern, value: Any, rest: Any) -> Any:
-    return rest if isinstance(value, Constant) else FAIL
+    return rest if isinstance(value, rx.Constant) else FAIL
 
 
 def _wildcard(m: Matcher, p: WildcardPattern, value: Any, rest: Any) -> Any:
@@ -325,7 +314,7 @@ def _wildcard(m: Matcher, p: WildcardPattern, value: Any, rest: Any) -> Any:
 
 
 def _shape_literal(m: Matcher, p: PrimArrPattern, value: Any, rest: Any) -> Any:
-    return rest if isinstance(value, ShapeExpr) and _same_dims(p.fields, value.values) else FAIL
+    return rest if isinstance(value, rx.ShapeExpr) and _same_dims(p.fields, value.values) else FAIL
 
 
 def _same_dims(wanted: tuple[Any, ...], dims: Any) -> bool:
@@ -335,7 +324,7 @@ def _same_dims(wanted: tuple[Any, ...], dims: Any) -> bool:
 
 
 def _call(m: Matcher, p: CallPattern, value: Any, rest: Any) -> Any:
-    if not isinstance(value, Call):
+    if not isinstance(value, rx.Call):
         return FAIL
     if type(p.op) is ExprPattern and p.op.expr is not value.op and isinstance(p.op.expr, Op):
         return FAIL
@@ -352,7 +341,7 @@ def _call(m: Matcher, p: CallPattern, value: Any, rest: Any) -> Any:
 
 
 def _function(m: Matcher, p: FunctionPattern, value: Any, rest: Any) -> Any:
-    if not isinstance(value, Function):
+    if not isinstance(value, rx.Function):
         return FAIL
     params = () if p.params is None else p.params
     if p.params is not None and len(params) != len(value.params):
@@ -363,13 +352,13 @@ def _function(m: Matcher, p: FunctionPattern, value: Any, rest: Any) -> Any:
 
 
 def _tuple(m: Matcher, p: TuplePattern, value: Any, rest: Any) -> Any:
-    if not isinstance(value, Tuple) or len(p.fields) != len(value.fields):
+    if not isinstance(value, rx.Tuple) or len(p.fields) != len(value.fields):
         return FAIL
     return _goals(zip(p.fields, value.fields, strict=True), rest)
 
 
 def _unordered(m: Matcher, p: UnorderedTuplePattern, value: Any, rest: Any) -> Any:
-    if not isinstance(value, Tuple) or len(p.fields) != len(value.fields):
+    if not isinstance(value, rx.Tuple) or len(p.fields) != len(value.fields):
         return FAIL
     fields = tuple(enumerate(value.fields))
     fits = [{n for n, expr in fields if _matches_alone(m, part, expr)} for part in p.fields]
@@ -422,7 +411,7 @@ def _matches_alone(m: Matcher, pattern: DFPattern, expr: Any) -> bool:
 
 
 def _tuple_get_item(m: Matcher, p: TupleGetItemPattern, value: Any, rest: Any) -> Any:
-    if not isinstance(value, TupleGetItem) or p.index not in (None, value.index):
+    if not isinstance(value, rx.TupleGetItem) or p.index not in (None, value.index):
         return FAIL
     return (match_goal, p.tuple, value.tuple_value, rest)
 

@@ -9,20 +9,8 @@ from ...base.errors import explain
 from ...ir.module import IRModule
 from ...ir.structural import structural_equal
 from ...ir.transform import code_span
+from .. import expr as rx
 from ..analysis.variables import contains_impure_call, used_vars
-from ..expr import (
-    Binding,
-    BindingBlock,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    MatchCast,
-    SeqExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
 from ..functor import GraphRewriter, with_span_of
 from .constraints import ConstraintGraph
 from .context import GraphSearch
@@ -77,12 +65,12 @@ class ExprRewriting(GraphRewriter):
     def __init__(self, mod: IRModule | None, rules: list[ExprRule]) -> None:
         super().__init__(mod)
         self.rules = rules
-        self.bound: dict[Var, Any] = {}  # what patterns see through
+        self.bound: dict[rx.Var, Any] = {}  # what patterns see through
         self.searches = [matcher_of(rule.pattern, self.bound) for rule in rules]
         self.graft = Graft(self.builder, self.improve)
         self.depth = 0
 
-    def function(self, func: Function) -> Function:
+    def function(self, func: rx.Function) -> rx.Function:
         mark = len(self.graft.scope)
         for param in func.params:
             self.graft.define(param)
@@ -90,18 +78,18 @@ class ExprRewriting(GraphRewriter):
         self._leave(mark)
         return new
 
-    def seq(self, seq: SeqExpr, in_dataflow: bool = False) -> SeqExpr:
+    def seq(self, seq: rx.SeqExpr, in_dataflow: bool = False) -> rx.SeqExpr:
         mark = len(self.graft.scope)
         new = super().seq(seq, in_dataflow)
         self._leave(mark)
         return new
 
-    def block(self, block: BindingBlock) -> BindingBlock:
+    def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         mark = len(self.graft.scope)
         new = super().block(block)
-        if isinstance(block, DataflowBlock):
+        if isinstance(block, rx.DataflowBlock):
             # Its own variables end here, and with them the values that are computed from them.
-            outputs = [v for v in self._leave(mark, keep=True) if not isinstance(v, DataflowVar)]
+            outputs = [v for v in self._leave(mark, keep=True) if not isinstance(v, rx.DataflowVar)]
             for var in outputs:
                 self.graft.define(var)
                 value = self.bound.get(var)
@@ -109,31 +97,35 @@ class ExprRewriting(GraphRewriter):
                     del self.bound[var]
         return new
 
-    def _leave(self, mark: int, keep: bool = False) -> list[Var]:
+    def _leave(self, mark: int, keep: bool = False) -> list[rx.Var]:
         gone = self.graft.forget(mark)
         for var in gone:
-            if not keep or isinstance(var, DataflowVar):
+            if not keep or isinstance(var, rx.DataflowVar):
                 self.bound.pop(var, None)
         return gone
 
     def binding(self, binding: Any) -> None:
         value = self.value(binding.value)
         var = binding.var
-        if isinstance(binding, MatchCast):
+        if isinstance(binding, rx.MatchCast):
             self.emit(binding, value)
             self.graft.define(self.var_map.get(var, var))
             return
         if value.struct_info is None:
             value = self.builder.normalize(value)
         improved = self.improve(value, var.name_hint)
-        if isinstance(improved, Var) and improved is not value and isinstance(var, DataflowVar):
+        if (
+            isinstance(improved, rx.Var)
+            and improved is not value
+            and isinstance(var, rx.DataflowVar)
+        ):
             self.var_map[var] = improved
             return
         self.emit(binding, improved)
         var = self.var_map.get(var, var)
         self.note(var, improved)
 
-    def note(self, var: Var, value: Any) -> None:
+    def note(self, var: rx.Var, value: Any) -> None:
         """A binding that patterns see through."""
         self.graft.define(var, value)
         self.bound[var] = value
@@ -147,7 +139,7 @@ class ExprRewriting(GraphRewriter):
                 if improved is value or structural_equal(improved, value):
                     return value
                 value = improved
-                if isinstance(value, Var):
+                if isinstance(value, rx.Var):
                     return value
         finally:
             self.depth = outer
@@ -182,7 +174,7 @@ class ExprRewriting(GraphRewriter):
         bindings = self.builder._frame().bindings
         for binding in reversed(bindings):
             var = binding.var
-            if var in self.bound or isinstance(binding, MatchCast):
+            if var in self.bound or isinstance(binding, rx.MatchCast):
                 break
             self.bound[var] = binding.value
 
@@ -195,49 +187,49 @@ class BlockRewriting(GraphRewriter):
 
     def __init__(self, mod: IRModule | None) -> None:
         super().__init__(mod)
-        self.visible: dict[Var, None] = {}
+        self.visible: dict[rx.Var, None] = {}
 
-    def rewrite_block(self, block: BindingBlock) -> BindingBlock:
+    def rewrite_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         """The block with its replacements; the same object where there are none."""
         raise NotImplementedError
 
-    def function(self, func: Function) -> Function:
+    def function(self, func: rx.Function) -> rx.Function:
         outer = dict(self.visible)
         self.visible.update(dict.fromkeys(func.params))
         new = super().function(func)
         self.visible = outer
         return new
 
-    def seq(self, seq: SeqExpr, in_dataflow: bool = False) -> SeqExpr:
+    def seq(self, seq: rx.SeqExpr, in_dataflow: bool = False) -> rx.SeqExpr:
         outer = dict(self.visible)
         new = super().seq(seq, in_dataflow)
         self.visible = outer
         return new
 
-    def block(self, block: BindingBlock) -> BindingBlock:
+    def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         new = super().block(block)
         while (changed := self.rewrite_block(new)) is not new:
             new = super().block(changed)  # with what its variables have become
         for binding in new.bindings:
             var = binding.var
-            if not (isinstance(new, DataflowBlock) and isinstance(var, DataflowVar)):
+            if not (isinstance(new, rx.DataflowBlock) and isinstance(var, rx.DataflowVar)):
                 self.visible[var] = None
         return new
 
     def replaced(
-        self, block: BindingBlock, news: dict[Var, Any], callback: Any, new_struct_info: bool
-    ) -> BindingBlock | list[Var]:
+        self, block: rx.BindingBlock, news: dict[rx.Var, Any], callback: Any, new_struct_info: bool
+    ) -> rx.BindingBlock | list[rx.Var]:
         """The block with other values for some of its variables, its bindings reordered as far
         as they must be; the variables of a cycle where that would make one."""
         builder = self.builder
-        builder._begin(isinstance(block, DataflowBlock))
+        builder._begin(isinstance(block, rx.DataflowBlock))
         graft = Graft(builder)
         graft.scope.update(self.visible)
         for binding in block.bindings:
-            value = None if isinstance(binding, MatchCast) else binding.value
+            value = None if isinstance(binding, rx.MatchCast) else binding.value
             graft.define(binding.var, value)
-        results: dict[Var, Any] = {}
-        extra: dict[Var, list[Binding]] = {}  # what each new value needs
+        results: dict[rx.Var, Any] = {}
+        extra: dict[rx.Var, list[rx.Binding]] = {}  # what each new value needs
         emitted = builder._frame().bindings
         for var, expr in news.items():
             start = len(emitted)
@@ -247,7 +239,7 @@ class BlockRewriting(GraphRewriter):
                 check_struct_info(value.struct_info, var.struct_info, var.name_hint, callback, var)
             results[var] = value
         builder._end_block()
-        bindings: list[Binding] = []
+        bindings: list[rx.Binding] = []
         for binding in block.bindings:
             var = binding.var
             if var not in results:
@@ -258,17 +250,21 @@ class BlockRewriting(GraphRewriter):
             new = var
             if not structural_equal(value.struct_info, var.struct_info):
                 new = self.var_map[var] = type(var)(var.vid, value.struct_info, var.span)
-            bindings.append(VarBinding._make(new, value, span=binding.span))
+            bindings.append(rx.VarBinding._make(new, value, span=binding.span))
         ordered, cycle = in_order(bindings, self.var_map)
         return cycle or type(block)(ordered, block.span)
 
 
-def in_order(bindings: list[Binding], renamed: dict[Var, Any]) -> tuple[list[Binding], list[Var]]:
+def in_order(
+    bindings: list[rx.Binding], renamed: dict[rx.Var, Any]
+) -> tuple[list[rx.Binding], list[rx.Var]]:
     """The bindings, each behind those it needs, otherwise as they stand; and the variables of a
     cycle where there is one."""
     by_var = {b.var: b for b in bindings}
-    done: dict[Var, Binding] = {}
-    busy: dict[Var, None] = {}  # from the first to the present one, each needed by the one before
+    done: dict[rx.Var, rx.Binding] = {}
+    busy: dict[
+        rx.Var, None
+    ] = {}  # from the first to the present one, each needed by the one before
     for first in bindings:
         work = [(first, False)]
         while work:
@@ -296,16 +292,16 @@ class TupleRewriting(BlockRewriting):
     def __init__(self, mod: IRModule | None, rule: TupleRule) -> None:
         super().__init__(mod)
         self.rule = rule
-        self.refused: set[tuple[Var, ...]] = set()
+        self.refused: set[tuple[rx.Var, ...]] = set()
 
-    def rewrite_block(self, block: BindingBlock) -> BindingBlock:
-        if not isinstance(block, DataflowBlock):
+    def rewrite_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
+        if not isinstance(block, rx.DataflowBlock):
             if any(contains_impure_call(b.value) for b in block.bindings):
                 return block
         rule = self.rule
         graph = ConstraintGraph()
         graph.nodes.update(dict.fromkeys(rule.patterns))
-        values = {b.var: b.value for b in block.bindings if not isinstance(b, MatchCast)}
+        values = {b.var: b.value for b in block.bindings if not isinstance(b, rx.MatchCast)}
         search = GraphSearch(graph, values)
         for env in search.placements():
             places = [env[p][1] for p in rule.patterns]
@@ -314,15 +310,15 @@ class TupleRewriting(BlockRewriting):
                 continue
             self.refused.add(key)
             matches = {k: v[0] for k, v in env.items() if isinstance(k, DFPattern)}
-            whole = Tuple([values[v] for v in places])
+            whole = rx.Tuple([values[v] for v in places])
             result = rule.callback(whole, matches)
             if result is None or result is whole:
                 continue
             result = checked_result(result, rule.callback, whole)
-            if isinstance(result, Tuple):
+            if isinstance(result, rx.Tuple):
                 fields = list(result.fields)
             else:
-                fields = [TupleGetItem(result, i) for i in range(len(places))]
+                fields = [rx.TupleGetItem(result, i) for i in range(len(places))]
             if len(fields) != len(places):
                 what = "the replacement of a tuple has another number of fields"
                 got = f"{len(fields)} for {len(places)}"
@@ -332,7 +328,7 @@ class TupleRewriting(BlockRewriting):
             if not news:
                 continue
             changed = self.replaced(block, news, rule.callback, rule.new_struct_info)
-            if isinstance(changed, BindingBlock):
+            if isinstance(changed, rx.BindingBlock):
                 return changed
         return block
 
@@ -351,18 +347,18 @@ class BindingsRewriting(BlockRewriting):
         self.graph = graph
         self.callback = callback
         self.new_struct_info = new_struct_info
-        self.done: set[Var] = set()  # replaced already: patterns do not see through them
+        self.done: set[rx.Var] = set()  # replaced already: patterns do not see through them
 
-    def rewrite_block(self, block: BindingBlock) -> BindingBlock:
-        if not isinstance(block, DataflowBlock):
+    def rewrite_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
+        if not isinstance(block, rx.DataflowBlock):
             return block
         values = {
             b.var: b.value
             for b in block.bindings
-            if not isinstance(b, MatchCast) and b.var not in self.done
+            if not isinstance(b, rx.MatchCast) and b.var not in self.done
         }
         search = GraphSearch(self.graph, values)
-        news: dict[Var, Any] = {}
+        news: dict[rx.Var, Any] = {}
         for matches in search.matches():
             more = self._replacements(matches, values)
             for var in more:
@@ -383,8 +379,8 @@ class BindingsRewriting(BlockRewriting):
         return changed
 
     def _replacements(
-        self, matches: dict[DFPattern, Any], values: dict[Var, Any]
-    ) -> dict[Var, Any]:
+        self, matches: dict[DFPattern, Any], values: dict[rx.Var, Any]
+    ) -> dict[rx.Var, Any]:
         news = self.callback(matches, dict(values))
         if news is None:
             return {}

@@ -20,35 +20,12 @@ from ...base.errors import explain
 from ...ir.expr import GlobalVar
 from ...ir.module import IRModule, called_global_vars
 from ...ir.structural import structural_equal
+from .. import expr as rx
 from ..analysis.variables import bindings_of
 from ..block_builder import BlockBuilder
-from ..expr import (
-    Call,
-    ExternFunc,
-    Function,
-    If,
-    MatchCast,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from ..relations import Substitute, match_struct_info
 from ..struct_info import FuncStructInfo, ObjectStructInfo
-from .pattern import (
-    AttrPattern,
-    CallPattern,
-    DFPattern,
-    ExprPattern,
-    ExternFuncPattern,
-    GlobalVarPattern,
-    StructInfoPattern,
-    TupleGetItemPattern,
-    TuplePattern,
-    WildcardPattern,
-)
+from . import pattern as pt
 
 
 @dataclass
@@ -60,13 +37,13 @@ class ScriptRule:
     what they are called in the module that is rewritten.
     """
 
-    pattern: DFPattern
-    params: dict[Var, DFPattern]
+    pattern: pt.DFPattern
+    params: dict[rx.Var, pt.DFPattern]
     replacement: Any
     functions: dict[GlobalVar, Any] = field(default_factory=dict)
     renamed: dict[Any, Any] = field(default_factory=dict)
 
-    def __call__(self, value: Any, matches: dict[DFPattern, Any]) -> Any:
+    def __call__(self, value: Any, matches: dict[pt.DFPattern, Any]) -> Any:
         """The replacement for what was matched."""
         table: dict[Any, Any] = {}
         for param, pattern in self.params.items():
@@ -100,7 +77,7 @@ def read_rule(mod: IRModule) -> ScriptRule:
         raise TypeError(explain(what, got=type(mod).__name__, instead=hint))
     parts = [mod.get(name) for name in ("pattern", "replacement")]
     for name, func in zip(("pattern", "replacement"), parts, strict=True):
-        if not isinstance(func, Function):
+        if not isinstance(func, rx.Function):
             what = f"a rewriter needs a graph function `{name}`"
             names = ", ".join(g.name_hint for g in mod.functions) or "no function"
             raise ValueError(explain(what, got=names, instead=f"add @R.function def {name}(...)"))
@@ -127,12 +104,12 @@ def read_rule(mod: IRModule) -> ScriptRule:
     return ScriptRule(pattern, known, _written_out(after), functions)
 
 
-def _is_used(func: Function, param: Var) -> bool:
+def _is_used(func: rx.Function, param: rx.Var) -> bool:
     table = {param: param.replace(name_hint=param.name_hint + "_")}
     return _Instance(table).visit(func.body) is not func.body
 
 
-def _written_out(func: Function) -> Any:
+def _written_out(func: rx.Function) -> Any:
     """The result of a function with the values of its variables in their places."""
     instance = _Instance({})
     for binding in bindings_of(func):
@@ -142,51 +119,53 @@ def _written_out(func: Function) -> Any:
 
 
 def _plain(binding: Any, name: str) -> None:
-    if isinstance(binding, MatchCast) or isinstance(binding.value, (If, Function, SeqExpr)):
+    if isinstance(binding, rx.MatchCast) or isinstance(
+        binding.value, (rx.If, rx.Function, rx.SeqExpr)
+    ):
         what = f"`{name}` of a rewriter holds calls, tuples and literals only"
         got = f"{type(binding.value).__name__} bound to {binding.var.name_hint}"
-        if isinstance(binding, MatchCast):
+        if isinstance(binding, rx.MatchCast):
             got = f"a match_cast of {binding.var.name_hint}"
         raise ValueError(explain(what, got=got, span=binding.span))
 
 
-def _pattern_of(func: Function) -> tuple[DFPattern, dict[Var, DFPattern]]:
+def _pattern_of(func: rx.Function) -> tuple[pt.DFPattern, dict[rx.Var, pt.DFPattern]]:
     """The pattern of what a function computes, and those of the parameters that it uses."""
-    patterns: dict[Var, DFPattern] = {}
-    params: dict[Var, DFPattern] = {}
+    patterns: dict[rx.Var, pt.DFPattern] = {}
+    params: dict[rx.Var, pt.DFPattern] = {}
 
-    def of(expr: Any) -> DFPattern:
-        if isinstance(expr, Var):
+    def of(expr: Any) -> pt.DFPattern:
+        if isinstance(expr, rx.Var):
             if expr in patterns:
                 return patterns[expr]
             if expr not in params:
-                params[expr] = StructInfoPattern(WildcardPattern(), expr.struct_info, True)
+                params[expr] = pt.StructInfoPattern(pt.WildcardPattern(), expr.struct_info, True)
             return params[expr]
-        if isinstance(expr, Call):
+        if isinstance(expr, rx.Call):
             args = [of(arg) for arg in expr.args]
-            pattern: DFPattern = CallPattern(of(expr.op), args, False, False)
+            pattern: pt.DFPattern = pt.CallPattern(of(expr.op), args, False, False)
             if expr.attrs is not None and len(expr.attrs):
-                pattern = AttrPattern(pattern, expr.attrs)
+                pattern = pt.AttrPattern(pattern, expr.attrs)
             for info in expr.sinfo_args:
-                pattern = StructInfoPattern(pattern, info, True)
+                pattern = pt.StructInfoPattern(pattern, info, True)
             return pattern
-        if isinstance(expr, Tuple):
-            return TuplePattern([of(f) for f in expr.fields])
-        if isinstance(expr, TupleGetItem):
-            return TupleGetItemPattern(of(expr.tuple_value), expr.index)
+        if isinstance(expr, rx.Tuple):
+            return pt.TuplePattern([of(f) for f in expr.fields])
+        if isinstance(expr, rx.TupleGetItem):
+            return pt.TupleGetItemPattern(of(expr.tuple_value), expr.index)
         if isinstance(expr, GlobalVar):
-            return GlobalVarPattern(expr.name_hint)
-        if isinstance(expr, ExternFunc):
-            return ExternFuncPattern(expr.global_symbol)
-        if isinstance(expr, (ShapeExpr, PrimValue)):
-            return StructInfoPattern(WildcardPattern(), expr.struct_info, True)
-        return ExprPattern(expr)
+            return pt.GlobalVarPattern(expr.name_hint)
+        if isinstance(expr, rx.ExternFunc):
+            return pt.ExternFuncPattern(expr.global_symbol)
+        if isinstance(expr, (rx.ShapeExpr, rx.PrimValue)):
+            return pt.StructInfoPattern(pt.WildcardPattern(), expr.struct_info, True)
+        return pt.ExprPattern(expr)
 
     for binding in bindings_of(func):
         _plain(binding, "pattern")
         patterns[binding.var] = of(binding.value)
     result = of(func.body.body)
-    fields = result.fields if isinstance(result, TuplePattern) else (result,)
+    fields = result.fields if isinstance(result, pt.TuplePattern) else (result,)
     if any(f in params.values() for f in fields):
         what = "`pattern` of a rewriter must compute what it returns"
         raise ValueError(explain(what, got="a parameter itself", span=func.span))

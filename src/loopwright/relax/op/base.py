@@ -15,30 +15,12 @@ from ...base.errors import explain
 from ...ir.expr import Attrs, GlobalVar
 from ...ir.op import Op, register_op, register_op_attr
 from ...ir.prim_expr import IntImm
-from ..expr import (
-    Call,
-    Expr,
-    ExternFunc,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-    as_expr,
-    as_struct_info,
-    const,
-)
+from .. import expr as rx
+from .. import struct_info as si
 from ..relations import infer_by_sinfo_args
-from ..struct_info import (
-    ObjectStructInfo,
-    PrimStructInfo,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
 from . import register_view
 
-Infer = Callable[[Call, Any], StructInfo]
+Infer = Callable[[rx.Call, Any], si.StructInfo]
 
 
 def define(
@@ -60,22 +42,22 @@ def define(
     return op
 
 
-def object_info(call: Call, bb: Any) -> StructInfo:
+def object_info(call: rx.Call, bb: Any) -> si.StructInfo:
     """Infers an object of unknown type."""
-    return ObjectStructInfo()
+    return si.ObjectStructInfo()
 
 
-def void_info(call: Call, bb: Any) -> StructInfo:
+def void_info(call: rx.Call, bb: Any) -> si.StructInfo:
     """Infers the empty tuple, which stands for no value."""
-    return TupleStructInfo([])
+    return si.TupleStructInfo([])
 
 
-def same_as_argument(call: Call, bb: Any) -> StructInfo:
+def same_as_argument(call: rx.Call, bb: Any) -> si.StructInfo:
     """Infers what the first argument is."""
     return call.args[0].struct_info
 
 
-def _stated(call: Call, bb: Any) -> StructInfo:
+def _stated(call: rx.Call, bb: Any) -> si.StructInfo:
     """What the call's one `sinfo_args` says."""
     if len(call.sinfo_args) != 1:
         what = f"{call.op.name} states its output by one struct info"
@@ -83,7 +65,7 @@ def _stated(call: Call, bb: Any) -> StructInfo:
     return call.sinfo_args[0]
 
 
-def _stated_all(call: Call, bb: Any) -> StructInfo:
+def _stated_all(call: rx.Call, bb: Any) -> si.StructInfo:
     return infer_by_sinfo_args(call)
 
 
@@ -95,21 +77,21 @@ def view_as(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 # ---------------------------------------------------------------- calls of loops
 
 
-def argument_tuple(args: Any) -> Expr:
+def argument_tuple(args: Any) -> rx.Expr:
     """Call arguments as one tuple: a list is one, a tuple stays, a tensor is wrapped."""
     if isinstance(args, (list, tuple)):
-        return Tuple(args)
-    packed = as_expr(args)
-    if isinstance(packed, Tuple) or isinstance(packed.struct_info, TupleStructInfo):
+        return rx.Tuple(args)
+    packed = rx.as_expr(args)
+    if isinstance(packed, rx.Tuple) or isinstance(packed.struct_info, si.TupleStructInfo):
         return packed
-    return Tuple([packed])
+    return rx.Tuple([packed])
 
 
-def _out_sinfo(out_sinfo: Any) -> StructInfo:
+def _out_sinfo(out_sinfo: Any) -> si.StructInfo:
     if isinstance(out_sinfo, (list, tuple)):
-        return TupleStructInfo([as_struct_info(s) for s in out_sinfo])
-    infos = as_struct_info(out_sinfo)
-    if not isinstance(infos, StructInfo):
+        return si.TupleStructInfo([rx.as_struct_info(s) for s in out_sinfo])
+    infos = rx.as_struct_info(out_sinfo)
+    if not isinstance(infos, si.StructInfo):
         what = "out_sinfo is a struct info or a list of them"
         hint = 'write R.Tensor((2, 3), dtype="float32")'
         raise TypeError(explain(what, got=repr(out_sinfo), instead=hint))
@@ -119,28 +101,28 @@ def _out_sinfo(out_sinfo: Any) -> StructInfo:
 def _tir_args(func: Any, args: Any, tir_vars: Any) -> list[Any]:
     operands = [_callee(func), argument_tuple(args)]
     if tir_vars is not None:
-        operands.append(ShapeExpr(tir_vars) if isinstance(tir_vars, (list, tuple)) else tir_vars)
+        operands.append(rx.ShapeExpr(tir_vars) if isinstance(tir_vars, (list, tuple)) else tir_vars)
     return operands
 
 
 def _callee(func: Any) -> Any:
-    return ExternFunc(func) if isinstance(func, str) else func
+    return rx.ExternFunc(func) if isinstance(func, str) else func
 
 
-def _inline_tuple(bb: Any, call: Call) -> Call:
+def _inline_tuple(bb: Any, call: rx.Call) -> rx.Call:
     """call_tir takes its arguments as a tuple written in place: unpack one held by a variable."""
     args = call.args[1]
-    if isinstance(args, Tuple):
+    if isinstance(args, rx.Tuple):
         return call
     info = args.struct_info
-    if not isinstance(info, TupleStructInfo):
+    if not isinstance(info, si.TupleStructInfo):
         what = f"{call.op.name} takes its arguments as a tuple"
         raise ValueError(explain(what, got=f"{args} with {info}", span=call.span))
     bound = bb.lookup_binding(args)
-    if isinstance(bound, Tuple):
+    if isinstance(bound, rx.Tuple):
         fields = bound
     else:
-        fields = Tuple([TupleGetItem(args, i) for i in range(len(info.fields))])
+        fields = rx.Tuple([rx.TupleGetItem(args, i) for i in range(len(info.fields))])
     return call.replace(args=(call.args[0], fields, *call.args[2:]))
 
 
@@ -153,10 +135,10 @@ for _op in (CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD):
 
 
 @view_as("call_tir")
-def call_tir(gvar: GlobalVar, args: Any, out_sinfo: Any, tir_vars: Any = None) -> Call:
+def call_tir(gvar: GlobalVar, args: Any, out_sinfo: Any, tir_vars: Any = None) -> rx.Call:
     """Call a PrimFunc in destination-passing style: outputs of `out_sinfo` are allocated and
     passed after `args`, then `tir_vars`."""
-    return Call(CALL_TIR, _tir_args(gvar, args, tir_vars), None, [_out_sinfo(out_sinfo)])
+    return rx.Call(CALL_TIR, _tir_args(gvar, args, tir_vars), None, [_out_sinfo(out_sinfo)])
 
 
 @view_as("call_tir_with_grad")
@@ -167,18 +149,18 @@ def call_tir_with_grad(
     te_grad_name: str,
     te_grad_kwargs: dict[str, Any] | None = None,
     tir_vars: Any = None,
-) -> Call:
+) -> rx.Call:
     """`call_tir` whose gradient is the te function registered as `te_grad_name`."""
     values = {"te_grad_name": te_grad_name, "te_grad_kwargs": dict(te_grad_kwargs or {})}
     attrs = Attrs("relax.call_tir_with_grad", values)
     infos = [_out_sinfo(out_sinfo)]
-    return Call(CALL_TIR_WITH_GRAD, _tir_args(gvar, args, tir_vars), attrs, infos)
+    return rx.Call(CALL_TIR_WITH_GRAD, _tir_args(gvar, args, tir_vars), attrs, infos)
 
 
 @view_as("call_tir_inplace")
 def call_tir_inplace(
     gvar: GlobalVar, args: Any, inplace_indices: Any, out_sinfo: Any, tir_vars: Any = None
-) -> Call:
+) -> rx.Call:
     """`call_tir` that writes output i over argument `inplace_indices[i]` (-1: allocate it).
 
     Raises ValueError where an index is out of range, twice, or of another shape or dtype.
@@ -187,15 +169,15 @@ def call_tir_inplace(
     indices = [int(i) for i in indices]
     call_args = _tir_args(gvar, args, tir_vars)
     out = _out_sinfo(out_sinfo)
-    outs = out.fields if isinstance(out, TupleStructInfo) else (out,)
+    outs = out.fields if isinstance(out, si.TupleStructInfo) else (out,)
     _check_inplace(indices, call_args[1], outs)
     attrs = Attrs("relax.call_tir_inplace", {"inplace_indices": indices})
-    return Call(CALL_TIR_INPLACE, call_args, attrs, [out])
+    return rx.Call(CALL_TIR_INPLACE, call_args, attrs, [out])
 
 
-def _check_inplace(indices: list[int], args: Any, outs: tuple[StructInfo, ...]) -> None:
+def _check_inplace(indices: list[int], args: Any, outs: tuple[si.StructInfo, ...]) -> None:
     what = "call_tir_inplace: inplace_indices"
-    count = len(args.fields) if isinstance(args, Tuple) else len(args.struct_info.fields)
+    count = len(args.fields) if isinstance(args, rx.Tuple) else len(args.struct_info.fields)
     if len(indices) != len(outs):
         raise ValueError(explain(f"{what} has one entry for each output", got=f"{indices}"))
     if all(i == -1 for i in indices):
@@ -207,9 +189,9 @@ def _check_inplace(indices: list[int], args: Any, outs: tuple[StructInfo, ...]) 
 
 
 @view_as("call_dps_packed")
-def call_dps_packed(func: Any, args: Any, out_sinfo: Any) -> Call:
+def call_dps_packed(func: Any, args: Any, out_sinfo: Any) -> rx.Call:
     """Call an external function (by name) in destination-passing style."""
-    return Call(
+    return rx.Call(
         CALL_DPS_PACKED, [_callee(func), argument_tuple(args)], None, [_out_sinfo(out_sinfo)]
     )
 
@@ -225,104 +207,106 @@ INVOKE_PURE_CLOSURE = define("invoke_pure_closure", _stated_all)
 NULL_VALUE = define("null_value", object_info, numpy=lambda: None, folds=False)
 
 
-def _sinfo_args(sinfo_args: Any) -> list[StructInfo]:
+def _sinfo_args(sinfo_args: Any) -> list[si.StructInfo]:
     if sinfo_args is None:
         return []
     many = sinfo_args if isinstance(sinfo_args, (list, tuple)) else [sinfo_args]
-    return [as_struct_info(s() if callable(s) and not _is_info(s) else s) for s in many]
+    return [rx.as_struct_info(s() if callable(s) and not _is_info(s) else s) for s in many]
 
 
 def _is_info(value: Any) -> bool:
-    return isinstance(value, StructInfo) or hasattr(value, "as_struct_info")
+    return isinstance(value, si.StructInfo) or hasattr(value, "as_struct_info")
 
 
-def call_packed(func: Any, *args: Any, sinfo_args: Any = None, **attrs: Any) -> Call:
+def call_packed(func: Any, *args: Any, sinfo_args: Any = None, **attrs: Any) -> rx.Call:
     """Call an external function by name; `sinfo_args` says what it returns."""
     kept = Attrs("call_packed", attrs) if attrs else None
-    return Call(_callee(func), args, kept, _sinfo_args(sinfo_args))
+    return rx.Call(_callee(func), args, kept, _sinfo_args(sinfo_args))
 
 
 @view_as("call_pure_packed")
-def call_pure_packed(func: Any, *args: Any, sinfo_args: Any) -> Call:
+def call_pure_packed(func: Any, *args: Any, sinfo_args: Any) -> rx.Call:
     """Call an external function that is known to have no side effect."""
-    return Call(CALL_PURE_PACKED, [_callee(func), *args], None, _sinfo_args(sinfo_args))
+    return rx.Call(CALL_PURE_PACKED, [_callee(func), *args], None, _sinfo_args(sinfo_args))
 
 
 @view_as("call_inplace_packed")
-def call_inplace_packed(func: Any, *args: Any, inplace_indices: Any, sinfo_args: Any) -> Call:
+def call_inplace_packed(func: Any, *args: Any, inplace_indices: Any, sinfo_args: Any) -> rx.Call:
     """Call an external function whose only effect is on arguments that are not used later."""
     indices = [inplace_indices] if isinstance(inplace_indices, int) else list(inplace_indices)
     attrs = Attrs("relax.call_inplace_packed", {"inplace_indices": [int(i) for i in indices]})
-    return Call(CALL_INPLACE_PACKED, [_callee(func), *args], attrs, _sinfo_args(sinfo_args))
+    return rx.Call(CALL_INPLACE_PACKED, [_callee(func), *args], attrs, _sinfo_args(sinfo_args))
 
 
 @view_as("call_builtin_with_ctx")
-def call_builtin_with_ctx(func: Any, args: Any, *, sinfo_args: Any = None) -> Call:
+def call_builtin_with_ctx(func: Any, args: Any, *, sinfo_args: Any = None) -> rx.Call:
     """Call a builtin of the virtual machine, which gets the machine as first argument."""
     call_args = [_callee(func), argument_tuple(args)]
-    return Call(CALL_BUILTIN_WITH_CTX, call_args, None, _sinfo_args(sinfo_args))
+    return rx.Call(CALL_BUILTIN_WITH_CTX, call_args, None, _sinfo_args(sinfo_args))
 
 
 @view_as("make_closure")
-def make_closure(func: Any, args: Any) -> Call:
+def make_closure(func: Any, args: Any) -> rx.Call:
     """A function with its first arguments fixed."""
-    return Call(MAKE_CLOSURE, [func, argument_tuple(args)])
+    return rx.Call(MAKE_CLOSURE, [func, argument_tuple(args)])
 
 
 @view_as("invoke_closure")
-def invoke_closure(closure: Any, args: Any, sinfo_args: Any) -> Call:
+def invoke_closure(closure: Any, args: Any, sinfo_args: Any) -> rx.Call:
     """Call a closure."""
-    return Call(INVOKE_CLOSURE, [closure, argument_tuple(args)], None, _sinfo_args(sinfo_args))
+    return rx.Call(INVOKE_CLOSURE, [closure, argument_tuple(args)], None, _sinfo_args(sinfo_args))
 
 
 @view_as("invoke_pure_closure")
-def invoke_pure_closure(closure: Any, args: Any, sinfo_args: Any) -> Call:
+def invoke_pure_closure(closure: Any, args: Any, sinfo_args: Any) -> rx.Call:
     """Call a closure that is known to have no side effect."""
-    return Call(INVOKE_PURE_CLOSURE, [closure, argument_tuple(args)], None, _sinfo_args(sinfo_args))
+    return rx.Call(
+        INVOKE_PURE_CLOSURE, [closure, argument_tuple(args)], None, _sinfo_args(sinfo_args)
+    )
 
 
 @view_as("null_value")
-def null_value() -> Call:
+def null_value() -> rx.Call:
     """A value that stands for "not given"."""
-    return Call(NULL_VALUE, [])
+    return rx.Call(NULL_VALUE, [])
 
 
 # ---------------------------------------------------------------- shapes
 
 
-def tensor_argument(call: Call, index: int = 0) -> TensorStructInfo:
+def tensor_argument(call: rx.Call, index: int = 0) -> si.TensorStructInfo:
     """The struct info of a tensor argument. Raises TypeError for another kind."""
     info = call.args[index].struct_info
-    if not isinstance(info, TensorStructInfo):
+    if not isinstance(info, si.TensorStructInfo):
         what = f"{call.op.name} takes a tensor"
         raise TypeError(explain(what, got=str(info), span=call.span))
     return info
 
 
-def _infer_shape_of(call: Call, bb: Any) -> StructInfo:
+def _infer_shape_of(call: rx.Call, bb: Any) -> si.StructInfo:
     info = tensor_argument(call)
     dims = info.get_shape()
-    return ShapeStructInfo(ndim=info.ndim) if dims is None else ShapeStructInfo(dims)
+    return si.ShapeStructInfo(ndim=info.ndim) if dims is None else si.ShapeStructInfo(dims)
 
 
-def _infer_tensor_to_shape(call: Call, bb: Any) -> StructInfo:
+def _infer_tensor_to_shape(call: rx.Call, bb: Any) -> si.StructInfo:
     info = tensor_argument(call)
     if info.ndim not in (-1, 1) or str(info.dtype) not in ("int64", "handle", "void"):
         what = "tensor_to_shape takes a tensor of one dimension and dtype int64"
         raise ValueError(explain(what, got=str(info), span=call.span))
     dims = info.get_shape()
     extent = None if dims is None else dims[0]
-    return ShapeStructInfo(ndim=extent.value if isinstance(extent, IntImm) else -1)
+    return si.ShapeStructInfo(ndim=extent.value if isinstance(extent, IntImm) else -1)
 
 
-def _infer_shape_to_tensor(call: Call, bb: Any) -> StructInfo:
+def _infer_shape_to_tensor(call: rx.Call, bb: Any) -> si.StructInfo:
     info = call.args[0].struct_info
-    if not isinstance(info, ShapeStructInfo):
+    if not isinstance(info, si.ShapeStructInfo):
         what = "shape_to_tensor takes a shape"
         raise TypeError(explain(what, got=str(info), span=call.span))
     if info.ndim == -1:
-        return TensorStructInfo(None, "int64", ndim=1)
-    return TensorStructInfo([info.ndim], "int64")
+        return si.TensorStructInfo(None, "int64", ndim=1)
+    return si.TensorStructInfo([info.ndim], "int64")
 
 
 SHAPE_OF = define("shape_of", _infer_shape_of, numpy=lambda x: tuple(x.shape))
@@ -335,21 +319,21 @@ SHAPE_TO_TENSOR = define(
 
 
 @view_as("shape_of")
-def shape_of(expr: Any) -> Call:
+def shape_of(expr: Any) -> rx.Call:
     """The shape of a tensor."""
-    return Call(SHAPE_OF, [expr])
+    return rx.Call(SHAPE_OF, [expr])
 
 
 @view_as("tensor_to_shape")
-def tensor_to_shape(expr: Any) -> Call:
+def tensor_to_shape(expr: Any) -> rx.Call:
     """A shape from a 1-d int64 tensor."""
-    return Call(TENSOR_TO_SHAPE, [expr])
+    return rx.Call(TENSOR_TO_SHAPE, [expr])
 
 
 @view_as("shape_to_tensor")
-def shape_to_tensor(expr: Any) -> Call:
+def shape_to_tensor(expr: Any) -> rx.Call:
     """A 1-d int64 tensor from a shape."""
-    return Call(SHAPE_TO_TENSOR, [expr])
+    return rx.Call(SHAPE_TO_TENSOR, [expr])
 
 
 # ---------------------------------------------------------------- effects
@@ -367,15 +351,15 @@ def _assert(condition: Any, text: str, *values: Any) -> tuple[()]:
     return ()
 
 
-def _infer_assert(call: Call, bb: Any) -> StructInfo:
+def _infer_assert(call: rx.Call, bb: Any) -> si.StructInfo:
     info = call.args[0].struct_info if call.args else None
-    scalar = isinstance(info, (PrimStructInfo, TensorStructInfo))
-    dims = info.get_shape() if isinstance(info, TensorStructInfo) else ()
+    scalar = isinstance(info, (si.PrimStructInfo, si.TensorStructInfo))
+    dims = info.get_shape() if isinstance(info, si.TensorStructInfo) else ()
     known = scalar and str(info.dtype) not in ("handle", "void")
     if not scalar or dims or (known and not info.dtype.is_bool):
         what = "assert_op takes a boolean scalar as condition"
         raise TypeError(explain(what, got=str(info), span=call.span))
-    return TupleStructInfo([])
+    return si.TupleStructInfo([])
 
 
 PRINT = define("print", void_info, pure=False, numpy=_say)
@@ -383,36 +367,38 @@ ASSERT = define("assert_op", _infer_assert, pure=False, numpy=_assert)
 
 
 @view_as("print")
-def relax_print(*values: Any, format: Any = "") -> Call:
+def relax_print(*values: Any, format: Any = "") -> rx.Call:
     """Print values at run time; `format` is a Python format string."""
-    return Call(PRINT, [as_text(format), *(_scalar(v) for v in values)])
+    return rx.Call(PRINT, [as_text(format), *(_scalar(v) for v in values)])
 
 
 @view_as("assert_op")
-def assert_op(condition: Any, format_args: Any = None, format: Any = "") -> Call:
+def assert_op(condition: Any, format_args: Any = None, format: Any = "") -> rx.Call:
     """Fail at run time unless `condition` holds; `format` and `format_args` make the message."""
     if format_args is None:
         values = []
     else:
         values = list(format_args) if isinstance(format_args, (list, tuple)) else [format_args]
-    return Call(ASSERT, [_scalar(condition), as_text(format), *(_scalar(v) for v in values)])
+    return rx.Call(ASSERT, [_scalar(condition), as_text(format), *(_scalar(v) for v in values)])
 
 
 def as_text(value: Any) -> Any:
     """A Python string as an expression."""
-    return StringImm(value) if isinstance(value, str) else value
+    return rx.StringImm(value) if isinstance(value, str) else value
 
 
 def _scalar(value: Any) -> Any:
-    return const(value) if isinstance(value, (bool, int, float, np.generic)) else as_expr(value)
+    return (
+        rx.const(value) if isinstance(value, (bool, int, float, np.generic)) else rx.as_expr(value)
+    )
 
 
 # ---------------------------------------------------------------- places
 
 
-def _infer_to_vdevice(call: Call, bb: Any) -> StructInfo:
+def _infer_to_vdevice(call: rx.Call, bb: Any) -> si.StructInfo:
     info = tensor_argument(call)
-    return TensorStructInfo(info.shape, info.dtype, call.attrs.dst_vdevice, info.ndim)
+    return si.TensorStructInfo(info.shape, info.dtype, call.attrs.dst_vdevice, info.ndim)
 
 
 TO_VDEVICE = define("to_vdevice", _infer_to_vdevice, numpy=lambda x, dst_vdevice: x)
@@ -420,20 +406,20 @@ HINT_ON_DEVICE = define("hint_on_device", same_as_argument, numpy=lambda x, **_:
 
 
 @view_as("to_vdevice")
-def to_vdevice(data: Any, dst_vdevice: Any) -> Call:
+def to_vdevice(data: Any, dst_vdevice: Any) -> rx.Call:
     """Copy a tensor to another virtual device."""
-    return Call(TO_VDEVICE, [data], Attrs("relax.to_vdevice", {"dst_vdevice": dst_vdevice}))
+    return rx.Call(TO_VDEVICE, [data], Attrs("relax.to_vdevice", {"dst_vdevice": dst_vdevice}))
 
 
 @view_as("hint_on_device")
-def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: str = "global") -> Call:
+def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: str = "global") -> rx.Call:
     """Say where a tensor should live; RealizeVDevice makes it so."""
     values = {
         "device_type": int(dst_vdevice.device_type),
         "index": int(dst_vdevice.index),
         "memory_scope": memory_scope,
     }
-    return Call(HINT_ON_DEVICE, [data], Attrs("relax.hint_on_device", values))
+    return rx.Call(HINT_ON_DEVICE, [data], Attrs("relax.hint_on_device", values))
 
 
 def register_gradient(op_name: str, fgradient: Any = None, level: int = 10) -> Any:

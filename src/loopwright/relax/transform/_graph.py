@@ -8,59 +8,48 @@ from typing import Any
 from ...ir.expr import GlobalVar
 from ...ir.module import IRModule, VDevice
 from ...ir.op import Op
-from ..expr import (
-    Binding,
-    Call,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from .. import expr as rx
 from ..op.base import CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD
 from ..struct_info import FuncStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 
 TIR_CALLS = (CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD)
 
 
-def used_vars(expr: Any) -> Iterator[Var]:
+def used_vars(expr: Any) -> Iterator[rx.Var]:
     """The variables that an expression mentions, those of stated struct infos too. A variable
     defined inside (of a branch, of a local function) is among them."""
     stack = [expr]
     while stack:
         node = stack.pop()
         kind = type(node)
-        if isinstance(node, Var):
+        if isinstance(node, rx.Var):
             yield node
-        elif kind is Call:
+        elif kind is rx.Call:
             stack.append(node.op)
             stack.extend(reversed(node.args))
             for info in node.sinfo_args:
                 yield from shape_vars(info)
-        elif kind is Tuple:
+        elif kind is rx.Tuple:
             stack.extend(reversed(node.fields))
-        elif kind is TupleGetItem:
+        elif kind is rx.TupleGetItem:
             stack.append(node.tuple_value)
-        elif kind is If:
+        elif kind is rx.If:
             stack += [node.false_branch, node.true_branch, node.cond]
-        elif kind is SeqExpr:
+        elif kind is rx.SeqExpr:
             stack.append(node.body)
             for block in node.blocks:
                 for binding in block.bindings:
                     stack.append(binding.value)
-                    if isinstance(binding, MatchCast):
+                    if isinstance(binding, rx.MatchCast):
                         yield from shape_vars(binding.struct_info)
-        elif kind is Function:
+        elif kind is rx.Function:
             stack.append(node.body)
 
 
-def shape_vars(info: StructInfo | None) -> Iterator[Var]:
+def shape_vars(info: StructInfo | None) -> Iterator[rx.Var]:
     """The graph variables that stand for shapes in a struct info."""
     if isinstance(info, TensorStructInfo):
-        if isinstance(info.shape, Var):
+        if isinstance(info.shape, rx.Var):
             yield info.shape
     elif isinstance(info, TupleStructInfo):
         for field in info.fields:
@@ -69,16 +58,16 @@ def shape_vars(info: StructInfo | None) -> Iterator[Var]:
 
 def is_pure(expr: Any, force: bool = False) -> bool:
     """Whether evaluating a bound expression has no effect. `force`: calls count as pure."""
-    if isinstance(expr, Call):
+    if isinstance(expr, rx.Call):
         if force:
             return True
         if isinstance(expr.op, Op):
             return bool(expr.op.get_attr("FPurity", False))
         info = expr.op.struct_info
         return isinstance(info, FuncStructInfo) and info.purity
-    if isinstance(expr, If):
+    if isinstance(expr, rx.If):
         return is_pure(expr.true_branch, force) and is_pure(expr.false_branch, force)
-    if isinstance(expr, SeqExpr):
+    if isinstance(expr, rx.SeqExpr):
         inside = (b.value for block in expr.blocks for b in block.bindings)
         return all(is_pure(value, force) for value in inside)
     return True
@@ -86,13 +75,13 @@ def is_pure(expr: Any, force: bool = False) -> bool:
 
 def is_tir_call(expr: Any) -> bool:
     """Whether this is call_tir or one of its kin."""
-    return type(expr) is Call and expr.op in TIR_CALLS
+    return type(expr) is rx.Call and expr.op in TIR_CALLS
 
 
-def call_fields(call: Call) -> tuple[Any, ...]:
+def call_fields(call: rx.Call) -> tuple[Any, ...]:
     """The arguments of a call_tir."""
     args = call.args[1]
-    return args.fields if isinstance(args, Tuple) else (args,)
+    return args.fields if isinstance(args, rx.Tuple) else (args,)
 
 
 def called_functions(func: Any) -> Iterator[GlobalVar]:
@@ -103,33 +92,33 @@ def called_functions(func: Any) -> Iterator[GlobalVar]:
         kind = type(node)
         if kind is GlobalVar:
             yield node
-        elif kind is Call:
+        elif kind is rx.Call:
             stack.extend(reversed(node.args))
             if not isinstance(node.op, Op):
                 stack.append(node.op)
-        elif kind is Tuple:
+        elif kind is rx.Tuple:
             stack.extend(reversed(node.fields))
-        elif kind is TupleGetItem:
+        elif kind is rx.TupleGetItem:
             stack.append(node.tuple_value)
-        elif kind is If:
+        elif kind is rx.If:
             stack += [node.false_branch, node.true_branch, node.cond]
-        elif kind is SeqExpr:
+        elif kind is rx.SeqExpr:
             stack.append(node.body)
             for block in reversed(node.blocks):
                 stack.extend(b.value for b in reversed(block.bindings))
-        elif kind is Function:
+        elif kind is rx.Function:
             stack.append(node.body)
 
 
-def bindings_of(func: Function) -> Iterator[Binding]:
+def bindings_of(func: rx.Function) -> Iterator[rx.Binding]:
     """The bindings of a function's own blocks (not those of branches) in order."""
     for block in func.body.blocks:
         yield from block.bindings
 
 
-def functions_of(mod: IRModule) -> list[tuple[GlobalVar, Function]]:
+def functions_of(mod: IRModule) -> list[tuple[GlobalVar, rx.Function]]:
     """The graph functions of a module."""
-    return [(g, f) for g, f in mod.functions.items() if isinstance(f, Function)]
+    return [(g, f) for g, f in mod.functions.items() if isinstance(f, rx.Function)]
 
 
 def tensor_fields(info: StructInfo) -> list[StructInfo]:
@@ -152,7 +141,7 @@ def device_of(args: tuple[Any, ...]) -> VDevice | None:
 def shape_known(info: StructInfo | None) -> bool:
     """Whether every tensor in a struct info has known (perhaps symbolic) dimensions."""
     if isinstance(info, TensorStructInfo):
-        return isinstance(info.shape, ShapeExpr)
+        return isinstance(info.shape, rx.ShapeExpr)
     if isinstance(info, TupleStructInfo):
         return all(shape_known(f) for f in info.fields)
     return True
@@ -168,33 +157,33 @@ def unique_name(mod_names: Iterable[str], wanted: str) -> str:
     return name
 
 
-def replace_vars(expr: Any, table: dict[Var, Any]) -> Any:
+def replace_vars(expr: Any, table: dict[rx.Var, Any]) -> Any:
     """A bound expression with variables replaced by others of the same struct info; the struct
     infos of its parts stay. The same object where nothing changes."""
     kind = type(expr)
-    if kind is Call:
+    if kind is rx.Call:
         op = expr.op if isinstance(expr.op, Op) else replace_vars(expr.op, table)
         args = _replaced(expr.args, table)
         if op is expr.op and args is expr.args:
             return expr
-        new = Call._make(op, args, expr.attrs, expr.sinfo_args, span=expr.span)
-    elif kind is Tuple:
+        new = rx.Call._make(op, args, expr.attrs, expr.sinfo_args, span=expr.span)
+    elif kind is rx.Tuple:
         fields = _replaced(expr.fields, table)
         if fields is expr.fields:
             return expr
-        new = Tuple._make(fields, span=expr.span)
-    elif kind is TupleGetItem:
+        new = rx.Tuple._make(fields, span=expr.span)
+    elif kind is rx.TupleGetItem:
         value = replace_vars(expr.tuple_value, table)
         if value is expr.tuple_value:
             return expr
-        new = TupleGetItem._make(value, expr.index, span=expr.span)
+        new = rx.TupleGetItem._make(value, expr.index, span=expr.span)
     else:
-        return table.get(expr, expr) if isinstance(expr, Var) else expr
+        return table.get(expr, expr) if isinstance(expr, rx.Var) else expr
     new._update_struct_info(expr.struct_info)
     return new
 
 
-def _replaced(exprs: tuple[Any, ...], table: dict[Var, Any]) -> tuple[Any, ...]:
+def _replaced(exprs: tuple[Any, ...], table: dict[rx.Var, Any]) -> tuple[Any, ...]:
     new = tuple(replace_vars(e, table) for e in exprs)
     return exprs if all(a is b for a, b in zip(new, exprs, strict=True)) else new
 
@@ -207,22 +196,22 @@ class BodyRewriter:
     """
 
     def __init__(self) -> None:
-        self.table: dict[Var, Any] = {}
+        self.table: dict[rx.Var, Any] = {}
 
-    def block(self, block: Any, live_out: set[Var]) -> Any:
+    def block(self, block: Any, live_out: set[rx.Var]) -> Any:
         """The new block. `live_out`: the variables that what follows uses."""
         return block
 
-    def function(self, func: Function) -> Function:
+    def function(self, func: rx.Function) -> rx.Function:
         """Rewrite a function."""
         body = self.seq(func.body)
         return func if body is func.body else func.replace(body=body)
 
-    def seq(self, seq: SeqExpr) -> SeqExpr:
+    def seq(self, seq: rx.SeqExpr) -> rx.SeqExpr:
         """Rewrite a body."""
         blocks = []
         for n, block in enumerate(seq.blocks):
-            behind: set[Var] = set(used_vars(seq.body))
+            behind: set[rx.Var] = set(used_vars(seq.body))
             for later in seq.blocks[n + 1 :]:
                 for binding in later.bindings:
                     behind.update(used_vars(binding.value))
@@ -230,19 +219,19 @@ class BodyRewriter:
         body = replace_vars(seq.body, self.table)
         if body is seq.body and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
             return seq
-        new = SeqExpr._make(tuple(merge_blocks(blocks)), body, span=seq.span)
+        new = rx.SeqExpr._make(tuple(merge_blocks(blocks)), body, span=seq.span)
         new._update_struct_info(seq.struct_info)
         return new
 
     def value(self, value: Any) -> Any:
         """A bound value, its variables replaced, what stands inside it rewritten."""
-        if isinstance(value, If):
+        if isinstance(value, rx.If):
             cond = replace_vars(value.cond, self.table)
             true, false = self.seq(value.true_branch), self.seq(value.false_branch)
             new: Any = value.replace(cond=cond, true_branch=true, false_branch=false)
-        elif isinstance(value, Function):
+        elif isinstance(value, rx.Function):
             return self.function(value)
-        elif isinstance(value, SeqExpr):
+        elif isinstance(value, rx.SeqExpr):
             return self.seq(value)
         else:
             return replace_vars(value, self.table)

@@ -15,20 +15,9 @@ from ...base.span import Span
 from ...ir.dtype import DataType
 from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import const
+from ...tir import stmt as st
 from ...tir.buffer import Buffer, BufferRegion
 from ...tir.function import PrimFunc
-from ...tir.stmt import (
-    Block,
-    BlockRealize,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    MatchBufferRegion,
-    Stmt,
-    While,
-    seq,
-)
 from . import block_access
 
 Bound = TypeVar("Bound")
@@ -48,7 +37,7 @@ def set_span(span: Span | None) -> None:
     _STATE.span = span
 
 
-def emit(stmt: Stmt) -> None:
+def emit(stmt: st.Stmt) -> None:
     """Append a statement to the innermost frame."""
     if not _STATE.frames:
         what = "this statement stands in no function"
@@ -97,18 +86,18 @@ def loop_range(var: Var) -> Range | None:
     return None
 
 
-def body_of(stmts: list[Any]) -> Stmt:
+def body_of(stmts: list[Any]) -> st.Stmt:
     """One statement from those of a frame; a `Wrap` among them holds all that follow it."""
-    rest: list[Stmt] = []
+    rest: list[st.Stmt] = []
     for item in reversed(stmts):
         if isinstance(item, Wrap):
-            body = seq(*reversed(rest)) if rest else Evaluate(0)
+            body = st.seq(*reversed(rest)) if rest else st.Evaluate(0)
             stmt = item.wrap(body)
             stmt.span = item.span
             rest = [stmt]
         else:
             rest.append(item)
-    return seq(*reversed(rest)) if rest else Evaluate(0)
+    return st.seq(*reversed(rest)) if rest else st.Evaluate(0)
 
 
 class Frame:
@@ -139,7 +128,7 @@ class Frame:
         """Turn the statements into one and hand it to the frame around."""
         raise NotImplementedError
 
-    def emit(self, stmt: Stmt) -> None:
+    def emit(self, stmt: st.Stmt) -> None:
         """Hand the finished statement to the frame around."""
         stmt.span = self.span
         emit(stmt)
@@ -154,7 +143,7 @@ class Wrap(Frame):
 
     def __init__(
         self,
-        wrap: Callable[[Stmt], Stmt],
+        wrap: Callable[[st.Stmt], st.Stmt],
         bound: Any = None,
         declared: tuple[Buffer, ...] = (),
         title: str = "a scope",
@@ -205,13 +194,13 @@ class FuncFrame(Frame):
             self.params, body, self.ret_type, self.buffer_map, attrs, span=self.span
         )
 
-    def _with_root(self, body: Stmt) -> Stmt:
+    def _with_root(self, body: st.Stmt) -> st.Stmt:
         """Blocks stand below a root block: make one unless the body is one already."""
-        is_root = isinstance(body, BlockRealize) and not body.block.iter_vars
+        is_root = isinstance(body, st.BlockRealize) and not body.block.iter_vars
         if not self.root_buffers and (is_root or not block_access.has_block(body)):
             return body
-        block = Block((), (), (), "root", body, None, self.root_buffers, span=self.span)
-        return BlockRealize((), const(True, "bool"), block, span=self.span)
+        block = st.Block((), (), (), "root", body, None, self.root_buffers, span=self.span)
+        return st.BlockRealize((), const(True, "bool"), block, span=self.span)
 
     def buffers(self) -> list[Buffer]:
         return [*self.buffer_map.values(), *self.root_buffers, *super().buffers()]
@@ -230,14 +219,14 @@ class BlockFrame(Frame):
         self.iter_values: list[PrimExpr] = []
         self.reads: list[BufferRegion] | None = None
         self.writes: list[BufferRegion] | None = None
-        self.init: Stmt | None = None
+        self.init: st.Stmt | None = None
         self.alloc_buffers: list[Buffer] = []
-        self.match_buffers: list[MatchBufferRegion] = []
+        self.match_buffers: list[st.MatchBufferRegion] = []
         self.annotations: dict[str, Any] = {}
         self.predicate: PrimExpr | None = None
 
     def close(self) -> None:
-        block = Block(
+        block = st.Block(
             self.iter_vars,
             self.reads or (),
             self.writes or (),
@@ -256,7 +245,7 @@ class BlockFrame(Frame):
             self.emit(block)
         else:
             predicate = const(True, "bool") if self.predicate is None else self.predicate
-            self.emit(BlockRealize(self.iter_values, predicate, block))
+            self.emit(st.BlockRealize(self.iter_values, predicate, block))
 
     def buffers(self) -> list[Buffer]:
         matched = [m.buffer for m in self.match_buffers]
@@ -287,7 +276,7 @@ class ForFrame(Frame, Generic[Bound]):
     def __init__(
         self,
         doms: list[Range],
-        kind: ForKind,
+        kind: st.ForKind,
         thread_tag: str = "",
         annotations: dict[str, Any] | None = None,
     ) -> None:
@@ -309,12 +298,12 @@ class ForFrame(Frame, Generic[Bound]):
     def close(self) -> None:
         body = body_of(self.stmts)
         thread: IterVar | None = None
-        if self.kind is ForKind.THREAD_BINDING:
+        if self.kind is st.ForKind.THREAD_BINDING:
             thread_var = Var("", self.loop_vars[0].dtype)
             thread = IterVar(None, thread_var, IterVar.ThreadIndex, self.thread_tag)
         for var, dom in zip(reversed(self.loop_vars), reversed(self.doms), strict=True):
             annotations = self.annotations
-            body = For(var, dom.min, dom.extent, self.kind, body, thread, annotations, self.span)
+            body = st.For(var, dom.min, dom.extent, self.kind, body, thread, annotations, self.span)
         emit(body)
 
 
@@ -328,7 +317,7 @@ class WhileFrame(Frame):
         self.condition = condition
 
     def close(self) -> None:
-        self.emit(While(self.condition, body_of(self.stmts)))
+        self.emit(st.While(self.condition, body_of(self.stmts)))
 
 
 class IfFrame(Frame):
@@ -339,14 +328,14 @@ class IfFrame(Frame):
     def __init__(self, condition: PrimExpr) -> None:
         super().__init__()
         self.condition = condition
-        self.then_case: Stmt | None = None
-        self.else_case: Stmt | None = None
+        self.then_case: st.Stmt | None = None
+        self.else_case: st.Stmt | None = None
 
     def close(self) -> None:
         if self.then_case is None:
             what = "an if needs a then-branch"
             raise ValueError(explain(what, instead="open `with T.Then():` inside it"))
-        self.emit(IfThenElse(self.condition, self.then_case, self.else_case))
+        self.emit(st.IfThenElse(self.condition, self.then_case, self.else_case))
 
 
 class BranchFrame(Frame):

@@ -10,16 +10,8 @@ from ...ir.dtype import DataType
 from ...ir.module import VDevice
 from ...ir.prim_expr import PrimExpr
 from ...ir.prim_expr import Var as TirVar
+from ...relax import struct_info as si
 from ...relax.expr import Expr, PrimValue, ShapeExpr, Tuple
-from ...relax.struct_info import (
-    FuncStructInfo,
-    ObjectStructInfo,
-    PrimStructInfo,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
 from .. import ir as I
 from .core import active_parser
 
@@ -30,12 +22,12 @@ class StructInfoProxy:
     It becomes a StructInfo where the names are known: in the parser, or by `as_struct_info`.
     """
 
-    def as_struct_info(self, dict_globals: dict[str, Any] | None = None) -> StructInfo:
+    def as_struct_info(self, dict_globals: dict[str, Any] | None = None) -> si.StructInfo:
         """The struct info; names are looked up in `dict_globals`, else in the script that is
         being read, else they are fresh variables."""
         return self.build(Dims(dict_globals))
 
-    def build(self, dims: Dims) -> StructInfo:
+    def build(self, dims: Dims) -> si.StructInfo:
         raise NotImplementedError
 
     def get_symbolic_vars(self) -> set[str]:
@@ -84,16 +76,16 @@ def _proxy(value: Any) -> Any:
     return value() if callable(value) and not isinstance(value, (StructInfoProxy, Expr)) else value
 
 
-def _build(value: Any, dims: Dims) -> StructInfo:
+def _build(value: Any, dims: Dims) -> si.StructInfo:
     proxy = _proxy(value)
     if isinstance(proxy, StructInfoProxy):
         return proxy.build(dims)
-    if isinstance(proxy, StructInfo):
+    if isinstance(proxy, si.StructInfo):
         return proxy
     if isinstance(proxy, PrimExpr):
-        return PrimStructInfo(dtype=proxy.dtype)
+        return si.PrimStructInfo(dtype=proxy.dtype)
     if proxy is None or proxy == ():
-        return TupleStructInfo([])
+        return si.TupleStructInfo([])
     what = "a struct info is expected"
     hint = "write R.Tensor((2, 3)), R.Shape, R.Prim, R.Tuple, R.Callable or R.Object"
     raise TypeError(explain(what, got=f"{proxy!r} of type {type(proxy).__name__}", instead=hint))
@@ -102,8 +94,8 @@ def _build(value: Any, dims: Dims) -> StructInfo:
 class ObjectProxy(StructInfoProxy):
     """`R.Object`"""
 
-    def build(self, dims: Dims) -> StructInfo:
-        return ObjectStructInfo()
+    def build(self, dims: Dims) -> si.StructInfo:
+        return si.ObjectStructInfo()
 
 
 class TensorProxy(StructInfoProxy):
@@ -135,11 +127,11 @@ class TensorProxy(StructInfoProxy):
     def get_symbolic_vars(self) -> set[str]:
         return _names_in(self.shape) if isinstance(self.shape, (list, tuple)) else set()
 
-    def build(self, dims: Dims) -> StructInfo:
+    def build(self, dims: Dims) -> si.StructInfo:
         shape = self.shape
         if isinstance(shape, (list, tuple)):
             shape = ShapeExpr([integer_dim(dims(d)) for d in shape])
-        return TensorStructInfo(shape, self.dtype or "void", vdevice(self.vdevice), self.ndim)
+        return si.TensorStructInfo(shape, self.dtype or "void", vdevice(self.vdevice), self.ndim)
 
 
 def vdevice(value: Any) -> Any:
@@ -176,9 +168,9 @@ class ShapeProxy(StructInfoProxy):
     def get_symbolic_vars(self) -> set[str]:
         return _names_in(self.values)
 
-    def build(self, dims: Dims) -> StructInfo:
+    def build(self, dims: Dims) -> si.StructInfo:
         values = None if self.values is None else [integer_dim(dims(v)) for v in self.values]
-        return ShapeStructInfo(values, self.ndim)
+        return si.ShapeStructInfo(values, self.ndim)
 
 
 class PrimProxy(StructInfoProxy):
@@ -198,11 +190,11 @@ class PrimProxy(StructInfoProxy):
     def get_symbolic_vars(self) -> set[str]:
         return _names_in([self.value])
 
-    def build(self, dims: Dims) -> StructInfo:
+    def build(self, dims: Dims) -> si.StructInfo:
         if self.value is None:
-            return PrimStructInfo(dtype=self.dtype)
+            return si.PrimStructInfo(dtype=self.dtype)
         value = dims(self.value)
-        return PrimStructInfo(value=PrimValue(value).value if isinstance(value, int) else value)
+        return si.PrimStructInfo(value=PrimValue(value).value if isinstance(value, int) else value)
 
 
 class TupleProxy(StructInfoProxy):
@@ -216,8 +208,8 @@ class TupleProxy(StructInfoProxy):
     def get_symbolic_vars(self) -> set[str]:
         return _all_names(self.fields)
 
-    def build(self, dims: Dims) -> StructInfo:
-        return TupleStructInfo([_build(f, dims) for f in self.fields])
+    def build(self, dims: Dims) -> si.StructInfo:
+        return si.TupleStructInfo([_build(f, dims) for f in self.fields])
 
 
 class CallableProxy(StructInfoProxy):
@@ -236,14 +228,14 @@ class CallableProxy(StructInfoProxy):
     def get_symbolic_vars(self) -> set[str]:
         return set() if self.params is None else _all_names([*self.params, self.ret])
 
-    def build(self, dims: Dims) -> StructInfo:
+    def build(self, dims: Dims) -> si.StructInfo:
         ret = None if self.ret is None else _build(self.ret, dims)
         if self.params is None:
             pure = False if self.purity is None else self.purity
-            return FuncStructInfo.opaque_func(ret=ret, derive_func=self.derive_func, purity=pure)
+            return si.FuncStructInfo.opaque_func(ret=ret, derive_func=self.derive_func, purity=pure)
         params = [_build(p, dims) for p in self.params]
         assert ret is not None
-        return FuncStructInfo(params, ret, True if self.purity is None else self.purity)
+        return si.FuncStructInfo(params, ret, True if self.purity is None else self.purity)
 
 
 def _all_names(values: Any) -> set[str]:
@@ -256,7 +248,7 @@ def PackedFunc() -> StructInfoProxy:
     return CallableProxy()
 
 
-def as_info(value: Any) -> StructInfo:
+def as_info(value: Any) -> si.StructInfo:
     """The struct info of an annotation (a proxy, a struct info, or `R.Tensor` itself)."""
     return _build(value, Dims(None))
 
@@ -264,7 +256,7 @@ def as_info(value: Any) -> StructInfo:
 class MatchCastPair:
     """`R.match_cast(value, struct_info)`: becomes a binding when it is assigned."""
 
-    def __init__(self, value: Any, struct_info: StructInfo) -> None:
+    def __init__(self, value: Any, struct_info: si.StructInfo) -> None:
         self.value = value
         self.struct_info = struct_info
 

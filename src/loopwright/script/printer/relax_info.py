@@ -8,19 +8,11 @@ from ...ir.functor import post_order_visit
 from ...ir.module import VDevice
 from ...ir.prim_expr import IntImm
 from ...ir.prim_expr import Var as TirVar
+from ...relax import struct_info as si
 from ...relax.expr import ShapeExpr
-from ...relax.struct_info import (
-    FuncStructInfo,
-    ObjectStructInfo,
-    PrimStructInfo,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
 from .core import RELAX, Printer, call_text, dtype_text, expr_of, mode_of, tuple_text
 
-mode_of(StructInfo, RELAX)
+mode_of(si.StructInfo, RELAX)
 
 
 def dimension(p: Printer, expr: Any) -> str:
@@ -44,27 +36,27 @@ def _mentions(expr: Any, names: set[int]) -> bool:
     return mentioned
 
 
-@expr_of(ObjectStructInfo)
-def _object(p: Printer, _: ObjectStructInfo) -> str:
+@expr_of(si.ObjectStructInfo)
+def _object(p: Printer, _: si.ObjectStructInfo) -> str:
     return p.relax("Object")
 
 
-@expr_of(PrimStructInfo)
-def _prim(p: Printer, info: PrimStructInfo) -> str:
+@expr_of(si.PrimStructInfo)
+def _prim(p: Printer, info: si.PrimStructInfo) -> str:
     if info.value is not None:
         return f"{p.relax('Prim')}(value={dimension(p, info.value)})"
     return f"{p.relax('Prim')}({dtype_text(info.dtype)})"
 
 
-@expr_of(ShapeStructInfo)
-def _shape(p: Printer, info: ShapeStructInfo) -> str:
+@expr_of(si.ShapeStructInfo)
+def _shape(p: Printer, info: si.ShapeStructInfo) -> str:
     if info.values is None:
         return f"{p.relax('Shape')}(ndim={info.ndim})"
     return f"{p.relax('Shape')}([{', '.join([dimension(p, v) for v in info.values])}])"
 
 
-@expr_of(TensorStructInfo)
-def _tensor(p: Printer, info: TensorStructInfo) -> str:
+@expr_of(si.TensorStructInfo)
+def _tensor(p: Printer, info: si.TensorStructInfo) -> str:
     args: list[str] = []
     if isinstance(info.shape, ShapeExpr):
         args.append(tuple_text([dimension(p, v) for v in info.shape.values]))
@@ -96,18 +88,18 @@ def _alike(a: VDevice, b: VDevice) -> bool:
     return same_target and a.vdevice_id == b.vdevice_id and a.memory_scope == b.memory_scope
 
 
-@expr_of(TupleStructInfo)
-def _tuple(p: Printer, info: TupleStructInfo) -> str:
+@expr_of(si.TupleStructInfo)
+def _tuple(p: Printer, info: si.TupleStructInfo) -> str:
     if not info.fields:
         return p.relax("Tuple")
     return f"{p.relax('Tuple')}({p.exprs(info.fields)})"
 
 
-@expr_of(FuncStructInfo)
-def _func(p: Printer, info: FuncStructInfo) -> str:
+@expr_of(si.FuncStructInfo)
+def _func(p: Printer, info: si.FuncStructInfo) -> str:
     if info.params is None:
         keywords: dict[str, str] = {}
-        if not isinstance(info.ret, ObjectStructInfo):
+        if not isinstance(info.ret, si.ObjectStructInfo):
             keywords["ret"] = p.expr(info.ret)
         if info.purity:
             keywords["purity"] = "True"

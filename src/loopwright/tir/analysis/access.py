@@ -9,18 +9,9 @@ from ...ir.functor import Visitor
 from ...ir.op import Op
 from ...ir.prim_expr import Call, IntImm, Let, PrimExpr, Range, Var
 from ...ir.prim_op import add, const, maximum, minimum, subtract
+from .. import stmt as st
 from ..buffer import Buffer, BufferRegion
 from ..expr import BufferLoad
-from ..stmt import (
-    Allocate,
-    AllocateConst,
-    Block,
-    BlockRealize,
-    BufferStore,
-    For,
-    IfThenElse,
-    LetStmt,
-)
 from ..stmt_functor import substitute
 from .bounds import Bound, bounds_of, difference
 
@@ -40,7 +31,7 @@ class _Accesses(Visitor):
         self.opaque: dict[Buffer, list[Box]] = {}
         self.inner: set[Var] = set()  # pointers to memory that is allocated inside
 
-    def enter(self, block: Block) -> None:
+    def enter(self, block: st.Block) -> None:
         """Visit the block whose accesses are collected."""
         for buffer in block.alloc_buffers:
             self.pointers[buffer.data] = buffer
@@ -77,7 +68,7 @@ class _Accesses(Visitor):
         self.note(self.reads, node.buffer, self.box(node.indices))
         self.visit(node.indices)
 
-    def visit_BufferStore(self, node: BufferStore) -> None:
+    def visit_BufferStore(self, node: st.BufferStore) -> None:
         self.note(self.writes, node.buffer, self.box(node.indices))
         self.visit(node.value)
         self.visit(node.indices)
@@ -87,14 +78,14 @@ class _Accesses(Visitor):
         if buffer is not None:
             self.note(self.opaque, buffer, [None] * len(buffer.shape))
 
-    def visit_Allocate(self, node: Allocate | AllocateConst) -> None:
+    def visit_Allocate(self, node: st.Allocate | st.AllocateConst) -> None:
         self.inner.add(node.buffer_var)
         self.visit(node.extents)
         self.visit(node.body)
 
     visit_AllocateConst = visit_Allocate
 
-    def visit_For(self, node: For) -> None:
+    def visit_For(self, node: st.For) -> None:
         self.visit(node.min)
         self.visit(node.extent)
         low = bounds_of(node.min, self.loops)
@@ -103,13 +94,13 @@ class _Accesses(Visitor):
         self.visit(node.body)
         del self.loops[node.loop_var]
 
-    def visit_IfThenElse(self, node: IfThenElse) -> None:
+    def visit_IfThenElse(self, node: st.IfThenElse) -> None:
         self.visit(node.condition)
         self.visit(node.then_case)
         if node.else_case is not None:
             self.visit(node.else_case)
 
-    def visit_LetStmt(self, node: LetStmt) -> None:
+    def visit_LetStmt(self, node: st.LetStmt) -> None:
         self.visit(node.value)
         self.lets[node.var] = substitute(node.value, self.lets)
         self.visit(node.body)
@@ -146,7 +137,7 @@ class _Accesses(Visitor):
         if flags & 2:
             self.note(self.writes, buffer, box)
 
-    def visit_BlockRealize(self, node: BlockRealize) -> None:
+    def visit_BlockRealize(self, node: st.BlockRealize) -> None:
         """An inner block declares what it accesses, in terms of its axes."""
         self.visit(node.iter_values)
         block = node.block
@@ -175,7 +166,7 @@ def _inside(source: BufferRegion, box: Box, ndim: int) -> Box:
     return outer
 
 
-def _union(boxes: list[Box], buffer: Buffer, block: Block) -> BufferRegion:
+def _union(boxes: list[Box], buffer: Buffer, block: st.Block) -> BufferRegion:
     ranges = []
     for n, extent in enumerate(buffer.shape):
         spans = [span for box in boxes if (span := box[n]) is not None]
@@ -190,7 +181,7 @@ def _union(boxes: list[Box], buffer: Buffer, block: Block) -> BufferRegion:
     return BufferRegion(buffer, tuple(ranges))
 
 
-def _pick(a: PrimExpr, b: PrimExpr, block: Block, *, least: bool) -> PrimExpr:
+def _pick(a: PrimExpr, b: PrimExpr, block: st.Block, *, least: bool) -> PrimExpr:
     gap = difference(a, b)
     if isinstance(gap, int):
         return a if (gap <= 0) == least else b
@@ -210,7 +201,7 @@ def _range(low: PrimExpr, high: PrimExpr) -> Range:
 
 
 def get_block_access_region(
-    block: Block, buffer_var_map: dict[Var, Buffer]
+    block: st.Block, buffer_var_map: dict[Var, Buffer]
 ) -> list[list[BufferRegion]]:
     """[reads, writes, opaque accesses] of a block, detected in its body.
 
@@ -227,7 +218,7 @@ def get_block_access_region(
 
 
 def get_block_read_write_region(
-    block: Block, buffer_var_map: dict[Var, Buffer]
+    block: st.Block, buffer_var_map: dict[Var, Buffer]
 ) -> list[list[BufferRegion]]:
     """[reads, writes] of a block; an opaque access counts as both, over the whole buffer."""
     reads, writes, opaque = get_block_access_region(block, buffer_var_map)

@@ -4,78 +4,62 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ir import prim_expr as pe
 from ...ir.op import Op
-from ...ir.prim_expr import (
-    Add,
-    Broadcast,
-    Call,
-    Cast,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    PrimExpr,
-    Ramp,
-    Select,
-    Sub,
-    Var,
-)
 from ...ir.prim_op import add, cast, const, floordiv, maximum, minimum, multiply, subtract
 from ...ir.structural import structural_equal
 from ...ir.variables import uses_any
 
-Bound = tuple[PrimExpr, PrimExpr] | None
-Linear = list[tuple[PrimExpr, int]]
+Bound = tuple[pe.PrimExpr, pe.PrimExpr] | None
+Linear = list[tuple[pe.PrimExpr, int]]
 
 
-def bounds_of(expr: PrimExpr, loops: dict[Var, Bound]) -> Bound:
+def bounds_of(expr: pe.PrimExpr, loops: dict[pe.Var, Bound]) -> Bound:
     """(least, greatest) value of `expr` while the `loops` run, or None where it is not known.
 
     The bounds are expressions of the other variables; both are `expr` itself when no loop
     variable occurs in it.
     """
-    if isinstance(expr, Ramp):
+    if isinstance(expr, pe.Ramp):
         return _ramp(expr, loops)
-    if isinstance(expr, Broadcast):
+    if isinstance(expr, pe.Broadcast):
         return bounds_of(expr.value, loops)
-    if isinstance(expr, IntImm) or not loops or not uses_any(expr, loops):
+    if isinstance(expr, pe.IntImm) or not loops or not uses_any(expr, loops):
         return (expr, expr)
-    if isinstance(expr, Var):
+    if isinstance(expr, pe.Var):
         return loops[expr]
     rule = _RULES.get(type(expr))
     return None if rule is None else rule(expr, loops)
 
 
-def _ramp(expr: Ramp, loops: dict[Var, Bound]) -> Bound:
+def _ramp(expr: pe.Ramp, loops: dict[pe.Var, Bound]) -> Bound:
     base = bounds_of(expr.base, loops)
-    if base is None or not isinstance(expr.stride, IntImm):
+    if base is None or not isinstance(expr.stride, pe.IntImm):
         return None
     reach = expr.stride.value * (expr.lanes - 1)
     return (add(base[0], min(reach, 0)), add(base[1], max(reach, 0)))
 
 
-def _both(expr: Any, loops: dict[Var, Bound]) -> tuple[Bound, Bound]:
+def _both(expr: Any, loops: dict[pe.Var, Bound]) -> tuple[Bound, Bound]:
     return bounds_of(expr.a, loops), bounds_of(expr.b, loops)
 
 
-def _add(expr: Any, loops: dict[Var, Bound]) -> Bound:
+def _add(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     a, b = _both(expr, loops)
     return None if a is None or b is None else (add(a[0], b[0]), add(a[1], b[1]))
 
 
-def _sub(expr: Any, loops: dict[Var, Bound]) -> Bound:
+def _sub(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     a, b = _both(expr, loops)
     return None if a is None or b is None else (subtract(a[0], b[1]), subtract(a[1], b[0]))
 
 
-def _mul(expr: Any, loops: dict[Var, Bound]) -> Bound:
+def _mul(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     a, b = _both(expr, loops)
     if a is None or b is None:
         return None
-    if not isinstance(expr.b, IntImm):
-        if not isinstance(expr.a, IntImm):
+    if not isinstance(expr.b, pe.IntImm):
+        if not isinstance(expr.a, pe.IntImm):
             return _mul_by_extent(expr, a, b, loops)
         a, b = b, a
     factor = b[0]
@@ -83,7 +67,7 @@ def _mul(expr: Any, loops: dict[Var, Bound]) -> Bound:
     return (low, high) if factor.value >= 0 else (high, low)
 
 
-def _mul_by_extent(expr: Any, a: Any, b: Any, loops: dict[Var, Bound]) -> Bound:
+def _mul_by_extent(expr: Any, a: Any, b: Any, loops: dict[pe.Var, Bound]) -> Bound:
     """A product with an expression that no loop changes: a shape, taken to be positive."""
     if not uses_any(expr.b, loops):
         return (multiply(a[0], expr.b), multiply(a[1], expr.b))
@@ -92,81 +76,81 @@ def _mul_by_extent(expr: Any, a: Any, b: Any, loops: dict[Var, Bound]) -> Bound:
     return None
 
 
-def _floordiv(expr: Any, loops: dict[Var, Bound]) -> Bound:
+def _floordiv(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     a = bounds_of(expr.a, loops)
-    if a is None or not isinstance(expr.b, IntImm) or expr.b.value <= 0:
+    if a is None or not isinstance(expr.b, pe.IntImm) or expr.b.value <= 0:
         return None
     return (floordiv(a[0], expr.b), floordiv(a[1], expr.b))
 
 
-def _floormod(expr: Any, loops: dict[Var, Bound]) -> Bound:
+def _floormod(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     if uses_any(expr.b, loops):
         return None
     a = bounds_of(expr.a, loops)
-    modulus = expr.b.value if isinstance(expr.b, IntImm) else None
+    modulus = expr.b.value if isinstance(expr.b, pe.IntImm) else None
     if a is not None and modulus is not None and modulus > 0:
         low, high = a
-        if isinstance(low, IntImm) and isinstance(high, IntImm):
+        if isinstance(low, pe.IntImm) and isinstance(high, pe.IntImm):
             start = low.value // modulus * modulus
             if high.value < start + modulus:
                 return (const(low.value - start, low.dtype), const(high.value - start, low.dtype))
     return (const(0, expr.dtype), subtract(expr.b, 1))
 
 
-def _min(expr: Any, loops: dict[Var, Bound]) -> Bound:
+def _min(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     a, b = _both(expr, loops)
     return None if a is None or b is None else (minimum(a[0], b[0]), minimum(a[1], b[1]))
 
 
-def _max(expr: Any, loops: dict[Var, Bound]) -> Bound:
+def _max(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     a, b = _both(expr, loops)
     return None if a is None or b is None else (maximum(a[0], b[0]), maximum(a[1], b[1]))
 
 
-def _cast(expr: Any, loops: dict[Var, Bound]) -> Bound:
+def _cast(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     a = bounds_of(expr.value, loops) if expr.dtype.is_integer else None
     return None if a is None else (cast(expr.dtype, a[0]), cast(expr.dtype, a[1]))
 
 
-def _either(left: PrimExpr, right: PrimExpr, loops: dict[Var, Bound]) -> Bound:
+def _either(left: pe.PrimExpr, right: pe.PrimExpr, loops: dict[pe.Var, Bound]) -> Bound:
     a, b = bounds_of(left, loops), bounds_of(right, loops)
     return None if a is None or b is None else (minimum(a[0], b[0]), maximum(a[1], b[1]))
 
 
-def _select(expr: Any, loops: dict[Var, Bound]) -> Bound:
+def _select(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     return _either(expr.true_value, expr.false_value, loops)
 
 
-def _call(expr: Any, loops: dict[Var, Bound]) -> Bound:
+def _call(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     if isinstance(expr.op, Op) and expr.op.name == "tir.if_then_else":
         return _either(expr.args[1], expr.args[2], loops)
     return None
 
 
 _RULES: dict[type, Any] = {
-    Add: _add,
-    Sub: _sub,
-    Mul: _mul,
-    FloorDiv: _floordiv,
-    FloorMod: _floormod,
-    Min: _min,
-    Max: _max,
-    Cast: _cast,
-    Select: _select,
-    Call: _call,
+    pe.Add: _add,
+    pe.Sub: _sub,
+    pe.Mul: _mul,
+    pe.FloorDiv: _floordiv,
+    pe.FloorMod: _floormod,
+    pe.Min: _min,
+    pe.Max: _max,
+    pe.Cast: _cast,
+    pe.Select: _select,
+    pe.Call: _call,
 }
 
 
-def _linear(expr: PrimExpr, scale: int, terms: Linear) -> int:
+def _linear(expr: pe.PrimExpr, scale: int, terms: Linear) -> int:
     """Add `scale * expr` to `terms`, (atom, factor) pairs; returns the constant part."""
-    if isinstance(expr, IntImm):
+    if isinstance(expr, pe.IntImm):
         return scale * expr.value
-    if isinstance(expr, (Add, Sub)):
+    if isinstance(expr, (pe.Add, pe.Sub)):
         left = _linear(expr.a, scale, terms)
-        return left + _linear(expr.b, scale if isinstance(expr, Add) else -scale, terms)
-    if isinstance(expr, Mul):
+        return left + _linear(expr.b, scale if isinstance(expr, pe.Add) else -scale, terms)
+    if isinstance(expr, pe.Mul):
         for a, b in ((expr.a, expr.b), (expr.b, expr.a)):
-            if isinstance(b, IntImm):
+            if isinstance(b, pe.IntImm):
                 return _linear(a, scale * b.value, terms)
     for n, (atom, factor) in enumerate(terms):
         if atom is expr or (type(atom) is type(expr) and structural_equal(atom, expr)):
@@ -176,7 +160,7 @@ def _linear(expr: PrimExpr, scale: int, terms: Linear) -> int:
     return 0
 
 
-def difference(a: PrimExpr, b: PrimExpr) -> int | PrimExpr | None:
+def difference(a: pe.PrimExpr, b: pe.PrimExpr) -> int | pe.PrimExpr | None:
     """a - b: an int where it is a constant, else an expression with like terms collected."""
     if a is b:
         return 0

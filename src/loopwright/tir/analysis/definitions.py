@@ -8,22 +8,10 @@ from typing import Any
 from ...base.errors import explain
 from ...ir.functor import Visitor
 from ...ir.prim_expr import IterVar, Let, Var
+from .. import stmt as st
 from ..buffer import Buffer
 from ..expr import BufferLoad, CommReducer, Reduce
 from ..function import PrimFunc
-from ..stmt import (
-    Allocate,
-    AllocateConst,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    BufferRealize,
-    BufferStore,
-    DeclBuffer,
-    For,
-    LetStmt,
-    MatchBufferRegion,
-)
 
 
 class _Scopes(Visitor):
@@ -94,7 +82,7 @@ class _Scopes(Visitor):
         if node.predicate is not None:
             self.visit(node.predicate)
 
-    def visit_BufferStore(self, node: BufferStore) -> None:
+    def visit_BufferStore(self, node: st.BufferStore) -> None:
         self.touched(node.buffer, node)
         self.visit(node.buffer.data)
         self.visit(node.value)
@@ -102,14 +90,14 @@ class _Scopes(Visitor):
         if node.predicate is not None:
             self.visit(node.predicate)
 
-    def visit_For(self, node: For) -> None:
+    def visit_For(self, node: st.For) -> None:
         self.visit(node.min)
         self.visit(node.extent)
         self.define(node.loop_var, node)
         self.visit(node.body)
         self.leave(node.loop_var)
 
-    def visit_LetStmt(self, node: LetStmt) -> None:
+    def visit_LetStmt(self, node: st.LetStmt) -> None:
         self.visit(node.value)
         self.define(node.var, node)
         self.visit(node.body)
@@ -121,19 +109,19 @@ class _Scopes(Visitor):
         self.visit(node.body)
         self.leave(node.var)
 
-    def visit_Allocate(self, node: Allocate) -> None:
+    def visit_Allocate(self, node: st.Allocate) -> None:
         self.visit(node.extents)
         self.visit(node.condition)
         self.define(node.buffer_var, node)
         self.visit(node.body)
         self.leave(node.buffer_var)
 
-    def visit_AllocateConst(self, node: AllocateConst) -> None:
+    def visit_AllocateConst(self, node: st.AllocateConst) -> None:
         self.define(node.buffer_var, node)
         self.visit(node.body)
         self.leave(node.buffer_var)
 
-    def visit_DeclBuffer(self, node: DeclBuffer) -> None:
+    def visit_DeclBuffer(self, node: st.DeclBuffer) -> None:
         own = node.buffer.data not in self.live and node.buffer.data.name == node.buffer.name
         if own:
             self.define(node.buffer.data, node)
@@ -142,7 +130,7 @@ class _Scopes(Visitor):
         if own:
             self.leave(node.buffer.data)
 
-    def visit_BufferRealize(self, node: BufferRealize) -> None:
+    def visit_BufferRealize(self, node: st.BufferRealize) -> None:
         for r in node.bounds:
             self.visit(r)
         own = node.buffer.data not in self.live
@@ -153,7 +141,7 @@ class _Scopes(Visitor):
         if own:
             self.leave(node.buffer.data)
 
-    def visit_AttrStmt(self, node: AttrStmt) -> None:
+    def visit_AttrStmt(self, node: st.AttrStmt) -> None:
         self.visit(node.value)
         thread = node.node if isinstance(node.node, IterVar) else None
         if thread is None or thread.var in self.live:
@@ -174,12 +162,12 @@ class _Scopes(Visitor):
     def visit_CommReducer(self, node: CommReducer) -> None:
         """A reducer stands for itself."""
 
-    def visit_BlockRealize(self, node: BlockRealize) -> None:
+    def visit_BlockRealize(self, node: st.BlockRealize) -> None:
         self.visit(node.iter_values)
         self.visit(node.predicate)
         self.visit(node.block)
 
-    def visit_Block(self, node: Block) -> None:
+    def visit_Block(self, node: st.Block) -> None:
         defined: list[Var] = []
         for axis in node.iter_vars:
             if axis.dom is not None:
@@ -200,7 +188,7 @@ class _Scopes(Visitor):
         self.visit(node.body)
         self.leave(*defined)
 
-    def visit_MatchBufferRegion(self, node: MatchBufferRegion) -> None:
+    def visit_MatchBufferRegion(self, node: st.MatchBufferRegion) -> None:
         self.visit(node.source.region)
 
     def visit_PrimFunc(self, node: PrimFunc) -> None:
@@ -256,7 +244,7 @@ class _Ssa(_Scopes):
         self.good = True
 
     def define(self, var: Var, node: Any) -> None:
-        if var in self.seen and not isinstance(node, AttrStmt):
+        if var in self.seen and not isinstance(node, st.AttrStmt):
             self.good = False
         self.seen.add(var)
         super().define(var, node)
@@ -277,7 +265,7 @@ class _WellFormed(_Scopes):
         self.errors: list[str] = []
         self.ended: dict[Var, Any] = {}
         self.loops: dict[Var, int] = {}
-        self.walls: list[Block] = []
+        self.walls: list[st.Block] = []
         self.buffers: dict[Buffer, int] = {}
 
     def report(self, rule: str, node: Any, got: Any, hint: str) -> None:
@@ -301,19 +289,19 @@ class _WellFormed(_Scopes):
             hint = "allocate, declare or match it around its use"
             self.report("undefined-buffer", node, buffer.name, hint)
 
-    def visit_For(self, node: For) -> None:
+    def visit_For(self, node: st.For) -> None:
         self.loops[node.loop_var] = len(self.walls)
         super().visit_For(node)
         self.loops.pop(node.loop_var, None)
 
-    def visit_BlockRealize(self, node: BlockRealize) -> None:
+    def visit_BlockRealize(self, node: st.BlockRealize) -> None:
         given, wanted = len(node.iter_values), len(node.block.iter_vars)
         if given != wanted:
             got = f"{given} values for {wanted} axes of block {node.block.name_hint}"
             self.report("block-bindings", node, got, "bind each axis")
         super().visit_BlockRealize(node)
 
-    def visit_Block(self, node: Block) -> None:
+    def visit_Block(self, node: st.Block) -> None:
         wall = bool(node.iter_vars)
         if wall:
             self.walls.append(node)

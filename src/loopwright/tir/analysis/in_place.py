@@ -14,16 +14,9 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import LoopwrightError, explain
+from ...ir import prim_expr as pe
 from ...ir.functor import Visitor
 from ...ir.literals import is_zero
-from ...ir.prim_expr import (
-    Broadcast,
-    Cast,
-    IntImm,
-    PrimExpr,
-    Ramp,
-    Var,
-)
 from ...ir.structural import structural_equal
 from .. import stmt as st
 from ..buffer import Buffer
@@ -55,7 +48,7 @@ def declared(func: PrimFunc) -> list[tuple[int, int]]:
     return [(position(w), position(r)) for w, r in func.attrs.get(MAY_ALIAS, ())]
 
 
-def can_overwrite(func: PrimFunc, read: Var, written: Var) -> bool:
+def can_overwrite(func: PrimFunc, read: pe.Var, written: pe.Var) -> bool:
     """Whether the parameters `read` and `written` of a lowered function may share memory without
     changing its result. False where that is not known."""
     seen = _Accesses(read, written)
@@ -82,7 +75,7 @@ class _Access:
     """A load or store: its index, the loops and lets around it, its place in the order."""
 
     buffer: Buffer
-    index: PrimExpr
+    index: pe.PrimExpr
     loops: tuple[st.For, ...]
     lets: tuple[st.LetStmt, ...]
     time: int
@@ -91,7 +84,7 @@ class _Access:
 class _Accesses(Visitor):
     """Collects the accesses of two pointers; `strange` when one is used in any other way."""
 
-    def __init__(self, read: Var, written: Var) -> None:
+    def __init__(self, read: pe.Var, written: pe.Var) -> None:
         self.read, self.written = read, written
         self.loads: list[_Access] = []
         self.stores: list[_Access] = []
@@ -106,10 +99,10 @@ class _Accesses(Visitor):
         at_start = buffer.elem_offset is None or is_zero(buffer.elem_offset)
         if len(node.indices) != 1 or buffer.strides or not at_start:
             self.strange = True
-        index = node.indices[0] if node.indices else IntImm("int32", 0)
+        index = node.indices[0] if node.indices else pe.IntImm("int32", 0)
         return _Access(buffer, index, self.loops, self.lets, self.time)
 
-    def visit_Var(self, node: Var) -> None:
+    def visit_Var(self, node: pe.Var) -> None:
         if node is self.read or node is self.written:
             self.strange = True
 
@@ -240,18 +233,18 @@ def _each_once(stores: list[_Access]) -> bool:
 
 
 def _extent(loop: st.For) -> int | None:
-    constant = isinstance(loop.extent, IntImm) and isinstance(loop.min, IntImm)
+    constant = isinstance(loop.extent, pe.IntImm) and isinstance(loop.min, pe.IntImm)
     return loop.extent.value if constant else None
 
 
 def _indices(store: _Access, sizes: list[int]) -> np.ndarray | None:
     """The indices of all iterations and lanes of a store; None where they depend on data."""
-    values: dict[Var, np.ndarray] = {}
+    values: dict[pe.Var, np.ndarray] = {}
     rank = len(sizes)
     for k, (loop, n) in enumerate(zip(store.loops, sizes, strict=True)):
         shape = [1] * (rank + 1)
         shape[k] = n
-        low = loop.min.value if isinstance(loop.min, IntImm) else 0
+        low = loop.min.value if isinstance(loop.min, pe.IntImm) else 0
         values[loop.loop_var] = (np.arange(n, dtype=np.int64) + low).reshape(shape)
     try:
         for let in store.lets:
@@ -270,21 +263,21 @@ class _Unknown(Exception):
     """An expression that is not arithmetic on loop variables."""
 
 
-def _value(expr: Any, values: dict[Var, np.ndarray]) -> Any:
+def _value(expr: Any, values: dict[pe.Var, np.ndarray]) -> Any:
     """The values of an expression over all iterations, lanes on the last axis."""
     kind = type(expr)
-    if kind is IntImm:
+    if kind is pe.IntImm:
         return np.int64(expr.value)
-    if kind is Var and expr in values:
+    if kind is pe.Var and expr in values:
         return values[expr]
     if kind in NUMPY:
         return NUMPY[kind](_value(expr.a, values), _value(expr.b, values))
-    if kind is Cast and expr.dtype.is_int and expr.value.dtype.is_int:
+    if kind is pe.Cast and expr.dtype.is_int and expr.value.dtype.is_int:
         return _value(expr.value, values)
-    if kind is Ramp:
+    if kind is pe.Ramp:
         lanes = np.arange(expr.dtype.lanes, dtype=np.int64)
         return _value(expr.base, values) + lanes * _value(expr.stride, values)
-    if kind is Broadcast:
+    if kind is pe.Broadcast:
         return _value(expr.value, values)
     raise _Unknown
 

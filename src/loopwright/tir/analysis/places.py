@@ -9,20 +9,10 @@ from ...ir.functor import Visitor
 from ...ir.literals import is_true
 from ...ir.prim_expr import EQ, And, Call, IterVar, Let, Not, PrimExpr, Select, Var
 from ...ir.prim_op import add
+from .. import stmt as st
 from ..buffer import Buffer, BufferRegion
 from ..expr import BufferLoad
 from ..op import is_call_to
-from ..stmt import (
-    Allocate,
-    AllocateConst,
-    Block,
-    BlockRealize,
-    BufferStore,
-    For,
-    IfThenElse,
-    LetStmt,
-    While,
-)
 from ..stmt_functor import substitute
 
 
@@ -34,14 +24,14 @@ class Place:
     node: Any
     buffer: Buffer
     indices: tuple[PrimExpr, ...]
-    loops: tuple[For, ...]
+    loops: tuple[st.For, ...]
     guards: tuple[PrimExpr | None, ...]
-    block: Block | None
+    block: st.Block | None
 
     @property
     def is_write(self) -> bool:
         """Whether it is a store."""
-        return isinstance(self.node, BufferStore)
+        return isinstance(self.node, st.BufferStore)
 
     @property
     def span(self) -> Any:
@@ -61,11 +51,11 @@ class Places(Visitor):
 
     def __init__(self) -> None:
         self.accesses: list[Place] = []
-        self.allocated: dict[Var, tuple[For, ...]] = {}
+        self.allocated: dict[Var, tuple[st.For, ...]] = {}
         self.by_block: set[Var] = set()
-        self.loops: tuple[For, ...] = ()
+        self.loops: tuple[st.For, ...] = ()
         self.guards: tuple[PrimExpr | None, ...] = ()
-        self.block: Block | None = None
+        self.block: st.Block | None = None
         self.values: dict[Var, PrimExpr] = {}
         self.matched: dict[Buffer, BufferRegion | None] = {}
 
@@ -100,12 +90,12 @@ class Places(Visitor):
         self.visit(node.indices)
         self.note(node)
 
-    def visit_BufferStore(self, node: BufferStore) -> None:
+    def visit_BufferStore(self, node: st.BufferStore) -> None:
         self.visit(node.indices)
         self.visit(node.value)
         self.note(node)
 
-    def visit_For(self, node: For) -> None:
+    def visit_For(self, node: st.For) -> None:
         self.visit(node.min)
         self.visit(node.extent)
         outer = self.loops
@@ -114,7 +104,7 @@ class Places(Visitor):
         self.visit(node.body)
         self.loops = outer
 
-    def visit_While(self, node: While) -> None:
+    def visit_While(self, node: st.While) -> None:
         self.visit(node.condition)
         self.under(None, node.body)
 
@@ -123,7 +113,7 @@ class Places(Visitor):
         self.visit(node.a)
         self.under(self.known(node.a), node.b)
 
-    def visit_IfThenElse(self, node: IfThenElse) -> None:
+    def visit_IfThenElse(self, node: st.IfThenElse) -> None:
         self.visit(node.condition)
         condition = self.known(node.condition)
         self.under(condition, node.then_case)
@@ -148,7 +138,7 @@ class Places(Visitor):
         self.under(condition, yes)
         self.under(Not(condition), no)
 
-    def visit_LetStmt(self, node: LetStmt | Let) -> None:
+    def visit_LetStmt(self, node: st.LetStmt | Let) -> None:
         self.visit(node.value)
         self.values[node.var] = self.known(node.value)
         self.visit(node.body)
@@ -156,14 +146,14 @@ class Places(Visitor):
 
     visit_Let = visit_LetStmt
 
-    def visit_Allocate(self, node: Allocate | AllocateConst) -> None:
+    def visit_Allocate(self, node: st.Allocate | st.AllocateConst) -> None:
         self.allocated[node.buffer_var] = self.loops
         self.visit(node.extents)
         self.visit(node.body)
 
     visit_AllocateConst = visit_Allocate
 
-    def visit_BlockRealize(self, node: BlockRealize) -> None:
+    def visit_BlockRealize(self, node: st.BlockRealize) -> None:
         block, outer_block, outer_values = node.block, self.block, dict(self.values)
         self.visit(node.predicate)
         predicate = self.known(node.predicate)

@@ -10,22 +10,11 @@ from ...ir.op import Op
 from ...ir.prim_expr import BinaryOpExpr, Call, Cast, IntImm, IterVar, Not, Select, Var
 from ...ir.structural import structural_equal
 from ...ir.variables import vars_in
+from .. import stmt as st
 from ..buffer import Buffer
 from ..expr import BufferLoad
 from ..function import PrimFunc
 from ..op import effect_of, is_call_to
-from ..stmt import (
-    Allocate,
-    AllocateConst,
-    Block,
-    BlockRealize,
-    BufferStore,
-    For,
-    IfThenElse,
-    LetStmt,
-    SeqStmt,
-    While,
-)
 
 
 def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
@@ -39,7 +28,7 @@ def has_if_then_else(node: Any) -> bool:
 
     def visit(n: Any) -> None:
         nonlocal seen
-        seen = seen or isinstance(n, IfThenElse) or is_call_to(n, "if_then_else")
+        seen = seen or isinstance(n, st.IfThenElse) or is_call_to(n, "if_then_else")
 
     post_order_visit(node, visit)
     return seen
@@ -83,29 +72,29 @@ class _Flops(Visitor):
     def visit_BufferLoad(self, node: BufferLoad) -> None:
         """Index arithmetic is not counted."""
 
-    def visit_BufferStore(self, node: BufferStore) -> None:
+    def visit_BufferStore(self, node: st.BufferStore) -> None:
         self.visit(node.value)
 
-    def visit_IfThenElse(self, node: IfThenElse) -> None:
+    def visit_IfThenElse(self, node: st.IfThenElse) -> None:
         self.visit(node.condition)
         other = 0.0 if node.else_case is None else self.count(node.else_case)
         self.total += max(self.count(node.then_case), other)
 
-    def visit_For(self, node: For) -> None:
+    def visit_For(self, node: st.For) -> None:
         inner = self.count(node.body)
         if inner and not isinstance(node.extent, IntImm):
             what = "the work of a loop of symbolic extent cannot be counted"
             raise ValueError(explain(what, got=str(node.extent), instead="specialize the function"))
         self.total += inner * node.extent.value if inner else 0
 
-    def visit_While(self, node: While) -> None:
+    def visit_While(self, node: st.While) -> None:
         what, hint = "the work of a while loop cannot be counted", "annotate estimated_flops"
         raise ValueError(explain(what, instead=hint))
 
-    def visit_BlockRealize(self, node: BlockRealize) -> None:
+    def visit_BlockRealize(self, node: st.BlockRealize) -> None:
         self.visit(node.block)
 
-    def visit_Block(self, node: Block) -> None:
+    def visit_Block(self, node: st.Block) -> None:
         said = node.annotations.get("estimated_flops")
         if said is not None:
             self.total += float(getattr(said, "value", said))
@@ -135,15 +124,15 @@ class _Purity(Visitor):
         self.own: set[Var] = set()
         self.why: str | None = None
 
-    def visit_Allocate(self, node: Allocate) -> None:
+    def visit_Allocate(self, node: st.Allocate) -> None:
         self.own.add(node.buffer_var)
         self.visit_default(node)
 
-    def visit_Block(self, node: Block) -> None:
+    def visit_Block(self, node: st.Block) -> None:
         self.own.update(b.data for b in node.alloc_buffers)
         self.visit_default(node)
 
-    def visit_BufferStore(self, node: BufferStore) -> None:
+    def visit_BufferStore(self, node: st.BufferStore) -> None:
         if node.buffer.data not in self.own:
             self.why = self.why or f"it writes to {node.buffer.name}"
         self.visit_default(node)
@@ -179,17 +168,17 @@ class _Memory(Visitor):
         self.now: dict[str, int] = {}
         self.most: dict[str, int] = {}
 
-    def visit_Allocate(self, node: Allocate) -> None:
+    def visit_Allocate(self, node: st.Allocate) -> None:
         self.held(node.buffer_var, node.dtype, node.extents)
         self.visit(node.body)
         self.held(node.buffer_var, node.dtype, node.extents, -1)
 
-    def visit_AllocateConst(self, node: AllocateConst) -> None:
+    def visit_AllocateConst(self, node: st.AllocateConst) -> None:
         self.held(node.buffer_var, node.dtype, node.extents)
         self.visit(node.body)
         self.held(node.buffer_var, node.dtype, node.extents, -1)
 
-    def visit_Block(self, node: Block) -> None:
+    def visit_Block(self, node: st.Block) -> None:
         for buffer in node.alloc_buffers:
             self.held(buffer.data, buffer.dtype, buffer.shape)
         self.visit(node.body)
@@ -243,12 +232,12 @@ class _Lca(Visitor):
             path = path[:same]
         self.paths[buffer] = path
 
-    def visit_For(self, node: For) -> None:
+    def visit_For(self, node: st.For) -> None:
         self.stack.append(node)
         self.visit_default(node)
         self.stack.pop()
 
-    def visit_BlockRealize(self, node: BlockRealize) -> None:
+    def visit_BlockRealize(self, node: st.BlockRealize) -> None:
         """What a reduction writes lives across the loops it reduces over."""
         self.visit(node.iter_values)
         self.visit(node.predicate)
@@ -258,7 +247,7 @@ class _Lca(Visitor):
                 loops |= vars_in(value)
         limit = len(self.stack) + 1
         for n, outer in enumerate(self.stack):
-            if isinstance(outer, For) and outer.loop_var in loops:
+            if isinstance(outer, st.For) and outer.loop_var in loops:
                 limit = n
                 break
         self.limits.append(({r.buffer for r in block.writes}, limit))
@@ -277,7 +266,7 @@ class _Lca(Visitor):
         self.access(node.buffer)
         self.visit(node.indices)
 
-    def visit_BufferStore(self, node: BufferStore) -> None:
+    def visit_BufferStore(self, node: st.BufferStore) -> None:
         self.access(node.buffer)
         self.visit(node.value)
         self.visit(node.indices)
@@ -301,24 +290,24 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Any]:
     return {buffer: path[-1] if path else None for buffer, path in walk.paths.items()}
 
 
-def _blocks(stmt: Any, around: float = 1.0) -> list[tuple[Block, float]]:
+def _blocks(stmt: Any, around: float = 1.0) -> list[tuple[st.Block, float]]:
     """(leaf block, number of times it runs) of a statement."""
-    if isinstance(stmt, For):
+    if isinstance(stmt, st.For):
         extent = stmt.extent.value if isinstance(stmt.extent, IntImm) else 1
         return _blocks(stmt.body, around * extent)
-    if isinstance(stmt, SeqStmt):
+    if isinstance(stmt, st.SeqStmt):
         return [pair for part in stmt.seq for pair in _blocks(part, around)]
-    if isinstance(stmt, BlockRealize):
+    if isinstance(stmt, st.BlockRealize):
         inner = _blocks(stmt.block.body, around)
         return inner or [(stmt.block, around)]
-    if isinstance(stmt, LetStmt):
+    if isinstance(stmt, st.LetStmt):
         return _blocks(stmt.body, around)
-    if isinstance(stmt, IfThenElse):
+    if isinstance(stmt, st.IfThenElse):
         return _blocks(stmt.then_case, around) + _blocks(stmt.else_case, around)
     return []
 
 
-def find_anchor_block(mod: Any) -> Block | None:
+def find_anchor_block(mod: Any) -> st.Block | None:
     """The block a schedule is built around: the most expensive reduction, or None."""
     if isinstance(mod, PrimFunc):
         functions = [mod]

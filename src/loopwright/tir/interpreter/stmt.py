@@ -11,27 +11,9 @@ from ...ir.functor import any_node, post_order_visit
 from ...ir.op import Op
 from ...ir.prim_expr import Call, IntImm, IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import const
+from .. import stmt as st
 from ..buffer import Buffer
 from ..function import PrimFunc
-from ..stmt import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    BufferRealize,
-    BufferStore,
-    DeclBuffer,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    MatchBufferRegion,
-    SeqStmt,
-    Stmt,
-    While,
-)
 from . import meaning, threads
 from .calls import CallTranslator
 from .expr import NEVER, ViewInfo, int_of
@@ -58,7 +40,7 @@ class StmtTranslator(CallTranslator):
         self.lines.append(checks)
         return checks
 
-    def body(self, stmt: Stmt) -> None:
+    def body(self, stmt: st.Stmt) -> None:
         """A nested suite."""
         outer, before = self.indent, len(self.lines)
         self.indent += " "
@@ -67,7 +49,7 @@ class StmtTranslator(CallTranslator):
             self.line("pass")
         self.indent = outer
 
-    def stmt(self, stmt: Stmt) -> None:
+    def stmt(self, stmt: st.Stmt) -> None:
         rule = _RULES.get(type(stmt))
         if rule is None:
             what = "the interpreter cannot run this statement"
@@ -102,7 +84,7 @@ class StmtTranslator(CallTranslator):
         self.depth -= 1
         self.hoists.pop()
 
-    def iterate(self, var: Var, low: PrimExpr, size: PrimExpr, body: Stmt) -> None:
+    def iterate(self, var: Var, low: PrimExpr, size: PrimExpr, body: st.Stmt) -> None:
         if int_of(size) == 1:
             self.define(var, low)
             self.stmt(body)
@@ -122,10 +104,10 @@ class StmtTranslator(CallTranslator):
 
         self.loop(header, name, inner)
 
-    def for_loop(self, node: For) -> None:
+    def for_loop(self, node: st.For) -> None:
         self.iterate(node.loop_var, node.min, node.extent, node.body)
 
-    def while_loop(self, node: While) -> None:
+    def while_loop(self, node: st.While) -> None:
         # The condition is read anew each time, so nothing in it may be hoisted as text.
         def inner() -> None:
             self.line(f"if not {self.scalar(node.condition)}: break")
@@ -159,7 +141,7 @@ class StmtTranslator(CallTranslator):
         self.pointers[var] = (name, self.slot(), self.indent)
 
     def let(self, node: Any) -> Any:
-        if not isinstance(node, LetStmt):
+        if not isinstance(node, st.LetStmt):
             return super().let(node)
         self.define(node.var, node.value)
         self.stmt(node.body)
@@ -170,12 +152,12 @@ class StmtTranslator(CallTranslator):
         size = " * ".join(sizes) or "1"
         self.define_pointer(var, f"{self.helper(meaning.allocate)}({str(dtype)!r}, {size})")
 
-    def allocate(self, node: Allocate) -> None:
+    def allocate(self, node: st.Allocate) -> None:
         if node.buffer_var not in self.shared:
             self.alloc(node.buffer_var, node.dtype.element, node.extents, node.dtype.lanes)
         self.stmt(node.body)
 
-    def allocate_const(self, node: AllocateConst) -> None:
+    def allocate_const(self, node: st.AllocateConst) -> None:
         values = node.data.numpy().astype(numpy_dtype(node.dtype), copy=False)
         data = meaning.np.ascontiguousarray(values).reshape(-1)
         self.names[key := self.fresh("_data")] = data
@@ -195,12 +177,12 @@ class StmtTranslator(CallTranslator):
         if isinstance(buffer.elem_offset, Var) and buffer.elem_offset not in self.vars:
             self.vars[buffer.elem_offset] = ("0", 0)
 
-    def declare(self, node: DeclBuffer) -> None:
+    def declare(self, node: st.DeclBuffer) -> None:
         if node.buffer.data not in self.pointers:
             self.alloc_buffer(node.buffer)
         self.stmt(node.body)
 
-    def realize(self, node: BufferRealize) -> None:
+    def realize(self, node: st.BufferRealize) -> None:
         """A buffer that exists within bounds: memory of that size, indices counted from there."""
         buffer = node.buffer
         self.alloc(buffer.data, buffer.dtype.element, [r.extent for r in node.bounds])
@@ -219,7 +201,7 @@ class StmtTranslator(CallTranslator):
 
     # -- blocks --------------------------------------------------------------------------------
 
-    def block_realize(self, node: BlockRealize) -> None:
+    def block_realize(self, node: st.BlockRealize) -> None:
         block = node.block
         predicate = int_of(node.predicate)
         if predicate is None:
@@ -233,7 +215,7 @@ class StmtTranslator(CallTranslator):
         elif predicate:
             self.block(block, node.iter_values)
 
-    def block(self, block: Block, values: Any) -> None:
+    def block(self, block: st.Block, values: Any) -> None:
         for axis, value in zip(block.iter_vars, values, strict=True):
             self.define(axis.var, value)
         for buffer in block.alloc_buffers:
@@ -244,7 +226,7 @@ class StmtTranslator(CallTranslator):
             self.init(block)
         self.stmt(block.body)
 
-    def init(self, block: Block) -> None:
+    def init(self, block: st.Block) -> None:
         """The init runs where all reduction axes are at their first value."""
         assert block.init is not None
         tests = []
@@ -259,7 +241,7 @@ class StmtTranslator(CallTranslator):
         self.line(f"if {' and '.join(tests)}:")
         self.body(block.init)
 
-    def match(self, match: MatchBufferRegion) -> None:
+    def match(self, match: st.MatchBufferRegion) -> None:
         """The buffer shares the memory of its source; strides and offset are the source's."""
         buffer, source = match.buffer, match.source
         strides, offset = self.layout(source.buffer)
@@ -288,11 +270,11 @@ class StmtTranslator(CallTranslator):
 
     # -- the rest ------------------------------------------------------------------------------
 
-    def sequence(self, node: SeqStmt) -> None:
+    def sequence(self, node: st.SeqStmt) -> None:
         for part in node.seq:
             self.stmt(part)
 
-    def store(self, node: BufferStore) -> None:
+    def store(self, node: st.BufferStore) -> None:
         buffer = node.buffer
         lanes = node.indices[-1].dtype.lanes if node.indices else 1
         if lanes * buffer.dtype.lanes > 1:
@@ -305,7 +287,7 @@ class StmtTranslator(CallTranslator):
             target = f"if {self.scalar(node.predicate)}: {target}"
         self.line(f"{target} = {value}")
 
-    def vector_store(self, node: BufferStore) -> None:
+    def vector_store(self, node: st.BufferStore) -> None:
         buffer = node.buffer
         mask = None if node.predicate is None else self.value(node.predicate)
         if mask is not None:
@@ -323,14 +305,14 @@ class StmtTranslator(CallTranslator):
         else:
             self.line(f"{self.helper(meaning.masked_store)}({array}, {at}, {value}, {mask})")
 
-    def if_then_else(self, node: IfThenElse) -> None:
+    def if_then_else(self, node: st.IfThenElse) -> None:
         self.line(f"if {self.scalar(node.condition)}:")
         self.body(node.then_case)
         if node.else_case is not None:
             self.line("else:")
             self.body(node.else_case)
 
-    def evaluate(self, node: Evaluate) -> None:
+    def evaluate(self, node: st.Evaluate) -> None:
         value = node.value
         if isinstance(value, IntImm):
             return
@@ -342,7 +324,7 @@ class StmtTranslator(CallTranslator):
                 return
         self.line(self.value(value))
 
-    def attribute(self, node: AttrStmt) -> None:
+    def attribute(self, node: st.AttrStmt) -> None:
         if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
             var = node.node.var
             if var not in self.vars:
@@ -354,11 +336,11 @@ class StmtTranslator(CallTranslator):
                 return
         self.stmt(node.body)
 
-    def together(self, node: AttrStmt) -> None:
+    def together(self, node: st.AttrStmt) -> None:
         """Threads that wait for each other: a Python thread each. What they share is allocated
         before they start."""
         axes, body = [], node
-        while isinstance(body, AttrStmt) and body.attr_key == "thread_extent":
+        while isinstance(body, st.AttrStmt) and body.attr_key == "thread_extent":
             tag = body.node.thread_tag
             if not tag.startswith("threadIdx") or body.node.var in self.vars:
                 break
@@ -383,7 +365,7 @@ class StmtTranslator(CallTranslator):
         self.loop(f"def {thread}({', '.join(names)}):", None, inside)
         self.line(f"{self.helper(threads.run_threads)}({thread}, [{', '.join(extents)}])")
 
-    def assertion(self, node: AssertStmt) -> None:
+    def assertion(self, node: st.AssertStmt) -> None:
         text, value = node.text_and_value
         message = repr(text)
         if value is not None:
@@ -488,7 +470,7 @@ class StmtTranslator(CallTranslator):
 _MEETINGS = ("tir.tvm_storage_sync", "tir.tvm_warp_shuffle")
 
 
-def has_call(body: Stmt, *names: str) -> bool:
+def has_call(body: st.Stmt, *names: str) -> bool:
     """Whether an operator is called whose name starts so."""
     return any_node(
         body,
@@ -496,11 +478,11 @@ def has_call(body: Stmt, *names: str) -> bool:
     )
 
 
-def _shared_memory(body: Stmt) -> list[Allocate]:
-    allocations: list[Allocate] = []
+def _shared_memory(body: st.Stmt) -> list[st.Allocate]:
+    allocations: list[st.Allocate] = []
 
     def visit(node: Any) -> None:
-        if isinstance(node, Allocate):
+        if isinstance(node, st.Allocate):
             kind = node.buffer_var.type_annotation
             if kind is not None and (kind[1] or "").startswith("shared"):
                 allocations.append(node)
@@ -535,20 +517,20 @@ def _linear_in(expr: PrimExpr, var: Var) -> tuple[int, int] | None:
 
 _T = StmtTranslator
 _RULES: dict[type, Callable[[StmtTranslator, Any], Any]] = {
-    For: _T.for_loop,
-    While: _T.while_loop,
-    LetStmt: _T.let,
-    Allocate: _T.allocate,
-    AllocateConst: _T.allocate_const,
-    DeclBuffer: _T.declare,
-    BufferRealize: _T.realize,
-    BlockRealize: _T.block_realize,
-    SeqStmt: _T.sequence,
-    BufferStore: _T.store,
-    IfThenElse: _T.if_then_else,
-    Evaluate: _T.evaluate,
-    AttrStmt: _T.attribute,
-    AssertStmt: _T.assertion,
+    st.For: _T.for_loop,
+    st.While: _T.while_loop,
+    st.LetStmt: _T.let,
+    st.Allocate: _T.allocate,
+    st.AllocateConst: _T.allocate_const,
+    st.DeclBuffer: _T.declare,
+    st.BufferRealize: _T.realize,
+    st.BlockRealize: _T.block_realize,
+    st.SeqStmt: _T.sequence,
+    st.BufferStore: _T.store,
+    st.IfThenElse: _T.if_then_else,
+    st.Evaluate: _T.evaluate,
+    st.AttrStmt: _T.attribute,
+    st.AssertStmt: _T.assertion,
 }
 
 

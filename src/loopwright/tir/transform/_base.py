@@ -6,31 +6,13 @@ from contextlib import ExitStack
 from typing import Any
 
 from ...arith import Analyzer
+from ...ir import prim_expr as pe
 from ...ir.functor import Visitor
 from ...ir.literals import int_value
-from ...ir.prim_expr import (
-    Add,
-    IntImm,
-    IterVar,
-    Not,
-    PrimExpr,
-    Range,
-    Var,
-)
 from ...ir.prim_op import add, cast, const
 from ...ir.transform import FunctionPass
+from .. import stmt as st
 from ..function import PrimFunc
-from ..stmt import (
-    AttrStmt,
-    BlockRealize,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    SeqStmt,
-    Stmt,
-    seq,
-)
 from ..stmt_functor import LeafKeeper, SubstituteStmt
 
 
@@ -43,12 +25,12 @@ class PrimFuncPass(FunctionPass):
 class StmtRewriter(LeafKeeper):
     """Rebuilds statements and their expressions; buffers, variables and literals stay."""
 
-    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+    def visit_SeqStmt(self, node: st.SeqStmt) -> st.Stmt:
         stmts = [self.visit(s) for s in node.seq]
         if all(a is b for a, b in zip(stmts, node.seq, strict=True)):
             return node
         left = [s for s in stmts if not is_no_op(s)]
-        return seq(*left) if left else NO_OP
+        return st.seq(*left) if left else NO_OP
 
 
 class StmtVisitor(Visitor):
@@ -70,48 +52,48 @@ class StmtVisitor(Visitor):
 class Substitute(SubstituteStmt, StmtRewriter):
     """Replaces variables and buffers, folds literals, and drops the branches that never run."""
 
-    def folded(self, kind: type, a: PrimExpr, b: PrimExpr, span: Any) -> PrimExpr:
+    def folded(self, kind: type, a: pe.PrimExpr, b: pe.PrimExpr, span: Any) -> pe.PrimExpr:
         made = super().folded(kind, a, b, span)
-        return _add(a, b, span) if type(made) is Add and a.dtype.is_int else made
+        return _add(a, b, span) if type(made) is pe.Add and a.dtype.is_int else made
 
-    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+    def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
         condition = self.visit(node.condition)
-        if isinstance(condition, IntImm):
+        if isinstance(condition, pe.IntImm):
             case = node.then_case if condition.value else node.else_case
             return NO_OP if case is None else self.visit(case)
         then = self.visit(node.then_case)
         other = None if node.else_case is None else self.visit(node.else_case)
         if condition is node.condition and then is node.then_case and other is node.else_case:
             return node
-        return IfThenElse._make(condition, then, other, span=node.span)
+        return st.IfThenElse._make(condition, then, other, span=node.span)
 
     def visit_Call(self, node: Any) -> Any:
         new = self.visit_default(node)
         if new is not node and getattr(new.op, "name", "") == "tir.if_then_else":
             condition = new.args[0]
-            if isinstance(condition, IntImm):
+            if isinstance(condition, pe.IntImm):
                 return new.args[1] if condition.value else new.args[2]
         return new
 
 
 def _add(a: Any, b: Any, span: Any) -> Any:
     """a + b with a literal last, so that sums which differ by a literal share the rest."""
-    if isinstance(a, IntImm):
+    if isinstance(a, pe.IntImm):
         a, b = b, a
-    if type(a) is Add and isinstance(a.b, IntImm):
-        if isinstance(b, IntImm):
+    if type(a) is pe.Add and isinstance(a.b, pe.IntImm):
+        if isinstance(b, pe.IntImm):
             total = add(a.b, b)
-            return a.a if int_value(total) == 0 else Add._make(a.a, total, span=span)
-        return Add._make(Add._make(a.a, b), a.b, span=span)
-    return Add._make(a, b, span=span)
+            return a.a if int_value(total) == 0 else pe.Add._make(a.a, total, span=span)
+        return pe.Add._make(pe.Add._make(a.a, b), a.b, span=span)
+    return pe.Add._make(a, b, span=span)
 
 
-NO_OP = Evaluate(IntImm("int32", 0))
+NO_OP = st.Evaluate(pe.IntImm("int32", 0))
 
 
 def is_no_op(stmt: Any) -> bool:
     """Whether a statement does nothing."""
-    return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
+    return isinstance(stmt, st.Evaluate) and isinstance(stmt.value, pe.IntImm)
 
 
 class Simplifying(StmtRewriter):
@@ -120,19 +102,19 @@ class Simplifying(StmtRewriter):
     def __init__(self, ana: Analyzer | None = None) -> None:
         self.ana = ana or Analyzer()
 
-    def loop(self, node: For) -> Any:
+    def loop(self, node: st.For) -> Any:
         """A scope in which the range of a loop is known."""
         return self.ana.loop_scope(node.loop_var, node.range)
 
-    def visit_For(self, node: For) -> Any:
+    def visit_For(self, node: st.For) -> Any:
         with self.loop(node):
             return self.visit_default(node)
 
-    def visit_IterVar(self, node: IterVar) -> Any:
+    def visit_IterVar(self, node: pe.IterVar) -> Any:
         dom = None if node.dom is None else self.visit(node.dom)
         return node if dom is node.dom else node.replace(dom=dom)
 
-    def visit_BlockRealize(self, node: BlockRealize) -> Any:
+    def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
         """Inside, the axes run over their domains."""
         values, predicate = self.visit(node.iter_values), self.visit(node.predicate)
         with ExitStack() as scopes:
@@ -143,44 +125,46 @@ class Simplifying(StmtRewriter):
             return node
         return node.replace(iter_values=values, predicate=predicate, block=block)
 
-    def visit_AttrStmt(self, node: AttrStmt) -> Any:
+    def visit_AttrStmt(self, node: st.AttrStmt) -> Any:
         """What it is about stays; a thread's number is below the number of threads."""
         value = self.visit(node.value)
-        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(
+            node.node, pe.IterVar
+        ):
             var = node.node.var
             low = const(0, var.dtype)
-            with self.ana.loop_scope(var, Range.from_min_extent(low, cast(var.dtype, value))):
+            with self.ana.loop_scope(var, pe.Range.from_min_extent(low, cast(var.dtype, value))):
                 body = self.visit(node.body)
         else:
             body = self.visit(node.body)
         if value is node.value and body is node.body:
             return node
-        return AttrStmt._make(node.node, node.attr_key, value, body, span=node.span)
+        return st.AttrStmt._make(node.node, node.attr_key, value, body, span=node.span)
 
-    def visit_LetStmt(self, node: LetStmt) -> Any:
+    def visit_LetStmt(self, node: st.LetStmt) -> Any:
         value = self.visit(node.value)
         self.ana.bind_value_bounds(node.var, value)
         body = self.visit(node.body)
         if value is node.value and body is node.body:
             return node
-        return LetStmt._make(node.var, value, body, span=node.span)
+        return st.LetStmt._make(node.var, value, body, span=node.span)
 
-    def visit_IfThenElse(self, node: IfThenElse) -> Any:
+    def visit_IfThenElse(self, node: st.IfThenElse) -> Any:
         condition = self.visit(node.condition)
         with self.ana.constraint_scope(condition):
             then = self.visit(node.then_case)
         other = node.else_case
         if other is not None:
-            with self.ana.constraint_scope(Not(condition)):
+            with self.ana.constraint_scope(pe.Not(condition)):
                 other = self.visit(other)
         if condition is node.condition and then is node.then_case and other is node.else_case:
             return node
-        return IfThenElse._make(condition, then, other, span=node.span)
+        return st.IfThenElse._make(condition, then, other, span=node.span)
 
 
 def bind_function(ana: Analyzer, func: PrimFunc) -> None:
     """What holds for the variables of a signature: dimensions of buffers are not negative."""
     for buffer in func.buffer_map.values():
         for extent in buffer.shape:
-            if isinstance(extent, Var):
+            if isinstance(extent, pe.Var):
                 ana.assume_nonnegative(extent)

@@ -10,25 +10,9 @@ from ....ir import trace
 from ....ir.expr import GlobalVar
 from ....ir.op import Op
 from ....ir.prim_expr import Var as TirVar
+from ... import expr as rx
 from ...analysis import definable_tir_vars_in_struct_info, tir_vars_in_struct_info
 from ...block_builder import BlockBuilder, NameSupply
-from ...expr import (
-    Binding,
-    Call,
-    Constant,
-    DataflowBlock,
-    DataflowVar,
-    Expr,
-    Function,
-    MatchCast,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
 from ...functor import GraphRewriter
 from ...struct_info import ShapeStructInfo, StructInfo
 from .._graph import is_tir_call, used_vars
@@ -41,13 +25,13 @@ class Group:
     key: int
     bindings: list[Any] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)
-    outputs: list[Var] = field(default_factory=list)
+    outputs: list[rx.Var] = field(default_factory=list)
     name: str = "fused"
 
     # What stands in the function's parameters and what the caller passes for them.
-    params: list[Var] = field(default_factory=list)
+    params: list[rx.Var] = field(default_factory=list)
     args: list[Any] = field(default_factory=list)
-    func: Function | None = None
+    func: rx.Function | None = None
 
 
 class GroupedRewriter(GraphRewriter):
@@ -62,10 +46,10 @@ class GroupedRewriter(GraphRewriter):
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.symbols: dict[int, tuple[StructInfo, list[TirVar]]] = {}
-        self.group_of: dict[Var, int] = {}
+        self.group_of: dict[rx.Var, int] = {}
         self.attrs_of: dict[int, dict[str, Any]] = {}
 
-    def regroup(self, block: DataflowBlock) -> DataflowBlock:
+    def regroup(self, block: rx.DataflowBlock) -> rx.DataflowBlock:
         """The block with each group as a call of its function, made at the group's last binding."""
         groups = self._collect(block)
         if not groups:
@@ -97,17 +81,17 @@ class GroupedRewriter(GraphRewriter):
         """A block without groups."""
         return GraphRewriter.block(self, block)
 
-    def _collect(self, block: DataflowBlock) -> dict[int, Group]:
+    def _collect(self, block: rx.DataflowBlock) -> dict[int, Group]:
         groups: dict[int, Group] = {}
         for binding in block.bindings:
             key = self.group_of.get(binding.var)
             if key is not None:
                 group = groups.setdefault(key, Group(key, attrs=self.attrs_of.get(key, {})))
                 group.bindings.append(binding)
-        outputs: dict[int, dict[Var, None]] = {key: {} for key in groups}
+        outputs: dict[int, dict[rx.Var, None]] = {key: {} for key in groups}
         for binding in block.bindings:
             own = self.group_of.get(binding.var)
-            if own is not None and not isinstance(binding.var, DataflowVar):
+            if own is not None and not isinstance(binding.var, rx.DataflowVar):
                 outputs[own].setdefault(binding.var)
             for var in used_vars(binding.value):
                 made_in = self.group_of.get(var)
@@ -130,22 +114,22 @@ class GroupedRewriter(GraphRewriter):
             made_of = [n for n in map(name_of, group.bindings) if n]
             trace.note("group", gvar.name_hint, of=made_of)
         args = [builder.normalize_argument(self.value(a)) for a in group.args]
-        call = Call(gvar, args, span=group.func.span)
-        escapes = any(not isinstance(v, DataflowVar) for v in group.outputs)
+        call = rx.Call(gvar, args, span=group.func.span)
+        escapes = any(not isinstance(v, rx.DataflowVar) for v in group.outputs)
         if len(group.outputs) == 1:
             var = builder.bind(builder.normalize(call), not escapes)
             self.var_map[group.outputs[0]] = var
             return
         whole = builder.emit(call)
         for i, old in enumerate(group.outputs):
-            item = builder.normalize(TupleGetItem(whole, i))
-            var = builder.bind(item, isinstance(old, DataflowVar))
+            item = builder.normalize(rx.TupleGetItem(whole, i))
+            var = builder.bind(item, isinstance(old, rx.DataflowVar))
             self.var_map[old] = var
 
 
 def _in_group_order(
-    block: DataflowBlock, groups: dict[int, Group], group_of: dict[Var, int]
-) -> list[Binding]:
+    block: rx.DataflowBlock, groups: dict[int, Group], group_of: dict[rx.Var, int]
+) -> list[rx.Binding]:
     """The bindings so that what a group's call needs stands before its last binding, and what
     uses its results behind it."""
     position = {b.var: n for n, b in enumerate(block.bindings)}
@@ -162,10 +146,10 @@ def _in_group_order(
 
 
 def _sorted_by_group(
-    block: DataflowBlock, groups: dict[int, Group], group_of: dict[Var, int]
-) -> list[Binding]:
+    block: rx.DataflowBlock, groups: dict[int, Group], group_of: dict[rx.Var, int]
+) -> list[rx.Binding]:
     """A topological order of groups and single bindings, as near to the given one as it can be."""
-    unit_of: dict[Var, int] = {}
+    unit_of: dict[rx.Var, int] = {}
     units: list[list[Any]] = []
     index: dict[int, int] = {}
     for binding in block.bindings:
@@ -212,8 +196,8 @@ class _FunctionMaker:
         self.group = group
         self.inside = {b.var for b in group.bindings}
         self.map: dict[Any, Any] = {}
-        self.fields: dict[tuple[Expr, int], Var] = {}
-        self.partial: set[Var] = set()
+        self.fields: dict[tuple[rx.Expr, int], rx.Var] = {}
+        self.partial: set[rx.Var] = set()
 
     def make(self) -> None:
         group = self.group
@@ -233,17 +217,17 @@ class _FunctionMaker:
                     self.map[binding.var] = given
                 else:
                     bindings.append(self._binding(builder, names, binding, value))
-            body: Any = Tuple([self.map[v] for v in group.outputs])
+            body: Any = rx.Tuple([self.map[v] for v in group.outputs])
             if len(group.outputs) == 1:
                 body = body.fields[0]
-            seq = builder.normalize(SeqExpr([DataflowBlock(bindings)], body))
+            seq = builder.normalize(rx.SeqExpr([rx.DataflowBlock(bindings)], body))
         span = merge_spans(*(b.span or b.value.span for b in group.bindings))
         attrs = {"Primitive": True, **group.attrs}
-        group.func = Function(group.params, seq, None, True, attrs, span)
+        group.func = rx.Function(group.params, seq, None, True, attrs, span)
 
-    def _given_field(self, value: Any) -> Var | None:
+    def _given_field(self, value: Any) -> rx.Var | None:
         """The parameter that is this field of a tuple from outside."""
-        if type(value) is not TupleGetItem:
+        if type(value) is not rx.TupleGetItem:
             return None
         return self.fields.get((value.tuple_value, value.index))
 
@@ -253,28 +237,28 @@ class _FunctionMaker:
         old = binding.var
         output = old in self.group.outputs
         hint = names.fresh("gv") if output else old.name_hint
-        info = value.struct_info if type(binding) is VarBinding else binding.struct_info
-        new = (Var if output else DataflowVar)._make(hint, info, span=old.span)
+        info = value.struct_info if type(binding) is rx.VarBinding else binding.struct_info
+        new = (rx.Var if output else rx.DataflowVar)._make(hint, info, span=old.span)
         self.map[old] = new
-        if isinstance(binding, MatchCast):
-            return MatchCast._make(new, value, info, span=binding.span)
-        return VarBinding._make(new, value, span=binding.span)
+        if isinstance(binding, rx.MatchCast):
+            return rx.MatchCast._make(new, value, info, span=binding.span)
+        return rx.VarBinding._make(new, value, span=binding.span)
 
     # ------------------------------------------------------------------ parameters
 
     def rewrite(self, value: Any) -> Any:
         """Collect what the value needs from outside."""
-        if type(value) is Call:
+        if type(value) is rx.Call:
             args = value.args[1:] if is_tir_call(value) else value.args
             for arg in args:
                 self.need(arg)
-        elif type(value) is TupleGetItem:
+        elif type(value) is rx.TupleGetItem:
             source = value.tuple_value
-            if isinstance(source, Var) and source in self.partial:
+            if isinstance(source, rx.Var) and source in self.partial:
                 self.need_field(source, value.index)
             else:
                 self.need(source)
-        elif type(value) is Tuple:
+        elif type(value) is rx.Tuple:
             for item in value.fields:
                 self.need(item)
         else:
@@ -282,42 +266,42 @@ class _FunctionMaker:
         return value
 
     def need(self, arg: Any) -> None:
-        if type(arg) is Tuple:
+        if type(arg) is rx.Tuple:
             for item in arg.fields:
                 self.need(item)
-        elif type(arg) is TupleGetItem:
+        elif type(arg) is rx.TupleGetItem:
             self.need(arg.tuple_value)
-        elif isinstance(arg, Var):
+        elif isinstance(arg, rx.Var):
             if arg not in self.inside and arg not in self.map:
                 self._param(arg, arg.name_hint, arg.struct_info)
-        elif isinstance(arg, Constant) and self.owner.lift_constants:
+        elif isinstance(arg, rx.Constant) and self.owner.lift_constants:
             if arg not in self.map:
                 self._param(arg, f"param_{len(self.group.params)}", arg.struct_info)
-        elif isinstance(arg, (ShapeExpr, PrimValue)) and self.owner.lift_shapes:
+        elif isinstance(arg, (rx.ShapeExpr, rx.PrimValue)) and self.owner.lift_shapes:
             if arg not in self.map and self.owner.symbols_of(arg.struct_info):
                 self._param(arg, f"param_{len(self.group.params)}", arg.struct_info)
 
-    def need_field(self, source: Var, index: int) -> None:
+    def need_field(self, source: rx.Var, index: int) -> None:
         if (source, index) not in self.fields:
             info = source.struct_info.fields[index]
-            param = Var(f"{source.name_hint}_{index}", info)
+            param = rx.Var(f"{source.name_hint}_{index}", info)
             self.fields[source, index] = param
             self.group.params.append(param)
-            self.group.args.append(TupleGetItem(source, index))
+            self.group.args.append(rx.TupleGetItem(source, index))
 
     def _param(self, outside: Any, name: str, info: StructInfo) -> None:
-        param = Var(name, info, outside.span)
+        param = rx.Var(name, info, outside.span)
         self.map[outside] = param
         self.group.params.append(param)
         self.group.args.append(outside)
 
-    def _partly_used(self) -> set[Var]:
+    def _partly_used(self) -> set[rx.Var]:
         """Tuples from outside of which the group takes only some fields."""
-        taken: dict[Var, set[int]] = {}
-        whole: set[Var] = set()
+        taken: dict[rx.Var, set[int]] = {}
+        whole: set[rx.Var] = set()
         for binding in self.group.bindings:
             value = binding.value
-            if type(value) is TupleGetItem and isinstance(value.tuple_value, Var):
+            if type(value) is rx.TupleGetItem and isinstance(value.tuple_value, rx.Var):
                 if value.tuple_value not in self.inside:
                     taken.setdefault(value.tuple_value, set()).add(value.index)
             else:
@@ -341,25 +325,25 @@ class _FunctionMaker:
             needed.update(dict.fromkeys(self.owner.symbols_of(param.struct_info)))
         missing = [v for v in needed if v not in defined]
         if missing:
-            self.group.params.append(Var("tir_vars", ShapeStructInfo(missing)))
-            self.group.args.append(ShapeExpr(missing))
+            self.group.params.append(rx.Var("tir_vars", ShapeStructInfo(missing)))
+            self.group.args.append(rx.ShapeExpr(missing))
 
     # ------------------------------------------------------------------ the body
 
     def substituted(self, value: Any) -> Any:
         kind = type(value)
-        if kind is Call:
+        if kind is rx.Call:
             args = tuple(self.substituted(a) for a in value.args)
             same = all(a is b for a, b in zip(args, value.args, strict=True))
             return value if same else value.replace(args=args)
-        if kind is Tuple:
-            return Tuple([self.substituted(f) for f in value.fields])
-        if kind is TupleGetItem:
+        if kind is rx.Tuple:
+            return rx.Tuple([self.substituted(f) for f in value.fields])
+        if kind is rx.TupleGetItem:
             given = self._given_field(value)
             if given is not None:
                 return given
-            return TupleGetItem(self.substituted(value.tuple_value), value.index, value.span)
-        if isinstance(value, (Var, Constant, ShapeExpr, PrimValue)):
+            return rx.TupleGetItem(self.substituted(value.tuple_value), value.index, value.span)
+        if isinstance(value, (rx.Var, rx.Constant, rx.ShapeExpr, rx.PrimValue)):
             return self.map.get(value, value)
         return value
 
@@ -367,12 +351,12 @@ class _FunctionMaker:
 def _infos_in(value: Any) -> list[StructInfo]:
     """The struct infos in which an expression mentions symbolic variables."""
     infos: list[StructInfo] = [] if value.struct_info is None else [value.struct_info]
-    if type(value) is Call:
+    if type(value) is rx.Call:
         infos += value.sinfo_args
         for arg in value.args:
-            if isinstance(arg, (ShapeExpr, PrimValue)):
+            if isinstance(arg, (rx.ShapeExpr, rx.PrimValue)):
                 infos.append(arg.struct_info)
-            elif type(arg) is Tuple:
+            elif type(arg) is rx.Tuple:
                 infos += [f.struct_info for f in arg.fields]
     return infos
 
@@ -380,7 +364,7 @@ def _infos_in(value: Any) -> list[StructInfo]:
 def name_of(binding: Any) -> str:
     """What a binding adds to its group's name: the loops' name, or the operator's."""
     value = binding.value
-    if type(value) is not Call:
+    if type(value) is not rx.Call:
         return ""
     if is_tir_call(value) and isinstance(value.args[0], GlobalVar):
         return value.args[0].name_hint

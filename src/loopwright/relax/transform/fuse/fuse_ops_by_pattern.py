@@ -43,20 +43,10 @@ from ....ir import trace
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
 from ....ir.transform import ModulePass, PassContext
+from ... import expr as rx
 from ...analysis.variables import udchain
 from ...dpl import pattern as dpl
 from ...dpl.matcher import matcher_of
-from ...expr import (
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowBlock,
-    Function,
-    SeqExpr,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
 from .._graph import functions_of, used_vars
 from ._grouping import GroupedRewriter, name_of
 
@@ -76,9 +66,9 @@ class PatternCheckContext:
 
     matched_expr: Any
     annotated_expr: Mapping[str, Any]
-    matched_bindings: Mapping[Var, Any]
-    var_usages: Mapping[Var, Sequence[Var]]
-    value_to_bound_var: Mapping[Any, Var]
+    matched_bindings: Mapping[rx.Var, Any]
+    var_usages: Mapping[rx.Var, Sequence[rx.Var]]
+    value_to_bound_var: Mapping[Any, rx.Var]
     reasons: list[str] = field(default_factory=list)
 
     def refuse(self, reason: str) -> bool:
@@ -166,7 +156,7 @@ class FuseOpsByPattern(ModulePass):
             mod = work.builder.get().with_functions(changed)
         return annotate(mod) if self.annotate_codegen else mod
 
-    def _wanted(self, name: str, func: Function) -> bool:
+    def _wanted(self, name: str, func: rx.Function) -> bool:
         if any(func.attrs.get(a) for a in ("Primitive", COMPOSITE, CODEGEN)):
             return False
         return self.entry_functions is None or name in self.entry_functions
@@ -183,7 +173,7 @@ def check_entries(mod: IRModule, names: Sequence[str] | None) -> None:
 
 def check_definitions(mod: IRModule) -> None:
     """Raise ValueError where one variable is defined twice in the module's functions."""
-    owner: dict[Var, str] = {}
+    owner: dict[rx.Var, str] = {}
     for gvar, func in functions_of(mod):
         defined = [b.var for block in func.body.blocks for b in block.bindings]
         for var in (*func.params, *defined):
@@ -213,7 +203,7 @@ class _Matcher(GroupedRewriter):
         self.lift_constants = lift_constants
 
     def block(self, block: Any) -> Any:
-        if not isinstance(block, DataflowBlock):
+        if not isinstance(block, rx.DataflowBlock):
             return self.super_block(block)
         matches = self.find(block)
         self.attrs_of = {n: attrs for n, (_, attrs) in enumerate(matches.values())}
@@ -223,22 +213,24 @@ class _Matcher(GroupedRewriter):
         check_acyclic(block, self.group_of, self.pattern.name)
         return self.regroup(block)
 
-    def find(self, block: DataflowBlock) -> dict[int, tuple[set[Var], dict[str, Any]]]:
+    def find(self, block: rx.DataflowBlock) -> dict[int, tuple[set[rx.Var], dict[str, Any]]]:
         """The matches in a block that do not overlap: their variables and attributes."""
-        bindings = [b for b in block.bindings if type(b) is VarBinding]
+        bindings = [b for b in block.bindings if type(b) is rx.VarBinding]
         values = {
-            b.var: b.value for b in bindings if isinstance(b.value, (Call, TupleGetItem, Constant))
+            b.var: b.value
+            for b in bindings
+            if isinstance(b.value, (rx.Call, rx.TupleGetItem, rx.Constant))
         }
         variable = {id(value): var for var, value in values.items()}
-        bound: dict[Any, Var] = {}
+        bound: dict[Any, rx.Var] = {}
         users = udchain(block)
         match = matcher_of(self.pattern.pattern, values)
-        matches: dict[int, tuple[set[Var], dict[str, Any]]] = {}
-        owner: dict[Var, int] = {}
+        matches: dict[int, tuple[set[rx.Var], dict[str, Any]]] = {}
+        owner: dict[rx.Var, int] = {}
         for n, binding in enumerate(bindings):
             value = binding.value
             bound[value] = binding.var
-            if not isinstance(value, (Call, TupleGetItem)):
+            if not isinstance(value, (rx.Call, rx.TupleGetItem)):
                 continue
             parts = match(value)
             if parts is None:
@@ -263,7 +255,7 @@ class _Matcher(GroupedRewriter):
         return matches
 
     def refusal(
-        self, binding: Any, parts: Any, inner: set[Var], values: Any, bound: Any, users: Any
+        self, binding: Any, parts: Any, inner: set[rx.Var], values: Any, bound: Any, users: Any
     ) -> str:
         """Why the pattern's check does not want a match; "" where it does."""
         if self.pattern.check is None:
@@ -289,7 +281,7 @@ class _Matcher(GroupedRewriter):
             values.update(self.pattern.attrs_getter(self.annotated(parts)))
         return values
 
-    def note(self, binding: Any, inner: set[Var], values: Any, refused: str) -> None:
+    def note(self, binding: Any, inner: set[rx.Var], values: Any, refused: str) -> None:
         if trace.active() is None:
             return
         called = name_of(binding) or binding.var.name_hint
@@ -304,13 +296,13 @@ class _Matcher(GroupedRewriter):
         )
 
 
-def _operators(inner: set[Var], values: Mapping[Var, Any]) -> list[str]:
+def _operators(inner: set[rx.Var], values: Mapping[rx.Var, Any]) -> list[str]:
     """The names of the operators that a match consists of."""
     callees = (getattr(getattr(values.get(v), "op", None), "name", "") for v in inner)
     return sorted({name for name in callees if name})
 
 
-def check_acyclic(block: DataflowBlock, group_of: Mapping[Var, int], pattern: str) -> None:
+def check_acyclic(block: rx.DataflowBlock, group_of: Mapping[rx.Var, int], pattern: str) -> None:
     """Raise LoopwrightError where calls of the groups would need each other's results."""
     needs: dict[Any, dict[Any, None]] = {}
     names: dict[Any, list[str]] = {}
@@ -381,30 +373,32 @@ class _Annotator(GroupedRewriter):
         super().__init__(mod)
         self.wrapped: dict[Any, Any] = {}
 
-    def call(self, call: Call) -> Any:
+    def call(self, call: rx.Call) -> Any:
         assert self.mod is not None
         func = self.mod.get(call.op) if isinstance(call.op, GlobalVar) else None
-        if not isinstance(func, Function) or COMPOSITE not in func.attrs:
+        if not isinstance(func, rx.Function) or COMPOSITE not in func.attrs:
             return call
         outer = self.wrapped.get(call.op)
         if outer is None:
             outer = self.wrapped[call.op] = self.wrap(call.op.name_hint, func)
-        return Call(outer, call.args, call.attrs, call.sinfo_args, call.span)
+        return rx.Call(outer, call.args, call.attrs, call.sinfo_args, call.span)
 
-    def wrap(self, name: str, func: Function) -> Any:
+    def wrap(self, name: str, func: rx.Function) -> Any:
         backend = backend_of(str(func.attrs[COMPOSITE]))
         full = f"{name}_{backend}"
         inner = func.without_attr("Primitive").without_attr("global_symbol")
-        params = [Var(p.name_hint, p.struct_info, p.span) for p in func.params]
+        params = [rx.Var(p.name_hint, p.struct_info, p.span) for p in func.params]
         builder = self.builder
         with builder.scope(params):
-            local = Var("local_func", inner.struct_info)
-            called = builder.normalize(Call(local, params))
-            output = Var("output", called.struct_info)
-            block = BindingBlock([VarBinding._make(local, inner), VarBinding._make(output, called)])
-            seq = builder.normalize(SeqExpr([block], output))
+            local = rx.Var("local_func", inner.struct_info)
+            called = builder.normalize(rx.Call(local, params))
+            output = rx.Var("output", called.struct_info)
+            block = rx.BindingBlock(
+                [rx.VarBinding._make(local, inner), rx.VarBinding._make(output, called)]
+            )
+            seq = builder.normalize(rx.SeqExpr([block], output))
         attrs = {CODEGEN: backend, "global_symbol": full}
-        outer = Function(params, seq, None, True, attrs, func.span)
+        outer = rx.Function(params, seq, None, True, attrs, func.span)
         return builder.add_func(outer, full)
 
 

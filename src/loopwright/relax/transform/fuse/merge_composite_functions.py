@@ -50,17 +50,8 @@ from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
 from ....ir.structural import StructuralKey
 from ....ir.transform import ModulePass, PassContext
+from ... import expr as rx
 from ...block_builder import BlockBuilder
-from ...expr import (
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    Function,
-    SeqExpr,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
 from ...specialize import copy_with_new_vars
 from .._graph import called_functions, functions_of, used_vars
 from ._grouping import Group, GroupedRewriter
@@ -98,7 +89,7 @@ class _Merger(GroupedRewriter):
         self.names: dict[str, int] = {}
 
     def block(self, block: Any) -> Any:
-        if not isinstance(block, DataflowBlock):
+        if not isinstance(block, rx.DataflowBlock):
             return self.super_block(block)
         regions = _Regions(self)
         regions.read(block)
@@ -110,11 +101,11 @@ class _Merger(GroupedRewriter):
 
     def composite(self, value: Any) -> str:
         """The back end of a called composite function; "" for anything else."""
-        if not isinstance(value, Call) or not isinstance(value.op, GlobalVar):
+        if not isinstance(value, rx.Call) or not isinstance(value.op, GlobalVar):
             return ""
         assert self.mod is not None
         func = self.mod.get(value.op)
-        named = func.attrs.get(COMPOSITE) if isinstance(func, Function) else None
+        named = func.attrs.get(COMPOSITE) if isinstance(func, rx.Function) else None
         return "" if named is None else backend_of(str(named))
 
     def _add(self, group: Group) -> GlobalVar:
@@ -123,7 +114,7 @@ class _Merger(GroupedRewriter):
         assert func is not None and self.mod is not None
         backend = next(self.composite(b.value) for b in group.bindings if self.composite(b.value))
         bindings: list[Any] = []
-        local: dict[GlobalVar, Var] = {}
+        local: dict[GlobalVar, rx.Var] = {}
         renamed: dict[Any, Any] = {}
         with builder.scope(func.params):
             for binding in (b for block in func.body.blocks for b in block.bindings):
@@ -132,17 +123,17 @@ class _Merger(GroupedRewriter):
                     if value.op not in local:
                         inner = self.mod[value.op].without_attr("Primitive")
                         inner = copy_with_new_vars(inner.without_attr("global_symbol"))
-                        local[value.op] = Var("gv", inner.struct_info)
+                        local[value.op] = rx.Var("gv", inner.struct_info)
                         self.merged.setdefault(value.op)
-                        bindings.append(VarBinding._make(local[value.op], inner))
-                    value = Call(local[value.op], value.args, value.attrs, value.sinfo_args)
+                        bindings.append(rx.VarBinding._make(local[value.op], inner))
+                    value = rx.Call(local[value.op], value.args, value.attrs, value.sinfo_args)
                 value = builder.normalize(_with_vars(value, renamed))
-                var = Var("gv", value.struct_info, binding.var.span)
+                var = rx.Var("gv", value.struct_info, binding.var.span)
                 renamed[binding.var] = var
-                bindings.append(VarBinding._make(var, value, span=binding.span))
+                bindings.append(rx.VarBinding._make(var, value, span=binding.span))
             body = _with_vars(func.body.body, renamed)
-            seq = builder.normalize(SeqExpr([BindingBlock(bindings)], body))
-        region = Function(func.params, seq, None, True, {CODEGEN: backend}, func.span)
+            seq = builder.normalize(rx.SeqExpr([rx.BindingBlock(bindings)], body))
+        region = rx.Function(func.params, seq, None, True, {CODEGEN: backend}, func.span)
         key = StructuralKey(region)
         if key not in self.made:
             name = f"{self._fresh(group.name)}_{backend}"
@@ -173,7 +164,7 @@ class _Regions:
 
     def __init__(self, owner: _Merger) -> None:
         self.owner = owner
-        self.unit_of: dict[Var, int] = {}
+        self.unit_of: dict[rx.Var, int] = {}
         self.kind: list[str] = []  # the back end, "" for what is not offloaded
         self.parent: list[int] = []
         # Of each root: its units, and all units outside that they depend on.
@@ -186,15 +177,15 @@ class _Regions:
             unit = self.parent[unit]
         return unit
 
-    def read(self, block: DataflowBlock) -> None:
+    def read(self, block: rx.DataflowBlock) -> None:
         """Put every binding into a unit."""
         for binding in block.bindings:
             var, value = binding.var, binding.value
             sources = {self.root(self.unit_of[v]) for v in used_vars(value) if v in self.unit_of}
             backend = self.owner.composite(value)
-            if isinstance(value, TupleGetItem) and len(sources) == 1:
+            if isinstance(value, rx.TupleGetItem) and len(sources) == 1:
                 (source,) = sources
-                if self.kind[source] and type(binding) is VarBinding:
+                if self.kind[source] and type(binding) is rx.VarBinding:
                     self.unit_of[var] = source  # a field belongs to its tuple
                     continue
             self.unit_of[var] = unit = self.add(backend, sources)

@@ -29,20 +29,8 @@ from typing import Any
 from ....ir.module import IRModule
 from ....ir.structural import structural_equal
 from ....ir.transform import FunctionPass, PassContext
+from ... import expr as rx
 from ...analysis import BaseCheckResult, struct_info_base_check, tir_vars_in_struct_info
-from ...expr import (
-    BindingBlock,
-    Constant,
-    DataflowBlock,
-    DataflowVar,
-    Expr,
-    Function,
-    MatchCast,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
 from ...functor import GraphRewriter
 from .._graph import shape_vars
 
@@ -53,13 +41,13 @@ class CanonicalizeBindings(FunctionPass):
 
     name = "CanonicalizeBindings"
     opt_level = 1
-    function_type = Function
+    function_type = rx.Function
 
     def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
         return canonicalize(func, mod)
 
 
-def canonicalize(func: Function, mod: IRModule) -> Function:
+def canonicalize(func: rx.Function, mod: IRModule) -> rx.Function:
     """A function in which values have one name."""
     return _Canonicalizer(mod).function(func)
 
@@ -67,92 +55,94 @@ def canonicalize(func: Function, mod: IRModule) -> Function:
 class _Canonicalizer(GraphRewriter):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
-        self.known: dict[Expr, Any] = {}
+        self.known: dict[rx.Expr, Any] = {}
 
-    def block(self, block: BindingBlock) -> BindingBlock:
+    def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         self.var_map.update(_promoted(block))
         return super().block(block)
 
     def binding(self, binding: Any) -> None:
         var = binding.var
         promoted = self.var_map.get(var)
-        if isinstance(promoted, Var) and not isinstance(promoted, DataflowVar):
+        if isinstance(promoted, rx.Var) and not isinstance(promoted, rx.DataflowVar):
             # `var` is what the output `promoted` names: bind that one here.
-            if type(binding) is VarBinding and not isinstance(binding.value, Var):
+            if type(binding) is rx.VarBinding and not isinstance(binding.value, rx.Var):
                 value = self.builder.normalize(self.value(binding.value))
-                self.builder.emit_normalized(VarBinding._make(promoted, value, span=binding.span))
+                self.builder.emit_normalized(
+                    rx.VarBinding._make(promoted, value, span=binding.span)
+                )
                 self.known[promoted] = value
                 return
         value = self.value(binding.value)
-        if isinstance(binding, MatchCast):
+        if isinstance(binding, rx.MatchCast):
             if not _needed(binding, value):
                 self.var_map[var] = value
                 return
-        elif isinstance(value, Constant) and isinstance(var, DataflowVar):
+        elif isinstance(value, rx.Constant) and isinstance(var, rx.DataflowVar):
             self.var_map[var] = value
             return
-        elif isinstance(value, Var):
+        elif isinstance(value, rx.Var):
             if value is var:  # the output is bound where its second name was
                 return
-            keep = not isinstance(var, DataflowVar) and self.builder.current_block_is_dataflow()
+            keep = not isinstance(var, rx.DataflowVar) and self.builder.current_block_is_dataflow()
             if not keep and _same_info(var, value):
                 self.var_map[var] = value
                 return
         self.emit(binding, value)
         self.known[var] = value
 
-    def tuple_get_item(self, node: TupleGetItem) -> Any:
+    def tuple_get_item(self, node: rx.TupleGetItem) -> Any:
         bound = self.known.get(node.tuple_value)
-        source = node.tuple_value if isinstance(node.tuple_value, Tuple) else bound
-        return source.fields[node.index] if isinstance(source, Tuple) else node
+        source = node.tuple_value if isinstance(node.tuple_value, rx.Tuple) else bound
+        return source.fields[node.index] if isinstance(source, rx.Tuple) else node
 
     def value(self, expr: Any) -> Any:
         new = super().value(expr)
-        return self.whole_tuple(new) if type(new) is Tuple else new
+        return self.whole_tuple(new) if type(new) is rx.Tuple else new
 
-    def whole_tuple(self, fields: Tuple) -> Any:
+    def whole_tuple(self, fields: rx.Tuple) -> Any:
         """The tuple whose fields these are, all and in order; else `made`."""
         source = None
         for i, field in enumerate(fields.fields):
             value = self.known.get(field)
-            if not isinstance(value, TupleGetItem) or value.index != i:
+            if not isinstance(value, rx.TupleGetItem) or value.index != i:
                 return fields
             if source is not None and value.tuple_value is not source:
                 return fields
             source = value.tuple_value
-        if isinstance(source, DataflowVar) and not self.builder.current_block_is_dataflow():
+        if isinstance(source, rx.DataflowVar) and not self.builder.current_block_is_dataflow():
             return fields  # it is not seen outside its block
         whole = source is not None and len(source.struct_info.fields) == len(fields.fields)
         return source if whole else fields
 
 
-def _promoted(block: BindingBlock) -> dict[Var, Var]:
+def _promoted(block: rx.BindingBlock) -> dict[rx.Var, rx.Var]:
     """Dataflow variables whose only output name shall be theirs: variable -> output."""
-    if not isinstance(block, DataflowBlock):
+    if not isinstance(block, rx.DataflowBlock):
         return {}
-    bound = {b.var for b in block.bindings if type(b) is VarBinding}
+    bound = {b.var for b in block.bindings if type(b) is rx.VarBinding}
     inner = {b.var: b.value for b in block.bindings}
-    promoted: dict[Var, Var] = {}
+    promoted: dict[rx.Var, rx.Var] = {}
     for binding in block.bindings:
         var, value = binding.var, binding.value
-        if type(binding) is not VarBinding or isinstance(var, DataflowVar):
+        if type(binding) is not rx.VarBinding or isinstance(var, rx.DataflowVar):
             continue
-        while isinstance(value, DataflowVar) and isinstance(inner.get(value), Var):
+        while isinstance(value, rx.DataflowVar) and isinstance(inner.get(value), rx.Var):
             value = inner[value]
-        if isinstance(value, DataflowVar) and value in bound and value not in promoted:
+        if isinstance(value, rx.DataflowVar) and value in bound and value not in promoted:
             if _same_info(var, value):
                 promoted[value] = var
     return promoted
 
 
-def _same_info(a: Var, b: Var) -> bool:
+def _same_info(a: rx.Var, b: rx.Var) -> bool:
     return a.struct_info is b.struct_info or structural_equal(a.struct_info, b.struct_info)
 
 
-def _needed(binding: MatchCast, value: Any) -> bool:
+def _needed(binding: rx.MatchCast, value: Any) -> bool:
     """Whether a cast checks or defines anything."""
     info = binding.struct_info
-    if any(True for _ in shape_vars(info)) or not isinstance(value, Var):
+    if any(True for _ in shape_vars(info)) or not isinstance(value, rx.Var):
         return True
     known = set(tir_vars_in_struct_info(value.struct_info))
     if not known.issuperset(tir_vars_in_struct_info(info)):

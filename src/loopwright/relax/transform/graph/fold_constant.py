@@ -36,19 +36,7 @@ from ....ir.transform import FunctionPass, PassContext
 from ....runtime.tensor import tensor
 from ....tir import interpreter as tir_interpreter
 from ....tir.function import PrimFunc
-from ...expr import (
-    Call,
-    Constant,
-    DataTypeImm,
-    Expr,
-    Function,
-    PrimValue,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from ... import expr as rx
 from ...functor import GraphRewriter
 from ...interpreter import Interpreter, _Frame
 from ...op.base import CALL_TIR
@@ -73,7 +61,7 @@ class FoldConstant(FunctionPass):
     """Compute what depends on constants only."""
 
     name = "FoldConstant"
-    function_type = Function
+    function_type = rx.Function
 
     def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
         if func.attrs.get("Primitive", False) or func.attrs.get("Composite"):
@@ -84,20 +72,20 @@ class FoldConstant(FunctionPass):
 class _Folder(GraphRewriter):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
-        self.known: dict[Expr, Any] = {}
+        self.known: dict[rx.Expr, Any] = {}
         self.interpreter = Interpreter(mod, run_tir=self.run_tir)
 
     def binding(self, binding: Any) -> None:
         super().binding(binding)
         value = self.builder.lookup_binding(binding.var)
-        if isinstance(value, Constant) or (isinstance(value, Tuple) and self.constant(value)):
+        if isinstance(value, rx.Constant) or (isinstance(value, rx.Tuple) and self.constant(value)):
             self.known[binding.var] = value
 
-    def tuple_get_item(self, node: TupleGetItem) -> Any:
+    def tuple_get_item(self, node: rx.TupleGetItem) -> Any:
         value = self.known.get(node.tuple_value)
-        return value.fields[node.index] if isinstance(value, Tuple) else node
+        return value.fields[node.index] if isinstance(value, rx.Tuple) else node
 
-    def call(self, call: Call) -> Any:
+    def call(self, call: rx.Call) -> Any:
         if not isinstance(call.op, Op) or not self.can_fold(call):
             return call
         args = [self.literal(a) for a in call.args]
@@ -117,7 +105,7 @@ class _Folder(GraphRewriter):
         result = _constant(value, call.struct_info)
         return call if result is None else result
 
-    def can_fold(self, call: Call) -> bool:
+    def can_fold(self, call: rx.Call) -> bool:
         """Whether the callee can be evaluated here."""
         op = call.op
         if op is CALL_TIR:
@@ -131,22 +119,22 @@ class _Folder(GraphRewriter):
 
     def literal(self, arg: Any) -> Any:
         """An argument as constants only, or None."""
-        if isinstance(arg, Var):
+        if isinstance(arg, rx.Var):
             return self.known.get(arg)
-        if isinstance(arg, Tuple):
+        if isinstance(arg, rx.Tuple):
             fields = [self.literal(f) for f in arg.fields]
-            return None if any(f is None for f in fields) else Tuple(fields)
-        if isinstance(arg, ShapeExpr):
+            return None if any(f is None for f in fields) else rx.Tuple(fields)
+        if isinstance(arg, rx.ShapeExpr):
             return arg if all(isinstance(v, IntImm) for v in arg.values) else None
-        if isinstance(arg, PrimValue):
+        if isinstance(arg, rx.PrimValue):
             return arg if hasattr(arg.value, "value") else None
-        kept = (Constant, DataTypeImm, StringImm, GlobalVar)
+        kept = (rx.Constant, rx.DataTypeImm, rx.StringImm, GlobalVar)
         return arg if isinstance(arg, kept) else None
 
-    def constant(self, value: Tuple) -> bool:
+    def constant(self, value: rx.Tuple) -> bool:
         """Whether a tuple holds constants only."""
         return all(
-            isinstance(f, Constant) or (isinstance(f, Tuple) and self.constant(f))
+            isinstance(f, rx.Constant) or (isinstance(f, rx.Tuple) and self.constant(f))
             for f in value.fields
         )
 
@@ -166,12 +154,12 @@ def _elements(info: StructInfo) -> int:
     return math.prod(extents)
 
 
-def _worth(call: Call, args: list[Any]) -> bool:
+def _worth(call: rx.Call, args: list[Any]) -> bool:
     """Whether the result is not much larger than the arguments."""
     given = 0
     for arg in args:
-        for leaf in arg.fields if isinstance(arg, Tuple) else [arg]:
-            if isinstance(leaf, Constant):
+        for leaf in arg.fields if isinstance(arg, rx.Tuple) else [arg]:
+            if isinstance(leaf, rx.Constant):
                 given += math.prod(leaf.data.shape)
     info = call.struct_info
     known = isinstance(info, (TensorStructInfo, TupleStructInfo))
@@ -183,12 +171,12 @@ def _constant(value: Any, info: StructInfo | None) -> Any:
     """The result as constants, or None when it is something else."""
     if isinstance(value, tuple) and isinstance(info, TupleStructInfo):
         fields = [_constant(v, i) for v, i in zip(value, info.fields, strict=True)]
-        return None if any(f is None for f in fields) else Tuple(fields)
+        return None if any(f is None for f in fields) else rx.Tuple(fields)
     if isinstance(value, tuple) and all(type(v) is int for v in value):
-        return ShapeExpr(value)
+        return rx.ShapeExpr(value)
     if not isinstance(value, np.ndarray) or not isinstance(info, TensorStructInfo):
         return None
-    return Constant(tensor(np.array(value, order="C")))
+    return rx.Constant(tensor(np.array(value, order="C")))
 
 
 __all__ = ["FoldConstant", "register_evaluator"]

@@ -39,38 +39,18 @@ from ....tir.buffer import decl_buffer
 from ....tir.expr import BufferLoad
 from ....tir.function import PrimFunc
 from ....tir.stmt import BufferStore, Stmt, seq
+from ... import expr as rx
+from ... import struct_info as si
 from ...analysis import struct_info_base_check
-from ...expr import (
-    Call,
-    DataTypeImm,
-    Function,
-    MatchCast,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-    VarBinding,
-)
 from ...functor import GraphRewriter
 from ...op.base import call_builtin_with_ctx, call_packed, null_value
 from ...relations import BaseCheckResult
-from ...struct_info import (
-    FuncStructInfo,
-    ObjectStructInfo,
-    PrimStructInfo,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
 from .._graph import functions_of
 
 # How the machine reads its arguments: to make a shape, and to match one.
 _USE_IMM, _LOAD = 0, 1
 _EQUALS_IMM, _STORE, _IGNORE, _EQUALS_LOAD = 0, 1, 2, 3
-_VOID = TupleStructInfo([])
+_VOID = si.TupleStructInfo([])
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,7 +84,7 @@ class _Lower(GraphRewriter):
         super().__init__(mod)
         self.contexts = contexts
 
-    def lower(self, name: str, func: Function) -> Function:
+    def lower(self, name: str, func: rx.Function) -> rx.Function:
         """The function with its symbols in a heap."""
         self.name = name
         self.slots: dict[Any, int] = {}
@@ -120,7 +100,7 @@ class _Lower(GraphRewriter):
             for i, param in enumerate(func.params):
                 info = param.struct_info
                 where = f"loc=param[{i}], param={param.name_hint}, annotation={info}"
-                self.check(param, info, ObjectStructInfo(), self.context(where), matches)
+                self.check(param, info, si.ObjectStructInfo(), self.context(where), matches)
             self.match(matches)
             prologue = builder._end_block()
             blocks = [self.block(b) for b in func.body.blocks]
@@ -133,8 +113,10 @@ class _Lower(GraphRewriter):
             self.match(matches)
             epilogue = builder._end_block()
             blocks_left = [b for b in (prologue, *blocks, epilogue) if b.bindings]
-            new = builder.normalize(SeqExpr(blocks_left, body))
-        return Function(func.params, new, func.ret_struct_info, func.is_pure, func.attrs, func.span)
+            new = builder.normalize(rx.SeqExpr(blocks_left, body))
+        return rx.Function(
+            func.params, new, func.ret_struct_info, func.is_pure, func.attrs, func.span
+        )
 
     def context(self, where: str) -> str:
         """The text by which a failed check says where it stands."""
@@ -142,30 +124,30 @@ class _Lower(GraphRewriter):
 
     # ------------------------------------------------------------------ slots
 
-    def _find_slots(self, func: Function) -> None:
+    def _find_slots(self, func: rx.Function) -> None:
         for param in func.params:
             self._slots_of_info(param.struct_info)
         stack: list[Any] = [func.body]
         while stack:
             node = stack.pop(0)
-            if isinstance(node, SeqExpr):
+            if isinstance(node, rx.SeqExpr):
                 for block in node.blocks:
                     for binding in block.bindings:
-                        if isinstance(binding, MatchCast):
+                        if isinstance(binding, rx.MatchCast):
                             self._slots_of_info(binding.struct_info)
                         stack.append(binding.value)
                 stack.append(node.body)
-            elif isinstance(node, (ShapeExpr, PrimValue)):
+            elif isinstance(node, (rx.ShapeExpr, rx.PrimValue)):
                 self._slots_of_info(node.struct_info)
-            elif isinstance(node, Call):
+            elif isinstance(node, rx.Call):
                 stack[:0] = list(node.args)
-            elif isinstance(node, Tuple):
+            elif isinstance(node, rx.Tuple):
                 stack[:0] = list(node.fields)
             elif hasattr(node, "true_branch"):
                 stack[:0] = [node.cond, node.true_branch, node.false_branch]
         self._slots_of_info(func.ret_struct_info)
 
-    def _slots_of_info(self, info: StructInfo | None) -> None:
+    def _slots_of_info(self, info: si.StructInfo | None) -> None:
         for dim in _dims(info):
             for var in vars_in(dim):
                 self._slot(var)
@@ -180,11 +162,11 @@ class _Lower(GraphRewriter):
             self.exprs.append(dim)
         return -1 if slot is None else slot
 
-    def _heap(self) -> Call:
+    def _heap(self) -> rx.Call:
         if not self.exprs:
             return null_value()
-        args = Tuple([PrimValue(len(self.exprs))])
-        info = TensorStructInfo(None, "int64", ndim=1)
+        args = rx.Tuple([rx.PrimValue(len(self.exprs))])
+        info = si.TensorStructInfo(None, "int64", ndim=1)
         return call_builtin_with_ctx("vm.builtin.alloc_shape_heap", args, sinfo_args=[info])
 
     # ------------------------------------------------------------------ checks
@@ -198,40 +180,40 @@ class _Lower(GraphRewriter):
             BaseCheckResult.PASS,
             BaseCheckResult.FAIL_L2,
         )
-        text = StringImm(context)
-        if isinstance(info, TensorStructInfo):
+        text = rx.StringImm(context)
+        if isinstance(info, si.TensorStructInfo):
             if not kind_known:
-                self.packed("check_tensor_info", value, info.ndim, DataTypeImm(info.dtype), text)
+                self.packed("check_tensor_info", value, info.ndim, rx.DataTypeImm(info.dtype), text)
             dims = info.get_shape()
-            if dims is not None and isinstance(info.shape, ShapeExpr):
+            if dims is not None and isinstance(info.shape, rx.ShapeExpr):
                 matches.append(_Match(value, dims, context))
-        elif isinstance(info, ShapeStructInfo):
+        elif isinstance(info, si.ShapeStructInfo):
             if not kind_known:
                 self.packed("check_shape_info", value, info.ndim, text)
             if info.values is not None:
                 matches.append(_Match(value, info.values, context))
-        elif isinstance(info, PrimStructInfo):
+        elif isinstance(info, si.PrimStructInfo):
             if not kind_known:
-                self.packed("check_prim_value_info", value, DataTypeImm(info.dtype), text)
+                self.packed("check_prim_value_info", value, rx.DataTypeImm(info.dtype), text)
             if info.value is not None and info.value.dtype.is_integer:
                 matches.append(_Match(value, (info.value,), context, scalar=True))
-        elif isinstance(info, TupleStructInfo):
+        elif isinstance(info, si.TupleStructInfo):
             if not kind_known:
                 self.packed("check_tuple_info", value, len(info.fields), text)
             for i, field in enumerate(info.fields):
-                if isinstance(field, ObjectStructInfo):
+                if isinstance(field, si.ObjectStructInfo):
                     continue
-                inner = known.fields[i] if isinstance(known, TupleStructInfo) else None
+                inner = known.fields[i] if isinstance(known, si.TupleStructInfo) else None
                 if inner is not None and not _open(field, inner):
                     continue
-                item = self.builder.emit(TupleGetItem(value, i))
+                item = self.builder.emit(rx.TupleGetItem(value, i))
                 self.check(item, field, inner, context, matches)
-        elif isinstance(info, FuncStructInfo) and not kind_known:
+        elif isinstance(info, si.FuncStructInfo) and not kind_known:
             self.packed("check_func_info", value, text)
 
     def packed(self, name: str, *args: Any) -> None:
         """Emit a call of a builtin without a result."""
-        operands = [PrimValue(a) if isinstance(a, int) else a for a in args]
+        operands = [rx.PrimValue(a) if isinstance(a, int) else a for a in args]
         self.builder.emit(call_packed(f"vm.builtin.{name}", *operands, sinfo_args=[_VOID]), "_")
 
     def match(self, matches: list[_Match]) -> None:
@@ -271,7 +253,7 @@ class _Lower(GraphRewriter):
         return _IGNORE, 0
 
     def emit_match(self, item: _Match, codes: list[int]) -> None:
-        text = StringImm(item.context)
+        text = rx.StringImm(item.context)
         if item.scalar:
             self.packed("match_prim_value", item.value, self.heap, *codes, text)
             return
@@ -302,12 +284,12 @@ class _Lower(GraphRewriter):
         param = TirVar("H", "handle")
         func = PrimFunc([param], seq(*stores), None, {param: heap}, {"tir.is_host_func": True})
         gvar = self.builder.add_func(func, "shape_func")
-        self.builder.emit(Call(gvar, [self.heap]), "_")
+        self.builder.emit(rx.Call(gvar, [self.heap]), "_")
 
     # ------------------------------------------------------------------ the body
 
     def binding(self, binding: Any) -> None:
-        if not isinstance(binding, MatchCast):
+        if not isinstance(binding, rx.MatchCast):
             super().binding(binding)
             return
         value = self.builder.normalize_argument(self.value(binding.value))
@@ -316,22 +298,22 @@ class _Lower(GraphRewriter):
         context = self.context(f"match_cast, annotation={info}")
         self.check(value, info, value.struct_info, context, matches)
         self.match(matches)
-        self.builder.emit_normalized(VarBinding(binding.var, value, span=binding.span))
+        self.builder.emit_normalized(rx.VarBinding(binding.var, value, span=binding.span))
 
     def value(self, expr: Any) -> Any:
-        if isinstance(expr, ShapeExpr) and not all(isinstance(v, IntImm) for v in expr.values):
+        if isinstance(expr, rx.ShapeExpr) and not all(isinstance(v, IntImm) for v in expr.values):
             args: list[Any] = [self.heap, len(expr.values)]
             for dim in expr.values:
                 args += self.make_code(dim)
-            info = ShapeStructInfo(ndim=len(expr.values))
+            info = si.ShapeStructInfo(ndim=len(expr.values))
             return self.made("make_shape", args, info)
-        if isinstance(expr, PrimValue) and vars_in(expr.value):
+        if isinstance(expr, rx.PrimValue) and vars_in(expr.value):
             args = [self.heap, *self.make_code(expr.value)]
-            return self.made("make_prim_value", args, PrimStructInfo(expr.value.dtype))
+            return self.made("make_prim_value", args, si.PrimStructInfo(expr.value.dtype))
         return super().value(expr)
 
-    def made(self, name: str, args: list[Any], info: StructInfo) -> Call:
-        values = [PrimValue(a) if isinstance(a, int) else a for a in args]
+    def made(self, name: str, args: list[Any], info: si.StructInfo) -> rx.Call:
+        values = [rx.PrimValue(a) if isinstance(a, int) else a for a in args]
         return call_packed(f"vm.builtin.{name}", *values, sinfo_args=[info])
 
     def make_code(self, dim: PrimExpr) -> list[int]:
@@ -347,20 +329,20 @@ class _Lower(GraphRewriter):
         return [_LOAD, slot]
 
 
-def _dims(info: StructInfo | None) -> list[PrimExpr]:
+def _dims(info: si.StructInfo | None) -> list[PrimExpr]:
     """The integer expressions in a struct info, in order."""
-    if isinstance(info, TensorStructInfo):
-        return list(info.get_shape() or ()) if isinstance(info.shape, ShapeExpr) else []
-    if isinstance(info, ShapeStructInfo):
+    if isinstance(info, si.TensorStructInfo):
+        return list(info.get_shape() or ()) if isinstance(info.shape, rx.ShapeExpr) else []
+    if isinstance(info, si.ShapeStructInfo):
         return list(info.values or ())
-    if isinstance(info, PrimStructInfo) and info.value is not None:
+    if isinstance(info, si.PrimStructInfo) and info.value is not None:
         return [info.value] if info.value.dtype.is_integer else []
-    if isinstance(info, TupleStructInfo):
+    if isinstance(info, si.TupleStructInfo):
         return [d for field in info.fields for d in _dims(field)]
     return []
 
 
-def _open(info: StructInfo, known: StructInfo) -> bool:
+def _open(info: si.StructInfo, known: si.StructInfo) -> bool:
     """Whether a value of `known` may still fail to be of `info`."""
     return struct_info_base_check(info, known) is not BaseCheckResult.PASS
 

@@ -4,26 +4,15 @@ to one."""
 from __future__ import annotations
 
 from ....arith import Analyzer, IterMapLevel, detect_iter_map
+from ....ir import prim_expr as pe
 from ....ir.literals import conjunction, conjuncts, is_one
-from ....ir.prim_expr import (
-    Add,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    IterVar,
-    Mul,
-    PrimExpr,
-    Range,
-    Sub,
-    Var,
-)
 from ....ir.variables import vars_in
 from .refs import Ref
 from .rewriting import substitute
 from .state import ScheduleState
 
 
-def one_to_one(state: ScheduleState, block: Ref, var: Var) -> bool:
+def one_to_one(state: ScheduleState, block: Ref, var: pe.Var) -> bool:
     """Whether two iterations of the loop `var` never give a block the same point, as far as each
     axis alone can tell: var is a digit of the mixed-radix number that drives an axis."""
     loops = {ref.stmt.loop_var: ref.stmt.extent for ref in block.loops()}
@@ -33,17 +22,20 @@ def one_to_one(state: ScheduleState, block: Ref, var: Var) -> bool:
     return False
 
 
-def _is_digit(ana: Analyzer, value: PrimExpr, var: Var, loops: dict[Var, PrimExpr]) -> bool:
-    if isinstance(value, (FloorDiv, FloorMod)):
+def _is_digit(
+    ana: Analyzer, value: pe.PrimExpr, var: pe.Var, loops: dict[pe.Var, pe.PrimExpr]
+) -> bool:
+    if isinstance(value, (pe.FloorDiv, pe.FloorMod)):
         # a digit of a fused loop: its other digits are in other axes
-        return isinstance(value.b, IntImm) or not vars_in(value.b) & set(loops)
+        return isinstance(value.b, pe.IntImm) or not vars_in(value.b) & set(loops)
     split = linear_terms(value)
     if split is None:
         return False
     mine = [factor for atom, factor in split if atom is var]
     if len(mine) != 1:
         return any(
-            isinstance(atom, (FloorDiv, FloorMod)) and var in vars_in(atom) for atom, _ in split
+            isinstance(atom, (pe.FloorDiv, pe.FloorMod)) and var in vars_in(atom)
+            for atom, _ in split
         )
     # The terms with smaller factors stay below one step of this one.
     reach = 0
@@ -58,7 +50,7 @@ def _is_digit(ana: Analyzer, value: PrimExpr, var: Var, loops: dict[Var, PrimExp
             return False
         else:
             extent = loops[var]
-            if not isinstance(extent, IntImm):
+            if not isinstance(extent, pe.IntImm):
                 return False
             reach += 0 if abs(factor) >= abs(mine[0]) * extent.value else size
     return reach < abs(mine[0])
@@ -83,14 +75,14 @@ def injective(state: ScheduleState, block: Ref, loops: list[Ref]) -> bool:
     return not detect_iter_map(values, domain, conjunction(tests), IterMapLevel.Bijective).errors
 
 
-def _plainly_injective(values: list[PrimExpr], domain: dict[Var, Range]) -> bool:
+def _plainly_injective(values: list[pe.PrimExpr], domain: dict[pe.Var, pe.Range]) -> bool:
     """Whether each loop is one digit of one axis: a quick check that gives up on fused loops."""
-    seen: set[Var] = set()
+    seen: set[pe.Var] = set()
     for value in values:
         terms = linear_terms(value)
         if terms is None:
             return False
-        mine = [(abs(f), a) for a, f in terms if isinstance(a, Var) and a in domain]
+        mine = [(abs(f), a) for a, f in terms if isinstance(a, pe.Var) and a in domain]
         if any(atom not in domain and vars_in(atom) & set(domain) for atom, _ in terms):
             return False
         reach = 1
@@ -99,37 +91,37 @@ def _plainly_injective(values: list[PrimExpr], domain: dict[Var, Range]) -> bool
                 return False
             seen.add(atom)
             extent = domain[atom].extent
-            if isinstance(extent, IntImm):
+            if isinstance(extent, pe.IntImm):
                 reach += factor * (extent.value - 1)
             elif n + 1 < len(mine):
                 return False
     return len(seen) == len(domain)
 
 
-def linear_terms(expr: PrimExpr) -> list[tuple[PrimExpr, int]] | None:
+def linear_terms(expr: pe.PrimExpr) -> list[tuple[pe.PrimExpr, int]] | None:
     """(atom, factor) pairs of a sum with constant factors, without the constant; None where a
     product of two variables occurs."""
-    if isinstance(expr, IntImm):
+    if isinstance(expr, pe.IntImm):
         return []
-    if isinstance(expr, (Add, Sub)):
+    if isinstance(expr, (pe.Add, pe.Sub)):
         a, b = linear_terms(expr.a), linear_terms(expr.b)
         if a is None or b is None:
             return None
-        sign = 1 if isinstance(expr, Add) else -1
+        sign = 1 if isinstance(expr, pe.Add) else -1
         return a + [(atom, sign * factor) for atom, factor in b]
-    if isinstance(expr, Mul):
+    if isinstance(expr, pe.Mul):
         for a, b in ((expr.a, expr.b), (expr.b, expr.a)):
-            if isinstance(b, IntImm):
+            if isinstance(b, pe.IntImm):
                 inner = linear_terms(a)
                 return None if inner is None else [(x, f * b.value) for x, f in inner]
         return None
     return [(expr, 1)]
 
 
-def driven(block: Ref) -> tuple[set[Var], set[Var]]:
+def driven(block: Ref) -> tuple[set[pe.Var], set[pe.Var]]:
     """The loop variables that drive spatial axes, and those that drive others."""
-    spatial: set[Var] = set()
-    other: set[Var] = set()
+    spatial: set[pe.Var] = set()
+    other: set[pe.Var] = set()
     for axis, value in zip(block.stmt.iter_vars, block.realize.iter_values, strict=True):
-        (spatial if axis.iter_type == IterVar.DataPar else other).update(vars_in(value))
+        (spatial if axis.iter_type == pe.IterVar.DataPar else other).update(vars_in(value))
     return spatial, other

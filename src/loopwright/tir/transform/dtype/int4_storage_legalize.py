@@ -25,41 +25,18 @@ import numpy as np
 from ....arith import Analyzer
 from ....base.errors import LoopwrightError, explain
 from ....ir import prim_expr as pe
+from ....ir import prim_op as po
 from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.literals import is_one
 from ....ir.op import Op
 from ....ir.prim_expr import Broadcast, Call, IntImm, PrimExpr, Ramp, Range, Var
-from ....ir.prim_op import (
-    add,
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    cast,
-    const,
-    floordiv,
-    floormod,
-    multiply,
-    shift_left,
-    shift_right,
-)
 from ....runtime.dtype import pack_bits
 from ....runtime.tensor import PackedTensor, Tensor
+from ... import stmt as st
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
-from ...stmt import (
-    Allocate,
-    AllocateConst,
-    BufferStore,
-    DeclBuffer,
-    For,
-    ForKind,
-    IfThenElse,
-    LetStmt,
-    Stmt,
-    seq,
-)
 from ...stmt_functor import renew_defs, substitute
 from .._base import PrimFuncPass, Simplifying, StmtVisitor, bind_function
 
@@ -150,17 +127,17 @@ class _Packer(Simplifying):
         return self.buffers[node]
 
     def is_zero(self, expr: PrimExpr) -> bool:
-        return self.ana.can_prove_equal(expr, const(0, expr.dtype))
+        return self.ana.can_prove_equal(expr, po.const(0, expr.dtype))
 
     def bytes_of(self, shape: Any, dtype: DataType) -> PrimExpr:
         """The bytes that elements of a shape take."""
-        size: PrimExpr = const(dtype.lanes, shape[0].dtype if shape else "int32")
+        size: PrimExpr = po.const(dtype.lanes, shape[0].dtype if shape else "int32")
         for extent in shape:
-            size = multiply(size, extent)
+            size = po.multiply(size, extent)
         per = 8 // dtype.bits
-        return self.ana.simplify(floordiv(add(size, per - 1), per))
+        return self.ana.simplify(po.floordiv(po.add(size, per - 1), per))
 
-    def visit_Allocate(self, node: Allocate) -> Any:
+    def visit_Allocate(self, node: st.Allocate) -> Any:
         new = self.inside_parallel(node)
         if not is_packed(node.dtype):
             return new
@@ -174,7 +151,7 @@ class _Packer(Simplifying):
             loop.own.add(node.buffer_var)
         return self.visit_default(node)
 
-    def visit_AllocateConst(self, node: AllocateConst) -> Any:
+    def visit_AllocateConst(self, node: st.AllocateConst) -> Any:
         new = self.visit_default(node)
         dtype = _pointed(node.buffer_var) or node.dtype  # the data may be int8 that stands for int4
         if not is_packed(dtype):
@@ -182,11 +159,11 @@ class _Packer(Simplifying):
         given = node.data
         same = isinstance(given, PackedTensor) and given.dtype == dtype
         data = given.bytes() if same else pack_bits(np.asarray(given), str(dtype))
-        extents = (const(data.size, "int64"),)
+        extents = (po.const(data.size, "int64"),)
         var = self.visit(node.buffer_var)
         return new.replace(buffer_var=var, dtype=BYTE, extents=extents, data=Tensor(data))
 
-    def visit_DeclBuffer(self, node: DeclBuffer) -> Any:
+    def visit_DeclBuffer(self, node: st.DeclBuffer) -> Any:
         return node.replace(buffer=self.visit(node.buffer), body=self.visit(node.body))
 
     # -- loads ---------------------------------------------------------------------------------
@@ -203,13 +180,13 @@ class _Packer(Simplifying):
             count = dtype.lanes // per
             var = Var("bytes", BYTE.with_lanes(count))
             parts = [
-                cast(dtype.with_lanes(count), _shifted(var, k * dtype.bits)) for k in range(per)
+                po.cast(dtype.with_lanes(count), _shifted(var, k * dtype.bits)) for k in range(per)
             ]
             order = [k % per * count + k // per for k in range(dtype.lanes)]
             loaded = BufferLoad(buffer, [self.byte_of(index, per)], span=node.span)
             return pe.Let(var, loaded, pe.Shuffle(parts, order))
         loaded = BufferLoad(buffer, [self.byte_of(index, per)], predicate, span=node.span)
-        return cast(dtype, _shifted(loaded, self.bit_of(index, dtype)))
+        return po.cast(dtype, _shifted(loaded, self.bit_of(index, dtype)))
 
     def whole_bytes(self, index: PrimExpr, per: int) -> bool:
         """Whether a vector of neighbours begins and ends with a byte."""
@@ -218,14 +195,14 @@ class _Packer(Simplifying):
         return is_one(index.stride) and self.offset_in_byte(index.base, per) == 0
 
     def offset_in_byte(self, index: PrimExpr, per: int) -> int | None:
-        place = self.ana.simplify(floormod(index, const(per, index.dtype)))
+        place = self.ana.simplify(po.floormod(index, po.const(per, index.dtype)))
         return place.value if isinstance(place, IntImm) else None
 
     def byte_of(self, index: PrimExpr, per: int) -> PrimExpr:
         if isinstance(index, Ramp) and self.whole_bytes(index, per):
             first = self.byte_of(index.base, per)
             return first if index.lanes == per else Ramp(first, 1, index.lanes // per)
-        byte = floordiv(index, const(per, index.dtype))
+        byte = po.floordiv(index, po.const(per, index.dtype))
         return self.ana.simplify(byte) if index.dtype.lanes == 1 else byte
 
     def bit_of(self, index: PrimExpr, dtype: DataType) -> Any:
@@ -235,12 +212,14 @@ class _Packer(Simplifying):
             known = self.offset_in_byte(index, per)
             if known is not None:
                 return known * dtype.bits
-        place = multiply(floormod(index, const(per, index.dtype)), const(dtype.bits, index.dtype))
-        return cast(BYTE.with_lanes(index.dtype.lanes), place)
+        place = po.multiply(
+            po.floormod(index, po.const(per, index.dtype)), po.const(dtype.bits, index.dtype)
+        )
+        return po.cast(BYTE.with_lanes(index.dtype.lanes), place)
 
     # -- stores --------------------------------------------------------------------------------
 
-    def visit_BufferStore(self, node: BufferStore) -> Any:
+    def visit_BufferStore(self, node: st.BufferStore) -> Any:
         if not is_packed(node.buffer.dtype):
             store = self.visit_default(node)
             buffer = self.visit(node.buffer)
@@ -253,11 +232,11 @@ class _Packer(Simplifying):
             packed: Any = None
             for k in range(per):
                 lanes = list(range(k, dtype.lanes, per))
-                part = _bits(cast(BYTE.with_lanes(len(lanes)), pe.Shuffle([var], lanes)), dtype)
-                part = part if k == 0 else shift_left(part, const(k * dtype.bits, part.dtype))
-                packed = part if packed is None else bitwise_or(packed, part)
+                part = _bits(po.cast(BYTE.with_lanes(len(lanes)), pe.Shuffle([var], lanes)), dtype)
+                part = part if k == 0 else po.shift_left(part, po.const(k * dtype.bits, part.dtype))
+                packed = part if packed is None else po.bitwise_or(packed, part)
             at = self.byte_of(index, per)
-            return BufferStore(buffer, pe.Let(var, value, packed), [at], span=node.span)
+            return st.BufferStore(buffer, pe.Let(var, value, packed), [at], span=node.span)
         self.note_store(node, index)
         if dtype.lanes == 1:
             return self.store_one(buffer, index, value, predicate, node.span)
@@ -265,37 +244,39 @@ class _Packer(Simplifying):
 
     def store_one(
         self, buffer: Buffer, index: PrimExpr, value: PrimExpr, predicate: Any, span: Any
-    ) -> Stmt:
+    ) -> st.Stmt:
         """Change the bits of one element in its byte."""
         dtype = value.dtype
         at, bit = self.byte_of(index, 8 // dtype.bits), self.bit_of(index, dtype)
-        place = const(bit, BYTE) if isinstance(bit, int) else bit
-        all_bits = const((1 << dtype.bits) - 1, BYTE)
-        kept = bitwise_and(BufferLoad(buffer, [at]), bitwise_not(shift_left(all_bits, place)))
-        new = shift_left(_bits(cast(BYTE, value), dtype), place)
-        return BufferStore(buffer, bitwise_or(kept, new), [at], predicate, span)
+        place = po.const(bit, BYTE) if isinstance(bit, int) else bit
+        all_bits = po.const((1 << dtype.bits) - 1, BYTE)
+        kept = po.bitwise_and(
+            BufferLoad(buffer, [at]), po.bitwise_not(po.shift_left(all_bits, place))
+        )
+        new = po.shift_left(_bits(po.cast(BYTE, value), dtype), place)
+        return st.BufferStore(buffer, po.bitwise_or(kept, new), [at], predicate, span)
 
     def store_lanes(
         self, buffer: Buffer, index: PrimExpr, value: PrimExpr, predicate: Any, span: Any
-    ) -> Stmt:
+    ) -> st.Stmt:
         """A vector whose ends lie within bytes: lane after lane."""
         values = Var("values", value.dtype)
         mask = None if predicate is None else Var("mask", predicate.dtype)
-        steps: list[Stmt] = []
+        steps: list[st.Stmt] = []
         for k in range(value.dtype.lanes):
             item = self.store_one(buffer, _lane(index, k), pe.Shuffle([values], [k]), None, span)
             if mask is not None:
-                item = IfThenElse(pe.Shuffle([mask], [k]), item, None, span)
+                item = st.IfThenElse(pe.Shuffle([mask], [k]), item, None, span)
             steps.append(item)
-        body = seq(*steps)
+        body = st.seq(*steps)
         if mask is not None:
-            body = LetStmt(mask, predicate, body)
-        return LetStmt(values, value, body)
+            body = st.LetStmt(mask, predicate, body)
+        return st.LetStmt(values, value, body)
 
     # -- parallel loops ------------------------------------------------------------------------
 
-    def visit_For(self, node: For) -> Any:
-        if node.kind != ForKind.PARALLEL:
+    def visit_For(self, node: st.For) -> Any:
+        if node.kind != st.ForKind.PARALLEL:
             return super().visit_For(node)
         self.parallel.append(_Parallel(node.loop_var))
         new = super().visit_For(node)
@@ -304,9 +285,9 @@ class _Packer(Simplifying):
             return new
         why = "two of its iterations may store to one byte"
         trace.note("serial loop", node.loop_var.name, buffers=", ".join(loop.shares_bytes), why=why)
-        return new.replace(kind=ForKind.SERIAL)
+        return new.replace(kind=st.ForKind.SERIAL)
 
-    def note_store(self, node: BufferStore, index: PrimExpr) -> None:
+    def note_store(self, node: st.BufferStore, index: PrimExpr) -> None:
         """Two iterations of a parallel loop must not change the bits of one byte."""
         for loop in self.parallel:
             if node.buffer.data not in loop.own:
@@ -321,14 +302,14 @@ class _Packer(Simplifying):
             if not isinstance(index, Ramp) or index.base.dtype.lanes > 1:
                 return False
             lane = Var("lane", index.base.dtype)
-            self.ana.bind(lane, Range(const(0, lane.dtype), const(index.lanes, lane.dtype)))
-            index = add(index.base, multiply(lane, index.stride))
-        rest = self.ana.simplify(substitute(index, {var: const(0, var.dtype)}))
-        one = self.ana.simplify(substitute(index, {var: const(1, var.dtype)}))
+            self.ana.bind(lane, Range(po.const(0, lane.dtype), po.const(index.lanes, lane.dtype)))
+            index = po.add(index.base, po.multiply(lane, index.stride))
+        rest = self.ana.simplify(substitute(index, {var: po.const(0, var.dtype)}))
+        one = self.ana.simplify(substitute(index, {var: po.const(1, var.dtype)}))
         step = self.ana.simplify(pe.Sub(one, rest))
         if not isinstance(step, IntImm) or step.value < per or step.value % per:
             return False
-        line = add(multiply(cast(step.dtype, var), step), rest)
+        line = po.add(po.multiply(po.cast(step.dtype, var), step), rest)
         bound = self.ana.const_int_bound(rest)
         inside = bound.min_value // step.value == bound.max_value // step.value
         return inside and self.ana.can_prove_equal(index, line)
@@ -384,23 +365,23 @@ def _flat(node: Any) -> PrimExpr:
     if len(node.indices) > 1:
         what = f"buffer {node.buffer.name} of {node.buffer.dtype} is not flat"
         raise LoopwrightError(explain(what, instead="run FlattenBuffer first", span=node.span))
-    return node.indices[0] if node.indices else const(0, "int32")
+    return node.indices[0] if node.indices else po.const(0, "int32")
 
 
 def _shifted(value: PrimExpr, bits: Any) -> PrimExpr:
     if isinstance(bits, int):
-        return value if bits == 0 else shift_right(value, const(bits, value.dtype))
-    return shift_right(value, bits)
+        return value if bits == 0 else po.shift_right(value, po.const(bits, value.dtype))
+    return po.shift_right(value, bits)
 
 
 def _bits(value: PrimExpr, dtype: DataType) -> PrimExpr:
     """The lowest bits of a byte: those of the type."""
-    return bitwise_and(value, const((1 << dtype.bits) - 1, value.dtype))
+    return po.bitwise_and(value, po.const((1 << dtype.bits) - 1, value.dtype))
 
 
 def _lane(index: PrimExpr, k: int) -> PrimExpr:
     if isinstance(index, Ramp) and index.base.dtype.lanes == 1:
-        return add(index.base, multiply(index.stride, const(k, index.base.dtype)))
+        return po.add(index.base, po.multiply(index.stride, po.const(k, index.base.dtype)))
     if isinstance(index, Broadcast) and index.value.dtype.lanes == 1:
         return index.value
     return pe.Shuffle([index], [k])

@@ -6,32 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ....ir import prim_expr as pe
 from ....ir.dtype import DataType
-from ....ir.prim_expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    Call,
-    Cast,
-    Div,
-    FloorDiv,
-    FloorMod,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Or,
-    PrimExpr,
-    Select,
-    Sub,
-    int_min,
-)
 from ....ir.prim_op import const
 from ._scalar_ops import (
     BOOL,
@@ -57,17 +33,17 @@ FUNCTIONS = [
     *("exp2", "expm1", "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh", "sqrt"),
     *("cbrt", "hypot", "pow", "copysign", "fma", "fmod", *ROUNDING),
 ]
-_FLOORS = (FloorDiv, FloorMod)
+_FLOORS = (pe.FloorDiv, pe.FloorMod)
 
 
-def _division(ops: Scalars, node: Any) -> PrimExpr:
+def _division(ops: Scalars, node: Any) -> pe.PrimExpr:
     """Div, Mod, FloorDiv, FloorMod."""
     kind, dtype, by = type(node), node.dtype, number_of(node.b)
-    quotient = kind is Div or kind is FloorDiv
+    quotient = kind is pe.Div or kind is pe.FloorDiv
     if dtype.is_float:
         return _real_division(ops, node)
     if not dtype.is_int:
-        kind = Div if quotient else Mod
+        kind = pe.Div if quotient else pe.Mod
     if by is not None and by > 0 and by & (by - 1) == 0 and (kind in _FLOORS or not dtype.is_int):
         if not quotient:
             return call("bitwise_and", dtype, node.a, const(by - 1, dtype))
@@ -76,67 +52,67 @@ def _division(ops: Scalars, node: Any) -> PrimExpr:
         return _machine_division(ops, kind, node.a, node.b)
     a, b = ops.named(node.a, "a"), ops.named(node.b, "b")
     zero, least = const(0, dtype), const(-1, dtype)
-    none, minus = EQ._make(b, zero), EQ._make(b, least)
-    special = Or._make(none, minus) if dtype.is_int else none
-    safe = ops.named(Select._make(special, const(1, dtype), b), "safe")
+    none, minus = pe.EQ._make(b, zero), pe.EQ._make(b, least)
+    special = pe.Or._make(none, minus) if dtype.is_int else none
+    safe = ops.named(pe.Select._make(special, const(1, dtype), b), "safe")
     result = _machine_division(ops, kind, a, safe)
     if not quotient:
         return result  # of 1: 0
     if dtype.is_int:
-        result = Select._make(minus, Sub._make(zero, a), result)
-    return Select._make(none, zero, result)
+        result = pe.Select._make(minus, pe.Sub._make(zero, a), result)
+    return pe.Select._make(none, zero, result)
 
 
-def _machine_division(ops: Scalars, kind: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+def _machine_division(ops: Scalars, kind: Any, a: pe.PrimExpr, b: pe.PrimExpr) -> pe.PrimExpr:
     """By what is neither 0 nor -1. Where a rest has the other sign than the divisor, rounding down
     is one less than rounding toward zero."""
     if kind not in _FLOORS:
         return kind._make(a, b)
     dtype = a.dtype
     a, b, zero = ops.named(a, "a"), ops.named(b, "b"), const(0, dtype)
-    rest = ops.named(Mod._make(a, b), "rest")
-    mixed = LT._make(call("bitwise_xor", dtype, rest, b), zero)
-    moved = And._make(NE._make(rest, zero), mixed)
-    if kind is FloorMod:
-        return Select._make(moved, Add._make(rest, b), rest)
-    toward_zero = ops.named(Div._make(a, b), "quotient")
-    return Select._make(moved, Sub._make(toward_zero, const(1, dtype)), toward_zero)
+    rest = ops.named(pe.Mod._make(a, b), "rest")
+    mixed = pe.LT._make(call("bitwise_xor", dtype, rest, b), zero)
+    moved = pe.And._make(pe.NE._make(rest, zero), mixed)
+    if kind is pe.FloorMod:
+        return pe.Select._make(moved, pe.Add._make(rest, b), rest)
+    toward_zero = ops.named(pe.Div._make(a, b), "quotient")
+    return pe.Select._make(moved, pe.Sub._make(toward_zero, const(1, dtype)), toward_zero)
 
 
-def _real_division(ops: Scalars, node: Any) -> PrimExpr:
+def _real_division(ops: Scalars, node: Any) -> pe.PrimExpr:
     """Floor division and its remainder are Python's."""
     kind, dtype = type(node), node.dtype
-    if kind is Div:
+    if kind is pe.Div:
         return node
-    if kind is FloorDiv:
-        return ops(call("floor", dtype, ops(Div._make(node.a, node.b))))
-    if kind is Mod:
+    if kind is pe.FloorDiv:
+        return ops(call("floor", dtype, ops(pe.Div._make(node.a, node.b))))
+    if kind is pe.Mod:
         return ops(call("fmod", dtype, node.a, node.b))
     b, zero = ops.named(node.b, "b"), const(0.0, dtype)
     rest = ops.named(ops(call("fmod", dtype, node.a, b)), "rest")
-    signs = ops(LT._make(rest, zero)), ops(LT._make(b, zero))
-    mixed = And._make(NE._make(*signs), ops(NE._make(rest, zero)))
-    return Select._make(mixed, ops(Add._make(rest, b)), rest)
+    signs = ops(pe.LT._make(rest, zero)), ops(pe.LT._make(b, zero))
+    mixed = pe.And._make(pe.NE._make(*signs), ops(pe.NE._make(rest, zero)))
+    return pe.Select._make(mixed, ops(pe.Add._make(rest, b)), rest)
 
 
-def _extremum(ops: Scalars, node: Any) -> PrimExpr:
+def _extremum(ops: Scalars, node: Any) -> pe.PrimExpr:
     """Min and Max."""
-    a, b, dtype, largest = node.a, node.b, node.dtype, isinstance(node, Max)
+    a, b, dtype, largest = node.a, node.b, node.dtype, isinstance(node, pe.Max)
     if dtype.is_bool:
-        return (Or if largest else And)._make(a, b)
+        return (pe.Or if largest else pe.And)._make(a, b)
     number = number_of(a)
     if number is not None and number == number:
         a, b, number = b, a, None
     a, b = ops.named(a, "a"), ops.named(b, "b")
     # x86's max(b, a) gives a when either is NaN: a's NaN passes, b's needs a look.
-    chosen = Select._make((GT if largest else LT)._make(b, a), b, a)
+    chosen = pe.Select._make((pe.GT if largest else pe.LT)._make(b, a), b, a)
     number = number_of(b)
     if not dtype.is_float or (number is not None and number == number):
         return chosen
-    return Select._make(call("isnan", like(BOOL, b), b), b, chosen)
+    return pe.Select._make(call("isnan", like(BOOL, b), b), b, chosen)
 
 
-def _shift(ops: Scalars, node: Any) -> PrimExpr:
+def _shift(ops: Scalars, node: Any) -> pe.PrimExpr:
     """By the type's width or more every bit moves out."""
     dtype, (a, b), name = node.dtype, node.args, node.op.name.removeprefix("tir.")
     by = number_of(b)
@@ -144,24 +120,24 @@ def _shift(ops: Scalars, node: Any) -> PrimExpr:
         return node
     a, b = ops.named(a, "a"), ops.named(b, "b")
     unsigned = DataType(f"uint{dtype.bits}").with_lanes(dtype.lanes)
-    number = b if dtype.is_uint else Cast._make(unsigned, b)
+    number = b if dtype.is_uint else pe.Cast._make(unsigned, b)
     if name == "shift_right" and dtype.is_int:
-        most = ops(Min._make(number, const(dtype.bits - 1, unsigned)))
-        return call(name, dtype, a, Cast._make(dtype, most))
-    inside, zero = LT._make(number, const(dtype.bits, unsigned)), const(0, dtype)
-    return Select._make(inside, call(name, dtype, a, Select._make(inside, b, zero)), zero)
+        most = ops(pe.Min._make(number, const(dtype.bits - 1, unsigned)))
+        return call(name, dtype, a, pe.Cast._make(dtype, most))
+    inside, zero = pe.LT._make(number, const(dtype.bits, unsigned)), const(0, dtype)
+    return pe.Select._make(inside, call(name, dtype, a, pe.Select._make(inside, b, zero)), zero)
 
 
-def _bitwise_not(ops: Scalars, node: Any) -> PrimExpr:
+def _bitwise_not(ops: Scalars, node: Any) -> pe.PrimExpr:
     if node.dtype.is_bool:
-        return Not._make(node.args[0])
+        return pe.Not._make(node.args[0])
     return call("bitwise_xor", node.dtype, node.args[0], const(-1, node.dtype))
 
 
 # -- functions -------------------------------------------------------------------------------------
 
 
-def _function(ops: Scalars, node: Any) -> PrimExpr:
+def _function(ops: Scalars, node: Any) -> pe.PrimExpr:
     """A function of floats: operands of its type; on float16 mostly by float32."""
     dtype = node.dtype
     if not dtype.is_float:
@@ -170,58 +146,58 @@ def _function(ops: Scalars, node: Any) -> PrimExpr:
         return in_float32(ops, node)
     if all(a.dtype is dtype or a.dtype == dtype for a in node.args):
         return node
-    args = (a if a.dtype == dtype else ops(Cast._make(dtype, a)) for a in node.args)
-    return Call._make(dtype, node.op, tuple(args))
+    args = (a if a.dtype == dtype else ops(pe.Cast._make(dtype, a)) for a in node.args)
+    return pe.Call._make(dtype, node.op, tuple(args))
 
 
-def _absolute(ops: Scalars, node: Any) -> PrimExpr:
+def _absolute(ops: Scalars, node: Any) -> pe.PrimExpr:
     (x,), dtype = node.args, node.dtype
     if dtype.is_float:
         return _function(ops, node)
     if not dtype.is_int:
         return x
     x, zero = ops.named(x, "x"), const(0, dtype)
-    return Select._make(LT._make(x, zero), Sub._make(zero, x), x)
+    return pe.Select._make(pe.LT._make(x, zero), pe.Sub._make(zero, x), x)
 
 
-def _is_inf(ops: Scalars, node: Any) -> PrimExpr:
+def _is_inf(ops: Scalars, node: Any) -> pe.PrimExpr:
     (x,) = node.args
-    return ops(EQ._make(ops(call("fabs", x.dtype, x)), const(np.inf, x.dtype)))
+    return ops(pe.EQ._make(ops(call("fabs", x.dtype, x)), const(np.inf, x.dtype)))
 
 
-def _inverse_root(ops: Scalars, node: Any) -> PrimExpr:
+def _inverse_root(ops: Scalars, node: Any) -> pe.PrimExpr:
     root = ops(call("sqrt", node.dtype, node.args[0]))
-    return ops(Div._make(const(1.0, node.dtype), root))
+    return ops(pe.Div._make(const(1.0, node.dtype), root))
 
 
-def _power_of_ten(ops: Scalars, node: Any) -> PrimExpr:
+def _power_of_ten(ops: Scalars, node: Any) -> pe.PrimExpr:
     if node.dtype.base == "float16":
         return in_float32(ops, node)
     return ops(call("pow", node.dtype, const(10.0, node.dtype), node.args[0]))
 
 
-def _sigmoid(ops: Scalars, node: Any) -> PrimExpr:
+def _sigmoid(ops: Scalars, node: Any) -> pe.PrimExpr:
     dtype, (x,) = node.dtype, node.args
     if dtype.base == "float16":
         return in_float32(ops, node)
     one = const(1.0, dtype)
-    power = ops(call("exp", dtype, Sub._make(const(0.0, dtype), x)))
-    return Div._make(one, Add._make(one, power))
+    power = ops(call("exp", dtype, pe.Sub._make(const(0.0, dtype), x)))
+    return pe.Div._make(one, pe.Add._make(one, power))
 
 
-def _ldexp(ops: Scalars, node: Any) -> PrimExpr:
+def _ldexp(ops: Scalars, node: Any) -> pe.PrimExpr:
     """x * 2**e, e of any type: at last an int32."""
     (x, by), dtype = node.args, node.dtype
     if dtype.base not in ("float32", "float64"):  # LLVM 22 gets vectors of float16 wrong
         return in_float32(ops, node)
     if by.dtype.is_integer and by.dtype.bits == 64:
-        by = ops(Min._make(by, const(5000, by.dtype)))
-        by = ops(Max._make(by, const(-5000, by.dtype))) if by.dtype.is_int else by
+        by = ops(pe.Min._make(by, const(5000, by.dtype)))
+        by = ops(pe.Max._make(by, const(-5000, by.dtype))) if by.dtype.is_int else by
     steps = like(I32, x)
-    return call("ldexp", dtype, x, by if by.dtype == steps else ops(Cast._make(steps, by)))
+    return call("ldexp", dtype, x, by if by.dtype == steps else ops(pe.Cast._make(steps, by)))
 
 
-def _nextafter(ops: Scalars, node: Any) -> PrimExpr:
+def _nextafter(ops: Scalars, node: Any) -> pe.PrimExpr:
     """The neighbour of x toward y, by its bits."""
     dtype = node.dtype
     if dtype.bits < 16:
@@ -229,23 +205,23 @@ def _nextafter(ops: Scalars, node: Any) -> PrimExpr:
     ints = DataType(f"int{dtype.bits}").with_lanes(dtype.lanes)
     x, y = (ops.named(v, hint) for v, hint in zip(node.args, "xy", strict=True))
     xi, yi = ops.named(bits_as(x, ints), "xi"), ops.named(bits_as(y, ints), "yi")
-    zero, one, sign = const(0.0, dtype), const(1, ints), const(int_min(ints), ints)
-    upward, positive = ops(LT._make(x, y)), ops(GT._make(x, zero))
-    step = Select._make(NE._make(upward, positive), const(-1, ints), one)
+    zero, one, sign = const(0.0, dtype), const(1, ints), const(pe.int_min(ints), ints)
+    upward, positive = ops(pe.LT._make(x, y)), ops(pe.GT._make(x, zero))
+    step = pe.Select._make(pe.NE._make(upward, positive), const(-1, ints), one)
     least = call("bitwise_or", ints, call("bitwise_and", ints, yi, sign), one)
-    result = Select._make(ops(EQ._make(x, zero)), least, Add._make(xi, step))
-    result = Select._make(ops(EQ._make(x, y)), yi, result)
-    broken = Or._make(*(ops(call("isnan", like(BOOL, x), v)) for v in (x, y)))
-    return bits_as(Select._make(broken, const(code_of(np.nan, dtype), ints), result), dtype)
+    result = pe.Select._make(ops(pe.EQ._make(x, zero)), least, pe.Add._make(xi, step))
+    result = pe.Select._make(ops(pe.EQ._make(x, y)), yi, result)
+    broken = pe.Or._make(*(ops(call("isnan", like(BOOL, x), v)) for v in (x, y)))
+    return bits_as(pe.Select._make(broken, const(code_of(np.nan, dtype), ints), result), dtype)
 
 
-def _count_bits(ops: Scalars, node: Any) -> PrimExpr:
+def _count_bits(ops: Scalars, node: Any) -> pe.PrimExpr:
     """popcount and clz; natively the result has the operand's type."""
     (x,), old, new = node.args, node.args[0].dtype, node.dtype
     name = name_of(node.op.name)
     unsigned = DataType(f"uint{old.bits}").with_lanes(old.lanes)
     wide = DataType("uint64" if old.bits > 32 else "uint32").with_lanes(old.lanes)
-    x = Cast._make(wide, x if old == unsigned else Cast._make(unsigned, x))
+    x = pe.Cast._make(wide, x if old == unsigned else pe.Cast._make(unsigned, x))
     n = lambda v: const(v & (1 << wide.bits) - 1, wide)  # noqa: E731
     bits_and = lambda a, b: call("bitwise_and", wide, a, b)  # noqa: E731
     if name == "clz":  # all bits below the highest one are set
@@ -254,43 +230,43 @@ def _count_bits(ops: Scalars, node: Any) -> PrimExpr:
             x = call("bitwise_or", wide, x, shifted(x, by))
     ones = 0x0101010101010101
     x = ops.named(x, "x")
-    x = ops.named(Sub._make(x, bits_and(shifted(x, 1), n(0x55 * ones))), "pairs")
-    x = Add._make(bits_and(x, n(0x33 * ones)), bits_and(shifted(x, 2), n(0x33 * ones)))
+    x = ops.named(pe.Sub._make(x, bits_and(shifted(x, 1), n(0x55 * ones))), "pairs")
+    x = pe.Add._make(bits_and(x, n(0x33 * ones)), bits_and(shifted(x, 2), n(0x33 * ones)))
     x = ops.named(x, "fours")
-    x = Mul._make(bits_and(Add._make(x, shifted(x, 4)), n(0x0F * ones)), n(ones))
-    x = Cast._make(new, shifted(x, wide.bits - 8))
-    return Sub._make(const(old.bits, new), x) if name == "clz" else x
+    x = pe.Mul._make(bits_and(pe.Add._make(x, shifted(x, 4)), n(0x0F * ones)), n(ones))
+    x = pe.Cast._make(new, shifted(x, wide.bits - 8))
+    return pe.Sub._make(const(old.bits, new), x) if name == "clz" else x
 
 
-def _multiply_shift(ops: Scalars, node: Any) -> PrimExpr:
+def _multiply_shift(ops: Scalars, node: Any) -> pe.PrimExpr:
     """x * y as numbers with q fraction bits, shifted right by s, rounded half up."""
     wide = like(I64, node)
-    args = [a if a.dtype.is_bool else ops(Cast._make(wide, a)) for a in node.args]
+    args = [a if a.dtype.is_bool else ops(pe.Cast._make(wide, a)) for a in node.args]
     x, y, *rest = (ops.named(a, hint) for a, hint in zip(args, "xyqsabcd", strict=False))
     if len(rest) > 2:  # per axis: left and right shifts, q, and whether each is done
-        x = ops.named(Select._make(rest[3], call("shift_left", wide, x, rest[0]), x), "x")
-        total = Select._make(rest[4], Add._make(rest[2], rest[1]), rest[2])
+        x = ops.named(pe.Select._make(rest[3], call("shift_left", wide, x, rest[0]), x), "x")
+        total = pe.Select._make(rest[4], pe.Add._make(rest[2], rest[1]), rest[2])
     else:
-        total = Add._make(*rest)
-    product, total = ops.named(Mul._make(x, y), "product"), ops.named(total, "total")
+        total = pe.Add._make(*rest)
+    product, total = ops.named(pe.Mul._make(x, y), "product"), ops.named(total, "total")
     zero, one = const(0, wide), const(1, wide)
-    half = call("shift_left", wide, one, Sub._make(total, one))
-    right = call("shift_right", wide, Add._make(product, half), total)
-    left = call("shift_left", wide, product, Sub._make(zero, total))
-    return ops(Cast._make(node.dtype, Select._make(GT._make(total, zero), right, left)))
+    half = call("shift_left", wide, one, pe.Sub._make(total, one))
+    right = call("shift_right", wide, pe.Add._make(product, half), total)
+    left = call("shift_left", wide, product, pe.Sub._make(zero, total))
+    return ops(pe.Cast._make(node.dtype, pe.Select._make(pe.GT._make(total, zero), right, left)))
 
 
-def _large_uint(ops: Scalars, node: Any) -> PrimExpr:
+def _large_uint(ops: Scalars, node: Any) -> pe.PrimExpr:
     low, high = (a.value for a in node.args)
     return const(high << 32 | low & 0xFFFFFFFF, node.dtype)
 
 
 # None: it stays, on floats that the emitter computes with.
 RULES: dict[Any, Rule | None] = {
-    **dict.fromkeys((EQ, NE, LT, LE, GT, GE)),
+    **dict.fromkeys((pe.EQ, pe.NE, pe.LT, pe.LE, pe.GT, pe.GE)),
     **ON_FLAGS,
-    **dict.fromkeys((Div, Mod, FloorDiv, FloorMod), _division),
-    **dict.fromkeys((Min, Max), _extremum),
+    **dict.fromkeys((pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod), _division),
+    **dict.fromkeys((pe.Min, pe.Max), _extremum),
     **dict.fromkeys((f"tir.{name}" for name in FUNCTIONS), _function),
     **dict.fromkeys(("tir.shift_left", "tir.shift_right"), _shift),
     "tir.bitwise_not": _bitwise_not,

@@ -28,27 +28,17 @@ from ....base.errors import LoopwrightError, explain
 from ....ir.literals import is_one, is_true
 from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import const
+from ... import stmt as st
 from ...buffer import Buffer
 from ...function import PrimFunc
-from ...stmt import (
-    Allocate,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    DeclBuffer,
-    For,
-    ForKind,
-    IfThenElse,
-    Stmt,
-)
 from .._base import PrimFuncPass, Substitute
 
 MEMORY_ALIGNMENT = 64  # of all memory that kernels get, in bytes
 
 
 class _Lower(Substitute):
-    def visit_BlockRealize(self, node: BlockRealize) -> Stmt:
-        block: Block = node.block
+    def visit_BlockRealize(self, node: st.BlockRealize) -> st.Stmt:
+        block: st.Block = node.block
         body = self.visit(block.body)
         for key, value in block.annotations.items():
             if key.startswith("pragma_"):
@@ -56,12 +46,12 @@ class _Lower(Substitute):
         for buffer in reversed(block.alloc_buffers):
             body = allocate(buffer, body, block)
         predicate = self.visit(node.predicate)
-        return body if is_true(predicate) else IfThenElse(predicate, body, span=node.span)
+        return body if is_true(predicate) else st.IfThenElse(predicate, body, span=node.span)
 
-    def visit_For(self, node: For) -> Stmt:
+    def visit_For(self, node: st.For) -> st.Stmt:
         low, extent = self.visit(node.min), self.visit(node.extent)
         single = is_one(extent) and not node.annotations
-        if single and node.kind != ForKind.THREAD_BINDING:
+        if single and node.kind != st.ForKind.THREAD_BINDING:
             self.table[node.loop_var] = low
             return self.visit(node.body)
         body = self.visit(node.body)
@@ -69,14 +59,14 @@ class _Lower(Substitute):
         loop = node.replace(min=low, extent=extent, body=body)
         if len(kept) == len(node.annotations):
             return loop
-        stmt: Stmt = loop.replace(annotations=kept)
+        stmt: st.Stmt = loop.replace(annotations=kept)
         for key, value in node.annotations.items():
             if key.startswith("pragma_"):
                 stmt = _pragma(key, value, stmt)
         return stmt
 
 
-def allocate(buffer: Buffer, body: Stmt, origin: Any) -> Stmt:
+def allocate(buffer: Buffer, body: st.Stmt, origin: Any) -> st.Stmt:
     """`body` with the buffer allocated around it."""
     if buffer.data_alignment > MEMORY_ALIGNMENT:
         what = f"buffer {buffer.name} cannot be aligned to {buffer.data_alignment} bytes"
@@ -85,12 +75,12 @@ def allocate(buffer: Buffer, body: Stmt, origin: Any) -> Stmt:
     extents = buffer.shape
     if buffer.strides:
         extents = (buffer.strides[0] * buffer.shape[0],)
-    inner = DeclBuffer(buffer, body, span=origin.span)
+    inner = st.DeclBuffer(buffer, body, span=origin.span)
     data, notes = buffer.data, {}
-    return Allocate(data, buffer.dtype, extents, const(True), inner, notes, span=origin.span)
+    return st.Allocate(data, buffer.dtype, extents, const(True), inner, notes, span=origin.span)
 
 
-def _pragma(key: str, value: Any, body: Stmt) -> Stmt:
+def _pragma(key: str, value: Any, body: st.Stmt) -> st.Stmt:
     operand = (
         value
         if isinstance(value, PrimExpr)
@@ -98,7 +88,7 @@ def _pragma(key: str, value: Any, body: Stmt) -> Stmt:
         if not isinstance(value, str)
         else value
     )
-    return AttrStmt(const(0, "int32"), key, operand, body)
+    return st.AttrStmt(const(0, "int32"), key, operand, body)
 
 
 @dataclass(frozen=True)

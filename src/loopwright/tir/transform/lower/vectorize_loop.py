@@ -27,24 +27,10 @@ from ....ir.op import Op
 from ....ir.prim_expr import And, Broadcast, Call, IntImm, Not, PrimExpr, Ramp, Var
 from ....ir.prim_op import const, fold_binary, multiply
 from ....ir.variables import uses_any
+from ... import stmt as st
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
-from ...stmt import (
-    Allocate,
-    AssertStmt,
-    AttrStmt,
-    BufferStore,
-    DeclBuffer,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    LetStmt,
-    SeqStmt,
-    Stmt,
-    seq,
-)
 from .._base import PrimFuncPass, Simplifying, StmtRewriter, StmtVisitor, Substitute, bind_function
 
 
@@ -229,7 +215,7 @@ class _Vectorizer(StmtRewriter):
             return node
         return BufferLoad._make(buffer, indices, predicate, span=node.span)
 
-    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+    def visit_BufferStore(self, node: st.BufferStore) -> st.Stmt:
         if node.value.dtype.lanes > 1:
             raise _NotLanewise
         value = self.visit(node.value)
@@ -251,7 +237,9 @@ class _Vectorizer(StmtRewriter):
             value = self._guarded(_spread(value, lanes))
         elif predicate is not None:
             predicate = _spread(predicate, lanes)
-        return BufferStore._make(buffer, _spread(value, lanes), indices, predicate, span=node.span)
+        return st.BufferStore._make(
+            buffer, _spread(value, lanes), indices, predicate, span=node.span
+        )
 
     def _inside(self, buffer: Buffer, indices: tuple[Any, ...]) -> bool:
         """Whether an access lies within its buffer even in lanes that are masked out."""
@@ -289,7 +277,7 @@ class _Vectorizer(StmtRewriter):
 
     # ------------------------------------------------------------------ statements
 
-    def statement(self, node: Stmt) -> Stmt:
+    def statement(self, node: st.Stmt) -> st.Stmt:
         """The vector form, or a serial loop around the statement."""
         saved = dict(self.values)
         try:
@@ -298,7 +286,7 @@ class _Vectorizer(StmtRewriter):
             self.values = saved
             return self.scalarized(node)
 
-    def scalarized(self, node: Stmt) -> Stmt:
+    def scalarized(self, node: st.Stmt) -> st.Stmt:
         """The statement in a serial loop. Only where nothing vector is in scope."""
         if self.mask is not None or self.widened or len(self.values) > 1:
             raise _NotLanewise
@@ -308,11 +296,16 @@ class _Vectorizer(StmtRewriter):
         assert isinstance(ramp, Ramp)
         index = Var(self.var.name, self.var.dtype)
         body = Substitute({self.var: index}).visit(node)
-        return For(
-            index, ramp.base, const(self.lanes, index.dtype), ForKind.SERIAL, body, span=node.span
+        return st.For(
+            index,
+            ramp.base,
+            const(self.lanes, index.dtype),
+            st.ForKind.SERIAL,
+            body,
+            span=node.span,
         )
 
-    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+    def visit_SeqStmt(self, node: st.SeqStmt) -> st.Stmt:
         stmts: list[Any] = []
         for item in node.seq:
             saved = dict(self.values)
@@ -326,15 +319,15 @@ class _Vectorizer(StmtRewriter):
                 if any(other is not item and written & _touched(other) for other in node.seq):
                     raise
                 stmts.append(self.scalarized(item))
-        return seq(*stmts)
+        return st.seq(*stmts)
 
-    def visit_For(self, node: For) -> Stmt:
+    def visit_For(self, node: st.For) -> st.Stmt:
         low, extent = self.visit(node.min), self.visit(node.extent)
         if low.dtype.lanes > 1 or extent.dtype.lanes > 1:
             raise _NotLanewise
         return node.replace(min=low, extent=extent, body=self.statement(node.body))
 
-    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+    def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
         same, varying = [], []
         for part in conjuncts(node.condition):
             made = self.visit(part)
@@ -359,20 +352,20 @@ class _Vectorizer(StmtRewriter):
         if same:
             with self.ana.constraint_scope(_all(same)):
                 then = self._under(mask, node.then_case, outer)
-            return IfThenElse(_all(same), then, span=node.span)
+            return st.IfThenElse(_all(same), then, span=node.span)
         then = self._under(mask, node.then_case, outer)
         if node.else_case is None:
             return then
-        return seq(then, self._under(Not(mask), node.else_case, outer))
+        return st.seq(then, self._under(Not(mask), node.else_case, outer))
 
-    def _under(self, mask: PrimExpr, body: Stmt, outer: PrimExpr | None) -> Stmt:
+    def _under(self, mask: PrimExpr, body: st.Stmt, outer: PrimExpr | None) -> st.Stmt:
         self.mask = mask if outer is None else And(outer, mask)
         try:
             return self.visit(body)
         finally:
             self.mask = outer
 
-    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+    def visit_LetStmt(self, node: st.LetStmt) -> st.Stmt:
         value = self.visit(node.value)
         if value is node.value:
             return node.replace(body=self.statement(node.body))
@@ -381,10 +374,10 @@ class _Vectorizer(StmtRewriter):
         if self._loads_scalar(value) and self.mask is not None:
             raise _NotLanewise
         var = self._let_var(node.var, value)
-        return LetStmt(var, value, self.visit(node.body), span=node.span)
+        return st.LetStmt(var, value, self.visit(node.body), span=node.span)
 
-    def visit_Allocate(self, node: Allocate) -> Stmt:
-        if len(node.extents) != 1 or not isinstance(node.body, DeclBuffer):
+    def visit_Allocate(self, node: st.Allocate) -> st.Stmt:
+        if len(node.extents) != 1 or not isinstance(node.body, st.DeclBuffer):
             raise _NotLanewise
         buffer = node.body.buffer
         if buffer.data is not node.buffer_var or len(buffer.shape) != 1:
@@ -392,27 +385,27 @@ class _Vectorizer(StmtRewriter):
         size = multiply(node.extents[0], const(self.lanes, node.extents[0].dtype))
         wide = buffer.replace(shape=(size,))
         self.widened[buffer] = wide
-        body = DeclBuffer(wide, self.visit(node.body.body), span=node.span)
+        body = st.DeclBuffer(wide, self.visit(node.body.body), span=node.span)
         del self.widened[buffer]
         return node.replace(extents=(size,), body=body)
 
-    def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
+    def visit_DeclBuffer(self, node: st.DeclBuffer) -> st.Stmt:
         return node.replace(body=self.visit(node.body))
 
-    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+    def visit_AttrStmt(self, node: st.AttrStmt) -> st.Stmt:
         return node.replace(body=self.statement(node.body))
 
-    def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
+    def visit_AssertStmt(self, node: st.AssertStmt) -> st.Stmt:
         if uses_any(node.condition, self.values) or uses_any(node.message, self.values):
             raise _NotLanewise
         return node.replace(body=self.statement(node.body))
 
-    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+    def visit_Evaluate(self, node: st.Evaluate) -> st.Stmt:
         if isinstance(node.value, IntImm):
             return node
         raise _NotLanewise
 
-    def visit_Stmt(self, node: Stmt) -> Stmt:
+    def visit_Stmt(self, node: st.Stmt) -> st.Stmt:
         raise _NotLanewise
 
 
@@ -423,17 +416,17 @@ def _all(parts: list[PrimExpr]) -> PrimExpr:
     return conjunction
 
 
-def _maskable(stmt: Stmt) -> bool:
+def _maskable(stmt: st.Stmt) -> bool:
     """Whether masks of loads and stores are all that a condition on `stmt` means."""
-    if isinstance(stmt, SeqStmt):
+    if isinstance(stmt, st.SeqStmt):
         return all(map(_maskable, stmt.seq))
-    if isinstance(stmt, BufferStore):
+    if isinstance(stmt, st.BufferStore):
         return not _may_trap(stmt)
-    if isinstance(stmt, IfThenElse):
+    if isinstance(stmt, st.IfThenElse):
         other = stmt.else_case
         return _maskable(stmt.then_case) and (other is None or _maskable(other))
-    if isinstance(stmt, For):
-        return stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED) and _maskable(stmt.body)
+    if isinstance(stmt, st.For):
+        return stmt.kind in (st.ForKind.SERIAL, st.ForKind.UNROLLED) and _maskable(stmt.body)
     return False
 
 
@@ -472,44 +465,44 @@ class _Memory(StmtVisitor):
         self.touched.add(node.buffer.data)
         self.visit(node.indices)
 
-    def visit_BufferStore(self, node: BufferStore) -> None:
+    def visit_BufferStore(self, node: st.BufferStore) -> None:
         self.touched.add(node.buffer.data)
         self.stored.add(node.buffer.data)
         self.visit(node.value)
         self.visit(node.indices)
 
 
-def _stored(stmt: Stmt) -> set[Var]:
+def _stored(stmt: st.Stmt) -> set[Var]:
     memory = _Memory()
     memory.visit(stmt)
     return memory.stored
 
 
-def _touched(stmt: Stmt) -> set[Var]:
+def _touched(stmt: st.Stmt) -> set[Var]:
     memory = _Memory()
     memory.visit(stmt)
     return memory.touched
 
 
-def _writes(stmt: Stmt) -> bool:
+def _writes(stmt: st.Stmt) -> bool:
     """Whether running a statement once is not the same as running it for each lane."""
-    return not isinstance(stmt, (BufferStore,)) or _reads(stmt.value, stmt.buffer)
+    return not isinstance(stmt, (st.BufferStore,)) or _reads(stmt.value, stmt.buffer)
 
 
 class _Loops(Simplifying):
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
 
-    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+    def visit_BufferStore(self, node: st.BufferStore) -> st.Stmt:
         return node
 
-    def visit_For(self, node: For) -> Stmt:
+    def visit_For(self, node: st.For) -> st.Stmt:
         with self.loop(node):
-            if node.kind == ForKind.VECTORIZED:
+            if node.kind == st.ForKind.VECTORIZED:
                 return self.vectorized(node)
             return node.replace(body=self.visit(node.body))
 
-    def vectorized(self, node: For) -> Stmt:
+    def vectorized(self, node: st.For) -> st.Stmt:
         """A loop as vector statements, or as a serial loop where there are none."""
         extent = self.ana.simplify(node.extent)
         if not isinstance(extent, IntImm):
@@ -523,16 +516,16 @@ class _Loops(Simplifying):
         try:
             return worker.statement(body)
         except _NotLanewise:
-            return node.replace(kind=ForKind.SERIAL, body=body)
+            return node.replace(kind=st.ForKind.SERIAL, body=body)
 
 
 class _Serial(StmtRewriter):
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
 
-    def visit_For(self, node: For) -> Stmt:
+    def visit_For(self, node: st.For) -> st.Stmt:
         body = self.visit(node.body)
-        kind = ForKind.SERIAL if node.kind == ForKind.VECTORIZED else node.kind
+        kind = st.ForKind.SERIAL if node.kind == st.ForKind.VECTORIZED else node.kind
         return node.replace(body=body, kind=kind)
 
 

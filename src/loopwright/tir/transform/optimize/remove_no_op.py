@@ -19,20 +19,9 @@ from typing import Any
 
 from ....ir.functor import any_node
 from ....ir.prim_expr import Call
+from ... import stmt as st
 from ...function import PrimFunc
 from ...op import effect_of
-from ...stmt import (
-    Allocate,
-    AttrStmt,
-    DeclBuffer,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    SeqStmt,
-    Stmt,
-    seq,
-)
 from .._base import NO_OP, PrimFuncPass, StmtRewriter, is_no_op
 
 
@@ -48,38 +37,38 @@ class _Remove(StmtRewriter):
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
 
-    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+    def visit_Evaluate(self, node: st.Evaluate) -> st.Stmt:
         return node if has_effect(node.value) else NO_OP
 
-    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+    def visit_SeqStmt(self, node: st.SeqStmt) -> st.Stmt:
         stmts = [self.visit(s) for s in node.seq]
         left = [s for s in stmts if not is_no_op(s)]
         if len(left) == len(node.seq) and all(a is b for a, b in zip(left, node.seq, strict=True)):
             return node
-        return seq(*left) if left else NO_OP
+        return st.seq(*left) if left else NO_OP
 
-    def _body(self, node: Any, *values: Any) -> Stmt:
+    def _body(self, node: Any, *values: Any) -> st.Stmt:
         body = self.visit(node.body)
         if is_no_op(body) and not any(map(has_effect, values)):
             return NO_OP
         return node if body is node.body else node.replace(body=body)
 
-    def visit_For(self, node: For) -> Stmt:
+    def visit_For(self, node: st.For) -> st.Stmt:
         return self._body(node, node.min, node.extent)
 
-    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+    def visit_LetStmt(self, node: st.LetStmt) -> st.Stmt:
         return self._body(node, node.value)
 
-    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+    def visit_AttrStmt(self, node: st.AttrStmt) -> st.Stmt:
         return self._body(node)
 
-    def visit_Allocate(self, node: Allocate) -> Stmt:
+    def visit_Allocate(self, node: st.Allocate) -> st.Stmt:
         return self._body(node)
 
-    def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
+    def visit_DeclBuffer(self, node: st.DeclBuffer) -> st.Stmt:
         return self._body(node)
 
-    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+    def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
         then = self.visit(node.then_case)
         other = None if node.else_case is None else self.visit(node.else_case)
         if other is not None and is_no_op(other):

@@ -22,40 +22,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ....ir import prim_expr as pe
 from ....ir.functor import Visitor
-from ....ir.prim_expr import (
-    Add,
-    BinaryOpExpr,
-    Cast,
-    Div,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Let,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    PrimExpr,
-    Sub,
-    Var,
-)
+from ... import stmt as st
 from ...function import PrimFunc
-from ...stmt import (
-    Allocate,
-    AssertStmt,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    DeclBuffer,
-    For,
-    LetStmt,
-    Stmt,
-)
 from .._base import PrimFuncPass, Simplifying, StmtRewriter, bind_function
 
-_TOTAL = (Add, Sub, Mul, Min, Max)
-_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
+_TOTAL = (pe.Add, pe.Sub, pe.Mul, pe.Min, pe.Max)
+_DIVISIONS = (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)
 
 
 class _Candidates(Visitor):
@@ -63,26 +37,26 @@ class _Candidates(Visitor):
 
     def __init__(self) -> None:
         self.count: dict[Any, int] = {}
-        self.first: dict[Any, tuple[PrimExpr, int, frozenset[Var]]] = {}
-        self.inside: set[Var] = set()
+        self.first: dict[Any, tuple[pe.PrimExpr, int, frozenset[pe.Var]]] = {}
+        self.inside: set[pe.Var] = set()
 
     def visit_Buffer(self, node: Any) -> None:
         pass
 
-    def key(self, node: Any) -> tuple[Any, int, frozenset[Var]] | None:
+    def key(self, node: Any) -> tuple[Any, int, frozenset[pe.Var]] | None:
         """(what makes it the same expression, size, variables); None for what is left alone."""
         kind = type(node)
-        if isinstance(node, Var):
+        if isinstance(node, pe.Var):
             return node, 1, frozenset((node,))
-        if kind is IntImm:
+        if kind is pe.IntImm:
             return (node.dtype, node.value), 1, frozenset()
         if not node.dtype.is_integer or node.dtype.lanes != 1:
             return None
-        if kind is Cast:
+        if kind is pe.Cast:
             inner = self.key(node.value)
             if inner is None:
                 return None
-            entry = (Cast, node.dtype, inner[0]), inner[1] + 1, inner[2]
+            entry = (pe.Cast, node.dtype, inner[0]), inner[1] + 1, inner[2]
         elif kind in _TOTAL or (kind in _DIVISIONS and _divides(node.b)):
             a, b = self.key(node.a), self.key(node.b)
             if a is None or b is None:
@@ -95,33 +69,33 @@ class _Candidates(Visitor):
             self.first.setdefault(entry[0], (node, entry[1], entry[2]))
         return entry
 
-    def visit_BinaryOpExpr(self, node: BinaryOpExpr) -> None:
+    def visit_BinaryOpExpr(self, node: pe.BinaryOpExpr) -> None:
         if self.key(node) is None:
             self.visit_default(node)
 
-    def visit_Cast(self, node: Cast) -> None:
+    def visit_Cast(self, node: pe.Cast) -> None:
         if self.key(node) is None:
             self.visit_default(node)
 
-    def visit_For(self, node: For) -> None:
+    def visit_For(self, node: st.For) -> None:
         self.inside.add(node.loop_var)
         self.visit_default(node)
 
-    def visit_LetStmt(self, node: LetStmt | Let) -> None:
+    def visit_LetStmt(self, node: st.LetStmt | pe.Let) -> None:
         self.inside.add(node.var)
         self.visit_default(node)
 
     visit_Let = visit_LetStmt
 
-    def visit_Block(self, node: Block) -> None:
+    def visit_Block(self, node: st.Block) -> None:
         """Blocks stand for themselves: nothing outside is bound for them."""
 
     def parts(self, value: Any) -> None:
         """Count what a bound value is made of."""
-        for part in (value.value,) if isinstance(value, Cast) else (value.a, value.b):
+        for part in (value.value,) if isinstance(value, pe.Cast) else (value.a, value.b):
             self.key(part)
 
-    def best(self) -> tuple[PrimExpr, Any] | None:
+    def best(self) -> tuple[pe.PrimExpr, Any] | None:
         """The largest expression that occurs twice and is known outside, and its key."""
         twice = [
             (size, expr, key)
@@ -132,34 +106,34 @@ class _Candidates(Visitor):
 
 
 def _divides(divisor: Any) -> bool:
-    return isinstance(divisor, IntImm) and divisor.value > 0
+    return isinstance(divisor, pe.IntImm) and divisor.value > 0
 
 
 class _Replace(StmtRewriter):
-    def __init__(self, key: Any, var: Var) -> None:
+    def __init__(self, key: Any, var: pe.Var) -> None:
         self.key, self.var = key, var
         self.keys = _Candidates()
 
-    def visit_Block(self, node: Block) -> Any:
+    def visit_Block(self, node: st.Block) -> Any:
         return node
 
     def visit_PrimExpr(self, node: Any) -> Any:
-        entry = self.keys.key(node) if isinstance(node, (BinaryOpExpr, Cast)) else None
+        entry = self.keys.key(node) if isinstance(node, (pe.BinaryOpExpr, pe.Cast)) else None
         if entry is not None and entry[0] == self.key:
             return self.var
         return self.visit_default(node)
 
 
 class _Eliminate(StmtRewriter):
-    def __init__(self, fresh: Callable[[Any], Var]) -> None:
+    def __init__(self, fresh: Callable[[Any], pe.Var]) -> None:
         self.fresh = fresh
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
 
-    def scope(self, body: Stmt) -> Stmt:
+    def scope(self, body: st.Stmt) -> st.Stmt:
         """A body in which a variable has become known."""
-        bound: list[tuple[Var, PrimExpr]] = []  # a value may use the ones before it
+        bound: list[tuple[pe.Var, pe.PrimExpr]] = []  # a value may use the ones before it
         while True:
             candidates = _Candidates()
             candidates.visit(body)
@@ -175,36 +149,36 @@ class _Eliminate(StmtRewriter):
             bound = [(var, value), *((v, replace.visit(e)) for v, e in bound)]
         stmt = self.visit(body)
         for var, value in reversed(bound):
-            stmt = LetStmt(var, value, stmt)
+            stmt = st.LetStmt(var, value, stmt)
         return stmt
 
-    def visit_For(self, node: For) -> Any:
+    def visit_For(self, node: st.For) -> Any:
         return node.replace(body=self.scope(node.body))
 
-    def visit_LetStmt(self, node: LetStmt) -> Any:
+    def visit_LetStmt(self, node: st.LetStmt) -> Any:
         return node.replace(body=self.scope(node.body))
 
-    def visit_BlockRealize(self, node: BlockRealize) -> Any:
+    def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
         block = node.block
         return node.replace(block=block.replace(body=self.scope(block.body)))
 
-    def visit_Allocate(self, node: Allocate) -> Any:
+    def visit_Allocate(self, node: st.Allocate) -> Any:
         return node.replace(body=self.visit(node.body))
 
-    def visit_AttrStmt(self, node: AttrStmt) -> Any:
+    def visit_AttrStmt(self, node: st.AttrStmt) -> Any:
         return node.replace(body=self.visit(node.body))
 
-    def visit_DeclBuffer(self, node: DeclBuffer) -> Any:
+    def visit_DeclBuffer(self, node: st.DeclBuffer) -> Any:
         return node.replace(body=self.visit(node.body))
 
-    def visit_AssertStmt(self, node: AssertStmt) -> Any:
+    def visit_AssertStmt(self, node: st.AssertStmt) -> Any:
         return node.replace(body=self.visit(node.body))
 
 
 class _Expand(Simplifying):
     """Sums of products, so that equal values look alike."""
 
-    def visit_BinaryOpExpr(self, node: BinaryOpExpr) -> Any:
+    def visit_BinaryOpExpr(self, node: pe.BinaryOpExpr) -> Any:
         if node.dtype.is_int and node.dtype.lanes == 1:
             return self.ana.expand(node)
         return self.visit_default(node)
@@ -228,10 +202,10 @@ class CommonSubexprElimTIR(PrimFuncPass):
             func = func.replace(body=expand.visit(func.body))
         count = 0
 
-        def fresh(dtype: Any) -> Var:
+        def fresh(dtype: Any) -> pe.Var:
             nonlocal count
             count += 1
-            return Var(f"cse_v{count}", dtype)
+            return pe.Var(f"cse_v{count}", dtype)
 
         return func.replace(body=_Eliminate(fresh).scope(func.body))
 

@@ -45,6 +45,7 @@ from typing import Any
 from ....ir.prim_expr import NE, Call, IntImm, PrimExpr, StringImm, Var
 from ....ir.prim_op import cast, const, multiply
 from ....runtime.dtype import dl_dtype
+from ... import stmt as st
 from ...buffer import decl_buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
@@ -56,19 +57,6 @@ from ...op import (
     tvm_struct_get,
     tvm_struct_set,
     tvm_throw_last_error,
-)
-from ...stmt import (
-    Allocate,
-    AssertStmt,
-    AttrStmt,
-    BufferStore,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    LetStmt,
-    Stmt,
-    seq,
 )
 from .._base import PrimFuncPass, StmtRewriter
 from .make_packed_api import (
@@ -116,14 +104,14 @@ class _Stacks:
         self.most[kind] = max(self.most[kind], self.used[kind])
         return first
 
-    def around(self, body: Stmt) -> Stmt:
+    def around(self, body: st.Stmt) -> st.Stmt:
         for var, kind, text in (
             (self.tensors, "array", "array"),
             (self.shapes, "shape", "shape"),
             (self.values, "value", "tvm_ffi_any"),
         ):
             if self.most[kind]:
-                body = LetStmt(var, tvm_stack_alloca(text, self.most[kind]), body)
+                body = st.LetStmt(var, tvm_stack_alloca(text, self.most[kind]), body)
         return body
 
 
@@ -131,17 +119,17 @@ class _Lower(StmtRewriter):
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.stacks = _Stacks()
-        self.before: list[Stmt] = []  # what is done before the statement at hand
+        self.before: list[st.Stmt] = []  # what is done before the statement at hand
         self.device: tuple[int, ...] = (_CPU, 0)
 
-    def scope(self, visit: Callable[[], Stmt]) -> Stmt:
+    def scope(self, visit: Callable[[], st.Stmt]) -> st.Stmt:
         """A body with stacks of its own."""
         outer, self.stacks = self.stacks, _Stacks()
         stmt = self.stacks.around(visit())
         self.stacks = outer
         return stmt
 
-    def leaf(self, node: Stmt, **parts: Any) -> Stmt:
+    def leaf(self, node: st.Stmt, **parts: Any) -> st.Stmt:
         """A statement after what its expressions need."""
         outer, self.before = self.before, []
         self.stacks.used = dict.fromkeys(self.stacks.used, 0)
@@ -149,35 +137,35 @@ class _Lower(StmtRewriter):
         before, self.before = self.before, outer
         same = all(changed[name] is parts[name] for name in changed)
         stmt = node if same else node.replace(**changed)
-        return seq(*before, stmt) if before else stmt
+        return st.seq(*before, stmt) if before else stmt
 
     # ------------------------------------------------------------------ statements
 
-    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+    def visit_Evaluate(self, node: st.Evaluate) -> st.Stmt:
         return self.leaf(node, value=node.value)
 
-    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+    def visit_BufferStore(self, node: st.BufferStore) -> st.Stmt:
         return self.leaf(node, value=node.value, indices=node.indices)
 
-    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+    def visit_LetStmt(self, node: st.LetStmt) -> st.Stmt:
         return self.leaf(node.replace(body=self.visit(node.body)), value=node.value)
 
-    def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
+    def visit_AssertStmt(self, node: st.AssertStmt) -> st.Stmt:
         return self.leaf(node.replace(body=self.visit(node.body)), condition=node.condition)
 
-    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+    def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
         other = None if node.else_case is None else self.visit(node.else_case)
         new = node.replace(then_case=self.visit(node.then_case), else_case=other)
         return self.leaf(new, condition=node.condition)
 
-    def visit_For(self, node: For) -> Stmt:
-        if node.kind == ForKind.PARALLEL:
+    def visit_For(self, node: st.For) -> st.Stmt:
+        if node.kind == st.ForKind.PARALLEL:
             body = self.scope(lambda: self.visit(node.body))
         else:
             body = self.visit(node.body)
         return self.leaf(node.replace(body=body), min=node.min, extent=node.extent)
 
-    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+    def visit_AttrStmt(self, node: st.AttrStmt) -> st.Stmt:
         keys = {"device_type": 0, "device_id": 1}
         at = keys.get(node.attr_key)
         if at is None or not isinstance(node.value, IntImm):
@@ -188,7 +176,7 @@ class _Lower(StmtRewriter):
         self.device = outer
         return new
 
-    def visit_Allocate(self, node: Allocate) -> Stmt:
+    def visit_Allocate(self, node: st.Allocate) -> st.Stmt:
         body = self.visit(node.body)
         kind = node.buffer_var.type_annotation
         scope = "global" if kind is None else kind[1]
@@ -204,18 +192,18 @@ class _Lower(StmtRewriter):
         pointer = node.buffer_var
         given = Call("handle", "tir.TVMBackendAllocWorkspace", [*place, size, *hints])
         back = Call("int32", "tir.TVMBackendFreeWorkspace", [*place, pointer])
-        throw = Evaluate(tvm_throw_last_error())
-        stmts = seq(
-            IfThenElse(isnullptr(pointer), throw),
+        throw = st.Evaluate(tvm_throw_last_error())
+        stmts = st.seq(
+            st.IfThenElse(isnullptr(pointer), throw),
             body,
-            IfThenElse(NE(back, const(0, "int32")), throw),
+            st.IfThenElse(NE(back, const(0, "int32")), throw),
         )
-        return LetStmt(pointer, given, stmts, span=node.span)
+        return st.LetStmt(pointer, given, stmts, span=node.span)
 
     # ------------------------------------------------------------------ expressions
 
     def set(self, stack: Var, index: int, code: int, value: PrimExpr) -> None:
-        self.before.append(Evaluate(tvm_struct_set(stack, index, code, value)))
+        self.before.append(st.Evaluate(tvm_struct_set(stack, index, code, value)))
 
     def visit_Call(self, node: Call) -> Any:
         name = getattr(node.op, "name", "")
@@ -246,7 +234,7 @@ class _Lower(StmtRewriter):
         first = self.stacks.take("shape", max(len(dims), 1))
         array = decl_buffer((first + max(len(dims), 1),), "int64", "shape", self.stacks.shapes)
         for k, dim in enumerate(dims):
-            self.before.append(BufferStore(array, cast("int64", dim), [first + k]))
+            self.before.append(st.BufferStore(array, cast("int64", dim), [first + k]))
         return address_of(BufferLoad(array, [first]))
 
     def array(self, node: Call) -> PrimExpr:

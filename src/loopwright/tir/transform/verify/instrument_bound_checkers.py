@@ -30,22 +30,11 @@ from ....ir.module import IRModule
 from ....ir.prim_expr import Broadcast, Call, IntImm, Let, Not, PrimExpr, Ramp, Select, StringImm
 from ....ir.prim_op import const, logical_and, logical_or
 from ....ir.transform import Pass, PassContext
+from ... import stmt as st
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import call_intrin, is_call_to
-from ...stmt import (
-    AssertStmt,
-    BlockRealize,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    Stmt,
-    While,
-    seq,
-)
 from ...stmt_functor import substitute
 from .._base import NO_OP, PrimFuncPass, Simplifying, StmtVisitor, bind_function
 
@@ -144,37 +133,37 @@ class _Instrument(Simplifying):
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
 
-    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+    def visit_BufferStore(self, node: st.BufferStore) -> st.Stmt:
         checks = self.checks(node.span, node.indices, node.value)
         checks.access(node)
         return _checked(node, checks)
 
-    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+    def visit_Evaluate(self, node: st.Evaluate) -> st.Stmt:
         return _checked(node, self.checks(node.span, node.value))
 
-    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+    def visit_LetStmt(self, node: st.LetStmt) -> st.Stmt:
         return _checked(super().visit_LetStmt(node), self.checks(node.span, node.value))
 
-    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+    def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
         return _checked(super().visit_IfThenElse(node), self.checks(node.span, node.condition))
 
-    def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
+    def visit_AssertStmt(self, node: st.AssertStmt) -> st.Stmt:
         checks = self.checks(node.span, node.condition)
         with self.ana.constraint_scope(node.condition):
             new = node.replace(body=self.visit(node.body))
         return _checked(new, checks)
 
-    def visit_For(self, node: For) -> Stmt:
+    def visit_For(self, node: st.For) -> st.Stmt:
         return _checked(super().visit_For(node), self.checks(node.span, node.min, node.extent))
 
-    def visit_While(self, node: While) -> Stmt:
+    def visit_While(self, node: st.While) -> st.Stmt:
         checks = self.checks(node.span, node.condition)
         body = self.visit(node.body)
         if checks.found:
-            body = seq(body, _checked(NO_OP, checks))
+            body = st.seq(body, _checked(NO_OP, checks))
         return _checked(node.replace(body=body), checks)
 
-    def visit_BlockRealize(self, node: BlockRealize) -> Stmt:
+    def visit_BlockRealize(self, node: st.BlockRealize) -> st.Stmt:
         """Blocks keep what they say of their accesses; their axes stand for their bindings."""
         block = node.block
         for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
@@ -185,10 +174,10 @@ class _Instrument(Simplifying):
         return node.replace(block=block.replace(init=init, body=body))
 
 
-def _checked(stmt: Stmt, checks: _Checks) -> Stmt:
+def _checked(stmt: st.Stmt, checks: _Checks) -> st.Stmt:
     for check in reversed(checks.found):
         if not is_true(check.condition):
-            stmt = AssertStmt(check.condition, check.message, stmt, span=stmt.span)
+            stmt = st.AssertStmt(check.condition, check.message, stmt, span=stmt.span)
     return stmt
 
 
