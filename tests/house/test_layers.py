@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,3 +63,11 @@ def test_no_private_names_across_layers():
                 if part.startswith("_") and not part.startswith("__")
             ]
     assert not found, "what another layer needs has a public name:\n" + "\n".join(found)
+
+
+def test_the_map_of_folders_is_whole():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^\| `([\w/]+)` \|", page, re.MULTILINE))
+    there = {str(s.path.parent) for s in sources() if s.path.name != "__init__.py" and s.layer}
+    assert shown >= there, f"not in the map of folders: {sorted(there - shown)}"
+    assert all((PACKAGE / folder).is_dir() for folder in shown)

@@ -7,6 +7,8 @@ PATHS: dict[str, str] = {
     "backend.cpu": "backend.llvm",
     "backend.cpu_generic": "backend.llvm",
     "backend.cpu_generic.pipeline": "backend.llvm",
+    "backend.pattern_registry": "relax.byoc.patterns",
+    "backend.patterns": "relax.dpl.well_known",
     "contrib.utils": "testing.files",
     "dlight": "sched",
     "driver.build_module": "driver.build",

@@ -7,13 +7,13 @@ from ...base.registry import registering
 from ...ir.module import IRModule
 from ...ir.prim_op import const
 from ...relax.byoc.patterns import get_patterns_with_prefix, register_patterns
-from ...relax.expr import Expr
-from ...relax.struct_info import TensorStructInfo
-from ...relax.transform import FuseOpsByPattern, PatternCheckContext
-from ..patterns import (
+from ...relax.dpl.well_known import (
     make_matmul_multiply_pattern,
     make_matmul_pattern,
 )
+from ...relax.expr import Expr
+from ...relax.struct_info import TensorStructInfo
+from ...relax.transform import FuseOpsByPattern, PatternCheckContext
 from ..utils import has_leaking_intermediate_variables
 
 _FLOATS = ("float16", "float32")

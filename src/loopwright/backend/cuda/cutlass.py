@@ -8,9 +8,7 @@ from ...base.registry import registering
 from ...ir.module import IRModule
 from ...relax.byoc.patterns import get_patterns_with_prefix, register_patterns
 from ...relax.dpl import rewrite_call
-from ...relax.expr import Function
-from ...relax.transform import FuseOpsByPattern, PatternCheckContext
-from ..patterns import (
+from ...relax.dpl.well_known import (
     make_attention_pattern,
     make_attention_rewrite_pattern,
     make_conv2d_pattern,
@@ -19,6 +17,8 @@ from ..patterns import (
     make_residual_block_pattern,
     make_stacked_attention_pattern,
 )
+from ...relax.expr import Function
+from ...relax.transform import FuseOpsByPattern, PatternCheckContext
 from ..utils import has_leaking_intermediate_variables
 
 _FLOATS = ("float16", "float32")
