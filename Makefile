@@ -52,9 +52,9 @@ $(PY):
 	@$(PYTHON) -m venv $(VENV)
 
 $(SETUP): pyproject.toml | $(PY)
-	@$(PIP) --editable '.[dev,onnx]'
+	@$(PIP) --editable '.[dev,onnx,offload]'
 	@touch $@
 
 $(LINT): pyproject.toml $(SETUP)
-	@$(PIP) --editable '.[dev,onnx,lint]'
+	@$(PIP) --editable '.[dev,onnx,offload,lint]'
 	@touch $@
