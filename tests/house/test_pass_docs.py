@@ -1,8 +1,7 @@
 """The docstring of every pass's file shows a module before and after, and the pass does that.
 
-A block `Before (-) and after (+)::` holds TVMScript (a module, or one function) as a diff does:
-lines that begin with "-" are gone after the pass, those with "+" are new. Where little is the same,
-two blocks `Before::` and `After::` stand in its place. The pass is the first name of the file's
+A block `Before (-) and after (+)::` holds TVMScript (a module, or one function) as a diff. Where
+little is the same, two blocks `Before::` and `After::` stand in its place. The pass is the first name of the file's
 `__all__`, made without arguments, or the expression of a block `Pass::`, evaluated in the file. It
 runs for the same CPU everywhere.
 """
@@ -21,9 +20,10 @@ from loopwright.ir.target import Target
 from loopwright.script import from_source
 from tools.make_passes import pass_files
 
+from .diffs import BOTH, sides
+
 CPU = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"
 FILES = pass_files()
-BOTH = "Before (-) and after (+)"
 BLOCK = re.compile(rf"^(Before|After|Pass|{re.escape(BOTH)})::\n((?: {{4}}.*\n|\n)+)", re.MULTILINE)
 
 
@@ -34,9 +34,7 @@ def blocks(docstring: str) -> dict[str, str]:
         for name, text in BLOCK.findall(textwrap.dedent(docstring) + "\n")
     }
     if BOTH in shown:
-        lines = [line[4:] for line in dict(BLOCK.findall(docstring + "\n"))[BOTH].splitlines()]
-        for name, other in (("Before", "+"), ("After", "-")):
-            shown[name] = "\n".join(line[2:] for line in lines if not line.startswith(other))
+        shown["Before"], shown["After"] = sides(dict(BLOCK.findall(docstring + "\n"))[BOTH])
     return shown
 
 

@@ -1,4 +1,4 @@
-"""Each primitive's docstring: the program before, the call, and the program after."""
+"""Each primitive's docstring: the call, and the program before and after it as one diff."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from loopwright.ir.structural import assert_structural_equal
 from loopwright.script import from_source
 from loopwright.tir.schedule.machinery.instruction import KINDS
 
+from ...house.diffs import BOTH, sides
 from .util import outcome
 
 _QUERIES = {
@@ -49,21 +50,18 @@ def impl(X: T.Buffer((8,), "float32", offset_factor=1), Y: T.Buffer((8,), "float
 DOUBLE = tir.TensorIntrin(from_source(_DESC), from_source(_IMPL))
 
 
-def function(parameters: str, body: str) -> str:
-    """An example as a whole function."""
-    body = textwrap.indent(textwrap.dedent(body), "    ")
-    return f"@T.prim_func\ndef main({parameters}):\n{body}"
+HEAD = r"\s+``(.*?)``,\s+with\s+``(.*?)``(?:\s+that become\s+``(.*?)``)?::\n(.*)\Z"
+EXAMPLE = re.compile(re.escape(BOTH) + HEAD, re.DOTALL)
 
 
 def example(kind: str) -> tuple[str, str, str]:
     """(before, call, after) of a primitive's docstring."""
-    text = inspect.cleandoc(KINDS[kind].fn.__doc__ or "")
-    parts = r"^Before, with ``(.*?)``::\n(.*?)^After ``(.*?)``(?:, with\s+``(.*?)``)?::\n(.*)\Z"
-    match = re.search(parts, text, re.S | re.M)
-    assert match, f"{kind} has no Before/After"
-    given, before, call, changed, after = match.groups()
-    call = re.sub(r"\s+", " ", call)
-    return function(given, before), call, function(changed or given, after)
+    match = EXAMPLE.search(inspect.cleandoc(KINDS[kind].fn.__doc__ or ""))
+    assert match, f"{kind} has no example {BOTH}"
+    call, given, changed, diff = match.groups()
+    before, after = (textwrap.indent(text, "    ") for text in sides(diff))
+    head = "@T.prim_func\ndef main({}):\n".format
+    return head(given) + before, re.sub(r"\s+", " ", call), head(changed or given) + after
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - _QUERIES))

@@ -11,18 +11,16 @@ from ..machinery import BlockArg, LoopRV, ScheduleBase, ScheduleError, primitive
 def add_unit_loop(sch: ScheduleBase, block_or_loop: BlockArg | LoopRV) -> LoopRV:
     """Put a loop of one iteration around a block or loop.
 
-    Before, with ``A: T.Buffer((), "float32"), B: T.Buffer((), "float32")``::
+    Before (-) and after (+) ``sch.add_unit_loop("B")``,
+    with ``A: T.Buffer((), "float32"), B: T.Buffer((), "float32")``::
 
-        with T.block("B"):
-            vi = T.axis.spatial(1, 0)
-            B[()] = A[()] * 2.0
-
-    After ``sch.add_unit_loop("B")``::
-
-        for u in range(1):
-            with T.block("B"):
-                vi = T.axis.spatial(1, 0)
-                B[()] = A[()] * 2.0
+        - with T.block("B"):
+        -     vi = T.axis.spatial(1, 0)
+        -     B[()] = A[()] * 2.0
+        + for u in range(1):
+        +     with T.block("B"):
+        +         vi = T.axis.spatial(1, 0)
+        +         B[()] = A[()] * 2.0
     """
     ref = sch.get_sref(block_or_loop)
     if ref.parent is None:

@@ -20,20 +20,14 @@ def annotate(
 ) -> None:
     """Annotate a block or loop with `ann_key: ann_val`.
 
-    Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.annotate(sch.get_block("B"), "key", 1)``,
+    with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v] * 2.0
-
-    After ``sch.annotate(sch.get_block("B"), "key", 1)``::
-
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                T.block_attr({"key": 1})
-                B[v] = A[v] * 2.0
+          for i in range(8):
+              with T.block("B"):
+                  v = T.axis.spatial(8, i)
+        +         T.block_attr({"key": 1})
+                  B[v] = A[v] * 2.0
     """
     ref = sch.get_sref(block_or_loop)
     value = (
@@ -53,19 +47,14 @@ def annotate(
 def unannotate(sch: ScheduleBase, block_or_loop: BlockArg | LoopRV, ann_key: str) -> None:
     """Remove the annotation `ann_key` from a block or loop.
 
-    Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.unannotate(sch.get_loops("B")[0], "key")``,
+    with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
-        for i in T.serial(8, annotations={"key": 1}):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v] * 2.0
-
-    After ``sch.unannotate(sch.get_loops("B")[0], "key")``::
-
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v] * 2.0
+        - for i in T.serial(8, annotations={"key": 1}):
+        + for i in range(8):
+              with T.block("B"):
+                  v = T.axis.spatial(8, i)
+                  B[v] = A[v] * 2.0
     """
     ref = sch.get_sref(block_or_loop)
     kept = {k: v for k, v in ref.stmt.annotations.items() if k != ann_key}
@@ -92,22 +81,16 @@ def annotate_buffer_access(
 
     `gen_new_ranges(*axes)` gives for each dimension an index, or a pair (begin, end).
 
-    Before, with ``A: T.Buffer(10), B: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.annotate_buffer_access("B", 0, "read", lambda v: [(v, v + 3)])``,
+    with ``A: T.Buffer(10), B: T.Buffer(8)``::
 
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v + 1] * 2.0
-
-    After ``sch.annotate_buffer_access("B", 0, "read", lambda v: [(v, v + 3)])``::
-
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                T.reads(A[v:v + 3])
-                T.writes(B[v])
-                T.block_attr({"explicit_read_region": 0})
-                B[v] = A[v + 1] * 2.0
+          for i in range(8):
+              with T.block("B"):
+                  v = T.axis.spatial(8, i)
+        +         T.reads(A[v:v + 3])
+        +         T.writes(B[v])
+        +         T.block_attr({"explicit_read_region": 0})
+                  B[v] = A[v + 1] * 2.0
     """
     ref = sch.block(block)
     if buf_type not in ("read", "write"):

@@ -28,24 +28,22 @@ def _blockize_loop(
 
     Raises ScheduleError when more than one block is below the loop, or an axis does not split.
 
-    Before, with ``A: T.Buffer(32), B: T.Buffer(32)``::
+    Before (-) and after (+) ``i, j = sch.get_loops("B"); sch.blockize(j)``,
+    with ``A: T.Buffer(32), B: T.Buffer(32)``::
 
-        for i, j in T.grid(4, 8):
-            with T.block("B"):
-                v = T.axis.spatial(32, i * 8 + j)
-                B[v] = A[v] * 2.0
-
-    After ``i, j = sch.get_loops("B"); sch.blockize(j)``::
-
-        for i in range(4):
-            with T.block("B_o"):
-                v_o = T.axis.spatial(4, i)
-                T.reads(A[v_o * 8:v_o * 8 + 8])
-                T.writes(B[v_o * 8:v_o * 8 + 8])
-                for j in range(8):
-                    with T.block("B"):
-                        v_i = T.axis.spatial(8, j)
-                        B[v_o * 8 + v_i] = A[v_o * 8 + v_i] * 2.0
+        - for i, j in T.grid(4, 8):
+        -     with T.block("B"):
+        -         v = T.axis.spatial(32, i * 8 + j)
+        -         B[v] = A[v] * 2.0
+        + for i in range(4):
+        +     with T.block("B_o"):
+        +         v_o = T.axis.spatial(4, i)
+        +         T.reads(A[v_o * 8:v_o * 8 + 8])
+        +         T.writes(B[v_o * 8:v_o * 8 + 8])
+        +         for j in range(8):
+        +             with T.block("B"):
+        +                 v_i = T.axis.spatial(8, j)
+        +                 B[v_o * 8 + v_i] = A[v_o * 8 + v_i] * 2.0
     """
     at = sch.get_sref(target)
     realize, renamed = outer_block(sch, at, preserve_unit_iters)
@@ -65,29 +63,25 @@ def _blockize_blocks(
     Raises ScheduleError when other blocks are between them, or a reduction continues in a shared
     loop.
 
-    Before, with ``A: T.Buffer(8), C: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.blockize([sch.get_block("B"), sch.get_block("C")])``,
+    with ``A: T.Buffer(8), C: T.Buffer(8)``::
 
-        B = T.alloc_buffer(8)
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v] * 2.0
-            with T.block("C"):
-                v = T.axis.spatial(8, i)
-                C[v] = B[v] + 1.0
-
-    After ``sch.blockize([sch.get_block("B"), sch.get_block("C")])``::
-
-        B = T.alloc_buffer(8)
-        for i in range(8):
-            with T.block("outer_B_C_"):
-                v_o = T.axis.spatial(8, i)
-                T.reads(A[v_o])
-                T.writes(B[v_o], C[v_o])
-                with T.block("B"):
-                    B[v_o] = A[v_o] * 2.0
-                with T.block("C"):
-                    C[v_o] = B[v_o] + 1.0
+          B = T.alloc_buffer(8)
+          for i in range(8):
+        -     with T.block("B"):
+        -         v = T.axis.spatial(8, i)
+        -         B[v] = A[v] * 2.0
+        -     with T.block("C"):
+        -         v = T.axis.spatial(8, i)
+        -         C[v] = B[v] + 1.0
+        +     with T.block("outer_B_C_"):
+        +         v_o = T.axis.spatial(8, i)
+        +         T.reads(A[v_o])
+        +         T.writes(B[v_o], C[v_o])
+        +         with T.block("B"):
+        +             B[v_o] = A[v_o] * 2.0
+        +         with T.block("C"):
+        +             C[v_o] = B[v_o] + 1.0
     """
     refs = [sch.block(block) for block in target]
     tops = _tops(refs)

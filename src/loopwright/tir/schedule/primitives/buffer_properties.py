@@ -26,21 +26,16 @@ def set_axis_separator(
 ) -> None:
     """Set the dimensions between which a buffer is not flattened.
 
-    Before, with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8))``::
+    Before (-) and after (+)
+    ``sch.set_axis_separator("B", ("write", 0), [1])``,
+    with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8))`` that become
+    ``A: T.Buffer((8, 8)), b: T.handle``::
 
-        for i, j in T.grid(8, 8):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * 2.0
-
-    After ``sch.set_axis_separator("B", ("write", 0), [1])``, with ``A: T.Buffer((8, 8)), b:
-    T.handle``::
-
-        B = T.match_buffer(b, (8, 8), axis_separators=[1])
-        for i, j in T.grid(8, 8):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * 2.0
+        + B = T.match_buffer(b, (8, 8), axis_separators=[1])
+          for i, j in T.grid(8, 8):
+              with T.block("B"):
+                  vi, vj = T.axis.remap("SS", [i, j])
+                  B[vi, vj] = A[vi, vj] * 2.0
     """
     ref = sch.block(block)
     old = pick_buffer(ref, buffer)
@@ -93,21 +88,15 @@ def unsafe_set_dtype(
     """Store what a block writes in another type; its readers cast it back. Unsafe: it may lose
     precision.
 
-    Before, with ``A: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.unsafe_set_dtype("B", 0, "float64")``, with ``A: T.Buffer(8)``::
 
-        B = T.alloc_buffer(8)
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v] * 2.0
-
-    After ``sch.unsafe_set_dtype("B", 0, "float64")``::
-
-        B = T.alloc_buffer(8, "float64")
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = T.Cast("float64", A[v] * 2.0)
+        - B = T.alloc_buffer(8)
+        + B = T.alloc_buffer(8, "float64")
+          for i in range(8):
+              with T.block("B"):
+                  v = T.axis.spatial(8, i)
+        -         B[v] = A[v] * 2.0
+        +         B[v] = T.Cast("float64", A[v] * 2.0)
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, buffer_index, write=True)
@@ -130,21 +119,15 @@ def unsafe_hide_buffer_access(
 ) -> None:
     """Leave accesses out of the regions that a block declares. Unsafe: later steps do not see them.
 
-    Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.unsafe_hide_buffer_access("B", "read", [0])``,
+    with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v] * 2.0
-
-    After ``sch.unsafe_hide_buffer_access("B", "read", [0])``::
-
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                T.reads()
-                T.writes(B[v])
-                B[v] = A[v] * 2.0
+          for i in range(8):
+              with T.block("B"):
+                  v = T.axis.spatial(8, i)
+        +         T.reads()
+        +         T.writes(B[v])
+                  B[v] = A[v] * 2.0
     """
     ref = sch.block(block)
     if buf_type not in ("read", "write"):

@@ -24,25 +24,20 @@ def cache_index(
 
     Returns the blocks that compute them.
 
-    Before, with ``A: T.Buffer(4), B: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.cache_index("B", "global")``,
+    with ``A: T.Buffer(4), B: T.Buffer(8)``::
 
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v * 3 // 7] * 2.0
-
-    After ``sch.cache_index("B", "global")``::
-
-        index_0 = T.alloc_buffer(8, "int32")
-        for ax0 in range(8):
-            with T.block("index_0"):
-                v = T.axis.spatial(8, ax0)
-                index_0[v] = v * 3 // 7
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                T.reads(A[v * 3 // 7], index_0[v])
-                B[v] = A[index_0[v]] * 2.0
+        + index_0 = T.alloc_buffer(8, "int32")
+        + for ax0 in range(8):
+        +     with T.block("index_0"):
+        +         v = T.axis.spatial(8, ax0)
+        +         index_0[v] = v * 3 // 7
+          for i in range(8):
+              with T.block("B"):
+                  v = T.axis.spatial(8, i)
+        -         B[v] = A[v * 3 // 7] * 2.0
+        +         T.reads(A[v * 3 // 7], index_0[v])
+        +         B[v] = A[index_0[v]] * 2.0
     """
     ref = sch.block(block)
     check_storage_scope(storage_scope)

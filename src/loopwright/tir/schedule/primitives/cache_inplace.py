@@ -28,28 +28,22 @@ def cache_inplace(
 
     Returns the two copying blocks.
 
-    Before, with ``A: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.cache_inplace("A", 0, "local")``, with ``A: T.Buffer(8)``::
 
-        for i in range(8):
-            with T.block("A"):
-                v = T.axis.spatial(8, i)
-                A[v] = A[v] * 2.0
-
-    After ``sch.cache_inplace("A", 0, "local")``::
-
-        A_local = T.alloc_buffer(8, scope="local")
-        for ax0 in range(8):
-            with T.block("A_local"):
-                v0 = T.axis.spatial(8, ax0)
-                A_local[v0] = A[v0]
-        for i in range(8):
-            with T.block("A"):
-                v = T.axis.spatial(8, i)
-                A_local[v] = A_local[v] * 2.0
-        for ax0 in range(8):
-            with T.block("A_local_back"):
-                v0 = T.axis.spatial(8, ax0)
-                A[v0] = A_local[v0]
+        + A_local = T.alloc_buffer(8, scope="local")
+        + for ax0 in range(8):
+        +     with T.block("A_local"):
+        +         v0 = T.axis.spatial(8, ax0)
+        +         A_local[v0] = A[v0]
+          for i in range(8):
+              with T.block("A"):
+                  v = T.axis.spatial(8, i)
+        -         A[v] = A[v] * 2.0
+        +         A_local[v] = A_local[v] * 2.0
+        + for ax0 in range(8):
+        +     with T.block("A_local_back"):
+        +         v0 = T.axis.spatial(8, ax0)
+        +         A[v0] = A_local[v0]
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, read_buffer_index, write=False)

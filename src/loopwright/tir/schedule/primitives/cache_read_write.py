@@ -37,24 +37,19 @@ def cache_read(
 
     All readers in the scope read the copy, or only `consumer_blocks`. Returns the copying block.
 
-    Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.cache_read("B", 0, "local")``,
+    with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v] * 2.0
-
-    After ``sch.cache_read("B", 0, "local")``::
-
-        A_local = T.alloc_buffer(8, scope="local")
-        for ax0 in range(8):
-            with T.block("A_local"):
-                v0 = T.axis.spatial(8, ax0)
-                A_local[v0] = A[v0]
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A_local[v] * 2.0
+        + A_local = T.alloc_buffer(8, scope="local")
+        + for ax0 in range(8):
+        +     with T.block("A_local"):
+        +         v0 = T.axis.spatial(8, ax0)
+        +         A_local[v0] = A[v0]
+          for i in range(8):
+              with T.block("B"):
+                  v = T.axis.spatial(8, i)
+        -         B[v] = A[v] * 2.0
+        +         B[v] = A_local[v] * 2.0
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, read_buffer_index, write=False)
@@ -89,24 +84,19 @@ def cache_write(
 
     `consumer_blocks` read the new buffer, other readers the old one. Returns the copying block.
 
-    Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.cache_write("B", 0, "local")``,
+    with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v] * 2.0
-
-    After ``sch.cache_write("B", 0, "local")``::
-
-        B_local = T.alloc_buffer(8, scope="local")
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B_local[v] = A[v] * 2.0
-        for ax0 in range(8):
-            with T.block("B_local"):
-                v0 = T.axis.spatial(8, ax0)
-                B[v0] = B_local[v0]
+        + B_local = T.alloc_buffer(8, scope="local")
+          for i in range(8):
+              with T.block("B"):
+                  v = T.axis.spatial(8, i)
+        -         B[v] = A[v] * 2.0
+        +         B_local[v] = A[v] * 2.0
+        + for ax0 in range(8):
+        +     with T.block("B_local"):
+        +         v0 = T.axis.spatial(8, ax0)
+        +         B[v0] = B_local[v0]
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, write_buffer_index, write=True)

@@ -34,30 +34,22 @@ def compute_at(
     Raises ScheduleError when the block is an output, is neither complete nor a reduction, when a
     consumer is not below the loop, or what the block reads is not ready yet.
 
-    Before, with ``A: T.Buffer((8, 8)), C: T.Buffer((8, 8))``::
+    Before (-) and after (+) ``i, j = sch.get_loops("C"); sch.compute_at("B", i)``,
+    with ``A: T.Buffer((8, 8)), C: T.Buffer((8, 8))``::
 
-        B = T.alloc_buffer((8, 8))
-        for i, j in T.grid(8, 8):
-            with T.block("B"):
-                v_i, v_j = T.axis.remap("SS", [i, j])
-                B[v_i, v_j] = A[v_i, v_j] * 2.0
-        for i, j in T.grid(8, 8):
-            with T.block("C"):
-                v_i, v_j = T.axis.remap("SS", [i, j])
-                C[v_i, v_j] = B[v_i, v_j] + 1.0
-
-    After ``i, j = sch.get_loops("C"); sch.compute_at("B", i)``::
-
-        B = T.alloc_buffer((8, 8))
-        for i in range(8):
-            for ax0 in range(8):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, ax0])
-                    B[v_i, v_j] = A[v_i, v_j] * 2.0
-            for j in range(8):
-                with T.block("C"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    C[v_i, v_j] = B[v_i, v_j] + 1.0
+          B = T.alloc_buffer((8, 8))
+          for i in range(8):
+        -     for j in range(8):
+        +     for ax0 in range(8):
+                  with T.block("B"):
+        -             v_i, v_j = T.axis.remap("SS", [i, j])
+        +             v_i, v_j = T.axis.remap("SS", [i, ax0])
+                      B[v_i, v_j] = A[v_i, v_j] * 2.0
+        - for i in range(8):
+              for j in range(8):
+                  with T.block("C"):
+                      v_i, v_j = T.axis.remap("SS", [i, j])
+                      C[v_i, v_j] = B[v_i, v_j] + 1.0
     """
     mark = sch.mark(loop)
     if mark is not None:  # a sampled place that is not a loop

@@ -32,24 +32,19 @@ def compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     Raises ScheduleError unless the block is complete, one store at an index of distinct axes, and
     its buffer is only used in the scope that allocates it.
 
-    Before, with ``A: T.Buffer(8), C: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.compute_inline(sch.get_block("B"))``,
+    with ``A: T.Buffer(8), C: T.Buffer(8)``::
 
-        B = T.alloc_buffer(8)
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v] * 2.0
-        for i in range(8):
-            with T.block("C"):
-                v = T.axis.spatial(8, i)
-                C[v] = B[v] + 1.0
-
-    After ``sch.compute_inline(sch.get_block("B"))``::
-
-        for i in range(8):
-            with T.block("C"):
-                v = T.axis.spatial(8, i)
-                C[v] = A[v] * 2.0 + 1.0
+        - B = T.alloc_buffer(8)
+          for i in range(8):
+        -     with T.block("B"):
+        -         v = T.axis.spatial(8, i)
+        -         B[v] = A[v] * 2.0
+        - for i in range(8):
+              with T.block("C"):
+                  v = T.axis.spatial(8, i)
+        -         C[v] = B[v] + 1.0
+        +         C[v] = A[v] * 2.0 + 1.0
     """
     ref = sch.block(block)
     scope = ref.scope()

@@ -32,24 +32,21 @@ def decompose_padding(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> Block
 
     Returns the block that writes the constant.
 
-    Before, with ``A: T.Buffer(8), B: T.Buffer(10)``::
+    Before (-) and after (+) ``sch.decompose_padding("B", sch.get_loops("B")[0])``,
+    with ``A: T.Buffer(8), B: T.Buffer(10)``::
 
-        for i in range(10):
-            with T.block("B"):
-                v = T.axis.spatial(10, i)
-                B[v] = T.if_then_else(1 <= v and v < 9, A[v - 1], 0.0)
-
-    After ``sch.decompose_padding("B", sch.get_loops("B")[0])``::
-
-        for i_pad in range(10):
-            with T.block("B_pad_const"):
-                v_pad = T.axis.spatial(10, i_pad)
-                T.reads()
-                B[v_pad] = 0.0
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(10, i + 1)
-                B[v] = A[v - 1]
+        - for i in range(10):
+        + for i_pad in range(10):
+        +     with T.block("B_pad_const"):
+        +         v_pad = T.axis.spatial(10, i_pad)
+        +         T.reads()
+        +         B[v_pad] = 0.0
+        + for i in range(8):
+              with T.block("B"):
+        -         v = T.axis.spatial(10, i)
+        -         B[v] = T.if_then_else(1 <= v and v < 9, A[v - 1], 0.0)
+        +         v = T.axis.spatial(10, i + 1)
+        +         B[v] = A[v - 1]
     """
     ref, at = sch.block(block), sch.loop(loop)
     node: Block = ref.stmt

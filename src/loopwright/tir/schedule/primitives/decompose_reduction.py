@@ -23,27 +23,23 @@ def decompose_reduction(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> Blo
     Raises ScheduleError when the block is not a reduction, the loop is not around it, or a loop
     outside of `loop` drives a reduction axis.
 
-    Before, with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8)), C: T.Buffer((8, 8))``::
+    Before (-) and after (+) ``i, j, k = sch.get_loops("C"); sch.decompose_reduction("C", k)``,
+    with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8)), C: T.Buffer((8, 8))``::
 
-        for i, j, k in T.grid(8, 8, 8):
-            with T.block("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = 0.0
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-
-    After ``i, j, k = sch.get_loops("C"); sch.decompose_reduction("C", k)``::
-
-        for i, j in T.grid(8, 8):
-            with T.block("C_init"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                T.reads()
-                C[vi, vj] = 0.0
-            for k in range(8):
-                with T.block("C_update"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    T.reads(C[vi, vj], A[vi, vk], B[vk, vj])
-                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+          for i in range(8):
+              for j in range(8):
+        +         with T.block("C_init"):
+        +             vi, vj = T.axis.remap("SS", [i, j])
+        +             T.reads()
+        +             C[vi, vj] = 0.0
+                  for k in range(8):
+        -             with T.block("C"):
+        +             with T.block("C_update"):
+                          vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        -                 with T.init():
+        -                     C[vi, vj] = 0.0
+        +                 T.reads(C[vi, vj], A[vi, vk], B[vk, vj])
+                          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
     """
     ref, at = sch.block(block), sch.loop(loop)
     check(sch, ref, at)

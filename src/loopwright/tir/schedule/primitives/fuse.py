@@ -21,20 +21,16 @@ def fuse(sch: ScheduleBase, *loops: LoopRV, preserve_unit_iters: bool = True) ->
     Raises ScheduleError when something is between the loops, when an inner extent depends on
     an outer loop, or a loop is bound to a thread or annotated.
 
-    Before, with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
+    Before (-) and after (+) ``i, j = sch.get_loops("B"); sch.fuse(i, j)``,
+    with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
 
-        for i, j in T.grid(8, 4):
-            with T.block("B"):
-                v_i, v_j = T.axis.remap("SS", [i, j])
-                B[v_i, v_j] = A[v_i, v_j] * 2.0
-
-    After ``i, j = sch.get_loops("B"); sch.fuse(i, j)``::
-
-        for i_j_fused in range(32):
-            with T.block("B"):
-                v_i = T.axis.spatial(8, i_j_fused // 4)
-                v_j = T.axis.spatial(4, i_j_fused % 4)
-                B[v_i, v_j] = A[v_i, v_j] * 2.0
+        - for i, j in T.grid(8, 4):
+        + for i_j_fused in range(32):
+              with T.block("B"):
+        -         v_i, v_j = T.axis.remap("SS", [i, j])
+        +         v_i = T.axis.spatial(8, i_j_fused // 4)
+        +         v_j = T.axis.spatial(4, i_j_fused % 4)
+                  B[v_i, v_j] = A[v_i, v_j] * 2.0
     """
     refs = [sch.loop(loop) for loop in loops]
     if not refs:

@@ -21,19 +21,14 @@ def parallel(sch: ScheduleBase, loop: LoopRV) -> None:
     Raises ScheduleError when the loop drives an axis that is not spatial, or an iteration reads
     what another writes.
 
-    Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
+    Before (-) and after (+) ``i, = sch.get_loops("B"); sch.parallel(i)``,
+    with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v] * 2.0
-
-    After ``i, = sch.get_loops("B"); sch.parallel(i)``::
-
-        for i in T.parallel(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v] * 2.0
+        - for i in range(8):
+        + for i in T.parallel(8):
+              with T.block("B"):
+                  v = T.axis.spatial(8, i)
+                  B[v] = A[v] * 2.0
     """
     set_kind(sch, loop, ForKind.PARALLEL)
 
@@ -42,20 +37,15 @@ def parallel(sch: ScheduleBase, loop: LoopRV) -> None:
 def vectorize(sch: ScheduleBase, loop: LoopRV) -> None:
     """Run the iterations of a loop as one vector operation. Raises as `parallel` does.
 
-    Before, with ``A: T.Buffer(32), B: T.Buffer(32)``::
+    Before (-) and after (+) ``i, j = sch.get_loops("B"); sch.vectorize(j)``,
+    with ``A: T.Buffer(32), B: T.Buffer(32)``::
 
-        for i, j in T.grid(4, 8):
-            with T.block("B"):
-                v = T.axis.spatial(32, i * 8 + j)
-                B[v] = A[v] * 2.0
-
-    After ``i, j = sch.get_loops("B"); sch.vectorize(j)``::
-
-        for i in range(4):
-            for j in T.vectorized(8):
-                with T.block("B"):
-                    v = T.axis.spatial(32, i * 8 + j)
-                    B[v] = A[v] * 2.0
+          for i in range(4):
+        -     for j in range(8):
+        +     for j in T.vectorized(8):
+                  with T.block("B"):
+                      v = T.axis.spatial(32, i * 8 + j)
+                      B[v] = A[v] * 2.0
     """
     set_kind(sch, loop, ForKind.VECTORIZED)
 
@@ -64,20 +54,15 @@ def vectorize(sch: ScheduleBase, loop: LoopRV) -> None:
 def unroll(sch: ScheduleBase, loop: LoopRV) -> None:
     """Repeat the body of a loop in the code, once for each iteration.
 
-    Before, with ``A: T.Buffer((8, 2)), B: T.Buffer((8, 2))``::
+    Before (-) and after (+) ``i, j = sch.get_loops("B"); sch.unroll(j)``,
+    with ``A: T.Buffer((8, 2)), B: T.Buffer((8, 2))``::
 
-        for i, j in T.grid(8, 2):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * 2.0
-
-    After ``i, j = sch.get_loops("B"); sch.unroll(j)``::
-
-        for i in range(8):
-            for j in T.unroll(2):
-                with T.block("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * 2.0
+          for i in range(8):
+        -     for j in range(2):
+        +     for j in T.unroll(2):
+                  with T.block("B"):
+                      vi, vj = T.axis.remap("SS", [i, j])
+                      B[vi, vj] = A[vi, vj] * 2.0
     """
     ref = sch.loop(loop)
     sch.state.update(ref.func, {ref: ref.stmt.replace(kind=ForKind.UNROLLED, thread_binding=None)})
@@ -89,20 +74,17 @@ def bind(sch: ScheduleBase, loop: LoopRV, thread_axis: str | IterVar) -> None:
 
     A reduction axis may be driven by a threadIdx loop. Raises as `parallel` does otherwise.
 
-    Before, with ``A: T.Buffer(32), B: T.Buffer(32)``::
+    Before (-) and after (+)
+    ``i, j = sch.get_loops("B"); sch.bind(i, "blockIdx.x"); sch.bind(j, "threadIdx.x")``,
+    with ``A: T.Buffer(32), B: T.Buffer(32)``::
 
-        for i, j in T.grid(4, 8):
-            with T.block("B"):
-                v = T.axis.spatial(32, i * 8 + j)
-                B[v] = A[v] * 2.0
-
-    After ``i, j = sch.get_loops("B"); sch.bind(i, "blockIdx.x"); sch.bind(j, "threadIdx.x")``::
-
-        for i in T.thread_binding(4, thread="blockIdx.x"):
-            for j in T.thread_binding(8, thread="threadIdx.x"):
-                with T.block("B"):
-                    v = T.axis.spatial(32, i * 8 + j)
-                    B[v] = A[v] * 2.0
+        - for i in range(4):
+        -     for j in range(8):
+        + for i in T.thread_binding(4, thread="blockIdx.x"):
+        +     for j in T.thread_binding(8, thread="threadIdx.x"):
+                  with T.block("B"):
+                      v = T.axis.spatial(32, i * 8 + j)
+                      B[v] = A[v] * 2.0
     """
     tag = thread_axis.thread_tag if isinstance(thread_axis, IterVar) else thread_axis
     if not tag.startswith(_TAGS):

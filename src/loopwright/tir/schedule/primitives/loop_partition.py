@@ -28,23 +28,20 @@ def loop_partition(
     One length may be None: it takes the rest. The blocks of the parts are copies, named after
     the loop and the part.
 
-    Before, with ``A: T.Buffer(10), B: T.Buffer(10)``::
+    Before (-) and after (+) ``sch.loop_partition(sch.get_loops("B")[0], [8, None])``,
+    with ``A: T.Buffer(10), B: T.Buffer(10)``::
 
-        for i in range(10):
-            with T.block("B"):
-                v = T.axis.spatial(10, i)
-                B[v] = A[v] * 2.0
-
-    After ``sch.loop_partition(sch.get_loops("B")[0], [8, None])``::
-
-        for i0 in range(8):
-            with T.block("B_i0"):
-                v = T.axis.spatial(10, i0)
-                B[v] = A[v] * 2.0
-        for i1 in range(2):
-            with T.block("B_i1"):
-                v = T.axis.spatial(10, i1 + 8)
-                B[v] = A[v] * 2.0
+        - for i in range(10):
+        -     with T.block("B"):
+        -         v = T.axis.spatial(10, i)
+        + for i0 in range(8):
+        +     with T.block("B_i0"):
+        +         v = T.axis.spatial(10, i0)
+                  B[v] = A[v] * 2.0
+        + for i1 in range(2):
+        +     with T.block("B_i1"):
+        +         v = T.axis.spatial(10, i1 + 8)
+        +         B[v] = A[v] * 2.0
     """
     ref = sch.loop(loop)
     node: For = ref.stmt

@@ -24,27 +24,21 @@ def merge(sch: ScheduleBase, *loops: LoopRV) -> LoopRV:
     The loops, and those around them up to the statement that holds all of them, are directly
     inside each other, of equal extents, and start at 0. Returns the merged loop of `loops`.
 
-    Before, with ``A: T.Buffer(8), B: T.Buffer(8), C: T.Buffer((8, 4))``::
+    Before (-) and after (+) ``sch.merge(sch.get_loops("B")[0], sch.get_loops("C")[0])``,
+    with ``A: T.Buffer(8), B: T.Buffer(8), C: T.Buffer((8, 4))``::
 
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v] * 2.0
-        for j, k in T.grid(8, 4):
-            with T.block("C"):
-                vj, vk = T.axis.remap("SS", [j, k])
-                C[vj, vk] = A[vj] + 1.0
-
-    After ``sch.merge(sch.get_loops("B")[0], sch.get_loops("C")[0])``::
-
-        for i_j_m in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i_j_m)
-                B[v] = A[v] * 2.0
-            for k in range(4):
-                with T.block("C"):
-                    vj, vk = T.axis.remap("SS", [i_j_m, k])
-                    C[vj, vk] = A[vj] + 1.0
+        - for i in range(8):
+        + for i_j_m in range(8):
+              with T.block("B"):
+        -         v = T.axis.spatial(8, i)
+        +         v = T.axis.spatial(8, i_j_m)
+                  B[v] = A[v] * 2.0
+        - for j in range(8):
+              for k in range(4):
+                  with T.block("C"):
+        -             vj, vk = T.axis.remap("SS", [j, k])
+        +             vj, vk = T.axis.remap("SS", [i_j_m, k])
+                      C[vj, vk] = A[vj] + 1.0
     """
     refs = [sch.loop(loop) for loop in loops]
     if len(refs) < 2:

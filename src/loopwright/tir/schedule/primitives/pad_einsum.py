@@ -26,33 +26,28 @@ def pad_einsum(sch: ScheduleBase, block: BlockArg, padding: list[int]) -> None:
     The block must be a sum of products of elements indexed by single axes, under a loop for each
     axis. Operands are copied to padded buffers, the result is copied out of one.
 
-    Before, with ``A: T.Buffer((5, 6)), B: T.Buffer(5)``::
+    Before (-) and after (+) ``sch.pad_einsum("B", [4, 1])``,
+    with ``A: T.Buffer((5, 6)), B: T.Buffer(5)``::
 
-        for i, k in T.grid(5, 6):
-            with T.block("B"):
-                v_i, v_k = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[v_i] = 0.0
-                B[v_i] = B[v_i] + A[v_i, v_k]
-
-    After ``sch.pad_einsum("B", [4, 1])``::
-
-        A_pad = T.alloc_buffer((8, 6))
-        B_pad = T.alloc_buffer(8)
-        for ax0, ax1 in T.grid(8, 6):
-            with T.block("A_pad"):
-                v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                A_pad[v0, v1] = T.if_then_else(v0 < 5, A[v0, v1], 0.0)
-        for i, k in T.grid(8, 6):
-            with T.block("B"):
-                v_i, v_k = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B_pad[v_i] = 0.0
-                B_pad[v_i] = B_pad[v_i] + A_pad[v_i, v_k]
-        for ax0 in range(5):
-            with T.block("B_pad"):
-                v0 = T.axis.spatial(5, ax0)
-                B[v0] = B_pad[v0]
+        - for i, k in T.grid(5, 6):
+        + A_pad = T.alloc_buffer((8, 6))
+        + B_pad = T.alloc_buffer(8)
+        + for ax0, ax1 in T.grid(8, 6):
+        +     with T.block("A_pad"):
+        +         v0, v1 = T.axis.remap("SS", [ax0, ax1])
+        +         A_pad[v0, v1] = T.if_then_else(v0 < 5, A[v0, v1], 0.0)
+        + for i, k in T.grid(8, 6):
+              with T.block("B"):
+                  v_i, v_k = T.axis.remap("SR", [i, k])
+                  with T.init():
+        -             B[v_i] = 0.0
+        -         B[v_i] = B[v_i] + A[v_i, v_k]
+        +             B_pad[v_i] = 0.0
+        +         B_pad[v_i] = B_pad[v_i] + A_pad[v_i, v_k]
+        + for ax0 in range(5):
+        +     with T.block("B_pad"):
+        +         v0 = T.axis.spatial(5, ax0)
+        +         B[v0] = B_pad[v0]
     """
     ref = sch.block(block)
     node: Block = ref.stmt

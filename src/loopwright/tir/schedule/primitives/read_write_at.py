@@ -20,26 +20,22 @@ def read_at(
 ) -> BlockRV:
     """Copy, in each iteration of `loop`, what a block reads there of a buffer.
 
-    Before, with ``A: T.Buffer((4, 8)), B: T.Buffer((4, 8))``::
+    Before (-) and after (+)
+    ``sch.read_at(sch.get_loops("B")[0], sch.get_block("B"), 0, "shared")``,
+    with ``A: T.Buffer((4, 8)), B: T.Buffer((4, 8))``::
 
-        for i, j in T.grid(4, 8):
-            with T.block("B"):
-                v_i, v_j = T.axis.remap("SS", [i, j])
-                B[v_i, v_j] = A[v_i, v_j] * 2.0
-
-    After ``sch.read_at(sch.get_loops("B")[0], sch.get_block("B"), 0, "shared")``::
-
-        A_shared = T.alloc_buffer((4, 8), scope="shared")
-        for i in range(4):
-            for ax0 in range(8):
-                with T.block("A_shared"):
-                    v0, v1 = T.axis.remap("SS", [i, ax0])
-                    T.block_attr({"auto_copy": 1})
-                    A_shared[v0, v1] = A[v0, v1]
-            for j in range(8):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    B[v_i, v_j] = A_shared[v_i, v_j] * 2.0
+        + A_shared = T.alloc_buffer((4, 8), scope="shared")
+          for i in range(4):
+        +     for ax0 in range(8):
+        +         with T.block("A_shared"):
+        +             v0, v1 = T.axis.remap("SS", [i, ax0])
+        +             T.block_attr({"auto_copy": 1})
+        +             A_shared[v0, v1] = A[v0, v1]
+              for j in range(8):
+                  with T.block("B"):
+                      v_i, v_j = T.axis.remap("SS", [i, j])
+        -             B[v_i, v_j] = A[v_i, v_j] * 2.0
+        +             B[v_i, v_j] = A_shared[v_i, v_j] * 2.0
     """
 
     def steps(on: ScheduleBase) -> BlockRV:
@@ -60,26 +56,22 @@ def write_at(
 ) -> BlockRV:
     """Write to a copy, and copy back what each iteration of `loop` has written.
 
-    Before, with ``A: T.Buffer((4, 8)), B: T.Buffer((4, 8))``::
+    Before (-) and after (+)
+    ``sch.write_at(sch.get_loops("B")[0], sch.get_block("B"), 0, "shared")``,
+    with ``A: T.Buffer((4, 8)), B: T.Buffer((4, 8))``::
 
-        for i, j in T.grid(4, 8):
-            with T.block("B"):
-                v_i, v_j = T.axis.remap("SS", [i, j])
-                B[v_i, v_j] = A[v_i, v_j] * 2.0
-
-    After ``sch.write_at(sch.get_loops("B")[0], sch.get_block("B"), 0, "shared")``::
-
-        B_shared = T.alloc_buffer((4, 8), scope="shared")
-        for i in range(4):
-            for j in range(8):
-                with T.block("B"):
-                    v_i, v_j = T.axis.remap("SS", [i, j])
-                    B_shared[v_i, v_j] = A[v_i, v_j] * 2.0
-            for ax0 in range(8):
-                with T.block("B_shared"):
-                    v0, v1 = T.axis.remap("SS", [i, ax0])
-                    T.block_attr({"auto_copy": 1})
-                    B[v0, v1] = B_shared[v0, v1]
+        + B_shared = T.alloc_buffer((4, 8), scope="shared")
+          for i in range(4):
+              for j in range(8):
+                  with T.block("B"):
+                      v_i, v_j = T.axis.remap("SS", [i, j])
+        -             B[v_i, v_j] = A[v_i, v_j] * 2.0
+        +             B_shared[v_i, v_j] = A[v_i, v_j] * 2.0
+        +     for ax0 in range(8):
+        +         with T.block("B_shared"):
+        +             v0, v1 = T.axis.remap("SS", [i, ax0])
+        +             T.block_attr({"auto_copy": 1})
+        +             B[v0, v1] = B_shared[v0, v1]
     """
 
     def steps(on: ScheduleBase) -> BlockRV:

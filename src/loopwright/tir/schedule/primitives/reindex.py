@@ -43,28 +43,21 @@ def reindex(sch: ScheduleBase, block: BlockArg, buffer: tuple[str, int] | str | 
 
     Returns the copying block. buffer: ("read", n), ("write", n), a name, or the buffer.
 
-    Before, with ``A: T.Buffer(10), B: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.reindex("B", ("read", 0))``,
+    with ``A: T.Buffer(10), B: T.Buffer(8)``::
 
-        for i, k in T.grid(8, 3):
-            with T.block("B"):
-                v_i, v_k = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[v_i] = 0.0
-                B[v_i] = B[v_i] + A[v_i + v_k]
-
-    After ``sch.reindex("B", ("read", 0))``::
-
-        A_reindex = T.alloc_buffer((8, 3))
-        for ax0, ax1 in T.grid(8, 3):
-            with T.block("A_reindex"):
-                v_i, v_k = T.axis.remap("SS", [ax0, ax1])
-                A_reindex[v_i, v_k] = A[v_i + v_k]
-        for i, k in T.grid(8, 3):
-            with T.block("B"):
-                v_i, v_k = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[v_i] = 0.0
-                B[v_i] = B[v_i] + A_reindex[v_i, v_k]
+        + A_reindex = T.alloc_buffer((8, 3))
+        + for ax0, ax1 in T.grid(8, 3):
+        +     with T.block("A_reindex"):
+        +         v_i, v_k = T.axis.remap("SS", [ax0, ax1])
+        +         A_reindex[v_i, v_k] = A[v_i + v_k]
+          for i, k in T.grid(8, 3):
+              with T.block("B"):
+                  v_i, v_k = T.axis.remap("SR", [i, k])
+                  with T.init():
+                      B[v_i] = 0.0
+        -         B[v_i] = B[v_i] + A[v_i + v_k]
+        +         B[v_i] = B[v_i] + A_reindex[v_i, v_k]
     """
     ref = sch.block(block)
     target = pick_buffer(ref, buffer)
@@ -88,24 +81,19 @@ def reindex_cache_read(
 ) -> BlockRV:
     """Copy what a block reads of a buffer to one indexed by `index_map` of the axes.
 
-    Before, with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8))``::
+    Before (-) and after (+) ``sch.reindex_cache_read("B", 0, "local", lambda i, j: (j, i))``,
+    with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8))``::
 
-        for i, j in T.grid(8, 8):
-            with T.block("B"):
-                v_i, v_j = T.axis.remap("SS", [i, j])
-                B[v_i, v_j] = A[v_i, v_j] * 2.0
-
-    After ``sch.reindex_cache_read("B", 0, "local", lambda i, j: (j, i))``::
-
-        A_local = T.alloc_buffer((8, 8), scope="local")
-        for ax0, ax1 in T.grid(8, 8):
-            with T.block("A_local"):
-                v_i, v_j = T.axis.remap("SS", [ax0, ax1])
-                A_local[v_j, v_i] = A[v_i, v_j]
-        for i, j in T.grid(8, 8):
-            with T.block("B"):
-                v_i, v_j = T.axis.remap("SS", [i, j])
-                B[v_i, v_j] = A_local[v_j, v_i] * 2.0
+        + A_local = T.alloc_buffer((8, 8), scope="local")
+        + for ax0, ax1 in T.grid(8, 8):
+        +     with T.block("A_local"):
+        +         v_i, v_j = T.axis.remap("SS", [ax0, ax1])
+        +         A_local[v_j, v_i] = A[v_i, v_j]
+          for i, j in T.grid(8, 8):
+              with T.block("B"):
+                  v_i, v_j = T.axis.remap("SS", [i, j])
+        -         B[v_i, v_j] = A[v_i, v_j] * 2.0
+        +         B[v_i, v_j] = A_local[v_j, v_i] * 2.0
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, read_buffer_index, write=False)
@@ -123,24 +111,20 @@ def reindex_cache_write(
     """Let a block write to a buffer indexed by `index_map` of the axes, which is then copied to the
     old one.
 
-    Before, with ``A: T.Buffer(8), B: T.Buffer(8)``::
+    Before (-) and after (+)
+    ``sch.reindex_cache_write("B", 0, "local", lambda i: (i // 4, i % 4))``,
+    with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v] * 2.0
-
-    After ``sch.reindex_cache_write("B", 0, "local", lambda i: (i // 4, i % 4))``::
-
-        B_local = T.alloc_buffer((2, 4), scope="local")
-        for i in range(8):
-            with T.block("B"):
-                v = T.axis.spatial(8, i)
-                B_local[v // 4, v % 4] = A[v] * 2.0
-        for ax0 in range(8):
-            with T.block("B_local"):
-                v = T.axis.spatial(8, ax0)
-                B[v] = B_local[v // 4, v % 4]
+        + B_local = T.alloc_buffer((2, 4), scope="local")
+          for i in range(8):
+              with T.block("B"):
+                  v = T.axis.spatial(8, i)
+        -         B[v] = A[v] * 2.0
+        +         B_local[v // 4, v % 4] = A[v] * 2.0
+        + for ax0 in range(8):
+        +     with T.block("B_local"):
+        +         v = T.axis.spatial(8, ax0)
+        +         B[v] = B_local[v // 4, v % 4]
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, write_buffer_index, write=True)

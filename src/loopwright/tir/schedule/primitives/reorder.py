@@ -24,19 +24,14 @@ def reorder(sch: ScheduleBase, *ordered_loops: LoopRV) -> None:
     a range would be outside the loop it depends on, and when a block below has axes that are
     neither spatial nor reduction.
 
-    Before, with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
+    Before (-) and after (+) ``i, j = sch.get_loops("B"); sch.reorder(j, i)``,
+    with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
 
-        for i, j in T.grid(8, 4):
-            with T.block("B"):
-                v_i, v_j = T.axis.remap("SS", [i, j])
-                B[v_i, v_j] = A[v_i, v_j] * 2.0
-
-    After ``i, j = sch.get_loops("B"); sch.reorder(j, i)``::
-
-        for j, i in T.grid(4, 8):
-            with T.block("B"):
-                v_i, v_j = T.axis.remap("SS", [i, j])
-                B[v_i, v_j] = A[v_i, v_j] * 2.0
+        - for i, j in T.grid(8, 4):
+        + for j, i in T.grid(4, 8):
+              with T.block("B"):
+                  v_i, v_j = T.axis.remap("SS", [i, j])
+                  B[v_i, v_j] = A[v_i, v_j] * 2.0
     """
     refs = [sch.loop(loop) for loop in ordered_loops]
     if len({id(ref) for ref in refs}) < len(refs):

@@ -9,19 +9,14 @@ from ..machinery import BlockArg, ScheduleBase, ScheduleError, primitive
 def reorder_block_iter_var(sch: ScheduleBase, block: BlockArg, new_order: list[int]) -> None:
     """Put the axes of a block in another order: `new_order[n]` is the axis that comes n-th.
 
-    Before, with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
+    Before (-) and after (+) ``sch.reorder_block_iter_var("B", [1, 0])``,
+    with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
 
-        for i, j in T.grid(8, 4):
-            with T.block("B"):
-                v_i, v_j = T.axis.remap("SS", [i, j])
-                B[v_i, v_j] = A[v_i, v_j] * 2.0
-
-    After ``sch.reorder_block_iter_var("B", [1, 0])``::
-
-        for i, j in T.grid(8, 4):
-            with T.block("B"):
-                v_j, v_i = T.axis.remap("SS", [j, i])
-                B[v_i, v_j] = A[v_i, v_j] * 2.0
+          for i, j in T.grid(8, 4):
+              with T.block("B"):
+        -         v_i, v_j = T.axis.remap("SS", [i, j])
+        +         v_j, v_i = T.axis.remap("SS", [j, i])
+                  B[v_i, v_j] = A[v_i, v_j] * 2.0
     """
     ref = sch.block(block)
     axes, values = ref.stmt.iter_vars, ref.realize.iter_values

@@ -44,30 +44,23 @@ def reverse_compute_at(
     the loop, a producer's reduction is not finished there, or the block reads more than what one
     iteration computes.
 
-    Before, with ``A: T.Buffer(8), C: T.Buffer(8)``::
+    Before (-) and after (+) ``i, j = sch.get_loops("B"); sch.reverse_compute_at("C", i)``,
+    with ``A: T.Buffer(8), C: T.Buffer(8)``::
 
-        B = T.alloc_buffer(8)
-        for i, j in T.grid(2, 4):
-            with T.block("B"):
-                v = T.axis.spatial(8, i * 4 + j)
-                B[v] = A[v] * 2.0
-        for i in range(8):
-            with T.block("C"):
-                v = T.axis.spatial(8, i)
-                C[v] = B[v] + 1.0
-
-    After ``i, j = sch.get_loops("B"); sch.reverse_compute_at("C", i)``::
-
-        B = T.alloc_buffer(8)
-        for i in range(2):
-            for j in range(4):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i * 4 + j)
-                    B[v] = A[v] * 2.0
-            for ax0 in range(4):
-                with T.block("C"):
-                    v = T.axis.spatial(8, i * 4 + ax0)
-                    C[v] = B[v] + 1.0
+          B = T.alloc_buffer(8)
+          for i in range(2):
+              for j in range(4):
+                  with T.block("B"):
+                      v = T.axis.spatial(8, i * 4 + j)
+                      B[v] = A[v] * 2.0
+        - for i in range(8):
+        -     with T.block("C"):
+        -         v = T.axis.spatial(8, i)
+        -         C[v] = B[v] + 1.0
+        +     for ax0 in range(4):
+        +         with T.block("C"):
+        +             v = T.axis.spatial(8, i * 4 + ax0)
+        +             C[v] = B[v] + 1.0
     """
     mark = sch.mark(loop)
     if mark is not None:  # a sampled place that is not a loop

@@ -36,24 +36,19 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     Raises ScheduleError unless the block is complete, one store that reads one producer's buffer
     at such an index, the producer is complete and one store, and nothing else reads that buffer.
 
-    Before, with ``A: T.Buffer((2, 4)), C: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.reverse_compute_inline("C")``,
+    with ``A: T.Buffer((2, 4)), C: T.Buffer(8)``::
 
-        B = T.alloc_buffer((2, 4))
-        for i, j in T.grid(2, 4):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * 2.0
-        for i in range(8):
-            with T.block("C"):
-                v = T.axis.spatial(8, i)
-                C[v] = B[v // 4, v % 4] + 1.0
-
-    After ``sch.reverse_compute_inline("C")``::
-
-        for i, j in T.grid(2, 4):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                C[vi * 4 + vj] = A[vi, vj] * 2.0 + 1.0
+        - B = T.alloc_buffer((2, 4))
+          for i, j in T.grid(2, 4):
+              with T.block("B"):
+                  vi, vj = T.axis.remap("SS", [i, j])
+        -         B[vi, vj] = A[vi, vj] * 2.0
+        - for i in range(8):
+        -     with T.block("C"):
+        -         v = T.axis.spatial(8, i)
+        -         C[v] = B[v // 4, v % 4] + 1.0
+        +         C[vi * 4 + vj] = A[vi, vj] * 2.0 + 1.0
     """
     ref = sch.block(block)
     scope = ref.scope()

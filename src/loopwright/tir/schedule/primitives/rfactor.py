@@ -31,31 +31,25 @@ def rfactor(sch: ScheduleBase, loop: LoopRV, factor_axis: int) -> BlockRV:
     Raises ScheduleError when the loop drives a spatial axis, several blocks are below it, or the
     combiner is not a sum, product, minimum, maximum, or a selection by comparisons.
 
-    Before, with ``A: T.Buffer((8, 16)), B: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.rfactor(sch.get_loops("B")[1], 0)``,
+    with ``A: T.Buffer((8, 16)), B: T.Buffer(8)``::
 
-        for i, k0, k1 in T.grid(8, 4, 4):
-            with T.block("B"):
-                v_i = T.axis.spatial(8, i)
-                v_k = T.axis.reduce(16, k0 * 4 + k1)
-                with T.init():
-                    B[v_i] = 0.0
-                B[v_i] = B[v_i] + A[v_i, v_k]
-
-    After ``sch.rfactor(sch.get_loops("B")[1], 0)``::
-
-        B_rf = T.alloc_buffer((4, 8))
-        for i, k0, k1 in T.grid(8, 4, 4):
-            with T.block("B_rf"):
-                vk0, v_i, vk1 = T.axis.remap("SSR", [k0, i, k1])
-                with T.init():
-                    B_rf[vk0, v_i] = 0.0
-                B_rf[vk0, v_i] = B_rf[vk0, v_i] + A[v_i, vk0 * 4 + vk1]
-        for i, k0 in T.grid(8, 4):
-            with T.block("B"):
-                vk0, v_i = T.axis.remap("RS", [k0, i])
-                with T.init():
-                    B[v_i] = 0.0
-                B[v_i] = B[v_i] + B_rf[vk0, v_i]
+        + B_rf = T.alloc_buffer((4, 8))
+          for i, k0, k1 in T.grid(8, 4, 4):
+        +     with T.block("B_rf"):
+        +         vk0, v_i, vk1 = T.axis.remap("SSR", [k0, i, k1])
+        +         with T.init():
+        +             B_rf[vk0, v_i] = 0.0
+        +         B_rf[vk0, v_i] = B_rf[vk0, v_i] + A[v_i, vk0 * 4 + vk1]
+        + for i, k0 in T.grid(8, 4):
+              with T.block("B"):
+        -         v_i = T.axis.spatial(8, i)
+        -         v_k = T.axis.reduce(16, k0 * 4 + k1)
+        +         vk0, v_i = T.axis.remap("RS", [k0, i])
+                  with T.init():
+                      B[v_i] = 0.0
+        -         B[v_i] = B[v_i] + A[v_i, v_k]
+        +         B[v_i] = B[v_i] + B_rf[vk0, v_i]
     """
     at = sch.loop(loop)
     blocks = at.blocks()

@@ -28,33 +28,25 @@ def rolling_buffer(sch: ScheduleBase, block: BlockArg, write_buffer_index: int) 
     The block has been moved into a loop by `compute_at`, and the loop around its own drives an
     axis in steps smaller than what is computed at once.
 
-    Before, with ``A: T.Buffer(10), C: T.Buffer(8)``::
+    Before (-) and after (+) ``sch.rolling_buffer("B", 0)``,
+    with ``A: T.Buffer(10), C: T.Buffer(8)``::
 
-        B = T.alloc_buffer(10)
-        for i in range(4):
-            for j in range(4):
-                with T.block("B"):
-                    v = T.axis.spatial(10, i * 2 + j)
-                    B[v] = A[v] * 2.0
-            for j in range(2):
-                with T.block("C"):
-                    v = T.axis.spatial(8, i * 2 + j)
-                    C[v] = B[v] + B[v + 2]
-
-    After ``sch.rolling_buffer("B", 0)``::
-
-        B = T.alloc_buffer(4)
-        for i in range(4):
-            for j in range(4):
-                with T.block("B"):
-                    v = T.axis.opaque(10, i * 2 + j)
-                    T.where(i < 1 or 2 <= j)
-                    B[v % 4] = A[v] * 2.0
-            for j in range(2):
-                with T.block("C"):
-                    v = T.axis.spatial(8, i * 2 + j)
-                    T.reads(B[0:4])
-                    C[v] = B[v % 4] + B[(v + 2) % 4]
+        - B = T.alloc_buffer(10)
+        + B = T.alloc_buffer(4)
+          for i in range(4):
+              for j in range(4):
+                  with T.block("B"):
+        -             v = T.axis.spatial(10, i * 2 + j)
+        -             B[v] = A[v] * 2.0
+        +             v = T.axis.opaque(10, i * 2 + j)
+        +             T.where(i < 1 or 2 <= j)
+        +             B[v % 4] = A[v] * 2.0
+              for j in range(2):
+                  with T.block("C"):
+                      v = T.axis.spatial(8, i * 2 + j)
+        -             C[v] = B[v] + B[v + 2]
+        +             T.reads(B[0:4])
+        +             C[v] = B[v % 4] + B[(v + 2) % 4]
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, write_buffer_index, write=True)

@@ -15,21 +15,14 @@ def set_scope(
 ) -> None:
     """Put a buffer that a block writes, allocated by the function, into a memory scope.
 
-    Before, with ``A: T.Buffer((8, 8))``::
+    Before (-) and after (+) ``sch.set_scope("B", 0, "shared")``, with ``A: T.Buffer((8, 8))``::
 
-        B = T.alloc_buffer((8, 8))
-        for i, j in T.grid(8, 8):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * 2.0
-
-    After ``sch.set_scope("B", 0, "shared")``::
-
-        B = T.alloc_buffer((8, 8), scope="shared")
-        for i, j in T.grid(8, 8):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * 2.0
+        - B = T.alloc_buffer((8, 8))
+        + B = T.alloc_buffer((8, 8), scope="shared")
+          for i, j in T.grid(8, 8):
+              with T.block("B"):
+                  vi, vj = T.axis.remap("SS", [i, j])
+                  B[vi, vj] = A[vi, vj] * 2.0
     """
     ref = sch.block(block)
     check_storage_scope(storage_scope)

@@ -32,20 +32,16 @@ def split(
     Raises ScheduleError when the loop is bound to a thread or has annotations, and when the
     factors do not cover the extent.
 
-    Before, with ``A: T.Buffer(100), B: T.Buffer(100)``::
+    Before (-) and after (+) ``i, = sch.get_loops("B"); sch.split(i, [None, 32])``,
+    with ``A: T.Buffer(100), B: T.Buffer(100)``::
 
-        for i in range(100):
-            with T.block("B"):
-                v = T.axis.spatial(100, i)
-                B[v] = A[v] * 2.0
-
-    After ``i, = sch.get_loops("B"); sch.split(i, [None, 32])``::
-
-        for i_0, i_1 in T.grid(4, 32):
-            with T.block("B"):
-                v = T.axis.spatial(100, i_0 * 32 + i_1)
-                T.where(i_0 * 32 + i_1 < 100)
-                B[v] = A[v] * 2.0
+        - for i in range(100):
+        + for i_0, i_1 in T.grid(4, 32):
+              with T.block("B"):
+        -         v = T.axis.spatial(100, i)
+        +         v = T.axis.spatial(100, i_0 * 32 + i_1)
+        +         T.where(i_0 * 32 + i_1 < 100)
+                  B[v] = A[v] * 2.0
     """
     ref = sch.loop(loop)
     node: For = ref.stmt

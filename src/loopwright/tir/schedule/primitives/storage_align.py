@@ -14,22 +14,15 @@ def storage_align(
 ) -> None:
     """Make the stride of dimension `axis` of a buffer that a block writes k * factor + offset.
 
-    Before, with ``A: T.Buffer((4, 8, 8))``::
+    Before (-) and after (+) ``sch.storage_align("B", 0, axis=1, factor=16, offset=1)``,
+    with ``A: T.Buffer((4, 8, 8))``::
 
-        B = T.alloc_buffer((4, 8, 8))
-        for n, i, j in T.grid(4, 8, 8):
-            with T.block("B"):
-                vn, vi, vj = T.axis.remap("SSS", [n, i, j])
-                B[vn, vi, vj] = A[vn, vi, vj] * 2.0
-
-    After ``sch.storage_align("B", 0, axis=1, factor=16, offset=1)``::
-
-        B = T.alloc_buffer((4, 8, 8))
-        for n, i, j in T.grid(4, 8, 8):
-            with T.block("B"):
-                vn, vi, vj = T.axis.remap("SSS", [n, i, j])
-                T.block_attr({"buffer_dim_align": [[0, 1, 16, 1]]})
-                B[vn, vi, vj] = A[vn, vi, vj] * 2.0
+          B = T.alloc_buffer((4, 8, 8))
+          for n, i, j in T.grid(4, 8, 8):
+              with T.block("B"):
+                  vn, vi, vj = T.axis.remap("SSS", [n, i, j])
+        +         T.block_attr({"buffer_dim_align": [[0, 1, 16, 1]]})
+                  B[vn, vi, vj] = A[vn, vi, vj] * 2.0
     """
     ref = sch.block(block)
     buffer = buffer_at(ref, buffer_index, write=True)

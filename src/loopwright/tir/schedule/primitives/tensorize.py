@@ -35,23 +35,21 @@ def tensorize(
 
     Raises ScheduleError at the first difference.
 
-    Before, with ``A: T.Buffer(32), B: T.Buffer(32)``::
+    Before (-) and after (+) ``sch.tensorize(sch.get_loops("B")[1], double)``,
+    with ``A: T.Buffer(32), B: T.Buffer(32)``::
 
-        for i, j in T.grid(4, 8):
-            with T.block("B"):
-                v = T.axis.spatial(32, i * 8 + j)
-                B[v] = A[v] * 2.0
-
-    After ``sch.tensorize(sch.get_loops("B")[1], double)``::
-
-        for i in range(4):
-            with T.block("B_o"):
-                v_o = T.axis.spatial(4, i)
-                T.reads(A[v_o * 8:v_o * 8 + 8])
-                T.writes(B[v_o * 8:v_o * 8 + 8])
-                X = T.match_buffer(A[v_o * 8:v_o * 8 + 8], (8,), offset_factor=1)
-                Y = T.match_buffer(B[v_o * 8:v_o * 8 + 8], (8,), offset_factor=1)
-                Y[0:8] = X[0:8] * T.Broadcast(2.0, 8)
+        - for i, j in T.grid(4, 8):
+        -     with T.block("B"):
+        -         v = T.axis.spatial(32, i * 8 + j)
+        -         B[v] = A[v] * 2.0
+        + for i in range(4):
+        +     with T.block("B_o"):
+        +         v_o = T.axis.spatial(4, i)
+        +         T.reads(A[v_o * 8:v_o * 8 + 8])
+        +         T.writes(B[v_o * 8:v_o * 8 + 8])
+        +         X = T.match_buffer(A[v_o * 8:v_o * 8 + 8], (8,), offset_factor=1)
+        +         Y = T.match_buffer(B[v_o * 8:v_o * 8 + 8], (8,), offset_factor=1)
+        +         Y[0:8] = X[0:8] * T.Broadcast(2.0, 8)
     """
     intrin: Any = tensor_intrin
     if isinstance(tensor_intrin, str):

@@ -25,19 +25,16 @@ def transform_block_layout(
     The map must be one to one (splits, fusions, permutations), and the block have one loop for
     each axis.
 
-    Before, with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
+    Before (-) and after (+) ``sch.transform_block_layout("B", lambda i, j: (i * 4 + j,))``,
+    with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
 
-        for i, j in T.grid(8, 4):
-            with T.block("B"):
-                v_i, v_j = T.axis.remap("SS", [i, j])
-                B[v_i, v_j] = A[v_i, v_j] * 2.0
-
-    After ``sch.transform_block_layout("B", lambda i, j: (i * 4 + j,))``::
-
-        for ax0 in range(32):
-            with T.block("B"):
-                v0 = T.axis.spatial(32, ax0)
-                B[v0 // 4, v0 % 4] = A[v0 // 4, v0 % 4] * 2.0
+        - for i, j in T.grid(8, 4):
+        + for ax0 in range(32):
+              with T.block("B"):
+        -         v_i, v_j = T.axis.remap("SS", [i, j])
+        -         B[v_i, v_j] = A[v_i, v_j] * 2.0
+        +         v0 = T.axis.spatial(32, ax0)
+        +         B[v0 // 4, v0 % 4] = A[v0 // 4, v0 % 4] * 2.0
     """
     ref = sch.block(block)
     node: Block = ref.stmt

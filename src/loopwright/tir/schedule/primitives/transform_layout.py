@@ -43,20 +43,16 @@ def transform_layout(
 
     Raises ScheduleError when the map is not injective, or leaves padding without a `pad_value`.
 
-    Before, with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8))``::
-
-        for i, j in T.grid(8, 8):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * 2.0
-
-    After ``sch.transform_layout("B", ("write", 0), lambda i, j: (j // 4, i, j % 4))``, with
+    Before (-) and after (+)
+    ``sch.transform_layout("B", ("write", 0), lambda i, j: (j // 4, i, j % 4))``,
+    with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8))`` that become
     ``A: T.Buffer((8, 8)), B: T.Buffer((2, 8, 4))``::
 
-        for i, j in T.grid(8, 8):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vj // 4, vi, vj % 4] = A[vi, vj] * 2.0
+          for i, j in T.grid(8, 8):
+              with T.block("B"):
+                  vi, vj = T.axis.remap("SS", [i, j])
+        -         B[vi, vj] = A[vi, vj] * 2.0
+        +         B[vj // 4, vi, vj % 4] = A[vi, vj] * 2.0
     """
     ref = sch.block(block)
     old = pick_buffer(ref, buffer)
