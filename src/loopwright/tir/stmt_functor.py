@@ -50,8 +50,10 @@ class SubstituteStmt(Substitute, LeafKeeper):
     """Replaces variables and buffers in statements, and folds literals on the way; a buffer whose
     shape mentions a variable stays."""
 
-    def __init__(self, table: dict[Var, Any], buffers: dict[Any, Any] | None = None) -> None:
-        super().__init__(table)
+    def __init__(
+        self, table: dict[Var, Any] | None = None, buffers: dict[Any, Any] | None = None
+    ) -> None:
+        super().__init__({} if table is None else table)
         self.buffers = buffers or {}
 
     def visit_Buffer(self, node: Any) -> Any:

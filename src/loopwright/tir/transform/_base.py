@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from ...arith import Analyzer
@@ -20,6 +21,22 @@ class PrimFuncPass(FunctionPass):
     """A pass on each PrimFunc: `run_function(func, mod, ctx)`."""
 
     function_type = PrimFunc
+
+
+@dataclass(frozen=True)
+class RewriterPass(PrimFuncPass):
+    """Rewrites the body of each PrimFunc by a new rewriter. A `Simplifying` one knows what holds
+    for the variables of the signature."""
+
+    def rewriter(self) -> Any:
+        """A new rewriter; its class where the pass has no options: `rewriter = _Lower`."""
+        raise NotImplementedError(f"{type(self).__name__} has no method rewriter")
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        rewriter = self.rewriter()
+        if isinstance(rewriter, Simplifying):
+            bind_function(rewriter.ana, func)
+        return func.replace(body=rewriter.visit(func.body))
 
 
 class StmtRewriter(LeafKeeper):

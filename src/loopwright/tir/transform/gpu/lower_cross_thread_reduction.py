@@ -57,7 +57,6 @@ Threads that are the first along every axis write the result; where it lies in "
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....arith import Analyzer, eval_set
@@ -68,13 +67,12 @@ from ....ir.prim_op import add, const, logical_and, subtract
 from ....ir.variables import uses_any
 from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad, CommReducer
-from ...function import PrimFunc
 from ...op import reinterpret
 from ...schedule.machinery.errors import ScheduleError
 from ...schedule.machinery.reducers import Reducer, find_reducer
 from ...stmt import AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, Stmt, seq
 from ...stmt_functor import substitute
-from .._base import PrimFuncPass, StmtRewriter
+from .._base import RewriterPass, StmtRewriter
 
 _ZERO = const(0, "int32")
 
@@ -263,14 +261,11 @@ def _allreduce(
     return AttrStmt(combiner, "reduce_scope", nothing, Evaluate(call))
 
 
-@dataclass(frozen=True)
-class LowerCrossThreadReduction(PrimFuncPass):
+class LowerCrossThreadReduction(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.LowerCrossThreadReduction"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Lower().visit(func.body))
+    rewriter = _Lower
 
 
 __all__ = ["LowerCrossThreadReduction"]

@@ -24,7 +24,6 @@ how much there is at most. An allocation of more is refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
@@ -32,10 +31,9 @@ from ....ir.prim_expr import Call, IntImm, Var
 from ....runtime.packed_func import get_global_func, register_func
 from ...buffer import decl_buffer
 from ...expr import BufferLoad
-from ...function import PrimFunc
 from ...op import address_of, call_pure_extern, is_call_to
 from ...stmt import Allocate, DeclBuffer, LetStmt, Stmt
-from .._base import PrimFuncPass, StmtRewriter
+from .._base import RewriterPass, StmtRewriter
 
 
 def _info(scope: str) -> Any:
@@ -111,14 +109,11 @@ def for_example(scope: str, function: str) -> LowerDeviceStorageAccessInfo:
     return LowerDeviceStorageAccessInfo()
 
 
-@dataclass(frozen=True)
-class LowerDeviceStorageAccessInfo(PrimFuncPass):
+class LowerDeviceStorageAccessInfo(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.LowerDeviceStorageAccessInfo"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Lower().visit(func.body))
+    rewriter = _Lower
 
 
 __all__ = ["LowerDeviceStorageAccessInfo"]

@@ -39,7 +39,6 @@ no power of two is first brought to one. All threads of the block must come here
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
@@ -48,10 +47,9 @@ from ....ir.prim_expr import LT, Call, IntImm, IterVar, PrimExpr, Select, String
 from ....ir.prim_op import add, cast, const, multiply
 from ...buffer import Buffer, decl_buffer
 from ...expr import BufferLoad, CommReducer
-from ...function import PrimFunc
 from ...op import is_call_to
 from ...stmt import Allocate, AttrStmt, BufferStore, Evaluate, IfThenElse, LetStmt, Stmt, seq
-from .._base import PrimFuncPass, StmtRewriter, Substitute
+from .._base import RewriterPass, StmtRewriter, Substitute
 
 
 class _Lower(StmtRewriter):
@@ -159,14 +157,11 @@ def _sync() -> Stmt:
     return Evaluate(Call("int32", "tir.tvm_storage_sync", [StringImm("shared")]))
 
 
-@dataclass(frozen=True)
-class LowerThreadAllreduce(PrimFuncPass):
+class LowerThreadAllreduce(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.LowerThreadAllreduce"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Lower().visit(func.body))
+    rewriter = _Lower
 
 
 __all__ = ["LowerThreadAllreduce"]

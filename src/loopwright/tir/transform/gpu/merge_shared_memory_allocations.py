@@ -26,7 +26,6 @@ buffers that live one after the other (`StorageRewrite` does that before).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....arith import Analyzer
@@ -35,11 +34,10 @@ from ....ir.prim_expr import Call, IntImm, IterVar, Var
 from ....ir.prim_op import add, const
 from ...buffer import Buffer
 from ...expr import BufferLoad
-from ...function import PrimFunc
 from ...memory_plan import Item, Problem, place_in_order
 from ...op import handle_add_byte_offset, is_call_to
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, Stmt
-from .._base import PrimFuncPass, StmtRewriter
+from .._base import RewriterPass, StmtRewriter
 
 _ALIGN = 16
 _SCOPE = "shared.dyn"
@@ -155,14 +153,11 @@ class _Launches(StmtRewriter):
         return node.replace(body=Allocate(memory, "uint8", size, const(True), body))
 
 
-@dataclass(frozen=True)
-class MergeSharedMemoryAllocations(PrimFuncPass):
+class MergeSharedMemoryAllocations(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.MergeSharedMemoryAllocations"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Launches().visit(func.body))
+    rewriter = _Launches
 
 
 __all__ = ["MergeSharedMemoryAllocations"]

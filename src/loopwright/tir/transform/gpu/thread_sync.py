@@ -27,10 +27,9 @@ from typing import Any
 
 from ....ir.prim_expr import Call, StringImm
 from ...expr import BufferLoad
-from ...function import PrimFunc
 from ...op import is_call_to
 from ...stmt import AttrStmt, BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, While, seq
-from .._base import PrimFuncPass, StmtRewriter, StmtVisitor
+from .._base import RewriterPass, StmtRewriter, StmtVisitor
 
 
 class _Touched(StmtVisitor):
@@ -121,14 +120,14 @@ class _Sync(StmtRewriter):
 
 
 @dataclass(frozen=True)
-class ThreadSync(PrimFuncPass):
+class ThreadSync(RewriterPass):
     """See the file's docstring. `storage_scope` is the memory that threads share: "shared"."""
 
     name = "tir.ThreadSync"
     storage_scope: str = "shared"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Sync(self.storage_scope).visit(func.body))
+    def rewriter(self) -> Any:
+        return _Sync(self.storage_scope)
 
 
 __all__ = ["ThreadSync"]

@@ -25,16 +25,14 @@ refused. Virtual threads are left to `InjectVirtualThread`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
 from ....ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, cast, const
 from ....ir.structural import structural_equal
-from ...function import PrimFunc
 from ...stmt import AttrStmt, For, ForKind, Stmt
-from .._base import PrimFuncPass, StmtRewriter, Substitute
+from .._base import RewriterPass, StmtRewriter, Substitute
 
 _VIRTUAL = ("vthread", "cthread")
 
@@ -83,14 +81,11 @@ class _Unify(StmtRewriter):
         return body
 
 
-@dataclass(frozen=True)
-class UnifyThreadBinding(PrimFuncPass):
+class UnifyThreadBinding(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.UnifyThreadBinding"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Unify().visit(func.body))
+    rewriter = _Unify
 
 
 __all__ = ["UnifyThreadBinding"]

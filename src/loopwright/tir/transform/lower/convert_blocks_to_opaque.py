@@ -17,12 +17,8 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-from ...function import PrimFunc
 from ...stmt import Block, BlockRealize
-from .._base import PrimFuncPass, Substitute
+from .._base import RewriterPass, Substitute
 
 
 class _Convert(Substitute):
@@ -41,14 +37,11 @@ class _Convert(Substitute):
         return node if new is node else new
 
 
-@dataclass(frozen=True)
-class ConvertBlocksToOpaque(PrimFuncPass):
+class ConvertBlocksToOpaque(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.ConvertBlocksToOpaque"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Convert({}).visit(func.body))
+    rewriter = _Convert
 
 
 __all__ = ["ConvertBlocksToOpaque"]

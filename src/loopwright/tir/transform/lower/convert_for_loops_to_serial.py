@@ -13,12 +13,10 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from ...function import PrimFunc
 from ...stmt import For, ForKind, Stmt
-from .._base import PrimFuncPass, StmtRewriter
+from .._base import RewriterPass, StmtRewriter
 
 
 class _Serial(StmtRewriter):
@@ -30,14 +28,11 @@ class _Serial(StmtRewriter):
         return node.replace(kind=kind, body=self.visit(node.body))
 
 
-@dataclass(frozen=True)
-class ConvertForLoopsToSerial(PrimFuncPass):
+class ConvertForLoopsToSerial(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.ConvertForLoopsToSerial"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Serial().visit(func.body))
+    rewriter = _Serial
 
 
 __all__ = ["ConvertForLoopsToSerial"]

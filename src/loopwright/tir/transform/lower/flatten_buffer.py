@@ -13,16 +13,14 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.prim_expr import Ramp
 from ....ir.prim_op import const
 from ...buffer import Buffer
 from ...expr import BufferLoad
-from ...function import PrimFunc
 from ...stmt import Allocate, BufferStore, DeclBuffer
-from .._base import PrimFuncPass, Simplifying, bind_function
+from .._base import RewriterPass, Simplifying
 
 
 class _Flatten(Simplifying):
@@ -89,17 +87,11 @@ class _Flatten(Simplifying):
         return node.replace(extents=(size,), body=body)
 
 
-@dataclass(frozen=True)
-class FlattenBuffer(PrimFuncPass):
+class FlattenBuffer(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.FlattenBuffer"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        flatten = _Flatten()
-        bind_function(flatten.ana, func)
-        body = flatten.visit(func.body)
-        return func.replace(body=body)
+    rewriter = _Flatten
 
 
 __all__ = ["FlattenBuffer"]

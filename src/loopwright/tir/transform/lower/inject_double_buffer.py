@@ -26,7 +26,6 @@ it. A fetch that reads what the rest of the body writes is refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
@@ -34,10 +33,9 @@ from ....ir.prim_expr import IntImm, PrimExpr
 from ....ir.prim_op import add, const, floormod, less, multiply, subtract
 from ...buffer import Buffer
 from ...expr import BufferLoad
-from ...function import PrimFunc
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, SeqStmt, Stmt, seq
 from ...stmt_functor import renew_defs
-from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, Substitute
+from .._base import RewriterPass, StmtRewriter, StmtVisitor, Substitute
 
 
 class _Touched(StmtVisitor):
@@ -146,14 +144,11 @@ def _marked(loop: For) -> tuple[Allocate, Stmt, list[Stmt]] | None:
     return alloc, head.body, list(body.seq[1:])
 
 
-@dataclass(frozen=True)
-class InjectDoubleBuffer(PrimFuncPass):
+class InjectDoubleBuffer(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.InjectDoubleBuffer"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Double().visit(func.body))
+    rewriter = _Double
 
 
 __all__ = ["InjectDoubleBuffer"]

@@ -54,10 +54,9 @@ from ....ir.prim_expr import PrimExpr, Range
 from ....ir.prim_op import add, const, floormod, subtract
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
-from ...function import PrimFunc
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, seq, stmt_list
 from ...stmt_functor import renew_defs
-from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, Substitute
+from .._base import RewriterPass, StmtRewriter, StmtVisitor, Substitute
 
 _STAGE, _ORDER = "software_pipeline_stage", "software_pipeline_order"
 
@@ -232,14 +231,11 @@ def _check(loop: For, parts: list[_Part], own: set[Buffer]) -> dict[Buffer, int]
     return counts
 
 
-@dataclass(frozen=True)
-class InjectSoftwarePipeline(PrimFuncPass):
+class InjectSoftwarePipeline(RewriterPass):
     """See the file's docstring. Runs before `LowerOpaqueBlock`, on loops of constant extent."""
 
     name = "tir.InjectSoftwarePipeline"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Inject().visit(func.body))
+    rewriter = _Inject
 
 
 __all__ = ["InjectSoftwarePipeline"]

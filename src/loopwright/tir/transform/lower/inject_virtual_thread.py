@@ -15,17 +15,15 @@ threads that run in turn: it is refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
 from ....ir.functor import pre_order_visit
 from ....ir.prim_expr import IterVar
 from ....ir.prim_op import const
-from ...function import PrimFunc
 from ...op import is_call_to
 from ...stmt import AttrStmt, For, ForKind, Stmt
-from .._base import PrimFuncPass, StmtRewriter
+from .._base import RewriterPass, StmtRewriter
 
 _TAGS = ("vthread", "cthread")
 
@@ -62,14 +60,11 @@ class _Inject(StmtRewriter):
         return For(var, low, node.value, ForKind.SERIAL, body, span=node.span)
 
 
-@dataclass(frozen=True)
-class InjectVirtualThread(PrimFuncPass):
+class InjectVirtualThread(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.InjectVirtualThread"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Inject().visit(func.body))
+    rewriter = _Inject
 
 
 __all__ = ["InjectVirtualThread"]

@@ -17,13 +17,11 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.prim_expr import EQ, And, IterVar
-from ...function import PrimFunc
 from ...stmt import Block, IfThenElse, Stmt, seq
-from .._base import PrimFuncPass, StmtRewriter
+from .._base import RewriterPass, StmtRewriter
 
 
 class _Lower(StmtRewriter):
@@ -46,14 +44,11 @@ def _guarded(block: Block, init: Stmt) -> Stmt:
     return init if condition is None else IfThenElse(condition, init, span=init.span)
 
 
-@dataclass(frozen=True)
-class LowerInitBlock(PrimFuncPass):
+class LowerInitBlock(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.LowerInitBlock"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Lower().visit(func.body))
+    rewriter = _Lower
 
 
 __all__ = ["LowerInitBlock"]

@@ -11,12 +11,10 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.prim_expr import Div, FloorDiv, FloorMod, Mod
-from ...function import PrimFunc
-from .._base import PrimFuncPass, Simplifying, bind_function
+from .._base import RewriterPass, Simplifying
 
 
 class _Lower(Simplifying):
@@ -38,16 +36,11 @@ class _Lower(Simplifying):
         return Mod._make(new.a, new.b, span=node.span) if self._truncates(node) else new
 
 
-@dataclass(frozen=True)
-class LowerIntrin(PrimFuncPass):
+class LowerIntrin(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.LowerIntrin"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        lower = _Lower()
-        bind_function(lower.ana, func)
-        return func.replace(body=lower.visit(func.body))
+    rewriter = _Lower
 
 
 __all__ = ["LowerIntrin"]

@@ -16,7 +16,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
@@ -24,9 +23,8 @@ from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import add, const, multiply
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
-from ...function import PrimFunc
 from ...stmt import Block, BufferStore, MatchBufferRegion
-from .._base import PrimFuncPass, Substitute
+from .._base import RewriterPass, Substitute
 
 
 class _Lower(Substitute):
@@ -109,14 +107,11 @@ def _row_major(buffer: Buffer) -> list[PrimExpr]:
     return steps
 
 
-@dataclass(frozen=True)
-class LowerMatchBuffer(PrimFuncPass):
+class LowerMatchBuffer(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.LowerMatchBuffer"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Lower().visit(func.body))
+    rewriter = _Lower
 
 
 __all__ = ["LowerMatchBuffer"]

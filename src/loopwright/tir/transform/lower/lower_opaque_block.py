@@ -21,7 +21,6 @@ Loops of one iteration without annotations become their body.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import LoopwrightError, explain
@@ -30,8 +29,7 @@ from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import const
 from ... import stmt as st
 from ...buffer import Buffer
-from ...function import PrimFunc
-from .._base import PrimFuncPass, Substitute
+from .._base import RewriterPass, Substitute
 
 MEMORY_ALIGNMENT = 64  # of all memory that kernels get, in bytes
 
@@ -91,14 +89,11 @@ def _pragma(key: str, value: Any, body: st.Stmt) -> st.Stmt:
     return st.AttrStmt(const(0, "int32"), key, operand, body)
 
 
-@dataclass(frozen=True)
-class LowerOpaqueBlock(PrimFuncPass):
+class LowerOpaqueBlock(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.LowerOpaqueBlock"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Lower({}).visit(func.body))
+    rewriter = _Lower
 
 
 __all__ = ["LowerOpaqueBlock"]

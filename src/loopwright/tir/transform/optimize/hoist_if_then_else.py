@@ -23,9 +23,8 @@ from ....ir.functor import any_node
 from ....ir.prim_expr import Call
 from ....ir.variables import uses_any
 from ...expr import BufferLoad
-from ...function import PrimFunc
 from ...stmt import For, IfThenElse, Stmt
-from .._base import PrimFuncPass, StmtRewriter
+from .._base import RewriterPass, StmtRewriter
 
 
 class _Hoist(StmtRewriter):
@@ -48,14 +47,12 @@ def _constant(condition: Any, loop: For) -> bool:
 
 
 @dataclass(frozen=True)
-class HoistIfThenElse(PrimFuncPass):
+class HoistIfThenElse(RewriterPass):
     """`variant` is TVM's; both do the same here."""
 
     name = "tir.HoistIfThenElse"
     variant: str | None = None
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Hoist().visit(func.body))
+    rewriter = _Hoist
 
 
 __all__ = ["HoistIfThenElse"]

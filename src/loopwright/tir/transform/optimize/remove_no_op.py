@@ -14,15 +14,13 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.functor import any_node
 from ....ir.prim_expr import Call
 from ... import stmt as st
-from ...function import PrimFunc
 from ...op import effect_of
-from .._base import NO_OP, PrimFuncPass, StmtRewriter, is_no_op
+from .._base import NO_OP, RewriterPass, StmtRewriter, is_no_op
 
 
 def has_effect(expr: Any) -> bool:
@@ -33,7 +31,9 @@ def has_effect(expr: Any) -> bool:
     )
 
 
-class _Remove(StmtRewriter):
+class NoOpRemover(StmtRewriter):
+    """Drops the statements without effect."""
+
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
 
@@ -78,14 +78,11 @@ class _Remove(StmtRewriter):
         return node.replace(then_case=then, else_case=other)
 
 
-@dataclass(frozen=True)
-class RemoveNoOp(PrimFuncPass):
+class RemoveNoOp(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.RemoveNoOp"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Remove().visit(func.body))
+    rewriter = NoOpRemover
 
 
 __all__ = ["RemoveNoOp"]

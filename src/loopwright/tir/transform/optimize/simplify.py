@@ -12,15 +12,13 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.literals import is_one, is_true
 from ....ir.prim_expr import IntImm, Not
 from ...expr import BufferLoad
-from ...function import PrimFunc
 from ...stmt import AssertStmt, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt
-from .._base import NO_OP, PrimFuncPass, Simplifying, bind_function
+from .._base import NO_OP, RewriterPass, Simplifying
 
 
 class _Simplify(Simplifying):
@@ -89,16 +87,11 @@ class _Simplify(Simplifying):
         return node.replace(condition=condition, body=body)
 
 
-@dataclass(frozen=True)
-class Simplify(PrimFuncPass):
+class Simplify(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.Simplify"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        simplify = _Simplify()
-        bind_function(simplify.ana, func)
-        return func.replace(body=simplify.visit(func.body))
+    rewriter = _Simplify
 
 
 __all__ = ["Simplify"]

@@ -11,11 +11,9 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from ...function import PrimFunc
-from .._base import PrimFuncPass
+from .._base import RewriterPass
 from ..dtype._low_precision import Promote
 
 
@@ -24,14 +22,13 @@ def is_bfloat16(dtype: Any) -> bool:
     return str(dtype.element) == "bfloat16"
 
 
-@dataclass(frozen=True)
-class BF16ComputeLegalize(PrimFuncPass):
+class BF16ComputeLegalize(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.BF16ComputeLegalize"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=Promote(is_bfloat16, "float32").visit(func.body))
+    def rewriter(self) -> Any:
+        return Promote(is_bfloat16, "float32")
 
 
 __all__ = ["BF16ComputeLegalize"]

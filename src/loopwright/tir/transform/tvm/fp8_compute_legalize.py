@@ -14,8 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...function import PrimFunc
-from .._base import PrimFuncPass
+from .._base import RewriterPass
 from ..dtype._low_precision import Promote
 
 
@@ -25,14 +24,14 @@ def is_float8(dtype: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class FP8ComputeLegalize(PrimFuncPass):
+class FP8ComputeLegalize(RewriterPass):
     """See the file's docstring. `promote_dtype_str` is the wider type."""
 
     name = "tir.FP8ComputeLegalize"
     promote_dtype_str: str = "float32"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=Promote(is_float8, self.promote_dtype_str).visit(func.body))
+    def rewriter(self) -> Any:
+        return Promote(is_float8, self.promote_dtype_str)
 
 
 __all__ = ["FP8ComputeLegalize"]

@@ -11,33 +11,22 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-from ...function import PrimFunc
 from ...op import is_call_to
 from ...stmt import Evaluate, Stmt
-from .._base import NO_OP, PrimFuncPass, StmtRewriter
-from ..optimize.remove_no_op import RemoveNoOp
+from .._base import NO_OP, RewriterPass
+from ..optimize.remove_no_op import NoOpRemover
 
 
-class _Remove(StmtRewriter):
-    def visit_PrimExpr(self, node: Any) -> Any:
-        return node
-
+class _Remove(NoOpRemover):
     def visit_Evaluate(self, node: Evaluate) -> Stmt:
-        return NO_OP if is_call_to(node.value, "assume") else node
+        return NO_OP if is_call_to(node.value, "assume") else super().visit_Evaluate(node)
 
 
-@dataclass(frozen=True)
-class RemoveAssume(PrimFuncPass):
+class RemoveAssume(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.RemoveAssume"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        removed = func.replace(body=_Remove().visit(func.body))
-        return RemoveNoOp().run_function(removed, mod, ctx)
+    rewriter = _Remove
 
 
 __all__ = ["RemoveAssume"]

@@ -11,13 +11,11 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.prim_expr import FloorDiv, FloorMod, IntImm
 from ....ir.prim_op import const, floordiv, floormod
-from ...function import PrimFunc
-from .._base import PrimFuncPass, Simplifying, bind_function
+from .._base import RewriterPass, Simplifying
 
 
 class _Renormalize(Simplifying):
@@ -33,16 +31,11 @@ class _Renormalize(Simplifying):
         return self.ana.simplify(floormod(floordiv(inner.a, step), digits))
 
 
-@dataclass(frozen=True)
-class RenormalizeSplitPattern(PrimFuncPass):
+class RenormalizeSplitPattern(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.RenormalizeSplitPattern"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        rewrite = _Renormalize()
-        bind_function(rewrite.ana, func)
-        return func.replace(body=rewrite.visit(func.body))
+    rewriter = _Renormalize
 
 
 __all__ = ["RenormalizeSplitPattern"]

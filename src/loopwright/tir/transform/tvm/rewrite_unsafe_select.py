@@ -11,16 +11,14 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.functor import any_node
 from ....ir.literals import int_value
 from ....ir.prim_expr import Call, Div, FloorDiv, FloorMod, Mod, Select
 from ...expr import BufferLoad
-from ...function import PrimFunc
 from ...op import effect_of
-from .._base import PrimFuncPass, StmtRewriter
+from .._base import RewriterPass, StmtRewriter
 
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
@@ -49,14 +47,11 @@ class _Rewrite(StmtRewriter):
         return Call(new.dtype, "tir.if_then_else", args, node.span)
 
 
-@dataclass(frozen=True)
-class RewriteUnsafeSelect(PrimFuncPass):
+class RewriteUnsafeSelect(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.RewriteUnsafeSelect"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Rewrite().visit(func.body))
+    rewriter = _Rewrite
 
 
 __all__ = ["RewriteUnsafeSelect"]

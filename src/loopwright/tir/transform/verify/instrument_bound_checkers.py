@@ -33,10 +33,9 @@ from ....ir.transform import Pass, PassContext
 from ... import stmt as st
 from ...buffer import Buffer
 from ...expr import BufferLoad
-from ...function import PrimFunc
 from ...op import call_intrin, is_call_to
 from ...stmt_functor import substitute
-from .._base import NO_OP, PrimFuncPass, Simplifying, StmtVisitor, bind_function
+from .._base import NO_OP, RewriterPass, Simplifying, StmtVisitor
 
 
 @dataclass
@@ -182,16 +181,14 @@ def _checked(stmt: st.Stmt, checks: _Checks) -> st.Stmt:
 
 
 @dataclass(frozen=True)
-class InstrumentBoundCheckers(PrimFuncPass):
+class InstrumentBoundCheckers(RewriterPass):
     """See the file's docstring. Runs best while buffers have all their dimensions."""
 
     name = "tir.InstrumentBoundCheckers"
     show_source: bool = True
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        instrument = _Instrument(self.show_source)
-        bind_function(instrument.ana, func)
-        return func.replace(body=instrument.visit(func.body))
+    def rewriter(self) -> Any:
+        return _Instrument(self.show_source)
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,12 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.transform import Pass, PassContext
-from ...function import PrimFunc
 from ...stmt import AssertStmt, Stmt
-from .._base import PrimFuncPass, StmtRewriter
+from .._base import RewriterPass, StmtRewriter
 
 
 class _Skip(StmtRewriter):
@@ -28,14 +26,11 @@ class _Skip(StmtRewriter):
         return self.visit(node.body)
 
 
-@dataclass(frozen=True)
-class SkipAssert(PrimFuncPass):
+class SkipAssert(RewriterPass):
     """See the file's docstring."""
 
     name = "tir.SkipAssert"
-
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        return func.replace(body=_Skip().visit(func.body))
+    rewriter = _Skip
 
 
 class AssertsIfWanted(Pass):
