@@ -1,7 +1,9 @@
-"""Passes on graph functions and on dataflow blocks, from a user's function or class."""
+"""Bases of the passes on graph functions and on dataflow blocks, and the decorators that make such
+passes of a user's function or class."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -15,6 +17,18 @@ class FunctionPass(_FunctionPass):
     """A pass on each graph function: `run_function(func, mod, ctx) -> func`."""
 
     function_type = Function
+
+
+@dataclass(frozen=True, repr=False)
+class RewriterPass(FunctionPass):
+    """Rewrites each graph function by a new rewriter."""
+
+    def rewriter(self, mod: IRModule) -> Any:
+        """A new rewriter; its class where the pass has no options: `rewriter = _Lower`."""
+        raise NotImplementedError(f"{type(self).__name__} has no method rewriter")
+
+    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        return self.rewriter(mod).function(func)
 
 
 class DataflowBlockPass(_FunctionPass):

@@ -195,7 +195,8 @@ class BodyRewriter:
     what follows. For passes that keep values as they are and only add, drop or rename bindings.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, mod: IRModule) -> None:
+        self.mod = mod
         self.table: dict[rx.Var, Any] = {}
 
     def block(self, block: Any, live_out: set[rx.Var]) -> Any:

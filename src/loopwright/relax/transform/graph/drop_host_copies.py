@@ -20,25 +20,13 @@ It runs when every operator has its loops: until then the device says whose rule
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from ....ir.module import IRModule, VDevice
-from ....ir.transform import FunctionPass, PassContext
-from ...expr import Call, Function
+from ....ir.module import VDevice
+from ...expr import Call
 from ...functor import GraphRewriter
 from ...op.base import TO_VDEVICE
-
-
-@dataclass(frozen=True, repr=False)
-class DropHostCopies(FunctionPass):
-    """Use a tensor where it is, when the other device reaches it there."""
-
-    name = "DropHostCopies"
-    function_type = Function
-
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
-        return _Copies(mod).function(func)
+from .._decorators import RewriterPass
 
 
 class _Copies(GraphRewriter):
@@ -57,6 +45,13 @@ def _on_host(device: VDevice | None) -> bool:
     target = device.target
     plain = device.memory_scope in ("", "global")
     return plain and (target is None or target.device_type == "cpu")
+
+
+class DropHostCopies(RewriterPass):
+    """Use a tensor where it is, when the other device reaches it there."""
+
+    name = "DropHostCopies"
+    rewriter = _Copies
 
 
 __all__ = ["DropHostCopies"]

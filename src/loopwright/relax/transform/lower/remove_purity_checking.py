@@ -14,24 +14,11 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from ....ir.module import IRModule
-from ....ir.transform import FunctionPass, PassContext
 from ...expr import Function, Var
+from .._decorators import RewriterPass
 from .._graph import BodyRewriter
-
-
-@dataclass(frozen=True, repr=False)
-class RemovePurityChecking(FunctionPass):
-    """Mark pure functions, local ones too, with `relax.force_pure`."""
-
-    name = "RemovePurityChecking"
-    function_type = Function
-
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
-        return _Marker().function(func)
 
 
 class _Marker(BodyRewriter):
@@ -45,6 +32,13 @@ class _Marker(BodyRewriter):
         bindings = [b.replace(value=self.value(b.value)) for b in block.bindings]
         same = all(a is b for a, b in zip(bindings, block.bindings, strict=True))
         return block if same else type(block)(bindings, span=block.span)
+
+
+class RemovePurityChecking(RewriterPass):
+    """Mark pure functions, local ones too, with `relax.force_pure`."""
+
+    name = "RemovePurityChecking"
+    rewriter = _Marker
 
 
 __all__ = ["RemovePurityChecking"]

@@ -24,31 +24,19 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
-from ....ir.transform import FunctionPass, PassContext
 from ....tir.analysis.reshape import has_reshape_pattern
 from ....tir.function import PrimFunc
 from ... import op as graph_op
-from ...expr import DataflowBlock, DataflowVar, Function
+from ...expr import DataflowBlock, DataflowVar
 from ...functor import GraphRewriter
 from ...op.base import CALL_TIR
 from ...struct_info import TensorStructInfo
+from .._decorators import RewriterPass
 from .._graph import call_fields, shape_known
-
-
-@dataclass(frozen=True, repr=False)
-class RewriteDataflowReshape(FunctionPass):
-    """Make R.reshape of calls of loops that keep all elements in their order."""
-
-    name = "RewriteDataflowReshape"
-    function_type = Function
-
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
-        return _Reshapes(mod).function(func)
 
 
 class _Reshapes(GraphRewriter):
@@ -89,6 +77,13 @@ class _Reshapes(GraphRewriter):
             func = self.mod.get(gvar) if self.mod is not None else None
             self.known[gvar] = isinstance(func, PrimFunc) and has_reshape_pattern(func)
         return self.known[gvar]
+
+
+class RewriteDataflowReshape(RewriterPass):
+    """Make R.reshape of calls of loops that keep all elements in their order."""
+
+    name = "RewriteDataflowReshape"
+    rewriter = _Reshapes
 
 
 __all__ = ["RewriteDataflowReshape"]

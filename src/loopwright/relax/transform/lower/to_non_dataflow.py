@@ -15,24 +15,11 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from ....ir.module import IRModule
-from ....ir.transform import FunctionPass, PassContext
-from ...expr import BindingBlock, DataflowVar, Function, Var
+from ...expr import BindingBlock, DataflowVar, Var
+from .._decorators import RewriterPass
 from .._graph import BodyRewriter
-
-
-@dataclass(frozen=True, repr=False)
-class ToNonDataflow(FunctionPass):
-    """Make plain blocks and plain variables of dataflow ones."""
-
-    name = "ToNonDataflow"
-    function_type = Function
-
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
-        return _Plain().function(func)
 
 
 class _Plain(BodyRewriter):
@@ -49,6 +36,13 @@ class _Plain(BodyRewriter):
             a is b for a, b in zip(bindings, block.bindings, strict=True)
         )
         return block if same else BindingBlock(bindings, span=block.span)
+
+
+class ToNonDataflow(RewriterPass):
+    """Make plain blocks and plain variables of dataflow ones."""
+
+    name = "ToNonDataflow"
+    rewriter = _Plain
 
 
 __all__ = ["ToNonDataflow"]

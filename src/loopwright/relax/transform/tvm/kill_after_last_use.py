@@ -47,7 +47,7 @@ class KillAfterLastUse(FunctionPass):
     function_type = Function
 
     def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
-        return _Killer().function(canonicalize(func, mod))
+        return _Killer(mod).function(canonicalize(func, mod))
 
 
 class _Killer(BodyRewriter):

@@ -13,26 +13,13 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from ....ir.module import IRModule
-from ....ir.transform import FunctionPass, PassContext
-from ...expr import Call, Function
+from ...expr import Call
 from ...functor import GraphRewriter
 from ...op.storage import BUILTIN_ALLOC_TENSOR, memory_alloc_storage, memory_alloc_tensor
+from .._decorators import RewriterPass
 from ..lower.static_plan_block_memory import nbytes
-
-
-@dataclass(frozen=True, repr=False)
-class LowerAllocTensor(FunctionPass):
-    """Make builtin.alloc_tensor a storage and a tensor in it."""
-
-    name = "LowerAllocTensor"
-    function_type = Function
-
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
-        return _Lower(mod).function(func)
 
 
 class _Lower(GraphRewriter):
@@ -44,6 +31,13 @@ class _Lower(GraphRewriter):
         allocation = memory_alloc_storage([size], device, scope, "uint8").with_span(call.span)
         storage = self.builder.emit(allocation, "storage")
         return memory_alloc_tensor(storage, 0, shape, dtype)
+
+
+class LowerAllocTensor(RewriterPass):
+    """Make builtin.alloc_tensor a storage and a tensor in it."""
+
+    name = "LowerAllocTensor"
+    rewriter = _Lower
 
 
 __all__ = ["LowerAllocTensor"]

@@ -13,14 +13,11 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from ....ir.module import IRModule
 from ....ir.op import Op
-from ....ir.transform import FunctionPass, PassContext
 from ....runtime.device import Device
-from ...expr import Call, Function, PrimValue, StringImm, Tuple
+from ...expr import Call, PrimValue, StringImm, Tuple
 from ...functor import GraphRewriter
 from ...op.base import call_builtin_with_ctx, call_packed
 from ...op.storage import (
@@ -33,20 +30,7 @@ from ...op.storage import (
     vm_kill_object,
 )
 from ...struct_info import TupleStructInfo
-
-
-@dataclass(frozen=True, repr=False)
-class LowerRuntimeBuiltin(FunctionPass):
-    """Call builtins of the virtual machine.
-
-    An operator with the attribute `FCallPacked` becomes a call of the packed function it names.
-    """
-
-    name = "LowerRuntimeBuiltin"
-    function_type = Function
-
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
-        return _Lower(mod).function(func)
+from .._decorators import RewriterPass
 
 
 class _Lower(GraphRewriter):
@@ -145,5 +129,16 @@ _RULES: dict[str, Rule] = {
     "relax.print": _tuple_or_void("relax.run.print"),
     "relax.assert_op": _tuple_or_void("relax.run.assert_op"),
 }
+
+
+class LowerRuntimeBuiltin(RewriterPass):
+    """Call builtins of the virtual machine.
+
+    An operator with the attribute `FCallPacked` becomes a call of the packed function it names.
+    """
+
+    name = "LowerRuntimeBuiltin"
+    rewriter = _Lower
+
 
 __all__ = ["LowerRuntimeBuiltin"]
