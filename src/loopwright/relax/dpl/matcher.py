@@ -30,30 +30,7 @@ from ..relations import (
     tir_vars_in_struct_info,
 )
 from ..struct_info import TensorStructInfo
-from .nodes import (
-    AndPattern,
-    AttrPattern,
-    CallPattern,
-    ConstantPattern,
-    DataflowVarPattern,
-    DataTypePattern,
-    DFPattern,
-    ExprPattern,
-    ExternFuncPattern,
-    FunctionPattern,
-    GlobalVarPattern,
-    NotPattern,
-    OrPattern,
-    PrimArrPattern,
-    ShapePattern,
-    StructInfoPattern,
-    TargetPattern,
-    TupleGetItemPattern,
-    TuplePattern,
-    UnorderedTuplePattern,
-    VarPattern,
-    WildcardPattern,
-)
+from . import nodes as nd
 from .plan import Plan, plan_of
 
 Rule = Callable[["Matcher", Any, Any, Any], Any]
@@ -219,7 +196,7 @@ class Matcher:
         return Answer([(q, self.env[q]) for q in attempt.free if q in self.env], items)
 
 
-def match_goal(m: Matcher, pattern: DFPattern, expr: Any, rest: Any) -> Any:
+def match_goal(m: Matcher, pattern: nd.DFPattern, expr: Any, rest: Any) -> Any:
     """The rule of the goal "`pattern` matches `expr`"."""
     value = m.unwrap(expr)
     bound = m.env.get(pattern)
@@ -283,7 +260,7 @@ def _goals(pairs: Any, rest: Any) -> Any:
     return rest
 
 
-def _expr(m: Matcher, p: ExprPattern, value: Any, rest: Any) -> Any:
+def _expr(m: Matcher, p: nd.ExprPattern, value: Any, rest: Any) -> Any:
     if p.expr is value:
         return rest
     if isinstance(p.expr, Op) or type(p.expr) is not type(value):
@@ -291,29 +268,29 @@ def _expr(m: Matcher, p: ExprPattern, value: Any, rest: Any) -> Any:
     return rest if structural_equal(p.expr, value) else FAIL
 
 
-def _var(m: Matcher, p: VarPattern, value: Any, rest: Any) -> Any:
-    kind = rx.DataflowVar if isinstance(p, DataflowVarPattern) else rx.Var
+def _var(m: Matcher, p: nd.VarPattern, value: Any, rest: Any) -> Any:
+    kind = rx.DataflowVar if isinstance(p, nd.DataflowVarPattern) else rx.Var
     return rest if isinstance(value, kind) and p.name_hint in ("", value.name_hint) else FAIL
 
 
-def _global_var(m: Matcher, p: GlobalVarPattern, value: Any, rest: Any) -> Any:
+def _global_var(m: Matcher, p: nd.GlobalVarPattern, value: Any, rest: Any) -> Any:
     return rest if isinstance(value, GlobalVar) and p.name_hint in ("", value.name_hint) else FAIL
 
 
-def _extern(m: Matcher, p: ExternFuncPattern, value: Any, rest: Any) -> Any:
+def _extern(m: Matcher, p: nd.ExternFuncPattern, value: Any, rest: Any) -> Any:
     known = isinstance(value, rx.ExternFunc) and p.global_symbol in ("", value.global_symbol)
     return rest if known else FAIL
 
 
-def _constant(m: Matcher, p: ConstantPattern, value: Any, rest: Any) -> Any:
+def _constant(m: Matcher, p: nd.ConstantPattern, value: Any, rest: Any) -> Any:
     return rest if isinstance(value, rx.Constant) else FAIL
 
 
-def _wildcard(m: Matcher, p: WildcardPattern, value: Any, rest: Any) -> Any:
+def _wildcard(m: Matcher, p: nd.WildcardPattern, value: Any, rest: Any) -> Any:
     return rest
 
 
-def _shape_literal(m: Matcher, p: PrimArrPattern, value: Any, rest: Any) -> Any:
+def _shape_literal(m: Matcher, p: nd.PrimArrPattern, value: Any, rest: Any) -> Any:
     return rest if isinstance(value, rx.ShapeExpr) and _same_dims(p.fields, value.values) else FAIL
 
 
@@ -323,10 +300,10 @@ def _same_dims(wanted: tuple[Any, ...], dims: Any) -> bool:
     return all(w is None or can_prove_equal(w, d) for w, d in zip(wanted, dims, strict=True))
 
 
-def _call(m: Matcher, p: CallPattern, value: Any, rest: Any) -> Any:
+def _call(m: Matcher, p: nd.CallPattern, value: Any, rest: Any) -> Any:
     if not isinstance(value, rx.Call):
         return FAIL
-    if type(p.op) is ExprPattern and p.op.expr is not value.op and isinstance(p.op.expr, Op):
+    if type(p.op) is nd.ExprPattern and p.op.expr is not value.op and isinstance(p.op.expr, Op):
         return FAIL
     if p.args is None:
         return (match_goal, p.op, value.op, rest)
@@ -340,7 +317,7 @@ def _call(m: Matcher, p: CallPattern, value: Any, rest: Any) -> Any:
     return _goals(zip((p.op, *p.args), (value.op, *args[:wanted]), strict=True), rest)
 
 
-def _function(m: Matcher, p: FunctionPattern, value: Any, rest: Any) -> Any:
+def _function(m: Matcher, p: nd.FunctionPattern, value: Any, rest: Any) -> Any:
     if not isinstance(value, rx.Function):
         return FAIL
     params = () if p.params is None else p.params
@@ -351,13 +328,13 @@ def _function(m: Matcher, p: FunctionPattern, value: Any, rest: Any) -> Any:
     return _goals(pairs, rest)
 
 
-def _tuple(m: Matcher, p: TuplePattern, value: Any, rest: Any) -> Any:
+def _tuple(m: Matcher, p: nd.TuplePattern, value: Any, rest: Any) -> Any:
     if not isinstance(value, rx.Tuple) or len(p.fields) != len(value.fields):
         return FAIL
     return _goals(zip(p.fields, value.fields, strict=True), rest)
 
 
-def _unordered(m: Matcher, p: UnorderedTuplePattern, value: Any, rest: Any) -> Any:
+def _unordered(m: Matcher, p: nd.UnorderedTuplePattern, value: Any, rest: Any) -> Any:
     if not isinstance(value, rx.Tuple) or len(p.fields) != len(value.fields):
         return FAIL
     fields = tuple(enumerate(value.fields))
@@ -401,7 +378,7 @@ def _all_fit(fits: list[set[int]]) -> bool:
     return all(place(one, set()) for one in range(len(fits)))
 
 
-def _matches_alone(m: Matcher, pattern: DFPattern, expr: Any) -> bool:
+def _matches_alone(m: Matcher, pattern: nd.DFPattern, expr: Any) -> bool:
     """Whether a pattern matches with what is bound now; nothing stays bound."""
     mark, height = len(m.trail), len(m.choices)
     solution = m._run((match_goal, pattern, expr, None), height)
@@ -410,26 +387,26 @@ def _matches_alone(m: Matcher, pattern: DFPattern, expr: Any) -> bool:
     return solution
 
 
-def _tuple_get_item(m: Matcher, p: TupleGetItemPattern, value: Any, rest: Any) -> Any:
+def _tuple_get_item(m: Matcher, p: nd.TupleGetItemPattern, value: Any, rest: Any) -> Any:
     if not isinstance(value, rx.TupleGetItem) or p.index not in (None, value.index):
         return FAIL
     return (match_goal, p.tuple, value.tuple_value, rest)
 
 
-def _or(m: Matcher, p: OrPattern, value: Any, rest: Any) -> Any:
+def _or(m: Matcher, p: nd.OrPattern, value: Any, rest: Any) -> Any:
     m.choose((match_goal, p.right, value, rest))
     return (match_goal, p.left, value, rest)
 
 
-def _and(m: Matcher, p: AndPattern, value: Any, rest: Any) -> Any:
+def _and(m: Matcher, p: nd.AndPattern, value: Any, rest: Any) -> Any:
     return (match_goal, p.left, value, (match_goal, p.right, value, rest))
 
 
-def _not(m: Matcher, p: NotPattern, value: Any, rest: Any) -> Any:
+def _not(m: Matcher, p: nd.NotPattern, value: Any, rest: Any) -> Any:
     return FAIL if _matches_alone(m, p.reject, value) else rest
 
 
-def _attrs(m: Matcher, p: AttrPattern, value: Any, rest: Any) -> Any:
+def _attrs(m: Matcher, p: nd.AttrPattern, value: Any, rest: Any) -> Any:
     known = value if isinstance(value, Op) else getattr(value, "attrs", None)
     if known is None:
         return FAIL
@@ -453,7 +430,7 @@ def _same_attr(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _struct_info(m: Matcher, p: StructInfoPattern, value: Any, rest: Any) -> Any:
+def _struct_info(m: Matcher, p: nd.StructInfoPattern, value: Any, rest: Any) -> Any:
     info = getattr(value, "struct_info", None)
     if info is None:
         return FAIL
@@ -471,18 +448,18 @@ def _struct_info(m: Matcher, p: StructInfoPattern, value: Any, rest: Any) -> Any
     return (match_goal, p.pattern, value, rest)
 
 
-def _dtype(m: Matcher, p: DataTypePattern, value: Any, rest: Any) -> Any:
+def _dtype(m: Matcher, p: nd.DataTypePattern, value: Any, rest: Any) -> Any:
     dtype = getattr(getattr(value, "struct_info", None), "dtype", None)
     return (match_goal, p.pattern, value, rest) if dtype == p.dtype else FAIL
 
 
-def _shape(m: Matcher, p: ShapePattern, value: Any, rest: Any) -> Any:
+def _shape(m: Matcher, p: nd.ShapePattern, value: Any, rest: Any) -> Any:
     info = getattr(value, "struct_info", None)
     dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
     return (match_goal, p.pattern, value, rest) if _same_dims(p.shape, dims) else FAIL
 
 
-def _target(m: Matcher, p: TargetPattern, value: Any, rest: Any) -> Any:
+def _target(m: Matcher, p: nd.TargetPattern, value: Any, rest: Any) -> Any:
     device = getattr(getattr(value, "struct_info", None), "vdevice", None)
     target = getattr(device, "target", None)
     if target is None:
@@ -492,27 +469,27 @@ def _target(m: Matcher, p: TargetPattern, value: Any, rest: Any) -> Any:
 
 
 _RULES: dict[type, Rule] = {
-    AndPattern: _and,
-    AttrPattern: _attrs,
-    CallPattern: _call,
-    ConstantPattern: _constant,
-    DataTypePattern: _dtype,
-    DataflowVarPattern: _var,
-    ExprPattern: _expr,
-    ExternFuncPattern: _extern,
-    FunctionPattern: _function,
-    GlobalVarPattern: _global_var,
-    NotPattern: _not,
-    OrPattern: _or,
-    PrimArrPattern: _shape_literal,
-    ShapePattern: _shape,
-    StructInfoPattern: _struct_info,
-    TargetPattern: _target,
-    TupleGetItemPattern: _tuple_get_item,
-    TuplePattern: _tuple,
-    UnorderedTuplePattern: _unordered,
-    VarPattern: _var,
-    WildcardPattern: _wildcard,
+    nd.AndPattern: _and,
+    nd.AttrPattern: _attrs,
+    nd.CallPattern: _call,
+    nd.ConstantPattern: _constant,
+    nd.DataTypePattern: _dtype,
+    nd.DataflowVarPattern: _var,
+    nd.ExprPattern: _expr,
+    nd.ExternFuncPattern: _extern,
+    nd.FunctionPattern: _function,
+    nd.GlobalVarPattern: _global_var,
+    nd.NotPattern: _not,
+    nd.OrPattern: _or,
+    nd.PrimArrPattern: _shape_literal,
+    nd.ShapePattern: _shape,
+    nd.StructInfoPattern: _struct_info,
+    nd.TargetPattern: _target,
+    nd.TupleGetItemPattern: _tuple_get_item,
+    nd.TuplePattern: _tuple,
+    nd.UnorderedTuplePattern: _unordered,
+    nd.VarPattern: _var,
+    nd.WildcardPattern: _wildcard,
 }
 
 
@@ -520,36 +497,36 @@ _RULES: dict[type, Rule] = {
 
 
 def match(
-    pattern: DFPattern, expr: Any, bindings: Mapping[Any, Any] | None = None
-) -> dict[DFPattern, Any] | None:
+    pattern: nd.DFPattern, expr: Any, bindings: Mapping[Any, Any] | None = None
+) -> dict[nd.DFPattern, Any] | None:
     """What each pattern inside `pattern` matches when it matches `expr`; None when it does not.
 
     bindings: the values of variables (`analysis.get_var2val(func)`); the matcher sees through
     them, and what it returns are values, not the variables they are bound to.
     """
-    if not isinstance(pattern, DFPattern):
+    if not isinstance(pattern, nd.DFPattern):
         what = "match takes a pattern first"
         raise TypeError(explain(what, got=f"{type(pattern).__name__}: {pattern!r}"))
     return matcher_of(pattern, bindings)(expr)
 
 
 def matcher_of(
-    pattern: DFPattern, bindings: Mapping[Any, Any] | None = None
-) -> Callable[[Any], dict[DFPattern, Any] | None]:
+    pattern: nd.DFPattern, bindings: Mapping[Any, Any] | None = None
+) -> Callable[[Any], dict[nd.DFPattern, Any] | None]:
     """`match` for many expressions with the same (or growing) bindings; what one search learns,
     the next ones know."""
     matcher = Matcher(plan_of(pattern), {} if bindings is None else bindings)
 
-    def run(expr: Any) -> dict[DFPattern, Any] | None:
+    def run(expr: Any) -> dict[nd.DFPattern, Any] | None:
         matcher.reset()
         env = matcher.solve((match_goal, pattern, expr, None))
         if env is None:
             return None
-        return {k: v[0] for k, v in env.items() if isinstance(k, DFPattern)}
+        return {k: v[0] for k, v in env.items() if isinstance(k, nd.DFPattern)}
 
     return run
 
 
-DFPattern._match = match
+nd.DFPattern._match = match
 
 __all__ = ["FAIL", "Matcher", "match", "match_goal", "matcher_of"]

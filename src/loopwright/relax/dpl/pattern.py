@@ -6,167 +6,117 @@ from typing import Any
 
 from ...base.errors import explain
 from ..expr import Expr
-from .nodes import (
-    AndPattern,
-    AttrPattern,
-    CallPattern,
-    ConstantPattern,
-    DataflowVarPattern,
-    DataTypePattern,
-    DFConstraint,
-    DFPattern,
-    ExprPattern,
-    ExternFuncPattern,
-    FunctionPattern,
-    GlobalVarPattern,
-    NotPattern,
-    OrPattern,
-    PatternSeq,
-    PrimArrPattern,
-    SameShapeConstraint,
-    ShapePattern,
-    StructInfoPattern,
-    TargetPattern,
-    TupleGetItemPattern,
-    TuplePattern,
-    UnorderedTuplePattern,
-    VarPattern,
-    WildcardPattern,
-    is_op,
-    topological,
-)
+from . import nodes as nd
+from .nodes import *  # noqa: F403
 
 
-def wildcard() -> WildcardPattern:
+def wildcard() -> nd.WildcardPattern:
     """Any expression."""
-    return WildcardPattern()
+    return nd.WildcardPattern()
 
 
-def is_var(name: str = "") -> VarPattern:
+def is_var(name: str = "") -> nd.VarPattern:
     """A variable bound to nothing known (a parameter), of this name ("" is any)."""
-    return VarPattern(name)
+    return nd.VarPattern(name)
 
 
-def is_dfv(name: str = "") -> DataflowVarPattern:
+def is_dfv(name: str = "") -> nd.DataflowVarPattern:
     """A dataflow variable bound to nothing known."""
-    return DataflowVarPattern(name)
+    return nd.DataflowVarPattern(name)
 
 
-def is_gv(name: str = "") -> GlobalVarPattern:
+def is_gv(name: str = "") -> nd.GlobalVarPattern:
     """A function of the module."""
-    return GlobalVarPattern(name)
+    return nd.GlobalVarPattern(name)
 
 
-def is_const() -> ConstantPattern:
+def is_const() -> nd.ConstantPattern:
     """A constant."""
-    return ConstantPattern()
+    return nd.ConstantPattern()
 
 
-def is_expr(expr: Expr) -> ExprPattern:
+def is_expr(expr: Expr) -> nd.ExprPattern:
     """An expression structurally equal to `expr`."""
-    return ExprPattern(expr)
+    return nd.ExprPattern(expr)
 
 
-def is_tuple(fields: Any, unordered: bool = False) -> TuplePattern | UnorderedTuplePattern:
+def is_tuple(fields: Any, unordered: bool = False) -> nd.TuplePattern | nd.UnorderedTuplePattern:
     """A tuple with these fields, in this order or in any."""
-    return UnorderedTuplePattern(fields) if unordered else TuplePattern(fields)
+    return nd.UnorderedTuplePattern(fields) if unordered else nd.TuplePattern(fields)
 
 
-def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> TupleGetItemPattern:
+def is_tuple_get_item(
+    tuple_value: nd.DFPattern, index: int | None = None
+) -> nd.TupleGetItemPattern:
     """The access of a tuple's field; None: of any."""
-    return TupleGetItemPattern(tuple_value, index)
+    return nd.TupleGetItemPattern(tuple_value, index)
 
 
-def is_shape(shape: Any) -> PrimArrPattern:
+def is_shape(shape: Any) -> nd.PrimArrPattern:
     """A shape with these dimensions; None may be anything."""
     if not isinstance(shape, (list, tuple)):
         what = "is_shape takes a list of dimensions"
         raise ValueError(explain(what, got=repr(shape), instead="write is_shape([1, 64])"))
-    return PrimArrPattern(shape)
+    return nd.PrimArrPattern(shape)
 
 
-def _call_dps(op_name: str, func: DFPattern, args: Any, *more: DFPattern) -> CallPattern:
-    inputs = TuplePattern(args) if isinstance(args, (list, tuple)) else args or wildcard()
+def _call_dps(op_name: str, func: nd.DFPattern, args: Any, *more: nd.DFPattern) -> nd.CallPattern:
+    inputs = nd.TuplePattern(args) if isinstance(args, (list, tuple)) else args or wildcard()
     loose = args is None
-    op = is_op(op_name)
+    op = nd.is_op(op_name)
     return op(func, inputs, *more, varg_default_wildcard=loose, add_constraint=False)
 
 
-def is_call_tir(func_name: str, args: Any = None, tir_vars: Any = None) -> CallPattern:
+def is_call_tir(func_name: str, args: Any = None, tir_vars: Any = None) -> nd.CallPattern:
     """A `call_tir` of a function of the module; `args` None: with any arguments."""
     more = ()
     if tir_vars is not None:
         is_list = isinstance(tir_vars, (list, tuple))
-        more = (PrimArrPattern(tir_vars) if is_list else tir_vars,)
-    return _call_dps("relax.call_tir", GlobalVarPattern(func_name), args, *more)
+        more = (nd.PrimArrPattern(tir_vars) if is_list else tir_vars,)
+    return _call_dps("relax.call_tir", nd.GlobalVarPattern(func_name), args, *more)
 
 
-def is_call_dps_packed(func_name: str, args: Any = None) -> CallPattern:
+def is_call_dps_packed(func_name: str, args: Any = None) -> nd.CallPattern:
     """A `call_dps_packed` of an external function; `args` None: with any arguments."""
-    return _call_dps("relax.call_dps_packed", ExternFuncPattern(func_name), args)
+    return _call_dps("relax.call_dps_packed", nd.ExternFuncPattern(func_name), args)
 
 
-def is_call_packed(func_name: str, args: Any = None) -> CallPattern:
+def is_call_packed(func_name: str, args: Any = None) -> nd.CallPattern:
     """A direct call of an external function; `args` None: with any arguments."""
-    return CallPattern(ExternFuncPattern(func_name), args)
+    return nd.CallPattern(nd.ExternFuncPattern(func_name), args)
 
 
-def reject(pattern: DFPattern) -> NotPattern:
+def reject(pattern: nd.DFPattern) -> nd.NotPattern:
     """What `pattern` does not match."""
-    return NotPattern(pattern)
+    return nd.NotPattern(pattern)
 
 
-def has_attr(attrs: dict[str, Any], pattern: DFPattern | None = None) -> AttrPattern:
+def has_attr(attrs: dict[str, Any], pattern: nd.DFPattern | None = None) -> nd.AttrPattern:
     """`pattern` (anything) with these attributes."""
-    return AttrPattern(pattern if pattern is not None else wildcard(), attrs)
+    return nd.AttrPattern(pattern if pattern is not None else wildcard(), attrs)
 
 
-def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
+def has_dtype(dtype: str, pattern: nd.DFPattern | None = None) -> nd.DataTypePattern:
     """`pattern` (anything) of this dtype."""
-    return DataTypePattern(pattern if pattern is not None else wildcard(), dtype)
+    return nd.DataTypePattern(pattern if pattern is not None else wildcard(), dtype)
 
 
-def is_same_shape(*patterns: DFPattern) -> SameShapeConstraint:
+def is_same_shape(*patterns: nd.DFPattern) -> nd.SameShapeConstraint:
     """In the open PatternContext: the values of these patterns have one shape."""
-    return SameShapeConstraint(*patterns)
+    return nd.SameShapeConstraint(*patterns)
 
 
 def make_fused_bias_activation_pattern(
     op_name: str, with_bias: bool = False, activation: str | None = None
-) -> CallPattern:
+) -> nd.CallPattern:
     """A call of an operator with two operands, then a bias addition and an activation."""
-    out = is_op(op_name)(wildcard(), wildcard())
+    out = nd.is_op(op_name)(wildcard(), wildcard())
     if with_bias:
-        out = is_op("relax.add")(out, wildcard())
-    return out if activation is None else is_op(activation)(out)
+        out = nd.is_op("relax.add")(out, wildcard())
+    return out if activation is None else nd.is_op(activation)(out)
 
 
 __all__ = [
-    "AndPattern",
-    "AttrPattern",
-    "CallPattern",
-    "ConstantPattern",
-    "DFConstraint",
-    "DFPattern",
-    "DataTypePattern",
-    "DataflowVarPattern",
-    "ExprPattern",
-    "ExternFuncPattern",
-    "FunctionPattern",
-    "GlobalVarPattern",
-    "NotPattern",
-    "OrPattern",
-    "PatternSeq",
-    "PrimArrPattern",
-    "SameShapeConstraint",
-    "ShapePattern",
-    "StructInfoPattern",
-    "TargetPattern",
-    "TupleGetItemPattern",
-    "TuplePattern",
-    "UnorderedTuplePattern",
-    "VarPattern",
-    "WildcardPattern",
     "has_attr",
     "has_dtype",
     "is_call_dps_packed",
@@ -176,7 +126,6 @@ __all__ = [
     "is_dfv",
     "is_expr",
     "is_gv",
-    "is_op",
     "is_same_shape",
     "is_shape",
     "is_tuple",
@@ -184,6 +133,6 @@ __all__ = [
     "is_var",
     "make_fused_bias_activation_pattern",
     "reject",
-    "topological",
     "wildcard",
 ]
+__all__ += nd.__all__

@@ -4,7 +4,7 @@ passes of a user's function or class."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ...ir.module import IRModule
 from ...ir.transform import FunctionPass as _FunctionPass
@@ -21,11 +21,9 @@ class FunctionPass(_FunctionPass):
 
 @dataclass(frozen=True, repr=False)
 class RewriterPass(FunctionPass):
-    """Rewrites each graph function by a new rewriter."""
+    """Rewrites each graph function by a new rewriter of the class `rewriter`."""
 
-    def rewriter(self, mod: IRModule) -> Any:
-        """A new rewriter; its class where the pass has no options: `rewriter = _Lower`."""
-        raise NotImplementedError(f"{type(self).__name__} has no method rewriter")
+    rewriter: ClassVar[Any]
 
     def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
         return self.rewriter(mod).function(func)

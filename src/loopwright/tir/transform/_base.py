@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ...arith import Analyzer
 from ...ir import prim_expr as pe
@@ -26,11 +26,12 @@ class PrimFuncPass(FunctionPass):
 @dataclass(frozen=True)
 class RewriterPass(PrimFuncPass):
     """Rewrites the body of each PrimFunc by a new rewriter. A `Simplifying` one knows what holds
-    for the variables of the signature."""
+    for the variables of the signature.
 
-    def rewriter(self) -> Any:
-        """A new rewriter; its class where the pass has no options: `rewriter = _Lower`."""
-        raise NotImplementedError(f"{type(self).__name__} has no method rewriter")
+    rewriter: its class, or a method that makes one with the options of the pass.
+    """
+
+    rewriter: ClassVar[Any]
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         rewriter = self.rewriter()
