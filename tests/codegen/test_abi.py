@@ -1,7 +1,7 @@
 """Native entries: what they accept, refuse and return, from Python."""
 
 import gc
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
 import numpy as np
@@ -219,11 +219,8 @@ def test_calls_from_many_threads(add):
             if add(x, x).view()[0] != 2 * seed:
                 wrong.append(seed)
 
-    workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for w in workers:
-        w.start()
-    for w in workers:
-        w.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     assert not wrong
 
 

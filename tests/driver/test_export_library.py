@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +14,10 @@ import pytest
 
 import loopwright as lw
 from loopwright import runtime
-from loopwright.runtime import ExternLibrary, Module
-from loopwright.script import ir as I
-from loopwright.script import relax as R
-from loopwright.script import tir as T
+from loopwright.runtime import Module
+
+from ..programs import graph
+from .test_externals import scaled, scaler
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
@@ -25,17 +25,8 @@ WEIGHT = np.random.default_rng(1).standard_normal((8, 4)).astype("float32")
 
 
 def model():
-    @I.ir_module
-    class Model:
-        @R.function
-        def main(x: R.Tensor(("n", 8), "float32")):
-            with R.dataflow():
-                y = R.exp(x)
-                z = R.matmul(y, R.const(WEIGHT))
-                R.output(z)
-            return z
-
-    return Model
+    body = "y = R.exp(x); z = R.matmul(y, R.const(w))"
+    return graph(body, values={"w": WEIGHT}, x=("n", 8))
 
 
 def expected(x):
@@ -144,11 +135,8 @@ def test_four_threads_at_once(folder):
             if not np.allclose(main(x).numpy(), expected(x), atol=1e-4):
                 wrong.append(x.shape)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     assert not wrong
 
 
@@ -160,37 +148,10 @@ def test_the_header(folder):
 
 @pytest.mark.no_roundtrip
 def test_an_external_library_goes_with_it(tmp_path):
-    source = tmp_path / "scale.c"
-    source.write_text(
-        "#include <stdint.h>\n"
-        "int scale(const float* x, float* y, int64_t n)"
-        "{ for (int64_t i = 0; i < n; i++) y[i] = 3 * x[i]; return 0; }\n"
-    )
-
-    @I.ir_module
-    class Scaled:
-        @T.prim_func(private=True)
-        def scaled(x: T.handle, y: T.handle):
-            n = T.int64()
-            X = T.match_buffer(x, (n,))
-            Y = T.match_buffer(y, (n,))
-            T.evaluate(T.call_extern("int32", "scale", X.data, Y.data, n))
-
-        @R.function
-        def main(x: R.Tensor(("n",), "float32")):
-            n = T.int64()
-            cls = Scaled
-            with R.dataflow():
-                y = R.call_tir(cls.scaled, (x,), out_sinfo=R.Tensor((n,), "float32"))
-                R.output(y)
-            return y
-
-    prototype = "int scale(const float* x, float* y, int64_t n)"
-    with_library = Scaled.with_attr(
-        "external_mods", [ExternLibrary("scaler", [prototype], sources=[source])]
-    )
+    library = scaler(tmp_path)
+    with_library = scaled("x").with_attr("external_mods", [library])
     path = lw.compile(with_library).export_library(tmp_path / "scaled.so")
-    source.unlink()
+    (tmp_path / "scale.c").unlink()
     x = np.arange(4, dtype="float32")
     np.testing.assert_array_equal(runtime.load_module(path)["main"](x).numpy(), 3 * x)
 
@@ -201,14 +162,9 @@ def test_what_cannot_be_exported(tmp_path):
     with pytest.raises(lw.LoopwrightError, match="the suffix of the file says what is exported"):
         exe.export_library(tmp_path / "model.xyz")
 
-    @I.ir_module
-    class Packed:
-        @R.function
-        def main(x: R.Tensor((4,), "float32")):
-            with R.dataflow():
-                y = R.call_dps_packed("test.here", (x,), out_sinfo=R.Tensor((4,), "float32"))
-                R.output(y)
-            return y
+    Packed = graph(
+        'y = R.call_dps_packed("test.here", (x,), out_sinfo=R.Tensor((4,), "float32"))', x=(4,)
+    )
 
     here = Packed.with_attr("external_mods", [Module({"test.here": lambda x, out: None})])
     with pytest.raises(lw.LoopwrightError, match="functions of this Python process cannot be"):

@@ -14,9 +14,9 @@ import loopwright as lw
 from loopwright.relax.byoc import Backend
 from loopwright.relax.dpl import is_op, wildcard
 from loopwright.runtime import ExternLibrary
-from loopwright.script import ir as I
-from loopwright.script import relax as R
 from loopwright.script import tir as T
+
+from ..programs import graph
 
 # A module that carries a library of this process has no text that says all of it.
 pytestmark = pytest.mark.no_roundtrip
@@ -93,36 +93,13 @@ def backend(library, may_alias=True):
     return Counted("twice", [(name, pattern)], target="twice_device", libraries=[library])
 
 
-@I.ir_module
-class Dies:
-    @R.function
-    def main(x: R.Tensor((N,), "float32")):
-        with R.dataflow():
-            a = R.exp(x)
-            y = R.exp(R.negative(a))
-            R.output(y)
-        return y
+Dies = graph("a = R.exp(x); y = R.exp(R.negative(a))", x=(N,))
 
 
-@I.ir_module
-class Lives:
-    @R.function
-    def main(x: R.Tensor((N,), "float32")):
-        with R.dataflow():
-            a = R.exp(x)
-            y = R.power(R.negative(a), a)
-            R.output(y)
-        return y
+Lives = graph("a = R.exp(x); y = R.power(R.negative(a), a)", x=(N,))
 
 
-@I.ir_module
-class Given:
-    @R.function
-    def main(x: R.Tensor((N,), "float32")):
-        with R.dataflow():
-            y = R.exp(R.negative(x))
-            R.output(y)
-        return y
+Given = graph("y = R.exp(R.negative(x))", x=(N,))
 
 
 CASES = {

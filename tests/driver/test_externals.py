@@ -12,9 +12,9 @@ from loopwright.base.errors import LoopwrightError
 from loopwright.relax.interpreter import Interpreter
 from loopwright.runtime import ExternLibrary, Module
 from loopwright.runtime.extern import Prototype
-from loopwright.script import ir as I
-from loopwright.script import relax as R
-from loopwright.script import tir as T
+from loopwright.script import from_source
+
+from ..programs import graph
 
 # A module that carries functions of this process has no text that says all of it.
 pytestmark = pytest.mark.no_roundtrip
@@ -28,6 +28,9 @@ int scale(const float* x, float* y, int64_t n) {
 """
 
 
+def scaled(value):
+    """A module that scales `value`, which x is in, by the library's function."""
+    return from_source(f"""
 @I.ir_module
 class Model:
     @T.prim_func(private=True)
@@ -42,19 +45,27 @@ class Model:
         n = T.int64()
         cls = Model
         with R.dataflow():
-            y = R.call_dps_packed("test.ext", (R.exp(x),), out_sinfo=R.Tensor((n,), "float32"))
+            y = {value}
             z = R.call_tir(cls.scaled, (y,), out_sinfo=R.Tensor((n,), "float32"))
             R.output(z)
         return z
+""")
+
+
+Model = scaled('R.call_dps_packed("test.ext", (R.exp(x),), out_sinfo=R.Tensor((n,), "float32"))')
+
+
+def scaler(folder, source=SOURCE):
+    """The library, of C code written into `folder`."""
+    path = folder / "scale.c"
+    path.write_text(source)
+    declared = "int scale(const float* x, float* y, int64_t n)"
+    return ExternLibrary("scaler", [declared], sources=[path])
 
 
 @pytest.fixture
 def library(tmp_path):
-    source = tmp_path / "scale.c"
-    source.write_text(SOURCE)
-    return ExternLibrary(
-        "scaler", ["int scale(const float* x, float* y, int64_t n)"], sources=[source]
-    )
+    return scaler(tmp_path)
 
 
 def adding(amount, name="test.ext"):
@@ -84,14 +95,9 @@ def test_the_storage_between_external_calls_is_planned(library):
 
 
 def test_the_interpreter_finds_packed_modules():
-    @I.ir_module
-    class Plain:
-        @R.function
-        def main(x: R.Tensor((3,), "float32")):
-            with R.dataflow():
-                y = R.call_dps_packed("test.ext", (x,), out_sinfo=R.Tensor((3,), "float32"))
-                R.output(y)
-            return y
+    Plain = graph(
+        'y = R.call_dps_packed("test.ext", (x,), out_sinfo=R.Tensor((3,), "float32"))', x=(3,)
+    )
 
     x = np.arange(3, dtype="float32")
     made = Interpreter(Plain.with_attr("external_mods", [adding(2)]))["main"](x)
@@ -128,23 +134,14 @@ def test_a_wrong_signature_is_located(tmp_path):
 
 
 def test_a_function_that_the_library_lacks(tmp_path):
-    source = tmp_path / "other.c"
-    source.write_text("int other(void) { return 0; }")
-    lacks = ExternLibrary(
-        "scaler", ["int scale(const float* x, float* y, int64_t n)"], sources=[source]
-    )
+    lacks = scaler(tmp_path, "int other(void) { return 0; }")
     with pytest.raises(lw.LoopwrightError, match="external library scaler has no function scale"):
         lw.compile(with_externals(lacks, adding(1)))
 
 
 def test_sources_that_do_not_compile(tmp_path):
-    source = tmp_path / "broken.c"
-    source.write_text("int scale(")
-    broken = ExternLibrary(
-        "scaler", ["int scale(const float* x, float* y, int64_t n)"], sources=[source]
-    )
     with pytest.raises(lw.LoopwrightError, match="could not compile the sources"):
-        broken.symbols()
+        scaler(tmp_path, "int scale(").symbols()
 
 
 def test_two_modules_with_one_name(library):

@@ -9,32 +9,14 @@ import loopwright as lw
 from loopwright.ir import target as targets
 from loopwright.ir.target import Target, register_target_kind
 from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS
-from loopwright.script import ir as I
-from loopwright.script import relax as R
-from loopwright.script import tir as T
+
+from ..programs import graph, pointwise
+
+Model = graph("y = R.exp(x); z = R.nn.relu(R.tanh(y))", x=("n", 8))
 
 
-@I.ir_module
-class Model:
-    @R.function
-    def main(x: R.Tensor(("n", 8), "float32")):
-        with R.dataflow():
-            y = R.exp(x)
-            z = R.nn.relu(R.tanh(y))
-            R.output(z)
-        return z
-
-
-@T.prim_func
-def twice_exp(x: T.handle, y: T.handle):
-    """Not exp, so that the test sees who computed."""
-    n, m = T.int64(), T.int64()
-    X = T.match_buffer(x, (n, m))
-    Y = T.match_buffer(y, (n, m))
-    for i, j in T.grid(n, m):
-        with T.block("twice"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            Y[vi, vj] = T.exp(X[vi, vj]) * T.float32(2)
+# Not exp, so that the test sees who computed.
+twice_exp = pointwise("twice_exp", "T.exp(X[vi, vj]) * T.float32(2)")
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import loopwright as lw
 from loopwright.ir import trace as tracing
 from loopwright.relax.byoc import remove_backend
 from loopwright.runtime import ExternLibrary
-from loopwright.script import ir as I
-from loopwright.script import relax as R
 from tests.house.source import ROOT
+
+from ..programs import graph
 
 # A module that carries a library of this process has no text that says all of it.
 pytestmark = pytest.mark.no_roundtrip
@@ -45,18 +45,7 @@ def winners(mod, backend):
 
 
 def test_a_symbolic_batch_is_an_argument_of_the_library(backend):
-    @I.ir_module
-    class Network:
-        @R.function
-        def main(
-            x: R.Tensor(("n", 8), "float32"),
-            w: R.Tensor((8, 4), "float32"),
-            b: R.Tensor((4,), "float32"),
-        ):
-            with R.dataflow():
-                y = R.add(R.matmul(x, w), b)
-                R.output(y)
-            return y
+    Network = graph("y = R.add(R.matmul(x, w), b)", x=("n", 8), w=(8, 4), b=(4,))
 
     exe, found = winners(Network, backend)
     assert found == ["target toy_cg_thflow: kernel dense_bias_kernel"]
@@ -69,18 +58,7 @@ def test_a_symbolic_batch_is_an_argument_of_the_library(backend):
 def test_what_the_library_cannot_add_is_left_to_the_compiler(backend):
     """A matched composite that no kernel fits is legalized as the operators it stands for."""
 
-    @I.ir_module
-    class Residual:
-        @R.function
-        def main(
-            x: R.Tensor((3, 8), "float32"),
-            w: R.Tensor((8, 4), "float32"),
-            b: R.Tensor((3, 4), "float32"),
-        ):
-            with R.dataflow():
-                y = R.add(R.matmul(x, w), b)
-                R.output(y)
-            return y
+    Residual = graph("y = R.add(R.matmul(x, w), b)", x=(3, 8), w=(8, 4), b=(3, 4))
 
     exe, found = winners(Residual, backend)
     assert len(found) == 1 and found[0].startswith("default: ")
@@ -88,48 +66,41 @@ def test_what_the_library_cannot_add_is_left_to_the_compiler(backend):
     np.testing.assert_allclose(exe["main"](x, w, b).numpy(), x @ w + b, rtol=1e-5, atol=1e-6)
 
 
+TWO = """
+h = R.nn.relu(R.add(R.matmul(x, R.const(w1)), R.const(b1)))
+y = R.add(R.matmul(h, R.const(w2)), R.const(b2))
+"""
+WEIGHTS = {"w1": numbers(20, 8), "b1": numbers(8), "w2": numbers(8, 4), "b2": numbers(4)}
+
+
+def two(x):
+    """What TWO computes."""
+    w1, b1, w2, b2 = WEIGHTS.values()
+    return np.maximum(x @ w1 + b1, 0) @ w2 + b2
+
+
 def test_the_tensor_between_two_calls_is_in_the_workspace(backend):
-    w1, b1, w2, b2 = numbers(20, 8), numbers(8), numbers(8, 4), numbers(4)
+    mod = graph(TWO, values=WEIGHTS, x=(5, 20))
 
-    @I.ir_module
-    class Two:
-        @R.function
-        def main(x: R.Tensor((5, 20), "float32")):
-            with R.dataflow():
-                h = R.nn.relu(R.add(R.matmul(x, R.const(w1)), R.const(b1)))
-                y = R.add(R.matmul(h, R.const(w2)), R.const(b2))
-                R.output(y)
-            return y
-
-    exe = lw.compile(Two, backends=[backend])
+    exe = lw.compile(mod, backends=[backend])
     text = exe.lowered["main"].script()
     assert 'T.allocate([T.int64(192)], "uint8", "global")' in text  # 5 x 8 float32, to 64 bytes
     x = numbers(5, 20)
-    expected = np.maximum(x @ w1 + b1, 0) @ w2 + b2
+    expected = two(x)
     np.testing.assert_allclose(exe["main"](x).numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("arenas", [(), ["sram"]], ids=["own plan", "arena"])
 def test_as_c_the_library_is_compiled_beside_the_model(backend, arenas, tmp_path):
-    w1, b1, w2, b2 = numbers(20, 8), numbers(8), numbers(8, 4), numbers(4)
+    mod = graph(TWO + "; z = R.exp(y)", values=WEIGHTS, x=(5, 20))
 
-    @I.ir_module
-    class Two:
-        @R.function
-        def main(x: R.Tensor((5, 20), "float32")):
-            with R.dataflow():
-                h = R.nn.relu(R.add(R.matmul(x, R.const(w1)), R.const(b1)))
-                y = R.exp(R.add(R.matmul(h, R.const(w2)), R.const(b2)))
-                R.output(y)
-            return y
-
-    model = lw.compile(Two, target="c", backends=[backend], arenas=arenas)
+    model = lw.compile(mod, target="c", backends=[backend], arenas=arenas)
     assert '#include "toy_cg_thflow.h"' in model.source
     assert "malloc" not in model.source
     written = {path.name for path in model.write(tmp_path)}
     assert written >= {"model.c", "model.h", "toy_cg_thflow.c", "toy_cg_thflow.h"}
     x = numbers(5, 20)
-    expected = np.exp(np.maximum(x @ w1 + b1, 0) @ w2 + b2)
+    expected = np.exp(two(x))
     run = model.build(flags=["-O1"])
     np.testing.assert_allclose(np.asarray(run(x)), expected, rtol=1e-3)
 
@@ -143,18 +114,7 @@ def test_a_failure_in_the_library_is_an_error_of_the_model(backend, target, tmp_
     source.write_text(f"#include <stdint.h>\n{';'.join(functions)};\n{bodies}\n")
     broken = ExternLibrary("broken", functions, sources=[source])
 
-    @I.ir_module
-    class Network:
-        @R.function
-        def main(
-            x: R.Tensor((3, 8), "float32"),
-            w: R.Tensor((8, 4), "float32"),
-            b: R.Tensor((4,), "float32"),
-        ):
-            with R.dataflow():
-                y = R.add(R.matmul(x, w), b)
-                R.output(y)
-            return y
+    Network = graph("y = R.add(R.matmul(x, w), b)", x=(3, 8), w=(8, 4), b=(4,))
 
     made = lw.compile(Network, target, backends=[replace(backend, libraries=[broken])])
     run = made.build(flags=["-O1"]) if target == "c" else made["main"]

@@ -10,9 +10,9 @@ from loopwright import relax, te, tir
 from loopwright.ops import OPERATORS, Axis, Tensor, op
 from loopwright.relax.interpreter import Interpreter
 from loopwright.script import from_source
-from loopwright.script import ir as I
-from loopwright.script import relax as R
 from loopwright.script import tir as T
+
+from ..programs import graph
 
 
 def spread_kernel(call):
@@ -88,15 +88,7 @@ def define():
 
 
 def swish_model():
-    @I.ir_module
-    class Swish:
-        @R.function
-        def main(x: R.Tensor(("n", 8), "float32")):
-            with R.dataflow():
-                y = R.testlib.swish(x, beta=2.0)
-                z = R.add(y, y)
-                R.output(z)
-            return z
+    Swish = graph("y = R.testlib.swish(x, beta=2.0); z = R.add(y, y)", x=("n", 8))
 
     return Swish
 

@@ -14,6 +14,7 @@ from loopwright.relax.transform.legalize_ops.common import LEGALIZATIONS
 from loopwright.script import tir as T
 from tools.zoo import MODELS, RegistryError, fetch
 
+from ...programs import pointwise_convolution
 from .support import chain
 
 
@@ -104,20 +105,6 @@ def test_what_is_refused(swish):
         register_converter("Swish", domain="my.domain", to="relax.reshape")
 
 
-@T.prim_func
-def own_pointwise(x: T.handle, w: T.handle, y: T.handle):
-    n, c, h, v, o = T.int64(), T.int64(), T.int64(), T.int64(), T.int64()
-    X = T.match_buffer(x, (n, c, h, v))
-    W = T.match_buffer(w, (o, c, 1, 1))
-    Y = T.match_buffer(y, (n, o, h, v))
-    for b, f, i, j, k in T.grid(n, o, h, v, c):
-        with T.block("own_pointwise"):
-            vb, vf, vi, vj, vk = T.axis.remap("SSSSR", [b, f, i, j, k])
-            with T.init():
-                Y[vb, vf, vi, vj] = 0.0
-            Y[vb, vf, vi, vj] += X[vb, vk, vi, vj] * W[vf, vk, 0, 0]
-
-
 @pytest.mark.no_roundtrip
 def test_a_convolution_of_ones_own_in_an_imported_model():
     """Its 1x1 convolutions; the others are left to the default, and so is the layout around."""
@@ -132,8 +119,9 @@ def test_a_convolution_of_ones_own_in_an_imported_model():
         attrs = call.attrs
         return attrs.groups == 1 and not any(attrs.padding) and list(attrs.strides) == [1, 1]
 
+    kernel = pointwise_convolution("own_pointwise")
     with LEGALIZATIONS.registry.snapshot():
-        lw.register_legalize("relax.nn.conv2d", tir=own_pointwise, target="llvm", when=plain)
+        lw.register_legalize("relax.nn.conv2d", tir=kernel, target="llvm", when=plain)
         notes = lw.lower(path).explain("relax.nn.conv2d", "legalize")
         exe = lw.compile(path)
     winners = [n.facts["winner"].split(":")[0] for n in notes]

@@ -9,6 +9,8 @@ from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
 
+from ...programs import graph
+
 
 def op(name: str, *args: Any) -> Any:
     """The pattern of a call of relax.NAME; of one with anything as argument without `args`."""
@@ -28,47 +30,30 @@ CONV_RELU = op("nn.relu", CONV)
 EXP_RELU = op("nn.relu", op("exp"))
 
 
-@I.ir_module
-class TwoConvs:
-    @R.function
-    def main(
-        data: R.Tensor((1, 4, 8, 8), "float32"),
-        weight1: R.Tensor((4, 4, 3, 3), "float32"),
-        weight2: R.Tensor((4, 4, 3, 3), "float32"),
-    ):
-        with R.dataflow():
-            conv1 = R.nn.relu(R.nn.conv2d(data, weight1, padding=(1, 1)))
-            conv2 = R.nn.relu(R.nn.conv2d(conv1, weight2, padding=(1, 1)))
-            R.output(conv2)
-        return conv2
+TwoConvs = graph(
+    """
+    conv1 = R.nn.relu(R.nn.conv2d(data, weight1, padding=(1, 1)))
+    conv2 = R.nn.relu(R.nn.conv2d(conv1, weight2, padding=(1, 1)))
+    """,
+    data=(1, 4, 8, 8),
+    weight1=(4, 4, 3, 3),
+    weight2=(4, 4, 3, 3),
+)
 
 
-@I.ir_module
-class Branching:
-    @R.function
-    def main(data: R.Tensor((1, 4, 8, 8), "float32"), weight: R.Tensor((4, 4, 3, 3), "float32")):
-        with R.dataflow():
-            c = R.nn.conv2d(data, weight, padding=(1, 1))
-            r = R.nn.relu(c)
-            g = R.nn.gelu(c)
-            o = R.add(r, g)
-            R.output(o)
-        return o
+Branching = graph(
+    """
+    c = R.nn.conv2d(data, weight, padding=(1, 1))
+    r = R.nn.relu(c)
+    g = R.nn.gelu(c)
+    o = R.add(r, g)
+    """,
+    data=(1, 4, 8, 8),
+    weight=(4, 4, 3, 3),
+)
 
 
-@I.ir_module
-class Dense:
-    @R.function
-    def main(
-        x: R.Tensor((2, 4), "float32"),
-        w: R.Tensor((4, 3), "float32"),
-        b: R.Tensor((3,), "float32"),
-    ):
-        with R.dataflow():
-            m = R.matmul(x, w)
-            a = R.add(m, b)
-            R.output(a)
-        return a
+Dense = graph("m = R.matmul(x, w); a = R.add(m, b)", x=(2, 4), w=(4, 3), b=(3,))
 
 
 @I.ir_module
@@ -116,142 +101,24 @@ class If:
         return z
 
 
-@I.ir_module
-class Split:
-    @R.function
-    def main(x: R.Tensor((4, 4), "float32")):
-        with R.dataflow():
-            s = R.split(x, 2, axis=0)
-            a = s[0]
-            b = s[1]
-            c = R.add(a, b)
-            R.output(c)
-        return c
+Split = graph("s = R.split(x, 2, axis=0); a = s[0]; b = s[1]; c = R.add(a, b)", x=(4, 4))
 
 
-@I.ir_module
-class Skip:
-    @R.function
-    def main(x: R.Tensor((4,), "float32")):
-        with R.dataflow():
-            a = R.exp(x)
-            b = R.sin(a)
-            c = R.add(a, b)
-            R.output(c)
-        return c
-
-
-@I.ir_module
-class TwoResults:
-    @R.function
-    def main(x: R.Tensor((4,), "float32")):
-        with R.dataflow():
-            a = R.exp(x)
-            b = R.nn.relu(a)
-            R.output(a, b)
-        return (a, b)
-
-
-@I.ir_module
-class Renamed:
-    @R.function
-    def main(x: R.Tensor((4,), "float32")):
-        with R.dataflow():
-            a = R.exp(x)
-            a1 = a
-            b = R.nn.relu(a1)
-            R.output(b)
-        return b
-
-
-@I.ir_module
-class Fields:
-    @R.function
-    def main(
-        x: R.Tuple(R.Tensor((4,), "float32"), R.Tensor((4,), "float32"), R.Tensor((4,), "float32")),
-    ):
-        with R.dataflow():
-            a = x[0]
-            b = x[2]
-            c = R.add(a, b)
-            d = R.nn.relu(c)
-            R.output(d)
-        return d
-
-
-@I.ir_module
-class Concat:
-    @R.function
-    def main(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")):
-        with R.dataflow():
-            c = R.concat((x, y), axis=0)
-            d = R.nn.relu(c)
-            R.output(d)
-        return d
-
-
-@I.ir_module
-class Diamond:
-    @R.function
-    def main(x: R.Tensor((4,), "float32")):
-        with R.dataflow():
-            a = R.exp(x)
-            b = R.sin(a)
-            c = R.cos(a)
-            d = R.add(b, c)
-            R.output(d)
-        return d
-
-
-@I.ir_module
-class FarDiamond:
-    @R.function
-    def main(x: R.Tensor((4,), "float32")):
-        with R.dataflow():
-            a = R.exp(x)
-            b = R.tanh(a)
-            c = R.sin(b)
-            d = R.add(a, c)
-            R.output(d)
-        return d
-
-
-@I.ir_module
-class Parallel:
-    @R.function
-    def main(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")):
-        with R.dataflow():
-            a = R.exp(x)
-            b = R.exp(y)
-            c = R.sin(a)
-            d = R.sin(b)
-            e = R.add(c, d)
-            R.output(e)
-        return e
-
-
-@I.ir_module
-class StaticReshape:
-    @R.function
-    def main(x: R.Tensor((2, 8), "float32")):
-        with R.dataflow():
-            a = R.exp(x)
-            b = R.reshape(a, R.shape([4, 4]))
-            c = R.exp(b)
-            R.output(c)
-        return c
-
-
-@I.ir_module
-class Fork:
-    @R.function
-    def main(x: R.Tensor((4,), "float32")):
-        with R.dataflow():
-            a = R.exp(x)
-            b = R.sin(a)
-            c = R.cos(b)
-            R.output(b, c)
-        return (b, c)
+Skip = graph("a = R.exp(x); b = R.sin(a); c = R.add(a, b)", x=(4,))
+TwoResults = graph("a = R.exp(x); b = R.nn.relu(a)", "a, b", x=(4,))
+Renamed = graph("a = R.exp(x); a1 = a; b = R.nn.relu(a1)", x=(4,))
+Fields = graph(
+    "a = x[0]; b = x[2]; c = R.add(a, b); d = R.nn.relu(c)",
+    x='R.Tuple(R.Tensor((4,), "float32"), R.Tensor((4,), "float32"), R.Tensor((4,), "float32"))',
+)
+Concat = graph("c = R.concat((x, y), axis=0); d = R.nn.relu(c)", x=(4,), y=(4,))
+Diamond = graph("a = R.exp(x); b = R.sin(a); c = R.cos(a); d = R.add(b, c)", x=(4,))
+FarDiamond = graph("a = R.exp(x); b = R.tanh(a); c = R.sin(b); d = R.add(a, c)", x=(4,))
+Parallel = graph(
+    "a = R.exp(x); b = R.exp(y); c = R.sin(a); d = R.sin(b); e = R.add(c, d)", x=(4,), y=(4,)
+)
+StaticReshape = graph("a = R.exp(x); b = R.reshape(a, R.shape([4, 4])); c = R.exp(b)", x=(2, 8))
+Fork = graph("a = R.exp(x); b = R.sin(a); c = R.cos(b)", "b, c", x=(4,))
 
 
 @I.ir_module
@@ -274,28 +141,17 @@ class Calls:
         return c
 
 
-@I.ir_module
-class Literals:
-    @R.function
-    def main(x: R.Tensor((2, 2), "float32")):
-        with R.dataflow():
-            m = R.matmul(x, R.const([[1.0, 2.0], [3.0, 4.0]], "float32"))
-            a = R.add(m, R.const([1.0, 1.0], "float32"))
-            b = R.multiply(a, R.const(2.0, "float32"))
-            R.output(b)
-        return b
+Literals = graph(
+    """
+    m = R.matmul(x, R.const([[1.0, 2.0], [3.0, 4.0]], "float32"))
+    a = R.add(m, R.const([1.0, 1.0], "float32"))
+    b = R.multiply(a, R.const(2.0, "float32"))
+    """,
+    x=(2, 2),
+)
 
 
-@I.ir_module
-class Chain:
-    @R.function
-    def main(x: R.Tensor((4,), "float32")):
-        with R.dataflow():
-            a = R.exp(x)
-            b = R.exp(a)
-            c = R.exp(b)
-            R.output(c)
-        return c
+Chain = graph("a = R.exp(x); b = R.exp(a); c = R.exp(b)", x=(4,))
 
 
 @I.ir_module

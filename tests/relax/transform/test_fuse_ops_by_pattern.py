@@ -15,6 +15,7 @@ from loopwright.relax.transform import BindParams, FuseOpsByPattern, FusionPatte
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 
+from ...programs import graph
 from ..byoc import graphs as g
 from ..byoc.graphs import CONV, CONV_RELU, EXP_RELU, each, op
 
@@ -265,17 +266,17 @@ def test_a_cycle():
 
 
 def test_a_cycle_between_two_matches():
-    @I.ir_module
-    class Crossed:
-        @R.function
-        def main(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")):
-            with R.dataflow():
-                a = R.exp(x)
-                b = R.exp(y)
-                c = R.add(a, R.sin(b))
-                d = R.add(b, R.sin(a))
-                R.output(c, d)
-            return (c, d)
+    Crossed = graph(
+        """
+        a = R.exp(x)
+        b = R.exp(y)
+        c = R.add(a, R.sin(b))
+        d = R.add(b, R.sin(a))
+        """,
+        "c, d",
+        x=(4,),
+        y=(4,),
+    )
 
     with pytest.raises(lw.TVMError, match="A cyclic dependency detected"):
         FuseOpsByPattern([("x.ea", op("add", op("exp"), ANY()))])(Crossed)

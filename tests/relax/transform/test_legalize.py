@@ -17,18 +17,13 @@ from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
 
+from ...programs import graph
+
 # Operators that a test makes up have no builder by which their text could be read back.
 pytestmark = pytest.mark.no_roundtrip
 
 
-@I.ir_module
-class Add:
-    @R.function
-    def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")):
-        with R.dataflow():
-            z = R.add(x, y)
-            R.output(z)
-        return z
+Add = graph("z = R.add(x, y)", x=(2, 3), y=(2, 3))
 
 
 def callees(mod: IRModule) -> list[str]:
@@ -129,14 +124,7 @@ def test_without_rule_the_call_stays(made_up):
 
 
 def test_unknown_shape_stays():
-    @I.ir_module
-    class Mod:
-        @R.function
-        def main(s: R.Shape(ndim=2), x: R.Tensor(ndim=2, dtype="float32")):
-            with R.dataflow():
-                y = R.exp(x)
-                R.output(y)
-            return y
+    Mod = graph("y = R.exp(x)", s="R.Shape(ndim=2)", x='R.Tensor(ndim=2, dtype="float32")')
 
     assert_structural_equal(LegalizeOps()(Mod), Mod)
 

@@ -21,6 +21,8 @@ from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
 
+from ...programs import pointwise, pointwise_convolution
+
 # It stays registered: the modules are printed and parsed after each test.
 register_target_kind("testnpu", keys=("testnpu",), parent="llvm")
 
@@ -29,19 +31,10 @@ register_target_kind("testnpu", keys=("testnpu",), parent="llvm")
 def npu():
     """A rule for exp on the kind `testnpu`."""
     with LEGALIZATIONS.registry.snapshot():
-        lw.register_legalize("relax.exp", tir=npu_exp, target="testnpu")
+        lw.register_legalize(
+            "relax.exp", tir=pointwise("npu_exp", "T.exp(X[vi, vj])"), target="testnpu"
+        )
         yield
-
-
-@T.prim_func
-def npu_exp(x: T.handle, y: T.handle):
-    n, m = T.int64(), T.int64()
-    X = T.match_buffer(x, (n, m))
-    Y = T.match_buffer(y, (n, m))
-    for i, j in T.grid(n, m):
-        with T.block("npu_exp"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            Y[vi, vj] = T.exp(X[vi, vj])
 
 
 def mixed():
@@ -167,19 +160,6 @@ def test_arguments_on_different_devices_are_an_error():
 def test_a_convolution_on_another_device_keeps_its_layout():
     """When that device has a rule of its own for it; the host's convolution is laid out in blocks."""
 
-    @T.prim_func
-    def npu_conv(x: T.handle, w: T.handle, y: T.handle):
-        n, c, h, v, o = T.int64(), T.int64(), T.int64(), T.int64(), T.int64()
-        X = T.match_buffer(x, (n, c, h, v))
-        W = T.match_buffer(w, (o, c, 1, 1))
-        Y = T.match_buffer(y, (n, o, h, v))
-        for b, f, i, j, k in T.grid(n, o, h, v, c):
-            with T.block("npu_conv"):
-                vb, vf, vi, vj, vk = T.axis.remap("SSSSR", [b, f, i, j, k])
-                with T.init():
-                    Y[vb, vf, vi, vj] = 0.0
-                Y[vb, vf, vi, vj] += X[vb, vk, vi, vj] * W[vf, vk, 0, 0]
-
     rng = np.random.default_rng(0)
     one, two = (rng.random((20, c, 1, 1), dtype="float32") - 0.5 for c in (16, 20))
     host, npu = VDevice("llvm"), VDevice("testnpu")
@@ -192,7 +172,7 @@ def test_a_convolution_on_another_device_keeps_its_layout():
             out = bb.emit_output(R.nn.relu(R.nn.conv2d(z, relax.const(two))))
         bb.emit_func_output(out)
     mod = lw.IRModule(bb.get().functions, global_infos={"vdevice": [host, npu]})
-    lw.register_legalize("relax.nn.conv2d", tir=npu_conv, target="testnpu")
+    lw.register_legalize("relax.nn.conv2d", tir=pointwise_convolution("npu_conv"), target="testnpu")
     notes = lw.lower(mod).explain("relax.nn.conv2d", "legalize")
     exe = lw.compile(mod)
     assert [n.facts["kernel"] for n in notes] == ["conv2d_llvm", "npu_conv_testnpu"]

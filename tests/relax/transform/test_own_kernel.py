@@ -18,6 +18,8 @@ from loopwright.script import relax as R
 from loopwright.script import tir as T
 from loopwright.tir.analysis.op_pattern import OpPattern, analyze_op_pattern
 
+from ...programs import graph, pointwise, pointwise_convolution
+
 
 @T.prim_func
 def blocked_matmul(a: T.handle, b: T.handle, c: T.handle):
@@ -39,26 +41,8 @@ def blocked_matmul(a: T.handle, b: T.handle, c: T.handle):
             C[vi, vj] = W[vi, vj]
 
 
-@T.prim_func(private=True)
-def leaky(x: T.handle, y: T.handle, alpha: T.float32):
-    n, m = T.int64(), T.int64()
-    X = T.match_buffer(x, (n, m))
-    Y = T.match_buffer(y, (n, m))
-    for i, j in T.grid(n, m):
-        with T.block("leaky"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            Y[vi, vj] = T.max(X[vi, vj], X[vi, vj] * alpha)
-
-
-@I.ir_module
-class Model:
-    @R.function
-    def main(x: R.Tensor(("n", 8), "float32"), w: R.Tensor((8, 4), "float32")):
-        with R.dataflow():
-            y = R.matmul(x, w)
-            z = R.nn.relu(y)
-            R.output(z)
-        return z
+leaky = pointwise("leaky", "T.max(X[vi, vj], X[vi, vj] * alpha)", ", alpha: T.float32")
+Model = graph("y = R.matmul(x, w); z = R.nn.relu(y)", x=("n", 8), w=(8, 4))
 
 
 @pytest.fixture
@@ -101,14 +85,9 @@ def test_other_targets_keep_theirs(rules):
 def test_the_reason_why_a_kernel_is_not_taken(rules):
     lw.register_legalize("relax.matmul", tir=blocked_matmul, target="llvm")
 
-    @I.ir_module
-    class Half:
-        @R.function
-        def main(x: R.Tensor((2, 8), "float16"), w: R.Tensor((8, 4), "float16")):
-            with R.dataflow():
-                y = R.matmul(x, w)
-                R.output(y)
-            return y
+    Half = graph(
+        "y = R.matmul(x, w)", x='R.Tensor((2, 8), "float16")', w='R.Tensor((8, 4), "float16")'
+    )
 
     with trace.trace() as seen, Target("llvm"):
         LegalizeOps()(Half)
@@ -201,14 +180,7 @@ def test_a_kernel_for_each_dtype(rules):
 def test_attributes_are_scalar_parameters(rules):
     lw.register_legalize("relax.nn.leakyrelu", tir=leaky, target="llvm")
 
-    @I.ir_module
-    class Leaky:
-        @R.function
-        def main(x: R.Tensor(("n", 4), "float32")):
-            with R.dataflow():
-                y = R.nn.leakyrelu(x, alpha=0.25)
-                R.output(y)
-            return y
+    Leaky = graph("y = R.nn.leakyrelu(x, alpha=0.25)", x=("n", 4))
 
     x = numbers(3, 4)
     np.testing.assert_array_equal(lw.compile(Leaky)["main"](x).numpy(), np.maximum(x, x * 0.25))
@@ -416,23 +388,9 @@ def test_kernels_between_blocked_convolutions(rules, kernel, group):
 def test_a_convolution_of_ones_own_between_blocked_ones(rules):
     """It is left in the plain layout; what stands around it is laid out as before."""
 
-    @T.prim_func
-    def own_conv(x: T.handle, w: T.handle, y: T.handle):
-        n, c, h, v = T.int64(), T.int64(), T.int64(), T.int64()
-        o = T.int64()
-        X = T.match_buffer(x, (n, c, h, v))
-        W = T.match_buffer(w, (o, c, 1, 1))
-        Y = T.match_buffer(y, (n, o, h, v))
-        for b, f, i, j, k in T.grid(n, o, h, v, c):
-            with T.block("own_conv"):
-                vb, vf, vi, vj, vk = T.axis.remap("SSSSR", [b, f, i, j, k])
-                with T.init():
-                    Y[vb, vf, vi, vj] = 0.0
-                Y[vb, vf, vi, vj] += X[vb, vk, vi, vj] * W[vf, vk, 0, 0]
-
     x = numbers(1, 3, 9, 10)
     want = lw.compile(convolutions())["main"](x).numpy()
-    lw.register_legalize("relax.nn.conv2d", tir=own_conv, target="llvm")
+    lw.register_legalize("relax.nn.conv2d", tir=pointwise_convolution("own_conv"), target="llvm")
     steps = lw.lower(convolutions())
     winners = [n.facts["winner"] for n in steps.explain("relax.nn.conv2d", "legalize")]
     assert "target llvm: kernel own_conv" in winners

@@ -19,6 +19,7 @@ from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
 
+from ...programs import graph
 from ..byoc import graphs as g
 from ..byoc.graphs import each, op
 
@@ -326,16 +327,7 @@ def test_symbolic_extents_in_kernels(backend):
 
 
 def test_an_operator_without_rule_is_lowered_with_the_others(backend):
-    @I.ir_module
-    class Partly:
-        @R.function
-        def main(x: R.Tensor((4,), "float32")):
-            with R.dataflow():
-                a = R.exp(x)
-                b = R.sin(a)
-                c = R.exp(b)
-                R.output(c)
-            return c
+    Partly = graph("a = R.exp(x); b = R.sin(a); c = R.exp(b)", x=(4,))
 
     exe = check([backend], Partly, X)
     assert sum("lw_exp3" in f.script() for f in exe.mod.functions.values()) == 1  # used twice
@@ -453,14 +445,9 @@ def test_an_inplace_kernel():
 
 
 def test_modules_that_are_attached(tmp_path):
-    @I.ir_module
-    class Scaled:
-        @R.function
-        def main(x: R.Tensor((4,), "float32")):
-            with R.dataflow():
-                y = R.call_dps_packed("scale", (x,), out_sinfo=R.Tensor((4,), "float32"))
-                R.output(y)
-            return y
+    Scaled = graph(
+        'y = R.call_dps_packed("scale", (x,), out_sinfo=R.Tensor((4,), "float32"))', x=(4,)
+    )
 
     def scale(x, out):
         np.copyto(np.from_dlpack(out), 3 * np.from_dlpack(x))
