@@ -93,7 +93,8 @@ def _take(name: str, given: Any, package: str) -> list[str]:
     return [name]
 
 
-def _record(target: Target) -> TargetBackend:
+def _record(target: Target | str) -> TargetBackend:
+    target = Target(target)
     record = find_target(target)
     if record is None:
         what = "there is no default pipeline for this target"
@@ -102,7 +103,8 @@ def _record(target: Target) -> TargetBackend:
     return record
 
 
-def _phase(target: Target, name: str) -> list[Pass]:
+def _phase(target: Target | str, name: str) -> list[Pass]:
+    target = Target(target)
     phases = _record(target).phases
     if name not in phases:
         what = f"the pipeline of target {target.kind_name} has no part {name}"
@@ -110,29 +112,29 @@ def _phase(target: Target, name: str) -> list[Pass]:
     return list(phases[name](target))
 
 
-def library_dispatch_passes(target: Target) -> list[Pass]:
+def library_dispatch_passes(target: Target | str) -> list[Pass]:
     """The passes that give operators to libraries."""
     return _phase(target, "library_dispatch")
 
 
-def legalize_passes(target: Target) -> list[Pass]:
+def legalize_passes(target: Target | str) -> list[Pass]:
     """The passes from operators to scheduled loops."""
     return _phase(target, "legalize")
 
 
-def dataflow_lower_passes(target: Target) -> list[Pass]:
+def dataflow_lower_passes(target: Target | str) -> list[Pass]:
     """The passes from values to storage that is written."""
     return _phase(target, "dataflow_lower")
 
 
-def finalize_passes(target: Target) -> list[Pass]:
+def finalize_passes(target: Target | str) -> list[Pass]:
     """The passes from storage to planned memory."""
     return _phase(target, "finalize")
 
 
-def get_default_pipeline(target: Target) -> Pass:
+def get_default_pipeline(target: Target | str) -> Pass:
     """All of the four. Raises ValueError for a target that has none."""
-    return _record(target).graph_pipeline(target)
+    return _record(target).graph_pipeline(Target(target))
 
 
 __all__ = [

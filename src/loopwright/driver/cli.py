@@ -221,5 +221,6 @@ def main() -> None:
     try:
         app()
     except (LoopwrightError, ValueError, TypeError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
+        notes = getattr(error, "__notes__", ())
+        typer.echo("\n".join([f"error: {error}", *notes]), err=True)
         raise SystemExit(1) from None

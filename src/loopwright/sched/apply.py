@@ -33,7 +33,7 @@ from ..base.errors import explain
 from ..ir import trace
 from ..ir.functor import Rewriter
 from ..ir.module import IRModule
-from ..ir.rule_table import Choice, RuleTable, ask
+from ..ir.rule_table import Candidate, Choice, RuleTable, ask
 from ..ir.target import Target
 from ..ir.transform import FunctionPass, PassContext
 from ..tir.function import PrimFunc
@@ -80,11 +80,35 @@ class ApplyDefaultSchedule(FunctionPass):
             return func
         target = func.attrs.get("target") or Target.current(allow_none=True) or Target("llvm")
         old, func = func, named_apart(func)
-        choice = ask(SCHEDULES.candidates(target), lambda c: c.rule(func, target))
+        try:
+            choice = ask(SCHEDULES.candidates(target), lambda c: scheduled(c, func, target))
+        except Exception as error:
+            error.add_note(f"while the kernel {name_in(mod, old)} is scheduled")
+            raise
         _note(mod, old, choice)
         if choice.winner is None:
             return func
         return choice.result.with_attr("tir.is_scheduled", True)
+
+
+def scheduled(candidate: Candidate[Rule], func: PrimFunc, target: Target) -> PrimFunc | None:
+    """What a rule makes of a kernel. Raises TypeError where that is something else."""
+    where = f'the schedule rule "{candidate.name}" ({candidate.origin})'
+    try:
+        result: Any = candidate.rule(func, target)
+    except Exception as error:
+        error.add_note(f"in {where}")
+        raise
+    if result is None or isinstance(result, PrimFunc):
+        return result
+    hint = 'return sch.mod["main"] of a schedule sch, or None to decline'
+    what = f"{where} must return a PrimFunc"
+    raise TypeError(explain(what, got=type(result).__name__, instead=hint))
+
+
+def name_in(mod: IRModule, func: PrimFunc) -> str:
+    """The name of a function in its module."""
+    return next((g.name_hint for g, f in mod.functions.items() if f is func), "?")
 
 
 def named_apart(func: PrimFunc) -> PrimFunc:
@@ -119,10 +143,9 @@ class _Apart(Rewriter):
 def _note(mod: IRModule, func: PrimFunc, choice: Choice[Rule]) -> None:
     recording = trace.active()
     if recording is not None:
-        name = next((g.name_hint for g, f in mod.functions.items() if f is func), "?")
         winner = "none" if choice.winner is None else choice.winner.name
         refused = ", ".join(c.name for c, _ in choice.losers)
-        recording.note("schedule", name, rule=winner, refused=refused)
+        recording.note("schedule", name_in(mod, func), rule=winner, refused=refused)
 
 
 __all__ = ["ApplyDefaultSchedule", "register_schedule_rule", "rules_for"]

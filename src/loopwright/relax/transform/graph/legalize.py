@@ -37,7 +37,7 @@ from typing import Any
 
 from ....base.errors import LoopwrightError, explain
 from ....ir import trace
-from ....ir.expr import GlobalVar
+from ....ir.expr import GlobalVar, RelaxExpr
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.rule_table import Candidate, Choice, ask
@@ -46,6 +46,7 @@ from ....ir.transform import ModulePass, PassContext
 from ....tir.function import PrimFunc
 from ...expr import Call
 from ...functor import GraphRewriter
+from ...relations import BaseCheckResult, struct_info_base_check
 from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .._graph import device_of, is_tir_call, shape_known, tensor_fields
 from ..legalize_ops.common import candidates, is_checked, refusal
@@ -117,7 +118,7 @@ class _Legalizer(GraphRewriter):
             return call
         if choice.winner is not None:
             self.report_rivals(call, choice.winner, choice.not_asked)
-        lowered = builder.normalize(lowered)
+        lowered = _checked(builder, lowered, call, choice.winner)
         extra = builder._end_block()
         if device is not None:
             lowered = _placed(lowered, call.struct_info)
@@ -178,6 +179,24 @@ class _Legalizer(GraphRewriter):
         kernel = getattr(callee, "name_hint", None)
         shown = None if target is None else str(target)
         trace.note("legalize", op.name, **choice.facts(reason, kernel=kernel, target=shown))
+
+
+def _checked(builder: Any, lowered: Any, call: Call, winner: Candidate | None) -> Any:
+    """What a rule returned, normalized. Raises TypeError where it is no expression, ValueError
+    where it is a value of another shape or dtype."""
+    if not isinstance(lowered, RelaxExpr) or isinstance(lowered, PrimFunc):
+        what = f"the legalization of {call.op.name} ({winner}) must return a Relax expression"
+        hint = "return an expression, or None to decline; give a kernel as register_legalize(tir=)"
+        got = f"{type(lowered).__name__}: {lowered!r}"
+        raise TypeError(explain(what, got=got, instead=hint, span=call.span))
+    lowered = builder.normalize(lowered)
+    old, new = call.struct_info, lowered.struct_info
+    worst = min(struct_info_base_check(old, new), struct_info_base_check(new, old))
+    if worst is BaseCheckResult.FAIL_L0:
+        what = f"the legalization of {call.op.name} ({winner}) has another struct info"
+        hint = "make it fit (astype, reshape), or return None to decline"
+        raise ValueError(explain(what, got=f"{new} for {old}", instead=hint, span=call.span))
+    return lowered
 
 
 def _placed(lowered: Any, info: StructInfo) -> Any:

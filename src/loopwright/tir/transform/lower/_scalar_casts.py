@@ -36,6 +36,8 @@ def _cast(ops: Scalars, node: Any) -> PrimExpr:
         return x
     if old.is_handle or new.is_handle:
         return node
+    ops.need(old)
+    ops.need(new)
     if new.is_bool:
         return ops(NE._make(x, const(0, old)))
     between: DataType | None = None

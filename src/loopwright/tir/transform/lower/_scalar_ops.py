@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ....base.errors import LoopwrightError, explain, suggest
 from ....ir import prim_expr as pe
 from ....ir.dtype import DataType, numpy_dtype
 from ....ir.op import Op
@@ -17,6 +19,8 @@ CONVERTED = "converted"  # the rule of a conversion that no machine has
 _OF_OPERAND = ("tir.isnan", "tir.isinf", "tir.popcount", "tir.clz")
 _FLAGS: dict[Any, Any] = {pe.Add: pe.Or, pe.Sub: pe.NE, pe.Mul: pe.And}
 _FLAGS |= {"tir.bitwise_or": pe.Or, "tir.bitwise_xor": pe.NE, "tir.bitwise_and": pe.And}
+_FLOAT = re.compile(r"b?float16|float32|float64|float[468]_\w+")
+_KIND = re.compile(rf"{_FLOAT.pattern}|float8|bool|u?int(8|16|32|64)?")
 Rule = Callable[["Scalars", Any], pe.PrimExpr]
 
 
@@ -51,12 +55,20 @@ class Scalars:
         rule = self.table[kind]
         if kind is pe.Cast:
             return rule
+        self.need(dtype)
         if self.has(name_of(kind), kind_of(dtype)) or (rule is on_flags and not dtype.is_bool):
             rule = None
         if not dtype.is_float or dtype.base in self.native:
             return rule
         half = dtype.base == "float16" and kind is pe.FloorDiv  # the quotient is rounded, too
         return rule if half or kind == "tir.nextafter" else in_float32
+
+    def need(self, dtype: DataType) -> None:
+        """Raise LoopwrightError for a type that is computed with and has no rule of its own."""
+        if dtype.base in ("float32", "float64") and dtype.base not in self.native:
+            what = f"the program computes with {dtype.base}, which the emitter does not have"
+            got = f"native={sorted(self.native)}"
+            raise LoopwrightError(explain(what, got=got, instead=f'add "{dtype.base}" to native'))
 
     def has(self, name: str, kind: str) -> bool:
         """Whether the emitter has an operation, on a type."""
@@ -91,6 +103,18 @@ class Scalars:
             inner = pe.Cast._make(node.dtype, *params) if kind is pe.Cast else kind._make(*params)
         rule = self.table[CONVERTED if kind is pe.Cast else kind]
         return params, inner if rule is None else self.apply(rule, inner)
+
+
+def check_native(native: frozenset[str], table: Mapping[Any, Any]) -> None:
+    """Raise ValueError for a name in `native` that no rule asks for."""
+    names = [name_of(kind) for kind in table if kind != CONVERTED]
+    for name in native:
+        head, *kinds = name.split(":")
+        unknown = [kind for kind in kinds if not _KIND.fullmatch(kind)]
+        if unknown or not (head in names or _FLOAT.fullmatch(name)):
+            hint = suggest(head, [*names, "float16", "float32", "float64", "bfloat16"])
+            hint = f"{hint} A type may follow: Min:int" if head in names else hint
+            raise ValueError(explain("no operation that an emitter may have", got=name, instead=hint))
 
 
 def operation(node: pe.PrimExpr) -> Any:

@@ -57,7 +57,7 @@ from ...function import PrimFunc
 from ...stmt import BufferStore, LetStmt
 from .._base import PrimFuncPass, StmtRewriter
 from . import _scalar_casts, _scalar_rules
-from ._scalar_ops import Scalars
+from ._scalar_ops import Scalars, check_native
 from ._scalar_rules import FUNCTIONS as FUNCTIONS
 from ._scalar_rules import ROUNDING
 
@@ -77,10 +77,14 @@ MACHINE = frozenset(
 
 @dataclass(frozen=True)
 class LowerScalarOps(PrimFuncPass):
-    """See the file's docstring. `native`: the operations that the emitter has itself."""
+    """See the file's docstring. `native`: the operations that the emitter has itself, as in
+    `MACHINE`. Raises ValueError for other names."""
 
     native: frozenset[str] = MACHINE
     name = "tir.LowerScalarOps"
+
+    def __post_init__(self) -> None:
+        check_native(self.native, ScalarOps.table)
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         return lowered(func, self.native)
