@@ -99,7 +99,7 @@ class Operator:
         self.__name__ = self.te_name
         self.__doc__ = inspect.cleandoc(body.__doc__ or "")
         self.kind = kind
-        self.params = read_params(body)
+        self.params = read_params(name, body)
         self.graph_params = [p for p in self.params if p.kind != "attr"]
         self.attr_params = [p for p in self.params if p.kind == "attr"]
         self.signature = public_signature(body, self.params)
@@ -244,7 +244,9 @@ class Operator:
                 raise
             given = ", ".join(str(info_of(a)) for a in call.args)
             text = f"{self.name}: {err}"
-            raise type(err)(explain(text, got=given, span=call.span)) from err
+            numeric = "ufunc" in text or "must be real number" in text  # of numpy, of math
+            hint = "elements are symbolic: use functions of tir, such as tir.exp" if numeric else None
+            raise type(err)(explain(text, got=given, instead=hint, span=call.span)) from err
 
     def _legalize(self, bb: Any, call: Call) -> Any:
         args, attrs = self.args_of(call), self.attrs_of(call)

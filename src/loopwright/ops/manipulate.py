@@ -389,7 +389,7 @@ flip.samples(case((2, 3), axis=1), case(("n", 2), axis=0))
 @op("relax.layout_transform", kind=INJECTIVE)
 def layout_transform(
     x: Tensor,
-    index_map,
+    index_map: Any,
     pad_value=None,
     axis_separators: Ints | None = None,
     input_axis_separators: Ints | None = None,

@@ -66,12 +66,16 @@ class Param:
     annotation: str = ""
 
 
-def read_params(body: Callable[..., Any]) -> list[Param]:
-    """The parameters of an operator's function."""
+def read_params(name: str, body: Callable[..., Any]) -> list[Param]:
+    """The parameters of an operator's function. Raises TypeError for one without annotation."""
     params = []
     for p in inspect.signature(body).parameters.values():
         text = p.annotation if isinstance(p.annotation, str) else str(p.annotation)
         base = text.split("|")[0].strip().rsplit(".", 1)[-1]
+        if p.annotation is p.default is inspect.Parameter.empty:
+            what = f"the parameter {p.name} of operator {name} has no annotation"
+            hint = f"write {p.name}: Tensor, or for an attribute its type, such as {p.name}: int"
+            raise TypeError(explain(what, instead=hint))
         optional = p.default is not inspect.Parameter.empty
         kind = _GRAPH_KINDS.get(base, "attr")
         params.append(Param(p.name, kind, optional, p.default, base))

@@ -28,6 +28,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from loopwright.base.config import knob
+from loopwright.base.errors import explain
 from loopwright.codegen.llvm import compiler
 from loopwright.codegen.llvm.cache import ObjectCache, default_cache, object_key
 from loopwright.codegen.llvm.compiler import (
@@ -145,7 +146,9 @@ def load_objects(
     except RuntimeError as error:
         missing = undefined_symbols(objects, symbols or {})
         why = f"nothing defines {', '.join(missing)}" if missing else str(error)
-        raise CompileError(f"cannot link the compiled objects: {why}") from None
+        hint = "declare and build C functions: Backend(..., libraries=[ExternLibrary(...)])"
+        what = f"cannot link the compiled objects: {why}"
+        raise CompileError(explain(what, instead=hint if missing else None)) from None
 
 
 def undefined_symbols(

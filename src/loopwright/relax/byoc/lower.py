@@ -8,11 +8,13 @@ tensors between them are planned with all others.
 
 from __future__ import annotations
 
+import inspect
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.errors import LoopwrightError, explain
+from ...base.errors import LoopwrightError, explain, suggest
 from ...base.registry import registering
 from ...ir import trace
 from ...ir.expr import Attrs, GlobalVar
@@ -46,10 +48,11 @@ from ..struct_info import (
 from ..transform._graph import called_functions
 from ..transform.fuse.fuse_ops_by_pattern import CODEGEN, COMPOSITE, check_entries
 from ..transform.graph.legalize import LegalizeOps
-from ..transform.legalize_ops.common import candidates
+from ..transform.legalize_ops.common import LEGALIZATIONS, candidates
 from .registry import Backend, find_backend
 
 _SCALARS = (ShapeStructInfo, PrimStructInfo)
+_log = logging.getLogger(__name__)
 CONSTANTS = "const_name_to_constant"
 
 
@@ -84,6 +87,7 @@ def _backend(name: str, given: Mapping[str, Backend], func: Function) -> Backend
         what = f"there is no code generator for the back end {name}"
         hint = f'register_backend(Backend("{name}", ...)), or register_func("relax.ext.{name}", f)'
         raise LoopwrightError(explain(what, instead=hint, span=func.span))
+    backend.check_level()
     why = backend.why_not()
     if why:
         what = f"the back end {name} cannot be used here"
@@ -91,11 +95,11 @@ def _backend(name: str, given: Mapping[str, Backend], func: Function) -> Backend
     return backend
 
 
-def _composites(region: Function) -> list[str]:
-    """The names of the patterns that a region was made by."""
-    bindings = [b for block in region.body.blocks for b in block.bindings]
-    attrs = [b.value.attrs for b in bindings if isinstance(b.value, Function)]
-    return sorted({str(a[COMPOSITE]) for a in attrs if COMPOSITE in a})
+def _composites(region: Function) -> dict[str, Function]:
+    """The composites in a region, by the names of their patterns."""
+    values = [b.value for block in region.body.blocks for b in block.bindings]
+    functions = [f for f in values if isinstance(f, Function) and COMPOSITE in f.attrs]
+    return {str(f.attrs[COMPOSITE]): f for f in functions}
 
 
 def _callers(mod: IRModule, entry_functions: Sequence[str] | None) -> list[tuple[GlobalVar, Any]]:
@@ -136,7 +140,7 @@ def _graph_level(
     work = _Calls(mod, callees)
     changed = {g: work.function(f) for g, f in _callers(mod, entry_functions)}
     for gvar in gvars:
-        made_of = _composites(mod[gvar])
+        made_of = sorted(_composites(mod[gvar]))
         trace.note("codegen", gvar.name_hint, backend=backend.name, level="graph", of=made_of)
     mod = _replaced(work, changed, gvars)
     known = dict((mod.attrs or {}).get(CONSTANTS) or {})
@@ -188,6 +192,7 @@ def _callee(backend: Backend, gvar: GlobalVar, func: Function, modules: Sequence
         else:
             names = module.function_names() if hasattr(module, "function_names") else []
             if symbol in names:
+                _check_arity(backend, func, symbol, module.get_function(symbol))
                 return symbol
             brought += list(names)
     if get_global_func(symbol, allow_missing=True) is not None:
@@ -196,6 +201,24 @@ def _callee(backend: Backend, gvar: GlobalVar, func: Function, modules: Sequence
     got = ", ".join(brought) or "nothing"
     hint = 'a function for each region, under its attribute "global_symbol"'
     raise LoopwrightError(explain(what, got=got, instead=hint, span=func.span))
+
+
+def _check_arity(backend: Backend, func: Function, symbol: str, made: Any) -> None:
+    """Raise LoopwrightError where a function of Python's takes another number of arguments than it
+    will be called with."""
+    results = len(_leaves(func.ret_struct_info))
+    try:
+        signature = inspect.signature(made)
+    except (TypeError, ValueError):  # it does not say what it takes
+        return
+    try:
+        signature.bind(*func.params, *range(results))
+    except TypeError:
+        inputs = ", ".join(p.name_hint for p in func.params)
+        what = f"back end {backend.name} made a function of the wrong arguments for region {symbol}"
+        hint = f"take {len(func.params)} inputs ({inputs}), then {results} to fill: the region's own"
+        hint = f"{hint}, which may be several matches"
+        raise LoopwrightError(explain(what, got=str(signature), instead=hint)) from None
 
 
 def _pointer_kernel(func: Function, library: ExternLibrary, symbol: str) -> _PointerKernel:
@@ -307,6 +330,10 @@ def _loop_level(
 ) -> IRModule:
     target = backend.target if isinstance(backend.target, Target) else Target(backend.target)
     opened = {g: _opened(mod, mod[g], target) for g in gvars}
+    if backend.lower is None:
+        composites = {k: f for g in gvars for k, f in _composites(mod[g]).items()}
+        for missing in filter(None, (_missing_rule(f, target) for f in composites.values())):
+            _log.warning(missing)
     inside = IRModule(opened)
     with target:
         inside = LegalizeOps()(inside)
@@ -323,11 +350,26 @@ def _loop_level(
     work = _Inliner(mod, {g: inside[g] for g in gvars}, marked)
     changed = {g: work.function(f) for g, f in _callers(mod, entry_functions)}
     for gvar in gvars:
-        made_of = _composites(mod[gvar])
+        made_of = sorted(_composites(mod[gvar]))
         facts = {"backend": backend.name, "level": "loops", "of": made_of, "target": str(target)}
         trace.note("codegen", gvar.name_hint, **facts)
     replaced = _replaced(work, changed, gvars)
     return attach_externals(replaced, libraries)
+
+
+def _missing_rule(func: Function, target: Target) -> str:
+    """What to say of a composite where no rule is for it, or for what is in it: the kernel is
+    registered under a misspelt name, or not at all."""
+    name, known = str(func.attrs[COMPOSITE]), LEGALIZATIONS.subjects()
+    calls = [b.value for block in func.body.blocks for b in block.bindings]
+    inside = {getattr(getattr(c, "op", None), "name", "") for c in calls}
+    if any(LEGALIZATIONS.candidates(target, op) for op in (name, *inside)):
+        return ""
+    kind = target.kind_name
+    what = f"no rule for {name} under target {kind}: it is compiled from its operators"
+    close = suggest(name, known, "") if name not in known else ""
+    mended = f'register_legalize("{name}", tir=kernel, target="{kind}")'
+    return explain(what, instead=f"{close} {mended}" if close.startswith("did") else mended)
 
 
 def attach_externals(mod: IRModule, externals: Iterable[Any]) -> IRModule:

@@ -65,6 +65,13 @@ class Backend:
                 raise LoopwrightError(explain(what, got=pattern.name, instead=hint))
         return patterns
 
+    def check_level(self) -> None:
+        """Raise LoopwrightError where it generates nothing."""
+        if self.codegen is None and self.target is None:
+            what = f"back end {self.name} has neither a codegen nor a target"
+            hint = "give codegen= (graph level) or target= (loop level)"
+            raise LoopwrightError(explain(what, instead=hint))
+
     def why_not(self) -> str:
         """Why it cannot be used here; "" when it can."""
         return self.available() if self.available is not None else ""
@@ -81,10 +88,7 @@ def register_backend(
     if not isinstance(backend, Backend):
         what = "register_backend takes a relax.byoc.Backend"
         raise TypeError(explain(what, got=repr(backend)))
-    if backend.codegen is None and backend.target is None:
-        what = f"back end {backend.name} has neither a codegen nor a target"
-        hint = "give codegen= (graph level) or target= (loop level)"
-        raise LoopwrightError(explain(what, instead=hint))
+    backend.check_level()
     origin = origin_of(backend) if origin is None else origin
     if backend.name in BACKENDS and not override:
         what = f"two back ends are called {backend.name}"
