@@ -20,7 +20,7 @@ OTHERS = {"compat/__init__.py": "name"}
 # Containers that functions of their own file fill, and nobody else: what they hold is this process's.
 PER_PROCESS = {
     "backend/byoc/onednn.py": {"_LEFT"},  # layouts of the kernels that were made
-    "base/plugins.py": {"_LOADED"},  # groups whose entry points were loaded
+    "base/plugins.py": {"_LOADED", "_TOLD"},  # groups whose entry points were loaded
     "base/registry.py": {"_ALL"},  # the registries
     "base/span.py": {"_SOURCES"},  # texts that spans show
     "codegen/llvm/jit.py": {"_immortal", "_worker_pool"},  # loaded code, processes

@@ -137,3 +137,24 @@ def test_one_definition():
 
         @op("testlib.swish")
         def again(x: Tensor): ...
+
+
+def test_what_is_wrong_with_a_definition_is_told():
+    with pytest.raises(TypeError) as error:
+
+        @op("testlib.bare")
+        def bare(x):
+            return x
+
+    assert str(error.value) == (
+        "the parameter x of operator testlib.bare has no annotation\n"
+        "  instead: write x: Tensor, or for an attribute its type, such as x: int"
+    )
+
+    @op("testlib.numbers")
+    def numbers(x: Tensor):
+        return te.compute(x.shape, lambda *i: np.exp(x(*i)), "numbers")
+
+    x = relax.Var("x", relax.TensorStructInfo((4,), "float32"))
+    with pytest.raises(TypeError, match="instead: elements are symbolic: use functions of tir"):
+        relax.BlockBuilder().normalize(relax.op.testlib.numbers(x))

@@ -189,6 +189,23 @@ def test_a_rule_of_the_user_is_asked_first_and_traced() -> None:
     assert note.facts == {"rule": "stages", "refused": "mine"}
 
 
+def test_what_is_wrong_with_a_rule_is_told() -> None:
+    mod = graph((4, 64), lambda bb, x: op.exp(x))
+    rules: list[Any] = [lambda func, target: lw.tir.Schedule(func), lambda func, target: 1 // 0]
+    told = []
+    for rule in rules:
+        with SCHEDULES.registry.snapshot():
+            register_schedule_rule("mine", "llvm", first=True)(rule)
+            with pytest.raises((TypeError, ZeroDivisionError)) as error:
+                lw.compile(mod)
+        told.append([str(error.value), *error.value.__notes__])
+    where = 'the schedule rule "mine" (target llvm)'
+    hint = 'instead: return sch.mod["main"] of a schedule sch, or None to decline'
+    kernel = "while the kernel exp is scheduled"
+    assert told[0] == [f"{where} must return a PrimFunc\n  got: Schedule\n  {hint}", kernel]
+    assert told[1] == ["integer division or modulo by zero", f"in {where}", kernel]
+
+
 def test_two_rules_of_one_name() -> None:
     with pytest.raises(ValueError) as error:
         register_schedule_rule("stages", "cpu")(lambda func, target: None)

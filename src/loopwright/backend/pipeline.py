@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.errors import LoopwrightError, explain, suggest
-from ..base.plugins import load_group, taker
+from ..base.plugins import broken, load_group, taker
 from ..base.registry import registering
 from ..ir import trace
 from ..ir.rule_table import DEFAULT, RuleTable, ask
@@ -59,7 +59,7 @@ def get_pipeline(name: str = "zero", **kwargs: Any) -> Pass:
     choice = ask(PIPELINES.candidates(Target.current(), name), lambda rule: rule.rule(**kwargs))
     if choice.winner is None:
         what = "there is no pipeline of this name"
-        hint = suggest(name, PIPELINES.subjects(), "one of")
+        hint = broken("loopwright.passes", name) or suggest(name, PIPELINES.subjects(), "one of")
         raise ValueError(explain(what, got=name, instead=hint))
     trace.note("pipeline", name, **choice.facts())
     return choice.result

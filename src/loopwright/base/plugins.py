@@ -10,8 +10,9 @@
   imported, or a function that does when it is called; loaded before the first model is compiled
 - loopwright.passes: a pass, or a function that makes one: `relax.get_pipeline(NAME)`
 
-One that cannot be imported is told of by a warning, once, and by `loopwright plugins`; the others
-work.
+One that cannot be imported does not affect the others. `loopwright plugins` tells of it, and the
+error where its name is asked for (a warning where that is an operator's); broken legalizations, which
+nobody asks for by name, are warned of when a model is compiled.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 
 from .errors import LoopwrightError, explain
 from .late import Slot
-from .registry import Registry, registering
+from .registry import Registry, registering, registries
 
 # Registers what an entry point (its name, what it is, its package) brings, and gives the names.
 Taker = Callable[[str, Any, str], Sequence[str]]
@@ -44,6 +45,9 @@ class Plugin:
 
 
 TAKERS: Registry[str, Taker] = Registry("group of plug-ins")
+# What an operator's definition adds to: of a plug-in that brings one, its own name is enough.
+_PARTS = ("plug-in", "operator", "fact of operators", "node type")
+_TOLD: set[Plugin] = set()
 PLUGINS: Registry[tuple[str, str, str], Plugin] = Registry("plug-in")  # by group, package, name
 # Entry points of Loopwright's own, where its package is a source tree on the path, or was installed
 # before they came: group -> name -> value.
@@ -67,6 +71,22 @@ def load_extensions() -> None:
     """Load operators and legalizations that other packages bring, once."""
     load_group("loopwright.ops")
     load_group("loopwright.legalize")
+    warn_of_broken("loopwright.legalize")
+
+
+def broken(group: str, name: str = "") -> str:
+    """What is wrong with the plug-ins of a group that cannot be used, those of that name if given:
+    for errors about what they may have brought; "" where all is well."""
+    bad = [p for p in PLUGINS.values() if p.error and p.group == group and name in ("", p.name)]
+    return "; ".join(f"the plug-in {p.name} of {p.package} cannot be used: {p.error}" for p in bad)
+
+
+def warn_of_broken(group: str) -> None:
+    """Warn of the plug-ins of a group that cannot be used, once of each."""
+    for plugin in PLUGINS.values():
+        if plugin.error and plugin.group == group and plugin not in _TOLD:
+            _TOLD.add(plugin)
+            warnings.warn(broken(group, plugin.name), RuntimeWarning, stacklevel=3)
 
 
 def load_group(group: str) -> None:
@@ -85,12 +105,11 @@ def load_plugins(points: Iterable[Any]) -> list[Plugin]:
             with registering(package):
                 given = point.load()  # its modules may be what first imports the taker's
                 brings = TAKERS[point.group](point.name, given, package)
+            brings = brings or _registered_by(package, point.value.partition(".")[0])
             plugin = Plugin(point.name, package, tuple(brings), group=point.group)
         except Exception as err:  # whatever a foreign package raises
             error = f"{type(err).__name__}: {err}"
             plugin = Plugin(point.name, package, error=error, group=point.group)
-            text = f"the plug-in {point.name} of {package} cannot be used: {error}"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
         key = (point.group, package, point.name)
         loaded.append(PLUGINS.register(key, plugin, origin=package, override=True))
     return loaded
@@ -121,6 +140,23 @@ def _take_registrations(name: str, given: Any, package: str) -> list[str]:
         what = f"the entry point {name} registers nothing"
         raise LoopwrightError(explain(what, got=repr(given), instead="a module, or a function"))
     return []
+
+
+def _registered_by(package: str, module: str) -> list[str]:
+    """What a package has registered, but for what other plug-ins of it list."""
+    listed = {name for p in PLUGINS.values() if p.package == package for name in p.brings}
+    names = []
+    for registry in registries():
+        for entry in registry.entries() if registry.name not in _PARTS else ():
+            if entry.origin.partition(".")[0] in (package, module):
+                names.append(f"{registry.name} {_shown(entry.key)}")
+    return [name for name in dict.fromkeys(names) if name not in listed]
+
+
+def _shown(key: Any) -> str:
+    """A registry's key: of a rule (subject, target, number) without its number."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return " ".join(str(part) for part in parts if part and not isinstance(part, int))
 
 
 def _points(group: str) -> list[Any]:

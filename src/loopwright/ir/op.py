@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from ..base.errors import explain
 from ..base.late import Slot
-from ..base.plugins import load_group
+from ..base.plugins import load_group, warn_of_broken
 from ..base.registry import Registry, origin_of
 from .expr import BaseExpr
 
@@ -138,6 +138,7 @@ def load_definitions() -> bool:
     if DEFINITIONS.find() is None:
         return False
     load_group("loopwright.ops")
+    warn_of_broken("loopwright.ops")
     return True
 
 

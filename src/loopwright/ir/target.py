@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any, Literal, overload
 
 from ..base.errors import explain, suggest
-from ..base.plugins import load_group
+from ..base.plugins import broken, load_group
 from ..base.registry import Registry, registering
 from . import cpu_info
 from . import datatype as datatype  # tvm.target.datatype
@@ -401,6 +401,7 @@ def _kind(name: Any) -> TargetKind:
     if name in KINDS:
         return KINDS[name]
     hint = f"{suggest(name, [*KINDS, *TAGS])} (register_target_kind adds one)"
+    hint = broken("loopwright.targets", name) or hint
     raise ValueError(explain("unknown target kind", got=name, instead=hint))
 
 

@@ -245,7 +245,9 @@ class Operator:
             given = ", ".join(str(info_of(a)) for a in call.args)
             text = f"{self.name}: {err}"
             numeric = "ufunc" in text or "must be real number" in text  # of numpy, of math
-            hint = "elements are symbolic: use functions of tir, such as tir.exp" if numeric else None
+            hint = (
+                "elements are symbolic: use functions of tir, such as tir.exp" if numeric else None
+            )
             raise type(err)(explain(text, got=given, instead=hint, span=call.span)) from err
 
     def _legalize(self, bb: Any, call: Call) -> Any:

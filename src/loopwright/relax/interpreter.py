@@ -288,7 +288,9 @@ class Interpreter:
         meaning = call.op.get_attr("FNumpy")
         if meaning is None:
             what = f"operator {call.op.name} has no numpy meaning"
-            hint = "define it with @NAME.numpy (NAME is what @op defined), or compile with a kernel:"
+            hint = (
+                "define it with @NAME.numpy (NAME is what @op defined), or compile with a kernel:"
+            )
             hint = f'{hint} register_legalize("{call.op.name}", tir=...)'
             raise LoopwrightError(explain(what, instead=hint, span=call.span))
         attrs = {} if call.attrs is None else dict(call.attrs.items())

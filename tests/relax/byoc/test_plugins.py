@@ -10,6 +10,7 @@ import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import onnx
 import pytest
 
 from loopwright.base import plugins
@@ -41,10 +42,13 @@ def folder(tmp_path):
         {
             "loopwright.backends": {"good": "lw_good:backends"},
             "loopwright.legalize": {"rules": "lw_good.rules"},
+            "loopwright.ops": {"cube": "lw_good.ops"},
             "loopwright.passes": {"tidy": "lw_good.passes:tidy"},
         },
     )
-    install(tmp_path, "lw_broken", {"loopwright.backends": {"broken": "lw_broken:BACKEND"}})
+    groups = ("backends", "targets", "ops", "legalize")
+    entries = {f"loopwright.{group}": {"broken": "lw_broken:IT"} for group in groups}
+    install(tmp_path, "lw_broken", entries)
     install(
         tmp_path,
         "lw_twin",
@@ -74,7 +78,14 @@ with warnings.catch_warnings(record=True) as told:
     from loopwright.relax.byoc import plugins, list_backends, get_backend
     from tests.relax.byoc import graphs
     x = np.linspace(-1, 1, 4, dtype="float32")
+    def failure(call, *args):
+        try:
+            call(*args)
+        except (lw.LoopwrightError, ValueError, AttributeError) as error:
+            return str(error)
     exe = lw.compile(graphs.Skip, backends=["good"])
+    quiet = [str(w.message) for w in told]
+    failure(getattr, relax.op, "unknown")
     import lw_good.rules
     ours = [p for p in plugins() if p.package.startswith("lw-")]
     print(json.dumps({
@@ -84,8 +95,10 @@ with warnings.catch_warnings(record=True) as told:
         "plugins": [[p.name, p.package, p.group, list(p.brings), p.error] for p in ours],
         "known": [n for n in list_backends() if n in ("good", "absent", "twin", "broken")],
         "why": get_backend("absent").why_not(),
+        "errors": [failure(get_backend, "broken"), failure(lw.Target, "broken"),
+                   failure(lw.Target, "other")],
         "passes": relax.get_pipeline("tidy", times=2).names(),
-        "told": sorted(str(w.message) for w in told if "plug-in" in str(w.message)),
+        "quiet": quiet, "told": [str(w.message) for w in told],
     }))
 """
 
@@ -95,6 +108,7 @@ TWICE = (
     "  got: one of lw-good, one of lw-twin\n"
     "  instead: rename one, or pass override=True"
 )
+CUBE = ["ONNX converter good Cube", "operator definition lw_good.cube"]
 NOTHING = (
     "LoopwrightError: the entry point no registers nothing\n"
     "  got: 3\n"
@@ -109,9 +123,13 @@ def test_packages_that_bring_something(folder):
     assert got["asked"] == ["relax.sin"]  # of the plug-in's legalization
     assert sorted(got["plugins"]) == [
         ["broken", "lw-broken", "loopwright.backends", [], MISSING],
+        ["broken", "lw-broken", "loopwright.legalize", [], MISSING],
+        ["broken", "lw-broken", "loopwright.ops", [], MISSING],
+        ["broken", "lw-broken", "loopwright.targets", [], MISSING],
+        ["cube", "lw-good", "loopwright.ops", CUBE, ""],
         ["good", "lw-good", "loopwright.backends", ["good", "absent"], ""],
         ["no", "lw-twin", "loopwright.ops", [], NOTHING],
-        ["rules", "lw-good", "loopwright.legalize", [], ""],
+        ["rules", "lw-good", "loopwright.legalize", ["legalization relax.sin llvm"], ""],
         ["tidy", "lw-good", "loopwright.passes", ["tidy"], ""],
         ["twin", "lw-twin", "loopwright.backends", [], TWICE],
     ]
@@ -119,24 +137,43 @@ def test_packages_that_bring_something(folder):
     assert got["known"] == ["absent", "good"]
     assert got["why"] == "no device of this kind here"
     assert got["passes"] == ["CanonicalizeBindings"] * 2
-    # Each broken one is told of once.
-    assert got["told"] == [
-        f"the plug-in broken of lw-broken cannot be used: {MISSING}",
-        f"the plug-in no of lw-twin cannot be used: {NOTHING}",
-        f"the plug-in twin of lw-twin cannot be used: {TWICE}",
-    ]
+    # A broken one is told of where it matters, once.
+    told = f"the plug-in broken of lw-broken cannot be used: {MISSING}"
+    assert got["quiet"] == [told]  # the legalizations
+    assert got["told"] == [told, told, f"the plug-in no of lw-twin cannot be used: {NOTHING}"]
+    backend, target, other = got["errors"]
+    assert backend.endswith(f"  got: broken\n  instead: {told}")
+    assert target == f"unknown target kind\n  got: broken\n  instead: {told}"
+    assert "plug-in" not in other
+
+
+def test_an_operator_and_its_onnx_node_on_the_command_line(folder):
+    info = onnx.helper.make_tensor_value_info
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [onnx.helper.make_node("Cube", ["x"], ["y"], domain="good")],
+            "cubes",
+            [info("x", onnx.TensorProto.FLOAT, [2, 3])],
+            [info("y", onnx.TensorProto.FLOAT, [2, 3])],
+        ),
+        opset_imports=[onnx.helper.make_opsetid("good", 1), onnx.helper.make_opsetid("", 18)],
+    )
+    onnx.save(model, folder / "cubes.onnx")
+    main = "from loopwright.driver.cli import main; main()"
+    assert "y: greatest" in run(folder, "-c", main, "check", "cubes.onnx").stdout
 
 
 def test_the_command(folder):
     text = run(folder, "-c", "from loopwright.driver.cli import main; main()", "plugins").stdout
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines()]
-    by_name = {row[0]: row for row in rows if row and row[0]}
+    by_name = {row[0]: row for row in reversed(rows) if row and row[0]}
     assert by_name["good"][1:5] == ["backends", "lw-good", "good", "yes"]
     assert ["", "", "", "absent", "no device of this kind here", ""] in rows
     assert by_name["broken"][5] == MISSING
     assert by_name["broken"][4] == "no"
     assert by_name["twin"][5].startswith("LoopwrightError: two back ends are called good")
-    assert by_name["rules"][1:] == ["legalize", "lw-good", "", "yes", ""]
+    rules = "legalization relax.sin llvm"
+    assert by_name["rules"][1:] == ["legalize", "lw-good", rules, "yes", ""]
     assert by_name["tidy"][1:] == ["passes", "lw-good", "tidy", "yes", ""]
     assert by_name["onednn"][1] == "backends"  # Loopwright's own are among them
     assert "plugins" in [c.name for c in app.registered_commands]
@@ -166,8 +203,7 @@ def point(value: str) -> EntryPoint:
     ],
 )
 def test_what_is_wrong_is_told(known, value, error):
-    with pytest.warns(RuntimeWarning, match="the plug-in here of .* cannot be used"):
-        (made,) = plugins.load_plugins([point(value)])
+    (made,) = plugins.load_plugins([point(value)])
     assert made.brings == ()
     assert made.error.startswith(error)
     assert made in plugins.plugins()

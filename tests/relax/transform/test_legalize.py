@@ -118,6 +118,33 @@ def test_a_rule_must_be_callable():
         register_legalize("test_legalize.negate", 3, target="llvm")
 
 
+@pytest.mark.parametrize(
+    ("rule", "kind", "text"),
+    [
+        (lambda bb, call: topi.sum, TypeError, "must return a Relax expression\n  got: function"),
+        (lambda bb, call: tir.PrimFunc([], tir.Evaluate(0)), TypeError, "give a kernel as"),
+        (
+            lambda bb, call: relax.op.astype(call.args[0], "int32"),
+            ValueError,
+            'another struct info\n  got: R.Tensor((4,), dtype="int32") for R.Tensor((4,), dtype="fl',
+        ),
+        (
+            lambda bb, call: relax.op.sum(call.args[0], keepdims=True),
+            ValueError,
+            'got: R.Tensor((1,), dtype="float32") for R.Tensor((4,), dtype="float32")\n  instead',
+        ),
+    ],
+)
+def test_a_result_that_does_not_fit_is_refused(made_up, rule, kind, text):
+    rule.__qualname__ = "mine"
+    register_legalize(made_up.name, rule, target="llvm")
+    with Target("llvm"), pytest.raises(kind) as error:
+        LegalizeOps()(module_of(made_up))
+    start = "the legalization of test_legalize.negate (target llvm: tests.relax.transform"
+    assert str(error.value).startswith(start) and ".mine) " in str(error.value)
+    assert text in str(error.value)
+
+
 def test_without_rule_the_call_stays(made_up):
     mod = module_of(made_up)
     assert LegalizeOps()(mod) is mod

@@ -498,6 +498,35 @@ def test_a_code_generator_that_makes_another_symbol():
     assert "\n  got: f\n" in error_of(c)
 
 
+def test_a_code_generator_whose_function_takes_other_arguments():
+    def codegen(functions, options, names):
+        return [Module({f.attrs["global_symbol"]: lambda x, y, out: None for f in functions})]
+
+    assert error_of(Backend("p", each("p", "exp"), codegen=codegen)) == (
+        f"back end p made a function of the wrong arguments for region {SYMBOL}\n"
+        "  got: (x, y, out)\n"
+        "  instead: take 1 inputs (x), then 1 to fill: the region's own, which may be several "
+        "matches"
+    )
+
+
+def test_a_composite_without_a_rule(caplog):
+    backend = Backend("p", each("p", "exp"), target="device1")
+    mod = RunCodegen(backends=[backend])(partition(g.Chain, backend))
+    assert any(isinstance(f, relax.Function) for f in mod.functions.values())
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "no rule for p.exp under target device1: it is compiled from its operators\n"
+        '  instead: register_legalize("p.exp", tir=kernel, target="device1")'
+    )
+
+
+def test_a_back_end_that_generates_nothing():
+    assert error_of(Backend("p", each("p", "exp"))).startswith(
+        "back end p has neither a codegen nor a target"
+    )
+
+
 def test_a_code_generator_that_returns_no_list():
     assert error_of(Backend("p", each("p", "exp"), codegen=lambda *_: 3)).startswith(
         "the code generator of p returns a list of modules\n  got: 3\n  instead: [module]"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loopwright.base.errors import LoopwrightError
 from loopwright.codegen.c.functions import NATIVE
 from loopwright.ir.dtype import DataType, numpy_dtype
 from loopwright.ir.module import IRModule
 from loopwright.tir.interpreter import run
-from loopwright.tir.transform import LowerScalarOps
+from loopwright.tir.transform import LowerScalarOps, default_tir_pipeline
 from loopwright.tir.transform.lower.lower_scalar_ops import MACHINE
 
 from ...codegen.matrix import SMALL, equal, table_function
@@ -48,3 +49,34 @@ def test_what_is_left_is_the_emitter_s():
     assert "//" not in text and "T.bitwise_not" not in text and "T.large_uint" not in text
     again = LowerScalarOps()(LowerScalarOps()(IRModule({"main": func})))
     assert again.script() == text
+
+
+def test_an_emitter_without_a_type_that_the_program_needs():
+    text = "the program computes with {0}, which the emitter does not have\n  got: native={1}\n"
+    text += '  instead: add "{0}" to native'
+    for dtype, native, needed in [
+        ("float32", [], "float32"),
+        ("bfloat16", [], "float32"),
+        ("float64", ["float32"], "float64"),
+    ]:
+        func = table_function(operators(dtype), [dtype] * 2, 1)
+        with pytest.raises(LoopwrightError) as error:
+            LowerScalarOps(frozenset(native))(IRModule({"main": func}))
+        assert str(error.value) == text.format(needed, native)
+    func = table_function({"a": lambda a, b: a // b}, ["int32"] * 2, 1)
+    assert "//" not in LowerScalarOps(frozenset())(IRModule({"main": func})).script()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("floot64", "did you mean float64?"),
+        ("sigmod:float32", "did you mean sigmoid?"),
+        ("Min:integer", "did you mean Min? A type may follow: Min:int"),
+    ],
+)
+def test_what_no_emitter_has(name, hint):
+    with pytest.raises(ValueError) as error:
+        default_tir_pipeline(frozenset(["float32", name]))
+    what = "no operation that an emitter may have"
+    assert str(error.value) == f"{what}\n  got: {name}\n  instead: {hint}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
+from ...base.plugins import broken, load_group
 from ...ir.dtype import DataType
 from ...ir.expr import DictAttrs
 from ...ir.module import IRModule
@@ -60,6 +61,7 @@ def from_onnx(
     one message), and for nodes that cannot be converted, naming the node.
     """
     proto, folder = load(model)
+    load_group("loopwright.ops")  # a plug-in may bring converters, too
     return _Import(
         read(proto, folder, opset),
         shape_dict,
@@ -240,6 +242,7 @@ class _Import:
             f'register_converter("{op_type}", 1, convert{place}), '
             "see loopwright.frontend.onnx.registry"
         )
+        hint = "; ".join(filter(None, (hint, broken("loopwright.ops"))))
         raise LoopwrightError(explain(what, got="\n".join(lines), instead=hint))
 
     def _converter(self, node: Node) -> Entry | None:

@@ -216,7 +216,9 @@ def _check_arity(backend: Backend, func: Function, symbol: str, made: Any) -> No
     except TypeError:
         inputs = ", ".join(p.name_hint for p in func.params)
         what = f"back end {backend.name} made a function of the wrong arguments for region {symbol}"
-        hint = f"take {len(func.params)} inputs ({inputs}), then {results} to fill: the region's own"
+        hint = (
+            f"take {len(func.params)} inputs ({inputs}), then {results} to fill: the region's own"
+        )
         hint = f"{hint}, which may be several matches"
         raise LoopwrightError(explain(what, got=str(signature), instead=hint)) from None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...base.errors import LoopwrightError, explain, suggest
-from ...base.plugins import load_group, records, taker
+from ...base.plugins import broken, load_group, records, taker
 from ...base.registry import Registry, origin_of
 from ...ir.target import Target
 from ...runtime.extern import ExternLibrary
@@ -137,6 +137,7 @@ def get_backend(name: str | Backend) -> Backend:
     if backend is None:
         what = "there is no back end of this name"
         hint = f"{suggest(name, list_backends(), 'one of')}; register_backend adds one"
+        hint = broken(_GROUP, name) or hint
         raise LoopwrightError(explain(what, got=name, instead=hint))
     return backend
 

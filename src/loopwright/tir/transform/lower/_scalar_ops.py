@@ -114,7 +114,9 @@ def check_native(native: frozenset[str], table: Mapping[Any, Any]) -> None:
         if unknown or not (head in names or _FLOAT.fullmatch(name)):
             hint = suggest(head, [*names, "float16", "float32", "float64", "bfloat16"])
             hint = f"{hint} A type may follow: Min:int" if head in names else hint
-            raise ValueError(explain("no operation that an emitter may have", got=name, instead=hint))
+            raise ValueError(
+                explain("no operation that an emitter may have", got=name, instead=hint)
+            )
 
 
 def operation(node: pe.PrimExpr) -> Any:
