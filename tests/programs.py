@@ -66,3 +66,78 @@ def {name}(x: T.handle, w: T.handle, y: T.handle):
                 Y[vb, vf, vi, vj] = 0.0
             Y[vb, vf, vi, vj] += X[vb, vk, vi, vj] * W[vf, vk, 0, 0]
 """)
+
+
+def matmul(m: int, n: int, k: int, transposed: bool = False, relu: bool = False) -> PrimFunc:
+    """C = A B, of float32; B has its columns first where it is `transposed`. With `relu`, C is an
+    intermediate buffer, and D = max(C, 0)."""
+    shape, at = (f"({n}, {k})", "vj, vk") if transposed else (f"({k}, {n})", "vk, vj")
+    alloc, after = "", ""
+    if relu:
+        alloc = f"C = T.alloc_buffer(({m}, {n}))"
+        after = f"""
+    for i, j in T.grid({m}, {n}):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = T.max(C[vi, vj], T.float32(0))"""
+    return from_source(f"""
+@T.prim_func
+def main(A: T.Buffer(({m}, {k})), B: T.Buffer({shape}), {"CD"[relu]}: T.Buffer(({m}, {n}))):
+    {alloc}
+    for i, j, k in T.grid({m}, {n}, {k}):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = 0.0
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[{at}]
+{after}
+""")
+
+
+def row_sums(m: int, n: int) -> PrimFunc:
+    """B = the sums of the rows of A, of float32."""
+    return from_source(f"""
+@T.prim_func
+def main(A: T.Buffer(({m}, {n})), B: T.Buffer(({m},))):
+    for i, k in T.grid({m}, {n}):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+""")
+
+
+def two_steps(m: int, n: int, first: str = "A[vi, vj] * T.float32(2)") -> PrimFunc:
+    """B = `first` of A, then C = B + 1: matrices of float32."""
+    return from_source(f"""
+@T.prim_func
+def main(A: T.Buffer(({m}, {n})), C: T.Buffer(({m}, {n}))):
+    B = T.alloc_buffer(({m}, {n}))
+    for i, j in T.grid({m}, {n}):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = {first}
+    for i, j in T.grid({m}, {n}):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + T.float32(1)
+""")
+
+
+def vectors(parameters: dict[str, int], *stores: str, **buffers: int) -> PrimFunc:
+    """A loop with a block for each of the `stores`, in their order: it sets all elements v of its
+    buffer. Parameters, and intermediate `buffers`, are vectors of a length; I is of indices."""
+    lengths = {**parameters, **buffers}
+    dtypes = {name: "int32" if name == "I" else "float32" for name in lengths}
+    params = ", ".join(f'{k}: T.Buffer(({n},), "{dtypes[k]}")' for k, n in parameters.items())
+    lines = [f"    {name} = T.alloc_buffer(({n},))" for name, n in buffers.items()]
+    for store in stores:
+        name = store.partition("[")[0]
+        lines += [
+            f"    for i in range({lengths[name]}):",
+            f'        with T.block("{name}"):',
+            f"            v = T.axis.spatial({lengths[name]}, i)",
+            f"            {store}",
+        ]
+    return from_source(f"@T.prim_func\ndef main({params}):\n" + "\n".join(lines))

@@ -46,6 +46,8 @@ from loopwright.tir.stmt import (
     While,
 )
 
+from ..programs import matmul
+
 N = 8
 
 
@@ -109,20 +111,8 @@ def test_every_node_has_its_place():
 
 
 def test_blocks_axes_and_the_implicit_root():
-    @T.prim_func
-    def matmul(
-        A: T.Buffer((16, 16), "float32"),
-        B: T.Buffer((16, 16), "float32"),
-        C: T.Buffer((16, 16), "float32"),
-    ):
-        for i, j, k in T.grid(16, 16, 16):
-            with T.block("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = 0.0
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-
-    root, realize = blocks(matmul)
+    func = matmul(16, 16, 16)
+    root, realize = blocks(func)
     assert root.block.name_hint == "root" and not root.block.iter_vars
     assert not root.block.reads and not root.block.writes
     block = realize.block
@@ -133,7 +123,7 @@ def test_blocks_axes_and_the_implicit_root():
     assert [region.buffer.name for region in block.reads] == ["A", "B"]
     assert [region.buffer.name for region in block.writes] == ["C"]
     assert isinstance(block.init, BufferStore) and block.init.value.dtype == "float32"
-    assert [loop.loop_var.name for loop in loops(matmul)] == ["i", "j", "k"]
+    assert [loop.loop_var.name for loop in loops(func)] == ["i", "j", "k"]
 
 
 def test_written_regions_are_kept_and_alloc_buffer_goes_to_the_root():

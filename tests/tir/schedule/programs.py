@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from loopwright.script import tir as T
 
+from ...programs import matmul as product
+
 
 @T.prim_func
 def elementwise(A: T.Buffer((20, 12), "float32"), D: T.Buffer((20, 12), "float32")):
@@ -23,18 +25,7 @@ def elementwise(A: T.Buffer((20, 12), "float32"), D: T.Buffer((20, 12), "float32
             D[vi, vj] = T.max(C[vj, vi], T.float32(0))
 
 
-@T.prim_func
-def matmul(
-    A: T.Buffer((16, 12), "float32"),
-    B: T.Buffer((12, 20), "float32"),
-    C: T.Buffer((16, 20), "float32"),
-):
-    for i, j, k in T.grid(16, 20, 12):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+matmul = product(16, 20, 12)
 
 
 @T.prim_func

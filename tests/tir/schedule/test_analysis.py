@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from loopwright import tir
@@ -12,6 +10,7 @@ from loopwright.ir.prim_expr import Var
 from loopwright.script import from_source
 from loopwright.tir.schedule import analysis, transform
 
+from ...programs import matmul, two_steps
 from . import programs as p
 from .util import check
 
@@ -61,19 +60,7 @@ def test_suggest_index_map(name: str) -> None:
 
 def test_the_suggested_layout_is_read_in_order() -> None:
     """After transform_layout, the access goes through the buffer from its start to its end."""
-    func = from_source("""
-@T.prim_func
-def main(A: T.Buffer((8, 16), "float32"), C: T.Buffer((8, 16), "float32")):
-    B = T.alloc_buffer((8, 16))
-    for i, j in T.grid(8, 16):
-        with T.block("B"):
-            v, w = T.axis.remap("SS", [i, j])
-            B[v, w] = A[v, w] * T.float32(2)
-    for i, j in T.grid(8, 16):
-        with T.block("C"):
-            v, w = T.axis.remap("SS", [i, j])
-            C[v, w] = B[v, w] + T.float32(1)
-""")
+    func = two_steps(8, 16)
     sch = tir.Schedule(func)
     i, j = sch.get_loops("C")
     (i0, i1), (j0, j1) = sch.split(i, [None, 4]), sch.split(j, [None, 8])
@@ -105,31 +92,32 @@ def dot(
     Y: T.Buffer((4, 5), "float32", offset_factor=1),
     Z: T.Buffer((5,), "float32", offset_factor=1),
 ):
+"""
+DOT = from_source(
+    _DOT
+    + """
     for i, k in T.grid(5, 4):
         with T.block("update"):
             vi, vk = T.axis.remap("SR", [i, k])
             Z[vi] = Z[vi] + X[vk] * Y[vk, vi]
 """
-_DOT_IMPL = """
-@T.prim_func
-def dot(
-    X: T.Buffer((4,), "float32", offset_factor=1),
-    Y: T.Buffer((4, 5), "float32", offset_factor=1),
-    Z: T.Buffer((5,), "float32", offset_factor=1),
-):
+)
+DOT_IMPL = from_source(
+    _DOT
+    + """
     with T.block("root"):
         T.reads(Z[0:5], X[0:4], Y[0:4, 0:5])
         T.writes(Z[0:5])
         for k in range(4):
             Z[0:5] = Z[0:5] + T.Broadcast(X[k], 5) * Y[k, 0:5]
 """
-DOT = from_source(_DOT)
+)
 
 
 @pytest.fixture
 def registered() -> str:
     name = "test.analysis.dot"
-    tir.TensorIntrin.register(name, DOT, from_source(_DOT_IMPL), override=True)
+    tir.TensorIntrin.register(name, DOT, DOT_IMPL, override=True)
     return name
 
 
@@ -141,22 +129,6 @@ def test_tensorize_loop_mapping() -> None:
     assert [f.loop_var.name for f in info.desc_loop_indexer] == ["i", "k"]
     assert list(info.desc_loop_indexer.values()) == [0, 1]
     assert info.block_iter_paddings is None
-
-
-def matmul(m: int, n: int, k: int) -> Any:
-    return from_source(f"""
-@T.prim_func
-def main(
-    A: T.Buffer(({m}, {k}), "float32"), B: T.Buffer(({k}, {n}), "float32"),
-    C: T.Buffer(({m}, {n}), "float32"),
-):
-    for i, j, k in T.grid({m}, {n}, {k}):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-""")
 
 
 @pytest.mark.parametrize("padding", [False, True])

@@ -18,6 +18,7 @@ from loopwright.tir.interpreter import run
 from loopwright.tir.schedule import ScheduleError, Trace
 from loopwright.tir.transform import default_tir_pipeline
 
+from ...programs import row_sums, two_steps, vectors
 from . import programs as p
 from .intrinsics import matching
 from .util import arguments, check
@@ -28,28 +29,15 @@ def refused(step: Any, match: str) -> None:
         step()
 
 
-COPY = """
-@T.prim_func
-def main(A: T.Buffer((8, 6), "float32"), C: T.Buffer((8, 6), "float32")):
-    B = T.alloc_buffer((8, 6))
-    for i, j in T.grid(8, 6):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj]
-    for i, j in T.grid(8, 6):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi, vj] + T.float32(1)
-"""
+COPY = two_steps(8, 6, "A[vi, vj]")
 
 
-def tensorized() -> tuple[tir.Schedule, tir.PrimFunc]:
-    func = from_source(COPY)
-    sch = tir.Schedule(func, debug_mask="all")
+def tensorized() -> tir.Schedule:
+    sch = tir.Schedule(COPY, debug_mask="all")
     inner = sch.split(sch.get_loops("B")[1], [None, 3])[1]
     names = matching(sch.get(sch.get_block("B")), 3)
     sch.tensorize(inner, next(n for n in names if ".copy." in n))
-    return sch, func
+    return sch
 
 
 # ---------------------------------------------------------------------- traces
@@ -73,20 +61,18 @@ def test_a_single_result_of_a_list_is_unpacked_in_the_python_of_a_trace() -> Non
 
 
 def test_text_as_an_annotation_is_no_random_variable_in_json() -> None:
-    func = from_source(COPY)
-    sch = tir.Schedule(func)
+    sch = tir.Schedule(COPY)
     sch.annotate(sch.get_block("B"), "note", "b0")
-    again = tir.Schedule(func)
+    again = tir.Schedule(COPY)
     Trace.apply_json_to_schedule(json.dumps(sch.trace.as_json()), again)
     assert again.get(again.get_block("B")).annotations["note"] == "b0"
 
 
 def test_index_maps_of_a_trace_take_the_type_of_the_buffer() -> None:
-    func = from_source(COPY)
-    sch = tir.Schedule(func)
+    sch = tir.Schedule(COPY)
     sch.transform_layout("B", ("write", 0), lambda i, j: (j // 2, i, j % 2))
     sch.transform_block_layout("C", lambda i, j: (i * 6 + j,))
-    again = replayed_as_python(sch, func)
+    again = replayed_as_python(sch, COPY)
     assert again.mod.script() == sch.mod.script()
     assert "int64" not in again.mod.script()
 
@@ -95,29 +81,28 @@ def test_index_maps_of_a_trace_take_the_type_of_the_buffer() -> None:
 
 
 def test_parts_of_a_partitioned_loop_have_windows_of_their_own() -> None:
-    sch, func = tensorized()
+    sch = tensorized()
     sch.loop_partition(sch.get_loops("B_o")[0], [None, 3])
-    check(sch, func)
+    check(sch, COPY)
 
 
 def test_blockize_around_a_window() -> None:
-    sch, func = tensorized()
+    sch = tensorized()
     sch.blockize(sch.get_loops("B_o")[1])
-    check(sch, func)
+    check(sch, COPY)
 
 
 def test_the_type_of_a_matched_buffer_stays() -> None:
-    sch, _ = tensorized()
+    sch = tensorized()
     refused(lambda: sch.unsafe_set_dtype("B_o", 0, "float64"), "matches a region of B")
 
 
 def test_reindex_tells_inner_blocks_of_the_new_buffer() -> None:
-    func = from_source(COPY)
-    sch = tir.Schedule(func, debug_mask="all")
+    sch = tir.Schedule(COPY, debug_mask="all")
     outer = sch.blockize(sch.get_loops("C")[1])
     sch.reindex_cache_read(sch.get_block("C"), 0, "global", lambda *v: v)
     del outer
-    check(sch, func)
+    check(sch, COPY)
 
 
 def test_copies_of_bound_loops_have_threads_of_their_own() -> None:
@@ -130,13 +115,12 @@ def test_copies_of_bound_loops_have_threads_of_their_own() -> None:
 
 
 def test_unroll_takes_the_thread_off() -> None:
-    func = from_source(COPY)
-    sch = tir.Schedule(func)
+    sch = tir.Schedule(COPY)
     loop = sch.get_loops("B")[0]
     sch.bind(loop, "vthread.x")
     sch.unroll(loop)
     assert sch.get(loop).thread_binding is None
-    check(sch, func)
+    check(sch, COPY)
 
 
 def test_only_loops_of_a_known_length_are_vectorized() -> None:
@@ -152,76 +136,43 @@ def test_only_loops_of_a_known_length_are_vectorized() -> None:
 
 def test_reverse_inline_makes_every_element() -> None:
     """The padding would not be written."""
-    sch = tir.Schedule(
-        from_source("""
-@T.prim_func
-def main(A: T.Buffer((8,), "float32"), C: T.Buffer((12,), "float32")):
-    B = T.alloc_buffer((8,))
-    for i in range(8):
-        with T.block("B"):
-            v = T.axis.spatial(8, i)
-            B[v] = A[v] * T.float32(2)
-    for i in range(12):
-        with T.block("C"):
-            v = T.axis.spatial(12, i)
-            C[v] = T.if_then_else(v < 8, B[v], T.float32(0))
-""")
+    func = vectors(
+        {"A": 8, "C": 12},
+        "B[v] = A[v] * T.float32(2)",
+        "C[v] = T.if_then_else(v < 8, B[v], T.float32(0))",
+        B=8,
     )
+    sch = tir.Schedule(func)
     refused(lambda: sch.reverse_compute_inline("C"), "read outside of B")
 
 
 def test_what_is_read_before_stays() -> None:
-    sch = tir.Schedule(
-        from_source("""
-@T.prim_func
-def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-    B = T.alloc_buffer((8,))
-    D = T.alloc_buffer((8,))
-    for i in range(8):
-        with T.block("D"):
-            v = T.axis.spatial(8, i)
-            D[v] = B[v]
-    for i in range(8):
-        with T.block("B"):
-            v = T.axis.spatial(8, i)
-            B[v] = A[v] * T.float32(2)
-    for i in range(8):
-        with T.block("C"):
-            v = T.axis.spatial(8, i)
-            C[v] = B[v]
-""")
-    )
+    steps = "D[v] = B[v]", "B[v] = A[v] * T.float32(2)", "C[v] = B[v]"
+    sch = tir.Schedule(vectors({"A": 8, "C": 8}, *steps, B=8, D=8))
     refused(lambda: sch.compute_inline("B"), "before it is written")
 
 
-GATHER = """
-@T.prim_func
-def main(A: T.Buffer((8,), "float32"), I: T.Buffer((6,), "int32"), C: T.Buffer((6,), "float32")):
-    for i in range(6):
-        with T.block("C"):
-            v = T.axis.spatial(6, i)
-            C[v] = A[T.floormod(I[v], 8)]
-"""
+GATHERED = {"A": 8, "I": 6, "C": 6}
 
 
 def test_indices_are_copied_before_what_they_index() -> None:
-    sch = tir.Schedule(from_source(GATHER))
+    func = vectors(GATHERED, "C[v] = A[T.floormod(I[v], 8)]")
+    sch = tir.Schedule(func)
     copy = sch.cache_read("C", 1, "global")
     sch.reverse_compute_at("C", sch.get_loops(copy)[0])
     sch.reindex_cache_read("C", 0, "global", lambda v: (v,))
-    check(sch, from_source(GATHER))
+    check(sch, func)
 
 
 def test_a_split_keeps_data_dependent_places_in_range() -> None:
-    func = from_source(GATHER.replace("T.floormod(I[v], 8)", "I[v]"))
-    sch = tir.Schedule(func)
+    sch = tir.Schedule(vectors(GATHERED, "C[v] = A[I[v]]"))
     sch.read_at(sch.get_loops("C")[0], sch.get_block("C"), 0, "shared")
     sch.split(sch.get_loops("C")[0], [None, 4])
     after = sch.mod["main"]
     assert not out_of_bounds_errors(after)
-    data, made = np.arange(8, dtype="float32"), np.zeros(6, "float32")
-    run(after, [data, np.array([3, 1, 7, 0, 2, 5], "int32"), made])
-    np.testing.assert_array_equal(made, [3, 1, 7, 0, 2, 5])
+    data, result = np.arange(8, dtype="float32"), np.zeros(6, "float32")
+    run(after, [data, np.array([3, 1, 7, 0, 2, 5], "int32"), result])
+    np.testing.assert_array_equal(result, [3, 1, 7, 0, 2, 5])
 
 
 # ---------------------------------------------------------------------- loops
@@ -301,26 +252,15 @@ def main(a: T.handle, C: T.Buffer((6,), "float32")):
 """)
     lowered = default_tir_pipeline()(tir.Schedule(func).mod)["main"]
     assert "T.decl_buffer((6,)" in lowered.script()
-    data, made = np.arange(30, dtype="float32"), np.zeros(6, "float32")
-    run(lowered, [data, made, 5])
-    np.testing.assert_array_equal(made, data.reshape(5, 6).sum(0))
+    data, result = np.arange(30, dtype="float32"), np.zeros(6, "float32")
+    run(lowered, [data, result, 5])
+    np.testing.assert_array_equal(result, data.reshape(5, 6).sum(0))
 
 
 def test_places_that_depend_on_data_written_in_the_loop() -> None:
     """The row is not known before its index is copied: all rows are made."""
-    func = from_source("""
-@T.prim_func
-def main(A: T.Buffer((8,), "float32"), I: T.Buffer((6,), "int32"), C: T.Buffer((6,), "float32")):
-    B = T.alloc_buffer((8,))
-    for i in range(8):
-        with T.block("B"):
-            v = T.axis.spatial(8, i)
-            B[v] = A[v] * T.float32(2)
-    for i in range(6):
-        with T.block("C"):
-            v = T.axis.spatial(6, i)
-            C[v] = B[T.floormod(I[v], 8)]
-""")
+    steps = "B[v] = A[v] * T.float32(2)", "C[v] = B[T.floormod(I[v], 8)]"
+    func = vectors(GATHERED, *steps, B=8)
     sch = tir.Schedule(func, debug_mask="all")
     copy = sch.cache_read("C", 1, "global")
     loop = sch.get_loops("C")[0]
@@ -330,7 +270,7 @@ def main(A: T.Buffer((8,), "float32"), I: T.Buffer((6,), "int32"), C: T.Buffer((
 
 
 def test_inlining_does_not_reach_through_inner_windows() -> None:
-    sch = tir.Schedule(from_source(COPY))
+    sch = tir.Schedule(COPY)
     sch.cache_read("B", 0, "local")
     inner = sch.split(sch.get_loops("B")[1], [None, 3])[1]
     names = matching(sch.get(sch.get_block("B")), 3)
@@ -374,9 +314,9 @@ def main(A: T.Buffer((12,), "float32"), C: T.Buffer((12,), "float32")):
                 C[vo] = B[vo // 3, vo % 3] + T.float32(1)
 """)
     lowered = default_tir_pipeline()(tir.Schedule(func).mod)["main"]
-    data, made = np.arange(12, dtype="float32"), np.zeros(12, "float32")
-    run(lowered, [data, made])
-    np.testing.assert_array_equal(made, data + 1)
+    data, result = np.arange(12, dtype="float32"), np.zeros(12, "float32")
+    run(lowered, [data, result])
+    np.testing.assert_array_equal(result, data + 1)
 
 
 def test_parts_of_a_parallel_loop_do_not_share_what_each_iteration_had() -> None:
@@ -401,19 +341,9 @@ def main(A: T.Buffer((1,), "float32"), C: T.Buffer((8,), "float32")):
     assert sch.mod.script() == text
 
 
-MIRRORED = """
-@T.prim_func
-def main(D: T.Buffer((16,), "float32"), E: T.Buffer((16,), "float32")):
-    for i in range(16):
-        with T.block("E"):
-            v = T.axis.spatial(16, i)
-            E[v] = D[v] * D[15 - v]
-"""
-
-
 def test_regions_of_two_places_can_be_read_back() -> None:
     """Their box speaks of the least and the greatest of both."""
-    func = from_source(MIRRORED)
+    func = vectors({"D": 16, "E": 16}, "E[v] = D[v] * D[15 - v]")
     for step in (lambda s: None, lambda s: s.split(s.get_loops("E")[0], [None, 4])):
         sch = tir.Schedule(func)
         step(sch)
@@ -427,18 +357,11 @@ def test_regions_of_two_places_can_be_read_back() -> None:
 
 
 def test_an_init_that_a_fused_loop_repeats_is_vectorized() -> None:
-    @T.prim_func
-    def sums(A: T.Buffer((7, 8), "float32"), B: T.Buffer((7,), "float32")):
-        for k, i in T.grid(8, 7):
-            with T.block("B"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[vi] = T.float32(0)
-                B[vi] = B[vi] + A[vi, vk]
-
-    sch = tir.Schedule(sums, debug_mask="all")
+    sch = tir.Schedule(row_sums(7, 8), debug_mask="all")
     block = sch.get_block("B")
-    fused = sch.fuse(*sch.get_loops(block))
+    i, k = sch.get_loops(block)
+    sch.reorder(k, i)
+    fused = sch.fuse(k, i)
     init = sch.decompose_reduction(block, fused)
     sch.vectorize(sch.get_loops(init)[0])
     assert tir.analysis.verify_parallel(sch.mod["main"])

@@ -61,17 +61,6 @@ def main(B: T.Buffer((9,), "float32")):
             T.writes(B[v + 1])
             B[v + 1] = B[v] * T.float32(2)
 """
-MATMUL = """
-@T.prim_func
-def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-    for i, j, k in T.grid(8, 8, 8):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-"""
-
 _HEAD = '@T.prim_func\ndef f(X: T.Buffer(({n},), "{t}", offset_factor=1), Y: T.Buffer(({n},), "{t}", offset_factor=1)):\n'
 
 

@@ -105,8 +105,12 @@ def test_equal_ones_with_a_rule() -> None:
     np.testing.assert_array_equal(after[2], before[2])
 
 
-def test_stores_without_lets() -> None:
-    func = from_source("""
+INDEX, VALUE = "I[v] = T.Select(V[v] >= A[v, w], I[v], w)", "V[v] = T.max(V[v], A[v, w])"
+
+
+def argmax(first: str, second: str) -> tir.PrimFunc:
+    """The greatest of each row and its place, by two stores."""
+    return from_source(f"""
 @T.prim_func
 def main(A: T.Buffer((6, 16), "float32"), I: T.Buffer((6,), "int32"), V: T.Buffer((6,), "float32")):
     for i, k in T.grid(6, 16):
@@ -115,9 +119,13 @@ def main(A: T.Buffer((6, 16), "float32"), I: T.Buffer((6,), "int32"), V: T.Buffe
             with T.init():
                 I[v] = -1
                 V[v] = T.float32(-3e38)
-            I[v] = T.Select(V[v] >= A[v, w], I[v], w)
-            V[v] = T.max(V[v], A[v, w])
+            {first}
+            {second}
 """)
+
+
+def test_stores_without_lets() -> None:
+    func = argmax(INDEX, VALUE)
     sch = tir.Schedule(func, debug_mask="all")
     sch.rfactor(sch.split(sch.get_loops("R")[1], [4, None])[0], 0)
     check(sch, func)
@@ -146,18 +154,6 @@ def test_refused(fcombine: Any) -> None:
 
 
 def test_a_store_that_reads_what_was_stored() -> None:
-    func = from_source("""
-@T.prim_func
-def main(A: T.Buffer((6, 16), "float32"), I: T.Buffer((6,), "int32"), V: T.Buffer((6,), "float32")):
-    for i, k in T.grid(6, 16):
-        with T.block("R"):
-            v, w = T.axis.remap("SR", [i, k])
-            with T.init():
-                I[v] = -1
-                V[v] = T.float32(-3e38)
-            V[v] = T.max(V[v], A[v, w])
-            I[v] = T.Select(V[v] >= A[v, w], I[v], w)
-""")
-    sch = tir.Schedule(func)
+    sch = tir.Schedule(argmax(VALUE, INDEX))
     with pytest.raises(ScheduleError, match="is not recognized"):
         sch.rfactor(sch.get_loops("R")[1], 0)

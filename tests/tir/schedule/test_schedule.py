@@ -12,6 +12,7 @@ from loopwright.ir.structural import assert_structural_equal
 from loopwright.script import from_source
 from loopwright.tir import ScheduleError
 
+from ...programs import matmul
 from . import programs as p
 from .util import check
 
@@ -151,16 +152,7 @@ def impl(A: T.Buffer((4,), "float32", offset_factor=1), B: T.Buffer((4,), "float
     with T.block("root"):
         C[0] = C[0] + (A[0] * B[0] + A[1] * B[1] + (A[2] * B[2] + A[3] * B[3]))
 """)
-    before = from_source("""
-@T.prim_func
-def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((6, 8), "float32"), C: T.Buffer((4, 6), "float32")):
-    for i, j, k in T.grid(4, 6, 8):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]
-""")
+    before = matmul(4, 6, 8, transposed=True)
     tir.TensorIntrin.register("test.dot4", desc, impl, override=True)
     sch = tir.Schedule(before)
     k0, k1 = sch.split(sch.get_loops("C")[2], [None, 4])

@@ -14,50 +14,18 @@ from loopwright import tir
 from loopwright.script import from_source
 from loopwright.tir.schedule import ScheduleError
 
+from ...programs import matmul, two_steps, vectors
 from .util import arguments, check, outcome
 
-CHAIN = """
-@T.prim_func
-def main(A: T.Buffer((8, 6), "float32"), C: T.Buffer((8, 6), "float32")):
-    B = T.alloc_buffer((8, 6))
-    for i, j in T.grid(8, 6):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-    for i, j in T.grid(8, 6):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi, vj] + T.float32(1)
-"""
-STENCIL = """
-@T.prim_func
-def main(A: T.Buffer((15,), "float32"), C: T.Buffer((13,), "float32")):
-    B = T.alloc_buffer((15,))
-    for i in range(15):
-        with T.block("B"):
-            v = T.axis.spatial(15, i)
-            B[v] = A[v] * T.float32(2)
-    for i in range(13):
-        with T.block("C"):
-            v = T.axis.spatial(13, i)
-            C[v] = B[v] + B[v + 1] * T.float32(3) + B[v + 2]
-"""
-MATMUL = """
-@T.prim_func
-def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"), D: T.Buffer((8, 8), "float32")):
-    C = T.alloc_buffer((8, 8))
-    for i, j, k in T.grid(8, 8, 8):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-    for i, j in T.grid(8, 8):
-        with T.block("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            D[vi, vj] = T.max(C[vi, vj], T.float32(0))
-"""
-INPLACE = """
+CHAIN = two_steps(8, 6)
+STENCIL = vectors(
+    {"A": 15, "C": 13},
+    "B[v] = A[v] * T.float32(2)",
+    "C[v] = B[v] + B[v + 1] * T.float32(3) + B[v + 2]",
+    B=15,
+)
+MATMUL = matmul(8, 8, 8, relu=True)
+INPLACE = from_source("""
 @T.prim_func
 def main(A: T.Buffer((8, 4), "float32"), C: T.Buffer((8, 4), "float32")):
     for i in range(8):
@@ -69,7 +37,7 @@ def main(A: T.Buffer((8, 4), "float32"), C: T.Buffer((8, 4), "float32")):
             with T.block("C"):
                 vi, vj = T.axis.remap("SS", [i, j])
                 C[vi, vj] = A[vi, 3 - vj]
-"""
+""")
 
 
 def native(sch: tir.Schedule, before: tir.PrimFunc) -> None:
@@ -99,7 +67,7 @@ def parallel_rows(s: tir.Schedule) -> None:
 
 
 Step = Callable[[tir.Schedule], Any]
-CASES: dict[str, tuple[str, Step, Step, str]] = {
+CASES: dict[str, tuple[tir.PrimFunc, Step, Step, str]] = {
     "read": (CHAIN, fused, lambda s: s.cache_read("C", "B", "local"), "1 6"),
     "write": (CHAIN, fused, lambda s: s.cache_write("B", "B", "local"), "1 6"),
     "read of an output": (CHAIN, fused, lambda s: s.cache_write("C", "C", "local"), "8 6"),
@@ -135,8 +103,7 @@ CASES: dict[str, tuple[str, Step, Step, str]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_copy_stands_in_the_shared_loop(name: str) -> None:
-    source, share, step, extents = CASES[name]
-    func = from_source(source)
+    func, share, step, extents = CASES[name]
     sch = tir.Schedule(func, debug_mask="all")
     share(sch)
     copy = step(sch)
@@ -153,35 +120,22 @@ def test_the_copy_stands_in_the_shared_loop(name: str) -> None:
 
 def test_several_levels_and_readers() -> None:
     """The copy goes as far out as no writer comes between it and those that read it."""
-    func = from_source(CHAIN)
-    sch = tir.Schedule(func, debug_mask="all")
+    sch = tir.Schedule(CHAIN, debug_mask="all")
     sch.compute_at("B", sch.get_loops("C")[1])
     first = sch.cache_read("C", "B", "local")
     second = sch.cache_read("C", "B_local", "shared")
     assert [len(sch.get_loops(b)) for b in (first, second)] == [4, 4]
-    check(sch, func)
-    native(sch, func)
+    check(sch, CHAIN)
+    native(sch, CHAIN)
 
 
-REFUSED: dict[str, tuple[str, str, Step]] = {
-    "vectorized": (
-        CHAIN,
-        "vectorized loop",
-        lambda s: (
-            s.compute_at("B", s.get_loops("C")[1]),
-            s.vectorize(s.get_loops("C")[1]),
-            s.cache_read("C", "B", "local"),
-        ),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused(name: str) -> None:
-    source, match, step = REFUSED[name]
-    sch = tir.Schedule(from_source(source))
-    with pytest.raises(ScheduleError, match=match):
-        step(sch)
+def test_a_copy_in_a_vectorized_loop_is_refused() -> None:
+    sch = tir.Schedule(CHAIN)
+    loop = sch.get_loops("C")[1]
+    sch.compute_at("B", loop)
+    sch.vectorize(loop)
+    with pytest.raises(ScheduleError, match="vectorized loop"):
+        sch.cache_read("C", "B", "local")
 
 
 GAPS = """
@@ -224,7 +178,7 @@ MORE_SCOPES = ("m16n8k8.matrixC", "texture", "texture-nhwc", "my_chip.scratch", 
 
 @pytest.mark.parametrize("scope", [*SCOPES, *MORE_SCOPES])
 def test_storage_scopes(scope: str) -> None:
-    sch = tir.Schedule(from_source(CHAIN))
+    sch = tir.Schedule(CHAIN)
     copy = sch.cache_read("C", "B", scope)
     assert sch.get(copy).writes[0].buffer.scope() == scope
 
@@ -241,7 +195,7 @@ def test_unknown_storage_scopes(scope: str) -> None:
     ]
     for step in steps:
         with pytest.raises(ScheduleError, match='no such storage scope(.|\n)*"shared.dyn"'):
-            step(tir.Schedule(from_source(CHAIN)))
+            step(tir.Schedule(CHAIN))
 
 
 def test_marks_of_places() -> None:
