@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import Any
 
 from loopwright.ir.module import IRModule
@@ -20,7 +21,7 @@ def graph(
     infos = {
         k: f'R.Tensor({v}, "float32")' if isinstance(v, tuple) else v for k, v in parameters.items()
     }
-    indented = "\n".join(f"            {line}" for line in [*lines, f"R.output({result})"])
+    block = indent("\n".join([*lines, f"R.output({result})"]), " " * 12)
     return from_source(
         f"""
 @I.ir_module
@@ -28,7 +29,7 @@ class Module:
     @R.function
     def main({", ".join(f"{name}: {info}" for name, info in infos.items())}):
         with R.dataflow():
-{indented}
+{block}
         return {result}
 """,
         values,
@@ -68,76 +69,63 @@ def {name}(x: T.handle, w: T.handle, y: T.handle):
 """)
 
 
-def matmul(m: int, n: int, k: int, transposed: bool = False, relu: bool = False) -> PrimFunc:
-    """C = A B, of float32; B has its columns first where it is `transposed`. With `relu`, C is an
-    intermediate buffer, and D = max(C, 0)."""
+def nest(block: str, store: str, init: str = "", **loops: int | str) -> str:
+    """Loops of these lengths around a block that does `store`: the axis of loop i is vi, and loops
+    whose names begin with k are reductions, whose first value is set by `init`."""
+    kinds = "".join("SR"[name.startswith("k")] for name in loops)
+    axes = ", ".join(f"v{name}" for name in loops)
+    lines = [f'{axes} = T.axis.remap("{kinds}", [{", ".join(loops)}])']
+    lines += ["with T.init():", f"    {init}"] if init else []
+    lines += store.splitlines()
+    head = f"for {', '.join(loops)} in T.grid({', '.join(map(str, loops.values()))}):\n"
+    return head + f'    with T.block("{block}"):\n' + indent("\n".join(lines), "        ")
+
+
+def func(parameters: str, *body: str) -> PrimFunc:
+    """The function `main` of these statements."""
+    return from_source(f"@T.prim_func\ndef main({parameters}):\n" + indent("\n".join(body), "    "))
+
+
+def matmul(
+    m: int, n: int, k: int, transposed: bool = False, more: str = "", **then: str
+) -> PrimFunc:
+    """C = A B, of float32; B has its columns first where it is `transposed`. Each of `then` is a
+    matrix computed from those before it and parameters `more`; the last one is the result."""
     shape, at = (f"({n}, {k})", "vj, vk") if transposed else (f"({k}, {n})", "vk, vj")
-    alloc, after = "", ""
-    if relu:
-        alloc = f"C = T.alloc_buffer(({m}, {n}))"
-        after = f"""
-    for i, j in T.grid({m}, {n}):
-        with T.block("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            D[vi, vj] = T.max(C[vi, vj], T.float32(0))"""
-    return from_source(f"""
-@T.prim_func
-def main(A: T.Buffer(({m}, {k})), B: T.Buffer({shape}), {"CD"[relu]}: T.Buffer(({m}, {n}))):
-    {alloc}
-    for i, j, k in T.grid({m}, {n}, {k}):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = 0.0
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[{at}]
-{after}
-""")
+    *inner, last = "C", *then
+    product = f"C[vi, vj] = C[vi, vj] + A[vi, vk] * B[{at}]"
+    return func(
+        f"A: T.Buffer(({m}, {k})), B: T.Buffer({shape}), {more} {last}: T.Buffer(({m}, {n}))",
+        *(f"{name} = T.alloc_buffer(({m}, {n}))" for name in inner),
+        nest("C", product, "C[vi, vj] = 0.0", i=m, j=n, k=k),
+        *(nest(name, f"{name}[vi, vj] = {value}", i=m, j=n) for name, value in then.items()),
+    )
 
 
 def row_sums(m: int, n: int) -> PrimFunc:
     """B = the sums of the rows of A, of float32."""
-    return from_source(f"""
-@T.prim_func
-def main(A: T.Buffer(({m}, {n})), B: T.Buffer(({m},))):
-    for i, k in T.grid({m}, {n}):
-        with T.block("B"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                B[vi] = T.float32(0)
-            B[vi] = B[vi] + A[vi, vk]
-""")
+    add = nest("B", "B[vi] = B[vi] + A[vi, vk]", "B[vi] = 0.0", i=m, k=n)
+    return func(f"A: T.Buffer(({m}, {n})), B: T.Buffer(({m},))", add)
 
 
 def two_steps(m: int, n: int, first: str = "A[vi, vj] * T.float32(2)") -> PrimFunc:
     """B = `first` of A, then C = B + 1: matrices of float32."""
-    return from_source(f"""
-@T.prim_func
-def main(A: T.Buffer(({m}, {n})), C: T.Buffer(({m}, {n}))):
-    B = T.alloc_buffer(({m}, {n}))
-    for i, j in T.grid({m}, {n}):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = {first}
-    for i, j in T.grid({m}, {n}):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi, vj] + T.float32(1)
-""")
+    return func(
+        f"A: T.Buffer(({m}, {n})), C: T.Buffer(({m}, {n}))",
+        f"B = T.alloc_buffer(({m}, {n}))",
+        nest("B", f"B[vi, vj] = {first}", i=m, j=n),
+        nest("C", "C[vi, vj] = B[vi, vj] + T.float32(1)", i=m, j=n),
+    )
 
 
 def vectors(parameters: dict[str, int], *stores: str, **buffers: int) -> PrimFunc:
-    """A loop with a block for each of the `stores`, in their order: it sets all elements v of its
-    buffer. Parameters, and intermediate `buffers`, are vectors of a length; I is of indices."""
+    """A loop with a block for each of the `stores`, in their order: it sets all elements vi of
+    its buffer. Parameters, and intermediate `buffers`, are vectors of a length; I is of indices."""
     lengths = {**parameters, **buffers}
     dtypes = {name: "int32" if name == "I" else "float32" for name in lengths}
     params = ", ".join(f'{k}: T.Buffer(({n},), "{dtypes[k]}")' for k, n in parameters.items())
-    lines = [f"    {name} = T.alloc_buffer(({n},))" for name, n in buffers.items()]
+    body = [f"{name} = T.alloc_buffer(({n},))" for name, n in buffers.items()]
     for store in stores:
         name = store.partition("[")[0]
-        lines += [
-            f"    for i in range({lengths[name]}):",
-            f'        with T.block("{name}"):',
-            f"            v = T.axis.spatial({lengths[name]}, i)",
-            f"            {store}",
-        ]
-    return from_source(f"@T.prim_func\ndef main({params}):\n" + "\n".join(lines))
+        body.append(nest(name, store, i=lengths[name]))
+    return func(params, *body)

@@ -4,53 +4,26 @@ from __future__ import annotations
 
 from loopwright.script import tir as T
 
+from ...programs import func, nest
 from ...programs import matmul as product
 
-
-@T.prim_func
-def elementwise(A: T.Buffer((20, 12), "float32"), D: T.Buffer((20, 12), "float32")):
-    B = T.alloc_buffer((20, 12))
-    C = T.alloc_buffer((12, 20))
-    for i, j in T.grid(20, 12):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-    for i, j in T.grid(12, 20):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vj, vi] + T.float32(1)
-    for i, j in T.grid(20, 12):
-        with T.block("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            D[vi, vj] = T.max(C[vj, vi], T.float32(0))
-
-
+elementwise = func(
+    "A: T.Buffer((20, 12)), D: T.Buffer((20, 12))",
+    "B = T.alloc_buffer((20, 12))",
+    "C = T.alloc_buffer((12, 20))",
+    nest("B", "B[vi, vj] = A[vi, vj] * T.float32(2)", i=20, j=12),
+    nest("C", "C[vi, vj] = B[vj, vi] + T.float32(1)", i=12, j=20),
+    nest("D", "D[vi, vj] = T.max(C[vj, vi], T.float32(0))", i=20, j=12),
+)
 matmul = product(16, 20, 12)
-
-
-@T.prim_func
-def matmul_bias_relu(
-    A: T.Buffer((16, 12), "float32"),
-    B: T.Buffer((12, 20), "float32"),
-    bias: T.Buffer((20,), "float32"),
-    E: T.Buffer((16, 20), "float32"),
-):
-    C = T.alloc_buffer((16, 20))
-    D = T.alloc_buffer((16, 20))
-    for i, j, k in T.grid(16, 20, 12):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-    for i, j in T.grid(16, 20):
-        with T.block("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            D[vi, vj] = C[vi, vj] + bias[vj]
-    for i, j in T.grid(16, 20):
-        with T.block("E"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            E[vi, vj] = T.max(D[vi, vj], T.float32(0))
+matmul_bias_relu = product(
+    16,
+    20,
+    12,
+    more="bias: T.Buffer((20,)),",
+    D="C[vi, vj] + bias[vj]",
+    E="T.max(D[vi, vj], T.float32(0))",
+)
 
 
 @T.prim_func
@@ -81,100 +54,62 @@ def conv2d(
             Y[vn, vo, vh, vw] = T.max(Z[vn, vo, vh, vw], T.float32(0))
 
 
-@T.prim_func
-def softmax(A: T.Buffer((6, 10), "float32"), B: T.Buffer((6, 10), "float32")):
-    M = T.alloc_buffer((6,))
-    X = T.alloc_buffer((6, 10))
-    S = T.alloc_buffer((6,))
-    for i, k in T.grid(6, 10):
-        with T.block("M"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                M[vi] = T.float32(-3.4e38)
-            M[vi] = T.max(M[vi], A[vi, vk])
-    for i, j in T.grid(6, 10):
-        with T.block("X"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            X[vi, vj] = T.exp(A[vi, vj] - M[vi])
-    for i, k in T.grid(6, 10):
-        with T.block("S"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                S[vi] = T.float32(0)
-            S[vi] = S[vi] + X[vi, vk]
-    for i, j in T.grid(6, 10):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = X[vi, vj] / S[vi]
-
-
-@T.prim_func
-def layer_norm(
-    A: T.Buffer((6, 10), "float32"),
-    G: T.Buffer((10,), "float32"),
-    B: T.Buffer((6, 10), "float32"),
-):
-    S = T.alloc_buffer((6,))
-    Q = T.alloc_buffer((6,))
-    V = T.alloc_buffer((6,))
-    for i, k in T.grid(6, 10):
-        with T.block("S"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                S[vi] = T.float32(0)
-            S[vi] = S[vi] + A[vi, vk]
-    for i, k in T.grid(6, 10):
-        with T.block("Q"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                Q[vi] = T.float32(0)
-            Q[vi] = Q[vi] + A[vi, vk] * A[vi, vk]
-    for i in range(6):
-        with T.block("V"):
-            vi = T.axis.spatial(6, i)
-            V[vi] = Q[vi] / T.float32(10) - S[vi] / T.float32(10) * (S[vi] / T.float32(10))
-    for i, j in T.grid(6, 10):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = (
-                (A[vi, vj] - S[vi] / T.float32(10)) * T.rsqrt(V[vi] + T.float32(1e-3)) * G[vj]
-            )
-
-
-@T.prim_func
-def symbolic_matmul(a: T.handle, B: T.Buffer((12, 20), "float32"), c: T.handle):
-    n = T.int64()
-    A = T.match_buffer(a, (n, 12))
-    C = T.match_buffer(c, (n, 20))
-    D = T.alloc_buffer((n, 20))
-    for i, j, k in T.grid(n, 20, 12):
-        with T.block("D"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                D[vi, vj] = T.float32(0)
-            D[vi, vj] = D[vi, vj] + A[vi, vk] * B[vk, vj]
-    for i, j in T.grid(n, 20):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = T.max(D[vi, vj], T.float32(0))
-
-
-@T.prim_func
-def symbolic_add(a: T.handle, b: T.handle, c: T.handle):
-    n = T.int32()
-    m = T.int32()
-    A = T.match_buffer(a, (n, m))
-    B = T.match_buffer(b, (m,))
-    C = T.match_buffer(c, (n, m))
-    D = T.alloc_buffer((n, m))
-    for i, j in T.grid(n, m):
-        with T.block("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            D[vi, vj] = A[vi, vj] * T.float32(3)
-    for i, j in T.grid(n, m):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = D[vi, vj] + B[vj]
+softmax = func(
+    "A: T.Buffer((6, 10)), B: T.Buffer((6, 10))",
+    "M = T.alloc_buffer((6,))",
+    "X = T.alloc_buffer((6, 10))",
+    "S = T.alloc_buffer((6,))",
+    nest("M", "M[vi] = T.max(M[vi], A[vi, vk])", "M[vi] = T.float32(-3.4e38)", i=6, k=10),
+    nest("X", "X[vi, vj] = T.exp(A[vi, vj] - M[vi])", i=6, j=10),
+    nest("S", "S[vi] = S[vi] + X[vi, vk]", "S[vi] = T.float32(0)", i=6, k=10),
+    nest("B", "B[vi, vj] = X[vi, vj] / S[vi]", i=6, j=10),
+)
+layer_norm = func(
+    "A: T.Buffer((6, 10)), G: T.Buffer((10,)), B: T.Buffer((6, 10))",
+    "S = T.alloc_buffer((6,))",
+    "Q = T.alloc_buffer((6,))",
+    "V = T.alloc_buffer((6,))",
+    nest("S", "S[vi] = S[vi] + A[vi, vk]", "S[vi] = T.float32(0)", i=6, k=10),
+    nest("Q", "Q[vi] = Q[vi] + A[vi, vk] * A[vi, vk]", "Q[vi] = T.float32(0)", i=6, k=10),
+    nest(
+        "V",
+        "V[vi] = Q[vi] / T.float32(10) - S[vi] / T.float32(10) * (S[vi] / T.float32(10))",
+        i=6,
+    ),
+    nest(
+        "B",
+        "B[vi, vj] = (A[vi, vj] - S[vi] / T.float32(10))"
+        " * T.rsqrt(V[vi] + T.float32(1e-3)) * G[vj]",
+        i=6,
+        j=10,
+    ),
+)
+symbolic_matmul = func(
+    "a: T.handle, B: T.Buffer((12, 20)), c: T.handle",
+    "n = T.int64()",
+    "A = T.match_buffer(a, (n, 12))",
+    "C = T.match_buffer(c, (n, 20))",
+    "D = T.alloc_buffer((n, 20))",
+    nest(
+        "D",
+        "D[vi, vj] = D[vi, vj] + A[vi, vk] * B[vk, vj]",
+        "D[vi, vj] = T.float32(0)",
+        i="n",
+        j=20,
+        k=12,
+    ),
+    nest("C", "C[vi, vj] = T.max(D[vi, vj], T.float32(0))", i="n", j=20),
+)
+symbolic_add = func(
+    "a: T.handle, b: T.handle, c: T.handle",
+    "n, m = T.int32(), T.int32()",
+    "A = T.match_buffer(a, (n, m))",
+    "B = T.match_buffer(b, (m,))",
+    "C = T.match_buffer(c, (n, m))",
+    "D = T.alloc_buffer((n, m))",
+    nest("D", "D[vi, vj] = A[vi, vj] * T.float32(3)", i="n", j="m"),
+    nest("C", "C[vi, vj] = D[vi, vj] + B[vj]", i="n", j="m"),
+)
 
 
 @T.prim_func

@@ -138,8 +138,8 @@ def test_reverse_inline_makes_every_element() -> None:
     """The padding would not be written."""
     func = vectors(
         {"A": 8, "C": 12},
-        "B[v] = A[v] * T.float32(2)",
-        "C[v] = T.if_then_else(v < 8, B[v], T.float32(0))",
+        "B[vi] = A[vi] * T.float32(2)",
+        "C[vi] = T.if_then_else(vi < 8, B[vi], T.float32(0))",
         B=8,
     )
     sch = tir.Schedule(func)
@@ -147,7 +147,7 @@ def test_reverse_inline_makes_every_element() -> None:
 
 
 def test_what_is_read_before_stays() -> None:
-    steps = "D[v] = B[v]", "B[v] = A[v] * T.float32(2)", "C[v] = B[v]"
+    steps = "D[vi] = B[vi]", "B[vi] = A[vi] * T.float32(2)", "C[vi] = B[vi]"
     sch = tir.Schedule(vectors({"A": 8, "C": 8}, *steps, B=8, D=8))
     refused(lambda: sch.compute_inline("B"), "before it is written")
 
@@ -156,7 +156,7 @@ GATHERED = {"A": 8, "I": 6, "C": 6}
 
 
 def test_indices_are_copied_before_what_they_index() -> None:
-    func = vectors(GATHERED, "C[v] = A[T.floormod(I[v], 8)]")
+    func = vectors(GATHERED, "C[vi] = A[T.floormod(I[vi], 8)]")
     sch = tir.Schedule(func)
     copy = sch.cache_read("C", 1, "global")
     sch.reverse_compute_at("C", sch.get_loops(copy)[0])
@@ -165,7 +165,7 @@ def test_indices_are_copied_before_what_they_index() -> None:
 
 
 def test_a_split_keeps_data_dependent_places_in_range() -> None:
-    sch = tir.Schedule(vectors(GATHERED, "C[v] = A[I[v]]"))
+    sch = tir.Schedule(vectors(GATHERED, "C[vi] = A[I[vi]]"))
     sch.read_at(sch.get_loops("C")[0], sch.get_block("C"), 0, "shared")
     sch.split(sch.get_loops("C")[0], [None, 4])
     after = sch.mod["main"]
@@ -259,7 +259,7 @@ def main(a: T.handle, C: T.Buffer((6,), "float32")):
 
 def test_places_that_depend_on_data_written_in_the_loop() -> None:
     """The row is not known before its index is copied: all rows are made."""
-    steps = "B[v] = A[v] * T.float32(2)", "C[v] = B[T.floormod(I[v], 8)]"
+    steps = "B[vi] = A[vi] * T.float32(2)", "C[vi] = B[T.floormod(I[vi], 8)]"
     func = vectors(GATHERED, *steps, B=8)
     sch = tir.Schedule(func, debug_mask="all")
     copy = sch.cache_read("C", 1, "global")
@@ -343,7 +343,7 @@ def main(A: T.Buffer((1,), "float32"), C: T.Buffer((8,), "float32")):
 
 def test_regions_of_two_places_can_be_read_back() -> None:
     """Their box speaks of the least and the greatest of both."""
-    func = vectors({"D": 16, "E": 16}, "E[v] = D[v] * D[15 - v]")
+    func = vectors({"D": 16, "E": 16}, "E[vi] = D[vi] * D[15 - vi]")
     for step in (lambda s: None, lambda s: s.split(s.get_loops("E")[0], [None, 4])):
         sch = tir.Schedule(func)
         step(sch)

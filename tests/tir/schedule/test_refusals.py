@@ -17,40 +17,25 @@ from loopwright.script import from_source
 from loopwright.tir.analysis import OOBChecker
 from loopwright.tir.schedule import Schedule, ScheduleError
 
-CHAIN = """
-@T.prim_func
-def main(A: T.Buffer((16, 12), "float32"), C: T.Buffer((16,), "float32"), E: T.Buffer((16,), "float32")):
-    B = T.alloc_buffer((16, 12))
-    D = T.alloc_buffer((16,))
-    for i, j in T.grid(16, 12):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-    for i, k in T.grid(16, 12):
-        with T.block("C"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                C[vi] = T.float32(0)
-            C[vi] = C[vi] + B[vi, vk]
-    for i in range(16):
-        with T.block("D"):
-            vi = T.axis.spatial(16, i)
-            D[vi] = C[vi] + T.float32(1)
-    for i in range(16):
-        with T.block("E"):
-            vi = T.axis.spatial(16, i)
-            T.reads(D[0:16])
-            T.writes(E[vi])
-            E[vi] = D[vi] * D[15 - vi]
-"""
-RACY = """
+from ...programs import func, nest
+
+CHAIN = func(
+    "A: T.Buffer((16, 12)), C: T.Buffer((16,)), E: T.Buffer((16,))",
+    "B = T.alloc_buffer((16, 12))",
+    "D = T.alloc_buffer((16,))",
+    nest("B", "B[vi, vj] = A[vi, vj] * T.float32(2)", i=16, j=12),
+    nest("C", "C[vi] = C[vi] + B[vi, vk]", "C[vi] = T.float32(0)", i=16, k=12),
+    nest("D", "D[vi] = C[vi] + T.float32(1)", i=16),
+    nest("E", "T.reads(D[0:16])\nT.writes(E[vi])\nE[vi] = D[vi] * D[15 - vi]", i=16),
+)
+RACY = from_source("""
 @T.prim_func
 def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8,), "float32")):
     for i, j in T.grid(8, 4):
         with T.block("B"):
             v = T.axis.spatial(8, i)
             B[v] = B[v] + A[v, 0]
-"""
+""")
 NEIGHBOUR = """
 @T.prim_func
 def main(B: T.Buffer((9,), "float32")):
@@ -100,7 +85,7 @@ def init_inside(s: Schedule) -> None:
 
 
 Case = Callable[[Schedule], Any]
-FAMILIES: dict[str, tuple[str, dict[str, Case]]] = {
+FAMILIES: dict[str, tuple[tir.PrimFunc, dict[str, Case]]] = {
     "names": (
         CHAIN,
         {
@@ -210,11 +195,10 @@ FAMILIES: dict[str, tuple[str, dict[str, Case]]] = {
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_refusals(family: str, golden: Any) -> None:
-    source, cases = FAMILIES[family]
-    func = from_source(source)
+    program, cases = FAMILIES[family]
     shown = []
     for name, case in cases.items():
-        sch = Schedule(func)
+        sch = Schedule(program)
         with pytest.raises(ScheduleError) as caught:
             case(sch)
         shown.append(f"---- {name}\n{caught.value}\n")

@@ -20,11 +20,11 @@ from .util import arguments, check, outcome
 CHAIN = two_steps(8, 6)
 STENCIL = vectors(
     {"A": 15, "C": 13},
-    "B[v] = A[v] * T.float32(2)",
-    "C[v] = B[v] + B[v + 1] * T.float32(3) + B[v + 2]",
+    "B[vi] = A[vi] * T.float32(2)",
+    "C[vi] = B[vi] + B[vi + 1] * T.float32(3) + B[vi + 2]",
     B=15,
 )
-MATMUL = matmul(8, 8, 8, relu=True)
+MATMUL = matmul(8, 8, 8, D="T.max(C[vi, vj], T.float32(0))")
 INPLACE = from_source("""
 @T.prim_func
 def main(A: T.Buffer((8, 4), "float32"), C: T.Buffer((8, 4), "float32")):
