@@ -10,6 +10,8 @@ from loopwright.relax.backend import get_patterns_with_prefix
 from loopwright.relax.backend.cuda.cublas import partition_for_cublas
 from loopwright.relax.transform import BindParams
 
+from ..relax.transform.graphs import graph
+
 A, W, WT, BIAS = (16, 32), (32, 16), (16, 32), (16,)
 
 
@@ -58,26 +60,20 @@ CASES = [
 ]
 
 
-def module(shapes, dtype, build):
-    bb = relax.BlockBuilder()
-    params = [relax.Var(f"x{k}", relax.TensorStructInfo(s, dtype)) for k, s in enumerate(shapes)]
-    with bb.function("main", params):
-        with bb.dataflow():
-            out = bb.emit_output(build(bb.emit, *params))
-        bb.emit_func_output(out)
-    return bb.get()
+def composites(mod, backend):
+    """What the regions of a partitioned module are, by name."""
+    regions = [f for f in mod.functions.values() if f.attrs.get("Codegen") == backend]
+    return [str(f.body.blocks[0].bindings[0].value.attrs["Composite"]) for f in regions]
 
 
 @pytest.mark.parametrize(("shapes", "dtype", "build", "made"), CASES)
 def test_products(shapes, dtype, build, made):
-    mod = partition_for_cublas(module(shapes, dtype, build))
-    regions = [f for f in mod.functions.values() if f.attrs.get("Codegen") == "cublas"]
-    found = [str(f.body.blocks[0].bindings[0].value.attrs["Composite"]) for f in regions]
-    assert found == ([f"cublas.{made}"] if made else [])
+    mod = partition_for_cublas(graph(build, *shapes, dtype=dtype))
+    assert composites(mod, "cublas") == ([f"cublas.{made}"] if made else [])
 
 
 def test_constants():
-    mod = module((A, W), "float32", product)
+    mod = graph(product, A, W, dtype="float32")
     weights = {"x1": relax.const([[1.0] * 16] * 32, "float32").data}
     bound = BindParams("main", weights)(mod)
     for inside, count in ((True, 1), (False, 2)):

@@ -9,7 +9,8 @@ from loopwright.relax import op
 from loopwright.relax.backend.cuda.cutlass import partition_for_cutlass
 from loopwright.relax.op import nn
 
-from .test_cublas import leaking, module, product, transposed
+from ..relax.transform.graphs import graph
+from .test_cublas import composites, leaking, product, transposed
 
 X, W, BIAS, Y = (2, 8, 8, 16), (32, 3, 3, 16), (1, 1, 1, 32), (2, 8, 8, 32)
 A, B, ROW, C = (16, 32), (32, 64), (64,), (16, 64)
@@ -86,12 +87,10 @@ CASES = [
 
 @pytest.mark.parametrize(("shapes", "dtype", "build", "made"), CASES)
 def test_operators(shapes, dtype, build, made):
-    mod = partition_for_cutlass(module(shapes, dtype, build))
-    regions = [f for f in mod.functions.values() if f.attrs.get("Codegen") == "cutlass"]
-    found = [str(f.body.blocks[0].bindings[0].value.attrs["Composite"]) for f in regions]
-    assert found == ([f"cutlass.{made}"] if made else [])
+    mod = partition_for_cutlass(graph(build, *shapes, dtype=dtype))
+    assert composites(mod, "cutlass") == ([f"cutlass.{made}"] if made else [])
 
 
 def test_without_codegen():
-    mod = partition_for_cutlass(module((A, B), "float16", product), annotate_codegen=False)
+    mod = partition_for_cutlass(graph(product, A, B, dtype="float16"), annotate_codegen=False)
     assert mod["fused_relax_matmul"].attrs["Composite"] == "cutlass.matmul"

@@ -17,7 +17,7 @@ from loopwright.tir.stmt import seq
 
 from .emitted import elementwise
 from .matrix import SMALL, equal, table_function
-from .test_emit_random import INTEGERS, Grower, loop_nest, padded
+from .test_emit_random import INTEGERS, Grower, check_loop_nests, padded
 from .test_matrix import ALL, NOT_OF, ROUGH, TOLERANCE, casts, fixed_point, inputs, op, operators
 
 pytestmark = [
@@ -92,14 +92,7 @@ def test_random_expressions(dtype):
 
 
 def test_random_loop_nests():
-    made = {f"f{seed}": loop_nest(seed) for seed in range(60)}
-    library = library_of(made)
-    for name, func in made.items():
-        a = np.arange(64, dtype="int32") * 3 - 50
-        want, got = np.zeros(512, "int32"), np.zeros(512, "int32")
-        run(func, [a.copy(), want])
-        library[name](a, got)
-        np.testing.assert_array_equal(got, want, err_msg=func.script())
+    check_loop_nests(60, library_of)
 
 
 def library_of(functions):

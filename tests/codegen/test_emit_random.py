@@ -133,12 +133,17 @@ def loop_nest(seed):
     return tir.PrimFunc([a, b], body)
 
 
-def test_random_loop_nests():
-    made = {f"f{seed}": loop_nest(seed) for seed in range(BATCH)}
-    entries = compiled(made)
-    for name, func in made.items():
+def check_loop_nests(count, compiled):
+    """Nests of `count` seeds do what the interpreter says; `compiled` makes entries by name."""
+    nests = {f"f{seed}": loop_nest(seed) for seed in range(count)}
+    entries = compiled(nests)
+    for name, func in nests.items():
         a = np.arange(64, dtype="int32") * 3 - 50
         want, got = np.zeros(512, "int32"), np.zeros(512, "int32")
         run(func, [a.copy(), want])
         entries[name](a, got)
         np.testing.assert_array_equal(got, want, err_msg=func.script())
+
+
+def test_random_loop_nests():
+    check_loop_nests(BATCH, compiled)

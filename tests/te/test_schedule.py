@@ -11,6 +11,8 @@ from loopwright.tir import analysis as ta
 from loopwright.tir.interpreter import run
 from loopwright.tir.stmt import ForKind
 
+from .test_tutorials import packed_matmul
+
 RNG = np.random.default_rng(3)
 
 
@@ -58,27 +60,8 @@ def test_tutorial_matmul():
 
 
 def test_write_cache_and_packing():
-    a, b = te.placeholder((24, 12), name="A"), te.placeholder((12, 16), name="B")
-    r = te.reduce_axis((0, 12), "k")
-    packed = te.compute((2, 12, 8), lambda x, y, z: b[y, x * 8 + z], name="packed")
-    c = te.compute(
-        (24, 16), lambda i, j: te.sum(a[i, r] * packed[j // 8, r, j % 8], axis=r), name="C"
-    )
-    s = te.create_schedule(c.op)
-    cc = s.cache_write(c, "global")
-    xo, yo, _, _ = s[c].tile(c.op.axis[0], c.op.axis[1], 8, 8)
-    s[cc].compute_at(s[c], yo)
-    xc, yc = s[cc].op.axis
-    (k,) = s[cc].op.reduce_axis
-    ko, ki = s[cc].split(k, factor=4)
-    s[cc].reorder(ko, xc, ki, yc)
-    s[cc].unroll(ki)
-    s[cc].vectorize(yc)
-    s[c].parallel(xo)
-    x, _, z = s[packed].op.axis
-    s[packed].vectorize(z)
-    s[packed].parallel(x)
-    func = check(te.lower(s, [a, b, c]), (24, 12), (12, 16), (24, 16), expected=np.matmul)
+    s, args = packed_matmul(24, 12, 16, 8)
+    func = check(te.lower(s, args), (24, 12), (12, 16), (24, 16), expected=np.matmul)
     kinds = [loop.kind for loop in loops(func)]
     assert kinds.count(ForKind.PARALLEL) == 2 and ForKind.UNROLLED in kinds
 

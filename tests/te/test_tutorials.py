@@ -61,12 +61,15 @@ def run_matmul(s, args, data):
     np.testing.assert_allclose(c, expected, rtol=1e-5)
 
 
+def operands(M, K, N):
+    k = te.reduce_axis((0, K), "k")
+    return k, te.placeholder((M, K), name="A"), te.placeholder((K, N), name="B")
+
+
 def test_matmul_on_a_cpu(matmul_data):
     M = K = N = 64
     bn = 32
-    k = te.reduce_axis((0, K), "k")
-    A = te.placeholder((M, K), name="A")
-    B = te.placeholder((K, N), name="B")
+    k, A, B = operands(M, K, N)
     C = te.compute((M, N), lambda m, n: te.sum(A[m, k] * B[k, n], axis=k), name="C")
     s = te.create_schedule(C.op)
     assert body(tvm.lower(s, [A, B, C], simple_mode=True)) == (
@@ -102,12 +105,9 @@ def test_matmul_on_a_cpu(matmul_data):
     run_matmul(s, [A, B, C], matmul_data)
 
 
-def test_matmul_with_packing_and_a_write_cache(matmul_data):
-    M = K = N = 64
-    bn = 32
-    k = te.reduce_axis((0, K), "k")
-    A = te.placeholder((M, K), name="A")
-    B = te.placeholder((K, N), name="B")
+def packed_matmul(M, K, N, bn):
+    """A product with packing and a write cache: its schedule and arguments."""
+    k, A, B = operands(M, K, N)
     packedB = te.compute(
         (N // bn, K, bn), lambda bigN, k, littleN: B[k, bigN * bn + littleN], name="packedB"
     )
@@ -130,7 +130,12 @@ def test_matmul_with_packing_and_a_write_cache(matmul_data):
     bigN, _, littleN = s[packedB].op.axis
     s[packedB].vectorize(littleN)
     s[packedB].parallel(bigN)
-    text = body(tvm.lower(s, [A, B, C], simple_mode=True))
+    return s, [A, B, C]
+
+
+def test_matmul_with_packing_and_a_write_cache(matmul_data):
+    s, args = packed_matmul(64, 64, 64, 32)
+    text = body(tvm.lower(s, args, simple_mode=True))
     assert text.startswith(
         "packedB = T.decl_buffer((2, 64, 32))\n"
         "for bigN in T.parallel(2):\n"
@@ -147,7 +152,7 @@ def test_matmul_with_packing_and_a_write_cache(matmul_data):
         "for m_inner, n_inner in T.grid(32, 32):\n"
         "            C[m_outer * 32 + m_inner, n_outer * 32 + n_inner] = C_global[m_inner, n_inner]"
     )
-    run_matmul(s, [A, B, C], matmul_data)
+    run_matmul(s, args, matmul_data)
 
 
 def test_conv2d():

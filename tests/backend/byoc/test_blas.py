@@ -14,6 +14,8 @@ from loopwright import relax
 from loopwright.backend.byoc import blas
 from loopwright.relax.byoc import PartitionReport, get_backend, partition, plugins
 
+from ...programs import graph
+
 # A composite that stands as an operator while it is lowered has no text.
 pytestmark = pytest.mark.no_roundtrip
 needs_blas = pytest.mark.skipif(bool(blas.available()), reason=blas.available() or "-")
@@ -111,14 +113,7 @@ def test_what_follows_is_one_own_kernel():
 
 @needs_blas
 def test_one_tensor_as_both_operands():
-    bb = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorStructInfo((5, 8), "float32"))
-    with bb.function("main", [x]):
-        with bb.dataflow():
-            t = bb.emit(relax.op.permute_dims(x))
-            out = bb.emit_output(relax.op.matmul(x, t))
-        bb.emit_func_output(out)
-    mod, report = offloaded(bb.get())
+    mod, report = offloaded(graph("t = R.permute_dims(x); y = R.matmul(x, t)", x=(5, 8)))
     assert report.decisions[0].pattern == "blas.matmul_nt"
     value = numbers((5, 8))
     np.testing.assert_allclose(lw.compile(mod)["main"](value).numpy(), value @ value.T, rtol=1e-5)
@@ -141,15 +136,8 @@ def test_what_is_not_taken(dtype, a, b, reason):
 
 @needs_blas
 def test_a_transposition_that_is_used_elsewhere_stays():
-    bb = relax.BlockBuilder()
-    a = relax.Var("a", relax.TensorStructInfo((4, 8), "float32"))
-    with bb.function("main", [a]):
-        with bb.dataflow():
-            t = bb.emit(relax.op.permute_dims(a))
-            product = bb.emit_output(relax.op.matmul(a, t))
-            total = bb.emit_output(relax.op.exp(t))
-        bb.emit_func_output(relax.Tuple([product, total]))
-    _, report = offloaded(bb.get())
+    body = "t = R.permute_dims(a); product = R.matmul(a, t); total = R.exp(t)"
+    _, report = offloaded(graph(body, "product, total", a=(4, 8)))
     assert [d.pattern for d in report.decisions] == ["blas.matmul"]
     assert report.left == {"relax.permute_dims": 1, "relax.exp": 1}
 

@@ -13,6 +13,8 @@ from loopwright.backend.byoc import dnnl, onednn
 from loopwright.ir import trace
 from loopwright.relax.byoc import PartitionReport, get_backend, partition, plugins
 
+from ...relax.transform.graphs import graph
+
 # A composite that stands as an operator while it is lowered has no text.
 pytestmark = pytest.mark.no_roundtrip
 needs_onednn = pytest.mark.skipif(bool(onednn.available()), reason=onednn.available() or "-")
@@ -23,18 +25,6 @@ RNG = np.random.default_rng(0)
 def weights(*shape):
     values = RNG.normal(size=shape) / np.sqrt(np.prod(shape[1:]))
     return relax.const(values.astype("float32"))
-
-
-def graph(body, *shapes, dtype="float32"):
-    """main(x0, x1, ...) of `body(emit, x0, x1, ...)`."""
-    bb = relax.BlockBuilder()
-    infos = [relax.TensorStructInfo(shape, dtype) for shape in shapes]
-    params = [relax.Var(f"x{i}", info) for i, info in enumerate(infos)]
-    with bb.function("main", params):
-        with bb.dataflow():
-            out = bb.emit_output(body(bb.emit, *params))
-        bb.emit_func_output(out)
-    return bb.get()
 
 
 def offload(mod):
