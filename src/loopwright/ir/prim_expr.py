@@ -10,6 +10,7 @@ expressions can be dict keys; house code uses `same(a, b)`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base.errors import explain
@@ -22,6 +23,18 @@ if TYPE_CHECKING:
     from .op import Op
 
 
+def _infix(builder: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """The methods of an operator, that of its left operand and that of its right one."""
+
+    def of_left(self: Any, other: Any) -> Any:
+        return getattr(self._build, builder)(self, other)
+
+    def of_right(self: Any, other: Any) -> Any:
+        return getattr(self._build, builder)(other, self)
+
+    return of_left, of_right
+
+
 class PrimExpr(BaseExpr):
     """Root of primitive expressions; `dtype` is always known."""
 
@@ -30,89 +43,27 @@ class PrimExpr(BaseExpr):
     # The arithmetic builders live in prim_op.py, which installs them here (see `install`).
     _build: ClassVar[Any] = None
 
-    def __add__(self, other: Any) -> PrimExpr:
-        return self._build.add(self, other)
-
-    def __radd__(self, other: Any) -> PrimExpr:
-        return self._build.add(other, self)
-
-    def __sub__(self, other: Any) -> PrimExpr:
-        return self._build.subtract(self, other)
-
-    def __rsub__(self, other: Any) -> PrimExpr:
-        return self._build.subtract(other, self)
-
-    def __mul__(self, other: Any) -> PrimExpr:
-        return self._build.multiply(self, other)
-
-    def __rmul__(self, other: Any) -> PrimExpr:
-        return self._build.multiply(other, self)
-
-    def __truediv__(self, other: Any) -> PrimExpr:
-        return self._build.div(self, other)
-
-    def __rtruediv__(self, other: Any) -> PrimExpr:
-        return self._build.div(other, self)
-
-    def __floordiv__(self, other: Any) -> PrimExpr:
-        return self._build.floordiv(self, other)
-
-    def __rfloordiv__(self, other: Any) -> PrimExpr:
-        return self._build.floordiv(other, self)
-
-    def __mod__(self, other: Any) -> PrimExpr:
-        return self._build.floormod(self, other)
-
-    def __rmod__(self, other: Any) -> PrimExpr:
-        return self._build.floormod(other, self)
+    __add__, __radd__ = _infix("add")
+    __sub__, __rsub__ = _infix("subtract")
+    __mul__, __rmul__ = _infix("multiply")
+    __truediv__, __rtruediv__ = _infix("div")
+    __floordiv__, __rfloordiv__ = _infix("floordiv")
+    __mod__, __rmod__ = _infix("floormod")
+    __lshift__, __rlshift__ = _infix("shift_left")
+    __rshift__, __rrshift__ = _infix("shift_right")
+    __and__, __rand__ = _infix("bitwise_and")
+    __or__, __ror__ = _infix("bitwise_or")
+    __xor__, __rxor__ = _infix("bitwise_xor")
+    __lt__, _ = _infix("less")
+    __le__, _ = _infix("less_equal")
+    __gt__, _ = _infix("greater")
+    __ge__, _ = _infix("greater_equal")
 
     def __neg__(self) -> PrimExpr:
         return self._build.neg(self)
 
-    def __lshift__(self, other: Any) -> PrimExpr:
-        return self._build.shift_left(self, other)
-
-    def __rlshift__(self, other: Any) -> PrimExpr:
-        return self._build.shift_left(other, self)
-
-    def __rshift__(self, other: Any) -> PrimExpr:
-        return self._build.shift_right(self, other)
-
-    def __rrshift__(self, other: Any) -> PrimExpr:
-        return self._build.shift_right(other, self)
-
-    def __and__(self, other: Any) -> PrimExpr:
-        return self._build.bitwise_and(self, other)
-
-    def __rand__(self, other: Any) -> PrimExpr:
-        return self._build.bitwise_and(other, self)
-
-    def __or__(self, other: Any) -> PrimExpr:
-        return self._build.bitwise_or(self, other)
-
-    def __ror__(self, other: Any) -> PrimExpr:
-        return self._build.bitwise_or(other, self)
-
-    def __xor__(self, other: Any) -> PrimExpr:
-        return self._build.bitwise_xor(self, other)
-
-    def __rxor__(self, other: Any) -> PrimExpr:
-        return self._build.bitwise_xor(other, self)
-
     def __invert__(self) -> PrimExpr:
         return self._build.bitwise_not(self)
-
-    def __lt__(self, other: Any) -> PrimExpr:
-        return self._build.less(self, other)
-
-    def __le__(self, other: Any) -> PrimExpr:
-        return self._build.less_equal(self, other)
-
-    def __gt__(self, other: Any) -> PrimExpr:
-        return self._build.greater(self, other)
-
-    def __ge__(self, other: Any) -> PrimExpr:
-        return self._build.greater_equal(self, other)
 
     def __eq__(self, other: object) -> Any:
         return False if other is None else self._build.equal(self, other)

@@ -269,6 +269,17 @@ def _binary(kind: type, a: Any, b: Any, span: Any = None) -> PrimExpr:
     return kind._make(a, b, span=span) if folded is None else folded
 
 
+def _builder(name: str, kind: type, doc: str) -> Callable[..., PrimExpr]:
+    """The function that builds a binary expression of one kind."""
+
+    def build(a: Any, b: Any, span: Any = None) -> PrimExpr:
+        return _binary(kind, a, b, span)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = doc
+    return build
+
+
 def add(lhs: Any, rhs: Any, span: Any = None) -> PrimExpr:
     """lhs + rhs"""
     return _binary(pe.Add, lhs, rhs, span)
@@ -366,24 +377,10 @@ def neg(x: Any, span: Any = None) -> PrimExpr:
     return multiply(x, const(-1, x.dtype), span)
 
 
-def less(a: Any, b: Any, span: Any = None) -> PrimExpr:
-    """a < b"""
-    return _binary(pe.LT, a, b, span)
-
-
-def less_equal(a: Any, b: Any, span: Any = None) -> PrimExpr:
-    """a <= b"""
-    return _binary(pe.LE, a, b, span)
-
-
-def greater(a: Any, b: Any, span: Any = None) -> PrimExpr:
-    """a > b"""
-    return _binary(pe.GT, a, b, span)
-
-
-def greater_equal(a: Any, b: Any, span: Any = None) -> PrimExpr:
-    """a >= b"""
-    return _binary(pe.GE, a, b, span)
+less = _builder("less", pe.LT, "a < b")
+less_equal = _builder("less_equal", pe.LE, "a <= b")
+greater = _builder("greater", pe.GT, "a > b")
+greater_equal = _builder("greater_equal", pe.GE, "a >= b")
 
 
 def equal(a: Any, b: Any, span: Any = None) -> Any:

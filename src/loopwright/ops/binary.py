@@ -63,30 +63,12 @@ for _name, _fn, _np, _doc in (
 ):
     binary(f"relax.{_name}", _fn, _np, _doc, result="bool")
 
-binary(
-    "relax.logical_and",
-    lambda a, b: tir.And(a, b),
-    np.logical_and,
-    "x1 and x2",
-    result="bool",
-    sample=_BOOL,
-)
-binary(
-    "relax.logical_or",
-    lambda a, b: tir.Or(a, b),
-    np.logical_or,
-    "x1 or x2",
-    result="bool",
-    sample=_BOOL,
-)
-binary(
-    "relax.logical_xor",
-    lambda a, b: prim_op.not_equal(a, b),
-    np.logical_xor,
-    "Whether exactly one of x1 and x2 holds.",
-    result="bool",
-    sample=_BOOL,
-)
+for _name, _fn, _np, _doc in (
+    ("and", tir.And, np.logical_and, "x1 and x2"),
+    ("or", tir.Or, np.logical_or, "x1 or x2"),
+    ("xor", prim_op.not_equal, np.logical_xor, "Whether exactly one of x1 and x2 holds."),
+):
+    binary(f"relax.logical_{_name}", _fn, _np, _doc, result="bool", sample=_BOOL)
 binary("relax.bitwise_and", prim_op.bitwise_and, np.bitwise_and, "x1 & x2", sample=_INT)
 binary("relax.bitwise_or", prim_op.bitwise_or, np.bitwise_or, "x1 | x2", sample=_INT)
 binary("relax.bitwise_xor", prim_op.bitwise_xor, np.bitwise_xor, "x1 ^ x2", sample=_INT)

@@ -7,6 +7,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -56,80 +57,52 @@ class BenchmarkResult:
         return f"Execution time summary:\n{head.rstrip()}\n{row.rstrip()}"
 
 
-def measure(
-    call: Callable[[], Any],
-    number: int = 10,
-    repeat: int = 1,
-    min_repeat_ms: float = 0,
-    cooldown_interval_ms: float = 0,
-    repeats_to_cooldown: int = 1,
-    cache_flush_bytes: int = 0,
-    prepare: Callable[[], Any] | None = None,
-) -> BenchmarkResult:
-    """Time `call`: `repeat` times, each the mean of `number` calls, or of as many as last
-    `min_repeat_ms`. `prepare` runs before each repeat, untimed; so does a walk through
-    `cache_flush_bytes` of memory."""
-    if number < 1 or repeat < 1:
-        raise ValueError(f"number and repeat must be positive, got {number} and {repeat}")
-    flush = np.zeros(max(cache_flush_bytes // 8, 0), np.float64)
-    call()  # what happens only once is not what is measured
-    results = []
-    for index in range(repeat):
-        if index and cooldown_interval_ms > 0 and index % repeats_to_cooldown == 0:
-            time.sleep(cooldown_interval_ms / 1e3)
-        while True:
-            if prepare is not None:
-                prepare()
-            if flush.size:
-                flush += 1.0
-            start = time.perf_counter()
-            for _ in range(number):
-                call()
-            seconds = time.perf_counter() - start
-            if seconds * 1e3 >= min_repeat_ms:
-                break
-            grow = min_repeat_ms / max(seconds * 1e3, 1e-6) * 1.2
-            number = max(int(number * min(grow, 100.0)), number + 1)
-        results.append(seconds / number)
-    return BenchmarkResult(results)
+@dataclass(frozen=True)
+class Timing:
+    """How to measure: `repeat` times, each the mean of `number` calls, or of as many as last
+    `min_repeat_ms`; before each repeat, untimed, a walk through `cache_flush_bytes` of memory."""
+
+    number: int = 10
+    repeat: int = 1
+    min_repeat_ms: float = 0
+    cooldown_interval_ms: float = 0
+    repeats_to_cooldown: int = 1
+    cache_flush_bytes: int = 0
+
+    def of(
+        self, call: Callable[[], Any], prepare: Callable[[], Any] | None = None
+    ) -> BenchmarkResult:
+        """The times of `call`. `prepare` runs before each repeat, untimed."""
+        number = self.number
+        if number < 1 or self.repeat < 1:
+            got = f"got {number} and {self.repeat}"
+            raise ValueError(f"number and repeat must be positive, {got}")
+        flush = np.zeros(max(self.cache_flush_bytes // 8, 0), np.float64)
+        call()  # what happens only once is not what is measured
+        results = []
+        for index in range(self.repeat):
+            if index and self.cooldown_interval_ms > 0 and index % self.repeats_to_cooldown == 0:
+                time.sleep(self.cooldown_interval_ms / 1e3)
+            while True:
+                if prepare is not None:
+                    prepare()
+                if flush.size:
+                    flush += 1.0
+                start = time.perf_counter()
+                for _ in range(number):
+                    call()
+                seconds = time.perf_counter() - start
+                if seconds * 1e3 >= self.min_repeat_ms:
+                    break
+                grow = self.min_repeat_ms / max(seconds * 1e3, 1e-6) * 1.2
+                number = max(int(number * min(grow, 100.0)), number + 1)
+            results.append(seconds / number)
+        return BenchmarkResult(results)
 
 
-def evaluator(
-    functions: Any,
-    func_name: str,
-    dev: Device | str | None = None,
-    number: int = 10,
-    repeat: int = 1,
-    min_repeat_ms: float = 0,
-    cooldown_interval_ms: float = 0,
-    repeats_to_cooldown: int = 1,
-    cache_flush_bytes: int = 0,
-    f_preproc: str | Callable[..., Any] = "",
-) -> Callable[..., BenchmarkResult]:
-    """A function that times `functions[func_name]` on the arguments it is given; see `measure`.
-
-    f_preproc: a function, or the name of one, that is called with them before each repeat.
-    Raises ValueError for a device that runs no code here.
-    """
-    function = functions[func_name]
-    where = make_device("cpu" if dev is None else dev)
-    if not where.exist:
-        raise ValueError(f"cannot measure on {where}: only the cpu runs code here")
-    prepare = functions[f_preproc] if isinstance(f_preproc, str) and f_preproc else f_preproc
-
-    def evaluate(*args: Any) -> BenchmarkResult:
-        return measure(
-            lambda: function(*args),
-            number,
-            repeat,
-            min_repeat_ms,
-            cooldown_interval_ms,
-            repeats_to_cooldown,
-            cache_flush_bytes,
-            (lambda: prepare(*args)) if callable(prepare) else None,
-        )
-
-    return evaluate
+def measure(call: Callable[[], Any], **timing: Any) -> BenchmarkResult:
+    """Time `call`, as the fields of `Timing` say."""
+    return Timing(**timing).of(call)
 
 
 class Timed:
@@ -145,28 +118,29 @@ class Timed:
         number: int = 10,
         repeat: int = 1,
         min_repeat_ms: float = 0,
+        *,
         limit_zero_time_iterations: int = 100,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
-        cache_flush_bytes: int = 0,
         f_preproc: str | Callable[..., Any] = "",
+        **timing: Any,
     ) -> Callable[..., BenchmarkResult]:
-        """A function that times `func_name` on the arguments it is given; see `measure`.
+        """A function that times `func_name` on the arguments it is given; see `Timing`.
 
-        `limit_zero_time_iterations` is accepted for compatibility: a CPU's clock always moves.
+        f_preproc: a function, or the name of one, that is called with them before each repeat.
+        limit_zero_time_iterations: accepted for compatibility; a CPU's clock always moves.
+
+        Raises ValueError for a device that runs no code here.
         """
-        return evaluator(
-            self,
-            func_name,
-            dev,
-            number,
-            repeat,
-            min_repeat_ms,
-            cooldown_interval_ms,
-            repeats_to_cooldown,
-            cache_flush_bytes,
-            f_preproc,
-        )
+        function, how = self[func_name], Timing(number, repeat, min_repeat_ms, **timing)
+        where = make_device("cpu" if dev is None else dev)
+        if not where.exist:
+            raise ValueError(f"cannot measure on {where}: only the cpu runs code here")
+        prepare = self[f_preproc] if isinstance(f_preproc, str) and f_preproc else f_preproc
+
+        def evaluate(*args: Any) -> BenchmarkResult:
+            before = (lambda: prepare(*args)) if callable(prepare) else None
+            return how.of(lambda: function(*args), before)
+
+        return evaluate
 
 
 class Module(Timed):

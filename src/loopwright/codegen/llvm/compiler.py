@@ -75,7 +75,9 @@ def target_machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
     )
 
 
-def resolve(triple: str | None, cpu: str | None, features: str | None) -> tuple[str, str, str]:
+def resolve(
+    triple: str | None = None, cpu: str | None = None, features: str | None = None
+) -> tuple[str, str, str]:
     """Fill in the host's triple, cpu and features where they are not given."""
     if triple is None or triple == host_triple():
         if cpu in (None, "native"):
@@ -106,16 +108,14 @@ def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, opt: str) -> 
 
 def _optimized(
     text: str,
-    triple: str | None,
-    cpu: str | None,
-    features: str | None,
+    described: tuple[str | None, ...],
     opt: str,
     verify: bool,
     finish: Callable[[llvm.TargetMachine, llvm.ModuleRef], Any],
 ) -> Any:
     if opt not in LEVELS:
         raise ValueError(f"opt must be one of {', '.join(LEVELS)}, got {opt!r}")
-    triple, cpu, features = resolve(triple, cpu, features)
+    triple, cpu, features = resolve(*described)
     machine = target_machine(triple, cpu, features)
     check_instructions(text, triple, cpu, features)
     context = llvm.create_context()
@@ -200,29 +200,18 @@ def compile_object(
     verify: bool = False,
 ) -> bytes:
     """Compile one module's text to a relocatable object. Defaults describe the host."""
-    return _optimized(text, triple, cpu, features, opt, verify, lambda tm, mod: tm.emit_object(mod))
+    machine = (triple, cpu, features)
+    return _optimized(text, machine, opt, verify, lambda tm, mod: tm.emit_object(mod))
 
 
-def assembly(
-    text: str,
-    triple: str | None = None,
-    cpu: str | None = None,
-    features: str | None = None,
-    opt: str = "short",
-) -> str:
-    """The machine's assembly for one module's text."""
-    return _optimized(text, triple, cpu, features, opt, True, lambda tm, mod: tm.emit_assembly(mod))
+def assembly(text: str, *machine: str | None, opt: str = "short") -> str:
+    """The assembly for one module's text. `machine`: triple, CPU and features, else the host's."""
+    return _optimized(text, machine, opt, True, lambda tm, mod: tm.emit_assembly(mod))
 
 
-def optimized_ir(
-    text: str,
-    triple: str | None = None,
-    cpu: str | None = None,
-    features: str | None = None,
-    opt: str = "short",
-) -> str:
+def optimized_ir(text: str, *machine: str | None, opt: str = "short") -> str:
     """The module's text after `opt`'s passes."""
-    return _optimized(text, triple, cpu, features, opt, True, lambda tm, mod: str(mod))
+    return _optimized(text, machine, opt, True, lambda tm, mod: str(mod))
 
 
 # The worker protocol: an 8-byte little-endian length, then a pickle.

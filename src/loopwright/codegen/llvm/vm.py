@@ -19,7 +19,7 @@ import numpy as np
 from ...base.errors import LoopwrightError, explain
 from ...relax.interpreter import Interpreter
 from ...runtime.device import Device
-from ...runtime.module import BenchmarkResult, evaluator
+from ...runtime.module import Timed
 from ...runtime.profiler import Profile
 from ...runtime.tensor import tensor
 from ...tir.function import PrimFunc
@@ -72,7 +72,7 @@ class GraphMachine(Interpreter):
                 original[...] = used
 
 
-class VirtualMachine:
+class VirtualMachine(Timed):
     """Runs an executable on a device.
 
     profile: keep the time of each call; see `profile(...)`.
@@ -176,33 +176,6 @@ class VirtualMachine:
             return result if include_return else None
 
         self._saved[saved_name] = run
-
-    def time_evaluator(
-        self,
-        func_name: str,
-        dev: Any = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: int = 0,
-        cooldown_interval_ms: int = 0,
-        repeats_to_cooldown: int = 1,
-        cache_flush_bytes: int = 0,
-        f_preproc: str = "",
-    ) -> Callable[..., BenchmarkResult]:
-        """A function that measures `func_name` on the arguments it is given; see
-        `runtime.module.evaluator`."""
-        return evaluator(
-            self,
-            func_name,
-            dev,
-            number,
-            repeat,
-            min_repeat_ms,
-            cooldown_interval_ms,
-            repeats_to_cooldown,
-            cache_flush_bytes,
-            f_preproc,
-        )
 
 
 def _compact(array: np.ndarray) -> np.ndarray:

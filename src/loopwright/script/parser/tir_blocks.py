@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins as _py
+from collections.abc import Callable
 from typing import Any
 
 from ...base.errors import explain
@@ -66,11 +67,10 @@ def block_attr(attrs: dict[str, Any]) -> None:
     current(BlockFrame, "T.block_attr").annotations.update(attrs)
 
 
-class axis:
-    """Axes of a block: `vi = T.axis.spatial(128, i)`."""
+def _axis(kind: int, doc: str) -> Callable[..., Var]:
+    """A function that makes the axes of one kind."""
 
-    @staticmethod
-    def _push(dom: Any, binding: Any, dtype: Any, kind: int) -> Var:
+    def axis_of_kind(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
         frame = current(BlockFrame, "T.axis")
         if isinstance(dom, Range):
             domain = dom
@@ -87,25 +87,17 @@ class axis:
         frame.iter_values.append(_const(binding, wide) if isinstance(binding, int) else value)
         return axis_var.var
 
-    @staticmethod
-    def spatial(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
-        """An axis whose iterations are independent."""
-        return axis._push(dom, binding, dtype, IterVar.DataPar)
+    axis_of_kind.__doc__ = doc
+    return staticmethod(axis_of_kind)
 
-    @staticmethod
-    def reduce(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
-        """An axis over which the block accumulates."""
-        return axis._push(dom, binding, dtype, IterVar.CommReduce)
 
-    @staticmethod
-    def scan(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
-        """An axis whose iterations run in order."""
-        return axis._push(dom, binding, dtype, IterVar.Ordered)
+class axis:
+    """Axes of a block: `vi = T.axis.spatial(128, i)`."""
 
-    @staticmethod
-    def opaque(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
-        """An axis of which nothing is known."""
-        return axis._push(dom, binding, dtype, IterVar.DimInfo)
+    spatial = _axis(IterVar.DataPar, "An axis whose iterations are independent.")
+    reduce = _axis(IterVar.CommReduce, "An axis over which the block accumulates.")
+    scan = _axis(IterVar.Ordered, "An axis whose iterations run in order.")
+    opaque = _axis(IterVar.DimInfo, "An axis of which nothing is known.")
 
     @staticmethod
     def remap(kinds: str, bindings: Any, dtype: Any = "int32") -> Any:

@@ -47,6 +47,16 @@ def expr_of(*kinds: type | str) -> Any:
     return register
 
 
+def call_of(kind: type, name: str, arguments: Callable[[Printer, Any], str]) -> None:
+    """Print a kind of expression as a call of a function of `T` or `R`, named by "tir.Cast"."""
+    dialect, _, function = name.partition(".")
+    EXPR.register(
+        kind,
+        lambda p, node: f"{getattr(p, dialect)(function)}({arguments(p, node)})",
+        override=True,
+    )
+
+
 def stmt_of(*kinds: type) -> Any:
     """Register how a kind of statement is printed: f(printer, node, out) appends to `out`."""
 

@@ -12,7 +12,7 @@ from ...ir.op import Op
 from ...ir.structural import structural_equal
 from ...relax import expr as rx
 from ...relax.struct_info import FuncStructInfo, TupleStructInfo
-from .core import RELAX, Printer, call_text, dtype_text, expr_of, mode_of, stmt_of
+from .core import RELAX, Printer, call_of, call_text, dtype_text, expr_of, mode_of, stmt_of
 from .doc import GAP, Nest, number, quote
 from .naming import Frame
 from .relax_info import device_name
@@ -84,24 +84,10 @@ def _scalar(data: Any) -> str | None:
     return number(float(value)) if value.dtype.kind in "fV" else None
 
 
-@expr_of(rx.ShapeExpr)
-def _shape(p: Printer, node: rx.ShapeExpr) -> str:
-    return f"{p.relax('shape')}([{p.exprs(node.values)}])"
-
-
-@expr_of(rx.PrimValue)
-def _prim_value(p: Printer, node: rx.PrimValue) -> str:
-    return f"{p.relax('prim_value')}({p.expr(node.value)})"
-
-
-@expr_of(rx.StringImm)
-def _string(p: Printer, node: rx.StringImm) -> str:
-    return f"{p.relax('str')}({quote(node.value)})"
-
-
-@expr_of(rx.DataTypeImm)
-def _dtype(p: Printer, node: rx.DataTypeImm) -> str:
-    return f"{p.relax('dtype')}({dtype_text(node.value)})"
+call_of(rx.ShapeExpr, "relax.shape", lambda p, node: f"[{p.exprs(node.values)}]")
+call_of(rx.PrimValue, "relax.prim_value", lambda p, node: p.expr(node.value))
+call_of(rx.StringImm, "relax.str", lambda p, node: quote(node.value))
+call_of(rx.DataTypeImm, "relax.dtype", lambda p, node: dtype_text(node.value))
 
 
 @expr_of(rx.ExternFunc)

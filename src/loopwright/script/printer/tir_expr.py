@@ -9,7 +9,7 @@ from ...ir.expr import GlobalVar
 from ...ir.op import Op
 from ...ir.prim_op import add, fold_binary
 from ...tir.expr import BufferLoad, CommReducer, ProducerLoad, Reduce
-from .core import TIR, Printer, call_text, dtype_text, expr_of, mode_of
+from .core import TIR, Printer, call_of, call_text, dtype_text, expr_of, mode_of
 from .doc import ADD, AND, COMPARE, LAMBDA, MULTIPLY, NOT, OR, loose, number, operand, quote
 from .tir_buffer import load_indices
 
@@ -199,30 +199,11 @@ def _not(p: Printer, node: pe.Not) -> str:
     return loose(f"not {operand(p.expr(node.a), NOT)}", NOT)
 
 
-@expr_of(pe.Cast)
-def _cast(p: Printer, node: pe.Cast) -> str:
-    return f"{p.tir('Cast')}({dtype_text(node.dtype)}, {p.expr(node.value)})"
-
-
-@expr_of(pe.Select)
-def _select(p: Printer, node: pe.Select) -> str:
-    parts = (node.condition, node.true_value, node.false_value)
-    return f"{p.tir('Select')}({p.exprs(parts)})"
-
-
-@expr_of(pe.Ramp)
-def _ramp(p: Printer, node: pe.Ramp) -> str:
-    return f"{p.tir('Ramp')}({p.expr(node.base)}, {p.expr(node.stride)}, {node.lanes})"
-
-
-@expr_of(pe.Broadcast)
-def _broadcast(p: Printer, node: pe.Broadcast) -> str:
-    return f"{p.tir('Broadcast')}({p.expr(node.value)}, {node.lanes})"
-
-
-@expr_of(pe.Shuffle)
-def _shuffle(p: Printer, node: pe.Shuffle) -> str:
-    return f"{p.tir('Shuffle')}([{p.exprs(node.vectors)}], [{p.exprs(node.indices)}])"
+call_of(pe.Cast, "tir.Cast", lambda p, node: f"{dtype_text(node.dtype)}, {p.expr(node.value)}")
+call_of(pe.Select, "tir.Select", lambda p, n: p.exprs((n.condition, n.true_value, n.false_value)))
+call_of(pe.Ramp, "tir.Ramp", lambda p, n: f"{p.expr(n.base)}, {p.expr(n.stride)}, {n.lanes}")
+call_of(pe.Broadcast, "tir.Broadcast", lambda p, node: f"{p.expr(node.value)}, {node.lanes}")
+call_of(pe.Shuffle, "tir.Shuffle", lambda p, n: f"[{p.exprs(n.vectors)}], [{p.exprs(n.indices)}]")
 
 
 @expr_of(pe.Let)
