@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..ir import prim_expr as pe
@@ -231,7 +231,7 @@ class Detector:
         want = first
         while left:
             if want is None:
-                following = self.smallest(left)
+                following = self.least(left, lambda s: s.scale)
             else:
                 following = next((s for s in left if self.equal(s.scale, want)), None)
             if following is None:
@@ -241,10 +241,11 @@ class Detector:
             want = P.multiply(following.scale, following.extent)
         return ordered
 
-    def smallest(self, splits: list[Split]) -> Split:
+    def least(self, splits: list[Split], of: Callable[[Split], Any]) -> Split:
+        """The last split of which no other one has less of something."""
         best = splits[0]
         for s in splits[1:]:
-            if self.ana.nonneg(P.add(best.scale, s.scale, -1)):
+            if self.ana.nonneg(P.add(of(best), of(s), -1)):
                 best = s
         return best
 
@@ -275,7 +276,7 @@ class Detector:
             if following is None:
                 if level == IterMapLevel.Bijective:
                     raise NotAffine("a part of an iterator is not used")
-                following = self.lowest(left)
+                following = self.least(left, lambda s: s.lower)
                 quotient = self.ana.poly_div(following.lower, reached, self.dtype)
                 if quotient is None or not self.equal(
                     P.multiply(quotient, reached), following.lower
@@ -288,13 +289,6 @@ class Detector:
         whole = self.equal(reached, mark.extent)
         if level == IterMapLevel.Bijective and not whole:
             raise NotAffine("a part of an iterator is not used")
-
-    def lowest(self, splits: list[Split]) -> Split:
-        best = splits[0]
-        for s in splits[1:]:
-            if self.ana.nonneg(P.add(best.lower, s.lower, -1)):
-                best = s
-        return best
 
     # ------------------------------------------------------------------ results
 

@@ -70,12 +70,8 @@ def multiply(a: Poly, b: Poly) -> Poly:
     for m, c in a.items():
         for n, d in b.items():
             mn = times(m, n)
-            value = out.get(mn, 0) + c * d
-            if value:
-                out[mn] = value
-            else:
-                del out[mn]
-    return out
+            out[mn] = out.get(mn, 0) + c * d
+    return {m: c for m, c in out.items() if c}
 
 
 def divides(m: Monomial, n: Monomial) -> Monomial | None:

@@ -22,30 +22,19 @@ _DIVISIONS = (pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod)
 _SHIFTS = ("tir.shift_left", "tir.shift_right")
 
 
-def _and(ctx: Context, expr: Any) -> Any:
+def _and_or(ctx: Context, expr: Any) -> Any:
     if expr.dtype.lanes > 1:
         return binary(ctx, expr)
+    kind, is_and = type(expr), isinstance(expr, pe.And)
     a = ctx.simplified(expr.a)
-    b = _side(ctx, a, True, expr.b)
+    b = _side(ctx, a, is_and, expr.b)
     if isinstance(a, IntImm):
-        return b if a.value else a
+        return b if bool(a.value) is is_and else a
     if isinstance(b, IntImm):
-        return a if b.value else b
-    if ctx.keys.of(a) == ctx.keys.of(b) or (not _risk(ctx, b) and _implies(ctx, b, a)):
+        return a if bool(b.value) is is_and else b
+    if is_and and (ctx.keys.of(a) == ctx.keys.of(b) or (not _risk(ctx, b) and _implies(ctx, b, a))):
         return b
-    return expr if a is expr.a and b is expr.b else pe.And._make(a, b, span=expr.span)
-
-
-def _or(ctx: Context, expr: Any) -> Any:
-    if expr.dtype.lanes > 1:
-        return binary(ctx, expr)
-    a = ctx.simplified(expr.a)
-    b = _side(ctx, a, False, expr.b)
-    if isinstance(a, IntImm):
-        return a if a.value else b
-    if isinstance(b, IntImm):
-        return b if b.value else a
-    return expr if a is expr.a and b is expr.b else pe.Or._make(a, b, span=expr.span)
+    return expr if a is expr.a and b is expr.b else kind._make(a, b, span=expr.span)
 
 
 def _implies(ctx: Context, condition: Any, conclusion: Any) -> bool:
@@ -197,8 +186,8 @@ _CONDITIONAL = (pe.CmpExpr, *_DIVISIONS, pe.Min, pe.Max, pe.Select)
 _CALLS: dict[str, Rule] = {"tir.if_then_else": _if_then_else, "tir.likely": _likely}
 _NEGATED = {pe.LT: pe.GE, pe.GE: pe.LT, pe.GT: pe.LE, pe.LE: pe.GT}
 RULES: dict[type, Rule] = {
-    pe.And: _and,
-    pe.Or: _or,
+    pe.And: _and_or,
+    pe.Or: _and_or,
     pe.Not: _not,
     pe.Select: _select,
     pe.Call: _call,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -104,19 +104,17 @@ class CompiledModel(Timed):
 
     def output_names(self, name: str = "main") -> list[str]:
         """The outputs' names: the model's own where it has them."""
-        given = self.names.get("output_names")
-        specs = self.signature(name).results
-        if given is not None and len(given) == len(specs):
-            return list(given)
-        return [s.name for s in specs]
+        return self._names("output_names", self.signature(name).results)
 
     def input_names(self, name: str = "main") -> list[str]:
         """The inputs' names: the model's own where it has them."""
-        given = self.names.get("input_names")
-        specs = self.signature(name).params
+        return self._names("input_names", self.signature(name).params)
+
+    def _names(self, key: str, specs: Sequence[Any]) -> list[str]:
+        given = self.names.get(key)
         if given is not None and len(given) == len(specs):
             return list(given)
-        return [p.name for p in specs]
+        return [s.name for s in specs]
 
     def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Tensor]:
         """Run with inputs by name (a dict, keywords) or in order (a list), outputs by name.

@@ -7,6 +7,7 @@ exactly, floats fold in double precision rounded to their type.
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -206,6 +207,14 @@ def _fold_div(x: Any, y: Any) -> Any:
     return x / y if y else None
 
 
+COMPARE: dict[type, Callable[[Any, Any], bool]] = {
+    pe.EQ: operator.eq,
+    pe.NE: operator.ne,
+    pe.LT: operator.lt,
+    pe.LE: operator.le,
+    pe.GT: operator.gt,
+    pe.GE: operator.ge,
+}
 _FOLD: dict[type, Callable[[Any, Any], Any]] = {
     pe.Add: lambda x, y: x + y,
     pe.Sub: lambda x, y: x - y,
@@ -216,12 +225,7 @@ _FOLD: dict[type, Callable[[Any, Any], Any]] = {
     pe.FloorMod: lambda x, y: x % y if y else None,
     pe.Min: lambda x, y: min(x, y) if x == x and y == y else None,
     pe.Max: lambda x, y: max(x, y) if x == x and y == y else None,
-    pe.LT: lambda x, y: x < y,
-    pe.LE: lambda x, y: x <= y,
-    pe.GT: lambda x, y: x > y,
-    pe.GE: lambda x, y: x >= y,
-    pe.EQ: lambda x, y: x == y,
-    pe.NE: lambda x, y: x != y,
+    **COMPARE,
 }
 
 

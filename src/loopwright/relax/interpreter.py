@@ -22,7 +22,7 @@ from ..ir.dtype import DataType, numpy_dtype
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..ir.op import Op
-from ..ir.prim_op import trunc_div
+from ..ir.prim_op import COMPARE, trunc_div
 from ..runtime.dtype import elements_per_byte
 from ..runtime.extern import EXTERNAL_MODS
 from ..runtime.module import Module
@@ -44,12 +44,7 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     pe.FloorMod: operator.mod,
     pe.Min: min,
     pe.Max: max,
-    pe.EQ: operator.eq,
-    pe.NE: operator.ne,
-    pe.LT: operator.lt,
-    pe.LE: operator.le,
-    pe.GT: operator.gt,
-    pe.GE: operator.ge,
+    **COMPARE,
     pe.And: lambda a, b: a and b,
     pe.Or: lambda a, b: a or b,
     pe.Div: lambda a, b: trunc_div(a, b) if isinstance(a, int) else a / b,

@@ -133,14 +133,19 @@ class _Checker:
         return _L0 if both_known else _L2
 
 
+def _of_known(check: Callable[[Any, Any], Any], base: Any, derived: Any) -> BaseCheckResult:
+    """What `check` says, where both are known."""
+    if base is None:
+        return _PASS
+    return _L2 if derived is None else check(base, derived)
+
+
 def _check_prim(
     c: _Checker, base: si.PrimStructInfo, derived: si.PrimStructInfo
 ) -> BaseCheckResult:
     if base.dtype != derived.dtype:
         return _L0
-    if base.value is None:
-        return _PASS
-    return _L2 if derived.value is None else c.value(base.value, derived.value)
+    return _of_known(c.value, base.value, derived.value)
 
 
 def _check_shape(
@@ -152,9 +157,7 @@ def _check_shape(
         return _L1
     if base.ndim != derived.ndim:
         return _L0
-    if base.values is None:
-        return _PASS
-    return _L2 if derived.values is None else c.dims(base.values, derived.values)
+    return _of_known(c.dims, base.values, derived.values)
 
 
 def _check_tensor(

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import explain
+from ..base.names import free_name
 from ..ir import trace
 from ..ir.functor import Rewriter
 from ..ir.module import IRModule
@@ -125,10 +126,7 @@ class _Apart(Rewriter):
         self.taken: set[str] = set()
 
     def visit_Block(self, node: Block) -> Block:
-        name, count = node.name_hint, 0
-        while name in self.taken:
-            count += 1
-            name = f"{node.name_hint}_{count}"
+        name = free_name(node.name_hint, self.taken)
         self.taken.add(name)
         new = self.visit_default(node)
         return new if name == node.name_hint else new.replace(name_hint=name)

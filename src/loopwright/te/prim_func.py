@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..base.errors import explain
+from ..base.names import free_name
 from ..ir.functor import post_order_visit, pre_order_visit, rewrite
 from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import cast, const, multiply, subtract
@@ -52,10 +53,7 @@ class _Names:
         self.taken: set[str] = set()
 
     def fresh(self, name: str) -> str:
-        unique, n = name, 0
-        while unique in self.taken:
-            n += 1
-            unique = f"{name}_{n}"
+        unique = free_name(name, self.taken)
         self.taken.add(unique)
         return unique
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from ..ir.functor import Rewriter, Visitor, post_order_visit, pre_order_visit, rewrite
 from ..ir.node import NODE_TYPES
-from ..ir.prim_expr import IterVar, Let, Var
+from ..ir.prim_expr import Var
 from ..ir.variables import Substitute, substitute
 from .buffer import Buffer
 from .function import PrimFunc
-from .stmt import Allocate, AllocateConst, Block, DeclBuffer, For, LetStmt, MatchBufferRegion
+from .stmt import Block, DeclBuffer, MatchBufferRegion
 
 
 def substitute_buffers(node: Any, bmap: dict[Buffer, Buffer], vmap: Any = None) -> Any:
@@ -33,17 +33,7 @@ class LeafKeeper(Rewriter):
     def visit_Buffer(self, node: Any) -> Any:
         return node
 
-    def visit_Var(self, node: Any) -> Any:
-        return node
-
-    def visit_ConstExpr(self, node: Any) -> Any:
-        return node
-
-    def visit_Op(self, node: Any) -> Any:
-        return node
-
-    def visit_GlobalVar(self, node: Any) -> Any:
-        return node
+    visit_Var = visit_ConstExpr = visit_Op = visit_GlobalVar = visit_Buffer
 
 
 class SubstituteStmt(Substitute, LeafKeeper):
@@ -88,6 +78,16 @@ def ir_transform(
     return rewrite(stmt, chosen(postorder), pre=chosen(preorder))
 
 
+def _defines(field: str) -> Callable[[Any, Any], None]:
+    """The method for nodes that define the variable in this field."""
+
+    def visit(self: _Definitions, node: Any) -> None:
+        self.variables.setdefault(getattr(node, field))
+        self.visit_default(node)
+
+    return visit
+
+
 class _Definitions(Visitor):
     """All variables and buffers that a piece of IR defines."""
 
@@ -98,29 +98,9 @@ class _Definitions(Visitor):
     def buffer(self, buffer: Buffer) -> None:
         self.buffers.setdefault(buffer)
 
-    def visit_For(self, node: For) -> None:
-        self.variables.setdefault(node.loop_var)
-        self.visit_default(node)
-
-    def visit_LetStmt(self, node: LetStmt) -> None:
-        self.variables.setdefault(node.var)
-        self.visit_default(node)
-
-    def visit_Let(self, node: Let) -> None:
-        self.variables.setdefault(node.var)
-        self.visit_default(node)
-
-    def visit_IterVar(self, node: IterVar) -> None:
-        self.variables.setdefault(node.var)
-        self.visit_default(node)
-
-    def visit_Allocate(self, node: Allocate) -> None:
-        self.variables.setdefault(node.buffer_var)
-        self.visit_default(node)
-
-    def visit_AllocateConst(self, node: AllocateConst) -> None:
-        self.variables.setdefault(node.buffer_var)
-        self.visit_default(node)
+    visit_For = _defines("loop_var")
+    visit_LetStmt = visit_Let = visit_IterVar = _defines("var")
+    visit_Allocate = visit_AllocateConst = _defines("buffer_var")
 
     def visit_DeclBuffer(self, node: DeclBuffer) -> None:
         self.buffer(node.buffer)

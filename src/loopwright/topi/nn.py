@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .. import te
@@ -119,7 +120,7 @@ def flatten(data: te.Tensor) -> te.Tensor:
     return OPERATORS["relax.reshape"](data, [data.shape[0], size])
 
 
-def _conv(operator: str, data: str, kernel: str) -> Any:
+def _conv(operator: str, data: str, kernel: str) -> Callable[..., te.Tensor]:
     rank = len(data) - 2
 
     def conv(
@@ -148,28 +149,26 @@ group_conv2d_nhwc = _conv("conv2d", "NHWC", "HWIO")
 conv3d_ncdhw = _conv("conv3d", "NCDHW", "OIDHW")
 
 
-def conv2d_nchw(
-    Input: te.Tensor,
-    Filter: te.Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    out_dtype: Any = None,
-) -> te.Tensor:
-    """2-D convolution of data NCHW by a kernel OIHW."""
-    return group_conv2d_nchw(Input, Filter, stride, padding, dilation, 1, out_dtype)
+def _ungrouped(conv: Callable[..., te.Tensor]) -> Callable[..., te.Tensor]:
+    """A convolution without the parameter `groups`."""
+
+    def plain(
+        Input: te.Tensor,
+        Filter: te.Tensor,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        out_dtype: Any = None,
+    ) -> te.Tensor:
+        return conv(Input, Filter, stride, padding, dilation, 1, out_dtype)
+
+    plain.__name__ = plain.__qualname__ = conv.__name__.removeprefix("group_")
+    plain.__doc__ = conv.__doc__
+    return plain
 
 
-def conv2d_nhwc(
-    Input: te.Tensor,
-    Filter: te.Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    out_dtype: Any = None,
-) -> te.Tensor:
-    """2-D convolution of data NHWC by a kernel HWIO."""
-    return group_conv2d_nhwc(Input, Filter, stride, padding, dilation, 1, out_dtype)
+conv2d_nchw = _ungrouped(group_conv2d_nchw)
+conv2d_nhwc = _ungrouped(group_conv2d_nhwc)
 
 
 def scale_shift_nchw(Input: te.Tensor, Scale: te.Tensor, Shift: te.Tensor) -> te.Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from ...base.names import free_name
 from ...ir.dtype import DataType
 from ...ir.prim_expr import Call, PrimExpr, Var
 from ...tir.function import PrimFunc
@@ -70,11 +71,7 @@ class FunctionText(Context):
 
     def name(self, hint: str) -> str:
         """A name of the function that is not taken."""
-        label = base = identifier(hint)
-        k = 0
-        while label in self.taken:
-            k += 1
-            label = f"{base}_{k}"
+        label = free_name(identifier(hint), self.taken)
         self.taken.add(label)
         return label
 

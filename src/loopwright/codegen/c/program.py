@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import LoopwrightError, explain
+from ...base.names import free_name
 from ...ir.dtype import DataType
 from ...ir.expr import GlobalVar
 from ...ir.prim_expr import Call, StringImm, Var
@@ -139,11 +140,7 @@ class ProgramText:
             what = f"{name} calls itself" if func is not None else f"no function {name}"
             raise LoopwrightError(explain(what, instead="C code has no recursion", span=span))
         self.done[name] = None
-        symbol = base = identifier(f"{self.prefix}_{name}")
-        k = 0
-        while symbol in self.reserved:
-            k += 1
-            symbol = f"{base}_{k}"
+        symbol = free_name(identifier(f"{self.prefix}_{name}"), self.reserved)
         self.reserved.add(symbol)
         room = 0 if _is_graph(func) else self.stack_bytes
         emitter = function_text(self, symbol, func, room, self.written_by(name))
@@ -228,11 +225,7 @@ class ProgramText:
             self.data.extend(array.tobytes())
             place = f"({self.prefix}_weights + {at})"
             return f"((const {kind}*){place})", f"const {kind}"
-        name = base = identifier(f"{self.prefix}_{hint}")
-        k = 0
-        while name in self.reserved:
-            k += 1
-            name = f"{base}_{k}"
+        name = free_name(identifier(f"{self.prefix}_{hint}"), self.reserved)
         self.reserved.add(name)
         declared = f"const {kind} {name}[{max(array.size, 1)}] {self.macro}_ALIGNED"
         self.declared.append(f"extern {declared};")

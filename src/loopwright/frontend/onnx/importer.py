@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
+from ...base.names import free_name
 from ...base.plugins import broken, load_group
 from ...ir.dtype import DataType
 from ...ir.expr import DictAttrs
@@ -189,10 +190,7 @@ class _Import:
         if self.sanitize:
             param = re.sub(r"[^A-Za-z0-9_]", "_", name)
             param = param if _IDENTIFIER.match(param) else f"input_{param}"
-        base, count = param, 0
-        while param in self.names:
-            count += 1
-            param = f"{base}_{count}"
+        param = free_name(param, self.names)
         self.names.add(param)
         return param
 

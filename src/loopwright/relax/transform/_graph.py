@@ -15,35 +15,40 @@ from ..struct_info import FuncStructInfo, StructInfo, TensorStructInfo, TupleStr
 TIR_CALLS = (CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD)
 
 
+def _parts(node: Any) -> tuple[Any, ...]:
+    """What an expression consists of, in the order it is evaluated in."""
+    kind = type(node)
+    if kind is rx.Call:
+        return (node.op, *node.args)
+    if kind is rx.Tuple:
+        return node.fields
+    if kind is rx.TupleGetItem:
+        return (node.tuple_value,)
+    if kind is rx.If:
+        return (node.cond, node.true_branch, node.false_branch)
+    if kind is rx.SeqExpr:
+        return (*(b.value for block in node.blocks for b in block.bindings), node.body)
+    return (node.body,) if kind is rx.Function else ()
+
+
 def used_vars(expr: Any) -> Iterator[rx.Var]:
     """The variables that an expression mentions, those of stated struct infos too. A variable
     defined inside (of a branch, of a local function) is among them."""
     stack = [expr]
     while stack:
         node = stack.pop()
-        kind = type(node)
         if isinstance(node, rx.Var):
             yield node
-        elif kind is rx.Call:
-            stack.append(node.op)
-            stack.extend(reversed(node.args))
+            continue
+        if type(node) is rx.Call:
             for info in node.sinfo_args:
                 yield from shape_vars(info)
-        elif kind is rx.Tuple:
-            stack.extend(reversed(node.fields))
-        elif kind is rx.TupleGetItem:
-            stack.append(node.tuple_value)
-        elif kind is rx.If:
-            stack += [node.false_branch, node.true_branch, node.cond]
-        elif kind is rx.SeqExpr:
-            stack.append(node.body)
+        elif type(node) is rx.SeqExpr:
             for block in node.blocks:
                 for binding in block.bindings:
-                    stack.append(binding.value)
                     if isinstance(binding, rx.MatchCast):
                         yield from shape_vars(binding.struct_info)
-        elif kind is rx.Function:
-            stack.append(node.body)
+        stack.extend(reversed(_parts(node)))
 
 
 def shape_vars(info: StructInfo | None) -> Iterator[rx.Var]:
@@ -89,25 +94,9 @@ def called_functions(func: Any) -> Iterator[GlobalVar]:
     stack = [func]
     while stack:
         node = stack.pop()
-        kind = type(node)
-        if kind is GlobalVar:
+        if type(node) is GlobalVar:
             yield node
-        elif kind is rx.Call:
-            stack.extend(reversed(node.args))
-            if not isinstance(node.op, Op):
-                stack.append(node.op)
-        elif kind is rx.Tuple:
-            stack.extend(reversed(node.fields))
-        elif kind is rx.TupleGetItem:
-            stack.append(node.tuple_value)
-        elif kind is rx.If:
-            stack += [node.false_branch, node.true_branch, node.cond]
-        elif kind is rx.SeqExpr:
-            stack.append(node.body)
-            for block in reversed(node.blocks):
-                stack.extend(b.value for b in reversed(block.bindings))
-        elif kind is rx.Function:
-            stack.append(node.body)
+        stack.extend(reversed(_parts(node)))
 
 
 def bindings_of(func: rx.Function) -> Iterator[rx.Binding]:
@@ -145,16 +134,6 @@ def shape_known(info: StructInfo | None) -> bool:
     if isinstance(info, TupleStructInfo):
         return all(shape_known(f) for f in info.fields)
     return True
-
-
-def unique_name(mod_names: Iterable[str], wanted: str) -> str:
-    """`wanted`, or with the first number that makes it free."""
-    taken = set(mod_names)
-    name, n = wanted, 0
-    while name in taken:
-        n += 1
-        name = f"{wanted}{n}"
-    return name
 
 
 def replace_vars(expr: Any, table: dict[rx.Var, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...ir import prim_expr as pe
@@ -11,6 +12,7 @@ from ...ir.structural import structural_equal
 from ...ir.variables import uses_any
 
 Bound = tuple[pe.PrimExpr, pe.PrimExpr] | None
+Rule = Callable[[Any, dict[pe.Var, Bound]], Bound]
 Linear = list[tuple[pe.PrimExpr, int]]
 
 
@@ -44,14 +46,16 @@ def _both(expr: Any, loops: dict[pe.Var, Bound]) -> tuple[Bound, Bound]:
     return bounds_of(expr.a, loops), bounds_of(expr.b, loops)
 
 
-def _add(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
-    a, b = _both(expr, loops)
-    return None if a is None or b is None else (add(a[0], b[0]), add(a[1], b[1]))
+def _ends(build: Callable[[Any, Any], Any], crossed: bool = False) -> Rule:
+    """The rule of what grows with both operands; `crossed`: and falls with the second."""
 
+    def rule(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
+        a, b = _both(expr, loops)
+        if a is None or b is None:
+            return None
+        return (build(a[0], b[crossed]), build(a[1], b[not crossed]))
 
-def _sub(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
-    a, b = _both(expr, loops)
-    return None if a is None or b is None else (subtract(a[0], b[1]), subtract(a[1], b[0]))
+    return rule
 
 
 def _mul(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
@@ -97,16 +101,6 @@ def _floormod(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     return (const(0, expr.dtype), subtract(expr.b, 1))
 
 
-def _min(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
-    a, b = _both(expr, loops)
-    return None if a is None or b is None else (minimum(a[0], b[0]), minimum(a[1], b[1]))
-
-
-def _max(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
-    a, b = _both(expr, loops)
-    return None if a is None or b is None else (maximum(a[0], b[0]), maximum(a[1], b[1]))
-
-
 def _cast(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     a = bounds_of(expr.value, loops) if expr.dtype.is_integer else None
     return None if a is None else (cast(expr.dtype, a[0]), cast(expr.dtype, a[1]))
@@ -127,14 +121,14 @@ def _call(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     return None
 
 
-_RULES: dict[type, Any] = {
-    pe.Add: _add,
-    pe.Sub: _sub,
+_RULES: dict[type, Rule] = {
+    pe.Add: _ends(add),
+    pe.Sub: _ends(subtract, crossed=True),
     pe.Mul: _mul,
     pe.FloorDiv: _floordiv,
     pe.FloorMod: _floormod,
-    pe.Min: _min,
-    pe.Max: _max,
+    pe.Min: _ends(minimum),
+    pe.Max: _ends(maximum),
     pe.Cast: _cast,
     pe.Select: _select,
     pe.Call: _call,

@@ -12,6 +12,7 @@ from .. import stmt as st
 from ..buffer import Buffer
 from ..expr import BufferLoad, CommReducer, Reduce
 from ..function import PrimFunc
+from .query import free_of
 
 
 class _Scopes(Visitor):
@@ -93,53 +94,41 @@ class _Scopes(Visitor):
     def visit_For(self, node: st.For) -> None:
         self.visit(node.min)
         self.visit(node.extent)
-        self.define(node.loop_var, node)
-        self.visit(node.body)
-        self.leave(node.loop_var)
+        self.scope(node.loop_var, node)
 
-    def visit_LetStmt(self, node: st.LetStmt) -> None:
+    def visit_LetStmt(self, node: st.LetStmt | Let) -> None:
         self.visit(node.value)
-        self.define(node.var, node)
-        self.visit(node.body)
-        self.leave(node.var)
+        self.scope(node.var, node)
 
-    def visit_Let(self, node: Let) -> None:
-        self.visit(node.value)
-        self.define(node.var, node)
-        self.visit(node.body)
-        self.leave(node.var)
+    visit_Let = visit_LetStmt
 
     def visit_Allocate(self, node: st.Allocate) -> None:
         self.visit(node.extents)
         self.visit(node.condition)
-        self.define(node.buffer_var, node)
-        self.visit(node.body)
-        self.leave(node.buffer_var)
+        self.scope(node.buffer_var, node)
 
     def visit_AllocateConst(self, node: st.AllocateConst) -> None:
-        self.define(node.buffer_var, node)
-        self.visit(node.body)
-        self.leave(node.buffer_var)
+        self.scope(node.buffer_var, node)
 
     def visit_DeclBuffer(self, node: st.DeclBuffer) -> None:
-        own = node.buffer.data not in self.live and node.buffer.data.name == node.buffer.name
-        if own:
-            self.define(node.buffer.data, node)
-        self.visit(node.buffer)
-        self.visit(node.body)
-        if own:
-            self.leave(node.buffer.data)
+        data = node.buffer.data
+        own = data not in self.live and data.name == node.buffer.name
+        self.scope(data if own else None, node, node.buffer)
 
     def visit_BufferRealize(self, node: st.BufferRealize) -> None:
         for r in node.bounds:
             self.visit(r)
         own = node.buffer.data not in self.live
-        if own:
-            self.define(node.buffer.data, node)
-        self.visit(node.condition)
-        self.visit(node.body)
-        if own:
-            self.leave(node.buffer.data)
+        self.scope(node.buffer.data if own else None, node, node.condition)
+
+    def scope(self, var: Any, node: Any, *parts: Any) -> None:
+        """The parts and the body of `node`, which defines `var` (if any) for them."""
+        if var is not None:
+            self.define(var, node)
+        for part in (*parts, node.body):
+            self.visit(part)
+        if var is not None:
+            self.leave(var)
 
     def visit_AttrStmt(self, node: st.AttrStmt) -> None:
         self.visit(node.value)
@@ -332,10 +321,4 @@ def verify_well_formed(obj: Any, assert_mode: bool = True) -> bool:
 
     Raises ValueError naming the first violation, unless `assert_mode` is false.
     """
-    functions = [obj] if isinstance(obj, PrimFunc) else list(obj.functions.values())
-    for func in functions:
-        if isinstance(func, PrimFunc) and (errors := well_formed_errors(func)):
-            if assert_mode:
-                raise ValueError(errors[0])
-            return False
-    return True
+    return free_of(well_formed_errors, obj, ValueError if assert_mode else None)

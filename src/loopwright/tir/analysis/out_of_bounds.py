@@ -10,6 +10,7 @@ from ...ir.module import IRModule
 from ...ir.transform import Pass, PassContext
 from ..function import PrimFunc
 from .places import Place, places_of
+from .query import free_of
 from .value import iterations, lanes_at, value_at
 
 _FEW, _MOST = 2, 256
@@ -52,13 +53,7 @@ def verify_in_bounds(obj: Any, assert_mode: bool = True) -> bool:
 
     Raises IndexError naming the first that does, unless `assert_mode` is false.
     """
-    functions = [obj] if isinstance(obj, PrimFunc) else list(obj.functions.values())
-    for func in functions:
-        if isinstance(func, PrimFunc) and (errors := out_of_bounds_errors(func)):
-            if assert_mode:
-                raise IndexError(errors[0])
-            return False
-    return True
+    return free_of(out_of_bounds_errors, obj, IndexError if assert_mode else None)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from ...ir.variables import uses_any
 from ..function import PrimFunc
 from ..stmt import For, ForKind
 from .places import Place, Places, places_of
+from .query import free_of
 from .value import iterations, lanes_at, samples, value_at
 
 _FEW, _MOST = 4, 64
@@ -254,13 +255,7 @@ def verify_parallel(obj: Any, assert_mode: bool = True) -> bool:
 
     Raises ValueError naming the first that does, unless `assert_mode` is false.
     """
-    functions = [obj] if isinstance(obj, PrimFunc) else list(obj.functions.values())
-    for func in functions:
-        if isinstance(func, PrimFunc) and (errors := race_errors(func)):
-            if assert_mode:
-                raise ValueError(errors[0])
-            return False
-    return True
+    return free_of(race_errors, obj, ValueError if assert_mode else None)
 
 
 __all__ = ["order_errors", "race_errors", "verify_parallel"]

@@ -42,7 +42,24 @@ class Place:
         return None
 
 
-class Places(Visitor):
+class ChoiceVisitor(Visitor):
+    """Visits both ways to choose between two values by `choice(condition, yes, no)`."""
+
+    def visit_Select(self, node: Select) -> None:
+        self.choice(node.condition, node.true_value, node.false_value)
+
+    def visit_Call(self, node: Call) -> None:
+        if is_call_to(node, "if_then_else"):
+            self.choice(*node.args)
+        else:
+            self.visit(node.args)
+
+    def choice(self, condition: Any, yes: Any, no: Any) -> None:
+        """Visit the parts of a choice."""
+        self.visit((condition, yes, no))
+
+
+class Places(ChoiceVisitor):
     """Collects the accesses in program order.
 
     `allocated`: pointer to the loops around its allocation; `by_block`: pointers allocated by a
@@ -119,15 +136,6 @@ class Places(Visitor):
         self.under(condition, node.then_case)
         if node.else_case is not None:
             self.under(Not(condition), node.else_case)
-
-    def visit_Select(self, node: Select) -> None:
-        self.choice(node.condition, node.true_value, node.false_value)
-
-    def visit_Call(self, node: Call) -> None:
-        if is_call_to(node, "if_then_else"):
-            self.choice(*node.args)
-        else:
-            self.visit(node.args)
 
     def choice(self, condition: Any, yes: Any, no: Any) -> None:
         self.visit(condition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...base.errors import explain
@@ -20,6 +21,20 @@ from ..op import effect_of, is_call_to
 def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
     """Whether two expressions are the same, variables compared by identity."""
     return structural_equal(lhs, rhs)
+
+
+def free_of(
+    errors_of: Callable[[PrimFunc], list[str]], obj: Any, raises: type[Exception] | None
+) -> bool:
+    """Whether a PrimFunc (or each of a module) has no errors. The first is raised as `raises`,
+    unless that is None."""
+    functions = [obj] if isinstance(obj, PrimFunc) else list(obj.functions.values())
+    for func in functions:
+        if isinstance(func, PrimFunc) and (errors := errors_of(func)):
+            if raises is not None:
+                raise raises(errors[0])
+            return False
+    return True
 
 
 def has_if_then_else(node: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...ir import prim_expr as pe
 from ...ir.prim_expr import IntImm, Var
+from ...ir.prim_op import COMPARE
 from ...ir.variables import uses_any
 from ..op import is_call_to
 from ..stmt import For
@@ -41,12 +42,7 @@ _BINARY: dict[type, Callable[[int, int], Any]] = {
     pe.Mod: _mod,
     pe.Min: min,
     pe.Max: max,
-    pe.EQ: operator.eq,
-    pe.NE: operator.ne,
-    pe.LT: operator.lt,
-    pe.LE: operator.le,
-    pe.GT: operator.gt,
-    pe.GE: operator.ge,
+    **COMPARE,
 }
 
 

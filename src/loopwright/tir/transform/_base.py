@@ -57,14 +57,7 @@ class StmtVisitor(Visitor):
     def visit_Buffer(self, node: Any) -> None:
         pass
 
-    def visit_Var(self, node: Any) -> None:
-        pass
-
-    def visit_ConstExpr(self, node: Any) -> None:
-        pass
-
-    def visit_Op(self, node: Any) -> None:
-        pass
+    visit_Var = visit_ConstExpr = visit_Op = visit_Buffer
 
 
 class Substitute(SubstituteStmt, StmtRewriter):

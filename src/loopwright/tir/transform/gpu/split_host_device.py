@@ -28,6 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ....base.names import free_name
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
 from ....ir.prim_expr import Call, Var
@@ -61,10 +62,7 @@ class _Split(StmtRewriter):
         return Evaluate(Call("void", var, params), span=node.span)
 
     def fresh(self) -> str:
-        name, n = f"{self.name}_kernel", 0
-        while name in self.taken:
-            n += 1
-            name = f"{self.name}_kernel_{n}"
+        name = free_name(f"{self.name}_kernel", self.taken)
         self.taken.add(name)
         return name
 

@@ -157,7 +157,7 @@ class _Compact(StmtRewriter):
             for i, s in zip(indices, starts, strict=True)
         )
 
-    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+    def visit_BufferLoad(self, node: BufferLoad | BufferStore) -> Any:
         node = self.visit_default(node)
         entry = self.made.get(node.buffer)
         if entry is None:
@@ -165,13 +165,7 @@ class _Compact(StmtRewriter):
         buffer, starts = entry
         return node.replace(buffer=buffer, indices=self.shifted(node.indices, starts))
 
-    def visit_BufferStore(self, node: BufferStore) -> Any:
-        node = self.visit_default(node)
-        entry = self.made.get(node.buffer)
-        if entry is None:
-            return node
-        buffer, starts = entry
-        return node.replace(buffer=buffer, indices=self.shifted(node.indices, starts))
+    visit_BufferStore = visit_BufferLoad
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         entry = self.made.get(node.buffer)

@@ -80,19 +80,14 @@ class _Lower(Substitute):
         shifted = [add(i, b) for i, b in zip(indices, begins[lead:], strict=True)]
         return source.buffer, (*begins[:lead], *shifted)
 
-    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+    def visit_BufferLoad(self, node: BufferLoad | BufferStore) -> Any:
         node = self.visit_default(node)
         if node.buffer not in self.matched:
             return node
         buffer, indices = self.moved(node.buffer, node.indices)
         return node.replace(buffer=buffer, indices=indices)
 
-    def visit_BufferStore(self, node: BufferStore) -> Any:
-        node = self.visit_default(node)
-        if node.buffer not in self.matched:
-            return node
-        buffer, indices = self.moved(node.buffer, node.indices)
-        return node.replace(buffer=buffer, indices=indices)
+    visit_BufferStore = visit_BufferLoad
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         return self.resolved(self.visit_default(node))

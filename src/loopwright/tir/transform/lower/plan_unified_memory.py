@@ -45,6 +45,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import LoopwrightError, explain
+from ....base.names import free_name
 from ....ir import trace
 from ....ir.expr import GlobalVar
 from ....ir.functor import post_order_visit
@@ -406,9 +407,7 @@ class _Rewriting:
         return new, params
 
     def fresh(self, name: str) -> str:
-        unique, k = name, 1
-        while unique in self.names:
-            unique, k = f"{name}{k}", k + 1
+        unique = free_name(name, self.names, join="")
         self.names.add(unique)
         return unique
 

@@ -27,13 +27,14 @@ from typing import Any
 from ....base.errors import explain
 from ....ir.literals import is_true
 from ....ir.module import IRModule
-from ....ir.prim_expr import Broadcast, Call, IntImm, Let, Not, PrimExpr, Ramp, Select, StringImm
+from ....ir.prim_expr import Broadcast, IntImm, Let, Not, PrimExpr, Ramp, StringImm
 from ....ir.prim_op import const, logical_and, logical_or
 from ....ir.transform import Pass, PassContext
 from ... import stmt as st
+from ...analysis.places import ChoiceVisitor
 from ...buffer import Buffer
 from ...expr import BufferLoad
-from ...op import call_intrin, is_call_to
+from ...op import call_intrin
 from ...stmt_functor import substitute
 from .._base import NO_OP, RewriterPass, Simplifying, StmtVisitor
 
@@ -44,7 +45,7 @@ class _Check:
     message: PrimExpr
 
 
-class _Checks(StmtVisitor):
+class _Checks(ChoiceVisitor, StmtVisitor):
     """The checks that the accesses of one statement's expressions need, inner ones first."""
 
     def __init__(self, ana: Any, span: Any, show_source: bool) -> None:
@@ -64,15 +65,6 @@ class _Checks(StmtVisitor):
         self.values[node.var] = substitute(node.value, self.values)
         self.visit(node.body)
         del self.values[node.var]
-
-    def visit_Select(self, node: Select) -> None:
-        self.choice(node.condition, node.true_value, node.false_value)
-
-    def visit_Call(self, node: Call) -> None:
-        if is_call_to(node, "if_then_else"):
-            self.choice(*node.args)
-        else:
-            self.visit(node.args)
 
     def choice(self, condition: Any, yes: Any, no: Any) -> None:
         self.visit(condition)
