@@ -68,7 +68,7 @@ def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> 
         raise ValueError(f"{index} is no sum of splits: {why}") from None
     ordered: list[Split] = []
     while splits:
-        ordered.append(worker.smallest(splits))
+        ordered.append(worker.least(splits, lambda s: s.scale))
         splits.remove(ordered[-1])
     return worker.node(ordered, base)
 
