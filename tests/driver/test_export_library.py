@@ -159,7 +159,7 @@ def test_an_external_library_goes_with_it(tmp_path):
 @pytest.mark.no_roundtrip
 def test_what_cannot_be_exported(tmp_path):
     exe = lw.compile(model())
-    with pytest.raises(lw.LoopwrightError, match="the suffix of the file says what is exported"):
+    with pytest.raises(lw.LoopwrightError, match="the file's suffix selects what is exported"):
         exe.export_library(tmp_path / "model.xyz")
 
     Packed = graph(

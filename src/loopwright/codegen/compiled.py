@@ -1,4 +1,4 @@
-"""`CompiledModel`: what `loopwright.compile` returns, whatever the target."""
+"""`CompiledModel`: the result of `loopwright.compile`, for every target."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ PLAN_OF_MODULE: Slot[Callable[[IRModule], MemoryPlan | None]] = Slot("codegen.pl
 
 
 class CompiledModel(Timed):
-    """A model as code for a target; the base of `Executable`, `CModel` and those of other packages.
+    """A model as code for a target; base class of `Executable`, `CModel` and those of plug-ins.
 
     `mod` is the module after the graph passes, `lowered` after the loop passes; `inputs()` and
-    `outputs()` say how `main` is called. What a target cannot do (be called from here, be written as
-    files, as a library) its class leaves out: the method then raises LoopwrightError.
+    `outputs()` describe the signature of `main`. A subclass leaves out what its target cannot do
+    (run in this process, be written as files or as a library); the method then raises
+    LoopwrightError.
     """
 
-    form: ClassVar[str] = "code for this target"  # what the code is, in messages
+    form: ClassVar[str] = "code for this target"  # names the code in messages
     runs: ClassVar[bool] = False  # whether functions can be called from this process
-    suffix: ClassVar[str] = ""  # of the source files that `write` makes; "" where it makes none
+    suffix: ClassVar[str] = ""  # suffix of the files that `write` makes; "" if none
 
     mod: IRModule
     lowered: IRModule
@@ -49,7 +50,7 @@ class CompiledModel(Timed):
     def _describe(
         self, entries: Mapping[str, Signature], names: Mapping[str, Any], machine: Mapping[str, Any]
     ) -> None:
-        """Set how functions are called, and the model's own names of inputs and outputs."""
+        """Set the signatures of functions, and the model's own names of inputs and outputs."""
         self.entries, self.machine = dict(entries), dict(machine)
         self.names = {k: list(v) for k, v in names.items()}
 
@@ -59,7 +60,7 @@ class CompiledModel(Timed):
         self._cannot("has no text to show")
 
     def levels(self, name: str) -> list[str]:
-        """What became of a kernel after the loop passes, from the emitted text on."""
+        """The forms of a kernel after the loop passes, from the emitted text on."""
         return [self.texts[name]]
 
     # -- calls ---------------------------------------------------------------------------------
@@ -69,7 +70,7 @@ class CompiledModel(Timed):
         self._cannot("is not run from here")
 
     def __call__(self, *args: Any) -> Any:
-        """Run `main`, or the only function there is."""
+        """Run `main`, or the only function."""
         names = self.function_names()
         return self[names[0] if len(names) == 1 else "main"](*args)
 
@@ -84,7 +85,7 @@ class CompiledModel(Timed):
         return {**self.entries, **public}
 
     def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
-        """(name, dtype, shape) of each input; a shape's symbols are their names."""
+        """(name, dtype, shape) of each input; symbolic dimensions are given by name."""
         return [p.described() for p in self.signature(name).params]
 
     def outputs(self, name: str = "main") -> list[tuple[str, str, tuple[Any, ...]]]:
@@ -94,20 +95,20 @@ class CompiledModel(Timed):
         return [(n, s.dtype, s.shape()) for n, s in zip(names, specs, strict=True)]
 
     def signature(self, name: str) -> Signature:
-        """The parameters and results of a function, native or not. Raises KeyError."""
+        """The parameters and results of a function. Raises KeyError for an unknown name."""
         if name in self.entries:
             return self.entries[name]
         if name in self.machine:
             return _machine_signature(self.machine[name])
-        self[name]  # raises, naming the functions there are
+        self[name]  # raises KeyError with the known names
         return Signature(())
 
     def output_names(self, name: str = "main") -> list[str]:
-        """The outputs' names: the model's own where it has them."""
+        """The outputs' names: the model's own if it has them."""
         return self._names("output_names", self.signature(name).results)
 
     def input_names(self, name: str = "main") -> list[str]:
-        """The inputs' names: the model's own where it has them."""
+        """The inputs' names: the model's own if it has them."""
         return self._names("input_names", self.signature(name).params)
 
     def _names(self, key: str, specs: Sequence[Any]) -> list[str]:
@@ -117,7 +118,7 @@ class CompiledModel(Timed):
         return [s.name for s in specs]
 
     def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Tensor]:
-        """Run with inputs by name (a dict, keywords) or in order (a list), outputs by name.
+        """Run with inputs by name (a dict, keywords) or in order (a list); return outputs by name.
 
         Raises ValueError naming the inputs that are missing or unknown.
         """
@@ -128,7 +129,7 @@ class CompiledModel(Timed):
         return dict(zip(self.output_names(function), flat, strict=True))
 
     def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
-        """Call a function `number` times and tell how long it took."""
+        """Call a function `number` times and measure how long it takes."""
         profile = Profile()
         for _ in range(number):
             begin = time.perf_counter()
@@ -139,7 +140,7 @@ class CompiledModel(Timed):
     # -- files ---------------------------------------------------------------------------------
 
     def write(self, folder: str | Path, name: str = "model", **options: Any) -> list[Path]:
-        """Write the source files into a folder (made where it is missing) and give their paths."""
+        """Write the source files into a folder (created if missing) and return their paths."""
         if not self.suffix:
             self._cannot("is not written as files")
         paths = [Path(folder) / f"{label}{self.suffix}" for label in self.texts]
@@ -149,7 +150,7 @@ class CompiledModel(Timed):
         return paths
 
     def export_library(self, file_name: str | Path, **options: Any) -> Path:
-        """Write a library; the suffix says of which kind."""
+        """Write a library; the suffix selects its kind."""
         self._cannot("is not written as a library")
 
     @property

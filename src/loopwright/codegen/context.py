@@ -1,8 +1,8 @@
-"""What the emitters share: a context, which knows the function that is being written, and tables
-of handlers `f(ctx, node)`, one for each kind of node and intrinsic.
+"""What the emitters share: the context of the function being written, and tables of handlers
+`f(ctx, node)`, one for each kind of node and intrinsic.
 
-An emitter derives a class of contexts, which says how its lines are written, and gives it its
-tables. Handlers look up nothing above them: they ask the context for the text of a part.
+An emitter derives a context class, which defines how lines are written, and sets its tables.
+Handlers do not know their callers: they ask the context for the text of a subexpression.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..tir import stmt as st
 from ..tir.buffer import Buffer
 from ..tir.transform.lower.lower_scalar_ops import ScalarOps
 
-# What a value is for. An index does not overflow; a narrow one fits 32 bits.
+# The use of a value. An index does not overflow; a narrow one fits 32 bits.
 DATA, INDEX, NARROW = 0, 1, 2
 _ZERO = IntImm("int32", 0)
 
 
 class Context:
-    """What is known while a function is written: the texts of variables, what a value is for."""
+    """State while a function is written: the texts of variables, the use of the current value."""
 
     language: ClassVar[str]  # for messages
     passes: ClassVar[str]
@@ -51,7 +51,7 @@ class Context:
         """The value of an expression."""
         handler = self.expressions.get(type(node))
         if handler is None and (late := self.scalars(node)) is not node:
-            return self.expr(late)  # of a pass that runs after LowerScalarOps
+            return self.expr(late)  # introduced by a pass after LowerScalarOps
         if handler is None:
             what = f"{type(node).__name__} has no {self.language} code"
             hint = f"run the passes of {self.passes} first"
@@ -70,17 +70,17 @@ class Context:
         return self.used_as(INDEX, node)
 
     def data(self, node: PrimExpr) -> str:
-        """The value of a condition or datum inside an index."""
+        """The value of a condition or a datum inside an index."""
         return self.used_as(DATA, node)
 
     def undefined(self, node: Var) -> LoopwrightError:
-        """What is wrong where a variable has no text."""
+        """The error for a variable that has no text."""
         what = f"variable {node.name} is not defined here"
         return LoopwrightError(explain(what, span=node.span))
 
 
 def call(ctx: Context, node: Call) -> str:
-    """A call; whatever it is, its arguments are data, not indices."""
+    """A call; its arguments are data, not indices, whatever the callee."""
     name = "" if isinstance(node.op, GlobalVar) else getattr(node.op, "name", None)
     if name is None:
         raise LoopwrightError(explain("this cannot be called", got=str(node.op)))
@@ -97,36 +97,36 @@ def call(ctx: Context, node: Call) -> str:
 
 
 def no_code(ctx: Context, node: Call, hint: str, of: str = "") -> LoopwrightError:
-    """An intrinsic has no code (on a type)."""
+    """The error for an intrinsic that has no code (for a type)."""
     what = f"the intrinsic {node.op.name} has no {ctx.language} code{of and f' for {of}'}"
     return LoopwrightError(explain(what, instead=hint, span=node.span))
 
 
 def first(ctx: Context, node: Call) -> str:
-    """A hint about its operand."""
+    """A hint evaluates to its operand."""
     return ctx.expr(node.args[0])
 
 
 def not_of_type(ctx: Context, node: Call) -> str:
-    """A function of floats that no rule is for on its type."""
+    """A function on a float type without a rule."""
     raise no_code(ctx, node, "cast to float32", str(node.dtype))
 
 
 def seq(ctx: Context, node: st.SeqStmt) -> None:
-    """One statement after the other."""
+    """A sequence of statements."""
     for item in node.seq:
         ctx.stmt(item)
 
 
 def inner(ctx: Context, node: Any) -> None:
-    """A statement that says nothing to the machine."""
+    """A statement that only annotates its body."""
     ctx.stmt(node.body)
 
 
 def flat_index(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
-    """The one index of an access."""
+    """The only index of a flat buffer's access."""
     if is_packed(buffer.dtype):
-        what = f"buffer {buffer.name} of {buffer.dtype} is not yet made of bytes"
+        what = f"buffer {buffer.name} of {buffer.dtype} is not stored as bytes yet"
         raise LoopwrightError(explain(what, instead="run Int4StorageLegalize first"))
     if len(indices) > 1:
         what = f"buffer {buffer.name} is not flat"
@@ -135,27 +135,27 @@ def flat_index(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
 
 
 def is_packed(dtype: DataType) -> bool:
-    """Whether elements of this type share bytes of memory."""
+    """Whether elements of this type are packed several to a byte."""
     return (dtype.is_int or dtype.is_uint) and dtype.bits < 8
 
 
 def called_name(node: Call) -> str:
-    """The name of the C or registered function that a call is of."""
+    """The name of the C or registered function that a call refers to."""
     name = node.args[0]
     if not isinstance(name, StringImm):
-        what = f"{node.op.name} takes the function's name first"
+        what = f"{node.op.name} takes the function's name as its first argument"
         raise LoopwrightError(explain(what, got=str(name), span=node.span))
     return name.value
 
 
 def refuse_thread_loop(node: st.For, hint: str) -> LoopwrightError:
-    """A loop that no emitter of code for CPUs takes."""
+    """The error for a loop that code for CPUs does not have."""
     bound = node.kind == st.ForKind.THREAD_BINDING
     what = f"loop {node.loop_var.name} is {'bound to a GPU thread' if bound else 'vectorized'}"
     return LoopwrightError(explain(what, instead=hint, span=node.span))
 
 
-# Handlers that every emitter has.
+# Handlers shared by all emitters.
 STATEMENTS: dict[type, Callable[..., None]] = {
     st.SeqStmt: seq,
     st.AttrStmt: inner,

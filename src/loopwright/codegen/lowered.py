@@ -1,4 +1,4 @@
-"""What a code generator is given: the lowered functions of a model and how they are called."""
+"""The input of a code generator: the lowered functions of a model and how they are called."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from ..tir.transform.lower.make_unpacked_api import symbolic_dims
 class Lowered:
     """A model after its loop passes.
 
-    `graph` is the module after the graph passes, `module` after the loop passes; by name, `kernels` and
-    `graphs` are its functions (those of a graph that became native), `machine` what is left for the
-    virtual machine, `entries` how functions are called. With `one_by_one` a function is lowered when
-    it is asked for, so that a code generator can compile the first ones while the others are lowered.
-    `libraries` and `imports` are the C libraries and the packed
-    functions that external code generators left with it. `seconds` is what the loop passes took.
+    `graph` is the module after the graph passes, `module` after the loop passes. By name, `kernels`
+    and `graphs` are its functions (`graphs`: native graph functions), `machine` those left for the
+    virtual machine, `entries` their signatures. With `one_by_one`, functions are lowered lazily, so
+    that a code generator can compile the first ones while the others are lowered. `libraries` and
+    `imports` are the C libraries and packed functions from external code generators. `seconds` is
+    the time the loop passes took.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Lowered:
 
 
 class _Named(Mapping[str, Any]):
-    """Functions by name, looked up when they are asked for."""
+    """Functions by name, computed on access."""
 
     def __init__(self, names: Sequence[str], look_up: Callable[[str], Any]) -> None:
         self.names = dict.fromkeys(names)
@@ -111,9 +111,9 @@ class _Named(Mapping[str, Any]):
 
 
 def externals(mod: IRModule) -> tuple[list[ExternLibrary], dict[str, Callable[..., Any]]]:
-    """The C libraries and the packed functions that external code generators left with a module.
+    """The C libraries and packed functions that external code generators attached to a module.
 
-    Raises LoopwrightError where two of them bring a function of one name.
+    Raises LoopwrightError if two of them define a function of the same name.
     """
     libraries: list[ExternLibrary] = []
     imports: dict[str, Callable[..., Any]] = {}
@@ -130,7 +130,8 @@ def externals(mod: IRModule) -> tuple[list[ExternLibrary], dict[str, Callable[..
 
 
 def kernel_entry(func: PrimFunc) -> Signature:
-    """How a kernel is called from outside: its buffers and scalars in order, no results."""
+    """The signature of a kernel called from outside: its buffers and scalars in order, no
+    results."""
     params: list[Argument] = []
     for p in func.params:
         buffer = func.buffer_map.get(p)
@@ -143,12 +144,13 @@ def kernel_entry(func: PrimFunc) -> Signature:
 
 
 def _check_compact(buffer: Buffer, func: PrimFunc) -> None:
-    """Entries take contiguous tensors: with other strides a kernel would read outside of them."""
+    """Entries take contiguous tensors: a kernel with other strides would access memory out of
+    bounds."""
     expected: PrimExpr = const(1, "int64")
     prove = Analyzer().can_prove_equal
     for extent, stride in zip(reversed(buffer.shape), reversed(buffer.strides), strict=False):
         if not prove(cast("int64", stride), expected):
-            what = f"parameter {buffer.name} has strides, which a compiled function's may not have"
+            what = f"parameter {buffer.name} has strides, which compiled functions do not support"
             hint = "make the array contiguous and declare it without strides"
             got = ", ".join(str(s) for s in buffer.strides)
             raise LoopwrightError(explain(what, got=got, instead=hint, span=func.span))

@@ -1,1 +1,1 @@
-"""C99 from lowered TensorIR: no memory allocation, no library but the C library's math functions."""
+"""C99 from lowered TensorIR: no dynamic allocation, no library except the C math library."""

@@ -1,4 +1,4 @@
-"""Calls in lowered TensorIR as C: functions of numbers, pointers, C functions."""
+"""Calls in lowered TensorIR as C: math, integer and pointer intrinsics, external C functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 
 
 def refuse_value(ctx: FunctionText, node: Call) -> str:
-    """A function of the program returns nothing but whether it failed."""
+    """Program functions return only a status, so the value of such a call cannot be used."""
     what = f"the value of a call of {node.op.name_hint} is used"
     hint = "store the value in a buffer that the function is given"
     raise LoopwrightError(explain(what, instead=hint, span=node.span))
@@ -29,20 +29,20 @@ def math(ctx: FunctionText, node: Call) -> str:
     name, dtype = node.op.name.removeprefix("tir."), node.dtype
     if dtype.base not in ("float32", "float64"):
         return not_of_type(ctx, node)
-    called = "rint" if name == "round" else name  # half goes to even
+    called = "rint" if name == "round" else name  # ties to even
     end = "" if dtype.base == "float64" else "f"
     return f"{called}{end}({', '.join(map(ctx.bare, node.args))})"
 
 
 def next_after(ctx: FunctionText, node: Call) -> str:
-    """By math.h, or of floats that C does not have by their bits."""
+    """`nextafter` by math.h, or on the bits for float types that C does not have."""
     if node.dtype.bits < 16:
         return not_of_type(ctx, node)
     return (math if node.dtype.bits >= 32 else by_function)(ctx, node)
 
 
 def of_integers(ctx: FunctionText, node: Call) -> str:
-    """By a function of integers, or by math.h."""
+    """An intrinsic with an integer variant (a helper function) and a float variant (math.h)."""
     return (by_function if node.dtype.is_integer else math)(ctx, node)
 
 
@@ -55,7 +55,7 @@ def is_null(ctx: FunctionText, node: Call) -> str:
 
 
 def shift(ctx: FunctionText, node: Call) -> str:
-    """A shift by less than the width is C's."""
+    """A shift; the amount is less than the width, so it is C's."""
     by, dtype = node.args[1], node.dtype
     if not (ctx.meaning_of is not None or (isinstance(by, IntImm) and 0 <= by.value < dtype.bits)):
         return by_function(ctx, node)
@@ -114,12 +114,12 @@ def index_operand(ctx: FunctionText, node: PrimExpr) -> str:
 
 
 def const_of(ctx: FunctionText, node: Any) -> str:
-    """ "const " for a pointer to what must not be written."""
+    """ "const " for a pointer to memory that must not be written."""
     return "const " if ctx.pointees.get(node, "").startswith("const ") else ""
 
 
 def atomic_add(ctx: FunctionText, node: Call) -> str:
-    """Adds where a pointer points to; gives the old value. Loops are serial here."""
+    """Add to the value at a pointer and return the old value; loops are serial in C code."""
     pointer, value = node.args[:2]
     old, by = Var("old", value.dtype), Var("by", value.dtype)
     name, kind = f"lw_add_{c_type(value.dtype)}", memory_type(value.dtype)
@@ -131,7 +131,7 @@ def atomic_add(ctx: FunctionText, node: Call) -> str:
 
 
 def call_extern(ctx: FunctionText, node: Call) -> str:
-    """A C function by name."""
+    """A call of a C function by name."""
     name, args = called_name(node), node.args[1:]
     params = ctx.module.extern(name, node)
     given = [argument(ctx, a, p) for a, p in zip(args, params, strict=True)]
@@ -139,7 +139,7 @@ def call_extern(ctx: FunctionText, node: Call) -> str:
 
 
 def argument(ctx: FunctionText, node: PrimExpr, kind: str) -> str:
-    """An argument for a parameter of a C type; pointers are cast to it."""
+    """An argument for a parameter of the given C type; pointers are cast to it."""
     text = ctx.bare(node)
     if isinstance(node, StringImm):
         return text
@@ -158,14 +158,14 @@ def nothing(ctx: FunctionText, node: Call) -> str:
     return "((void)0)" if node.dtype.is_void else "NULL" if node.dtype.is_handle else "0"
 
 
-# What to do instead of an intrinsic without code.
+# What to suggest instead of an intrinsic that has no C code.
 INSTEAD = {
     "": "call a C function with T.call_extern",
-    "call_packed": "C code knows no registered functions; call a C function with T.call_extern",
-    "call_cpacked": "C code knows no registered functions; call a C function with T.call_extern",
+    "call_packed": "C code cannot call registered functions; call a C function with T.call_extern",
+    "call_cpacked": "C code cannot call registered functions; call a C function with T.call_extern",
     "call_llvm_intrin": "write it with the operators of tir, or call a C function",
     "call_llvm_pure_intrin": "write it with the operators of tir, or call a C function",
-    "TVMBackendAllocWorkspace": "allocate a buffer of a size that is known",
+    "TVMBackendAllocWorkspace": "allocate a buffer of constant size",
 }
 CALLS: dict[str, Any] = {
     **COMMON,

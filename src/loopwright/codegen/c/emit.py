@@ -1,11 +1,11 @@
 """Statements of lowered TensorIR as C99.
 
-What comes in (see `tir.transform`): parameters are data pointers and scalars, buffers are flat, loops
-serial (a parallel one runs serially), no vectors. A kernel becomes `static void f(...)`, or
-`static int32_t f(...)` where it can fail: it returns 0, or -1 after an assertion that did not hold.
+Input (see `tir.transform`): parameters are data pointers and scalars, buffers are flat, loops are
+serial (parallel loops run serially) and there are no vectors. A kernel becomes `static void
+f(...)`, or `static int32_t f(...)` if it can fail: it returns 0, or -1 after a failed assertion.
 
-Allocations larger than `stack_bytes` are cut from the scratch memory that the caller hands over:
-nested ones one after the other, those that are never live together at the same place.
+Allocations larger than `stack_bytes` are placed in the scratch memory that the caller passes:
+nested ones one after the other, ones with disjoint live ranges at the same offset.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .ranges import NARROW_LIMIT
 from .types import bare, c_type, memory_type
 
 ALIGNMENT = 64
-_LARGEST = 1 << 40  # of an extent that an allocation can have
+_LARGEST = 1 << 40  # the largest extent of an allocation
 _SILENT = ("tir.assume", "tir.prefetch", "tir.tvm_storage_sync", "tir.undef")
 
 
@@ -57,7 +57,7 @@ def evaluate(ctx: FunctionText, node: st.Evaluate) -> None:
 
 
 def ret(ctx: FunctionText, call: Call) -> None:
-    """T.ret() ends the function; T.ret(0) as well."""
+    """T.ret() or T.ret(0): return from the function."""
     if call.args and not (isinstance(call.args[0], IntImm) and call.args[0].value == 0):
         what = "a function that returns a value has no C code"
         hint = "store the value in a buffer that the function is given"
@@ -66,7 +66,7 @@ def ret(ctx: FunctionText, call: Call) -> None:
 
 
 def call_function(ctx: FunctionText, call: Call) -> None:
-    """Another function of the program; its failure is ours."""
+    """A call of another function of the program; the caller fails if it does."""
     callee = ctx.module.require(call.op.name_hint, call.span)
     pairs = zip(call.args, callee.params, strict=True)
     given = [argument(ctx, a, kind) for a, (_, kind) in pairs]
@@ -88,7 +88,7 @@ def call_function(ctx: FunctionText, call: Call) -> None:
 
 
 def let(ctx: FunctionText, node: st.LetStmt) -> None:
-    """A constant local; where it is not used only what its value does remains."""
+    """A constant local; if it is unused, only the side effects of its value remain."""
     var, dtype = node.var, node.value.dtype
     label = ctx.env[var] = ctx.name(var.name)
     if dtype.is_handle:
@@ -118,7 +118,7 @@ def let(ctx: FunctionText, node: st.LetStmt) -> None:
 
 
 def constness(ctx: FunctionText, value: Any) -> str:
-    """ "const " where a pointer comes from what must not be written."""
+    """ "const " if a pointer is derived from memory that must not be written."""
     roots = pointers_in(value)
     return "const " if any(const_of(ctx, v) for v in roots) else ""
 
@@ -153,12 +153,12 @@ def for_loop(ctx: FunctionText, node: st.For) -> None:
             if _literals(node)
             else f"{index_operand(ctx, node.min)} + {index_operand(ctx, node.extent)}"
         )
-    if loads(node.extent) or loads(node.min):  # what the body does must not move the end
+    if loads(node.extent) or loads(node.min):  # the body must not change the bound
         limit = ctx.name(f"{var.name}_end")
         ctx.emit(f"const {kind} {limit} = {end};")
         end = limit
     if var.dtype == "int64" and first > -NARROW_LIMIT and last + 1 < NARROW_LIMIT:
-        kind = "ptrdiff_t"  # 32 bits where the machine has no more
+        kind = "ptrdiff_t"  # 32 bits wide on a 32-bit machine
         ctx.ranges.narrow.add(var)
     before = set(ctx.taken)
     label = ctx.env[var] = ctx.name(var.name)
@@ -173,7 +173,7 @@ def while_loop(ctx: FunctionText, node: st.While) -> None:
 
 def assertion(ctx: FunctionText, node: st.AssertStmt) -> None:
     message = node.message
-    if isinstance(message, Call) and message.args:  # a text, and the values it shows
+    if isinstance(message, Call) and message.args:  # a format string and its values
         message = message.args[0]
     if not isinstance(message, StringImm):
         message = StringImm(str(message))
@@ -182,7 +182,7 @@ def assertion(ctx: FunctionText, node: st.AssertStmt) -> None:
 
 
 def fail_unless(ctx: FunctionText, condition: str, message: StringImm | None = None) -> None:
-    """Leave with an error where a condition does not hold."""
+    """Return with an error unless a condition holds."""
     ctx.can_fail = True
     if message is None:
         ctx.emit(f"if (!({condition})) {RETURN_BAD}")
@@ -215,7 +215,7 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
     ctx.lines.append("")
     if size <= ctx.stack_bytes:
         ctx.stmt(node.body)
-        # Compilers cannot tell that the first iteration fills what later ones read.
+        # Compilers cannot prove that the first iteration initializes what later ones read.
         start = " = {0}" if stores_on_condition(node.body, var) else ""
         text = f"{kind} {label}[{max(count, 1)}]{start};"
     else:
@@ -232,7 +232,7 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
 
 
 def take(ctx: FunctionText, size: int) -> None:
-    """So many more bytes of scratch memory than are in use are wanted here."""
+    """Reserve `size` more bytes of scratch memory beyond those in use."""
     ctx.scratch_bytes = max(ctx.scratch_bytes, ctx.scratch_at + rounded(size))
 
 
@@ -243,7 +243,7 @@ def allocate_const(ctx: FunctionText, node: st.AllocateConst) -> None:
 
 
 def run(ctx: FunctionText, written: set[Var]) -> None:
-    """Emit the function; `written`: the parameters through which it writes."""
+    """Emit the function; `written` are the parameters that it writes through."""
     restrict = "restrict " if ctx.func.attrs.get("tir.noalias") else ""
     declared = []
     for p in ctx.func.params:
@@ -270,19 +270,19 @@ def run(ctx: FunctionText, written: set[Var]) -> None:
 
 
 def rounded(size: int) -> int:
-    """A size in bytes as a multiple of the alignment."""
+    """A size in bytes rounded up to the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def pointee(var: Var) -> str:
-    """What a pointer variable points to, in C."""
+    """The C type that a pointer variable points to."""
     annotation = var.type_annotation
     dtype = DataType(annotation[0]) if annotation else None
     return "void" if dtype is None or dtype.is_handle else memory_type(dtype.element)
 
 
 def nodes_in(node: Any, *kinds: type) -> list[Any]:
-    """The nodes of some classes in an expression or statement."""
+    """The nodes of the given classes in an expression or statement."""
     nodes: list[Any] = []
     post_order_visit(node, lambda n: nodes.append(n) if isinstance(n, kinds) else None)
     return nodes
@@ -299,7 +299,7 @@ def calls(value: Any) -> bool:
 
 
 def stores_on_condition(body: Any, var: Var) -> bool:
-    """Whether a store to a buffer stands under a condition."""
+    """Whether a buffer is stored to under a condition."""
     inside = (s for b in nodes_in(body, st.IfThenElse) for s in nodes_in(b, st.BufferStore))
     return any(store.buffer.data is var for store in inside)
 
@@ -320,8 +320,8 @@ def pointers_in(value: Any) -> list[Var]:
 
 
 def written_pointers(func: PrimFunc, written_args: Any) -> set[Var]:
-    """The parameters through which a function may write. `written_args(call)`: the arguments of a
-    call through which the called function may."""
+    """The parameters that a function may write through. `written_args(call)` returns the arguments
+    of a call that the callee may write through."""
     aliases: dict[Var, list[Var]] = {}
     roots: list[Var] = []
 
@@ -349,7 +349,7 @@ def _literals(node: st.For) -> bool:
 
 
 class _Function(FunctionText):
-    """A function's text, and what writes its nodes."""
+    """The text of a function, with the handlers for its nodes."""
 
     expressions = EXPRESSIONS
     calls = CALLS
@@ -372,7 +372,7 @@ class _Function(FunctionText):
 def function_text(
     program: Program, name: str, func: PrimFunc, stack_bytes: int, written: set[Var]
 ) -> FunctionText:
-    """A function written out; `written`: the parameters through which it writes."""
+    """The text of a function; `written` are the parameters that it writes through."""
     ctx = _Function(program, name, lowered(func, NATIVE), stack_bytes)
     run(ctx, written)
     return ctx

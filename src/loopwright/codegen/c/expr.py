@@ -1,8 +1,8 @@
 """Expressions of lowered TensorIR as C: primitive operations, and calls of small functions.
 
-What TensorIR's operations mean says `tir.transform.LowerScalarOps`. Integers wrap around:
-arithmetic whose range is not known to fit is done in unsigned types. Indices do not overflow.
-`if_then_else` and `Select` evaluate only the chosen side.
+`tir.transform.LowerScalarOps` has lowered operations to ones that C has. Integers wrap around:
+arithmetic that may overflow is done in unsigned types. Index arithmetic does not overflow.
+`if_then_else` and `Select` evaluate only the chosen operand.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def binary(ctx: FunctionText, node: pe.BinaryOpExpr) -> str:
     if dtype.is_float or (c_type(dtype) == wide and not is_odd(dtype)):
         return f"({a} {sign} {b})"
     if dtype.is_int and dtype.bits >= 32 and (ctx.mode != DATA or ctx.ranges.fits(node)):
-        return f"({a} {sign} {b})"  # it does not overflow
+        return f"({a} {sign} {b})"  # cannot overflow
     return f"({wrapped(ctx.module, f'(({wide}){a} {sign} ({wide}){b})', dtype)})"
 
 
 def divide(ctx: FunctionText, node: Any) -> str:
-    """Division of floats; div, mod, floordiv and floormod of integers."""
+    """Division of floats; `Div`, `Mod`, `FloorDiv` and `FloorMod` of integers."""
     kind, dtype = type(node), ctx.type_of(node)
     known = node.b.value if isinstance(node.b, IntImm) else 0
     sign = "%" if kind in _REMAINDERS else "/"
@@ -68,12 +68,12 @@ def divide(ctx: FunctionText, node: Any) -> str:
 
 
 def quotient(ctx: FunctionText, node: Any, sign: str) -> str:
-    """The machine's division."""
+    """Division by C's operator."""
     return f"({ctx.expr(node.a)} {sign} {ctx.expr(node.b)})"
 
 
 def extremum(ctx: FunctionText, node: pe.Min | pe.Max) -> str:
-    """Min and max; the side that is not looked at for NaN stands last."""
+    """Min and max; the operand that is not tested for NaN comes last."""
     if isinstance(node.a, FloatImm):
         node = type(node)._make(node.b, node.a)
     return by_function(ctx, node)
@@ -90,7 +90,7 @@ def compare(ctx: FunctionText, node: pe.CmpExpr) -> str:
 def logical(ctx: FunctionText, node: pe.And | pe.Or) -> str:
     sign = "&&" if isinstance(node, pe.And) else "||"
     sides = (ctx.expr(node.a), ctx.expr(node.b))
-    # a && b && c needs no parentheses inside; compilers want them around && in ||.
+    # a && b && c needs no parentheses; compilers warn about && inside || without them.
     a, b = (
         bare(text) if type(side) is type(node) else text
         for side, text in zip((node.a, node.b), sides, strict=True)
@@ -103,11 +103,11 @@ def invert(ctx: FunctionText, node: pe.Not) -> str:
 
 
 def choice(ctx: FunctionText, cond: PrimExpr, yes: PrimExpr, no: PrimExpr) -> str:
-    """`yes` where `cond` holds, else `no`; the other side is not evaluated."""
+    """`yes` if `cond` holds, else `no`; the other operand is not evaluated."""
     given = (ctx.data(cond), ctx.expr(yes), ctx.expr(no))
     chosen = f"({given[0]} ? {given[1]} : {given[2]})"
     kind = c_type(yes.dtype)
-    # The two sides of ?: are promoted to int.
+    # Both operands of ?: are promoted to int.
     return f"(({kind}){chosen})" if kind in ("int8_t", "int16_t", "uint8_t", "uint16_t") else chosen
 
 
@@ -120,13 +120,13 @@ def if_then_else(ctx: FunctionText, node: Call) -> str:
 
 
 def let(ctx: FunctionText, node: pe.Let) -> str:
-    """The value stands where the variable was: C has no variables inside expressions."""
+    """The value substituted for the variable: C has no variables inside expressions."""
     ctx.env[node.var] = ctx.expr(node.value)
     return ctx.expr(node.body)
 
 
 def cast(ctx: FunctionText, node: pe.Cast) -> str:
-    """A conversion that C has, or a function's."""
+    """A C conversion, or a call of a helper function."""
     old, new = node.value.dtype, node.dtype
     if ctx.mode == NARROW:
         return ctx.expr(node.value)
@@ -152,7 +152,7 @@ def cast(ctx: FunctionText, node: pe.Cast) -> str:
 
 
 def element(ctx: FunctionText, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> str:
-    """The element of a flat buffer, as C names it."""
+    """The element of a flat buffer as a C lvalue."""
     index = flat_index(buffer, indices)
     base, kind = ctx.var(buffer.data), memory_type(buffer.dtype)
     at = ctx.index(index)

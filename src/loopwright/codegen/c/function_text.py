@@ -1,7 +1,7 @@
-"""One C function while it is written: its lines, names, and what is known of its variables.
+"""The text of one C function under construction: its lines, names and variables.
 
-An expression is one C expression without side effects but for those of calls; where it is not a
-single operand it stands in parentheses.
+An expression is one C expression whose only side effects are those of calls; unless it is a
+single operand, it is parenthesized.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ I32, I64, F32 = (DataType(t) for t in ("int32", "int64", "float32"))
 class Program(Protocol):
     """What the functions of a file share."""
 
-    helpers: dict[str, str]  # small functions by name, each after those that it calls
+    helpers: dict[str, str]  # helpers by name, callees first
     macro: str
     bounds: dict[str, int]
     reserved: set[str]
 
     def has(self, name: Any) -> bool:
-        """Whether there is a function of that name."""
+        """Whether the program defines a function of that name."""
         ...
 
     def require(self, name: str, span: Any = None) -> FunctionText:
-        """A function of the program."""
+        """The function of that name; it is emitted first if necessary."""
         ...
 
     def extern(self, name: str, call: Call) -> list[str]:
@@ -41,12 +41,12 @@ class Program(Protocol):
         ...
 
     def constant(self, data: Any, hint: str) -> tuple[str, str]:
-        """(what a constant is called, what it points to)."""
+        """(name of a constant, C type of its elements)."""
         ...
 
 
 class FunctionText(Context):
-    """Writes statements into `self.lines`."""
+    """Appends statements to `self.lines`."""
 
     language, passes = "C", "backend.c"
 
@@ -56,21 +56,21 @@ class FunctionText(Context):
         self.symbol = name
         self.func = func
         self.stack_bytes = stack_bytes
-        self.pointees: dict[Any, str] = {}  # what pointers point to, with const
+        self.pointees: dict[Any, str] = {}  # element types of pointers, with const
         self.used: set[Var] = set()
         self.ranges = Ranges()
         self.lines: list[str] = []
         self.depth = 1
         self.can_fail = False
-        self.scratch_at = 0  # bytes in use here
-        self.scratch_bytes = 0  # most bytes in use anywhere
+        self.scratch_at = 0  # scratch bytes in use at this point
+        self.scratch_bytes = 0  # maximum over the function
         self.taken = {*module.reserved, name, "scratch"}
         self.params: list[tuple[Var, str]] = []
         self.header = ""
-        self.meaning_of: PrimExpr | None = None  # what this small function says the meaning of
+        self.meaning_of: PrimExpr | None = None  # the operation that this helper implements
 
     def name(self, hint: str) -> str:
-        """A name of the function that is not taken."""
+        """An unused name in the function."""
         label = free_name(identifier(hint), self.taken)
         self.taken.add(label)
         return label
@@ -85,22 +85,22 @@ class FunctionText(Context):
         return f"((int64_t){text})" if wide else text
 
     def bare(self, node: Any) -> str:
-        """The value without parentheses around it."""
+        """The value without enclosing parentheses."""
         return bare(self.expr(node))
 
     def index(self, node: PrimExpr) -> str:
-        """An index: it does not overflow. Where all of it fits, it is computed in 32 bits."""
+        """An index: it does not overflow. It is computed in 32 bits if all of it fits."""
         return bare(self.used_as(NARROW if self.ranges.fits_narrow(node) else INDEX, node))
 
     def type_of(self, node: PrimExpr) -> DataType:
-        """The type in which integers are computed here."""
+        """The type that integers are computed in here."""
         return I32 if self.mode == NARROW else node.dtype
 
     def emit(self, line: str) -> None:
         self.lines.append("  " * self.depth + line)
 
     def block(self, header: str, body: Any) -> None:
-        """`header { body }`; names of the body are free after it."""
+        """`header { body }`; names declared in the body are free again after it."""
         self.emit(f"{header} {{")
         self.depth += 1
         before = set(self.taken)

@@ -1,7 +1,7 @@
-"""Small C functions that expressions use, each written into the file where something needs it.
+"""Helper functions for expressions, each emitted into a file that uses it.
 
-C has no variables inside expressions: an operation whose meaning needs some is a function, whose
-body is what `tir.transform.LowerScalarOps` says of it.
+C has no variables inside expressions: an operation that needs some becomes a function, whose
+body is its lowering by `tir.transform.LowerScalarOps`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..context import NARROW
 from .function_text import I32, FunctionText, Program
 from .types import bare, c_type, is_odd, real, tag, unsigned
 
-# What is printed as a function, of what `LowerScalarOps` leaves.
+# Operations that `LowerScalarOps` leaves and C has no operator for.
 FUNCTIONS = frozenset(
     [
         *(f"{n}:{k}" for n in ("Div", "Mod", "FloorDiv", "FloorMod") for k in ("int", "uint")),
@@ -35,7 +35,7 @@ NATIVE = FUNCTIONS | {"float32", "float64", "nextafter:float32", "nextafter:floa
 
 
 def by_function(ctx: FunctionText, node: PrimExpr) -> str:
-    """An operation as the call of a function."""
+    """An operation as a call of its helper function."""
     operands = _operands(node)
     given = ", ".join(ctx.bare(v) for v in operands)
     if ctx.mode == NARROW:
@@ -61,7 +61,7 @@ def _operands(node: Any) -> Sequence[PrimExpr]:
 
 
 def _text(ctx: FunctionText, name: str, node: PrimExpr) -> str:
-    """The definition of a function."""
+    """The definition of a helper function."""
     if isinstance(node, Cast) and node.value.dtype.bits <= 8:
         return _widening(name, node.value.dtype)
     if isinstance(node, Call) and node.op.name == "tir.pow":
@@ -84,7 +84,7 @@ def _text(ctx: FunctionText, name: str, node: PrimExpr) -> str:
 
 
 def _power(module: Program, name: str, dtype: DataType) -> str:
-    """x ** n of integers, wrapping around; 1 for a negative n."""
+    """x ** n on integers, wrapping around; 1 for a negative n."""
     kind, wide = c_type(dtype), unsigned(dtype)
     lines = [
         f"{wide} r = 1, b = ({wide})x;",
@@ -98,7 +98,7 @@ def _power(module: Program, name: str, dtype: DataType) -> str:
 
 
 def _widening(name: str, old: DataType) -> str:
-    """A float of at most 8 bits as float: by a table."""
+    """A float of at most 8 bits converted to `float` through a table."""
     codes = np.arange(1 << 8, dtype=np.uint8)
     with np.errstate(invalid="ignore"):
         values = codes.view(numpy_dtype(old.element)).astype(np.float32)
@@ -108,7 +108,7 @@ def _widening(name: str, old: DataType) -> str:
 
 
 def wrapped(module: Program, text: str, dtype: DataType) -> str:
-    """A value of a wider integer type cut to `dtype`."""
+    """A value of a wider integer type truncated to `dtype`."""
     if dtype.is_bool:
         return text
     if not is_odd(dtype):
@@ -123,7 +123,7 @@ def wrapped(module: Program, text: str, dtype: DataType) -> str:
 
 
 def same_bits(module: Program, text: str, old: str, new: str) -> str:
-    """The bits of a value of one C type as another of the same size."""
+    """The bits of a value reinterpreted as another C type of the same size."""
     short_old, short_new = (t.removesuffix("_t").replace("*", "p") for t in (old, new))
     name = f"lw_bits_{short_old}_{short_new}"
     lines = [f"{new} y;", "memcpy(&y, &x, sizeof y);", "return y;"]
@@ -132,6 +132,6 @@ def same_bits(module: Program, text: str, old: str, new: str) -> str:
 
 
 def definition(result: str, name: str, params: str, *lines: str) -> str:
-    """A small function."""
+    """The text of a small function."""
     body = "\n".join(f"  {line}" for line in lines)
     return f"static inline {result} {name}({params}) {{\n{body}\n}}"

@@ -2,10 +2,10 @@
 
     model = loopwright.compile("model.onnx", target="c")
     model.write("out")                # model.c, model.h, model_weights.c, external sources
-    run = model.build()               # compiled by the system's C compiler, callable from Python
+    run = model.build()               # compiled by the system's C compiler, called from Python
     run(x)
 
-See `codegen.c.program` for what the files have.
+`codegen.c.program` describes the files.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ C_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 class CModel(CompiledModel):
     """A model as C source.
 
-    `source`, `header`, `weights_source` are the files' texts, `weights` the bytes of the binary
-    weights (empty where they are C arrays), `workspace_bytes` what a call needs. `mod` and `lowered`
-    are the module after the graph passes and after the loop passes.
+    `source`, `header` and `weights_source` are the texts of the files, `weights` the bytes of the
+    binary weights (empty if they are C arrays), `workspace_bytes` the scratch memory that a call
+    needs. `mod` and `lowered` are the module after the graph passes and after the loop passes.
     """
 
     form = "C source"
@@ -54,9 +54,9 @@ class CModel(CompiledModel):
         self.files = self.render()
 
     def render(self, name: str = "model", weights: str = ARRAYS, **options: Any) -> CFiles:
-        """The files under another name, or with `weights="binary"`.
+        """The files with another name prefix, or with `weights="binary"`.
 
-        stack_bytes: larger arrays of a kernel are part of the workspace.
+        stack_bytes: larger arrays of a kernel are placed in the workspace.
         """
         functions = {g.name_hint: f for g, f in self.lowered.functions.items()}
         text = ProgramText(
@@ -66,7 +66,7 @@ class CModel(CompiledModel):
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """The files' texts by name."""
+        """The texts of the files by name."""
         return _texts(self.files)
 
     @property
@@ -81,39 +81,39 @@ class CModel(CompiledModel):
 
     @property
     def weights_source(self) -> str:
-        """`model_weights.c`; empty where there are none."""
+        """`model_weights.c`; empty if there are no weights."""
         return self.files.weights_source
 
     @property
     def weights(self) -> bytes:
-        """The weights where they are one binary file."""
+        """The weights as one binary file."""
         return self.files.weights
 
     @property
     def workspace_bytes(self) -> int:
-        """The bytes that a call needs beside inputs, outputs and the stack."""
+        """The bytes that a call needs besides inputs, outputs and the stack."""
         return sum(a.bytes for a in self.files.areas.values())
 
     def write(
         self, folder: str | Path, name: str = "model", weights: str = ARRAYS, **options: Any
     ) -> list[Path]:
-        """Write the files into a folder (made where it is missing); gives the paths.
+        """Write the files into a folder, created if missing; return their paths.
 
-        External libraries' sources and the headers they include are copied beside them. Raises
-        LoopwrightError for a library that has neither sources nor a shared library.
+        The sources of external libraries and the headers they include are copied beside them.
+        Raises LoopwrightError for a library with neither sources nor a shared library.
         """
         files, folder = self.render(name, weights, **options), Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        made = []
+        paths = []
         for label, text in _texts(files).items():
-            made.append(folder / label)
-            made[-1].write_text(text, encoding="utf-8")
+            paths.append(folder / label)
+            paths[-1].write_text(text, encoding="utf-8")
         if files.weights:
-            made.append(folder / f"{files.prefix}.weights")
-            made[-1].write_bytes(files.weights)
+            paths.append(folder / f"{files.prefix}.weights")
+            paths[-1].write_bytes(files.weights)
         for library in self.libraries:
-            made += _copied(library, folder)
-        return made
+            paths += _copied(library, folder)
+        return paths
 
     def build(
         self,
@@ -127,8 +127,8 @@ class CModel(CompiledModel):
     ) -> CLibrary:
         """Compile the files as a shared library and load it.
 
-        folder: where they go; else a folder of temporary files. The compiler is `cc`, `gcc` or
-        `clang`, called with `C_FLAGS` and `flags`. Raises LoopwrightError with its words.
+        folder: where the files go; by default a temporary folder. The compiler is `cc`, `gcc` or
+        `clang`, called with `C_FLAGS` and `flags`. Raises LoopwrightError with its output.
         """
         where = (
             Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="loopwright-c-"))
@@ -141,22 +141,22 @@ class CModel(CompiledModel):
         return CLibrary(out, self.render(name, weights, **options))
 
     def _linked(self) -> list[str]:
-        """What the linker needs: external libraries that are not compiled in, the math library."""
+        """Linker inputs: external libraries that are not compiled in, and the math library."""
         flags = [
             library.link if library.sources else library.linker_flags()
             for library in self.libraries
         ]
-        return [*(flag for found in flags for flag in found), "-lm"]
+        return [*(flag for group in flags for flag in group), "-lm"]
 
     def export_library(
         self, file_name: str | Path, *, compiler: str | None = None, flags: Iterable[str] = ("-O3",)
     ) -> Path:
-        """Compile the files to a shared library (`.so`), a static one (`.a`) or an object (`.o`),
-        the header beside it."""
+        """Compile the files to a shared library (`.so`), a static library (`.a`) or an object
+        (`.o`), with the header beside it."""
         path = Path(file_name)
         name = identifier(path.name.split(".")[0].removeprefix("lib"))
         if path.suffix not in (".so", ".dylib", ".a", ".o"):
-            what = "the suffix of the file says what is exported"
+            what = "the file's suffix selects what is exported"
             raise LoopwrightError(explain(what, got=path.name, instead="one of .so, .a, .o"))
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
@@ -196,33 +196,33 @@ def _copied(library: ExternLibrary, folder: Path) -> list[Path]:
     places = [*library.include_dirs, *(s.parent for s in library.sources)]
     todo = [(s, s.name) for s in library.sources]
     names = re.findall(r'"([^"]+)"', "\n".join(library.headers))
-    made: dict[str, Path] = {}
+    copies: dict[str, Path] = {}
     while todo or names:
         if not todo:
             name = names.pop()
-            found = next((d / name for d in places if (d / name).is_file()), None)
-            if found is None or name in made:
+            header = next((d / name for d in places if (d / name).is_file()), None)
+            if header is None or name in copies:
                 continue
-            todo.append((found, name))
+            todo.append((header, name))
         source, name = todo.pop()
-        if name in made:
+        if name in copies:
             continue
         text = source.read_text(encoding="utf-8")
-        made[name] = folder / name
-        made[name].parent.mkdir(parents=True, exist_ok=True)
-        made[name].write_text(text, encoding="utf-8")
+        copies[name] = folder / name
+        copies[name].parent.mkdir(parents=True, exist_ok=True)
+        copies[name].write_text(text, encoding="utf-8")
         names += re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M)
-    return list(made.values())
+    return list(copies.values())
 
 
-# ---------------------------------------------------------------------- called from Python
+# ---------------------------------------------------------------------- calls from Python
 
 
 class CLibrary:
-    """A `CModel` compiled and loaded: `library(x)` calls `main`, `library["f"]` another function.
+    """A `CModel` compiled and loaded: `library(x)` calls `main`, `library["f"]` another entry.
 
-    Inputs are arrays; results are new arrays. A kernel without results of its own is given the
-    arrays that it writes, in the order of its parameters.
+    Inputs are arrays; results are new arrays. A kernel without results takes the arrays that it
+    writes as arguments, in the order of its parameters.
     """
 
     def __init__(self, path: str | Path, files: CFiles) -> None:
@@ -274,8 +274,8 @@ class CFunction:
         results = []
         for arg in entry.outputs if entry.returns else ():
             shape = [_known(d, extents) for d in arg.dims or ()]
-            values[f"out.{arg.field}"] = made = _empty(shape, arg.dtype)
-            results.append((made, shape, arg))
+            values[f"out.{arg.field}"] = result = _empty(shape, arg.dtype)
+            results.append((result, shape, arg))
         for field, var in zip(entry.fields, entry.symbols, strict=True):
             values[field] = extents[var]
         self._call(values)
@@ -298,7 +298,7 @@ class CFunction:
         code = self.native(ctypes.byref(inputs), ctypes.byref(outputs), *pointers)
         if code:
             what = f"{entry.name} returned {code}"
-            hint = "an assertion of the model did not hold: are the inputs of the shapes it takes?"
+            hint = "an assertion of the model did not hold: do the inputs have the shapes it takes?"
             raise RuntimeError(explain(what, instead=hint))
 
 
@@ -313,11 +313,11 @@ def _c_field(arg: Field) -> tuple[str, Any]:
 
 def _struct(fields: list[tuple[str, Any]], values: Mapping[str, Any], prefix: str) -> Any:
     kind = type("Arguments", (ctypes.Structure,), {"_fields_": fields or [("none", ctypes.c_char)]})
-    made = kind()
+    struct = kind()
     for name, of in fields:
         value = values[f"{prefix}{name}"]
-        setattr(made, name, value.ctypes.data if of is ctypes.c_void_p else of(value).value)
-    return made
+        setattr(struct, name, value.ctypes.data if of is ctypes.c_void_p else of(value).value)
+    return struct
 
 
 def _aligned(size: int, alignment: int = 64) -> np.ndarray:
@@ -328,14 +328,14 @@ def _aligned(size: int, alignment: int = 64) -> np.ndarray:
 
 
 def _stored(value: Any, arg: Field, entry: Entry) -> np.ndarray:
-    """An argument's memory as C code reads it."""
+    """The memory of an argument as C code reads it."""
     if isinstance(value, PackedTensor):
         return value.bytes()
     array = value.view() if isinstance(value, Tensor) else np.asarray(value)
     if elements_per_byte(arg.dtype) > 1:
         return PackedTensor.of(array, arg.dtype).bytes()
     if array.dtype != numpy_dtype(arg.dtype):
-        what = f"{entry.name}: {arg.name} is of {arg.dtype}"
+        what = f"{entry.name}: {arg.name} has dtype {arg.dtype}"
         raise TypeError(explain(what, got=str(array.dtype)))
     return np.ascontiguousarray(array)
 
@@ -374,7 +374,7 @@ def _check(
 
 
 def _known(dim: Any, extents: Mapping[Var, int]) -> int:
-    """The number that a dimension is."""
+    """The value of a dimension."""
     if isinstance(dim, int):
         return dim
     if not isinstance(dim, IntImm):

@@ -1,12 +1,12 @@
-"""A whole program as C files: `model.c`, `model.h`, and the weights apart.
+"""A whole program as C files: `model.c`, `model.h` and the weights.
 
     int32_t model_main_run(const struct model_main_inputs* inputs,
                            const struct model_main_outputs* outputs, uint8_t* workspace);
 
-One such function for each entry. Everything else is static. The workspace is MODEL_WORKSPACE_BYTES
-bytes; NULL stands for the static array that `model.c` brings (leave it out with
--DMODEL_NO_WORKSPACE). The weights are C arrays in `model_weights.c`, or one file `model.weights`
-whose bytes the caller hands over.
+There is one such function per entry; everything else is static. The workspace has
+MODEL_WORKSPACE_BYTES bytes; NULL selects a static array of `model.c` (compile with
+-DMODEL_NO_WORKSPACE to leave it out). The weights are C arrays in `model_weights.c`, or one file
+`model.weights` whose contents the caller passes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WRITES_FIRST = ("memcpy", "memmove", "memset")
 
 @dataclass(frozen=True)
 class Field(Argument):
-    """An argument as `field` of a C struct."""
+    """An argument that is a field of a C struct."""
 
     field: str = ""
 
@@ -63,19 +63,19 @@ class Entry:
     """A function of the program that C programs call."""
 
     name: str
-    symbol: str  # "model_main": `_run`, `_inputs` and `_outputs` are added to it
+    symbol: str  # "model_main": the prefix of `_run`, `_inputs`, `_outputs`
     inputs: tuple[Field, ...]
     outputs: tuple[Field, ...]
     symbols: tuple[Var, ...]
-    fields: tuple[str, ...]  # the symbols' fields in the inputs
-    areas: tuple[Area, ...]  # what the function takes pointers to
-    order: tuple[Field, ...]  # all arguments as the function has them
-    returns: bool  # whether the outputs are results, and no arguments
+    fields: tuple[str, ...]  # fields of the inputs that hold symbolic sizes
+    areas: tuple[Area, ...]  # memory that the function takes pointers to
+    order: tuple[Field, ...]  # all arguments in the function's order
+    returns: bool  # whether the outputs are results, not arguments
 
 
 @dataclass(frozen=True)
 class CFiles:
-    """The texts of a program, its entries, and what it needs."""
+    """The texts of a program, its entries and the memory it needs."""
 
     prefix: str
     source: str
@@ -83,12 +83,12 @@ class CFiles:
     weights_source: str
     weights: bytes
     entries: dict[str, Entry]
-    areas: dict[str, Area]  # the largest of each name
+    areas: dict[str, Area]  # the largest area of each name
     kernels: dict[str, str] = field(default_factory=dict)
 
 
 class ProgramText:
-    """Collects a program: what function emitters share."""
+    """Collects a program: the state that function emitters share."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class ProgramText:
         return isinstance(name, StringImm) and name.value in self.functions
 
     def require(self, name: str, span: Any = None) -> FunctionText:
-        """The emitter of a function, which is written before the ones that call it."""
+        """The emitter of a function, emitted before its callers."""
         emitter = self.done.get(name)
         if emitter is not None:
             return emitter
@@ -149,14 +149,14 @@ class ProgramText:
         return emitter
 
     def written_by(self, name: str) -> set[Var]:
-        """The parameters through which a function writes."""
+        """The parameters that a function writes through."""
         if name not in self.written:
             self.written[name] = set()
             self.written[name] = written_pointers(self.functions[name], self.written_args)
         return self.written[name]
 
     def written_args(self, call: Call) -> list[Any]:
-        """The arguments of a call through which the called function may write."""
+        """The arguments of a call that the callee may write through."""
         name = getattr(call.op, "name", "")
         if isinstance(call.op, GlobalVar):
             return self._of_callee(call.op.name_hint, call.args)
@@ -183,7 +183,8 @@ class ProgramText:
         return [a for a, p in pairs if p in written]
 
     def extern(self, name: str, call: Call) -> list[str]:
-        """The C types of an external function's parameters; it is declared where nobody does."""
+        """The C types of an external function's parameters; it is declared here if no header
+        declares it."""
         if name not in self.externs:
             self.externs[name] = self._extern(name, call)
         params = self.externs[name][0]
@@ -208,7 +209,7 @@ class ProgramText:
     # -- constants -----------------------------------------------------------------------------
 
     def constant(self, data: Any, hint: str) -> tuple[str, str]:
-        """(what a constant is called, what it points to)."""
+        """(name of a constant, C type of its elements)."""
         if id(data) not in self.constants:
             self.kept.append(data)
             self.constants[id(data)] = self._constant(data, hint)
@@ -235,8 +236,8 @@ class ProgramText:
     # -- files ---------------------------------------------------------------------------------
 
     def files(self, entries: Mapping[str, Signature], names: Mapping[str, Any]) -> CFiles:
-        """The program's files. `entries`: how functions are called by name; `names`:
-        the model's own "input_names" and "output_names"."""
+        """The program's files. `entries`: signatures by name; `names`: the model's own
+        "input_names" and "output_names"."""
         written = {name: self._entry(name, spec, names) for name, spec in entries.items()}
         runs = [self._run(e) for e in written.values()]
         areas: dict[str, Area] = {}
@@ -304,11 +305,11 @@ class ProgramText:
         )
 
     def _areas(self, name: str) -> tuple[Area, ...]:
-        """The memory that a function takes pointers to: its pools; the workspace where it needs
-        one beside them, or has no pools at all."""
+        """The memory that a function takes pointers to: its pools, and the workspace if it needs
+        one besides them or has no pools."""
         func, scratch = self.functions[name], self.require(name).scratch_bytes
         if func.attrs.get("pool_constants"):
-            what = "C code keeps constants apart from the memory that it works in"
+            what = "C code keeps constants outside of its working memory"
             hint = 'give the arenas kinds=("tensor", "scratch")'
             raise LoopwrightError(explain(what, instead=hint, span=func.span))
         areas = [Area(str(p[0]), int(p[1]), int(p[2])) for p in func.attrs.get("pools") or ()]
@@ -353,7 +354,7 @@ class ProgramText:
         return f"{self._declaration(entry)} {{\n" + "\n".join(lines) + "\n}"
 
     def _given(self, entry: Entry, emitter: FunctionText) -> list[str]:
-        """What the public function passes to the one it stands for: its parameters in order."""
+        """The arguments that the public function passes to the internal one, in order."""
         tensors = [a for a in entry.order if a.dims is not None]
         scalars = [(a.field, a.dtype) for a in entry.order if a.dims is None]
         scalars += [(f, "int64") for f in entry.fields]
@@ -483,12 +484,12 @@ _ALIGNED = """
 
 
 def _area_name(name: str) -> str:
-    """The parameter for a pool."""
+    """The parameter name of a pool."""
     return f"{name}_" if name in ("inputs", "outputs", "weights") else identifier(name)
 
 
 def _arena(macro: str, prefix: str, area: Area) -> str:
-    """The static array that stands in for memory that the caller does not give."""
+    """The static array used when the caller passes no memory."""
     name = area.name.upper()
     aligned = f"__attribute__((aligned({area.alignment})))"
     return f"""#ifndef {macro}_NO_WORKSPACE
@@ -510,7 +511,7 @@ static union {{
 
 @dataclass(frozen=True)
 class _Libraries:
-    """What `prototypes_of` reads of a module."""
+    """The part of a module that `prototypes_of` reads."""
 
     libraries: list[ExternLibrary]
 
@@ -534,7 +535,7 @@ def _field(arg: Field, const: str) -> str:
 
 
 def _in_struct(dtype: str) -> str:
-    """What a struct's pointer to a tensor points to."""
+    """The element type of a struct's pointer to a tensor."""
     return "uint8_t" if elements_per_byte(dtype) > 1 else memory_type(DataType(dtype))
 
 
@@ -552,7 +553,7 @@ def _described(entry: Entry, program: ProgramText) -> list[str]:
         size = f"{program.macro}_{area.name.upper()}_BYTES bytes"
         lines.append(f"{area.name}: {size}, or NULL for the array of {program.prefix}.c.")
     if any(a.bytes for a in entry.areas):
-        lines.append("Calls at the same time need memory of their own each.")
+        lines.append("Concurrent calls need separate memory.")
     if entry.fields:
         bounds = (program.bounds.get(v.name) for v in entry.symbols)
         shown = [
@@ -574,7 +575,7 @@ def _c_param(param: CType) -> str:
 
 
 def _passed(arg: Any) -> str:
-    """The C type by which an undeclared function takes an argument."""
+    """The C type of an argument to a function without a prototype."""
     if isinstance(arg, StringImm):
         return "const char*"
     if not arg.dtype.is_handle:

@@ -1,4 +1,5 @@
-"""The least and greatest values of integers, as far as a function's text shows them."""
+"""The least and greatest values of integers, as far as they can be derived from a function's
+text."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ _NO_RANGE = (-(1 << 70), 1 << 70)
 
 
 class Ranges:
-    """What is known of variables: their ranges; `narrow`: int64 ones that fit a ptrdiff_t."""
+    """Known ranges of variables; `narrow`: int64 variables that fit a ptrdiff_t."""
 
     def __init__(self) -> None:
         self.known: dict[Var, tuple[int, int]] = {}
         self.narrow: set[Var] = set()
 
     def fits(self, node: pe.BinaryOpExpr) -> bool:
-        """Whether integer arithmetic is known not to leave its type."""
+        """Whether integer arithmetic is known not to overflow its type."""
         dtype = node.dtype
         if not dtype.is_int or dtype.bits < 32:
             return False
@@ -27,7 +28,7 @@ class Ranges:
         return -(1 << (dtype.bits - 1)) <= low and high < 1 << (dtype.bits - 1)
 
     def fits_narrow(self, node: PrimExpr) -> bool:
-        """Whether an expression of integers, every part of it, is known to fit 32 bits."""
+        """Whether an integer expression and all its subexpressions are known to fit 32 bits."""
         if not node.dtype.is_int or node.dtype.bits < 32:
             return False
         low, high = self.interval(node)
@@ -44,7 +45,7 @@ class Ranges:
         return False
 
     def interval(self, node: PrimExpr) -> tuple[int, int]:
-        """The least and the greatest value of an integer expression, as far as it is known."""
+        """Bounds of an integer expression, as tight as is known."""
         if isinstance(node, IntImm):
             return node.value, node.value
         if isinstance(node, Var):

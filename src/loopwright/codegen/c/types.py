@@ -1,8 +1,8 @@
 """C spellings of types, names and literals.
 
-Values of bool are `bool`, in memory a byte. Floats that C does not have (float16, bfloat16, float8
-and smaller) are held as their bits in uint16_t or uint8_t and computed with as float. Integers of
-other widths are held in the next wider type, cut to their width after every operation.
+Values of bool are `bool`, in memory a byte. Floats that C lacks (float16, bfloat16, float8
+and smaller) are held as their bits in uint16_t or uint8_t and computed in float. Integers of
+other widths are held in the next wider type and truncated after every operation.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def memory_type(dtype: DataType) -> str:
 
 
 def unsigned(dtype: DataType) -> str:
-    """The type in which an integer's arithmetic wraps around without a promotion to int."""
+    """The unsigned type that an integer wraps around in; at least as wide as int."""
     return f"uint{max(32, held_bits(dtype))}_t"
 
 
 def tag(dtype: DataType) -> str:
-    """What the name of a helper function ends with: i32, u8, f32, bf16."""
+    """The type's suffix in names of helper functions: i32, u8, f32, bf16."""
     if dtype.is_bool:
         return "bool"
     if dtype.is_integer:
@@ -110,7 +110,8 @@ def literal(value: float, dtype: DataType) -> str:
 
 
 def real(value: Any) -> str:
-    """A float (np.float32) or double (float) literal that reads back as the same number."""
+    """The shortest float (np.float32) or double (float) literal that reads back as the same
+    number."""
     single = type(value) is np.float32
     if math.isnan(value):
         name = "NAN" if single else "(double)NAN"
@@ -148,14 +149,14 @@ def _integer(value: int, dtype: DataType) -> str:
 
 
 def bits_of(value: float, dtype: DataType) -> int:
-    """The bits of a value of a float that is held as its bits."""
+    """The bits of a value of a float type that is held as its bits."""
     with np.errstate(over="ignore", invalid="ignore"):
         array = np.asarray(value, np.float64).astype(np.float32).astype(numpy_dtype(dtype.element))
     return int(array.view(f"u{array.itemsize}"))
 
 
 def elements(array: np.ndarray, dtype: DataType, packed: bool) -> str:
-    """The elements of a constant, some to a line."""
+    """The elements of a constant, several per line."""
     flat = array.reshape(-1)
     if not flat.size:
         return "  0"
@@ -177,7 +178,7 @@ def _reals(flat: np.ndarray) -> list[str]:
 
 
 def identifier(name: str) -> str:
-    """A C identifier that says a name and is no keyword."""
+    """A C identifier derived from a name; not a keyword."""
     label = re.sub(r"[^A-Za-z0-9_]", "_", name) or "v"
     if label[0].isdigit() or label[0] == "_":
         label = f"v{label}"
@@ -185,7 +186,7 @@ def identifier(name: str) -> str:
 
 
 def bare(text: str) -> str:
-    """An expression without the parentheses around all of it."""
+    """An expression without its outermost parentheses."""
     if not (text.startswith("(") and text.endswith(")")):
         return text
     depth = 0

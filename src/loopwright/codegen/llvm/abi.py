@@ -4,13 +4,13 @@ An entry is a tvm-ffi safe call, so tvm-ffi, this package and C can all call it:
 
     i32 @name(ptr self, ptr args, i32 num_args, ptr ret)          0: done, -1: an error was raised
 
-`args` points at 16-byte values {i32 type_index, i32 zero, 8 bytes payload}. An entry reads them with
-the functions of `support/arguments.ll`, which check them against constants made by `descriptor`, and
-hands results out with those of `support/tensors.ll`; a tensor's data is at `data + byte_offset`, and
-scalars are stored into `ret` directly. Measured against letting Python make the output with numpy
-and pass it in, native results save about 0.4 us a call.
+`args` points to 16-byte values {i32 type_index, i32 zero, 8 bytes payload}. An entry reads them
+with the functions of `support/arguments.ll`, which check them against constants emitted by
+`descriptor`, and returns results with those of `support/tensors.ll`; a tensor's data is at `data +
+byte_offset`. Scalars are stored into `ret` directly. Compared with numpy allocating the output and
+passing it in, native results measured about 0.4 us a call faster.
 
-`entry.Entry` writes a whole entry for a kernel that takes pointers and sizes.
+`entry.Entry` emits a whole entry around a kernel that takes pointers and sizes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from loopwright.runtime.dtype import dl_dtype
 
-IMPORT_PREFIX = "lw.import."  # of the symbols that hold the names of imported functions
+IMPORT_PREFIX = "lw.import."  # prefix of symbols that hold the names of imported functions
 ANY = -1  # a dimension (or, as ndim, a rank) that is not checked
 
 
@@ -29,7 +29,7 @@ def symbol(k: int) -> int:
 
 
 def pack_dtype(dtype: str) -> int:
-    """A DLDataType as the i32 found at offset 20 of a DLTensor; `void` (0 lanes) accepts any."""
+    """A DLDataType as the i32 at offset 20 of a DLTensor; `void` (0 lanes) accepts any."""
     if dtype == "void":
         return 0
     code, bits, lanes = dl_dtype(dtype)
@@ -37,14 +37,14 @@ def pack_dtype(dtype: str) -> int:
 
 
 def c_string(name: str, value: str) -> str:
-    """A private constant with the text and a closing zero."""
+    """A private constant with the text and a terminating zero."""
     data = value.encode() + b"\0"
     body = "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)
     return f'@{name} = private unnamed_addr constant [{len(data)} x i8] c"{body}"\n'
 
 
 def constant_bytes(name: str, data: bytes, align: int) -> str:
-    """A constant array of bytes that other modules can find."""
+    """A constant array of bytes that other modules can link to."""
     body = "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)
     return f'@"{name}" = constant [{len(data)} x i8] c"{body}", align {align}\n'
 
@@ -58,7 +58,7 @@ def descriptor(
     dims: Sequence[int] | None = None,
     device_type: int = 1,
 ) -> str:
-    """The constant `@name` that the `lw_arg_*` helpers read, with the strings it points to.
+    """The constant `@name` that the `lw_arg_*` helpers read, and the strings it points to.
 
     `dims=None` leaves the rank unchecked. For tuples pass as many dims as elements.
     """

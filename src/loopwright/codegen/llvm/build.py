@@ -1,8 +1,8 @@
-"""From lowered functions to loaded native code.
+"""Compiles lowered functions to native code and loads it.
 
-Each kernel is a module of its own, so that kernels compile in parallel and are cached one by one;
-the native graph functions and their entries make one more. `NativeProgram` keeps the text and the
-objects, for those who want to look or to export.
+Each kernel is a module of its own, so that kernels compile in parallel and are cached separately;
+the native graph functions and their entries form one more. `NativeProgram` keeps the text and the
+objects for inspection and export.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def build_program(
 ) -> NativeProgram:
     """Compile lowered kernels and graph functions.
 
-    kernels, graphs: lowered PrimFuncs by name; where they are lowered when they are asked for,
-    those before are compiled at the same time. entries: for each name to be callable from outside
-    its signature.
-    compiled: a program whose kernels are called too, as they are.
-    libraries: the C functions that they may call; imports: packed functions for them alone.
+    kernels, graphs: lowered PrimFuncs by name; if they are lowered lazily, on access, kernels
+    already lowered compile meanwhile. entries: the signature of each function that is callable from
+    outside, by name.
+    compiled: an already compiled program whose kernels are called too.
+    libraries: the C functions that they may call; imports: packed functions private to them.
     """
     functions: Mapping[str, PrimFunc] = ChainMap(kernels, graphs)  # type: ignore[arg-type]
     triple, cpu, features = compile_options(target)
@@ -83,7 +83,7 @@ def build_program(
 
 
 def _array(constant: Any) -> np.ndarray:
-    """A constant's own memory where it is in one piece."""
+    """A constant's own memory if it is contiguous."""
     return np.ascontiguousarray(
         constant.view() if isinstance(constant, Tensor) else constant.numpy()
     )
@@ -116,7 +116,7 @@ def _graph_module(
 
 
 def _missing(declarations: str, module: ModuleText) -> str:
-    """The declare lines that the module does not have yet."""
+    """The `declare` lines that the module does not have yet."""
     lines = [line for line in declarations.splitlines() if line]
     name = lambda line: line.split("@", 1)[1].split("(", 1)[0]  # noqa: E731
     return "\n".join(line for line in lines if name(line) not in module.declared)
@@ -142,7 +142,7 @@ def emit_entry_of(module: ModuleText, name: str, spec: Signature) -> str:
     for p in spec.params:
         if is_soft(DataType(p.dtype)) and not p.is_tensor:
             what = f"{name}: no scalar parameter has the type of {p.name}"
-            raise LoopwrightError(explain(what, got=p.dtype, instead="take a float32 and cast it"))
+            raise LoopwrightError(explain(what, got=p.dtype, instead="declare it float32 and cast"))
     params, results = ([written(a) for a in part] for part in (spec.params, spec.results))
     helper, sizes = None, []
     if derived:
@@ -168,7 +168,7 @@ def emit_entry_of(module: ModuleText, name: str, spec: Signature) -> str:
 
 
 def _packed_kind(dtype: DataType) -> tuple[int, str, str]:
-    """How a returned scalar goes into a packed value: (type index, type in memory, conversion)."""
+    """How a returned scalar is packed: (type index, type in memory, conversion)."""
     memory = memory_type(dtype)
     if dtype.is_bool:
         return 2, memory, "zext"
@@ -189,7 +189,7 @@ def _kernel_declaration(name: str, spec: Signature, returned: DataType | None) -
 
 
 def _dims_function(symbols: Sequence[Var], dims: Sequence[PrimExpr]) -> PrimFunc:
-    """Computes dimensions from the symbols into an array of int64."""
+    """A function that computes dimensions from the symbols into an int64 array."""
     out = decl_buffer((len(dims),), "int64", "dims")
     body = st.seq(*(st.BufferStore(out, cast("int64", d), [k]) for k, d in enumerate(dims)))
     given: list[Var] = []

@@ -1,9 +1,9 @@
-"""Objects on disk, keyed by the content of everything that made them.
+"""Objects on disk, keyed by a hash of all their inputs.
 
-The folder is `LOOPWRIGHT_CACHE_DIR`, else `~/.cache/loopwright` (XDG respected);
-`LOOPWRIGHT_CACHE=0` switches it off. Writes are atomic (temporary file, then rename). An entry
-carries its own digest, so a torn or foreign file is a miss and is removed. When the folder exceeds
-its bound the entries used longest ago go first.
+The folder is `LOOPWRIGHT_CACHE_DIR`, by default `~/.cache/loopwright` (XDG respected);
+`LOOPWRIGHT_CACHE=0` disables it. Writes are atomic (temporary file, then rename). An entry
+contains its own digest, so a truncated or foreign file is a miss and is removed. When the folder
+exceeds its bound, the least recently used entries are evicted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import llvmlite.binding as llvm
 from loopwright.base.config import knob
 
 _MAGIC = b"LWOBJ1\0\0"
-_VERSION = "1"  # raise when the same text must compile to something else
+_VERSION = "1"  # increase when the same text must compile differently
 _DIGEST = 16
 
 
@@ -35,7 +35,7 @@ def _digest(data: bytes) -> bytes:
 
 
 def object_key(text: str, triple: str, cpu: str, features: str, opt: str) -> str:
-    """The cache key: a hash of the IR, the machine, the passes and the versions in play."""
+    """The cache key: a hash of the IR, the machine, the passes and the versions involved."""
     head = "\0".join((_versions(), triple, cpu, features, opt, text))
     return hashlib.blake2b(head.encode(), digest_size=20).hexdigest()
 
@@ -66,12 +66,12 @@ class ObjectCache:
         if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != _digest(body):
             path.unlink(missing_ok=True)
             return None
-        with suppress(OSError):  # a cache that is only readable still serves
-            os.utime(path)  # marks it used, for eviction
+        with suppress(OSError):  # a read-only cache still works
+            os.utime(path)  # marks it as recently used
         return body
 
     def put(self, key: str, data: bytes) -> None:
-        """Store `data`. A folder that cannot be written makes this a no-op."""
+        """Store `data`. Does nothing if the folder cannot be written."""
         if self.folder is None:
             return
         path = self._path(key)
@@ -83,14 +83,14 @@ class ObjectCache:
             os.replace(temporary, path)
         except OSError:
             return
-        # Looking at the whole folder is done now and then: at first and per 64th of the bound.
+        # Scanning the whole folder is rare: the first time, and after each 64th of the bound.
         if self._written == 0 or self._written > self.max_bytes // 64:
             self._written = 0
             self.evict()
         self._written += len(data)
 
     def evict(self) -> None:
-        """Remove the entries used longest ago until the folder is within its bound."""
+        """Remove the least recently used entries until the folder is within its bound."""
         if self.folder is None:
             return
         entries = []
@@ -115,7 +115,7 @@ class ObjectCache:
 
 
 def default_cache(kind: str = "objects") -> ObjectCache:
-    """The user's cache of one kind of things, as the environment says at this moment."""
+    """The user's cache of one kind of object, as the environment sets it now."""
     if not knob("LOOPWRIGHT_CACHE"):
         return ObjectCache(None)
     folder = knob("LOOPWRIGHT_CACHE_DIR")

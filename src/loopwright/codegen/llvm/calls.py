@@ -1,4 +1,4 @@
-"""Calls in lowered TensorIR as LLVM text: functions of numbers, pointers, C functions, kernels."""
+"""Calls in lowered TensorIR as LLVM text: numeric and pointer intrinsics, C functions, kernels."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .memory import address, first_of, from_memory
 from .packed import PACKED
 from .types import llvm_type, mangle, memory_type, scalar_type, symbol
 
-# -- functions of numbers --------------------------------------------------------------------------
+# -- numeric intrinsics ----------------------------------------------------------------------------
 
 
 def intrinsic(ctx: FunctionText, node: Call) -> str:
-    """An intrinsic of LLVM on numbers of one type."""
+    """An LLVM intrinsic whose operands and result have one type."""
     name = _INTRINSICS[node.op.name.removeprefix("tir.")]
     if not node.dtype.is_float:
         return not_of_type(ctx, node)
@@ -43,7 +43,7 @@ def math(ctx: FunctionText, node: Call) -> str:
 
 
 def power(ctx: FunctionText, node: Call) -> str:
-    """Integers by repeated squaring, floats by the math library."""
+    """Integers by repeated squaring, floats by the vector math library."""
     if not node.dtype.is_integer:
         return math(ctx, node)
     kind = llvm_type(node.dtype)
@@ -52,7 +52,7 @@ def power(ctx: FunctionText, node: Call) -> str:
 
 
 def bits(ctx: FunctionText, node: Call) -> str:
-    """One instruction on the bits of integers; shifts are by less than the width."""
+    """One bitwise instruction on integers; shift amounts are less than the width."""
     name = _BITS[node.op.name.removeprefix("tir.")]
     if name == "shr":
         name = "ashr" if node.dtype.is_int else "lshr"
@@ -113,7 +113,7 @@ def combine(ctx: FunctionText, node: Call) -> str:
 
 
 def lane_mask(ctx: FunctionText, node: Call) -> str:
-    """Lanes k with base + k < limit."""
+    """The mask of the lanes k with base + k < limit."""
     base, limit = node.args
     wide = base.dtype.with_lanes(node.dtype.lanes)
     low, high = (ctx.spread(ctx.expr(a), wide) for a in (base, limit))
@@ -142,7 +142,7 @@ def byte_offset(ctx: FunctionText, node: Call) -> str:
 
 
 def atomic_add(ctx: FunctionText, node: Call) -> str:
-    """Adds where a pointer points to; gives the old value."""
+    """Add to the value at a pointer; return the old value."""
     pointer, value = node.args[:2]
     dtype = value.dtype
     kind, name = llvm_type(dtype), "fadd" if dtype.is_float else "add"
@@ -151,7 +151,7 @@ def atomic_add(ctx: FunctionText, node: Call) -> str:
 
 
 def call_extern(ctx: FunctionText, node: Call) -> str:
-    """A C function by name, or a function of the program."""
+    """A call of a C function by name, or of a function of the program."""
     name, args = called_name(node), node.args[1:]
     own = ctx.module.is_function(name)
     if own and (node.dtype in ("void", "int32") or ctx.module.returned(name) is not None):
@@ -164,14 +164,14 @@ def call_extern(ctx: FunctionText, node: Call) -> str:
 
 
 def call_llvm(ctx: FunctionText, node: Call) -> str:
-    """An LLVM intrinsic by its full name, or by the name that its types are added to."""
+    """An LLVM intrinsic by its full name, or by the name without its overload suffixes."""
     first = node.args[0]
     name, args = getattr(first, "value", None), list(node.args[1:])
     if not isinstance(name, str):
         what = "call_llvm_intrin takes the intrinsic's name"
         raise LoopwrightError(explain(what, got=str(first), instead='"llvm.fma"'))
     if len(args) > 1 and isinstance(args[0], IntImm) and args[0].dtype.is_uint:
-        args = args[1:]  # the number of types that overload it, as older scripts give it
+        args = args[1:]  # older scripts pass the number of overload types first
     if name.count(".") == 1:
         overload = args[0].dtype if node.dtype.is_void and args else node.dtype
         name = f"{name}.{mangle(overload)}"
@@ -180,7 +180,7 @@ def call_llvm(ctx: FunctionText, node: Call) -> str:
 
 
 def dot_of_bytes(ctx: FunctionText, node: Call) -> str:
-    """dp4a: the dot product of four bytes and four bytes, added to a number."""
+    """dp4a: the dot product of two vectors of four bytes, plus an accumulator."""
     total = ctx.expr(node.args[2])
     wide = node.dtype.with_lanes(4)
     a, b = (convert(ctx, ctx.expr(x), x.dtype, wide) for x in node.args[:2])
@@ -191,7 +191,7 @@ def dot_of_bytes(ctx: FunctionText, node: Call) -> str:
 
 
 def call_symbol(ctx: FunctionText, name: str, dtype: DataType, args: Any, pure: bool) -> str:
-    """A function by its symbol."""
+    """A call of a function by its symbol."""
     text = ctx.calling(llvm_type(dtype), name, *((llvm_type(a.dtype), ctx.expr(a)) for a in args))
     if dtype.is_void:
         ctx.emit(text)
@@ -200,7 +200,7 @@ def call_symbol(ctx: FunctionText, name: str, dtype: DataType, args: Any, pure: 
 
 
 def lane_by_lane(ctx: FunctionText, name: str, dtype: DataType, args: Sequence[PrimExpr]) -> str:
-    """A C function of scalars on vectors."""
+    """A C function of scalars applied to each lane."""
     values, element, whole = [ctx.expr(a) for a in args], scalar_type(dtype), llvm_type(dtype)
     result = "poison"
     for k in range(dtype.lanes):
@@ -215,12 +215,12 @@ def lane_by_lane(ctx: FunctionText, name: str, dtype: DataType, args: Sequence[P
 
 
 def call_global(ctx: FunctionText, node: Call) -> str:
-    """Another function of the program by its variable."""
+    """A call of another function of the program through its GlobalVar."""
     return call_function(ctx, node, node.op.name_hint, node.args)
 
 
 def call_function(ctx: FunctionText, node: Call, name: str, args: Sequence[PrimExpr]) -> str:
-    """Another function of the program; its failure is ours, its T.ret the value."""
+    """Another function of the program: its failure propagates; T.ret gives the value."""
     given = [(llvm_type(a.dtype), ctx.expr(a)) for a in args]
     returned, slot = ctx.module.returned(name), ""
     if returned is not None:
@@ -244,9 +244,9 @@ _INTRINSICS = {
 _INTRINSICS["round"] = "rint"
 _BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 _BITS |= {"shift_left": "shl", "shift_right": "shr"}
-# What to do instead of an intrinsic without code.
+# What to suggest instead of an intrinsic that has no code.
 INSTEAD = {
-    "": "it is for other targets; use what the CPU has",
+    "": "it belongs to other targets; use an intrinsic of the CPU",
     "vscale": "vectors here have a fixed number of lanes; write that number",
     "lookup_param": "bind the parameter (relax.transform.BindParams), or T.allocate_const",
     "tvm_context_id": "the CPU is device 0",

@@ -1,7 +1,7 @@
-"""Choices as LLVM text: the side that is not chosen has no effect.
+"""Conditional expressions as LLVM text: the operand that is not chosen has no effect.
 
-A load that is guarded against reading outside of its buffer reads zeros instead of branching; a
-choice lane by lane masks the loads of its sides.
+A load guarded against an out-of-bounds access reads from zeros instead of branching; a lane-wise
+choice masks the loads of its operands.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .memory import (
 )
 from .types import flag_type, llvm_type, memory_type, vector_of
 
-# Calls of integers alone, which can be done anywhere.
+# Integer operations that are safe to speculate.
 
 
 _ARITHMETIC = {f"tir.{n}" for n in ("shift_right", "shift_left", "bitwise_and", "bitwise_xor")}
 
 
 def logical(ctx: FunctionText, node: pe.And | pe.Or) -> str:
-    """Both sides, unless the left one guards a load in the right one."""
+    """Both operands, unless the left one guards a load in the right one."""
     if node.dtype.lanes == 1 and reads_memory(node.b) and guards(node.a):
         return short_circuit(ctx, node)
     name = "and" if isinstance(node, pe.And) else "or"
@@ -42,7 +42,7 @@ def logical(ctx: FunctionText, node: pe.And | pe.Or) -> str:
 
 
 def select(ctx: FunctionText, node: pe.Select) -> str:
-    """Both sides, unless the condition guards a load in one."""
+    """Both operands, unless the condition guards a load in one."""
     sides = (node.true_value, node.false_value)
     if any(map(reads_memory, sides)) and guards(node.condition):
         return choice(ctx, node.condition, *sides, node.dtype)
@@ -52,12 +52,12 @@ def select(ctx: FunctionText, node: pe.Select) -> str:
 
 
 def if_then_else(ctx: FunctionText, node: Call) -> str:
-    """Only the chosen side."""
+    """Only the chosen operand."""
     return choice(ctx, *node.args, node.dtype)
 
 
 def short_circuit(ctx: FunctionText, node: pe.And | pe.Or) -> str:
-    """The right side only where the left one does not decide."""
+    """The right operand, evaluated only if the left one does not decide."""
     both = isinstance(node, pe.And)
     more, done = ctx.label("more"), ctx.label("decided")
     left = ctx.expr(node.a)
@@ -75,7 +75,7 @@ def short_circuit(ctx: FunctionText, node: pe.And | pe.Or) -> str:
 
 
 def choice(ctx: FunctionText, cond: PrimExpr, yes: PrimExpr, no: PrimExpr, dtype: DataType) -> str:
-    """`yes` where `cond` holds, else `no`; the other side has no effect."""
+    """`yes` if `cond` holds, else `no`; the other operand has no effect."""
     if cond.dtype.lanes > 1:
         return masked_choice(ctx, cond, yes, no, dtype)
     conditions, inner = _guards(cond, yes, no)
@@ -106,7 +106,7 @@ def branching_choice(
 def masked_choice(
     ctx: FunctionText, cond: PrimExpr, yes: PrimExpr, no: PrimExpr, dtype: DataType
 ) -> str:
-    """A choice lane by lane: each side is evaluated with its loads masked."""
+    """A lane-wise choice: each operand is evaluated with its loads masked."""
     flag = ctx.expr(cond)
     lanes, kind = cond.dtype.lanes, flag_type(cond.dtype)
     inverse = ctx.value(f"xor {kind} {flag}, splat (i1 true)")
@@ -121,7 +121,7 @@ def masked_choice(
 
 
 def can_redirect(load: BufferLoad) -> bool:
-    """Whether a load may read zeros instead: computing its address is safe anywhere."""
+    """Whether a load may read zeros instead: its address can be computed speculatively."""
     index = flat_index(load.buffer, load.indices)
     dense = load.dtype.lanes == 1 or (is_dense(index) and load.buffer.dtype.lanes == 1)
     small = load.dtype.itemsize * load.dtype.lanes <= ZEROS_BYTES
@@ -147,13 +147,13 @@ def guarded_load(ctx: FunctionText, cond: str, load: BufferLoad, value: PrimExpr
 
 
 def _is_plain(expr: PrimExpr) -> bool:
-    """Whether an expression neither loads nor calls, so that it can be evaluated anywhere."""
+    """Whether an expression neither loads nor calls, so that it can be evaluated speculatively."""
     called = isinstance(expr, Call) and getattr(expr.op, "name", "") not in _ARITHMETIC
     return not (called or isinstance(expr, BufferLoad)) and all(map(_is_plain, _parts(expr)))
 
 
 def _guards(cond: PrimExpr, yes: PrimExpr, no: PrimExpr) -> tuple[list[PrimExpr], PrimExpr]:
-    """The conditions of nested choices that are all 0 where they fail, and what they guard."""
+    """The conditions of nested choices that yield 0 if they fail, and the guarded value."""
     conditions = [cond]
     while _is_zero(no) and is_call_to(yes, "if_then_else"):
         cond, inner, no = yes.args
@@ -171,7 +171,8 @@ def _is_zero(expr: PrimExpr) -> bool:
 
 
 def guards(cond: PrimExpr) -> bool:
-    """Whether a condition looks at variables, as one that guards a load does, and not only at data."""
+    """Whether a condition depends on variables, like one that guards a load, and not only on
+    data."""
     if isinstance(cond, (Var, pe.SizeVar)):
         return cond.dtype.is_integer
     if isinstance(cond, BufferLoad):

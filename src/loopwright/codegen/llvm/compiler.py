@@ -1,14 +1,14 @@
 """LLVM IR text to object bytes.
 
-This file imports llvmlite and nothing of Loopwright, because it is also run by path as the
+This file imports llvmlite and nothing of Loopwright, because it also runs by path as the
 compile worker process (`python compiler.py`), which has to start fast. The worker reads pickled
 jobs from stdin and answers with pickled `(ok, bytes or message)` on stdout.
 
 Optimisation levels:
 - `none`: code generation only. Enough for kernels written as explicit vectors in SSA form.
-- `short` (default): what is marked `alwaysinline`, then SROA, InstCombine, SimplifyCFG, NewGVN, DCE.
-  Promotes allocas and cleans addresses.
-- `O1`, `O2`, `O3`: LLVM's own pipelines, for scalar loops. Never rely on them for vector code.
+- `short` (default): inlines `alwaysinline` functions, then SROA, InstCombine, SimplifyCFG, NewGVN,
+  DCE. Promotes allocas and simplifies addresses.
+- `O1`, `O2`, `O3`: LLVM's own pipelines, for scalar loops; vector code must not depend on them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEVELS = ("none", "short", "O1", "O2", "O3")
 
 
 class CompileError(RuntimeError):
-    """LLVM refused a module: the text does not parse or verify."""
+    """LLVM rejected a module: the text does not parse or verify."""
 
 
 @cache
@@ -47,25 +47,25 @@ def _initialize_all() -> None:
 
 @cache
 def host_triple() -> str:
-    """The triple objects for this process are made for."""
+    """The triple of objects for this process."""
     return llvm.get_process_triple()
 
 
 @cache
 def host_cpu() -> str:
-    """LLVM's name of this machine's CPU, e.g. `znver4`."""
+    """LLVM's name of the host CPU, e.g. `znver4`."""
     return llvm.get_host_cpu_name()
 
 
 @cache
 def host_features() -> str:
-    """This machine's CPU features as LLVM writes them: `+avx2,-avx512f,...`."""
+    """The host's CPU features as LLVM writes them: `+avx2,-avx512f,...`."""
     return llvm.get_host_cpu_features().flatten()
 
 
 @cache
 def target_machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
-    """A shared target machine; position independent code, code generation level 2."""
+    """A cached target machine: position-independent code, code generation level 2."""
     if triple == host_triple():
         _initialize_native()
     else:
@@ -78,7 +78,7 @@ def target_machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
 def resolve(
     triple: str | None = None, cpu: str | None = None, features: str | None = None
 ) -> tuple[str, str, str]:
-    """Fill in the host's triple, cpu and features where they are not given."""
+    """Fill in the host's triple, cpu and features for those that are None."""
     if triple is None or triple == host_triple():
         if cpu in (None, "native"):
             return host_triple(), host_cpu(), host_features() if features is None else features
@@ -135,16 +135,16 @@ def _optimized(
         return finish(machine, module)
 
 
-# LLVM's prefixes of intrinsics that only some machines have.
+# Prefixes of LLVM intrinsics that only some machines have.
 _MACHINES = "aarch64|amdgcn|arm|bpf|dx|hexagon|loongarch|mips|nvvm|ppc|r600|riscv|s390|spv|ve|wasm|x86|xcore"
 _MACHINE_CALL = re.compile(rf"@(llvm\.(?:{_MACHINES})\.[\w.]+)")
-# Of those that schedules use, the processor and feature that have them.
+# For the intrinsics that schedules use: the processor and feature that provide them.
 _KNOWN = {
     "llvm.x86.avx512.vpdpbusd.512": ("x86_64", "+avx512vnni"),
     "llvm.x86.avx512.pmaddubs.w.512": ("x86_64", "+avx512bw"),
     "llvm.x86.avx512.pmaddw.d.512": ("x86_64", "+avx512bw"),
 }
-# Compiles a module alone. Arguments: triple, cpu, features.
+# Compiles a module in a process of its own. Arguments: triple, cpu, features.
 _PROBE = """
 import sys
 import llvmlite.binding as llvm
@@ -160,9 +160,10 @@ machine.emit_object(module)
 
 
 def check_instructions(text: str, triple: str, cpu: str, features: str) -> None:
-    """Raise CompileError where a module calls an intrinsic that the target has no instruction for.
+    """Raise CompileError if a module calls an intrinsic that the target has no instruction for.
 
-    LLVM ends the process in that case. What is not known to be there is tried in another one.
+    LLVM aborts the process in that case, so intrinsics not known to exist are tried in another
+    process.
     """
     called = sorted(set(_MACHINE_CALL.findall(text)))
     has = {triple.split("-")[0], *features.split(",")}
@@ -180,7 +181,7 @@ def check_instructions(text: str, triple: str, cpu: str, features: str) -> None:
 
 
 def _located(text: str, message: str) -> str:
-    """LLVM's parse error with the enclosing function's name."""
+    """LLVM's parse error with the name of the enclosing function."""
     parts = message.split(":")
     for index, part in enumerate(parts):
         if part.strip().isdigit():
@@ -231,7 +232,7 @@ def receive(stream: BinaryIO) -> Any:
 
 
 def _serve() -> None:
-    # stdout is the protocol's; anything printed by accident goes to stderr instead.
+    # stdout carries the protocol; stray output is redirected to stderr.
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:

@@ -1,7 +1,7 @@
-"""Conversions between types, as LLVM text: those that `tir.transform.LowerScalarOps` leaves.
+"""Type conversions as LLVM text: those that `tir.transform.LowerScalarOps` leaves.
 
-float to int32 or int64 truncates; what does not fit becomes what the machine makes of it (on x86
-the least value). Floats of 8 bits and less are widened by a table.
+float to int32 or int64 truncates; out-of-range values give the machine's result (on x86 the
+least value). Floats of at most 8 bits are widened through a table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def cast(ctx: FunctionText, node: Cast) -> str:
     value = ctx.data(node.value) if old.is_float and ctx.mode == INDEX else ctx.expr(node.value)
     if scalar_type(old) == scalar_type(new) and not old.is_float:
         return value
-    if new.is_bool:  # of a pointer
+    if new.is_bool:  # pointer to bool
         return ctx.op("icmp ne", old, value, "null")
     if is_soft(new):
         return narrow(ctx, value, new)
@@ -43,7 +43,7 @@ def cast(ctx: FunctionText, node: Cast) -> str:
     if name == "ptrtoint" and value == "null":
         return "0"
     converted = ctx.value(f"{name} {llvm_type(old)} {value} to {llvm_type(new)}")
-    if name == "fptosi":  # what does not fit is some value, not anything at all
+    if name == "fptosi":  # out-of-range values must not be poison
         return ctx.value(f"freeze {llvm_type(new)} {converted}")
     return converted
 
@@ -76,7 +76,7 @@ def widen(ctx: FunctionText, value: str, old: DataType) -> str:
 
 
 def narrow(ctx: FunctionText, value: str, new: DataType) -> str:
-    """A float32 as a float of at most 8 bits: by a function of the module."""
+    """A float32 rounded to a float of at most 8 bits, by a function of the module."""
     if new.base == "float8_e8m0fnu":
         what = "this type has no rounding in LLVM code"
         raise LoopwrightError(explain(what, got=str(new), instead="compute in float32"))
@@ -95,7 +95,7 @@ def narrow(ctx: FunctionText, value: str, new: DataType) -> str:
 
 
 def table_text(name: str, dtype: DataType) -> str:
-    """The constant `@name`: float32 values of all 256 bytes of an 8-bit (or smaller) float."""
+    """The constant `@name`: the float32 values of all 256 bytes of a float of at most 8 bits."""
     codes = np.arange(256, dtype=np.uint8)
     with np.errstate(invalid="ignore"):
         values = codes.view(numpy_dtype(dtype)).astype(np.float32)

@@ -1,13 +1,13 @@
 """Statements of lowered TensorIR as LLVM text.
 
-What comes in (see `tir.transform`): parameters are data pointers and scalars, buffers are flat,
-loops are serial or parallel, vectors are written out as Ramp and Broadcast. What comes out is one
-`define` per function, one more for each parallel loop, vectors explicit: LLVM's loop and SLP
-vectorizers are not needed, and the result does not depend on its optimization level.
+Input (see `tir.transform`): parameters are data pointers and scalars, buffers are flat, loops are
+serial or parallel, vectors are explicit (Ramp and Broadcast). Output: one `define` per function and
+one per parallel loop, with explicit vectors: LLVM's loop and SLP vectorizers are not needed, and
+the result does not depend on its optimization level.
 
-A kernel `f` is `i32 @lw.f(ptr..., scalars...)`; it returns 0, or -1 after an error was raised. One
-that returns a value (T.ret) takes a pointer to put it as its last parameter. Lines that begin with
-`;` say which loop, statement or model node the next ones come from.
+A kernel `f` is `i32 @lw.f(ptr..., scalars...)`; it returns 0, or -1 after raising an error. One
+that returns a value (T.ret) stores it through a pointer, its last parameter. Lines that begin with
+`;` name the loop, statement or model node that the following lines implement.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .module_text import ModuleText
 from .types import llvm_type, memory_type, symbol
 
 STACK_BYTES = 1 << 16  # larger or variable allocations come from the workspace
-STACK_TOTAL = 1 << 18  # of one function
+STACK_TOTAL = 1 << 18  # per function
 
 
 def run(ctx: FunctionText) -> None:
@@ -64,7 +64,7 @@ def evaluate(ctx: FunctionText, node: st.Evaluate) -> None:
 
 
 def ret(ctx: FunctionText, call: Call) -> str:
-    """T.ret: the value goes where the caller said."""
+    """T.ret: store the value where the caller asked for it."""
     if ctx.outer is not None:
         what = "T.ret inside a parallel loop"
         hint = "make the loop serial, or store the value in a buffer"
@@ -105,7 +105,7 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
 
 
 def workspace(ctx: FunctionText, node: st.Allocate, dtype: DataType) -> None:
-    """Memory of the thread's arena, given back on every way out."""
+    """Memory from the thread's arena, released on every path out."""
     size: str = str(dtype.lanes * dtype.itemsize)
     for extent in node.extents:
         value = ctx.to_i64(ctx.expr(extent), extent.dtype)
@@ -149,7 +149,7 @@ def assertion(ctx: FunctionText, node: st.AssertStmt) -> None:
 
 
 def fail_if(ctx: FunctionText, failed: str, kind: str, message: str, value: Any = None) -> None:
-    """Leave with an error where `failed` holds; `value` stands for "{value}" in its text."""
+    """Leave with an error if `failed` holds; `value` replaces "{value}" in its text."""
 
     def raise_error() -> None:
         text = message if value is None else message.replace("%", "%%").replace("{value}", "%lld")
@@ -185,7 +185,7 @@ def loop_body(ctx: FunctionText, node: st.For, index: str) -> None:
 def counted_loop(
     ctx: FunctionText, kind: str, low: str, end: str, runs: bool, body: Callable[[str], None]
 ) -> None:
-    """`for i in [low, end)`, tested at its end; `runs`: at least once."""
+    """A bottom-tested loop over [low, end); `runs`: it runs at least once."""
     head, done = ctx.label("loop"), ctx.label("done")
     if runs:
         ctx.jump(head)
@@ -220,7 +220,7 @@ def while_loop(ctx: FunctionText, node: st.While) -> None:
 
 
 def parallel(ctx: FunctionText, node: st.For) -> None:
-    """The loop's body becomes a function of its own, run by the pool in chunks."""
+    """The loop's body becomes a separate function, run by the thread pool in chunks."""
     low = ctx.to_i64(ctx.expr(node.min), node.min.dtype)
     extent = ctx.to_i64(ctx.expr(node.extent), node.extent.dtype)
     tasks = task_count(ctx, node, extent)
@@ -243,7 +243,7 @@ def parallel(ctx: FunctionText, node: st.For) -> None:
 
 
 def task_count(ctx: FunctionText, node: st.For, extent: str) -> str:
-    """How many tasks: at most four a thread, each of at least `grain` iterations."""
+    """The number of tasks: at most four per thread, each of at least `grain` iterations."""
     threads = ctx.fresh(ctx.calling("i32", "lw_num_threads"))
     wide = ctx.fresh(f"sext i32 {threads} to i64")
     grain = node.annotations.get("grain", 1)
@@ -261,7 +261,7 @@ def task_count(ctx: FunctionText, node: st.For, extent: str) -> str:
 
 
 def run_task(ctx: FunctionText, task: str, node: st.For) -> None:
-    """Emit the function of one chunk of a parallel loop."""
+    """Emit the function that runs one chunk of a parallel loop."""
     low, extent = (ctx.field(at, "i64") for at in (LOW, EXTENT))
     index = ctx.fresh("sext i32 %task to i64")
     count = ctx.fresh("sext i32 %tasks to i64")
@@ -280,7 +280,7 @@ def run_task(ctx: FunctionText, task: str, node: st.For) -> None:
 
 
 def chunk_bound(ctx: FunctionText, index: str, extent: str, count: str) -> str:
-    """Where chunk `index` begins."""
+    """The first iteration of chunk `index`."""
     return ctx.fresh(f"sdiv i64 {ctx.fresh(f'mul i64 {index}, {extent}')}, {count}")
 
 
@@ -289,7 +289,7 @@ def _clean(name: str) -> str:
 
 
 class _Function(FunctionText):
-    """A function's text, and what writes its nodes."""
+    """The text of a function, with the handlers for its nodes."""
 
     expressions = EXPRESSIONS
     calls = {**CALLS, "ret": ret, "thread_return": ret}

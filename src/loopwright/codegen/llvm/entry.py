@@ -1,4 +1,4 @@
-"""Entries: functions of the calling convention of `abi.py` around kernels."""
+"""Entries: functions with the calling convention of `abi.py` around kernels."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Entry:
     """An entry `@name` that checks its arguments, allocates results and calls `i32 @kernel`.
 
     The kernel takes the parameters in order (data pointers, scalars of their type), then the
-    results' data pointers, then each symbolic dimension: those of `symbols` as the LLVM type given
-    there, then the others as i64 in order of first appearance. It returns 0, or another number after
-    raising. A dimension is a number, a symbol of a parameter, or `"=k"`: number k of those that
-    `i32 @derived(symbols as i64..., scalars as i64, ptr numbers)` computes (a parameter's is compared
-    with it); `sizes` are the numbers of those scalar parameters. `shown` is what messages call the
-    function. `returned` says how the scalar is packed (type index, type in memory, conversion to 64
-    bits) that the kernel puts where its last parameter points to.
+    results' data pointers, then each symbolic dimension: those of `symbols` with the LLVM type
+    given there, the others as i64 in order of first appearance. It returns 0, or a non-zero number
+    after raising. A dimension is a number, a symbol of a parameter, or `"=k"`: number k of those
+    that `i32 @derived(symbols as i64..., scalars as i64, ptr numbers)` computes (a parameter's is
+    checked against it); `sizes` are the indices of those scalar parameters. `shown` is the
+    function's name in messages. `returned` says how the scalar that the kernel stores through its
+    last parameter is packed (type index, type in memory, conversion to 64 bits).
     """
 
     name: str
@@ -37,16 +37,16 @@ class Entry:
 
     def __post_init__(self) -> None:
         self.dims = [_named_dims(i, param) for i, param in enumerate(self.params)]
-        self.known = {name: k for k, name in enumerate(self.symbols)}  # number of each dimension
+        self.known = {name: k for k, name in enumerate(self.symbols)}  # index of each dimension
         for dim in (d for dims in self.dims for d in dims):
             if isinstance(dim, str):
                 self.known.setdefault(dim, len(self.known))
         self.visible = [k for name, k in self.known.items() if name[0] != "?"]
         self.lines: list[str] = []
-        self.values: list[str] = []  # what the kernel is given
+        self.values: list[str] = []  # the kernel's arguments
 
     def text(self) -> str:
-        """The definition and its constants; declarations of what it calls are not included."""
+        """The definition and its constants, without declarations of its callees."""
         shown = self.shown or self.name
         constants = [c_string(f"{self.name}.name", shown)]
         for i, param in enumerate(self.params):
@@ -67,12 +67,12 @@ class Entry:
         self.lines.append(f"  {line}")
 
     def check(self, label: str, failed: str, to: str = "fail") -> None:
-        """Go on at a new label unless `failed`."""
+        """Branch to `to` if `failed`, else continue at a new label."""
         self.emit(f"br i1 {failed}, label %{to}, label %{label}")
         self.lines.append(f"{label}:")
 
     def narrowed(self, wide: str, narrow: str, value: str) -> str:
-        """`value` of the type i64 or double as a typed operand of another width."""
+        """`value` of type i64 or double as an operand of its narrower type."""
         if wide == narrow:
             return f"{wide} {value}"
         kind = "inttoptr" if narrow == "ptr" else "fptrunc" if wide == "double" else "trunc"
@@ -85,7 +85,7 @@ class Entry:
         return f"{narrow} {value}.n"
 
     def allocate(self) -> None:
-        """Room on the stack: dimensions, a scalar, derived dimensions, shapes, packed results."""
+        """Stack slots: dimensions, a scalar, derived dimensions, shapes, packed results."""
         shaped = {self.known[d] for dims in self.dims for d in dims if isinstance(d, str)}
         self.emit(f"%vars = alloca [{max(len(self.known), 1)} x i64], align 8")
         self.emit("%slot = alloca i64, align 8")
@@ -97,11 +97,12 @@ class Entry:
             self.emit(f"%values = alloca [{len(self.results)} x {{ i64, ptr }}], align 8")
         for k in range(len(self.known)):
             self.emit(f"%vi{k} = getelementptr i64, ptr %vars, i64 {k}")
-            # What no shape defines is an offset: the pointers that the kernel gets have it already.
+            # A symbol that no shape defines is an offset, already added to the pointers that the
+            # kernel gets.
             self.emit(f"store i64 {-1 if k in shaped else 0}, ptr %vi{k}, align 8")
 
     def derived_dims(self) -> list[int]:
-        """The numbers of the dimensions that are computed."""
+        """The indices of the dimensions that are computed."""
         dims = [d for a in (*self.params, *self.results) for d in a.dims or ()]
         return sorted({int(d[1:]) for d in dims if _derived(d)})
 
@@ -138,7 +139,7 @@ class Entry:
         self.values.append(f"ptr %v{i}")
 
     def compute_dims(self) -> None:
-        """Derived dimensions; those of parameters are compared with what is there."""
+        """Compute derived dimensions; check those of parameters against the actual ones."""
         if self.derived is None:
             return
         from_args = (f"i64 %v{i}" for i in self.sizes)
@@ -184,7 +185,7 @@ class Entry:
         self.check("finished", "%failed", f"drop{len(self.results)}" if self.results else "fail")
 
     def hand_out(self) -> None:
-        """Results, or the scalar in `%slot`, into `%ret`."""
+        """Store the results, or the scalar in `%slot`, into `%ret`."""
         count = len(self.results)
         if count == 1:
             self.emit("%ok = call i32 @lw_ret_tensor(ptr %block0, ptr %ret)")
@@ -206,7 +207,7 @@ class Entry:
         self.emit("ret i32 %ok" if count else "ret i32 0")
 
     def fail(self) -> None:
-        """Where an error leads: the results that were allocated are freed."""
+        """The error path: free the allocated results."""
         for i in reversed(range(1, len(self.results) + 1)):
             self.lines.append(f"drop{i}:")
             self.emit(f"call void @lw_tensor_drop(ptr %block{i - 1})")
@@ -222,5 +223,5 @@ def _derived(dim: int | str) -> bool:
 
 
 def _named_dims(i: int, param: Argument) -> list[int | str]:
-    """A parameter's dimensions; those that are computed get a name of their own, with a `?`."""
+    """A parameter's dimensions; computed ones get a unique name with a `?`."""
     return [f"?{i}.{j}" if _derived(d) else d for j, d in enumerate(param.dims or ())]

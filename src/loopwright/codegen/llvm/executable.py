@@ -1,4 +1,4 @@
-"""What `compile` returns: native functions, how they are called, and everything to look at."""
+"""The result of `compile`: native functions with their signatures, and all intermediate forms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..lowered import Lowered
     from .profiling import TimedFunction
 
-# What an executable runs without: it needs the compiler.
+# An executable runs without it; profiling needs the compiler.
 TIMED_FUNCTION: Slot[type[TimedFunction]] = Slot("codegen.timed_function")
 EXPORT_LIBRARY: Slot[Callable[..., Any]] = Slot("codegen.export_library")
 
@@ -50,7 +50,7 @@ class Executable(CompiledModel):
                 self.kernels[name] = native
 
     def add_machine(self, machine: Any) -> None:
-        """Functions that are no native code run on `machine`: `machine[name]`."""
+        """Run the functions that are not native code on `machine`: `machine[name]`."""
         self.machine_runner = machine
         for name, func in self.machine.items():
             if "global_symbol" in func.attrs or name == "main":
@@ -73,7 +73,7 @@ class Executable(CompiledModel):
         return self._functions
 
     def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
-        """Call a function `number` times and tell how long each of its kernels took.
+        """Call a function `number` times and measure each of its kernels.
 
         The first call compiles a version of the function that reads a clock around each kernel.
         Raises KeyError for an unknown function.
@@ -90,14 +90,14 @@ class Executable(CompiledModel):
         return timed(args, number)
 
     def export_library(self, file_name: Any, **options: Any) -> Any:
-        """Write it as a library (`.so`, `.a`, `.o`) with a C header: see `library.py`."""
+        """Write a library (`.so`, `.a`, `.o`) with a C header: see `library.py`."""
         return EXPORT_LIBRARY.get()(self, file_name, **options)
 
-    # -- looking -------------------------------------------------------------------------------
+    # -- inspection ----------------------------------------------------------------------------
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """LLVM text by the name of a kernel."""
+        """LLVM text by kernel name."""
         return self.program.texts
 
     def levels(self, name: str) -> list[str]:

@@ -1,9 +1,9 @@
 """Shared libraries from compiled objects, for `loopwright.runtime.load_module` and C programs.
 
 A library holds the kernels, the support code (its own thread pool), and for each function `f` the
-symbol `__tvm_ffi_f` with tvm-ffi's calling convention; `lw_exports` lists the names. Where tvm-ffi's
-library is in the process, its errors and tensors are used; without it, a C program calls the
-functions by bare pointers and asks `lw_last_error` for what went wrong.
+symbol `__tvm_ffi_f` with tvm-ffi's calling convention; `lw_exports` lists the names. If tvm-ffi's
+library is loaded in the process, its errors and tensors are used; without it, a C program calls the
+functions with bare pointers and reads error messages from `lw_last_error`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from loopwright.runtime.module import ENTRY_PREFIX, EXPORTS_SYMBOL
 
 
 def public_string(name: str, value: str) -> str:
-    """LLVM text of a C string that other libraries can find."""
+    """LLVM text of a C string that other libraries can link to."""
     return abi.c_string("lw.text", value).replace("@lw.text = private unnamed_addr", f"@{name} =")
 
 
 def exports_text(entries: Mapping[str, str]) -> str:
-    """LLVM text that makes entries (public name -> symbol) findable in a library."""
+    """LLVM text that exports entries (public name -> symbol) from a library."""
     text = public_string(EXPORTS_SYMBOL, "".join(f"{name}\0" for name in entries))
     for name, symbol in entries.items():
-        if symbol == f"{ENTRY_PREFIX}{name}":  # it has its public name already
+        if symbol == f"{ENTRY_PREFIX}{name}":  # already has its public name
             continue
         text += (
             f"declare i32 @{symbol}(ptr, ptr, i32, ptr)\n"
@@ -47,9 +47,9 @@ def exports_text(entries: Mapping[str, str]) -> str:
 
 @contextmanager
 def constants_text(constants: Mapping[str, np.ndarray], triple: str | None = None) -> Iterator[str]:
-    """LLVM text that defines constant arrays; it may refer to a file that is there meanwhile."""
+    """LLVM text that defines constant arrays; while the context is open it may refer to a file."""
     triple = resolve(triple, None, None)[0]
-    if triple != host_triple():  # LLVM's assembler is at hand for this machine only
+    if triple != host_triple():  # LLVM's assembler is initialized for the host only
         yield "".join(
             abi.constant_bytes(name, data.tobytes(), 64) for name, data in constants.items()
         )
@@ -67,7 +67,7 @@ def constants_text(constants: Mapping[str, np.ndarray], triple: str | None = Non
 
 
 def wrappers_text(names: Mapping[str, tuple[str, str]]) -> str:
-    """LLVM text of functions under public names: name -> (symbol, its LLVM parameter types)."""
+    """LLVM text of wrappers with public names: name -> (symbol, its LLVM parameter types)."""
     text = ""
     for name, (called, kinds) in names.items():
         parts = [k.strip() for k in kinds.split(",") if k.strip()]
@@ -89,7 +89,7 @@ def library_objects(
     extra: Sequence[str] = (),
 ) -> list[bytes]:
     """The objects of a whole library: the given ones, the support code, the table of entries, and
-    those of more LLVM text."""
+    those compiled from more LLVM text."""
     triple, cpu, features = resolve(triple, cpu, features)
     texts = [support.pool_text(triple), support.helpers_text(triple), support.read("alone")]
     texts += [exports_text(entries), *extra]
@@ -98,7 +98,7 @@ def library_objects(
 
 
 def _linkers(triple: str | None = None) -> list[list[str]]:
-    """Commands that link a shared library, by preference."""
+    """Commands that link a shared library, in order of preference."""
     commands = [[tool, "-shared"] for tool in _tools(("cc", "gcc", "clang", "ld"), triple)]
     if shutil.which("ld.lld"):
         commands.append(["ld.lld", "-shared"])
@@ -108,14 +108,14 @@ def _linkers(triple: str | None = None) -> list[list[str]]:
 
 
 def _tools(names: Sequence[str], triple: str | None) -> list[str]:
-    """Those of the tools that there are; for another machine under its prefix: aarch64-linux-gnu-ld."""
+    """The tools that are installed; for another machine with its prefix: aarch64-linux-gnu-ld."""
     if triple is not None and triple.split("-")[0] != host_triple().split("-")[0]:
         names = [f"{_prefix(triple)}-{name}" for name in names if name not in ("cc", "clang")]
     return [name for name in names if shutil.which(name)]
 
 
 def cross_compiler(triple: str) -> str | None:
-    """The C compiler for another machine's triple, as it would be called; None for this machine."""
+    """The name of the C compiler for another machine's triple; None for this machine."""
     if triple.split("-")[0] == host_triple().split("-")[0]:
         return None
     return f"{_prefix(triple)}-gcc"
@@ -134,9 +134,9 @@ def link_shared(
 ) -> Path:
     """Link objects to a shared library at `path`.
 
-    `linker` is a command to which `-o PATH OBJECTS` and `more` are added; by default the system's
-    compiler or linker for the triple, else the one of the `ziglang` package. Raises RuntimeError
-    with the linker's words.
+    `linker` is a command that `-o PATH OBJECTS` and `more` are appended to; by default the system's
+    compiler or linker for the triple, else that of the `ziglang` package. Raises RuntimeError
+    with the linker's output.
     """
     commands = _linkers(triple) if linker is None else [list(linker)]
     if not commands:
@@ -148,7 +148,7 @@ def link_shared(
 
 
 def archive(objects: Sequence[bytes], path: str | Path) -> Path:
-    """Write a static library. Raises RuntimeError where there is no `ar`, or with its words."""
+    """Write a static library. Raises RuntimeError without `ar`, or with its output."""
     tool = next((t for t in ("ar", "llvm-ar") if shutil.which(t)), None)
     command = [tool] if tool else [sys.executable, "-m", "ziglang", "ar"]
     if tool is None and not find_spec("ziglang"):
@@ -157,7 +157,7 @@ def archive(objects: Sequence[bytes], path: str | Path) -> Path:
 
 
 def link_relocatable(objects: Sequence[bytes], path: str | Path, triple: str | None = None) -> Path:
-    """Write one object file that has what all of them have."""
+    """Combine objects into one relocatable object file."""
     linkers = [*_tools(("ld",), triple), *(t for t in ("ld.lld",) if shutil.which(t))]
     command = linkers[:1] or [sys.executable, "-m", "ziglang", "ld.lld"]
     if not linkers and not find_spec("ziglang"):
@@ -172,7 +172,7 @@ def _for(triple: str | None) -> str:
 def _combined(
     objects: Sequence[bytes], path: str | Path, command: list[str], more: Sequence[str] = ()
 ) -> Path:
-    """Run `command OUT OBJECTS more`; what it makes comes to stand at `path`."""
+    """Run `command OUT OBJECTS more`; its output is moved to `path`."""
     target = Path(path)
     with tempfile.TemporaryDirectory() as folder:
         files = []

@@ -1,12 +1,12 @@
-"""Expressions of lowered TensorIR as LLVM text: primitive operations, as the machine has them.
+"""Expressions of lowered TensorIR as LLVM text: the primitive operations of the machine.
 
-What TensorIR's operations mean beyond that says `tir.transform.LowerScalarOps`, which runs before.
+`tir.transform.LowerScalarOps` has lowered the others; what remains means:
 
 * integers wrap around; indices (in loads, stores and their `LetStmt`s) do not overflow;
-* comparisons with NaN are false but for `!=`;
+* comparisons with NaN are false, except `!=`;
 * a product and a sum may be fused into one rounding (`contract`), nothing else is reordered;
-* `if_then_else` evaluates only the chosen side, lane by lane (loads are masked). `Select`
-  evaluates both unless its condition looks at indices and a side loads: then as `if_then_else`.
+* `if_then_else` evaluates only the chosen operand, lane by lane (loads are masked). `Select`
+  evaluates both unless its condition depends on indices and an operand loads: then as above.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _WRAPPING = (pe.Add, pe.Sub, pe.Mul)
 
 
 def instruction(kind: type, dtype: DataType) -> str:
-    """What an operation is called on a type."""
+    """The instruction for an operation on a type."""
     return _BINARY[kind][2 if dtype.is_float else 0 if dtype.is_int else 1]
 
 
 def binary(ctx: FunctionText, node: pe.BinaryOpExpr) -> str:
-    """Arithmetic; of an index it does not overflow."""
+    """Arithmetic; on an index it does not overflow."""
     kind, dtype = type(node), node.dtype
     a, b = ctx.expr(node.a), ctx.expr(node.b)
     exact = " nsw" if ctx.mode == INDEX and dtype.is_int and kind in _WRAPPING else ""
@@ -60,7 +60,7 @@ def binary(ctx: FunctionText, node: pe.BinaryOpExpr) -> str:
 
 
 def compare(ctx: FunctionText, node: pe.CmpExpr) -> str:
-    """A comparison, of data."""
+    """A comparison; its operands are data."""
     dtype = node.a.dtype
     return ctx.op(instruction(type(node), dtype), dtype, ctx.data(node.a), ctx.data(node.b))
 
@@ -98,12 +98,12 @@ def broadcast(ctx: FunctionText, node: Broadcast) -> str:
 
 
 def tiled(ctx: FunctionText, value: str, dtype: DataType, times: int) -> str:
-    """A vector repeated."""
+    """A vector repeated `times` times."""
     return ctx.shuffled(llvm_type(dtype), value, "poison", [*range(dtype.lanes)] * times)
 
 
 def ramp(ctx: FunctionText, node: Ramp) -> str:
-    """base, base + stride, ...; a vector base comes whole each time."""
+    """base, base + stride, ...; a vector base is repeated whole."""
     dtype, element = node.dtype, node.base.dtype.element
     inner, kind = node.base.dtype.lanes, llvm_type(node.dtype)
     base = ctx.expr(node.base)

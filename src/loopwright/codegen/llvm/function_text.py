@@ -1,4 +1,4 @@
-"""One LLVM function while it is written: instructions, labels, the numbering of equal values."""
+"""The text of one LLVM function under construction: instructions, labels, value numbering."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..context import Context
 from .module_text import ModuleText
 from .types import flag_type, llvm_type, mangle, scalar_type
 
-# What a task gets: the place for its error, the loop's range, then the captured variables.
+# Layout of a task's record: its error, the loop's range, then the captured variables.
 ERROR, LOW, EXTENT, CAPTURED = 0, 8, 16, 24
 
 
 class FunctionText(Context):
-    """Writes instructions into `self.lines`.
+    """Appends instructions to `self.lines`.
 
-    A pure instruction is written once where its first occurrence dominates the next (`value`):
-    `known` maps its text to its result, `trail` says what to forget when a scope ends.
+    A pure instruction is emitted once if its first occurrence dominates the next (`value`):
+    `known` maps its text to its result, `trail` lists what to forget at the end of a scope.
     `outer`: the variables of the function around a task of a parallel loop, else None.
     """
 
@@ -43,13 +43,13 @@ class FunctionText(Context):
         self.known: dict[str, str] = {}
         self.trail: list[str] = []
         self.block = "entry"
-        self.mask: tuple[str, int] | None = None  # the lanes in which a value is wanted
+        self.mask: tuple[str, int] | None = None  # the active lanes of a masked choice
         self.returned: DataType | None = None
         self.captured: list[tuple[int, Var]] = []
         self.record_bytes = CAPTURED
         self.can_fail = False
         self.stack_bytes = 0
-        self.workspaces: list[str] = []  # what a return must give back
+        self.workspaces: list[str] = []  # workspaces that a return must free
         self.noted: Any = None
 
     def emit(self, line: str) -> None:
@@ -57,13 +57,13 @@ class FunctionText(Context):
         self.lines.append(f"  {line}")
 
     def fresh(self, instruction: str) -> str:
-        """The result of an instruction, always written."""
+        """The result of an instruction, always emitted."""
         name = f"%v{next(self.numbers)}"
         self.lines.append(f"  {name} = {instruction}")
         return name
 
     def value(self, instruction: str) -> str:
-        """The result of a pure instruction, written once."""
+        """The result of a pure instruction, reused if already emitted."""
         name = self.known.get(instruction)
         if name is None:
             name = self.known[instruction] = f"%v{next(self.numbers)}"
@@ -72,7 +72,7 @@ class FunctionText(Context):
         return name
 
     def forget(self, mark: int) -> None:
-        """End the scope that began when the trail was `mark` long."""
+        """End the scope that began with a trail of length `mark`."""
         trail = self.trail
         for instruction in trail[mark:]:
             del self.known[instruction]
@@ -96,13 +96,13 @@ class FunctionText(Context):
         self.lines.append(f"  br i1 {cond}, label %{yes}, label %{no}")
 
     def scoped(self, emit: Callable[[], None]) -> None:
-        """Lines whose values are not seen after them."""
+        """Emit lines whose values are not visible after them."""
         mark = len(self.trail)
         emit()
         self.forget(mark)
 
     def slot(self, kind: str, align: int = 8) -> str:
-        """Room on the stack, made in the entry block."""
+        """A stack slot, allocated in the entry block."""
         name = f"%stack.{next(self.numbers)}"
         self.allocas.append(f"  {name} = alloca {kind}, align {align}")
         return name
@@ -110,7 +110,7 @@ class FunctionText(Context):
     # -- instructions --------------------------------------------------------------------------
 
     def calling(self, result: str, name: str, *args: tuple[str, str]) -> str:
-        """The call of a function that the module declares; arguments are (type, value)."""
+        """The call of a function, which the module declares; arguments are (type, value)."""
         kinds = ", ".join(kind for kind, _ in args)
         self.module.declare(name, f"declare {result} @{name}({kinds})")
         return f"call {result} @{name}({', '.join(f'{kind} {value}' for kind, value in args)})"
@@ -123,7 +123,7 @@ class FunctionText(Context):
         )
 
     def op(self, name: str, dtype: DataType, a: str, b: str) -> str:
-        """A binary instruction, or a comparison ("icmp eq")."""
+        """A binary instruction or a comparison ("icmp eq")."""
         return self.value(f"{name} {llvm_type(dtype)} {a}, {b}")
 
     def choose(self, flag: str, yes: str, no: str, dtype: DataType, lanes: int = 0) -> str:
@@ -133,7 +133,7 @@ class FunctionText(Context):
         return self.value(f"select {flags} {flag}, {kind} {yes}, {kind} {no}")
 
     def splat(self, text: str, dtype: DataType) -> str:
-        """A literal as a vector of equal lanes."""
+        """A literal in all lanes of a vector."""
         return text if dtype.lanes == 1 else f"splat ({scalar_type(dtype)} {text})"
 
     def spread(self, value: str, dtype: DataType) -> str:
@@ -146,14 +146,14 @@ class FunctionText(Context):
         return self.value(f"shufflevector {kind} {one}, {kind} poison, {zeros}")
 
     def shuffled(self, kind: str, a: str, b: str, places: Iterable[int]) -> str:
-        """Lanes of two vectors of a type, by number."""
+        """A shuffle of two vectors of one type by lane numbers."""
         picks = ", ".join(f"i32 {k}" for k in places)
         return self.value(
             f"shufflevector {kind} {a}, {kind} {b}, <{picks.count('i32')} x i32> <{picks}>"
         )
 
     def any_lane(self, mask: str, lanes: int) -> str:
-        """Whether a mask holds in some lane."""
+        """Whether any lane of a mask is set."""
         args = (f"<{lanes} x i1>", mask)
         return self.value(self.calling("i1", f"llvm.vector.reduce.or.v{lanes}i1", args))
 
@@ -169,7 +169,8 @@ class FunctionText(Context):
     # -- variables -----------------------------------------------------------------------------
 
     def var(self, node: Var) -> str:
-        """The value of a variable; one from around a parallel loop is handed over to its tasks."""
+        """The value of a variable; one defined outside a parallel loop is captured for its
+        tasks."""
         value = self.env.get(node)
         if value is None:
             value = None if self.outer is None else self.outer.get(node)
@@ -184,16 +185,16 @@ class FunctionText(Context):
         return value
 
     def field(self, at: int, kind: str) -> str:
-        """A field of what the launching thread hands over, read when the task begins."""
+        """A field of the task's record, loaded in the entry block."""
         name = f"%field.{at}"
         self.allocas.append(f"  {name}.at = getelementptr i8, ptr %data, i64 {at}")
         self.allocas.append(f"  {name} = load {kind}, ptr {name}.at, align 8")
         return name
 
-    # -- where lines come from, how they end ---------------------------------------------------
+    # -- comments, returns ---------------------------------------------------------------------
 
     def note(self, node: Any) -> None:
-        """Say where the next lines come from."""
+        """Emit a comment that says which node the next lines implement."""
         span = node.span
         if span is not None and span is not self.noted:
             self.noted = span
@@ -204,12 +205,12 @@ class FunctionText(Context):
         self.module.definitions.append([f"{header} {{", "entry:", *self.allocas, *self.lines, "}"])
 
     def release_all(self) -> None:
-        """Give back the workspaces that are live here."""
+        """Free the workspaces that are live here."""
         for pointer in reversed(self.workspaces):
             self.emit(f"call void @lw_workspace_free(ptr {pointer})")
 
     def leave_failed(self) -> None:
-        """Return after an error was raised; a task hands it to the thread that launched it."""
+        """Return after an error was raised; a task passes it to the thread that launched it."""
         self.release_all()
         self.can_fail = True
         if self.outer is None:
@@ -219,7 +220,7 @@ class FunctionText(Context):
         self.emit("ret void")
 
     def leave_if(self, failed: str, raise_error: Callable[[], None] | None = None) -> None:
-        """Leave where a condition holds, an error being raised."""
+        """Leave if a condition holds, after `raise_error` raises an error."""
         bad, good = self.label("fail"), self.label("ok")
         self.jump_if(failed, bad, good)
         self.place(bad)
@@ -229,5 +230,5 @@ class FunctionText(Context):
         self.place(good)
 
     def check(self, call: str) -> None:
-        """A call that raises; leave where it returns another number than 0."""
+        """A call that may raise; leave if it returns non-zero."""
         self.leave_if(self.fresh(f"icmp ne i32 {self.fresh(call)}, 0"))

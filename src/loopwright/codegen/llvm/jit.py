@@ -4,8 +4,8 @@
     lib = load_objects([data], {"lw_parallel_launch": address})
     lib["main"]                                            # address of a function
 
-One LLJIT serves the process and is never disposed. Each `load_objects` call makes a library of its
-own, unloaded when the last reference to it goes; symbols of different libraries do not meet.
+One LLJIT serves the process and is never disposed. Each `load_objects` call creates a library of
+its own, unloaded with the last reference to it; symbols of different libraries do not conflict.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ __all__ = [
     "optimized_ir",
 ]
 
-# LLVM takes 10-20 us a line. Below the first number of lines a worker's start (0.1 s) costs more
-# than it saves; with workers already running the second is enough.
+# LLVM takes 10-20 us per line. Below the first number of lines, starting a worker (0.1 s) costs
+# more than it saves; if workers are already running, the second number applies.
 _PARALLEL_LINES, _PARALLEL_LINES_WARM = 16_000, 4_000
 _PARALLEL_MODULES = 4
 
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Switch Python's cycle collector off for the duration (compilation makes many live objects)."""
+    """Disable Python's cycle collector for the duration (compilation creates many live objects)."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -101,7 +101,7 @@ class Library(Mapping[str, int]):
         except KeyError:
             have = ", ".join(self._exports)
             raise KeyError(
-                f"symbol {name!r} was not exported by the load; exported: {have}"
+                f"symbol {name!r} was not among the exports of load_objects; exported: {have}"
             ) from None
 
     def __iter__(self) -> Iterator[str]:
@@ -123,10 +123,10 @@ _immortal: list[Library] = []
 
 @cache
 def _engine() -> llvm.orcjit.LLJIT:
-    # Its own report of missing symbols goes to stderr; `load_objects` names them in the error.
+    # LLVM reports missing symbols to stderr; `load_objects` names them in the error.
     machine = compiler.target_machine(*resolve(None, None, None))
     engine = llvm.create_lljit_compiler(machine, suppress_errors=True)
-    engine._owned = True  # never disposed: libraries may outlive Python's order of shutdown
+    engine._owned = True  # never disposed: libraries may outlive it during shutdown
     return engine
 
 
@@ -135,8 +135,9 @@ def load_objects(
 ) -> Library:
     """Link `objects` together and load them.
 
-    `symbols` gives addresses for undefined names (constants, the runtime's functions); what is not
-    there is looked up in the process (libc, libm). `exports` names the functions to find addresses of.
+    `symbols` gives addresses for undefined names (constants, the runtime's functions); other names
+    are looked up in the process (libc, libm). `exports` names the functions whose addresses are
+    needed.
     """
     missing = [s for s, a in (symbols or {}).items() if not a]
     if missing:
@@ -154,7 +155,7 @@ def load_objects(
 def undefined_symbols(
     objects: Sequence[bytes], given: Mapping[str, int] = MappingProxyType({})
 ) -> list[str]:
-    """The names that 64-bit ELF objects use and neither they, `given` nor the process define."""
+    """The undefined names of 64-bit ELF objects that neither `given` nor the process defines."""
     used: set[str] = set()
     defined = set(given)
     for data in objects:
@@ -192,10 +193,10 @@ def compile_objects(
     jobs: int | None = None,
     cache: ObjectCache | None = None,
 ) -> list[bytes]:
-    """Compile modules to objects, through the object cache and in worker processes when it pays.
+    """Compile modules to objects, through the object cache and, if it pays, in worker processes.
 
-    `opt` is one level for all or one per module. `jobs` bounds the processes used, this one included
-    (default: `LOOPWRIGHT_JOBS`, else the CPUs this process may run on).
+    `opt` is one level for all modules or one per module. `jobs` limits the number of processes,
+    this one included (default: `LOOPWRIGHT_JOBS`, else the CPUs this process may run on).
     """
     levels = [opt] * len(texts) if isinstance(opt, str) else list(opt)
     if len(levels) != len(texts):
@@ -208,11 +209,11 @@ def compile_objects(
 
 
 class ObjectStream:
-    """Modules compiled while others are still being written.
+    """Compiles modules while others are still being written.
 
     with ObjectStream() as stream:
-        keys = [stream.add(text) for text in texts]  # workers begin when there is enough to do
-        objects = stream.finish()                    # key -> object; this process does its share
+        keys = [stream.add(text) for text in texts]  # workers start once there is enough work
+        objects = stream.finish()                    # key -> object; this process compiles too
     """
 
     def __init__(
@@ -241,13 +242,14 @@ class ObjectStream:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._change:  # after an error nobody waits for more
+        with self._change:  # after an error nothing more is awaited
             self._queue.clear()
             self._closed = True
             self._change.notify_all()
 
     def add(self, text: str, opt: str = "short", *, more: bool = True) -> str:
-        """Have a module compiled; the key of its object. `more`: other modules take a while."""
+        """Submit a module and return the key of its object. `more`: the next modules take a
+        while."""
         key = object_key(text, *self.machine, opt)
         if key in self._known:
             return key
@@ -265,8 +267,9 @@ class ObjectStream:
         return key
 
     def finish(self) -> dict[str, bytes]:
-        """The objects by key, when the last is done. Raises CompileError for the first refused."""
-        with self._change:  # the largest first, so that all end at the same time
+        """Wait for all and return the objects by key. Raises CompileError for the first rejected
+        module."""
+        with self._change:  # largest first, to balance the workers
             self._queue = deque(sorted(self._queue, key=lambda item: -len(item[1][0])))
             self._closed = True
             self._change.notify_all()
@@ -276,7 +279,7 @@ class ObjectStream:
             self._help()
             for thread in self._threads:
                 thread.join()
-            self._help()  # what a worker that died has left
+            self._help()  # compiles what a dead worker left
         if self._errors:
             raise CompileError(self._errors[0])
         for key, data in self._compiled.items():
@@ -303,12 +306,12 @@ class ObjectStream:
             return self._queue.popleft() if self._queue and not self._errors else None
 
     def _drive(self, worker: _Worker) -> None:
-        """A thread's work: hand modules to a worker process."""
+        """A thread's work: pass modules to a worker process."""
         while (item := self._next(wait=True)) is not None:
             key, job = item
             try:
                 ok, value = worker.compile(job)
-            except Exception:  # the worker died, whatever the way: this process does its share
+            except Exception:  # whatever killed the worker, this process takes over its jobs
                 with self._change:
                     self._queue.append(item)
                 worker.close()
@@ -337,7 +340,8 @@ class _Worker:
     """A compile worker process, started by path so that no user module is imported again."""
 
     def __init__(self) -> None:
-        # -S and an explicit path: site-packages' start-up hooks cost more than the worker's work.
+        # -S and an explicit path: the start-up hooks of site-packages take longer than the worker's
+        # work.
         prologue = (
             f"import sys; sys.path[:] = {sys.path!r}; import runpy; "
             f"runpy.run_path({compiler.__file__!r}, run_name='__main__')"
@@ -364,7 +368,7 @@ class _Worker:
 
     def close(self) -> None:
         for stream in (self.input, self.output):
-            with suppress(OSError):  # its pipe broke with the process
+            with suppress(OSError):  # the pipe broke when the process died
                 stream.close()
         self.process.kill()
         self.process.wait()

@@ -1,12 +1,12 @@
 """Compiled models as files: shared library, static library, object file, each with a C header.
 
-`exe.export_library("model.so")` makes a library that `loopwright.runtime.load_module` and tvm-ffi load
-without the compiler, and that C programs link with:
+`exe.export_library("model.so")` writes a library that `loopwright.runtime.load_module` and tvm-ffi
+load without the compiler, and that C programs link with:
 
     int32_t model_main(const float* x, float* out, int64_t n);   /* 0, or see lw_last_error() */
 
-The suffix says what is made: `.so`, `.dylib`, `.dll` a shared library, `.a` a static one, `.o` one
-object file. `model.h` is written beside it.
+The suffix selects the kind of file: `.so`, `.dylib`, `.dll` a shared library, `.a` a static one,
+`.o` one object file. `model.h` is written beside it.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ def export_library(
     header: bool = True,
     linker: Sequence[str] | None = None,
 ) -> Path:
-    """Write an executable as a library; see the module's text.
+    """Write an executable as a library; see the module's docstring.
 
-    header: write a C header of the same name, too.
-    linker: the command that links a shared library; `-o PATH OBJECTS` is added.
+    header: also write a C header of the same name.
+    linker: the command that links a shared library; `-o PATH OBJECTS` is appended.
 
-    Raises LoopwrightError for a suffix that says nothing, for functions that are no native code
-    and for what only lives in this process, RuntimeError with the linker's words.
+    Raises LoopwrightError for an unknown suffix, for functions that are not native code
+    and for what exists only in this process, RuntimeError with the linker's output.
     """
     path = Path(file_name)
     if path.suffix not in (*_SHARED, ".a", ".o"):
-        what = "the suffix of the file says what is exported"
+        what = "the file's suffix selects what is exported"
         hint = f"one of {', '.join((*_SHARED, '.a', '.o'))}"
         raise LoopwrightError(explain(what, got=path.name, instead=hint))
     _check(exe)
@@ -85,7 +85,7 @@ def export_library(
 
 
 def _check(exe: Executable) -> None:
-    """Refuse what cannot leave the process."""
+    """Reject executables that depend on this process."""
     if exe.machine:
         what = "only native functions can be exported"
         hint = 'trace.explain(NAME, "native") of loopwright.lower says why they are not native'
@@ -126,18 +126,18 @@ def _objects(exe: Executable, prefix: str) -> tuple[list[bytes], list[str]]:
     return export.library_objects(objects, entries, triple, cpu, features, extra), flags
 
 
-# ---------------------------------------------------------------------- the C side
+# --- the C side ------------------------------------------------------------------
 
 
 def c_name(name: str) -> str:
-    """A C identifier that says a name."""
+    """A C identifier derived from a name."""
     identifier = re.sub(r"\W", "_", name)
     return f"_{identifier}" if identifier[:1].isdigit() else identifier or "model"
 
 
 @dataclass(frozen=True)
 class _Param:
-    """A parameter of a native function: in LLVM, in C, what it is."""
+    """A parameter of a native function: its LLVM type, C declaration and description."""
 
     kind: str
     declared: str
@@ -145,7 +145,7 @@ class _Param:
 
 
 def _params(exe: Executable, name: str) -> list[_Param]:
-    """The parameters of a native function, read off its LLVM text."""
+    """The parameters of a native function, parsed from its LLVM text."""
     entry, pattern = (
         exe.entries[name],
         re.compile(rf"define i32 @{re.escape(symbol(name))}\((.*?)\)"),
@@ -181,9 +181,9 @@ def header_text(exe: Executable, prefix: str) -> str:
         'extern "C" {',
         "#endif",
         "",
-        "/* What the last call that returned another value than 0 had to say. */",
+        "/* The error message of the last call that returned non-zero. */",
         "const char* lw_last_error(void);",
-        "/* How many threads the parallel loops use; 1 keeps to the calling one. */",
+        "/* How many threads the parallel loops use; 1: only the calling thread. */",
         "void lw_set_num_threads(int32_t threads);",
     ]
     for name in exe.program.entries:
@@ -202,7 +202,7 @@ def header_text(exe: Executable, prefix: str) -> str:
 
 
 def metadata_of(exe: Executable) -> dict[str, Any]:
-    """What a loaded library tells of its functions: inputs and outputs with dtypes and shapes."""
+    """The metadata of a loaded library's functions: inputs and outputs with dtypes and shapes."""
     described = {}
     for name in exe.program.entries:
         named = zip(exe.input_names(name), exe.inputs(name), strict=True)

@@ -1,6 +1,6 @@
 """Loads and stores of flat buffers, as LLVM text: scalar, dense, masked, gathered.
 
-Loads and stores state the alignment of one element: numpy aligns no better.
+Loads and stores assume the alignment of one element: numpy guarantees no more.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ..context import flat_index
 from .function_text import FunctionText
 from .types import llvm_type, memory_type, scalar_type, tag, vector_of
 
-ZEROS = "lw.zeros"  # what a guarded load reads where it must not read
+ZEROS = "lw.zeros"  # what a guarded load reads instead of out-of-bounds memory
 ZEROS_BYTES = 128
 
 
 def is_dense(index: PrimExpr) -> bool:
-    """Whether the index is a ramp of neighbours."""
+    """Whether the index is a ramp of stride 1."""
     stride = index.stride if isinstance(index, Ramp) else None
     return is_one(stride) and index.base.dtype.lanes == 1
 
 
 def first_of(index: PrimExpr) -> PrimExpr:
-    """Where a dense access begins."""
+    """The first index of a dense access."""
     return index.base if isinstance(index, Ramp) else index
 
 
@@ -42,7 +42,7 @@ def address(ctx: FunctionText, buffer: Buffer, index: PrimExpr) -> str:
 
 
 def element_type(dtype: DataType) -> str:
-    """The type of one element of a buffer, whose elements may be vectors."""
+    """The type of one buffer element, which may be a vector."""
     memory = memory_type(dtype)
     return memory if dtype.lanes == 1 else f"[{dtype.lanes} x {memory}]"
 
@@ -59,14 +59,14 @@ def addresses(ctx: FunctionText, buffer: Buffer, index: PrimExpr) -> str:
 
 
 def or_zeros(ctx: FunctionText, cond: str, pointer: str) -> str:
-    """The pointer where `cond` holds, else one to zeros: a guarded load without a branch."""
+    """The pointer if `cond` holds, else a pointer to zeros: a guarded load without a branch."""
     zeros = f"@{ZEROS} = internal constant [{ZEROS_BYTES} x i8] zeroinitializer, align 64"
     ctx.module.helper(ZEROS, lambda: zeros)
     return ctx.value(f"select i1 {cond}, ptr {pointer}, ptr @{ZEROS}")
 
 
 def load(ctx: FunctionText, node: BufferLoad) -> str:
-    """A load; in the masked part of a vector choice only the wanted lanes are read."""
+    """A load; in a masked choice only the active lanes are read."""
     index = flat_index(node.buffer, node.indices)
     mask = None if node.predicate is None else ctx.data(node.predicate)
     mask = with_outer_mask(ctx, mask, node.dtype.lanes)
@@ -74,7 +74,7 @@ def load(ctx: FunctionText, node: BufferLoad) -> str:
 
 
 def with_outer_mask(ctx: FunctionText, mask: str | None, lanes: int) -> str | None:
-    """A load's own mask and that of the choice it is in."""
+    """A load's own mask combined with that of the enclosing choice."""
     if ctx.mask is None:
         return mask
     outer, width = ctx.mask
@@ -90,7 +90,7 @@ def with_outer_mask(ctx: FunctionText, mask: str | None, lanes: int) -> str | No
 def load_value(
     ctx: FunctionText, buffer: Buffer, index: PrimExpr, dtype: DataType, mask: str | None
 ) -> str:
-    """Load from a flat index; where `mask` does not hold the result is 0."""
+    """Load from a flat index; lanes outside of `mask` are 0."""
     lanes = dtype.lanes
     if isinstance(index, Broadcast) and buffer.dtype.lanes == 1:
         some = None if mask is None else ctx.any_lane(mask, lanes)
@@ -112,9 +112,9 @@ def load_value(
 
 
 def check_scalar_elements(buffer: Buffer) -> None:
-    """Refuse gathers of vectors."""
+    """Reject gathers from buffers of vectors."""
     if buffer.dtype.lanes > 1:
-        what = f"buffer {buffer.name} holds vectors: only neighbours can be read together"
+        what = f"buffer {buffer.name} holds vectors: only consecutive elements can be read together"
         raise LoopwrightError(explain(what, got=str(buffer.dtype), instead="use a scalar type"))
 
 
@@ -134,7 +134,7 @@ def masked_name(what: str, dtype: DataType, lanes: int) -> tuple[str, str]:
 
 
 def from_memory(ctx: FunctionText, raw: str, stored: DataType, dtype: DataType) -> str:
-    """A loaded value as it is held in registers."""
+    """A loaded value converted to its register representation."""
     memory = memory_type(stored)
     if memory == scalar_type(stored):
         return raw
@@ -146,7 +146,7 @@ def from_memory(ctx: FunctionText, raw: str, stored: DataType, dtype: DataType) 
 
 
 def to_memory(ctx: FunctionText, value: str, dtype: DataType) -> str:
-    """A value as it is stored."""
+    """A value converted to its memory representation."""
     memory = memory_type(dtype)
     if memory == scalar_type(dtype):
         return value

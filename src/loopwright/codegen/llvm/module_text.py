@@ -18,8 +18,8 @@ from .vecmath import VecMath
 
 
 class ModuleText:
-    """Collects a module. `owner` makes the names of constants unique in the program; `functions`
-    are the program's other functions by name, `imports` the packed ones that it brings along,
+    """Collects a module. `owner` makes the names of constants unique within the program;
+    `functions` are the program's other functions by name, `imports` its private packed functions,
     `externs` the C functions of external libraries."""
 
     def __init__(
@@ -61,8 +61,8 @@ class ModuleText:
         return name
 
     def packed_name(self, name: str) -> str:
-        """Where the C string is by which a packed function is looked up: one that the program
-        brings along is registered under a name of its own when the program is loaded."""
+        """The C string that a packed function is looked up by: one private to the program is
+        registered under a unique name when the program is loaded."""
         if name not in self.imports:
             return self.string(name)
         symbol = global_name(f"{IMPORT_PREFIX}{name}")
@@ -70,7 +70,7 @@ class ModuleText:
         return symbol
 
     def constant(self, data: Any) -> str:
-        """The name of a constant whose memory the program brings."""
+        """The name of a constant whose memory the program provides."""
         name = self.unique(f"{self.owner}.const")
         self.constants[name] = data
         name = global_name(name)
@@ -80,7 +80,7 @@ class ModuleText:
     # -- helper functions ----------------------------------------------------------------------
 
     def helper(self, name: str, text: Callable[[], str]) -> str:
-        """A constant or function that the module itself brings, written where it is needed."""
+        """A constant or function that the module defines itself, emitted when first used."""
         if name not in self._extras:
             self._extras[name] = text()
         return name
@@ -103,12 +103,12 @@ class ModuleText:
     # -- other functions -----------------------------------------------------------------------
 
     def is_function(self, name: str) -> bool:
-        """Whether a call of that name is one of the program's functions: a C function's kernel may
-        have its name."""
+        """Whether a call by that name refers to a function of the program: a kernel may have the
+        name of a C function."""
         return name in self.functions and name not in self.externs and name != self.owner
 
     def returned(self, name: str) -> DataType | None:
-        """The type of what T.ret returns in a function; None for none or the literal 0."""
+        """The type that T.ret returns in a function; None without T.ret or with the literal 0."""
         if name not in self._returned:
             func = self.functions.get(name)
             self._returned[name] = None if func is None else _returned(func)
@@ -128,12 +128,12 @@ class ModuleText:
 
 
 def text_of(lines: list[str]) -> str:
-    """Lines as text."""
+    """Lines joined into text."""
     return "\n".join(line for line in lines if line) + "\n"
 
 
 def without_comments(lines: list[str]) -> list[str]:
-    """What is compiled and hashed: where code comes from does not change it."""
+    """The lines without comments: what is compiled and hashed, independent of source positions."""
     return [line for line in lines if not line.startswith("  ;")]
 
 
@@ -153,7 +153,7 @@ def _lanewise(wide: str, name: str, dtype: DataType) -> str:
 
 
 def _returned(func: PrimFunc) -> DataType | None:
-    """What the first T.ret of more than the literal 0 returns."""
+    """The type of the first T.ret that is not the literal 0."""
     todo: list[Any] = [func.body]
     while todo:
         node = todo.pop()

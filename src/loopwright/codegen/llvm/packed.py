@@ -27,7 +27,7 @@ _MAKE_ARRAY = Op.get("tir.tvm_stack_make_array")
 
 
 def put(ctx: FunctionText, base: str, at: int, kind: str, value: str) -> None:
-    """Store so many bytes after an address."""
+    """Store a value at a byte offset from an address."""
     place = ctx.fresh(f"getelementptr i8, ptr {base}, i64 {at}")
     ctx.emit(f"store {kind} {value}, ptr {place}, align {4 if kind == 'i32' else 8}")
 
@@ -58,7 +58,7 @@ def struct_set(ctx: FunctionText, node: Call) -> str:
     pointer = struct_field(ctx, node)
     given = node.args[3]
     value, dtype = ctx.expr(given), given.dtype
-    if node.args[2].value == _ANY_VALUE and not dtype.is_handle:  # 8 bytes, whatever it is
+    if node.args[2].value == _ANY_VALUE and not dtype.is_handle:  # a payload is always 8 bytes
         wide = F64 if dtype.is_float else I64
         value, dtype = convert(ctx, value, dtype, wide), wide
     value = to_memory(ctx, value, dtype)
@@ -68,7 +68,7 @@ def struct_set(ctx: FunctionText, node: Call) -> str:
 
 
 def alloc_workspace(ctx: FunctionText, node: Call) -> str:
-    """Memory by its size in bytes; free_workspace gives it back."""
+    """Allocate workspace of a size in bytes; free_workspace releases it."""
     size = node.args[2]
     count = ctx.to_i64(ctx.expr(size), size.dtype)
     return ctx.fresh(ctx.calling("ptr", "lw_workspace_alloc", ("i64", count)))
@@ -80,14 +80,14 @@ def free_workspace(ctx: FunctionText, node: Call) -> str:
 
 
 def throw(ctx: FunctionText, node: Call) -> str:
-    """Leave with the error that was raised before."""
+    """Leave with the error already raised."""
     ctx.leave_failed()
     ctx.place(ctx.label("unreachable"))
     return "0"
 
 
 def stack_alloca(ctx: FunctionText, node: Call) -> str:
-    """Room on the stack for so many values of a kind."""
+    """A stack slot for a number of values of a kind."""
     kind, count = getattr(node.args[0], "value", ""), getattr(node.args[1], "value", None)
     if count is None or kind not in _STACK_BYTES:
         what = "tvm_stack_alloca takes a kind and a number"
@@ -97,8 +97,8 @@ def stack_alloca(ctx: FunctionText, node: Call) -> str:
 
 
 def call_packed_lowered(ctx: FunctionText, node: Call) -> str:
-    """A registered function on values begin..end of a stack of 16-byte values; what it returns
-    is put at `end`."""
+    """Call a registered function on values begin..end of a stack of 16-byte values; its result is
+    stored at `end`."""
     name, stack, begin, end = node.args[:4]
     if not (isinstance(begin, IntImm) and isinstance(end, IntImm)):
         what = f"{node.op.name} takes literal positions"
@@ -116,7 +116,7 @@ def call_packed_lowered(ctx: FunctionText, node: Call) -> str:
 
 
 def call_packed(ctx: FunctionText, node: Call) -> str:
-    """A registered function by name; its result is what the call's type says."""
+    """Call a registered function by name; the call's type selects how its result is read."""
     count = len(node.args)
     values, result = ctx.slot(f"[{count} x {{ i64, i64 }}]"), ctx.slot("{ i64, i64 }")
     looked_up = f"@{ctx.module.packed_name(called_name(node))}"
@@ -130,7 +130,7 @@ def call_packed(ctx: FunctionText, node: Call) -> str:
 def called(
     ctx: FunctionText, dtype: DataType, name: str, values: str, count: int, result: str
 ) -> str:
-    """What a registered function returns for an array of values."""
+    """The result of calling a registered function with an array of values."""
     given = (("ptr", name), ("ptr", values), ("i32", str(count)), ("ptr", result))
     ctx.check(ctx.calling("i32", "lw_call_packed", *given))
     return packed_result(ctx, dtype, result)
@@ -145,7 +145,7 @@ def packed_value(ctx: FunctionText, arg: PrimExpr) -> tuple[int, str, str]:
         tensor = isinstance(arg, Call) and arg.op is _MAKE_ARRAY
         return (_TENSOR if tensor else _POINTER), "ptr", value
     if dtype.lanes > 1:
-        what = "a packed function takes no vectors"
+        what = "a packed function cannot take vectors"
         raise LoopwrightError(explain(what, got=str(dtype), span=arg.span))
     if dtype.is_float:
         return _FLOAT, "double", convert(ctx, value, dtype, F64)
@@ -153,7 +153,7 @@ def packed_value(ctx: FunctionText, arg: PrimExpr) -> tuple[int, str, str]:
 
 
 def packed_result(ctx: FunctionText, dtype: DataType, result: str) -> str:
-    """A number that a packed function returned."""
+    """A number returned by a packed function."""
     if dtype.is_handle:
         return "null"
     at = ctx.fresh(f"getelementptr i8, ptr {result}, i64 8")
@@ -184,7 +184,7 @@ def make_array(ctx: FunctionText, node: Call) -> str:
     code, bits, lanes = dl_dtype(str(kind.dtype))
     steps = "null" if isinstance(strides, IntImm) else ctx.expr(strides)
     begin = ctx.to_i64(ctx.index(offset), offset.dtype)
-    if is_packed(kind.dtype):  # whole bytes: Int4StorageLegalize saw to it
+    if is_packed(kind.dtype):  # whole bytes: Int4StorageLegalize guarantees it
         begin = ctx.op("lshr", I64, begin, str((8 // kind.dtype.bits).bit_length() - 1))
     else:
         begin = ctx.op("mul", I64, begin, str(kind.dtype.itemsize * kind.dtype.lanes))

@@ -1,8 +1,8 @@
-"""A second version of a graph function that measures each kernel it calls.
+"""A second version of a graph function that measures each kernel call.
 
-The function calls its kernels directly, so there is nothing to measure from outside: here a clock
-is read around each call, and the nanoseconds are added up in an array. Only this function is
-compiled again; the kernels are those of the executable.
+The function calls its kernels directly, so they cannot be measured from outside: this version reads
+a clock around each call and accumulates nanoseconds in an array. Only this function is
+recompiled; the kernels are those of the executable.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TimedFunction:
 
 
 def _called(node: Any) -> str | None:
-    """What a statement calls: a kernel, or a C function such as memcpy."""
+    """The callee of a statement: a kernel, or a C function such as memcpy."""
     call = node.value if isinstance(node, st.Evaluate) else None
     if not isinstance(call, Call):
         return None
@@ -62,7 +62,7 @@ def _called(node: Any) -> str | None:
 
 
 def _timed(func: PrimFunc) -> tuple[PrimFunc, list[str], np.ndarray]:
-    """The function with clocks, the names of what is measured, and the array of nanoseconds."""
+    """The function with clocks, the names of what is measured, the array of nanoseconds."""
     names: list[str] = []
     rewrite(func.body, lambda node: names.append(n) if (n := _called(node)) else None)
     room = np.zeros(len(names) + 8, np.int64)

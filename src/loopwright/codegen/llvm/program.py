@@ -60,8 +60,8 @@ class NativeProgram:
         return jit.assembly(self.texts[name], *compile_options(self.target), opt=LEVEL)
 
     def load(self) -> dict[str, NativeFunction]:
-        """Load into this process: the entries by name. Those made for another machine say so when
-        they are called."""
+        """Load into this process and return the entries by name. Entries for another machine raise
+        when they are called."""
         if self.is_foreign:
             triple = compile_options(self.target)[0] or ""
             return {e: _Elsewhere(e, triple) for e in self.entries}  # type: ignore[misc]
@@ -83,7 +83,7 @@ class NativeProgram:
 
 @dataclass(frozen=True)
 class _Elsewhere:
-    """A function made for another machine."""
+    """A function compiled for another machine."""
 
     name: str
     triple: str
@@ -95,8 +95,8 @@ class _Elsewhere:
 
 
 class _Import:
-    """A packed function under a name that no other program uses, as long as this object lives.
-    `symbols` gets the address of the name under the symbol that native code reads."""
+    """A packed function registered under a unique name for as long as this object lives.
+    `symbols` maps the symbol that native code reads to the address of the name."""
 
     def __init__(self, name: str, function: Callable[..., Any], symbols: dict[str, int]) -> None:
         self.name = f"{name}@{next(_numbers)}"
@@ -109,7 +109,7 @@ class _Import:
 
 
 def compile_options(target: Target) -> tuple[str | None, str | None, str | None]:
-    """(triple, cpu, features) for LLVM; None means this machine's."""
+    """(triple, cpu, features) for LLVM; None means the host's."""
     triple = target.attrs.get("mtriple") or None
     cpu = target.attrs.get("mcpu") or None
     features = target.attrs.get("mattr") or None
@@ -123,7 +123,7 @@ def compile_options(target: Target) -> tuple[str | None, str | None, str | None]
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
-    """The array, or a copy of it, with its memory beginning at a multiple of 64 bytes."""
+    """The array, or a copy of it, aligned to 64 bytes."""
     if array.ctypes.data % 64 == 0:
         return array
     room = np.empty(array.nbytes + 64, np.uint8)

@@ -1,8 +1,9 @@
 """LLVM spellings of types and literals.
 
-Registers hold bool as i1, int4 as i4, and the floats that LLVM's targets do not all compute with
-(bfloat16, float8, float6, float4: "soft" floats) as the integer with their bits. In memory, a bool
-and the floats below 8 bits take a byte; buffers of int4 are bytes since `Int4StorageLegalize`.
+Registers hold bool as i1, int4 as i4, and the floats that not all LLVM targets compute with
+(bfloat16, float8, float6, float4: "soft" floats) as an integer with their bits. In memory, a bool
+or a float below 8 bits takes a byte; buffers of int4 were turned into bytes by
+`Int4StorageLegalize`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.$-]+")
 
 
 def is_soft(dtype: DataType) -> bool:
-    """Whether a float is computed with as float32."""
+    """Whether a float is computed in float32."""
     return dtype.is_float and dtype.base not in _FLOATS
 
 
@@ -55,7 +56,8 @@ def llvm_type(dtype: DataType) -> str:
 
 
 def memory_type(dtype: DataType) -> str:
-    """LLVM's type of one value in memory (int4 alone takes a byte; in buffers they share it)."""
+    """LLVM's type of one value in memory (a single int4 takes a byte; in buffers they are
+    packed)."""
     text = _MEMORY.get(dtype.base)
     if text is None:
         small = dtype.is_bool or (dtype.is_integer and dtype.bits < 8)
@@ -69,12 +71,12 @@ def vector_of(base: str, lanes: int) -> str:
 
 
 def flag_type(dtype: DataType) -> str:
-    """The type of a comparison of such values."""
+    """The type of the result of comparing such values."""
     return vector_of("i1", dtype.lanes)
 
 
 def wrap(value: int, dtype: DataType) -> int:
-    """An integer cut to its type (two's complement)."""
+    """An integer wrapped to its type (two's complement)."""
     value &= (1 << dtype.bits) - 1
     if dtype.is_int and value >> (dtype.bits - 1):
         value -= 1 << dtype.bits
@@ -112,13 +114,13 @@ def mangle(dtype: DataType) -> str:
 
 
 def tag(base: str, lanes: int) -> str:
-    """The suffix for `lanes` of an LLVM scalar type."""
+    """The overload suffix for `lanes` of an LLVM scalar type."""
     base = _TAGS.get(base, base)
     return base if lanes == 1 else f"v{lanes}{base}"
 
 
 def global_name(name: str) -> str:
-    """A global name as LLVM text wants it, without the @."""
+    """A global name quoted as LLVM requires, without the @."""
     if _PLAIN_NAME.fullmatch(name):
         return name
     escaped = "".join(c if 32 <= ord(c) < 127 and c not in '"\\' else _hex(c) for c in name)
@@ -130,5 +132,5 @@ def _hex(char: str) -> str:
 
 
 def symbol(name: str) -> str:
-    """The symbol of the function `name`: no C function is called so."""
+    """The symbol of the function `name`; cannot collide with a C function."""
     return global_name(f"lw.{name}")

@@ -2,24 +2,24 @@
 
     symbol, text = require("exp", "float32", 16)       # "@lw_exp_f32x16"'s name and its definition
 
-    math = VecMath()                                   # or: collect what a module uses
+    math = VecMath()                                   # or: collect the functions of a module
     math.require("tanh", "float32", 16)
     math.text()                                        # definitions and declarations, each once
 
 Each is an internal function `<N x float> @lw_NAME_f32xN(<N x float>)` (`pow` and others take two),
 for any N; N = 1 takes and returns plain scalars. LLVM's own vector intrinsics call libm once per
 lane (8 times slower), so float32 has polynomials here. float64, and float32 functions without one,
-call libm per lane behind the same names. float16 and bfloat16 are for the caller to widen.
+call libm per lane behind the same names. float16 and bfloat16 must be widened by the caller.
 
 Bounds on the error in units in the last place, with or without fused multiply-add, over the whole
-float32 range including subnormal numbers (tests/codegen/test_vecmath.py holds them to it):
+float32 range including subnormal numbers (checked by tests/codegen/test_vecmath.py):
 
 {TABLE}
 
-NaN gives NaN; infinities and zeros give what C99's annex F says.
+NaN gives NaN; infinities and zeros follow C99 annex F.
 
-The polynomials are least-squares fits with Lawson's weights (close to minimax) of the expression
-named at each table, in 40 digits, rounded to the type. Range reductions are the classical ones:
+The polynomials are least-squares fits with Lawson weights (close to minimax) of the expression
+named at each table, computed with 40 digits and rounded to the type. Range reductions are standard:
 Cody and Waite for exp and log, double precision for sin, cos, tan and pow, reciprocals for atan,
 `asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2))`.
 """
@@ -33,7 +33,7 @@ from functools import cache
 
 from .vector_code import SUFFIX, Code, Value
 
-# ulp bounds that the tests hold the float32 polynomials to.
+# ulp bounds of the float32 polynomials, checked by the tests.
 BOUNDS: dict[str, float] = {
     "exp": 1.5,
     "exp2": 1.5,
@@ -103,9 +103,7 @@ _EXP2_D = (
     0.0013333450853124386, 0.00015403417283987755, 1.531002097161782e-05, 1.3263151821263364e-06,
 )  # fmt: skip
 
-_MAGIC = (
-    12582912.0  # 1.5 * 2^23: adding it rounds a float to an integer, which its low bits then hold
-)
+_MAGIC = 12582912.0  # 1.5 * 2^23: adding it rounds to an integer and leaves it in the low bits
 _MAGIC_D = 6755399441055744.0  # 1.5 * 2^52, the same for double
 _LN2_HI, _LN2_LO = 0.693359375, -2.12194440e-4  # the high part has 9 bits: times n it is exact
 
@@ -188,7 +186,7 @@ def _log2(c: Code, x: Value) -> Value:
     m, e = _split_log(c, x)
     f = m - 1.0
     y = _log1p_poly(c, f)
-    # log2(e) is 1.4375 and a small rest: the products with the high part lose least.
+    # log2(e) = 1.4375 + a small remainder, so that the high products lose little precision.
     low = math.log2(math.e) - 1.4375
     tail = c.fma(y, low, c.fma(f, low, y * 1.4375))
     return _log_limits(x, e + c.fma(f, 1.4375, tail))
@@ -211,7 +209,7 @@ def _log1p(c: Code, x: Value) -> Value:
     k = shifted >> 23
     e = k.to("f", "sitofp")
     m = ((shifted & 0x7FFFFF) + 0x3F3504F3).as_float()
-    # lost 2^-k, or 0 where that is subnormal: nothing is lost any more.
+    # lost 2^-k, or 0 if that is subnormal: the correction is then negligible.
     down = 127 - k
     f = (m - 1.0) + lost * ((down < 0).choose(c.value(0, "i"), down) << 23).as_float()
     y = c.fma(e, _LN2_LO, _log1p_poly(c, f))
@@ -236,7 +234,7 @@ def _sigmoid(c: Code, x: Value) -> Value:
 def _erf(c: Code, x: Value) -> Value:
     a = x.abs().at_most(4.0)
     small = c.fma(c.poly(a * a, _ERF_SMALL), a, a)
-    p, k = _reduce_exp(c, -(c.poly(a, _ERF_LARGE) * a))  # of -17 to 0: no limits to heed
+    p, k = _reduce_exp(c, -(c.poly(a, _ERF_LARGE) * a))  # of -17 to 0: no overflow or underflow
     large = 1.0 - (p + 1.0) * _power(k)
     return (a < 0.925).choose(small, large).sign_of(x)
 
@@ -362,7 +360,7 @@ def _pow(c: Code, x: Value, y: Value) -> Value:
     whole = y.intrinsic("trunc").equals(y)
     half = y * 0.5
     odd = whole & half.intrinsic("trunc").compare("one", half)
-    # A negative base keeps its sign for odd exponents and has no value for broken ones.
+    # A negative base keeps its sign for odd exponents and gives NaN for fractional ones.
     sign = odd.choose(x.bits() & -0x80000000, c.value(0, "i"))
     value = (value.bits() | sign).as_float()
     bad = (x < 0.0) & (x > -math.inf) & whole.choose(c.value(0, "b"), c.value(1, "b"))
@@ -424,7 +422,7 @@ class Function:
 
 
 def supported(name: str, dtype: str) -> bool:
-    """Whether `function(name, dtype, lanes)` has an answer."""
+    """Whether `function(name, dtype, lanes)` is defined."""
     own = _FLOAT32 if dtype == "float32" else _FLOAT64
     return dtype in _KINDS and (name in own or name in _LIBM)
 
@@ -434,12 +432,12 @@ def function(name: str, dtype: str, lanes: int, inline: bool = False) -> Functio
     """The function for `lanes` values of a dtype (`float32` or `float64`).
 
     `inline` marks it `alwaysinline`, for the levels that run LLVM's inliner (O1 and up).
-    Raises ValueError for a name or dtype there is no function for.
+    Raises ValueError for an unsupported name or dtype.
     """
     if lanes < 1 or not supported(name, dtype):
         known = sorted(_LIBM.keys() | _FLOAT32.keys())
         raise ValueError(
-            f"no function {name!r} for {lanes} lanes of {dtype!r}; there are, for float32 and "
+            f"no function {name!r} for {lanes} lanes of {dtype!r}; supported, for float32 and "
             f"float64: {', '.join(known)}"
         )
     kind = _KINDS[dtype]
@@ -470,20 +468,20 @@ def require(name: str, dtype: str, lanes: int) -> tuple[str, str]:
 
 
 class VecMath:
-    """The functions one module uses, each written once."""
+    """The functions that one module uses, each emitted once."""
 
     def __init__(self, inline: bool = False) -> None:
         self._inline = inline
         self._functions: dict[str, Function] = {}
 
     def require(self, name: str, dtype: str, lanes: int) -> str:
-        """The symbol to call; its definition will be in `text`."""
+        """The symbol to call; its definition becomes part of `text`."""
         code = function(name, dtype, lanes, self._inline)
         self._functions[code.symbol] = code
         return code.symbol
 
     def declarations(self) -> dict[str, str]:
-        """libm functions that the definitions call: name -> `declare` line."""
+        """The libm functions that the definitions call: name -> `declare` line."""
         return {k: v for code in self._functions.values() for k, v in code.libm.items()}
 
     def definitions(self) -> str:

@@ -1,4 +1,5 @@
-"""Writing functions over vectors as LLVM text: values with operators, and the code they add to."""
+"""Writes functions over vectors as LLVM text: values with operators, and the code they append
+to."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ Number = int | float
 
 
 class Value:
-    """A vector (or scalar) of one kind in the code being written; operators write instructions."""
+    """A vector (or scalar) of one kind in the code being written; operators emit instructions."""
 
     __slots__ = ("code", "kind", "ref")
 
@@ -125,7 +126,7 @@ class Value:
         return self.intrinsic("sqrt")
 
     def sign_of(self, other: Value) -> Value:
-        """This magnitude with the other's sign."""
+        """This magnitude with the sign of `other`."""
         return self.intrinsic("copysign", other)
 
     def at_most(self, bound: float) -> Value:
@@ -178,14 +179,14 @@ class Code:
         return self.put(kind, f"call {self.type(kind)} @llvm.{name}.{width}{SUFFIX[kind]}({given})")
 
     def fma(self, a: Value, b: Value | Number, c: Value | Number) -> Value:
-        """a * b + c, fused where the target does that fast."""
+        """a * b + c, fused if the target does that fast."""
         return self.intrinsic("fmuladd", a, self.value(b, a.kind), self.value(c, a.kind))
 
     def poly(self, x: Value, coefficients: Sequence[float]) -> Value:
         """c0 + c1 x + c2 x^2 ...
 
         Up to five terms by Horner's rule; more by Estrin's, whose chain of dependent operations is
-        logarithmic: code around one long chain waits for latencies, not for arithmetic units.
+        logarithmic: in a long chain, latency would dominate.
         """
         if len(coefficients) <= 5:
             result = self.fma(x, coefficients[-1], coefficients[-2])
@@ -218,7 +219,7 @@ class Code:
         return name
 
     def per_lane(self, function: str, kind: str, *args: Value) -> Value:
-        """A libm function on each lane."""
+        """A libm function applied to each lane."""
         scalar = _LLVM[kind]
         given = ", ".join([scalar] * len(args))
         self.libm[function] = f"declare {scalar} @{function}({given})"
@@ -240,7 +241,8 @@ class Code:
         return result
 
     def rarely(self, condition: Value, fast: Value, slow: Callable[[], Value]) -> Value:
-        """`fast`, with the lanes where the condition holds from `slow`, which runs if any does."""
+        """`fast`, except for lanes where the condition holds: they come from `slow`, run only if
+        any does."""
         tag = self._count
         test = self.any(condition)
         here = self.block

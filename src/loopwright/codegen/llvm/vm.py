@@ -1,11 +1,11 @@
-"""The virtual machine: TVM's way to run an executable, and the runner of what is not native.
+"""The virtual machine: runs an executable, including its functions that are not native.
 
     vm = relax.VirtualMachine(exe, lw.cpu())
     y = vm["main"](x)
 
-Functions that became native code are called as such. The others (control flow over run-time
-values, closures, packed calls, shapes known only at run time) are executed binding by binding, with
-the compiled kernels for their call_tir.
+Functions compiled to native code are called directly. Others (control flow over run-time
+values, closures, packed calls, shapes known only at run time) are interpreted binding by binding,
+with compiled kernels for their call_tir.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .executable import Executable
 
 
 class GraphMachine(Interpreter):
-    """Executes graph functions, their kernels natively."""
+    """Interprets graph functions, with native kernels."""
 
     def __init__(self, exe: Executable) -> None:
         super().__init__(exe.mod)
@@ -75,7 +75,7 @@ class GraphMachine(Interpreter):
 class VirtualMachine(Timed):
     """Runs an executable on a device.
 
-    profile: keep the time of each call; see `profile(...)`.
+    profile: record the time of each call; see `profile(...)`.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class VirtualMachine(Timed):
         return len(self.module.input_names(name))
 
     def profile(self, func_name: str, *args: Any) -> Profile:
-        """Call a function and tell how long each of its kernels took."""
+        """Call a function and measure each of its kernels."""
         return self.module.profile(*args, function=func_name)
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
@@ -128,7 +128,7 @@ class VirtualMachine(Timed):
     # -- stateful calls ------------------------------------------------------------------------
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
-        """Keep inputs for `invoke_stateful`, in order or by name."""
+        """Set inputs for `invoke_stateful`, in order or by name."""
         self._inputs[func_name] = tuple(self._bound(func_name, args, kwargs))
         self._outputs.pop(func_name, None)
 
@@ -144,14 +144,14 @@ class VirtualMachine(Timed):
         return [_as_tensor(v) for v in (*args, *(kwargs[n] for n in names[len(args) :]))]
 
     def invoke_stateful(self, func_name: str) -> None:
-        """Call a function with the inputs of `set_input` and keep what it returns."""
+        """Call a function with the inputs of `set_input` and keep its result."""
         if func_name not in self._inputs:
             what = f"no inputs were set for {func_name}"
             raise ValueError(explain(what, instead=f'set_input("{func_name}", ...) first'))
         self._outputs[func_name] = self.module[func_name](*self._inputs[func_name])
 
     def get_outputs(self, func_name: str) -> Any:
-        """What the last `invoke_stateful` returned."""
+        """The result of the last `invoke_stateful`."""
         if func_name not in self._outputs:
             what = f"{func_name} has not been invoked"
             raise ValueError(explain(what, instead=f'invoke_stateful("{func_name}") first'))
@@ -165,7 +165,7 @@ class VirtualMachine(Timed):
         include_return: bool = True,
         **kwargs: Any,
     ) -> None:
-        """Keep a call with its arguments as a function without arguments."""
+        """Save a call with its arguments as a function without arguments."""
         if func_name == saved_name:
             what = "a saved function needs a name of its own"
             raise ValueError(explain(what, got=saved_name))

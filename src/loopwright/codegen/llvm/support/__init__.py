@@ -4,14 +4,14 @@
   `workspace.ll`: memory for intermediate results. Together `pool_text`.
 - `errors.ll`, `arguments.ll`, `tensors.ll`, `packed.ll`: the calling convention, on tvm-ffi's C API.
   Together `helpers_text`.
-- `linux.ll`, `other_system.ll`, `linux_<architecture>.ll`: what differs between systems.
-- `alone.ll`: stands in for tvm-ffi in exported libraries; `integer_power.ll`: part of kernels.
+- `linux.ll`, `other_system.ll`, `linux_<architecture>.ll`: system-dependent parts.
+- `alone.ll`: replaces tvm-ffi in exported libraries; `integer_power.ll`: part of kernels.
 
-A file starts with a comment that says what it is, who calls it and what its public functions
-(`lw_*`) take and give. `@lw.*` is internal: where several files make one module, `join` leaves out
-what one of them declares and another defines.
+A file starts with a comment that says what it contains, who calls it and what its public functions
+(`lw_*`) take and return. `@lw.*` is internal: if several files form one module, `join` drops
+declarations in one file of what another defines.
 
-The modules are loaded into the process once and are immortal: pool workers run in them and their
+The modules are loaded into the process once and never unloaded: pool workers run in them and their
 addresses are compiled into kernels.
 """
 
@@ -29,7 +29,7 @@ from loopwright.runtime.ffi import ffi
 from loopwright.runtime.native import from_ffi, to_ffi
 from loopwright.runtime.packed_func import get_global_func
 
-DISPATCHER = "loopwright.call_packed"  # what packed.ll asks first for a packed function
+DISPATCHER = "loopwright.call_packed"  # the function that packed.ll calls first
 
 _HELPERS = ("errors", "arguments", "tensors", "packed")
 _ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
@@ -46,7 +46,7 @@ def read(file: str) -> str:
 
 
 def join(*files: str) -> str:
-    """One module's text from several files: each function and type stands there once."""
+    """One module's text from several files: each function and type appears once."""
     lines = [line for file in files for line in read(file).splitlines()]
     heads = [_NAMED.match(line) for line in lines]
     present = {head[2] for head in heads if head and head[1]}
@@ -75,7 +75,8 @@ def pool_text(triple: str) -> str:
 
 
 def helpers_text(triple: str) -> str:
-    """The calling convention for a target. It refers to tvm-ffi's C API, to be loaded first."""
+    """The calling convention for a target. It links to tvm-ffi's C API, which must be loaded
+    first."""
     return join(*_HELPERS, _system(triple))
 
 
@@ -111,7 +112,7 @@ def _pool() -> dict[str, int]:
 
 @cache
 def _helpers() -> dict[str, int]:
-    ffi()  # its C API is what the helpers link to
+    ffi()  # the helpers link to its C API
     code = compile_objects([helpers_text(host_triple())], jobs=1)
     library = load_objects(code, exports=tuple(_helper_declarations()))
     library.make_immortal()
@@ -120,7 +121,7 @@ def _helpers() -> dict[str, int]:
 
 
 def _call_packed(name: str, *args: Any) -> Any:
-    """Calls a registered function for native code."""
+    """Call a registered function on behalf of native code."""
     return to_ffi(get_global_func(name)(*map(from_ffi, args)))
 
 
