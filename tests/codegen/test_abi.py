@@ -248,5 +248,7 @@ def test_memory_that_cannot_be_had():
 def test_the_library_lists_what_it_exports():
     library = load("define void @one() {\n  ret void\n}", "one")
     assert list(library) == ["one"] and len(library) == 1
-    with pytest.raises(KeyError, match="'two' was not among the exports of load_objects; exported: one"):
+    with pytest.raises(
+        KeyError, match="'two' was not among the exports of load_objects; exported: one"
+    ):
         library["two"]

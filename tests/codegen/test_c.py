@@ -87,7 +87,7 @@ def test_wrong_arguments_are_refused():
     library = loopwright.compile(Chain, target="c").build()
     with pytest.raises(TypeError, match="main takes 1 arguments"):
         library()
-    with pytest.raises(TypeError, match="main: x is of float32"):
+    with pytest.raises(TypeError, match="main: x has dtype float32"):
         library(np.zeros((4, 64)))
     with pytest.raises(ValueError, match="axis 0 of x must be 4"):
         library(np.zeros((3, 64), "float32"))

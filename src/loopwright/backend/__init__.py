@@ -1,6 +1,6 @@
-"""Targets: one file each, with its record (`base.TargetBackend`) and pipelines; byoc/: external code
-generators."""
+"""Targets: one file each, with its record (`base.TargetBackend`) and pipelines; byoc/: external
+code generators."""
 
 from ..base.late import late_names as _late_names
 
-__getattr__ = _late_names(__name__)  # what is here is imported when it is asked for
+__getattr__ = _late_names(__name__)  # imported on first access

@@ -1,10 +1,10 @@
-"""What a target is: one record with everything that differs by target.
+"""A target: one record with everything that differs between targets.
 
     register_target(TargetBackend("toy", graph_pipeline, emit, ToyModel))
 
 `llvm.py`, `c.py` and other packages (entry points of the group `loopwright.targets`) register theirs.
-The driver, the command line and the pipelines by name ask the record of a target (`backend_of`) and
-have no cases of their own.
+The driver, the command line and the pipelines by name ask the target's record (`backend_of`) and
+have no special cases of their own.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ def _default_loops(target: Target | None = None, **options: Any) -> Pass:
 class TargetBackend:
     """How models are compiled for a target.
 
-    kind: the target kind that it compiles for, and for the kinds that are variants of it.
+    kind: the target kind that it compiles for, including kinds derived from it.
     graph_pipeline: (target, backends=..., arenas=...) -> the passes from operators to direct calls of
-        kernels. backends: what is offloaded to; arenas: the memory that is planned for.
-    emit: the code generator: what is lowered -> the compiled model, a `result`.
-    result: the class that compiled models are of.
+        kernels. backends: external back ends to offload to; arenas: the memory to plan for.
+    emit: the code generator: the lowered model -> the compiled model, a `result`.
+    result: the class of compiled models.
     loop_pipeline: (target, arenas=...) -> the passes from scheduled loops to what `emit` reads; by
         default `tir.transform.default_tir_pipeline()`.
-    native_graphs: whether a graph whose pipeline does not end in `GraphToTIR` gets that pass; without,
-        such a graph stays one, and its kernels are what `emit` has.
-    one_by_one: whether `emit` works while functions are lowered: it asks for each by its name.
+    native_graphs: whether `GraphToTIR` is appended to a graph pipeline that does not end in it;
+        without it, the graph is not compiled and `emit` sees only its kernels.
+    one_by_one: whether `emit` runs while functions are lowered: it requests each by name.
     phases: the parts of the graph pipeline under TVM's names (`library_dispatch`, `legalize`,
         `dataflow_lower`, `finalize`): (target) -> passes.
-    keys, options, parent: as in `register_target_kind`, for a kind that is not known yet.
+    keys, options, parent: as in `register_target_kind`, for a kind that is not registered yet.
     """
 
     kind: str
@@ -67,7 +67,7 @@ TARGETS: Registry[str, TargetBackend] = Registry(
 
 
 def register_target(target: TargetBackend, *, override: bool = False) -> TargetBackend:
-    """Add a target, and its kind where that is unknown. Raises LoopwrightError where the kind has
+    """Add a target, and its kind if that is new. Raises LoopwrightError if the kind already has
     a code generator."""
     if target.kind not in Target.list_kinds():
         register_target_kind(target.kind, target.keys, target.options, parent=target.parent)
@@ -81,14 +81,14 @@ def list_targets() -> list[str]:
 
 
 def find_target(target: Target) -> TargetBackend | None:
-    """The record of a target's kind, else of the nearest kind that it is a variant of."""
+    """The record of a target's kind, or of the nearest kind that it is derived from."""
     if target.kind_name not in TARGETS:
         load_group(GROUP)
     return next((TARGETS[kind] for kind in target.kind.lineage if kind in TARGETS), None)
 
 
 def backend_of(target: Target) -> TargetBackend:
-    """The record of a target. Raises LoopwrightError where nothing compiles for it."""
+    """The record of a target. Raises LoopwrightError if the target has no code generator."""
     record = find_target(target)
     if record is None:
         name = target.kind_name

@@ -1,9 +1,9 @@
-"""C: how a graph becomes plain loops, top to bottom.
+"""The C target: how a graph becomes plain loops, top to bottom.
 
-The graph passes are the CPU's without blocked layouts, so that tensors keep the layouts that the
-model gives them. Loops are scheduled as for a CPU; then every loop is made serial: what was a vector
-or unrolled becomes a short inner loop of constant length over accumulators in a local array, which
-C compilers know how to treat.
+The graph passes are the CPU's without blocked layouts, so that tensors keep the model's layouts.
+Loops are scheduled as for a CPU; then every loop is made serial: vectorized and unrolled loops
+become short inner loops of constant length over accumulators in a local array, which
+C compilers optimize well.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DEFAULT = (Arena(WORKSPACE),)
 def graph_pipeline(
     target: Target | None = None, backends: Sequence[Any] = (), arenas: Sequence[Arena | str] = ()
 ) -> Sequential:
-    """From operators to planned storage and direct calls of kernels; see `backend.llvm`."""
+    """From operators to planned storage and direct kernel calls; see `backend.llvm`."""
     passes = [
         *llvm.library_dispatch_passes(target, backends),
         *legalize_passes(target),
@@ -52,7 +52,7 @@ def finalize_passes(target: Target | None = None, arenas: Sequence[Arena | str] 
 def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = ()) -> Sequential:
     """From scheduled loops to the flat serial loops that the C code generator reads.
 
-    arenas: memory that all tensors are placed in; functions take a pointer to each. Without any
+    arenas: memory that all tensors are placed in; functions take a pointer to each. By default
         there is one, the workspace.
     """
     for arena in as_arenas(tuple(arenas) or DEFAULT):
@@ -73,7 +73,8 @@ def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = 
 
 
 def emit(lowered: Lowered) -> CModel:
-    """The C source of the lowered functions. Raises LoopwrightError for what is no C code."""
+    """The C source of the lowered functions. Raises LoopwrightError for code that C cannot
+    express."""
     if lowered.machine:
         what = "only native functions have C code"
         hint = 'trace.explain(NAME, "native") of loopwright.lower says why they are not native'

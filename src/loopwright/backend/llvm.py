@@ -1,7 +1,7 @@
-"""LLVM, for CPUs: how a graph becomes native code, top to bottom.
+"""The LLVM target, for CPUs: how a graph becomes native code, top to bottom.
 
 `graph_pipeline()` and `loop_pipeline()` are `Sequential`s: print them, insert a pass of your own by
-name (`pipeline.insert_after("FuseTIR", MyPass())`), give them to `loopwright.compile`.
+name (`pipeline.insert_after("FuseTIR", MyPass())`), pass them to `loopwright.compile`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from .base import TargetBackend, register_target
 def graph_pipeline(
     target: Target | None = None, backends: Sequence[Any] = (), arenas: Sequence[Arena | str] = ()
 ) -> Sequential:
-    """From operators to planned storage and direct calls of kernels.
+    """From operators to planned storage and direct kernel calls.
 
-    backends: external back ends (`relax.byoc`) that take what their patterns match, the first ones
-        first; regions that are there already are lowered in any case.
-    arenas: where memory is planned for them (`loop_pipeline`), every tensor is an allocation.
+    backends: external back ends (`relax.byoc`) to offload to, in order of preference; regions
+    already
+        in the module are lowered in any case.
+    arenas: if memory is planned for arenas (`loop_pipeline`), every tensor is an allocation.
     """
     return Sequential(
         [
@@ -46,12 +47,12 @@ def graph_pipeline(
 def library_dispatch_passes(
     target: Target | None = None, backends: Sequence[Any] = ()
 ) -> list[Pass]:
-    """Tidy the graph and give to external back ends what they take."""
+    """Clean up the graph and offload to external back ends what they support."""
     return [
         rt.CanonicalizeBindings(),
         rt.FoldConstant(),
         rt.FoldBatchnormToConv2D(),
-        # Nothing dead is offloaded, and folded constants are seen where they are used.
+        # Dead code is not offloaded, and folded constants are visible where they are used.
         *((rt.CanonicalizeBindings(), rt.DeadCodeElimination()) if backends else ()),
         *(byoc.PartitionFor(b) for b in backends),
         rt.RunCodegen(backends=backends),
@@ -76,7 +77,7 @@ def legalize_passes(target: Target | None = None) -> list[Pass]:
 
 
 def dataflow_lower_passes(target: Target | None = None) -> list[Pass]:
-    """From values to storage that is written."""
+    """From values to storage."""
     return [
         rt.RewriteDataflowReshape(),
         rt.ToNonDataflow(),
@@ -100,7 +101,7 @@ def get_default_pipeline(target: Target | None = None) -> Sequential:
 def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = ()) -> Sequential:
     """From scheduled loops to the flat vector loops that the code generator reads.
 
-    arenas: memory that all tensors are placed in, each allocated once for every thread that calls.
+    arenas: memory that all tensors are placed in, allocated once per calling thread.
     """
     lowered = tt.default_tir_pipeline()
     if not arenas:

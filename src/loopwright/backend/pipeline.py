@@ -25,7 +25,7 @@ from .base import TargetBackend, backend_of, find_target, list_targets
 
 
 def zero_pipeline(*, enable_warning: bool = False) -> Sequential:
-    """From operators to fused loops, without a target's own steps."""
+    """From operators to fused loops, without target-specific steps."""
     return Sequential(
         [
             rt.LegalizeOps(enable_warning=enable_warning),
@@ -39,7 +39,7 @@ def zero_pipeline(*, enable_warning: bool = False) -> Sequential:
 
 
 def default_build_pipeline() -> Pass:
-    """What `compile` runs on a graph for the current target, which is LLVM's where none is set."""
+    """The graph pipeline of the current target (LLVM if none is set), as `compile` runs it."""
     target = Target.current() or Target("llvm")
     return backend_of(target).graph_pipeline(target)
 
@@ -52,8 +52,8 @@ with registering(__name__):
 
 
 def get_pipeline(name: str = "zero", **kwargs: Any) -> Pass:
-    """The pipeline of that name for the current target, or the pass of a plug-in. Raises
-    ValueError, naming those there are."""
+    """The pipeline of that name for the current target, or a plug-in's pass. Raises
+    ValueError with the known names."""
     if name not in PIPELINES.subjects():
         load_group("loopwright.passes")
     choice = ask(PIPELINES.candidates(Target.current(), name), lambda rule: rule.rule(**kwargs))
@@ -68,8 +68,8 @@ def get_pipeline(name: str = "zero", **kwargs: Any) -> Pass:
 def register_pipeline(
     name: str, target: str = DEFAULT
 ) -> Callable[[Callable[..., Pass | None]], Callable[..., Pass | None]]:
-    """Decorates a function that makes a pipeline, for a target kind or key, or for all; None from
-    it means "not mine". Raises ValueError where the name is taken."""
+    """Decorator for a function that builds a pipeline, for a target kind or key or for all; it may
+    return None to decline a target. Raises ValueError if the name is taken."""
     if PIPELINES.at(target, name):
         what = "there is a pipeline of this name already"
         raise ValueError(explain(what, got=name, instead="give it another name"))
@@ -85,7 +85,7 @@ def register_pipeline(
 @taker("loopwright.passes")
 def _take(name: str, given: Any, package: str) -> list[str]:
     if not callable(given) and not isinstance(given, Pass):
-        what = f"the entry point {name} is no pass"
+        what = f"the entry point {name} is not a pass"
         hint = "a pass, or a function that makes one"
         raise LoopwrightError(explain(what, got=repr(given), instead=hint))
     make: Any = (lambda: given) if isinstance(given, Pass) else given
@@ -113,7 +113,7 @@ def _phase(target: Target | str, name: str) -> list[Pass]:
 
 
 def library_dispatch_passes(target: Target | str) -> list[Pass]:
-    """The passes that give operators to libraries."""
+    """The passes that offload operators to libraries."""
     return _phase(target, "library_dispatch")
 
 
@@ -123,7 +123,7 @@ def legalize_passes(target: Target | str) -> list[Pass]:
 
 
 def dataflow_lower_passes(target: Target | str) -> list[Pass]:
-    """The passes from values to storage that is written."""
+    """The passes from values to storage."""
     return _phase(target, "dataflow_lower")
 
 
@@ -133,7 +133,7 @@ def finalize_passes(target: Target | str) -> list[Pass]:
 
 
 def get_default_pipeline(target: Target | str) -> Pass:
-    """All of the four. Raises ValueError for a target that has none."""
+    """All four phases. Raises ValueError for a target without a pipeline."""
     return _record(target).graph_pipeline(Target(target))
 
 

@@ -1,4 +1,4 @@
-"""What back ends' own passes and patterns need, under TVM's names."""
+"""Helpers for back ends' passes and patterns, under TVM's names."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def has_leaking_intermediate_variables(context: PatternCheckContext) -> bool:
     root = context.value_to_bound_var[context.matched_expr]
     inside = set(context.matched_bindings)
     for var in inside - {root}:
-        # A variable that is no DataflowVar is seen behind its block.
+        # A variable that is not a DataflowVar is visible outside its block.
         if not isinstance(var, DataflowVar) or not inside.issuperset(context.var_usages[var]):
             return True
     return False
 
 
 class BackendDispatcher(PyExprMutator):
-    """A base of passes that choose an implementation by the target. Decorate what derives from it
+    """Base class of passes that choose an implementation by target. Decorate subclasses
     with `relax.expr_functor.mutator`."""
 
     @staticmethod
@@ -34,7 +34,7 @@ class BackendDispatcher(PyExprMutator):
 
     @staticmethod
     def get_shape_dtype(expr: Any) -> tuple[Any, Any]:
-        """A tensor's shape and dtype. Raises ValueError where it is no tensor of known shape."""
+        """A tensor's shape and dtype. Raises ValueError for other values and unknown shapes."""
         info = expr.struct_info
         shape = info.shape if isinstance(info, TensorStructInfo) else None
         if shape is None:
@@ -43,13 +43,13 @@ class BackendDispatcher(PyExprMutator):
         return shape, info.dtype
 
     def _get_target(self, info: StructInfo) -> Target:
-        """The target of a value: its virtual device's, else the current one."""
+        """The target of a value: that of its virtual device, else the current one."""
         if isinstance(info, TupleStructInfo):
-            found = {str(t): t for t in map(self._get_target, info.fields)}
-            if len(found) != 1:
+            targets = {str(t): t for t in map(self._get_target, info.fields)}
+            if len(targets) != 1:
                 what = "the fields of a tuple are on different targets"
-                raise ValueError(explain(what, got=", ".join(found) or "no field"))
-            return next(iter(found.values()))
+                raise ValueError(explain(what, got=", ".join(targets) or "no field"))
+            return next(iter(targets.values()))
         device = info.vdevice if isinstance(info, TensorStructInfo) else None
         target = device.target if device is not None else Target.current(allow_none=True)
         if target is None:

@@ -1,4 +1,4 @@
-"""The front door: lower, compile, run."""
+"""The entry points: lower, compile, run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from ..base.late import late_names
 from ..codegen.llvm.executable import Executable
 from .front import compile
 
-__getattr__ = late_names(__name__)  # what takes the compiler
+__getattr__ = late_names(__name__)  # names that import the compiler
 
 __all__ = ["Executable", "VirtualMachine", "compile", "lower", "relax_build"]

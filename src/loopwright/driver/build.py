@@ -1,4 +1,4 @@
-"""A model is compiled; `lower`: the trace of every step on the way."""
+"""Compiles a model; `lower` returns the trace of every step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ IMPORTERS.register("onnx", from_path_or_proto, origin=__name__)
 def compile_steps(
     model: Any, target: Any = None, options: CompileOptions = DEFAULTS
 ) -> tuple[Any, dict[str, float]]:
-    """`compile` without a look at what is kept, and the seconds that its steps took."""
+    """`compile` without the cache, and the seconds that its steps took."""
     mod = as_module(model)
     target = as_target(target)
     record = backend_of(target)
@@ -52,7 +52,7 @@ def compile_steps(
 
 
 def lower(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> tracing.Trace:
-    """Run every step of `compile` up to the code generator and return the trace of them."""
+    """Run every step of `compile` up to the code generator and return the trace."""
     options = CompileOptions.of(keywords)
     with tracing.trace() as trace:
         started = time.perf_counter()
@@ -66,14 +66,14 @@ def lower(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> traci
 
 
 def as_target(target: Any) -> Target:
-    """A Target from itself, its text, or None (the current one, else this machine)."""
+    """A Target from a Target, its text, or None (the current one, else the host)."""
     if target is None:
         target = Target.current(allow_none=True) or DEFAULT_TARGET
     return target if isinstance(target, Target) else Target(target)
 
 
 def as_module(model: Any) -> IRModule:
-    """An IRModule from what `compile` takes."""
+    """An IRModule from any model that `compile` takes."""
     if isinstance(model, IRModule):
         return model
     if isinstance(model, (PrimFunc, Function)):
@@ -113,7 +113,7 @@ def _loop_passes(target: Target, options: CompileOptions) -> Any:
 
 
 def as_pass(pipeline: Any) -> Any:
-    """One pass of a pass or a list of them."""
+    """A pass from a pass or a list of passes."""
     return Sequential(list(pipeline)) if isinstance(pipeline, (list, tuple)) else pipeline
 
 

@@ -1,7 +1,7 @@
 """The command line: `loopwright show | run | bench | check | compile MODEL`, `loopwright plugins`.
 
-MODEL is an ONNX file. Inputs come from `--feeds FILE.npz` (arrays by input name); without it they
-are random, symbolic sizes being `--size`.
+MODEL is an ONNX file. Inputs come from `--feeds FILE.npz` (arrays by input name); otherwise they
+are random, with symbolic sizes set to `--size`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 Model = Annotated[Path, typer.Argument(help="An ONNX file.")]
 TargetText = Annotated[str, typer.Option("--target", help="A target, as in TVM.")]
 Feeds = Annotated[Path | None, typer.Option("--feeds", help="Arrays by input name (.npz).")]
-Size = Annotated[int, typer.Option("--size", help="What symbolic sizes are taken for.")]
+Size = Annotated[int, typer.Option("--size", help="The value of symbolic sizes.")]
 
 
 def make_feeds(exe: CompiledModel, path: Path | None, size: int) -> dict[str, np.ndarray]:
-    """The inputs' arrays in a file, or random ones of the inputs' shapes."""
+    """The input arrays from a file, or random ones of the inputs' shapes."""
     if path is not None:
         with np.load(path) as arrays:
             return {name: arrays[name] for name in exe.input_names() if name in arrays}
@@ -60,7 +60,7 @@ def show(
     kernel: Annotated[str, typer.Option(help="Print this kernel at every level.")] = "",
     explain: Annotated[str, typer.Option(help="Print the decisions about this name.")] = "",
 ) -> None:
-    """Print the steps of the lowering, what one of them did, or one kernel at every level."""
+    """Print the lowering steps, the changes of one pass, or one kernel at every level."""
     if kernel:
         with tracing.trace() as trace:
             compiled = compile_steps(as_module(str(model)), target)[0]
@@ -88,7 +88,7 @@ def run(
     size: Size = 1,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write outputs (.npz).")] = None,
 ) -> None:
-    """Run a model once and print or keep its outputs."""
+    """Run a model once and print or save its outputs."""
     exe = _compiled(str(model), target)
     results = {k: v.numpy() for k, v in exe.run(make_feeds(exe, feeds, size)).items()}
     if out is not None:
@@ -129,7 +129,7 @@ def check(
     size: Size = 1,
     tolerance: Annotated[float, typer.Option(help="Greatest relative difference.")] = 1e-4,
 ) -> None:
-    """Compare compiled results with what the model's operators mean, said by numpy."""
+    """Compare compiled results with a numpy evaluation of the model's operators."""
     mod = as_module(str(model))
     exe = _compiled(mod, target)
     given = make_feeds(exe, feeds, size)
@@ -154,7 +154,7 @@ def compile_to(
     model: Model,
     out: Annotated[Path, typer.Option("-o", "--out", help="A .so, .a or .o; for C a folder, too.")],
     target: TargetText = DEFAULT_TARGET,
-    dims: Annotated[str, typer.Option(help="Numbers of symbolic sizes: n=1,height=32.")] = "",
+    dims: Annotated[str, typer.Option(help="Values of symbolic sizes: n=1,height=32.")] = "",
     arena: Annotated[
         list[str] | None, typer.Option(help="Memory to plan for: sram=256KiB, or dram; in order.")
     ] = None,
@@ -187,7 +187,7 @@ def compile_to(
 
 @app.command("plugins")
 def show_plugins() -> None:
-    """Print what installed packages bring, and what is wrong with it."""
+    """Print what installed plug-ins provide, and their errors."""
     table = Table("name", "group", "package", "brings", "usable", "error")
     for plugin in plugins():
         usable = ["no" if plugin.error else "yes"]
@@ -201,7 +201,7 @@ def show_plugins() -> None:
 
 
 def _compiled(model: Any, target: str) -> Any:
-    """A model whose code runs here. Raises LoopwrightError where the target's does not."""
+    """A compiled model that runs here. Raises LoopwrightError if the target's cannot."""
     result = backend_of(as_target(target)).result
     if not result.runs:
         what = f"{result.form} is not run from here"
@@ -217,7 +217,7 @@ def _flat(value: Any) -> list[np.ndarray]:
 
 
 def main() -> None:
-    """Run the command line; an error of ours is printed without Python's frames."""
+    """Run the command line; a LoopwrightError is printed without a traceback."""
     try:
         app()
     except (LoopwrightError, ValueError, TypeError, OSError) as error:

@@ -1,8 +1,8 @@
-"""`make demo`: a trained network from file to machine code, each step shown.
+"""`make demo`: a trained network from file to machine code, with each step shown.
 
     python -m loopwright.driver.demo [MODEL.onnx]
 
-Without an argument the bundled digit reader is used (and it says so).
+Without an argument the bundled digit classifier is used (and the output says so).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ BUNDLED = Path(__file__).parent / "data" / "digits.onnx"
 
 
 def main(argv: list[str]) -> int:
-    """Run the demo; the exit status says whether the result was right."""
+    """Run the demo; the exit status is 0 if the result was right."""
     path = Path(argv[0]) if argv else BUNDLED
     if not argv:
-        print("the package registry is out of reach: using the small bundled model instead\n")
+        print("the package registry is unreachable: using the small bundled model instead\n")
     print(f"model   {path.name} ({path.stat().st_size / 1e6:.1f} MB)")
     started = time.perf_counter()
     mod = from_onnx(str(path))
@@ -58,7 +58,7 @@ def _count(mod: IRModule) -> str:
 def _stages(
     trace: tracing.Trace, steps: dict[str, float], mod: IRModule, importing: float, total: float
 ) -> None:
-    print(f"{'stage':<34}{'ms':>8}   what is there after it")
+    print(f"{'stage':<34}{'ms':>8}   module after it")
     print(f"{'import':<34}{importing * 1e3:>8.1f}   {_count(mod)}")
     for record in trace:
         if record.depth <= 1 and not record.group and record.after is not None:
@@ -94,7 +94,7 @@ def _one_kernel(trace: tracing.Trace, exe: Executable) -> None:
 
 
 def _middle(text: str, lines: int, mark: str = "Broadcast") -> str:
-    """The part of a text around where `mark` stands most densely."""
+    """The part of a text where `mark` is densest."""
     rows = text.splitlines()
     hits = [k for k, row in enumerate(rows) if mark in row]
     start = max(hits[0] - 2, 0) if hits else 0
@@ -102,7 +102,7 @@ def _middle(text: str, lines: int, mark: str = "Broadcast") -> str:
 
 
 def _feeds(exe: Executable) -> dict[str, np.ndarray]:
-    """Random inputs; symbolic sizes of images are 256 x 256, other ones 1."""
+    """Random inputs; symbolic sizes are 256 for images, otherwise 1."""
     feeds = {}
     for (_, dtype, shape), name in zip(exe.inputs(), exe.input_names(), strict=True):
         dims = [d if isinstance(d, int) else (1 if k == 0 else 256) for k, d in enumerate(shape)]

@@ -1,4 +1,5 @@
-"""`compile`, in front of the compiler: a model that was compiled before is loaded without it."""
+"""`compile`, without importing the compiler: a model that was compiled before is loaded from the
+cache."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ..codegen.c.model import CModel
 
 DEFAULT_TARGET = "llvm -mcpu=native"
-# Importing the compiler takes longer than loading what it made.
+# Importing the compiler takes longer than loading its output.
 COMPILE_STEPS: Slot[Callable[..., Any]] = Slot("driver.compile_steps")
 
 
@@ -31,17 +32,17 @@ def compile(model: Any, target: Literal["c"], **keywords: Unpack[Keywords]) -> C
 def compile(model: Any, target: Any, **keywords: Unpack[Keywords]) -> CompiledModel: ...
 def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> CompiledModel:
     """Compile a model for a target: an `Executable`, for target "c" its C source (a `CModel`), for
-    another package's target what its code generator makes.
+    a plug-in's target the result of its code generator.
 
     model: a path or ModelProto (ONNX), an IRModule, a PrimFunc, or a relax Function.
-    target: a Target or its text; the current target, else this machine.
+    target: a Target or its text; by default the current target, else the host.
     keywords: the fields of a `CompileOptions` (params, backends, arenas, relax_pipeline,
-        tir_pipeline), or one as `options`, of which those given beside it are replaced.
+        tir_pipeline), or one as `options`, whose fields the other keywords replace.
 
-    What the default pipelines make of an ONNX model is kept in the cache folder and loaded from
-    there the next time (see `driver.kept`); `LOOPWRIGHT_CACHE=0` switches that off.
+    The result of the default pipelines for an ONNX model is kept in the cache folder and loaded
+    from there the next time (see `driver.kept`); `LOOPWRIGHT_CACHE=0` disables this.
 
-    Raises LoopwrightError for a target without a code generator, and what the passes raise.
+    Raises LoopwrightError for a target without a code generator, and the errors of passes.
     """
     options = CompileOptions.of(keywords)
 

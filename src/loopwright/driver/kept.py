@@ -1,10 +1,10 @@
 """Compiled models kept on disk: the next process loads one without importing the compiler.
 
-A model is kept under a hash of everything that made it: the content of its file, the target and
-this machine's CPU, the package's own sources, the versions of what it uses. Only what the default
-pipelines make of an ONNX model is kept, when nothing watched or customised them. The folder is the
-object cache's, with the same bound, digests and atomic writes; `LOOPWRIGHT_CACHE=0` switches both
-off.
+The key is a hash of all inputs: the content of the model file, the target and the
+host CPU, the package's own sources, the versions of its dependencies. Only ONNX models compiled by
+the default pipelines without instruments or customisation are kept. The folder is the
+object cache's, with the same bound, digests and atomic writes; `LOOPWRIGHT_CACHE=0` disables
+both.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .options import DEFAULTS, CompileOptions
 _FORMAT = 1
 _ALIGN = 64
 _PACKAGE = Path(__file__).resolve().parent.parent
-# Knobs that change nothing in what is compiled.
+# Knobs that do not affect compiled code.
 _OTHER_KNOBS = (
     "LOOPWRIGHT_CACHE",
     "LOOPWRIGHT_CACHE_DIR",
@@ -59,7 +59,7 @@ class Place:
     digest: str
 
     def unchanged(self) -> bool:
-        """Whether the model still is what the key was made of."""
+        """Whether the model is still the one that the key was computed from."""
         data = _content(self.model)
         return data is not None and _digest(data) == self.digest
 
@@ -67,12 +67,12 @@ class Place:
 def place_of(
     model: Any, target: Any, default_target: str, options: CompileOptions = DEFAULTS
 ) -> Place | None:
-    """The place of a model compiled for a target, or None when it is not to be kept."""
+    """The place of a model compiled for a target; None if it must not be kept."""
     if not options.is_default or not knob("LOOPWRIGHT_CACHE") or _customised():
         return None
     words = _target_text(target, default_target)
     data = _content(model)
-    # A file that names others ("location" is the field's key) is not all there is to the model.
+    # A file that refers to others ("location" is the field's key) is not the whole model.
     if words is None or data is None or b"location" in data:
         return None
     digest = _digest(data)
@@ -91,7 +91,7 @@ def _content(model: Any) -> bytes | None:
         try:
             return Path(model).read_bytes() if Path(model).suffix == ".onnx" else None
         except OSError:
-            return None  # the importer says what is wrong with it
+            return None  # the importer reports the error
     kind = type(model)
     if kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx":
         try:
@@ -102,7 +102,7 @@ def _content(model: Any) -> bytes | None:
 
 
 def _target_text(target: Any, default: str) -> str | None:
-    """The text of what `compile` takes as a target; None for what has none."""
+    """The text of a `target` argument; None if it has none."""
     module = sys.modules.get("loopwright.ir.target")
     if target is None and module is not None:
         target = module.Target.current(allow_none=True)
@@ -114,7 +114,7 @@ def _target_text(target: Any, default: str) -> str | None:
 
 
 def _customised() -> bool:
-    """Whether anything but the package and its defaults has a say in the compilation."""
+    """Whether anything but the package and its defaults affects compilation."""
     if customised():
         return True
     passes = sys.modules.get("loopwright.ir.transform")
@@ -128,7 +128,7 @@ def _knobs() -> Iterator[str]:
 
 
 def _surroundings() -> tuple[str, ...]:
-    """This machine and the software in play."""
+    """The host and the versions of the software involved."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return (*_machine(), str(cores), *_software())
 
@@ -144,7 +144,7 @@ def _machine() -> tuple[str, ...]:
 def _software() -> tuple[str, ...]:
     versions = (sys.version, np.__version__, llvmlite.__version__)
     others = (state_of(*_files_of(name)) for name in ("onnx", "tvm_ffi", "ml_dtypes"))
-    # Installing a package changes its folder: it may bring plug-ins.
+    # Installing a package changes its folder: it may contain plug-ins.
     folders = (Path(p) for p in sys.path if p.endswith(("site-packages", "dist-packages")))
     installed = state_of(*(f for f in folders if f.is_dir()))
     sources = sorted(_PACKAGE.rglob("*.[pl][yl]"))  # .py and .ll
@@ -152,7 +152,7 @@ def _software() -> tuple[str, ...]:
 
 
 def _files_of(package: str) -> list[Path]:
-    """The top-level files of an installed package, which is not imported."""
+    """The top-level files of an installed package, without importing it."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         return []
@@ -160,7 +160,7 @@ def _files_of(package: str) -> list[Path]:
 
 
 def state_of(*paths: Path) -> str:
-    """A hash of files' names, times of change and sizes."""
+    """A hash of files' names, modification times and sizes."""
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
         stat = path.stat()
@@ -168,12 +168,12 @@ def state_of(*paths: Path) -> str:
     return digest.hexdigest()
 
 
-# ---------------------------------------------------------------------- what is kept
+# ---------------------------------------------------------------------- serialization
 
 
 def packed(exe: Executable) -> bytes | None:
-    """An executable as bytes: a length, JSON, then its objects and constants. None for one that
-    is more than native code."""
+    """An executable as bytes: a length, JSON, then its objects and constants. None for one with
+    more than native code."""
     program = exe.program
     if exe.machine or program.libraries or program.imports or program.is_foreign:
         return None
@@ -209,7 +209,7 @@ def packed(exe: Executable) -> bytes | None:
 
 
 def unpacked(body: bytes, again: Callable[[], Any]) -> Restored:
-    """The executable that `packed` made bytes of, loaded. `again` compiles it anew."""
+    """The executable serialized by `packed`, loaded. `again` recompiles it."""
     (length,) = struct.unpack_from("<Q", body)
     header = json.loads(body[8 : 8 + length])
     start = 8 + length
@@ -233,7 +233,7 @@ def _dtype(name: str) -> np.dtype:
 
 
 class RestoredProgram(NativeProgram):
-    """A program whose text is written again when it is asked for."""
+    """A program whose text is regenerated on access."""
 
     is_foreign: Any = False  # such programs are not kept
 
@@ -259,7 +259,7 @@ class RestoredProgram(NativeProgram):
 
 
 class Restored(Executable):
-    """An executable read from disk. Its modules and texts are made again when they are asked for."""
+    """An executable read from disk. Its modules and texts are regenerated on access."""
 
     def __init__(
         self,
@@ -279,7 +279,7 @@ class Restored(Executable):
 
     @property
     def memory_plan(self) -> None:
-        """None: what is kept was compiled without arenas."""
+        """None: models compiled for arenas are not kept."""
         return None
 
     def profile(self, *args: Any, function: str = "main", number: int = 1) -> Profile:
@@ -290,7 +290,7 @@ class Restored(Executable):
 
 
 def find(place: Place, compile_anew: Callable[[], Any]) -> Restored | None:
-    """The executable kept at a place, loaded; None when there is none that can be."""
+    """The executable kept at a place, loaded; None if there is none that can be loaded."""
     store = default_cache("executables")
     body = store.get(place.key)
     if body is None:
@@ -307,11 +307,11 @@ def find(place: Place, compile_anew: Callable[[], Any]) -> Restored | None:
     try:
         return unpacked(body, again)
     except (KeyError, RuntimeError, TypeError, ValueError, struct.error):
-        return None  # written by something else under the same key, or not to be linked here
+        return None  # corrupt, or cannot be linked here
 
 
 def keep(place: Place, exe: Executable) -> None:
-    """Keep an executable for other processes, if nothing has changed since `place_of`."""
+    """Keep an executable for other processes, unless something has changed since `place_of`."""
     store = default_cache("executables")
     body = None if _customised() or not place.unchanged() else packed(exe)
     if body is not None and len(body) <= store.max_bytes // 4:

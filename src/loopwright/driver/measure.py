@@ -1,8 +1,8 @@
-"""Composite functions timed with and without a back end: `relax.byoc.partition(cost="measured")`.
+"""Times composite functions with and without a back end: `relax.byoc.partition(cost="measured")`.
 
-Each is a model of its own here, so an offloaded one pays for bringing its tensors into the back
-end's layout and back. In a chain of offloaded ones it would not: what is measured is the most it
-can take.
+Each one is measured as a separate model, so an offloaded one includes converting its tensors to the
+back end's layout and back. In a chain of offloaded functions these conversions disappear: the
+measurement is an upper bound.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ ROUNDS, SECONDS = 9, 0.002
 
 
 def measure(mod: IRModule, backend: Backend) -> Cost | None:
-    """Seconds of a call of `main`, the least of bursts by turns; None where a shape is no numbers."""
+    """Seconds of a call of `main`: the minimum over alternating bursts; None if a shape is not
+    constant."""
     (gvar,) = mod.functions
     main = mod[gvar].without_attr("Composite")
     inputs = [_random(p.struct_info) for p in main.params]
@@ -42,12 +43,12 @@ def measure(mod: IRModule, backend: Backend) -> Cost | None:
         turns.append(max(1, int(SECONDS / (time.perf_counter() - start))))
     times: list[list[float]] = [[], []]
     for _ in range(ROUNDS):
-        for call, count, found in zip(calls, turns, times, strict=True):
+        for call, count, taken in zip(calls, turns, times, strict=True):
             start = time.perf_counter()
             for _ in range(count):
                 call(*inputs)
-            found.append((time.perf_counter() - start) / count)
-    return Cost(*(min(found) for found in times))
+            taken.append((time.perf_counter() - start) / count)
+    return Cost(*(min(taken) for taken in times))
 
 
 def _random(info: Any) -> np.ndarray | None:

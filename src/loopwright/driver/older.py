@@ -1,4 +1,4 @@
-"""`build` and `lower` as TVM's older scripts call them: also of a `te.Schedule`."""
+"""`build` and `lower` as older TVM scripts call them, including on a `te.Schedule`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ TE_SCHEDULES: Slot[Any] = Slot("driver.te_schedules")
 
 
 def _is_te_schedule(model: Any) -> bool:
-    return hasattr(model, "stage_map")  # `te` is not imported for what is none
+    return hasattr(model, "stage_map")  # avoids importing `te` for other models
 
 
 def build(model: Any, *args: Any, **options: Any) -> Any:
-    """`compile(model, target, ...)`; of a schedule `te.build(s, args, target, name)`."""
+    """`compile(model, target, ...)`; for a schedule `te.build(s, args, target, name)`."""
     make = TE_SCHEDULES.get().build if _is_te_schedule(model) else compile
     return make(model, *args, **options)
 
 
 def lower(model: Any, *args: Any, **options: Any) -> Any:
-    """`driver.lower(model, target, ...)`; of a schedule `te.lower(s, args, name, simple_mode)`."""
+    """`driver.lower(model, target, ...)`; for a schedule `te.lower(s, args, name, simple_mode)`."""
     make = TE_SCHEDULES.get().lower if _is_te_schedule(model) else LOWER.get()
     return make(model, *args, **options)
 

@@ -1,4 +1,4 @@
-"""`CompileOptions`: everything that `compile`, `lower` and the command line can be told."""
+"""`CompileOptions`: the options of `compile`, `lower` and the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Pipeline = str | Sequence[Callable[..., Any]] | Callable[..., Any] | None
 
 
 class Keywords(TypedDict, total=False):
-    """The options as keywords; what they mean says `CompileOptions`."""
+    """The options as keywords, documented in `CompileOptions`."""
 
     options: CompileOptions | None
     params: Mapping[str, Any] | None
@@ -25,15 +25,15 @@ class Keywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """How a model is compiled, whatever the target.
+    """How a model is compiled, for any target.
 
     params: arrays bound to parameters of `main` by name.
     relax_pipeline, tir_pipeline: "default", or passes (a Pass, a list of them) to run instead; the
         first may be the name of a pipeline.
-    backends: names of external back ends (`relax.byoc`) to offload to where they pay.
+    backends: names of external back ends (`relax.byoc`) to offload to if that pays.
     arenas: memory (`Arena`) that all tensors are placed in at compile time, by preference.
 
-    Raises TypeError or ValueError for what is none of these.
+    Raises TypeError or ValueError for invalid values.
     """
 
     params: Mapping[str, Any] | None = None
@@ -62,8 +62,8 @@ class CompileOptions:
 
     @staticmethod
     def of(keywords: Keywords) -> CompileOptions:
-        """Those of the keyword `options`, or the default ones, with the others replaced. Raises
-        TypeError for an unknown one."""
+        """The keyword `options`, or the defaults, with the other keywords replacing fields. Raises
+        TypeError for an unknown keyword."""
         given: dict[str, Any] = {**keywords}
         base = given.pop("options", None) or DEFAULTS
         known = [field.name for field in fields(base)]
@@ -75,7 +75,7 @@ class CompileOptions:
 
     @property
     def is_default(self) -> bool:
-        """Whether nothing but the target and the package decides what a model becomes."""
+        """Whether the result depends on the target and the package only."""
         pipelines = (self.relax_pipeline, self.tir_pipeline)
         given = self.params or self.backends or self.arenas
         return not given and all(isinstance(p, str) and p == "default" for p in pipelines)

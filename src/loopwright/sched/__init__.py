@@ -1,8 +1,8 @@
-"""Default schedules: what a kernel looks like when nobody has tuned it.
+"""Default schedules: how kernels are scheduled without tuning.
 
 A rule takes a PrimFunc and a target and returns the scheduled PrimFunc, or None for "not mine".
-Rules are looked up as everything chosen per target is: target kind, target keys in order, default;
-within a place the first that answers wins. The winner goes into the trace.
+Rules are looked up like everything chosen per target: target kind, target keys in order, default;
+within each, the first that returns a function wins. The trace records the winner.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a rule needs to know of a kernel before it schedules it."""
+"""Facts about a kernel that schedule rules need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPATIAL, REDUCE = IterVar.DataPar, IterVar.CommReduce
 
 @dataclass
 class BlockInfo:
-    """A block of a kernel, its loops outermost first, and what it computes."""
+    """A block of a kernel, its loops (outermost first), and what it computes."""
 
     name: str
     block: st.Block
@@ -37,12 +37,12 @@ class BlockInfo:
 
     @property
     def is_spatial(self) -> bool:
-        """Whether each iteration writes elements of its own."""
+        """Whether each iteration writes distinct elements."""
         return all(v.iter_type == SPATIAL for v in self.block.iter_vars)
 
     @property
     def is_reduction(self) -> bool:
-        """Whether it is a reduction of the usual form: spatial and reduce axes, an init."""
+        """Whether it is a standard reduction: spatial and reduce axes, an init."""
         kinds = {v.iter_type for v in self.block.iter_vars}
         return kinds == {SPATIAL, REDUCE} and self.block.init is not None
 
@@ -53,12 +53,12 @@ class BlockInfo:
 
     @property
     def store(self) -> st.BufferStore | None:
-        """The body where it is a single store, else None."""
+        """The body if it is a single store, else None."""
         return self.block.body if isinstance(self.block.body, st.BufferStore) else None
 
 
 def blocks_of(func: PrimFunc) -> list[BlockInfo] | None:
-    """The kernel's blocks in order; None when it is not a plain sequence of perfect nests."""
+    """The kernel's blocks in order; None unless it is a plain sequence of perfect nests."""
     body = func.body
     if isinstance(body, st.BlockRealize) and not body.block.iter_vars:
         body = body.block.body
@@ -94,15 +94,15 @@ def loads_in(node: Any) -> list[BufferLoad]:
 
 @dataclass
 class Product:
-    """A reduction acc + lhs * rhs whose last spatial axis runs along rhs (and not along lhs):
-    matmul, convolution. `depthwise` when it runs along both."""
+    """A reduction acc + lhs * rhs whose last spatial axis indexes rhs contiguously (and not lhs):
+    matmul, convolution. `depthwise` if it indexes both."""
 
     info: BlockInfo
     depthwise: bool
 
 
 def as_product(info: BlockInfo) -> Product | None:
-    """See `Product`; None for other reductions."""
+    """The `Product` of a reduction, or None."""
     store = info.store
     if store is None or not isinstance(store.value, Add):
         return None
@@ -134,7 +134,7 @@ def constant(extent: Any) -> int | None:
 @dataclass
 class Stage:
     """Blocks that are scheduled together: those inlined into others, at most one reduction, and
-    the block that stores the result (the reduction itself when nothing follows it)."""
+    the block that stores the result (the reduction itself without an epilogue)."""
 
     inlined: list[BlockInfo]
     reduction: BlockInfo | None
@@ -142,7 +142,7 @@ class Stage:
 
 
 def split_stages(func: PrimFunc, blocks: list[BlockInfo]) -> list[Stage] | None:
-    """The stages of a kernel in order; None where a block is neither data-parallel nor a
+    """The stages of a kernel in order; None if a block is neither data-parallel nor a
     reduction, or writes several buffers."""
     for b in blocks:
         plain = b.is_spatial or (b.is_reduction and b.store is not None)
@@ -174,8 +174,8 @@ def split_stages(func: PrimFunc, blocks: list[BlockInfo]) -> list[Stage] | None:
 
 
 def _can_be_inlined(info: BlockInfo, blocks: list[BlockInfo]) -> bool:
-    """Whether it alone writes its buffer, in each dimension by an axis of its own. (What a schedule
-    packed, `B[j // 16, k, j % 16]`, stays as it is.)"""
+    """Whether it is the only writer of its buffer and indexes each dimension by a distinct axis. (A
+    block that packs, `B[j // 16, k, j % 16]`, is not inlined.)"""
     store = info.store
     if store is None or sum(b.writes[0] is info.writes[0] for b in blocks) > 1:
         return False
@@ -186,8 +186,8 @@ def _can_be_inlined(info: BlockInfo, blocks: list[BlockInfo]) -> bool:
 def _epilogue(
     blocks: list[BlockInfo], k: int, readers: dict[Buffer, list[int]], outputs: set[Buffer]
 ) -> list[BlockInfo]:
-    """The blocks after reduction `k` that read its result element by element and pass it on, each
-    to the next only."""
+    """The blocks after reduction `k` that form a chain of elementwise consumers, each read only by
+    the next."""
     epilogue: list[BlockInfo] = []
     current = blocks[k]
     while True:
@@ -202,7 +202,7 @@ def _epilogue(
 
 
 def _elementwise_on(info: BlockInfo, buffer: Buffer) -> bool:
-    """Whether a block reads and writes at its own place: identity indices on all axes."""
+    """Whether a block reads and writes with identity indices on all axes."""
     store = info.store
     if store is None:
         return False

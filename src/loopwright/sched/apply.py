@@ -18,9 +18,9 @@ Before (-) and after (+)::
     +                     vj = T.axis.spatial(64, i_j_0_fused % 4 * 16 + j_1)
     +                     B[vi, vj] = T.exp(A[vi, vj])
 
-The rules are asked in the order of `rules_for(target)`: those of the target's kind, of its keys, then
-the default ones. The first that does not answer None schedules the kernel; the trace says which, and
-which were asked before it. This example is for a CPU with vectors of 512 bits.
+Rules are tried in the order of `rules_for(target)`: those of the target's kind, of its keys, then
+the default ones. The first that does not return None schedules the kernel; the trace records it and
+the rules tried before it. This example is for a CPU with 512-bit vectors.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def register_schedule_rule(
 ) -> Callable[[Rule], Rule]:
     """Add a rule for a target kind ("llvm"), a target key ("cpu"), or all ("default").
 
-    `first` puts it before those that are there.
+    `first` puts it before the existing ones.
     """
 
     def add(rule: Rule) -> Rule:
@@ -70,13 +70,14 @@ def rules_for(target: Target) -> list[tuple[str, Rule]]:
 
 @dataclass(frozen=True)
 class ApplyDefaultSchedule(FunctionPass):
-    """See the file's docstring. A function with the attribute "tir.is_scheduled" is left alone."""
+    """See the file's docstring. A function with the attribute "tir.is_scheduled" is left
+    unchanged."""
 
     name = "ApplyDefaultSchedule"
     function_type = PrimFunc
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
-        """The scheduled function; the same one when no rule takes it."""
+        """The scheduled function; the same one if no rule applies."""
         if func.attrs.get("tir.is_scheduled"):
             return func
         target = func.attrs.get("target") or Target.current(allow_none=True) or Target("llvm")
@@ -113,14 +114,14 @@ def name_in(mod: IRModule, func: PrimFunc) -> str:
 
 
 def named_apart(func: PrimFunc) -> PrimFunc:
-    """The function with a name of its own for each block, by which rules find them: in one written
-    by hand two may have the same."""
+    """The function with unique block names, by which rules find blocks: a hand-written function
+    may have duplicates."""
     body = _Apart().visit(func.body)
     return func if body is func.body else func.replace(body=body)
 
 
 class _Apart(Rewriter):
-    """Numbers the blocks whose names are taken, those inside after those around them."""
+    """Numbers blocks whose names are taken, inner ones after outer ones."""
 
     def __init__(self) -> None:
         self.taken: set[str] = set()

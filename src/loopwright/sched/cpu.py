@@ -1,6 +1,6 @@
 """Rules for CPUs: vectors along the last axis, register tiles for products, parallel outer loops.
 
-Elementwise kernels become one loop nest whose last axis is cut in vectors. Products (matmul,
+Elementwise kernels become one loop nest whose last axis is vectorized. Products (matmul,
 convolution in blocked layouts) keep a tile of accumulators in registers:
 
     for outer tiles (parallel):
@@ -9,7 +9,7 @@ convolution in blocked layouts) keep a tile of accumulators in registers:
             acc[r, v] += broadcast(lhs[r]) * rhs[v]         # unrolled, vectorized
         out = epilogue(acc)                                  # fused operators, same tile
 
-Pooling and depthwise convolutions have the same form with vectors on both sides.
+Pooling and depthwise convolutions have the same form with vectors on both operands.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ from .apply import register_schedule_rule
 from .separate import separate_reductions
 from .tail import compute_whole_tiles, skip_padding, whole_rows
 
-GRAIN = 1 << 15  # elements of work that make a task worth starting: about 10 us
+GRAIN = 1 << 15  # minimum elements per task: about 10 us
 FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
-UNROLLED_TAPS = 9  # windows of up to this many elements are written out
-SYMBOLIC_EXTENT = 32  # what a symbolic axis of an image is taken for
-REGISTERS_LEFT = 3  # vector registers that are no accumulators
-PACKED_BYTES = 1 << 20  # right sides at least as large are packed,
-PACKED_ROWS = 64  # where so many rows use them
+UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
+SYMBOLIC_EXTENT = 32  # assumed extent of a symbolic image axis
+REGISTERS_LEFT = 3  # vector registers not used as accumulators
+PACKED_BYTES = 1 << 20  # right operands at least this large are packed,
+PACKED_ROWS = 64  # if at least this many rows use them
 
 
 @register_schedule_rule("stages", "cpu")
 def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
-    """Kernels that are a sequence of perfect nests: what can be is inlined, each reduction takes
-    the elementwise operators around it along, and what is left becomes nests of its own."""
+    """Kernels that are a sequence of perfect nests: blocks are inlined if possible, each reduction
+    is fused with the elementwise blocks around it, and the remaining blocks become nests of their
+    own."""
     func = separate_reductions(func)
     blocks = blocks_of(func)
     stages = split_stages(func, blocks) if blocks else None
@@ -73,7 +74,7 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
 
 
 def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str]:
-    """Schedule a reduction whose result's last axis runs along vectors; the names of the blocks
+    """Schedule a reduction whose result's last axis is vectorized; return the names of the blocks
     that fill its accumulators."""
     reduction = stage.reduction
     assert reduction is not None
@@ -91,7 +92,7 @@ def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str
 
 
 def _reduce_rows(sch: Schedule, stage: Stage, width: int, target: Target) -> None:
-    """Schedule a reduction along memory: `width` partial results for each row (0: none), then
+    """Schedule a reduction along contiguous memory: `width` partial results per row (0: none), then
     their reduction."""
     reduction = stage.reduction
     assert reduction is not None
@@ -119,7 +120,7 @@ def _vectorize_partial(
 ) -> None:
     lanes, reduces = target.vector_lanes(reduction.writes[0].dtype), len(reduction.reduce)
     loops = list(sch.get_loops(partial))
-    if in_row:  # its axes in order: the partial results, the row, the reduction
+    if in_row:  # axis order: partial results, row, reduction
         across, along = loops[1], loops[-reduces:]
     else:
         across, along = loops[-1], loops[-1 - reduces : -1]
@@ -132,7 +133,7 @@ def _vectorize_partial(
 
 
 def _row_vectors(reduction: BlockInfo | None, target: Target) -> int:
-    """How many partial results a row is reduced to; 0 where vectors do not pay or fit."""
+    """How many partial results per row to use; 0 if vectors do not pay or fit."""
     if reduction is None or _vectors_fit(reduction, target):
         return 0
     store = reduction.store
@@ -180,8 +181,8 @@ def _vectorize_nest(sch: Schedule, block: Any, target: Target, dtype: DataType) 
 
 
 def _parallel(sch: Schedule, loops: list[Any], work: int) -> Any:
-    """Fuse loops and run them in parallel, each task with enough of `work` elements; the fused
-    loop, or None when there is none."""
+    """Fuse loops and run them in parallel, with enough of `work` elements per task; return the
+    fused loop, or None without loops."""
     if not loops:
         return None
     fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
@@ -193,7 +194,7 @@ def _parallel(sch: Schedule, loops: list[Any], work: int) -> Any:
 
 
 def _vectors_fit(reduction: BlockInfo, target: Target) -> bool:
-    """Whether the last spatial axis is long enough for vectors and runs along memory."""
+    """Whether the last spatial axis is long enough for vectors and contiguous in memory."""
     store = reduction.store
     if store is None or not reduction.spatial:
         return False
@@ -210,8 +211,8 @@ def _vectors_fit(reduction: BlockInfo, target: Target) -> bool:
 
 
 class _Tile:
-    """Sizes of a register tile: the row axis (None: no row axis), its rows, vectors, lanes; the
-    axis whose blocks are the vectors where it is not the last axis itself."""
+    """Sizes of a register tile: the row axis (None: none), its rows, vectors, lanes; the axis that
+    counts the vectors if it is not the last axis itself."""
 
     def __init__(self, row: int | None, rows: int, column: int, vectors: int, lanes: int) -> None:
         self.row, self.rows, self.column = row, rows, column
@@ -244,7 +245,8 @@ def _tile(reduction: BlockInfo, is_product: bool, target: Target) -> _Tile:
 
 
 def _row_axis(extents: list[int | None]) -> int | None:
-    """The axis whose neighbours share operands: the last but one that is not 1."""
+    """The axis whose neighbouring iterations share operands: the second to last, ignoring extents
+    of 1."""
     for axis in range(len(extents) - 2, -1, -1):
         if extents[axis] != 1:
             return axis
@@ -252,7 +254,7 @@ def _row_axis(extents: list[int | None]) -> int | None:
 
 
 def _rows(extent: int | None, most: int, image: bool) -> int:
-    """Rows of a tile: a divisor of the extent where there is a good one."""
+    """Rows of a tile: preferably a divisor of the extent."""
     if extent is None:
         return min(8, most)
     if extent <= most:
@@ -305,9 +307,9 @@ def _schedule_tile(
 
 
 def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile) -> Any:
-    """The block that copies the right side of a large matmul, a strip as wide as a tile after the
-    other; None where it does not pay. Each strip is read by all rows; where it lies, its rows are on
-    pages of their own and, at widths like 1024, in the same few sets of the cache."""
+    """The block that packs the right operand of a large matmul into strips as wide as a tile; None
+    if that does not pay. All rows read each strip; unpacked, its rows are on different pages and,
+    at widths like 1024, in the same few cache sets."""
     width = tile.vectors * tile.lanes
     rows = [constant(v.dom.extent) if v.dom is not None else None for v in reduction.spatial[:-1]]
     if tile.row is None or None in rows or math.prod(r for r in rows if r) < PACKED_ROWS:
@@ -325,7 +327,7 @@ def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: _Tile) -
 
 
 def _right_side(block: Any, reduction: BlockInfo) -> Any:
-    """The buffer that a product over one axis k reads at [k, last axis] and nowhere else, or None."""
+    """The buffer that a product over one axis k reads only at [k, last axis], or None."""
     if len(reduction.reduce) != 1 or not isinstance(block.body, BufferStore):
         return None
     k, j = reduction.reduce[0].var, reduction.spatial[-1].var
@@ -338,8 +340,8 @@ def _right_side(block: Any, reduction: BlockInfo) -> Any:
 
 
 def _parallel_tiles(sch: Schedule, order: list[Any], work: int) -> None:
-    """Run tiles in parallel: the loops outside the last one where they are enough, so that the
-    last one's indices stay cheap, else all. (Loops of one iteration are no last ones.)"""
+    """Parallelize tiles: only the loops outside the last one if they suffice, so that the
+    last one's indices stay cheap, else all. (Loops of extent 1 do not count as last.)"""
     extents = [constant(sch.get(loop).extent) for loop in order]
     while len(order) > 1 and extents[-1] == 1:
         order, extents = order[:-1], extents[:-1]
@@ -354,7 +356,7 @@ def _parallel_tiles(sch: Schedule, order: list[Any], work: int) -> None:
 
 
 def _taps(reduction: BlockInfo) -> int:
-    """How many terms a result has."""
+    """The number of terms per result."""
     count = 1
     for v in reduction.reduce:
         extent = constant(v.dom.extent) if v.dom is not None else None
@@ -363,8 +365,8 @@ def _taps(reduction: BlockInfo) -> int:
 
 
 def _unrolled(reduction: BlockInfo) -> int:
-    """How many of the innermost reduction loops are written out: those of a small window (of a
-    depthwise convolution, of pooling), so that the checks of borders are made once for a tile."""
+    """How many of the innermost reduction loops are unrolled: those of a small window (of a
+    depthwise convolution, of pooling), so that boundary checks are done once per tile."""
     count, taps = 0, 1
     for v in reversed(reduction.reduce):
         extent = constant(v.dom.extent) if v.dom is not None else None

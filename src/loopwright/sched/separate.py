@@ -1,4 +1,4 @@
-"""Reductions of several values at once that do not need each other, as one nest for each."""
+"""Splits independent reductions of several values into one nest each."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .analysis import loads_in
 
 def separate_reductions(func: PrimFunc) -> PrimFunc:
     """Split blocks that reduce to several buffers (the sum and the sum of squares of a layer
-    norm) where each buffer's value needs no other's; such a nest is read again, but each runs in
-    vectors. Other blocks (argmax) stay."""
+    norm) if no buffer's value needs another's; the input is read again, but each nest is
+    vectorized. Other blocks (argmax) are unchanged."""
     return func.replace(body=_Separate().visit(func.body))
 
 
@@ -55,7 +55,7 @@ def _inner_block(node: st.For) -> st.BlockRealize | None:
 
 
 def _parts(block: st.Block) -> list[tuple[str, st.BufferStore, st.BufferStore]] | None:
-    """(name, update, init) of each independent reduction of a block that has several."""
+    """(name, update, init) of each independent reduction of a block with several."""
     kinds = {v.iter_type for v in block.iter_vars}
     if IterVar.CommReduce not in kinds or not isinstance(block.init, st.SeqStmt):
         return None
@@ -81,7 +81,7 @@ def _parts(block: st.Block) -> list[tuple[str, st.BufferStore, st.BufferStore]] 
 
 
 class _Single(Rewriter):
-    """A nest with one of its block's reductions."""
+    """Copies a nest with only one of its block's reductions."""
 
     def __init__(self, name: str, store: st.BufferStore, start: st.BufferStore) -> None:
         self.name, self.store, self.start = name, store, start

@@ -1,4 +1,4 @@
-"""The last tile of a loop that does not divide: computed whole, stored in part."""
+"""The last tile of a loop whose extent is not divisible: computed in full, stored in part."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ..tir.stmt_functor import keep_buffers
 
 
 def compute_whole_tiles(func: PrimFunc, blocks: set[str]) -> PrimFunc:
-    """Take the bounds' predicate off the blocks that fill local accumulators.
+    """Remove the bounds predicate of blocks that fill local accumulators.
 
-    Their loads outside the bounds give 0 instead, so a tile is computed whole, without branches;
-    the block that stores its result keeps its predicate, so what was computed too much is not
-    seen. The accumulators, and the axes that run over them, are as large as all the tiles.
-    `blocks` are names of blocks that write only to buffers of scope "local" which nothing but such
-    a guarded block reads.
+    Their out-of-bounds loads give 0 instead, so a tile is computed in full, without branches;
+    the block that stores its result keeps its predicate, so the excess is never
+    stored. The accumulators and the axes over them grow to a multiple of the tile.
+    `blocks` are names of blocks that write only to buffers of scope "local" that only blocks with
+    such a predicate read.
     """
     whole = _Whole(blocks)
     body = whole.visit(func.body)
@@ -43,7 +43,7 @@ class _Whole(Rewriter):
         self.blocks = blocks
         self.ana = Analyzer()
         self.loops: dict[Var, Range] = {}
-        self.shapes: dict[Buffer, tuple[PrimExpr, ...]] = {}  # of accumulators that must grow
+        self.shapes: dict[Buffer, tuple[PrimExpr, ...]] = {}  # of accumulators that grow
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
@@ -64,8 +64,8 @@ class _Whole(Rewriter):
         return node if realize is None else self.grown(realize)
 
     def grown(self, node: st.BlockRealize) -> st.BlockRealize:
-        """The block with axes that reach as far as what they are bound to; notes which dimensions
-        of what it writes they index."""
+        """The block with axes extended to the range of their bindings; records which dimensions
+        of its output they index."""
         axes, reach = [], {}
         for axis, value in zip(node.block.iter_vars, node.iter_values, strict=True):
             top = eval_set(value, self.loops, self.ana).max_value
@@ -130,7 +130,7 @@ def _without_predicate(node: st.BlockRealize) -> st.BlockRealize | None:
 
 
 def _in_block_terms(condition: CmpExpr, node: st.BlockRealize) -> PrimExpr | None:
-    """A bound of a loop expression as a bound of the block's axis that it is bound to."""
+    """A bound on a loop expression as a bound on the block axis bound to it."""
     for v, value in zip(node.block.iter_vars, node.iter_values, strict=True):
         if structural_equal(value, condition.a):
             return condition.replace(a=v.var)
@@ -138,8 +138,8 @@ def _in_block_terms(condition: CmpExpr, node: st.BlockRealize) -> PrimExpr | Non
 
 
 def whole_rows(func: PrimFunc, widths: dict[str, int]) -> PrimFunc:
-    """Make the last reduction axis of some blocks a multiple of a width: beyond its end a term is
-    the reduction's identity. The blocks' store is `acc op term`."""
+    """Round the last reduction axis of some blocks up to a multiple of a width: beyond its end a
+    term is the reduction's identity. The blocks' store is `acc op term`."""
     return func.replace(body=_WholeRows(widths).visit(func.body))
 
 
@@ -177,10 +177,10 @@ class _WholeRows(_Whole):
 
 
 def skip_padding(func: PrimFunc, blocks: set[str]) -> PrimFunc:
-    """Leave out the terms of a sum of products that lie in the padding, where that is so for a
-    whole tile: their guard (of a row, not of a column) becomes the block's predicate.
+    """Leave out the terms of a sum of products that lie in the padding, if that holds for a
+    whole tile: their guard (on a row, not on a column) becomes the block's predicate.
 
-    `blocks` are names of blocks that add products of a guarded load; a term outside is 0.
+    `blocks` are names of blocks that accumulate products of a guarded load; a term outside is 0.
     """
     return func.replace(body=_SkipPadding(blocks).visit(func.body))
 

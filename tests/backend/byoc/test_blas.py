@@ -124,7 +124,7 @@ def test_one_tensor_as_both_operands():
     "dtype, a, b, reason",
     [
         ("float16", (4, 4), (4, 4), "BLAS has no product of float16"),
-        ("float32", (2, 4, 4), (3, 2, 4, 4), "its batches are stretched, which no function"),
+        ("float32", (2, 4, 4), (3, 2, 4, 4), "its batches are broadcast, which BLAS cannot do"),
     ],
 )
 def test_what_is_not_taken(dtype, a, b, reason):

@@ -279,7 +279,7 @@ def test_without_a_runner_the_call_says_what_to_do():
     exe = lw.compile(Classifier, backends=[BACKEND])
     with pytest.raises(lw.LoopwrightError) as error:
         exe["main"](numbers(1, 3, 8, 8))
-    assert "is described for TensorRT, which is not here" in str(error.value)
+    assert "needs TensorRT, which is not installed" in str(error.value)
     assert "instead: tensorrt(runner=...) to build and run it" in str(error.value)
 
 

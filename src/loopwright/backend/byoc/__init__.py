@@ -1,4 +1,4 @@
-"""Back ends that come with Loopwright: examples to copy, found like those of other packages.
+"""External back ends shipped with Loopwright: examples to copy, registered like those of plug-ins.
 
 - blas.py: matrix products by OpenBLAS (`pip install scipy-openblas32`)
 - onednn.py: convolutions, products, pooling by oneDNN (`pip install onednn-cpu-gomp`)

@@ -2,15 +2,15 @@
 
     exe = loopwright.compile(model, backends=["blas"])
 
-An example of a loop-level back end: patterns say what it takes, a rule makes each match a kernel
-that calls a C function by bare pointers. Those kernels are compiled with the rest of the model, no
-Python runs between them, and `exe.export_library` links the result with OpenBLAS.
+An example of a loop-level back end: patterns select calls, and a rule lowers each match to a kernel
+that calls a C function with bare pointers. Those kernels are compiled with the rest of the model,
+no Python runs between them, and `exe.export_library` links the result with OpenBLAS.
 
-What is taken: products of float32 and float64 matrices and vectors, and of batches of matrices of
-one batch or with one right matrix for all; a transposition of the last two axes is folded into the
-call. What follows (bias, activation) is left to Loopwright, which makes one own kernel of it.
+Supported: products of float32 and float64 matrices and vectors, and of batches of matrices with
+equal batch extents or one shared right matrix; a transposition of the last two axes is folded into
+the call. What follows (bias, activation) is left to Loopwright, which fuses it into one kernel.
 
-OpenBLAS has threads of its own: OPENBLAS_NUM_THREADS says how many.
+OpenBLAS has its own threads: OPENBLAS_NUM_THREADS sets how many.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ PROTOTYPES = [
 ]
 
 
-# ---------------------------------------------------------------------- what is taken
+# ---------------------------------------------------------------------- matching
 
 
 def patterns() -> list[Any]:
-    """matmul of operands that are transposed or not, those with most transpositions first."""
-    made = []
+    """matmul of operands that are transposed or not; patterns with more transpositions first."""
+    rows = []
     for name, transposed in reversed(NAMES.items()):
         a, b = wildcard(), wildcard()
         parts = {"a": a, "b": b}
@@ -70,8 +70,8 @@ def patterns() -> list[Any]:
             operands.append(is_op("relax.permute_dims")(part) if flag else part)
             if flag:
                 parts[f"permuted_{'a' if part is a else 'b'}"] = operands[-1]
-        made.append((name, is_op("relax.matmul")(*operands), parts, partial(wanted, transposed)))
-    return made
+        rows.append((name, is_op("relax.matmul")(*operands), parts, partial(wanted, transposed)))
+    return rows
 
 
 def wanted(transposed: tuple[bool, bool], match: PatternCheckContext) -> bool:
@@ -88,23 +88,23 @@ def wanted(transposed: tuple[bool, bool], match: PatternCheckContext) -> bool:
     if None in shapes:
         return match.refuse("the rank of an operand is not known")
     if plan(*shapes, transposed) is None:
-        return match.refuse("its batches are stretched, which no function of BLAS does")
+        return match.refuse("its batches are broadcast, which BLAS cannot do")
     return True
 
 
 def _swaps_last_two(permuted: Any, match: PatternCheckContext) -> bool:
-    """Whether a permute_dims transposes matrices, for this product alone."""
+    """Whether a permute_dims transposes matrices and is used by this product only."""
     rank = permuted.struct_info.ndim
     axes = [int(a) % rank for a in permuted.attrs.axes or reversed(range(rank))]
     swapped = rank > 1 and axes == [*range(rank - 2), rank - 1, rank - 2]
     return swapped and len(match.var_usages[match.value_to_bound_var[permuted]]) == 1
 
 
-# ---------------------------------------------------------------------- the call
+# ---------------------------------------------------------------------- lowering
 
 
 def plan(a: Any, b: Any, transposed: tuple[bool, bool]) -> tuple[str, tuple[Any, ...]] | None:
-    """The function for operands of these shapes, with its extents; None where there is none.
+    """The BLAS function for operands of these shapes, with its extents; None if there is none.
 
     ("gemv", (trans, rows, columns, whether the matrix is a)), ("gemm", (m, n, k)) or
     ("batched", (batch, m, n, k)).
@@ -131,16 +131,16 @@ def kernel(transposed: tuple[bool, bool], call: Any) -> PrimFunc:
     result = call.struct_info
     dtype = str(result.dtype)
     left, right = operands(call.attrs["composite"])
-    # Every extent that is no number gets a variable of the kernel's own.
+    # Every symbolic extent gets a variable of the kernel's own.
     known: dict[str, Var] = {}
     shapes = [
         [d if isinstance(d, IntImm) else known.setdefault(str(d), Var(f"n{len(known)}", d.dtype))
          for d in info.get_shape()]
         for info in (*(arg.struct_info for arg in call.args), result)
     ]  # fmt: skip
-    found = plan(shapes[left], shapes[right], transposed)
-    assert found is not None  # the pattern's check has seen to it
-    kind, extents = found
+    planned = plan(shapes[left], shapes[right], transposed)
+    assert planned is not None  # guaranteed by the pattern's check
+    kind, extents = planned
     buffers = [decl_buffer(shape, dtype, f"t{i}") for i, shape in enumerate(shapes)]
     a, b, c = buffers[left], buffers[right], buffers[-1]
     one, zero = const(1, dtype), const(0, dtype)
@@ -166,8 +166,8 @@ def kernel(transposed: tuple[bool, bool], call: Any) -> PrimFunc:
 
 
 def operands(composite: Function) -> list[int]:
-    """Which parameters of a composite function are the product's operands: they are in the order of
-    their first use, and one tensor may be both."""
+    """Which parameters of a composite function are the product's operands: parameters are in order
+    of first use, and one tensor may be both operands."""
     values = {b.var: b.value for block in composite.body.blocks for b in block.bindings}
     product = next(v for v in values.values() if v.op.name == "relax.matmul")
     tensors = [values[a].args[0] if a in values else a for a in product.args]
@@ -175,7 +175,7 @@ def operands(composite: Function) -> list[int]:
 
 
 def _int(extent: Any) -> PrimExpr:
-    """An extent as BLAS takes it."""
+    """An extent as a BLAS int."""
     return const(extent.value, "int32") if isinstance(extent, IntImm) else cast("int32", extent)
 
 
@@ -187,33 +187,34 @@ def _same(x: Any, y: Any) -> bool:
     return str(x) == str(y)
 
 
-# ---------------------------------------------------------------------- what it costs
+# ---------------------------------------------------------------------- cost
 
-# Seconds of a call; multiply-adds a second of OpenBLAS and of Loopwright's own kernels: one thread
-# of an AVX-512 AMD core, for which OpenBLAS takes its AVX2 code (with OPENBLAS_CORETYPE=SkylakeX
-# its products come to 100e9). Another machine: partition(..., cost="measured").
+# Seconds per call; multiply-adds per second of OpenBLAS and of Loopwright's kernels: one thread
+# of an AVX-512 AMD core, where OpenBLAS selects its AVX2 code (with OPENBLAS_CORETYPE=SkylakeX
+# it reaches 100e9). For another machine: partition(..., cost="measured").
 CALL = 0.3e-6
 RATES = {"gemv": (20e9, 5e9), "gemm": (57e9, 115e9), "batched": (57e9, 115e9)}
 
 
 def cost(func: Any) -> Cost | None:
-    """Seconds of a product whose extents are numbers: small ones stay, and what we do faster."""
+    """Seconds of a product with constant extents; small products and those we do faster are not
+    offloaded."""
     name = str(func.attrs["Composite"])
     a, b = (func.params[i].struct_info.get_shape() for i in operands(func))
-    found = plan(a, b, NAMES[name])
-    extents = [e for e in found[1] if not isinstance(e, bool)] if found else []
-    if found is None or not all(isinstance(e, IntImm) for e in extents):
+    planned = plan(a, b, NAMES[name])
+    extents = [e for e in planned[1] if not isinstance(e, bool)] if planned else []
+    if planned is None or not all(isinstance(e, IntImm) for e in extents):
         return None
     work = math.prod(e.value for e in extents)
-    rate, own_rate = RATES[found[0]]
+    rate, own_rate = RATES[planned[0]]
     return Cost(CALL + work / rate, work / own_rate)
 
 
-# ---------------------------------------------------------------------- the back end
+# ---------------------------------------------------------------------- registration
 
 
 def library_path() -> Path | None:
-    """Where OpenBLAS is; None when the package is not installed."""
+    """The path of OpenBLAS; None if the package is not installed."""
     if importlib.util.find_spec("scipy_openblas32") is None:
         return None
     import scipy_openblas32  # pyright: ignore[reportMissingImports]
@@ -223,9 +224,9 @@ def library_path() -> Path | None:
 
 
 def available() -> str:
-    """Why BLAS cannot be used here; "" when it can."""
-    found = library_path() is not None
-    return "" if found else "OpenBLAS is not installed: pip install scipy-openblas32"
+    """Why BLAS cannot be used here; "" if it can."""
+    installed = library_path() is not None
+    return "" if installed else "OpenBLAS is not installed: pip install scipy-openblas32"
 
 
 @cache

@@ -1,14 +1,14 @@
-"""oneDNN's C API through ctypes: as much of it as onednn.py needs.
+"""oneDNN's C API through ctypes: the part that onednn.py needs.
 
-The wheels bring no headers. Names, numbers and signatures are those of the API reference of oneDNN 3
+The wheels contain no headers. Names, numbers and signatures are from the API reference of oneDNN 3
 (https://uxlfoundation.github.io/oneDNN, dnnl.h and dnnl_types.h). Three kinds of objects:
 
-- `Layout`: a memory descriptor: the extents of a float32 tensor and where its elements are
-- `Primitive`: code for one operation, made for its extents and layouts, kept for the process
+- `Layout`: a memory descriptor: the extents of a float32 tensor and the placement of its elements
+- `Primitive`: code for one operation, compiled for its extents and layouts, cached for the process
 - engine and stream: the CPU; one of each
 
-Descriptors of the arguments are asked for by execution argument (`Primitive.layout(SRC)`): what was
-left open (`Layout.any`) is what the primitive chose.
+Argument descriptors are queried by execution argument (`Primitive.layout(SRC)`): for an argument
+created with `Layout.any`, this is the layout that the primitive chose.
 """
 
 from __future__ import annotations
@@ -55,17 +55,18 @@ def post_argument(index: int) -> int:
 
 
 def library_path() -> Path | None:
-    """libdnnl.so.3 of this environment: `pip install onednn-cpu-gomp` puts it into its lib."""
+    """The path of libdnnl.so.3: `pip install onednn-cpu-gomp` installs it into the environment's
+    lib."""
     return next((p for p in Path(sys.prefix, "lib").glob("libdnnl.so.3")), None)
 
 
 @cache
 def library() -> Any:
-    """The library, loaded. Raises LoopwrightError with the loader's words.
+    """The library, loaded. Raises LoopwrightError with the loader's message.
 
-    Its OpenMP threads are as many as Loopwright's, and sleep between primitives: spinning ones would
-    take the cores from Loopwright's own kernels. PyPI's `onednn` (built for SYCL, six times the
-    overhead of a call) needs Intel's runtime libraries, which are beside it.
+    It uses as many OpenMP threads as Loopwright, which sleep between primitives: spinning threads
+    would take the cores from Loopwright's own kernels. PyPI's `onednn` (built for SYCL, with six
+    times the call overhead) needs Intel's runtime libraries, which are installed beside it.
     """
     path = library_path()
     if path is None:
@@ -106,23 +107,23 @@ class _Argument(ctypes.Structure):
 
 @cache
 def is_asynchronous() -> bool:
-    """Whether a stream has to be waited for: with the SYCL runtime."""
+    """Whether a stream must be waited for: with the SYCL runtime."""
     lib = library()
     lib.dnnl_version.restype = ctypes.POINTER(_Version)
     return lib.dnnl_version().contents.cpu_runtime == RUNTIME_SYCL
 
 
 class Unsupported(Exception):
-    """oneDNN has no implementation, or refuses the description."""
+    """oneDNN has no implementation, or rejects the description."""
 
 
 def make(function: str, *args: Any) -> c_void_p:
-    """What `dnnl_FUNCTION(&made, ...)` makes. Raises Unsupported with its status."""
-    made = c_void_p()
-    status = getattr(library(), f"dnnl_{function}")(byref(made), *args)
+    """The object that `dnnl_FUNCTION(&handle, ...)` creates. Raises Unsupported with its status."""
+    handle = c_void_p()
+    status = getattr(library(), f"dnnl_{function}")(byref(handle), *args)
     if status:
         raise Unsupported(f"dnnl_{function} answers {status}")
-    return made
+    return handle
 
 
 @cache
@@ -133,7 +134,7 @@ def engine() -> c_void_p:
 
 @cache
 def stream() -> c_void_p:
-    """Where primitives run, in order (dnnl_stream_in_order)."""
+    """The stream that primitives run in, in order (dnnl_stream_in_order)."""
     return make("stream_create", engine(), c_int(1))
 
 
@@ -141,7 +142,7 @@ def stream() -> c_void_p:
 
 
 class Layout:
-    """A memory descriptor of a float32 tensor; equal where the elements are at equal places."""
+    """A memory descriptor of a float32 tensor; equal if all elements are at equal offsets."""
 
     def __init__(self, dims: Dims, handle: c_void_p) -> None:
         self.dims = tuple(dims)
@@ -149,9 +150,9 @@ class Layout:
 
     @staticmethod
     def any(dims: Dims) -> Layout:
-        """A layout for the primitive to choose."""
-        made = make("memory_desc_create_with_tag", len(dims), _dims(dims), FLOAT32, FORMAT_ANY)
-        return Layout(dims, made)
+        """A layout that the primitive chooses."""
+        handle = make("memory_desc_create_with_tag", len(dims), _dims(dims), FLOAT32, FORMAT_ANY)
+        return Layout(dims, handle)
 
     @staticmethod
     def plain(dims: Dims, strides: Dims | None = None) -> Layout:
@@ -185,7 +186,7 @@ def _dims(values: Sequence[int]) -> Any:
 
 
 class Primitive:
-    """Code for an operation; `arguments` are those it is executed with, besides its scratchpad."""
+    """Code for an operation; `arguments` are its execution arguments, without the scratchpad."""
 
     def __init__(
         self,
@@ -194,7 +195,7 @@ class Primitive:
         known: Mapping[int, Layout] | None = None,
     ) -> None:
         self.known = known or {}  # layouts of the operands of post-operations
-        self.description = description  # owns the descriptors that `layout` gives
+        self.description = description  # owns the descriptors that `layout` returns
         self.handle = make("primitive_create", description)
         self.arguments = tuple(arguments)
 
@@ -237,7 +238,7 @@ def _attributes(
 
     dst: the result's layout, which operands of its extents then have too.
     """
-    made, ops = make("primitive_attr_create"), make("post_ops_create")
+    attributes, ops = make("primitive_attr_create"), make("post_ops_create")
     arguments: dict[int, Layout] = {}
     for index, (kind, name, *rest) in enumerate(post):
         if kind == "eltwise":
@@ -247,9 +248,9 @@ def _attributes(
             other = dst if dst is not None and dst.dims == rest[0] else Layout.plain(rest[0])
             library().dnnl_post_ops_append_binary(ops, c_int(BINARY[name]), other.handle)
             arguments[post_argument(index)] = other
-    library().dnnl_primitive_attr_set_post_ops(made, ops)
-    library().dnnl_primitive_attr_set_scratchpad_mode(made, c_int(SCRATCHPAD_USER))
-    return made, arguments
+    library().dnnl_primitive_attr_set_post_ops(attributes, ops)
+    library().dnnl_primitive_attr_set_scratchpad_mode(attributes, c_int(SCRATCHPAD_USER))
+    return attributes, arguments
 
 
 @cache

@@ -17,7 +17,7 @@ it means (numpy).
 | CONCATENATION | some | | along an axis |
 | SHUFFLE | x | | transposed, then reshaped; -1: what is left |
 
-An extent that is known only at run time is a word.
+An extent that is known only at run time is a name.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ LAYERS: dict[str, tuple[int | None, dict[str, bool], dict[str, str]]] = {
 
 
 class Network:
-    """A description with the values of its weights.
+    """A network description with the values of its weights.
 
-    Raises LoopwrightError where the description is not one, or weights are missing.
+    Raises LoopwrightError if the description is invalid or weights are missing.
     """
 
     def __init__(self, description: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
@@ -88,7 +88,7 @@ class Network:
         check(self.description, self.weights)
 
     def save(self, folder: str | Path) -> Path:
-        """Write NAME.json and, with the weights by name, NAME.npz; the path of the first."""
+        """Write NAME.json and, with the weights by name, NAME.npz; return the path of the first."""
         path = Path(folder, f"{self.description['name']}.json")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.text(), encoding="utf-8")
@@ -97,26 +97,26 @@ class Network:
 
     @staticmethod
     def load(path: str | Path) -> Network:
-        """What `save` has written."""
+        """Read what `save` wrote."""
         path = Path(path)
         with np.load(path.with_suffix(".npz")) as weights:
             return Network(json.loads(path.read_text(encoding="utf-8")), dict(weights))
 
     def text(self) -> str:
-        """The description as JSON, a line for each tensor, weight and layer."""
+        """The description as JSON, one line per tensor, weight and layer."""
         return "{\n" + ",\n".join(_section(k, v) for k, v in self.description.items()) + "\n}"
 
     def run(self, *inputs: Any) -> list[np.ndarray]:
-        """The results, in numpy, in the precision of the tensors."""
-        made = self.description
-        env = dict(zip(made["inputs"], map(np.asarray, inputs), strict=True))
-        for layer in made["layers"]:
+        """The results, computed in numpy in the precision of the tensors."""
+        description = self.description
+        env = dict(zip(description["inputs"], map(np.asarray, inputs), strict=True))
+        for layer in description["layers"]:
             args = [env[name] for name in layer["inputs"]]
             given = {role: self.weights[name] for role, name in layer["weights"].items()}
             value = _RUN[layer["type"]](args, given, layer["params"])
             out = layer["outputs"][0]
-            env[out] = np.asarray(value, dtype=made["tensors"][out]["dtype"])
-        return [env[name] for name in made["outputs"]]
+            env[out] = np.asarray(value, dtype=description["tensors"][out]["dtype"])
+        return [env[name] for name in description["outputs"]]
 
 
 def _section(key: str, value: Any) -> str:
@@ -128,37 +128,37 @@ def _section(key: str, value: Any) -> str:
     return f' "{key}": {json.dumps(value)}'
 
 
-# ---------------------------------------------------------------------- what may stand there
+# ---------------------------------------------------------------------- validation
 
 
-def check(made: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> None:
-    """Raise LoopwrightError where a description is not one, naming the place."""
-    _is(made, dict, "the description")
-    _has(made, KEYS, "the description")
+def check(description: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> None:
+    """Raise LoopwrightError if a description is invalid, naming the place."""
+    _is(description, dict, "the description")
+    _has(description, KEYS, "the description")
     for key, value in FORMAT.items():
-        if made[key] != value:
-            _wrong(f"{key} is {value}", made[key])
-    for name, tensor in made["tensors"].items():
+        if description[key] != value:
+            _wrong(f"{key} is {value}", description[key])
+    for name, tensor in description["tensors"].items():
         _has(tensor, ("dtype", "shape"), f"tensor {name}")
         if not all(_integer(d) or isinstance(d, str) for d in tensor["shape"]):
             _wrong(f"the extents of tensor {name} are integers or words", tensor["shape"])
-    for name, weight in made["weights"].items():
+    for name, weight in description["weights"].items():
         _has(weight, ("dtype", "shape"), f"weight {name}")
         if name not in weights:
             _wrong(f"the values of weight {name} are given", ", ".join(weights) or "nothing")
         got = (str(weights[name].dtype), list(weights[name].shape))
         if got != (weight["dtype"], list(weight["shape"])):
             _wrong(f"weight {name} is {weight['dtype']} {weight['shape']}", f"{got[0]} {got[1]}")
-    known = set(made["inputs"])
-    for layer in made["layers"]:
-        _layer(layer, made, known)
+    known = set(description["inputs"])
+    for layer in description["layers"]:
+        _layer(layer, description, known)
         known.update(layer["outputs"])
-    for name in (*made["inputs"], *made["outputs"]):
-        if name not in made["tensors"] or name not in known:
+    for name in (*description["inputs"], *description["outputs"]):
+        if name not in description["tensors"] or name not in known:
             _wrong(f"the input or output {name} is a tensor that something makes", "none")
 
 
-def _layer(layer: Mapping[str, Any], made: Mapping[str, Any], known: set[str]) -> None:
+def _layer(layer: Mapping[str, Any], description: Mapping[str, Any], known: set[str]) -> None:
     _has(layer, ("name", "type", "inputs", "outputs", "weights", "precision", "params"), "a layer")
     where = f"layer {layer['name']}"
     if layer["type"] not in LAYERS:
@@ -171,12 +171,12 @@ def _layer(layer: Mapping[str, Any], made: Mapping[str, Any], known: set[str]) -
         if name not in known:
             _wrong(f"{where} reads tensors that are there by then", name)
     for name in layer["outputs"]:
-        if name in known or name not in made["tensors"]:
+        if name in known or name not in description["tensors"]:
             _wrong(f"{where} makes a declared tensor, once", name)
     needed = [role for role, optional in roles.items() if not optional]
     _has(layer["weights"], needed, f"the weights of {where}")
     for role, name in layer["weights"].items():
-        if role not in roles or name not in made["weights"]:
+        if role not in roles or name not in description["weights"]:
             _wrong(f"{where} has the weights {', '.join(roles) or 'none'}", f"{role}: {name}")
     _has(layer["params"], params, f"the parameters of {where}")
     for name, kind in params.items():
@@ -222,7 +222,7 @@ def _wrong(what: str, got: Any) -> None:
     raise LoopwrightError(explain(f"this is no network description: {what}", got=got))
 
 
-# ---------------------------------------------------------------------- what it means
+# ---------------------------------------------------------------------- semantics
 
 
 def _convolution(args: Any, weights: Any, p: Any) -> np.ndarray:
@@ -232,29 +232,29 @@ def _convolution(args: Any, weights: Any, p: Any) -> np.ndarray:
     n, c, h, w, kh, kw = windows.shape
     grouped = windows.reshape(n, groups, c // groups, h, w, kh, kw)
     kernels = kernel.reshape(groups, -1, *kernel.shape[1:])
-    made = np.einsum("ngchwij,gocij->ngohw", grouped, kernels, optimize=True)
-    made = made.reshape(n, kernel.shape[0], h, w)
-    return made + weights["bias"].reshape(-1, 1, 1) if "bias" in weights else made
+    result = np.einsum("ngchwij,gocij->ngohw", grouped, kernels, optimize=True)
+    result = result.reshape(n, kernel.shape[0], h, w)
+    return result + weights["bias"].reshape(-1, 1, 1) if "bias" in weights else result
 
 
 def _deconvolution(args: Any, weights: Any, p: Any) -> np.ndarray:
-    """Every element of the input adds its multiple of the kernel to a place of the result."""
+    """Each input element adds its multiple of the kernel to a window of the result."""
     (x,), kernel, groups = args, weights["kernel"], p["groups"]
     n, c, h, w = x.shape
     (kh, kw), (sh, sw), (dh, dw) = p["kernel_size"], p["stride"], p["dilation"]
     kernels = kernel.reshape(groups, c // groups, -1, kh, kw)
     grouped = x.reshape(n, groups, c // groups, h, w)
-    made = np.zeros(
+    result = np.zeros(
         (n, p["maps"], (h - 1) * sh + dh * (kh - 1) + 1, (w - 1) * sw + dw * (kw - 1) + 1)
     )
     for i in range(kh):
         for j in range(kw):
             part = np.einsum("ngchw,gco->ngohw", grouped, kernels[..., i, j]).reshape(n, -1, h, w)
             rows = slice(i * dh, i * dh + (h - 1) * sh + 1, sh)
-            made[:, :, rows, j * dw : j * dw + (w - 1) * sw + 1 : sw] += part
+            result[:, :, rows, j * dw : j * dw + (w - 1) * sw + 1 : sw] += part
     (top, left), (bottom, right) = p["pre_padding"], p["post_padding"]
-    made = made[:, :, top : made.shape[2] - bottom, left : made.shape[3] - right]
-    return made + weights["bias"].reshape(-1, 1, 1) if "bias" in weights else made
+    result = result[:, :, top : result.shape[2] - bottom, left : result.shape[3] - right]
+    return result + weights["bias"].reshape(-1, 1, 1) if "bias" in weights else result
 
 
 def _scale(args: Any, weights: Any, p: Any) -> np.ndarray:
@@ -279,13 +279,13 @@ def _pooling(args: Any, weights: Any, p: Any) -> np.ndarray:
 
 
 def _beyond(extent: int, p: Any, k: int) -> int:
-    """How far the last window reaches over the padded input, where sizes are rounded up."""
+    """How far the last window extends past the padded input if sizes are rounded up."""
     whole = extent + p["pre_padding"][k] + p["post_padding"][k] - p["window"][k]
     if p["round"] != "UP":
         return 0
     steps = -(-whole // p["stride"][k])
     if steps * p["stride"][k] >= extent + p["pre_padding"][k]:
-        steps -= 1  # no window starts in the padding behind
+        steps -= 1  # no window starts in the trailing padding
     return max(steps * p["stride"][k] - whole, 0)
 
 
@@ -310,8 +310,8 @@ def _matmul(args: Any, weights: Any, p: Any) -> np.ndarray:
 
 def _softmax(args: Any, weights: Any, p: Any) -> np.ndarray:
     (x,) = args
-    made = np.exp(x - x.max(p["axis"], keepdims=True))
-    return made / made.sum(p["axis"], keepdims=True)
+    powers = np.exp(x - x.max(p["axis"], keepdims=True))
+    return powers / powers.sum(p["axis"], keepdims=True)
 
 
 def _shuffle(args: Any, weights: Any, p: Any) -> np.ndarray:

@@ -3,18 +3,18 @@
     exe = loopwright.compile(model, backends=["onednn"])
 
 A loop-level back end with layouts of its own. Each match of a pattern is one oneDNN primitive, with
-what follows it (bias, a second operand, an activation) as post-operations. The primitive is made
-when the model is compiled and chooses how its tensors lie in memory; weights are brought into that
-layout then and there. Between two primitives a tensor stays as oneDNN has it: a reordering to
-row-major and back is seen and left out, so a chain of convolutions reorders its first input and its
-last result only.
+what follows it (bias, a second operand, an activation) as post-operations. The primitive is created
+when the model is compiled and chooses the layouts of its tensors; weights are reordered into that
+layout at compile time. Between two primitives a tensor keeps oneDNN's layout: a reorder to
+row-major followed by its inverse is eliminated, so a chain of convolutions reorders only its first
+input and its last result.
 
-The kernel of a match calls oneDNN's C API: it wraps pointers into memory objects of its own (so
-that calls at the same time do not meet), executes, and fails with an error where oneDNN does.
-Handles of primitives are numbers of this process: such a program runs here and is not exported.
+The kernel of a match calls oneDNN's C API: it wraps pointers into its own memory objects (so
+that concurrent calls do not interfere), executes, and fails with an error if oneDNN does.
+Handles of primitives are pointers of this process: such a program cannot be exported.
 
-float32 and shapes that are numbers are taken (`relax.transform.BindSymbolicVars` makes them so).
-OMP_NUM_THREADS says how many threads oneDNN has; Loopwright's own wait meanwhile.
+Supported are float32 and constant shapes (`relax.transform.BindSymbolicVars`).
+OMP_NUM_THREADS sets the number of oneDNN's threads; Loopwright's own wait meanwhile.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from ...tir.function import PrimFunc
 from . import dnnl
 from .dnnl import Layout, Post, Primitive, Unsupported
 
-# ---------------------------------------------------------------------- what is taken
+# ---------------------------------------------------------------------- matching
 
 ELTWISE = {"nn.relu": "relu", "sigmoid": "sigmoid", "tanh": "tanh"}
 ELTWISE |= {"nn.gelu": "gelu", "nn.gelu_tanh": "gelu_tanh", "nn.silu": "swish"}
@@ -57,19 +57,19 @@ ROOTS = ("nn.conv2d", "nn.conv2d_transpose", "matmul", "add", "multiply", *POOLS
 
 
 def patterns() -> list[Any]:
-    """Each operator with a bias, another tensor added and an activation, as far as they are there;
+    """Each operator with an optional bias, an optional added tensor and an optional activation,
     the longest first."""
     yes, no = (True, False), (False,)
-    made = []
+    rows = []
     for root in ROOTS:
         is_conv, is_pool = "conv" in root, root in POOLS
-        scales = yes if root == "nn.conv2d_transpose" else no  # what is left of a batch_norm
+        scales = yes if root == "nn.conv2d_transpose" else no  # the remains of a batch_norm
         biases = yes if is_conv or root == "matmul" else no
         sides = ("left", "right", "") if is_conv else ("",)
         for parts in product(biases, scales, sides, no if is_pool else yes):
             pattern = _pattern(root, *parts)
-            made.append((f"onednn.{root.removeprefix('nn.')}", pattern, {}, wanted))
-    return made
+            rows.append((f"onednn.{root.removeprefix('nn.')}", pattern, {}, wanted))
+    return rows
 
 
 def _pattern(root: str, bias: bool, scale: bool, side: str, activation: bool) -> DFPattern:
@@ -88,16 +88,16 @@ def _activated(x: DFPattern) -> DFPattern:
     low, high = wildcard(), wildcard()
     add, multiply, clip = (is_op(f"relax.{n}") for n in ("add", "multiply", "clip"))
     gate = clip(add(x, is_const()), low, high)
-    made = is_op("relax.divide")(multiply(x, gate), is_const())  # x relu6(x + 3) / 6
-    made |= clip(add(multiply(x, is_const()), is_const()), low, high)  # hard sigmoid
-    made |= clip(x, low, high)
+    alternatives = is_op("relax.divide")(multiply(x, gate), is_const())  # x relu6(x + 3) / 6
+    alternatives |= clip(add(multiply(x, is_const()), is_const()), low, high)  # hard sigmoid
+    alternatives |= clip(x, low, high)
     for name in ELTWISE:
-        made |= is_op(f"relax.{name}")(x)
-    return made
+        alternatives |= is_op(f"relax.{name}")(x)
+    return alternatives
 
 
 def wanted(match: PatternCheckContext) -> bool:
-    """Whether a match is one primitive: nothing inside is used outside, and oneDNN has it."""
+    """Whether a match is one primitive: no inner value is used outside, and oneDNN supports it."""
     inside = match.matched_bindings
     root = match.value_to_bound_var[match.matched_expr]
     for var in inside:
@@ -106,25 +106,25 @@ def wanted(match: PatternCheckContext) -> bool:
     for value in (match.matched_expr, *inside.values()):
         info = value.struct_info
         if isinstance(info, TensorStructInfo) and str(info.dtype) != "float32":
-            return match.refuse(f"{info.dtype} is not taken, float32 is")
+            return match.refuse(f"{info.dtype} is not supported, only float32")
         if _extents(info) is None:
-            return match.refuse("its extents are no numbers (relax.transform.BindSymbolicVars)")
+            return match.refuse("its extents are symbolic (relax.transform.BindSymbolicVars)")
     job = read(inside)
     if job is None:
         return False
     try:
-        made = job.primitive([Layout.plain(o.dims) for o in job.inputs])
+        primitive = job.primitive([Layout.plain(o.dims) for o in job.inputs])
     except Unsupported as err:
         return match.refuse(str(err))
-    return made is not None or match.refuse("this form is no primitive's")
+    return primitive is not None or match.refuse("no primitive has this form")
 
 
-# ---------------------------------------------------------------------- a match, read
+# ---------------------------------------------------------------------- descriptions of matches
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor that a primitive takes: a variable or a constant, and its extents."""
+    """A tensor operand of a primitive: a variable or a constant, and its extents."""
 
     value: Any
     dims: tuple[int, ...]
@@ -136,7 +136,7 @@ class Operand:
 
 @dataclass
 class Job:
-    """One primitive: its operator, its tensors, what follows.
+    """One primitive: its operator, its tensors, its post-operations.
 
     tensors: execution argument -> operand. The result has the extents `dims`.
     """
@@ -151,12 +151,12 @@ class Job:
         return list(self.tensors.values())
 
     def primitive(self, layouts: list[Layout]) -> Primitive | None:
-        """The primitive; `layouts`: as the inputs come. None where this is no primitive's work."""
+        """The primitive for inputs in the given `layouts`; None if oneDNN does not support it."""
         return MAKERS[self.call.op.name.removeprefix("relax.")](self, layouts)
 
 
 def read(bindings: Mapping[Any, Any]) -> Job | None:
-    """The bindings of a match, in order, as a job; None for what oneDNN has no words for."""
+    """The bindings of a match, in order, as a job; None for what oneDNN cannot express."""
     steps = list(bindings.items())
     var, call = steps.pop(0)
     operands = [o for o in map(_operand, call.args) if o is not None]
@@ -176,7 +176,8 @@ def read(bindings: Mapping[Any, Any]) -> Job | None:
 
 
 def _post(job: Job, x: Any, calls: list[Any]) -> int:
-    """Add what is done with `x` first to a job; how many calls that is, 0 where there are no words."""
+    """Add the first use of `x` to a job; return how many calls it spans, 0 if it cannot be
+    expressed."""
     call, name = calls[0], calls[0].op.name.removeprefix("relax.")
     names = [c.op.name.removeprefix("relax.") for c in calls[:4]]
     if names == ["add", "clip", "multiply", "divide"]:
@@ -223,7 +224,7 @@ def _operand(value: Any) -> Operand | None:
 
 
 def _extents(info: Any) -> tuple[int, ...] | None:
-    """The extents of a float32 tensor whose extents are numbers."""
+    """The extents of a float32 tensor with constant extents."""
     shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
     if shape is None or str(info.dtype) != "float32":
         return None
@@ -231,7 +232,7 @@ def _extents(info: Any) -> tuple[int, ...] | None:
 
 
 def _scalar(call: Call, x: Any) -> float | None:
-    """The one number that a call takes beside `x`."""
+    """The scalar constant that a call takes besides `x`."""
     for a in call.args:
         if a is not x and isinstance(a, Constant) and a.data.numpy().size == 1:
             return float(a.data.numpy().reshape(()))
@@ -243,7 +244,7 @@ def _limits(call: Call) -> tuple[float, float]:
     return low, high
 
 
-# ---------------------------------------------------------------------- primitives of jobs
+# ---------------------------------------------------------------------- primitives
 
 
 def _convolution(job: Job, layouts: list[Layout]) -> Primitive | None:
@@ -254,7 +255,7 @@ def _convolution(job: Job, layouts: list[Layout]) -> Primitive | None:
     if not plain or kernel != ("IOHW" if transposed else "OIHW") or weights.array is None:
         return None
     strides, dilation, padding = (_ints(attrs[k]) for k in ("strides", "dilation", "padding"))
-    if transposed:  # what is put out beyond the padding is padding less
+    if transposed:  # output beyond the padding reduces the padding
         more = _ints(attrs.output_padding)
         padding = padding[:2] + tuple(p - m for p, m in zip(padding[2:], more, strict=True))
     if min(padding) < 0:
@@ -266,7 +267,7 @@ def _convolution(job: Job, layouts: list[Layout]) -> Primitive | None:
 
 
 def _weights(job: Job) -> np.ndarray:
-    """A convolution's weights as oneDNN names their axes: ([groups], out, in, ...)."""
+    """A convolution's weights with oneDNN's axes: ([groups], out, in, ...)."""
     array = job.tensors[dnnl.WEIGHTS].array
     assert array is not None
     groups = int(job.call.attrs.groups)
@@ -327,9 +328,9 @@ MAKERS = {"nn.conv2d": _convolution, "nn.conv2d_transpose": _convolution, "matmu
 MAKERS |= {"add": _binary, "multiply": _binary, **dict.fromkeys(POOLS, _pooling)}
 
 
-# ---------------------------------------------------------------------- the kernels
+# ---------------------------------------------------------------------- kernels
 
-# Kernels that bring a tensor back to row-major: what comes in lies like this.
+# Kernels that reorder a tensor to row-major -> the layout of their input.
 _LEFT: dict[GlobalVar, Layout] = {}
 PROTOTYPES = [
     "int dnnl_memory_create(void* memory, int64_t layout, int64_t engine, void* data)",
@@ -345,7 +346,7 @@ def lower(bb: Any, call: Call) -> Any:
     given = dict(zip(composite.params, call.args, strict=True))
     bindings = {b.var: b.value for block in composite.body.blocks for b in block.bindings}
     job = read(bindings)
-    assert job is not None  # the pattern's check has seen to it
+    assert job is not None  # guaranteed by the pattern's check
     sources = [_source(bb, given.get(o.value, o.value), o) for o in job.inputs]
     primitive = job.primitive([layout for _, layout in sources])
     assert primitive is not None
@@ -366,22 +367,23 @@ def lower(bb: Any, call: Call) -> Any:
             if layout != wish:
                 value, layout = bb.emit(_reordered(bb, value, layout, wish)), wish
         tensors.append((value, layout))
-    # Arguments in the primitive's order; the result is its last one.
+    # Arguments in the primitive's order; the result is the last.
     order = [list(job.tensors).index(a) for a in primitive.arguments[:-1]]
     tensors = [tensors[i] for i in order]
     out = primitive.layout(dnnl.DST, job.dims)
-    made = _call(bb, primitive, tensors, out, call.op.name.split(".")[-1])
+    result = _call(bb, primitive, tensors, out, call.op.name.split(".")[-1])
     row_major = Layout.plain(job.dims)
-    return made if out == row_major else _reordered(bb, bb.emit(made), out, row_major)
+    return result if out == row_major else _reordered(bb, bb.emit(result), out, row_major)
 
 
 def _source(bb: Any, value: Any, operand: Operand) -> tuple[Any, Layout]:
-    """A tensor and how it lies: what a kernel brings back to row-major is taken before that."""
-    made = bb.lookup_binding(value) if not isinstance(value, Constant) else None
-    if isinstance(made, Call) and made.op.name == "relax.call_tir":
-        layout = _LEFT.get(made.args[0])
+    """A tensor and its layout; the input of a kernel that reorders to row-major is used
+    directly."""
+    binding = bb.lookup_binding(value) if not isinstance(value, Constant) else None
+    if isinstance(binding, Call) and binding.op.name == "relax.call_tir":
+        layout = _LEFT.get(binding.args[0])
         if layout is not None and layout.dims == operand.dims:
-            return made.args[1].fields[0], layout
+            return binding.args[1].fields[0], layout
     return value, Layout.plain(operand.dims)
 
 
@@ -393,7 +395,7 @@ def _reordered(bb: Any, value: Any, source: Layout, target: Layout) -> Any:
 def _call(
     bb: Any, primitive: Primitive, tensors: list[tuple[Any, Layout]], out: Layout, name: str
 ) -> Any:
-    """A call of a primitive's kernel. Tensors that do not lie row-major are flat ones to others."""
+    """A call of a primitive's kernel. Tensors not in row-major order are flat to other kernels."""
     layouts = [layout for _, layout in tensors] + [out]
     shapes = [_shape(layout) for layout in layouts]
     func = kernel(primitive, layouts, shapes)
@@ -423,8 +425,8 @@ def kernel(primitive: Primitive, layouts: list[Layout], shapes: Iterable[Any]) -
     for i, (argument, layout, buffer) in enumerate(pairs):
         body.append(st.BufferStore(listed, number(argument, "int64"), [2 * i]))
         memory = T.address_of(listed[2 * i + 1])
-        made = ("dnnl_memory_create", memory, _handle(layout.handle), engine, buffer.data)
-        body.append(_checked("dnnl_memory_create", *made[1:]))
+        args = ("dnnl_memory_create", memory, _handle(layout.handle), engine, buffer.data)
+        body.append(_checked("dnnl_memory_create", *args[1:]))
     execute = (_handle(primitive.handle), stream, count, listed.data)
     body.append(_checked("dnnl_primitive_execute", *execute))
     if dnnl.is_asynchronous():
@@ -447,17 +449,18 @@ def _handle(value: Any) -> Any:
     return number(value.value, "int64")
 
 
-# ---------------------------------------------------------------------- the back end
+# ---------------------------------------------------------------------- registration
 
 
-# Seconds of a call, ours and oneDNN's (memory objects, dispatch); multiply-adds a second in
+# Seconds per call, ours and oneDNN's (memory objects, dispatch); multiply-adds per second in
 # convolutions and products: one thread of an AVX-512 AMD core. Elsewhere: cost="measured".
 OWN_CALL, CALL, OWN_RATE, RATE = 0.3e-6, 2.5e-6, 105e9, 120e9
-PER_ELEMENT = 16  # multiply-adds in the time that one element takes to be read and written
+PER_ELEMENT = 16  # multiply-adds in the time to read and write one element
 
 
 def cost(func: Function) -> Cost | None:
-    """Seconds of a primitive: small ones stay, where the call costs more than is won."""
+    """Seconds of a primitive; small ones are not offloaded, because the call costs more than it
+    saves."""
     job = read({b.var: b.value for block in func.body.blocks for b in block.bindings})
     if job is None:
         return None
@@ -467,14 +470,14 @@ def cost(func: Function) -> Cost | None:
         kind = job.call.op.name
         each = dims[-2] if kind == "relax.matmul" else math.prod(dims[1:])
     elements = math.prod(job.dims)
-    if job.call.op.name == "relax.nn.conv2d_transpose":  # each input element meets the weights
+    if job.call.op.name == "relax.nn.conv2d_transpose":  # every input times all weights
         elements = math.prod(job.tensors[dnnl.SRC].dims)
     work = elements * each
     return Cost(CALL + work / RATE, OWN_CALL + work / OWN_RATE)
 
 
 def available() -> str:
-    """Why oneDNN cannot be used here; "" when it can."""
+    """Why oneDNN cannot be used here; "" if it can."""
     if dnnl.library_path() is None:
         return "oneDNN is not installed: pip install onednn-cpu-gomp"
     try:
@@ -496,10 +499,10 @@ def backend() -> Backend:
 
 
 def _with_library(kernels: Any, options: Mapping[str, Any]) -> tuple[Any, list[ExternLibrary]]:
-    """The kernels as they are, and where their functions are: loaded with the first region.
+    """The kernels, and the addresses of the functions they call, resolved with the first region.
 
-    Addresses, not a path: the handles in the kernels are of this process, too.
+    Addresses, not a path: the handles in the kernels are also specific to this process.
     """
     names = [Prototype.parse(p).name for p in PROTOTYPES]
-    found = {n: cast(getattr(dnnl.library(), n), c_void_p).value or 0 for n in names}
-    return kernels, [ExternLibrary("onednn", PROTOTYPES, addresses=found)]
+    addresses = {n: cast(getattr(dnnl.library(), n), c_void_p).value or 0 for n in names}
+    return kernels, [ExternLibrary("onednn", PROTOTYPES, addresses=addresses)]

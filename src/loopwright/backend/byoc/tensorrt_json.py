@@ -1,4 +1,4 @@
-"""TensorRT-shaped: each region of a graph as the description of a network, in JSON.
+"""Each region of a graph as a network description for TensorRT, in JSON.
 
     trt = tensorrt(fp16=True)
     mod = relax.byoc.partition(mod, trt)
@@ -6,14 +6,14 @@
     for network in mod.attrs["external_mods"][0].networks.values():
         network.save("out")           # out/NAME.json, out/NAME.npz
 
-An example of a graph-level back end: the code generator gets the functions of its regions and gives
-back a module with a function for each. A description has the builder's options, the tensors and
-weights by name, and layers with TensorRT's names and parameters; `network.LAYERS` says which,
+An example of a graph-level back end: the code generator is given the functions of its regions and
+returns a module with a function for each. A description has the builder's options, the tensors and
+weights by name, and layers with TensorRT's names and parameters; `network.LAYERS` lists them,
 `network.Network` reads it back.
 
-TensorRT itself is not part of this: the option `runner` is a function (description, weights) ->
-function of the inputs that returns the results. `reference=True` is one in numpy, for tests;
-without either, the call of a region raises an error that says so.
+TensorRT itself is not included: the option `runner` is a function (description, weights) ->
+function of the inputs that returns the results. `reference=True` selects one in numpy, for tests;
+without either, calling a region raises an error.
 """
 
 from __future__ import annotations
@@ -63,30 +63,30 @@ RESHAPES = ("relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dim
 POOLING = {"relax.nn.max_pool2d": "MAX", "relax.nn.avg_pool2d": "AVERAGE"}
 
 
-# ---------------------------------------------------------------------- what is taken
+# ---------------------------------------------------------------------- matching
 
 
 def patterns() -> list[Any]:
-    """The larger ones first; a single operator each at the end."""
-    made: list[Any] = []
+    """Larger patterns first, single operators last."""
+    rows: list[Any] = []
     for tail in ACTIVATIONS:
         short = tail.rpartition(".")[2]
-        made.append((f"{NAME}.conv2d_bias_{short}", _activated(tail, _biased(_convolution()))))
-        made.append((f"{NAME}.matmul_bias_{short}", _activated(tail, _biased(_product()))))
-        made.append((f"{NAME}.conv2d_{short}", _activated(tail, _convolution())))
-    made.append((f"{NAME}.conv2d_bias", _biased(_convolution())))
-    made.append((f"{NAME}.matmul_bias", _biased(_product())))
-    made.append((f"{NAME}.conv2d", _convolution()))
-    made.append(
+        rows.append((f"{NAME}.conv2d_bias_{short}", _activated(tail, _biased(_convolution()))))
+        rows.append((f"{NAME}.matmul_bias_{short}", _activated(tail, _biased(_product()))))
+        rows.append((f"{NAME}.conv2d_{short}", _activated(tail, _convolution())))
+    rows.append((f"{NAME}.conv2d_bias", _biased(_convolution())))
+    rows.append((f"{NAME}.matmul_bias", _biased(_product())))
+    rows.append((f"{NAME}.conv2d", _convolution()))
+    rows.append(
         (f"{NAME}.conv2d_transpose", is_op("relax.nn.conv2d_transpose")(wildcard(), is_const()))
     )
     normalized = is_op("relax.nn.batch_norm")(wildcard(), *(is_const() for _ in range(4)))
-    made.append((f"{NAME}.batch_norm", is_tuple_get_item(normalized, 0)))
+    rows.append((f"{NAME}.batch_norm", is_tuple_get_item(normalized, 0)))
     for op in EMIT:
         if op not in ("relax.nn.conv2d", "relax.nn.conv2d_transpose", "relax.nn.batch_norm"):
             short = op.rpartition(".")[2]
-            made.append((f"{NAME}.{short}", is_op(op)(varg_default_wildcard=True)))
-    return [(name, pattern, {}, _wanted) for name, pattern in made]
+            rows.append((f"{NAME}.{short}", is_op(op)(varg_default_wildcard=True)))
+    return [(name, pattern, {}, _wanted) for name, pattern in rows]
 
 
 def _activated(op: str, inner: Any) -> Any:
@@ -107,7 +107,7 @@ def _product() -> Any:
 
 
 def _wanted(match: PatternCheckContext) -> bool:
-    """Whether TensorRT has layers for everything matched: floats of known ranks."""
+    """Whether TensorRT has layers for everything matched: floats of known rank."""
     calls = [v for v in match.matched_bindings.values() if isinstance(v, Call)]
     return all(_takes(call) for call in calls) and _bias_fits(calls)
 
@@ -124,13 +124,13 @@ def _takes(call: Call) -> bool:
 
 
 def _result(call: Call) -> Any:
-    """The type of what is taken of a call: the first result of several."""
+    """The type of a call's first result."""
     info = call.struct_info
     return info.fields[0] if isinstance(info, TupleStructInfo) else info
 
 
 def _bias_fits(calls: Sequence[Call]) -> bool:
-    """A convolution's bias is one number for each channel."""
+    """Whether a convolution's bias is one number per channel."""
     if calls[0].op.name != "relax.nn.conv2d" or len(calls) == 1 or calls[1].op.name != "relax.add":
         return True
     channels = _dims(calls[0].struct_info)[1]
@@ -161,7 +161,7 @@ CONDITIONS: dict[str, Callable[[Call], bool]] = {
 
 
 def _number(scalar: Any) -> float:
-    """The value of a scalar argument; NaN where it is no number."""
+    """The value of a scalar argument; NaN if it is not a number."""
     return float(getattr(scalar.value, "value", math.nan))
 
 
@@ -170,33 +170,33 @@ def _ones(values: Any) -> bool:
 
 
 def _tensors(call: Call) -> list[Any]:
-    """The tensor arguments of a call, those of a tuple too."""
+    """The tensor arguments of a call, including those in tuples."""
     flat = [f for a in call.args for f in (a.fields if isinstance(a, Tuple) else (a,))]
     return [a for a in flat if isinstance(a, (Var, Constant, Call, TupleGetItem))]
 
 
 def _dims(info: Any) -> list[Any]:
-    """The extents of a tensor: numbers, and the texts of symbolic ones."""
+    """The extents of a tensor: numbers, and the names of symbolic ones."""
     return [d.value if isinstance(d, IntImm) else str(d) for d in info.get_shape()]
 
 
 def _target(shape: Sequence[Any]) -> list[int]:
-    """The shape to reshape to: an extent that is known only at run time is -1."""
+    """The target shape of a reshape: an extent known only at run time is -1."""
     return [d if isinstance(d, int) else -1 for d in shape]
 
 
 def _one_free(*infos: Any) -> bool:
-    """Whether tensors can be reshaped: at most one extent each is known only at run time."""
+    """Whether tensors can be reshaped: at most one extent of each is known only at run time."""
     return all(_target(_dims(info)).count(-1) <= 1 for info in infos)
 
 
 def _aligned(call: Call) -> bool:
-    """Whether operands can be brought to the result's rank."""
+    """Whether the operands can be broadcast to the result's rank."""
     infos = [a.struct_info for a in call.args]
     return all(i.ndim == call.struct_info.ndim or _one_free(i) for i in infos)
 
 
-# ---------------------------------------------------------------------- how it is described
+# ---------------------------------------------------------------------- descriptions
 
 
 class Describer:
@@ -233,7 +233,7 @@ class Describer:
         return Network(text, self.weights)
 
     def body(self, func: Function, args: Sequence[Any]) -> Any:
-        """Emit a function's operators; the names of its results."""
+        """Emit a function's operators; return the names of its results."""
         known: dict[Any, Any] = dict(zip(func.params, args, strict=True))
         biased = "conv2d_bias" in str(func.attrs.get(COMPOSITE, ""))
 
@@ -259,7 +259,7 @@ class Describer:
         return look(func.body.body)
 
     def operator(self, call: Call, args: list[Any]) -> Any:
-        """Emit the layers of an operator; the name of its result, or a list of them."""
+        """Emit the layers of an operator; return the name of its result, or a list of names."""
         emit = EMIT.get(call.op.name)
         if emit is None:
             what = f"the back end {NAME} has no layer for {call.op.name}"
@@ -270,16 +270,16 @@ class Describer:
     def layer(
         self, kind: str, inputs: list[str], dtype: Any, shape: Sequence[Any], **params: Any
     ) -> str:
-        """Emit a layer; the name of its result."""
+        """Emit a layer; return the name of its result."""
         name = f"{kind.lower()}_{len(self.layers)}"
         self.tensors[name] = {"dtype": str(dtype), "shape": list(shape)}
-        made = {"name": name, "type": kind, "inputs": inputs, "outputs": [name], "weights": {}}
-        made["precision"] = "float16" if self.options["fp16"] else str(dtype)
-        self.layers.append({**made, "params": params})
+        fields = {"name": name, "type": kind, "inputs": inputs, "outputs": [name], "weights": {}}
+        fields["precision"] = "float16" if self.options["fp16"] else str(dtype)
+        self.layers.append({**fields, "params": params})
         return name
 
     def of(self, call: Call, kind: str, inputs: list[str], **params: Any) -> str:
-        """Emit the layer of an operator; the name of its result."""
+        """Emit the layer of an operator; return the name of its result."""
         info = _result(call)
         name = self.layer(kind, inputs, info.dtype, _dims(info), **params)
         if call.span is not None:
@@ -287,7 +287,8 @@ class Describer:
         return name
 
     def input(self, wanted: str, info: Any) -> str | None:
-        """Declare an input; its name. A shape, for symbols, is in the tensors' shapes too."""
+        """Declare an input and return its name; a shape argument is also in the shapes of
+        tensors."""
         if not isinstance(info, TensorStructInfo):
             return None
         name = wanted
@@ -297,7 +298,7 @@ class Describer:
         return name
 
     def weight(self, role: str, constant: Constant, shape: Sequence[int]) -> None:
-        """Give the last layer a weight, by its name."""
+        """Give the last layer the constant as a weight."""
         self.values(role, self.names[constant], constant.data.numpy().reshape(shape))
 
     def values(self, role: str, name: str, values: np.ndarray) -> None:
@@ -305,15 +306,15 @@ class Describer:
         self.layers[-1]["weights"][role] = name
         self.weights[name] = values
         if self.options["fp16"] and values.size and np.abs(values).max() > 65504:
-            self.layers[-1]["precision"] = "float32"  # it would be infinite as float16
+            self.layers[-1]["precision"] = "float32"  # it would overflow float16
 
     def bias(self, add: Call) -> str:
-        """An addition behind a convolution is the convolution's bias."""
+        """The bias of the convolution that an addition follows."""
         self.weight("bias", add.args[1], [-1])
         return self.layers[-1]["outputs"][0]
 
     def value(self, operand: Any, rank: int = 0) -> str:
-        """The tensor of an operand, with ones in front of its shape up to a rank."""
+        """The tensor of an operand, its shape padded with leading ones to `rank`."""
         constant = isinstance(operand, Constant)
         shape = _dims(operand.struct_info) if constant else self.tensors[operand]["shape"]
         full = [1] * (rank - len(shape)) + shape
@@ -351,7 +352,7 @@ def _conv2d(net: Describer, call: Call, args: list[Any]) -> str:
 
 
 def _batch_norm(net: Describer, call: Call, args: list[Any]) -> list[Any]:
-    """Its statistics are known: a scale and a shift, computed here."""
+    """Its statistics are constants: emitted as a scale and a shift computed here."""
     gamma, beta, mean, var = (a.data.numpy().astype("float64") for a in call.args[1:])
     gamma = gamma if call.attrs.scale else np.ones_like(gamma)
     beta = beta if call.attrs.center else np.zeros_like(beta)
@@ -463,12 +464,12 @@ EMIT: dict[str, Callable[[Describer, Call, list[Any]], Any]] = {
 }
 
 
-# ---------------------------------------------------------------------- the back end
+# ---------------------------------------------------------------------- registration
 
 
 class Described(Module):
     """The functions of the regions, and the networks that describe them; `get_source("json")` is
-    the text of all, `get_source(symbol)` of one."""
+    all descriptions, `get_source(symbol)` is one."""
 
     networks: Mapping[str, Network] = MappingProxyType({})
 
@@ -482,21 +483,21 @@ def codegen(
         what = f"the back end {NAME} has no option {unknown[0]}"
         raise LoopwrightError(explain(what, instead=suggest(unknown[0], OPTIONS)))
     given = {**OPTIONS, **options}
-    made: dict[str, Callable[..., Any]] = {}
+    regions: dict[str, Callable[..., Any]] = {}
     networks: dict[str, Network] = {}
     for func in functions:
         symbol = str(func.attrs["global_symbol"])
         networks[symbol] = Describer(symbol, given, names).describe(func)
-        made[symbol] = _runnable(networks[symbol], given)
+        regions[symbol] = _runnable(networks[symbol], given)
     texts = {symbol: network.text() for symbol, network in networks.items()}
     whole = "[\n" + ",\n".join(texts.values()) + "\n]\n"
-    module = Described(made, kind=NAME, sources={"json": whole, **texts})
+    module = Described(regions, kind=NAME, sources={"json": whole, **texts})
     module.networks = networks
     return [module]
 
 
 def _runnable(network: Network, options: Mapping[str, Any]) -> Callable[..., None]:
-    """The packed function of a region: inputs, then the results to fill."""
+    """The packed function of a region: its arguments are the inputs, then the results to fill."""
     runner = options["runner"]
     if runner is not None:
         run = runner(network.description, network.weights)
@@ -507,10 +508,12 @@ def _runnable(network: Network, options: Mapping[str, Any]) -> Callable[..., Non
 
     def call(*args: Any) -> None:
         if run is None:
-            what = f"the region {network.description['name']} is described for TensorRT, which is not here"
+            what = (
+                f"the region {network.description['name']} needs TensorRT, which is not installed"
+            )
             hint = "tensorrt(runner=...) to build and run it, tensorrt(reference=True) to run it in numpy"
             raise LoopwrightError(explain(what, instead=hint))
-        arrays = [np.from_dlpack(a) for a in args if hasattr(a, "__dlpack__")]  # no shapes
+        arrays = [np.from_dlpack(a) for a in args if hasattr(a, "__dlpack__")]  # not the shapes
         count = len(network.description["inputs"])
         results = run(*arrays[:count])
         results = results if isinstance(results, (list, tuple)) else [results]
@@ -531,9 +534,9 @@ def backend() -> Backend:
 def tensorrt(**options: Any) -> Backend:
     """The back end with options, for `compile(backends=[...])`, `partition` and `RunCodegen`.
 
-    fp16: the builder may use float16, except in layers whose weights do not fit.
+    fp16: the builder may use float16, except in layers whose weights overflow it.
     max_workspace: bytes that the builder may use.
-    reference: run in numpy. runner: what runs a description; see the file's docstring.
+    reference: run in numpy. runner: runs a description; see the file's docstring.
     """
     return dataclasses.replace(BACKEND, options=options)
 

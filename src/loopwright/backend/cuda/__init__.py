@@ -1,1 +1,1 @@
-"""Patterns of what CUDA's libraries take. Their code generators need a GPU and are not here."""
+"""Patterns for CUDA's libraries. The matching code generators need a GPU and are not included."""

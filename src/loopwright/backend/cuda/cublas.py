@@ -1,4 +1,4 @@
-"""What cuBLAS takes: products of matrices, with a bias and an activation."""
+"""Patterns for cuBLAS: matrix products with an optional bias and activation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _check(context: PatternCheckContext) -> bool:
     for k, shape in enumerate((a, b)):
         for extent in shape[:-2]:
             batches[k] = batches[k] * extent
-    # One matrix for all, or one for each; none is stretched.
+    # One matrix shared by all batches, or one per batch; none is broadcast.
     if not any(prover.can_prove_equal(batches[1], n) for n in (const(1, "int64"), batches[0])):
         return context.refuse("its batches are stretched")
     bias = named.get("bias")
@@ -55,7 +55,7 @@ def _is_row(bias: Expr) -> bool:
     return shape is not None and all(one.can_prove_equal(extent, 1) for extent in shape[:-1])
 
 
-# The later ones have priority.
+# Later patterns have priority.
 with registering(__name__):
     register_patterns(
         [
@@ -73,7 +73,7 @@ with registering(__name__):
 
 
 def partition_for_cublas(mod: IRModule, bind_constants: bool = False) -> IRModule:
-    """The module with what cuBLAS takes as functions with the attribute `Codegen: cublas`."""
+    """Outline what cuBLAS supports into functions with the attribute `Codegen: cublas`."""
     patterns = get_patterns_with_prefix("cublas.")
     return FuseOpsByPattern(patterns, bind_constants=bind_constants, annotate_codegen=True)(mod)
 

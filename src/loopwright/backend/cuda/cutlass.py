@@ -1,4 +1,4 @@
-"""What CUTLASS takes: convolutions, products, layer normalization, attention."""
+"""Patterns for CUTLASS: convolutions, products, layer normalization, attention."""
 
 from __future__ import annotations
 
@@ -65,33 +65,33 @@ def _is(extent: Any, number: int) -> bool:
 
 
 def _products() -> list[Any]:
-    """Products and convolutions; each with a bias also with a residual added or multiplied."""
-    made: list[Any] = []
+    """Products and convolutions; each one with a bias also with a residual added or multiplied."""
+    rows: list[Any] = []
     with_bias: list[Any] = []
     for name, make, check, activations in (
         ("conv2d", make_conv2d_pattern, _check_conv2d, (_RELU, _SILU)),
         ("matmul", make_matmul_pattern, _check_matmul, (_RELU, _GELU)),
         ("matmul_transposed", _transposed, _check_matmul, (_RELU, _GELU)),
     ):
-        made.append((f"cutlass.{name}", *make(), check))
+        rows.append((f"cutlass.{name}", *make(), check))
         for act in (None, *activations):
             full = f"cutlass.{name}_bias{'_' + act.rpartition('.')[2] if act else ''}"
             with_bias.append((full, lambda make=make, act=act: make(True, act), check))
-    made += [(full, *make(), check) for full, make, check in with_bias]
+    rows += [(full, *make(), check) for full, make, check in with_bias]
     for last in (None, _RELU):
         for full, make, check in with_bias:
             for word in ("add", "multiply"):
                 end = f"_residual_{word}{'_relu' if last else ''}"
                 pattern = make_residual_block_pattern(make(), f"relax.{word}", last)
-                made.append((full + end, *pattern, check))
-    return made
+                rows.append((full + end, *pattern, check))
+    return rows
 
 
 def _transposed(with_bias: bool = False, activation: str | None = None) -> Any:
     return make_matmul_pattern(with_bias, activation, transposed_rhs=True)
 
 
-# The later ones have priority.
+# Later patterns have priority.
 with registering(__name__):
     register_patterns(
         [
@@ -111,9 +111,9 @@ with registering(__name__):
 def partition_for_cutlass(
     mod: IRModule, annotate_codegen: bool = True, use_flash_mqa: bool = True
 ) -> IRModule:
-    """The module with what CUTLASS takes as functions; attention that is written out is found, too.
+    """Outline what CUTLASS supports into functions, including attention written out in primitives.
 
-    annotate_codegen: as functions with the attribute `Codegen: cutlass`. use_flash_mqa: also
+    annotate_codegen: give the functions the attribute `Codegen: cutlass`. use_flash_mqa: include
     attention whose keys and values are repeated for several queries.
     """
     forms = [(True, True, True)] if use_flash_mqa else []
