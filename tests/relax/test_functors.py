@@ -174,7 +174,7 @@ def test_every_kind_of_expression_has_its_hook():
             made.visit_expr(expr)
             assert made.log == [name]
             base().visit_expr(expr)
-    with pytest.raises(TypeError, match="this is no Relax expression\n  got: int"):
+    with pytest.raises(TypeError, match="this is not a Relax expression\n  got: int"):
         PyExprVisitor().visit_expr(3)
     with pytest.raises(NotImplementedError, match="ExprFunctor has no visit_op_"):
         ExprFunctor().visit_expr(TWICE)

@@ -252,7 +252,7 @@ def test_results_are_what_the_struct_info_says():
 def test_operators_without_meaning():
     op = register_op("test.meaningless")
     op.set_attr("FInferStructInfo", lambda call, bb: tensor(4))
-    with pytest.raises(LoopwrightError, match="operator test.meaningless has no numpy meaning"):
+    with pytest.raises(LoopwrightError, match="operator test.meaningless has no numpy definition"):
         run(one(lambda bb: bb.emit(relax.Call(op, [])), pure=False))
 
 

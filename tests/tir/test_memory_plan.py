@@ -201,7 +201,7 @@ def test_a_size_reads_as_it_is_written(size):
 ERRORS = [
     (
         lambda: Arena("a", "many"),
-        "this is no size\n  got: 'many'\n"
+        "this is not a size\n  got: 'many'\n"
         '  instead: a number of bytes, or a text such as "256KiB", "4MB"',
     ),
     (
@@ -239,7 +239,7 @@ def test_errors_of_arenas(make, text):
 
 
 def test_a_size_of_another_type():
-    with pytest.raises(TypeError, match="this is no size"):
+    with pytest.raises(TypeError, match="this is not a size"):
         Arena("a", 1.5)
     with pytest.raises(TypeError, match="arenas are given as a list of Arena"):
         as_arenas([1])

@@ -1,4 +1,4 @@
-"""The front door: lower, compile, run.
+"""The entry points: lower, compile, run.
 
 Made by `python -m tools.make_stubs`.
 """

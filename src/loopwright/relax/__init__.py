@@ -62,4 +62,4 @@ from .transform.legalize_ops.common import register_legalize as register_legaliz
 from .types import FuncType, ObjectType, PackedFuncType, ShapeType, TensorType, TupleType
 from .utils import convert_to_expr as convert_to_expr
 
-__getattr__ = _late_names(__name__)  # `build`, ...: TVM's names here for what lies above
+__getattr__ = _late_names(__name__)  # TVM's names here for functions of higher layers

@@ -1,4 +1,4 @@
-"""BlockBuilder: makes graph functions binding by binding, and the module they stand in."""
+"""BlockBuilder: builds graph functions binding by binding, and their module."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from .te_call import gen_call_tir_inputs
 
 
 class NameSupply:
-    """Fresh names: `add`, `add1`, `add2`... Characters that no identifier has become `_`."""
+    """Fresh names: `add`, `add1`, `add2`... Characters not allowed in identifiers become `_`."""
 
     def __init__(self) -> None:
         self.taken: dict[str, int] = {}
 
     def fresh(self, prefix: str) -> str:
-        """`prefix` where it is free, else with the first free number behind it."""
+        """`prefix` if it is free, else with the first free number appended."""
         name = "".join(c if c.isalnum() or c == "_" else "_" for c in prefix)
         if name not in self.taken:
             self.taken[name] = 0
@@ -111,9 +111,9 @@ class DataflowScope:
 
 
 class TestingScope:
-    """`with bb.testing_scope(def_vars=[n])`: a scope and block that nothing comes out of."""
+    """`with bb.testing_scope(def_vars=[n])`: a scope and block whose contents are discarded."""
 
-    __test__ = False  # no test class for pytest
+    __test__ = False  # not a test class for pytest
 
     def __init__(self, block_builder: BlockBuilder, def_vars: Iterable[TirVar]) -> None:
         self._bb = block_builder
@@ -156,7 +156,7 @@ class BlockBuilder:
         self._by_hash: dict[Any, list[GlobalVar]] | None = None
         self._normalizer = Normalizer(self)
         self.analyzer = Analyzer()
-        # The position of the source that is being built; bindings without one get it.
+        # The source position of the code being built; bindings without a span get it.
         self.span: Span | None = None
 
     # ------------------------------------------------------------------ contexts
@@ -176,7 +176,7 @@ class BlockBuilder:
     ) -> FunctionScope:
         """The scope of a new function. A public one (`private=False`) gets its `global_symbol`.
 
-        `params` may also be given at the end, to `emit_func_output`.
+        `params` may instead be passed at the end, to `emit_func_output`.
         """
         variables = [params] if isinstance(params, rx.Var) else params
         for param in variables or ():
@@ -198,7 +198,7 @@ class BlockBuilder:
         return DataflowScope(self)
 
     def testing_scope(self, def_vars: Iterable[TirVar]) -> TestingScope:
-        """A scope in which `def_vars` are defined, to try things out."""
+        """A scope in which `def_vars` are defined, for experiments."""
         return TestingScope(self, def_vars)
 
     def _enter_function(self, scope: FunctionScope) -> None:
@@ -215,7 +215,7 @@ class BlockBuilder:
         BlockBuilder._stack.pop()
         self._functions.pop()
         if failed:
-            # Whoever catches the error finds a builder that is fit for use.
+            # After an error the builder stays usable.
             if not self._functions:
                 self._frames.clear()
                 self._scopes.clear()
@@ -236,7 +236,7 @@ class BlockBuilder:
         return self._functions[-1]
 
     def _close_into_function(self) -> None:
-        """End the current block and keep it, when it holds anything, for the function."""
+        """End the current block and add it to the function unless it is empty."""
         function = self._function()
         block = self._end_block()
         if block.bindings:
@@ -275,7 +275,7 @@ class BlockBuilder:
             self._define(param)
 
     def end_scope(self) -> None:
-        """Close the scope opened last."""
+        """Close the innermost scope."""
         self._scopes.pop()
 
     @contextmanager
@@ -289,7 +289,7 @@ class BlockBuilder:
 
     @contextmanager
     def inner_scope(self) -> Iterator[None]:
-        """A scope (a branch) in which what is defined around it is defined too."""
+        """A scope (a branch) that inherits the enclosing definitions."""
         self._scopes.append(dict(self._scopes[-1]) if self._scopes else {})
         try:
             yield
@@ -303,7 +303,7 @@ class BlockBuilder:
                 scope[symbol] = symbol
 
     def erase_in_scope(self, info: StructInfo) -> StructInfo:
-        """A struct info with only what is defined in the current scope."""
+        """A struct info reduced to what is defined in the current scope."""
         known = self._scopes[-1] if self._scopes else {}
         return erase_to_well_defined(info, known.get, lambda var: var)
 
@@ -312,14 +312,14 @@ class BlockBuilder:
     def emit(self, expr: Any, name_hint: str = "") -> rx.Var:
         """Bind `expr` (an expression, a list or tuple of them) to a fresh variable.
 
-        It is called `name_hint`, else `lv` in a dataflow block and `gv` outside, with a number
-        behind where that is taken.
+        Its name is `name_hint`, else `lv` in a dataflow block and `gv` outside; a number is
+        appended if that is taken.
         """
         frame = self._frame()
         return self.bind(self.normalize(expr), frame.is_dataflow, name_hint)
 
     def bind(self, value: Any, is_dataflow: bool | None = None, name_hint: str = "") -> rx.Var:
-        """Bind an expression that is normal already; `emit` without the normalizing."""
+        """Bind an expression already in normal form; `emit` without normalization."""
         frame = self._frame()
         dataflow = frame.is_dataflow if is_dataflow is None else is_dataflow
         span = value.span or self.span
@@ -336,11 +336,11 @@ class BlockBuilder:
         return (rx.DataflowVar if dataflow else rx.Var)._make(name, info, span=span)
 
     def call_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> rx.Call:
-        """A `call_tir` of the PrimFunc made from the tensor expression function `func`.
+        """A `call_tir` of the PrimFunc generated from the tensor expression function `func`.
 
-        Tensors among the arguments become te tensors; scalar constants beside them become
-        literals; shapes and scalars become expressions. Keywords: `primfunc_name_hint`,
-        `primfunc_attrs`, the rest goes to `func`.
+        Tensor arguments become te tensors; scalar constants among them become literals; shapes and
+        scalars become expressions. The keywords `primfunc_name_hint` and `primfunc_attrs` are taken
+        here, others are passed to `func`.
         """
         name = kwargs.pop("primfunc_name_hint", None) or getattr(func, "__name__", "te_func")
         prim_func, call_args, out_sinfo, tir_vars = gen_call_tir_inputs(func, *args, **kwargs)
@@ -372,7 +372,7 @@ class BlockBuilder:
 
     def match_cast(self, value: Any, struct_info: StructInfo, name_hint: str = "") -> rx.Var:
         """Bind `value`, checked at run time against `struct_info`; its new symbolic variables
-        are defined from here on. Raises ValueError when the check can never succeed."""
+        are defined from here on. Raises ValueError if the check can never succeed."""
         frame = self._frame()
         source = self._normalizer.argument(rx.as_expr(value))
         info = rx.as_struct_info(struct_info)
@@ -388,7 +388,7 @@ class BlockBuilder:
         return var
 
     def emit_output(self, output: Any, name_hint: str = "") -> rx.Var:
-        """Bind a result of the dataflow block, seen behind it."""
+        """Bind an output of the dataflow block, visible after the block."""
         if not self._frame().is_dataflow:
             what = "emit_output is for dataflow blocks"
             hint = "use it inside `with bb.dataflow()`; outside, emit is enough"
@@ -396,7 +396,7 @@ class BlockBuilder:
         return self.bind(self.normalize(output), False, name_hint)
 
     def emit_normalized(self, binding: rx.Binding) -> None:
-        """Add a binding that is in normal form already."""
+        """Add a binding that is already in normal form."""
         frame = self._frame()
         var = binding.var
         if isinstance(var, rx.DataflowVar) and not frame.is_dataflow:
@@ -437,7 +437,7 @@ class BlockBuilder:
         return self._normalizer.visit(rx.as_expr(expr))
 
     def normalize_argument(self, expr: Any) -> Any:
-        """`expr` as an argument: a call is bound to a variable."""
+        """`expr` as an argument: a nested call is bound to a variable first."""
         return self._normalizer.argument(rx.as_expr(expr))
 
     def lookup_binding(self, var: rx.Var) -> Any:
@@ -445,18 +445,18 @@ class BlockBuilder:
         return self._values.get(var.vid)
 
     def get_unique_name(self, name_prefix: str) -> str:
-        """A name that this builder has not given out yet."""
+        """A name that this builder has not used yet."""
         return self._names.fresh(name_prefix)
 
     # ------------------------------------------------------------------ the module
 
     def get(self) -> IRModule:
-        """The module as it is now; building on does not change it."""
+        """The current module; later additions do not change it."""
         self._owned = False
         return self._mod
 
     def finalize(self) -> IRModule:
-        """The module, in which every public function is called as its `global_symbol` says."""
+        """The module, with every public function renamed to its `global_symbol`."""
         mod = self.get()
         wanted: dict[str, str] = {}
         for gvar, func in mod.functions.items():
@@ -465,7 +465,7 @@ class BlockBuilder:
                 wanted[gvar.name_hint] = symbol
         if not wanted:
             return mod
-        # A function that stands in a public one's way steps aside.
+        # A private function whose name a public one needs is renamed.
         for symbol in list(wanted.values()):
             if symbol in mod and symbol not in wanted:
                 name = self._names.fresh(symbol)
@@ -481,8 +481,8 @@ class BlockBuilder:
         return self._mod
 
     def add_func(self, func: BaseFunc, func_name: str) -> GlobalVar:
-        """Add a function under `func_name`, with a number behind where that is taken. A function
-        that is structurally equal to one of the module gives that one."""
+        """Add a function as `func_name`, with a number appended if that is taken. If the module has
+        a structurally equal function, that one is returned instead."""
         table = self._dedup_table()
         key = _fingerprint(func)
         for known in sorted(table.get(key, ()), key=lambda g: g.name_hint):
@@ -505,7 +505,7 @@ class BlockBuilder:
         return self._by_hash
 
     def update_func(self, gv: GlobalVar, updated_func: BaseFunc) -> None:
-        """Replace the function of `gv`, or add it when there is none."""
+        """Replace the function of `gv`, or add it."""
         if self._by_hash is not None:
             for gvars in self._by_hash.values():
                 if gv in gvars:
@@ -520,7 +520,7 @@ class BlockBuilder:
 
 
 def _fingerprint(func: BaseFunc) -> Any:
-    """What equal functions share, quick to see: most functions that differ, differ in it."""
+    """A cheap fingerprint that equal functions share and most different ones do not."""
     if isinstance(func, PrimFunc):
         buffers = [(b.dtype, *map(_literal, b.shape)) for b in func.buffers]
         return (len(func.params), *buffers, *_first_store(func.body))
@@ -531,7 +531,7 @@ def _fingerprint(func: BaseFunc) -> Any:
 
 
 def _first_store(stmt: Any) -> list[Any]:
-    """The kinds of statements on the way to the first store, and of what it stores."""
+    """The kinds of statements on the path to the first store, and of its value."""
     kinds: list[Any] = []
     while stmt is not None:
         kinds.append(type(stmt))

@@ -1,7 +1,7 @@
 """Graph expressions.
 
-Every expression has `struct_info`, filled by the normalizer (`BlockBuilder.normalize`) where the
-constructor cannot know it. A rebuilt node starts without; the one who rebuilds normalizes again.
+Every expression has `struct_info`, filled in by the normalizer (`BlockBuilder.normalize`) if the
+constructor cannot infer it. A rebuilt node starts without it and must be normalized again.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ..ir.prim_op import convert
 from ..runtime.tensor import Tensor, tensor
 from . import struct_info as si
 
-# Relations lie above this file.
+# Relations are in a higher layer.
 ERASE_TO_PARAMS: Slot[Callable[[Any, si.StructInfo], si.StructInfo]] = Slot("relax.erase_to_params")
 
 
 class Expr(TensorOperators, RelaxExpr):
-    """Root of Relax expressions. Python operators build Relax operators."""
+    """Base class of Relax expressions. Python operators build Relax operators."""
 
     __slots__ = ()
 
-    # `ops/`, which lies above, installs the builders of the operators used here.
+    # Filled in by `ops/`, a higher layer: the builders of the operators used here.
     _build: ClassVar[dict[str, Any]] = Builders()
 
     @property
@@ -44,11 +44,11 @@ class Expr(TensorOperators, RelaxExpr):
         return self.struct_info
 
     def _update_struct_info(self, info: si.StructInfo | None) -> None:
-        """Fill in what the normalizer inferred."""
+        """Set the struct info that the normalizer inferred."""
         self.struct_info = info
 
     def with_struct_info(self, info: si.StructInfo | None) -> Any:
-        """This expression, its struct info set if it had none."""
+        """This expression, with its struct info set if it had none."""
         if self.struct_info is None:
             self._update_struct_info(info)
         return self
@@ -142,7 +142,7 @@ class Var(Expr):
 
 
 class DataflowVar(Var, init=False):
-    """A variable that is seen only inside its dataflow block."""
+    """A variable that is visible only inside its dataflow block."""
 
     __slots__ = ()
 
@@ -150,7 +150,7 @@ class DataflowVar(Var, init=False):
 class Call(Expr):
     """A call of an operator, a function, a global function or an external one.
 
-    `sinfo_args` describe the output where the callee does not (call_tir, packed functions).
+    `sinfo_args` describe the output if the callee does not (call_tir, packed functions).
     """
 
     op: Any
@@ -257,7 +257,7 @@ def make_shape(shape: Any) -> ShapeExpr:
 
 
 class Constant(Expr):
-    """A constant tensor; `data` is a `runtime.Tensor` whose memory nobody writes."""
+    """A constant tensor; `data` is a `runtime.Tensor` whose memory is never written."""
 
     data: Tensor
 
@@ -273,14 +273,14 @@ class Constant(Expr):
         self.struct_info = info
 
     def structural_compare(self, other: Constant, comparer: Any, path: str, _: bool) -> None:
-        """By dtype, shape and every byte."""
+        """Compare dtype, shape and all bytes."""
         if self.data is not other.data:
             a, b = self.data.numpy(), other.data.numpy()
             comparer.compare(a, b, f"{path}.data", False)
         comparer.compare(self.struct_info, other.struct_info, f"{path}.struct_info", False)
 
     def structural_hash(self, hasher: Any, _: bool) -> int:
-        """By dtype, shape and the first bytes."""
+        """Hash dtype, shape and the first bytes."""
         array = self.data.numpy()
         head = np.ascontiguousarray(array).reshape(-1)[:64].tobytes()
         return hash((str(self.data.dtype), array.shape, head))
@@ -323,7 +323,7 @@ class DataTypeImm(Expr):
 
 
 class Binding(Node):
-    """Root of bindings: `var` stands for `value` in what follows."""
+    """Base class of bindings: `var` stands for `value` from here on."""
 
     var: Var = define()
     value: Expr
@@ -348,7 +348,7 @@ class MatchCast(Binding):
 
 
 class BindingBlock(Node):
-    """Bindings one after the other; may have side effects."""
+    """A sequence of bindings; may have side effects."""
 
     bindings: tuple[Binding, ...]
 
@@ -403,7 +403,7 @@ class Function(BaseFunc, Expr):
                 what = f"parameter {param.name_hint} has no struct info"
                 raise ValueError(explain(what, instead="give it one, e.g. R.Tensor((2, 3))"))
         if ret_struct_info is None and as_expr(body).struct_info is not None:
-            # Outside, only what the parameters define is known.
+            # Outside the function only the parameters' symbols are known.
             ret_struct_info = ERASE_TO_PARAMS.get()(variables, as_expr(body).struct_info)
         self._set(variables, as_seq(body), ret_struct_info, bool(is_pure), as_attrs(attrs), span)
 
@@ -420,7 +420,7 @@ class Function(BaseFunc, Expr):
         attrs: Any = None,
         span: Span | None = None,
     ) -> Function:
-        """A signature without a body (the parser declares functions by it before it reads them)."""
+        """A signature without a body (the parser declares functions before it reads them)."""
         body = SeqExpr((), Tuple(()))
         return Function._make(
             tuple(params), body, ret_struct_info, is_pure, as_attrs(attrs), span=span
@@ -456,7 +456,7 @@ _DEFAULT_DTYPES = {"float64": "float32", "int64": "int32"}
 def const(value: Any, dtype: str | None = None) -> Constant:
     """A constant from a number, a list, a numpy array or a Tensor.
 
-    Python numbers and lists become bool, int32 or float32 unless `dtype` says otherwise.
+    Python numbers and lists become bool, int32 or float32 unless `dtype` is given.
     """
     if isinstance(value, Tensor):
         return Constant(value if dtype in (None, value.dtype) else value.numpy().astype(dtype))
@@ -469,7 +469,8 @@ def const(value: Any, dtype: str | None = None) -> Constant:
 
 
 def as_expr(value: Any) -> Any:
-    """Tuples and lists as Tuple, strings, dtypes and numbers as their node; the rest stays."""
+    """Tuples and lists as Tuple; strings, dtypes and numbers as their node; expressions
+    unchanged."""
     if isinstance(value, (tuple, list)):
         return Tuple(value)
     if isinstance(value, DataType):
@@ -479,14 +480,14 @@ def as_expr(value: Any) -> Any:
     if isinstance(value, (int, float, PrimExpr)):
         return PrimValue(value)
     if not isinstance(value, (RelaxExpr, Op)):
-        what = "this is no Relax expression"
+        what = "this is not a Relax expression"
         hint = "give a Var, a call, a tuple, or relax.const(value)"
         raise TypeError(explain(what, got=f"{type(value).__name__}: {value!r}", instead=hint))
     return value
 
 
 def as_seq(body: Any) -> SeqExpr:
-    """A SeqExpr around an expression that is none."""
+    """A SeqExpr around an expression; a SeqExpr unchanged."""
     if isinstance(body, SeqExpr):
         return body
     seq = SeqExpr((), body)
@@ -495,27 +496,28 @@ def as_seq(body: Any) -> SeqExpr:
 
 
 def as_struct_info(info: Any) -> Any:
-    """StructInfo from itself, or from a proxy of TVMScript (`R.Tensor((2, 3))` outside a script)."""
+    """A StructInfo unchanged, or from a TVMScript proxy (`R.Tensor((2, 3))` outside a script)."""
     to_info = getattr(info, "as_struct_info", None)
     return info if to_info is None else to_info()
 
 
 def get_shape_of(expr: Expr) -> Expr:
-    """The shape of a tensor expression: its ShapeExpr where known, else a call of shape_of."""
+    """The shape of a tensor expression: its ShapeExpr if known, else a call of shape_of."""
     info = expr.struct_info
     if isinstance(info, si.TensorStructInfo) and info.shape is not None:
         return info.shape
     return Call(Op.get("relax.shape_of"), [expr])
 
 
-# What the operators' builders take for a tensor, a shape and a scalar.
+# What the operators' builders accept as a tensor, a shape and a scalar.
 TensorLike: TypeAlias = Expr | float | np.ndarray[Any, Any]
 ShapeLike: TypeAlias = Expr | Sequence[int | PrimExpr]
 PrimLike: TypeAlias = Expr | PrimExpr | float
 
 
 def _call_global(self: GlobalVar, *args: Any) -> Any:
-    """A call of a module's function: in TensorIR with scalar arguments, else in the graph."""
+    """A call of a module's function: in TensorIR if the arguments are scalars, else in the
+    graph."""
     if args and all(isinstance(a, (int, float, PrimExpr)) for a in args):
         return PrimCall("int32", self, args)
     return Call(self, args)

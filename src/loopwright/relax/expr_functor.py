@@ -7,7 +7,7 @@
                 return relax.op.nn.gelu(call.args[0])
             return super().visit_call_(call)
 
-Each hook may be overridden; `super().hook(...)` is the default. Passes of the house use the
+Each hook may be overridden; `super().hook(...)` is the default. The built-in passes use the
 leaner `functor.GraphRewriter`.
 """
 
@@ -49,14 +49,14 @@ _EXPR_HOOKS: dict[type, str] = {
 def _hook_name(expr: Any) -> str:
     name = _EXPR_HOOKS.get(type(expr))
     if name is None:
-        what = "this is no Relax expression"
+        what = "this is not a Relax expression"
         hint = "visit a relax.Function or an expression in one; PrimFuncs have tir's visitors"
         raise TypeError(explain(what, got=type(expr).__name__, instead=hint))
     return name
 
 
 class ExprFunctor:
-    """Dispatches an expression to the hook of its kind; no hook has a default."""
+    """Dispatches an expression to the hook of its kind; hooks have no defaults."""
 
     def visit_expr(self, expr: Any) -> Any:
         """Dispatch on the kind of expression."""
@@ -238,8 +238,8 @@ def _changed(new: Any, old: Any) -> bool:
 class PyExprMutator(ExprFunctor):
     """Rebuilds a graph through `builder_`. Decorate subclasses with `@mutator`.
 
-    What `visit_expr` returns is normalized: a hook may return nested calls. A part in which
-    nothing changes comes back as the same object. Bindings keep their variables' names.
+    The result of `visit_expr` is normalized: a hook may return nested calls. A subexpression in
+    which nothing changes is returned as the same object. Bindings keep their variables' names.
     """
 
     builder_: BlockBuilder
@@ -249,7 +249,7 @@ class PyExprMutator(ExprFunctor):
         self._var_remap: dict[rx.Id, rx.Var] = {}
 
     def __getattr__(self, name: str) -> Any:
-        # A subclass whose __init__ does not call ours still works.
+        # Also works for a subclass whose __init__ does not call super().__init__.
         if name in ("builder_", "_var_remap"):
             PyExprMutator.__init__(self)
             return self.__dict__[name]
@@ -264,7 +264,7 @@ class PyExprMutator(ExprFunctor):
         return self.builder_.normalize(getattr(self, _hook_name(expr))(expr))
 
     def visit_expr_post_order(self, expr: Any) -> Any:
-        """Rewrite what is inside `expr` first; for hooks that then look at the result."""
+        """Rewrite the subexpressions of `expr`; for hooks that then inspect the result."""
         return self.builder_.normalize(getattr(PyExprMutator, _hook_name(expr))(self, expr))
 
     def visit_with_new_scope(self, expr: Any, params: Any = None) -> Any:
@@ -273,7 +273,7 @@ class PyExprMutator(ExprFunctor):
             return self.visit_expr(expr)
 
     def visit_with_inner_scope(self, expr: Any) -> Any:
-        """Rewrite a branch, in which what is defined around it is defined too."""
+        """Rewrite a branch, in which the enclosing definitions are visible."""
         with self.builder_.inner_scope():
             return self.visit_expr(expr)
 
@@ -286,11 +286,11 @@ class PyExprMutator(ExprFunctor):
         self._var_remap[vid] = var
 
     def get_var_remap(self, vid: rx.Id) -> rx.Var:
-        """What the variable of identity `vid` becomes. Raises KeyError when it stays."""
+        """The replacement of the variable of identity `vid`. Raises KeyError if it has none."""
         return self._var_remap[vid]
 
     def with_struct_info(self, var: rx.Var, struct_info: si.StructInfo) -> rx.Var:
-        """`var` with another struct info: itself where it has it, else a copy."""
+        """`var` with another struct info: itself if it already has it, else a copy."""
         known = var.struct_info
         if known is struct_info or (known is not None and structural_equal(known, struct_info)):
             return var
@@ -326,11 +326,11 @@ class PyExprMutator(ExprFunctor):
         return op
 
     def visit_var_(self, op: rx.Var) -> Any:
-        """What it was remapped to, else itself."""
+        """Its replacement, else itself."""
         return self._var_remap.get(op.vid, op) if self._var_remap else op
 
     def visit_dataflow_var_(self, op: rx.DataflowVar) -> Any:
-        """What it was remapped to, else itself."""
+        """Its replacement, else itself."""
         return self._var_remap.get(op.vid, op) if self._var_remap else op
 
     def visit_prim_value_(self, op: rx.PrimValue) -> Any:
@@ -374,7 +374,7 @@ class PyExprMutator(ExprFunctor):
         return rx.If(cond, true, false, op.span)
 
     def visit_seq_expr_(self, op: rx.SeqExpr) -> Any:
-        """With blocks and result rewritten; bindings that the result needs come last."""
+        """With blocks and result rewritten; bindings that the result needs are appended."""
         blocks = [self.visit_binding_block(b) for b in op.blocks]
         same = not _changed(blocks, op.blocks)
         self.builder_._begin_binding_block()
@@ -385,7 +385,7 @@ class PyExprMutator(ExprFunctor):
         return rx.SeqExpr([b for b in (*blocks, extra) if b.bindings], body, op.span)
 
     def visit_function_(self, op: rx.Function) -> Any:
-        """With parameters and body rewritten. The declared result stays where the new body's is
+        """With parameters and body rewritten. The declared result is kept if the new body's is
         wider, else it is inferred again."""
         params = []
         for param in op.params:
@@ -517,14 +517,14 @@ def _decorate(cls: type, base: type) -> type:
 
 
 def visitor(visitor_cls: type) -> type:
-    """Class decorator for subclasses of `PyExprVisitor`. `X._cls` is the undecorated class, from
-    which others can inherit."""
+    """Class decorator for subclasses of `PyExprVisitor`. `X._cls` is the undecorated class, which
+    others can inherit from."""
     return _decorate(visitor_cls, PyExprVisitor)
 
 
 def mutator(mutator_cls: type) -> type:
-    """Class decorator for subclasses of `PyExprMutator`. `X._cls` is the undecorated class, from
-    which others can inherit."""
+    """Class decorator for subclasses of `PyExprMutator`. `X._cls` is the undecorated class, which
+    others can inherit from."""
     return _decorate(mutator_cls, PyExprMutator)
 
 

@@ -1,4 +1,4 @@
-"""The engine of the house's graph passes: rebuild a function binding by binding."""
+"""The base of the built-in graph passes: rebuilds a function binding by binding."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .block_builder import BlockBuilder
 class GraphRewriter:
     """Rebuilds functions; override `call` (and, where needed, the other methods).
 
-    Methods get nodes whose parts are rewritten already, and return an expression, which may hold
-    nested calls; extra bindings are emitted through `self.builder`. A function in which nothing
-    changes comes back as the same object; bindings keep names and spans.
+    Methods are called with nodes whose parts are already rewritten, and return an expression, which
+    may contain nested calls; extra bindings are emitted through `self.builder`. An unchanged
+    function is returned as the same object; bindings keep names and spans.
 
         class ReluToGelu(GraphRewriter):
             def call(self, call):
@@ -42,7 +42,7 @@ class GraphRewriter:
         return node
 
     def binding(self, binding: rx.Binding) -> None:
-        """Rewrite a binding and emit what it becomes; emitting nothing drops it."""
+        """Rewrite a binding and emit its replacement; emitting nothing drops it."""
         self.emit(binding, self.value(binding.value))
 
     def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
@@ -72,7 +72,7 @@ class GraphRewriter:
         return self.builder.get()
 
     def update(self, gvar: GlobalVar, func: rx.Function) -> None:
-        """Set a function of the module, if it is another one."""
+        """Set a function of the module if it has changed."""
         assert self.mod is not None
         if self.mod.get(gvar) is not func:
             self.builder.update_func(gvar, func)
@@ -101,8 +101,8 @@ class GraphRewriter:
         return self.builder.normalize(rx.SeqExpr(kept, body, seq.span))
 
     def emit(self, binding: rx.Binding, value: Any) -> None:
-        """Emit `binding` with another value; its variable is kept unless its struct info must
-        change, then it is replaced from here on."""
+        """Emit `binding` with a new value; its variable is kept unless its struct info must
+        change, in which case it is replaced from here on."""
         var = binding.var
         if isinstance(binding, rx.MatchCast):
             value = self.builder.normalize_argument(value)
@@ -115,7 +115,7 @@ class GraphRewriter:
         self.builder.emit_normalized(binding.replace(var=var, value=value))
 
     def value(self, expr: Any) -> Any:
-        """Rewrite an expression; the same object where nothing changes."""
+        """Rewrite an expression; the same object if nothing changes."""
         handler = _HANDLERS.get(type(expr))
         if handler is not None:
             return handler(self, expr)
@@ -124,7 +124,7 @@ class GraphRewriter:
         return expr
 
     def values(self, exprs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Rewrite each; the same tuple where nothing changes."""
+        """Rewrite each; the same tuple if nothing changes."""
         values = tuple(self.value(e) for e in exprs)
         return exprs if all(a is b for a, b in zip(values, exprs, strict=True)) else values
 
@@ -159,7 +159,7 @@ class GraphRewriter:
 
 
 def with_span_of(expr: Any, span: Any) -> Any:
-    """`expr` said to come from `span`; variables and literals stay the objects they are."""
+    """`expr` with the span `span`; variables and literals are unchanged."""
     if span is None or not isinstance(expr, (rx.Call, rx.Tuple, rx.TupleGetItem)):
         return expr
     info = expr.struct_info

@@ -1,9 +1,9 @@
-"""Runs graph functions in Python: what each operator means, said by numpy.
+"""Runs graph functions in Python, with the operators' numpy definitions.
 
     y = Interpreter(mod)["main"](x)
 
-Works at every stage: operators by their "FNumpy", call_tir through the TensorIR interpreter,
-packed functions through the runtime's table. Tensors are numpy arrays inside, shapes tuples of
+Works at every stage: operators through "FNumpy", call_tir through the TensorIR interpreter,
+packed functions through the runtime's registry. Tensors are numpy arrays internally, shapes tuples
 ints, scalars Python numbers. Symbolic dimensions are solved from the arguments and checked.
 """
 
@@ -83,7 +83,7 @@ def evaluate_scalar(expr: Any, symbols: Symbols) -> Any:
 
 @dataclass(frozen=True)
 class Closure:
-    """A function with what it sees around it: the values of captured variables and symbols."""
+    """A function with its environment: the values of captured variables and symbols."""
 
     func: rx.Function
     values: dict[rx.Var, Any]
@@ -133,7 +133,7 @@ class Interpreter:
         self.observer = observer
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """The function of that name: takes arrays, Tensors, shapes and numbers, and returns
+        """The function of that name: it takes arrays, Tensors, shapes and numbers, and returns
         Tensors (or tuples of them)."""
         func = self.mod[name]
 
@@ -217,7 +217,7 @@ class Interpreter:
         return value
 
     def seq(self, seq: rx.SeqExpr, frame: _Frame) -> Any:
-        """Run blocks and give the result."""
+        """Run blocks and return the result."""
         for block in seq.blocks:
             for binding in block.bindings:
                 try:
@@ -243,7 +243,7 @@ class Interpreter:
             if isinstance(bound, rx.Call) and isinstance(bound.op, Op):
                 value = _as_stated(f"{bound.op.name} ({var.name_hint})", bound, value, frame)
             if isinstance(bound, rx.Function):
-                value.values[var] = value  # it may call itself
+                value.values[var] = value  # for recursive calls
         frame.values[var] = value
         if self.observer is not None:
             self.observer(frame.name, binding, value)
@@ -279,10 +279,10 @@ class Interpreter:
         return self.apply(self.value(call.op, frame), args)
 
     def operator(self, call: rx.Call, args: list[Any]) -> Any:
-        """An operator by its meaning."""
+        """Evaluate an operator by its FNumpy."""
         meaning = call.op.get_attr("FNumpy")
         if meaning is None:
-            what = f"operator {call.op.name} has no numpy meaning"
+            what = f"operator {call.op.name} has no numpy definition"
             hint = (
                 "define it with @NAME.numpy (NAME is what @op defined), or compile with a kernel:"
             )
@@ -292,7 +292,7 @@ class Interpreter:
         return to_numpy(meaning(*args, **attrs))
 
     def apply(self, callee: Any, args: list[Any]) -> Any:
-        """Call a function value."""
+        """Call a closure, a function of the module or an external function."""
         if isinstance(callee, Closure):
             values = [*callee.bound, *args]
             name = callee.func.attrs.get("global_symbol", "a local function")
@@ -310,14 +310,14 @@ class Interpreter:
         raise TypeError(explain("only a function can be called", got=type(callee).__name__))
 
     def call_packed(self, name: str, args: list[Any]) -> Any:
-        """Call a function of the module's external modules, else of the runtime's table."""
+        """Call a function of the module's external modules, else of the runtime's registry."""
         for module in (self.mod.attrs or {}).get(EXTERNAL_MODS) or ():
             if isinstance(module, Module) and module.implements_function(name):
                 return to_numpy(module.get_function(name)(*[to_runtime(a) for a in args]))
         return to_numpy(get_global_func(name)(*[to_runtime(a) for a in args]))
 
     def allocate(self, info: si.StructInfo, frame: _Frame) -> Any:
-        """Outputs of a destination-passing call."""
+        """Allocate the outputs of a destination-passing call."""
         if isinstance(info, si.TupleStructInfo):
             return tuple(self.allocate(f, frame) for f in info.fields)
         dims = info.get_shape() if isinstance(info, si.TensorStructInfo) else None
@@ -334,7 +334,7 @@ def _bind_dims(dims: Any, shape: tuple[int, ...], frame: _Frame) -> None:
 
 
 def check_symbolic(what: str, info: si.StructInfo | None, value: Any, frame: _Frame) -> None:
-    """Raise ValueError where a dimension is not what the symbols make it."""
+    """Raise ValueError if a dimension differs from the value of its expression."""
     if isinstance(info, si.TensorStructInfo) and info.get_shape() is not None:
         _check_dims(what, info.get_shape(), value.shape, frame)
     elif isinstance(info, si.ShapeStructInfo) and info.values is not None:
@@ -357,7 +357,7 @@ def _check_dims(what: str, dims: Any, shape: tuple[int, ...], frame: _Frame) -> 
 
 
 def _as_stated(what: str, call: rx.Call, value: Any, frame: _Frame) -> Any:
-    """The result as its struct info says: numpy's wider dtype of the same kind is narrowed, a
+    """The result with its declared struct info: a wider numpy dtype of the same kind is narrowed, a
     wrong shape is an error."""
     info = call.struct_info
     if not isinstance(info, si.TensorStructInfo) or not isinstance(value, np.ndarray):
@@ -490,11 +490,11 @@ def _is_callee(value: Any) -> bool:
 
 
 def to_numpy(value: Any) -> Any:
-    """A runtime value as the interpreter keeps it: Tensors and DLPack objects as arrays on the
+    """A runtime value in the interpreter's form: Tensors and DLPack objects as arrays on the
     same memory, lists as tuples."""
     if isinstance(value, Tensor):
         value = value.view()
-    if isinstance(value, np.ndarray):  # of int4 too: an element per byte
+    if isinstance(value, np.ndarray):  # also of int4: one element per byte
         below_a_byte = elements_per_byte(value.dtype.name) > 1
         return value.astype(numpy_dtype(value.dtype.name)) if below_a_byte else value
     if isinstance(value, (DataType, str)) or value is None:
@@ -509,7 +509,7 @@ def to_numpy(value: Any) -> Any:
 
 
 def to_runtime(value: Any) -> Any:
-    """A value of the interpreter as callers and packed functions see it: arrays as Tensors on
+    """An interpreter value in the form for callers and packed functions: arrays as Tensors on
     the same memory, tuples of ints as shapes."""
     if isinstance(value, np.ndarray):
         return Tensor(value)

@@ -1,4 +1,4 @@
-"""The normal form of graphs, and the inference of struct infos.
+"""The normal form of graphs and the inference of struct infos.
 
 In normal form the arguments of calls, the conditions and the results of blocks are variables,
 literals or tuples of them; a nested call is bound to a variable first. Every expression has its
@@ -36,14 +36,14 @@ _LEAVES = (
 
 
 def is_leaf(expr: Any) -> bool:
-    """Whether an expression may stand as an argument in normal form."""
+    """Whether an expression may be an argument in normal form."""
     return isinstance(expr, _LEAVES)
 
 
 def infer_struct_info(call: rx.Call, bb: BlockBuilder) -> StructInfo:
     """The struct info of a call whose arguments have theirs.
 
-    Raises ValueError when the operator does not say, or the arguments do not fit.
+    Raises ValueError if the operator has no rule or the arguments do not fit.
     """
     if isinstance(call.op, Op):
         infer = call.op.get_attr("FInferStructInfo")
@@ -66,7 +66,7 @@ class Normalizer:
 
     def __init__(self, builder: BlockBuilder) -> None:
         self.builder = builder
-        # What this object has normalized: keeps the keys' nodes alive. Only big nodes.
+        # Nodes normalized by this object, which keeps the keys' nodes alive. Only large nodes.
         self.done: dict[int, Any] = {}
 
     def visit(self, expr: Any) -> Any:
@@ -100,7 +100,7 @@ class Normalizer:
         return var
 
     def arguments(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Each as an argument; the same tuple when nothing changes."""
+        """Each as an argument; the same tuple if nothing changes."""
         normal = tuple(self.argument(v) for v in values)
         return values if all(a is b for a, b in zip(normal, values, strict=True)) else normal
 
@@ -219,7 +219,7 @@ class Normalizer:
                 binding.var._update_struct_info(binding.struct_info)
             return binding.replace(value=value)
         assert isinstance(binding, rx.VarBinding)
-        if isinstance(binding.value, rx.SeqExpr):  # its blocks will be part of this one
+        if isinstance(binding.value, rx.SeqExpr):  # its blocks are merged into this one
             value = self.visit_seq(binding.value, self.builder.current_block_is_dataflow())
         else:
             value = self.visit(binding.value)
@@ -240,7 +240,8 @@ _HANDLERS: dict[type, Callable[[Normalizer, Any], Any]] = {
 
 
 def flatten_blocks(blocks: list[rx.BindingBlock]) -> list[rx.BindingBlock]:
-    """Blocks with nested sequences inlined, empty ones dropped and neighbours of one kind merged."""
+    """Blocks with nested sequences inlined, empty ones dropped, adjacent ones of one kind
+    merged."""
     flat: list[rx.BindingBlock] = []
     for block in blocks:
         flat += _inline_sequences(block)

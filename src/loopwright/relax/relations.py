@@ -1,5 +1,5 @@
-"""Relations between struct infos: is one wider than the other, what covers both, what stays
-known outside a scope, and what a call of a function returns."""
+"""Relations between struct infos: subsumption, least common ancestor, erasure of what is
+unknown outside a scope, and the result of a call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Dims = tuple[PrimExpr, ...]
 
 
 class BaseCheckResult(IntEnum):
-    """How `base` covers `derived`, worst first.
+    """How well `base` covers `derived`, worst first.
 
     FAIL_L0: never; FAIL_L1: their kinds, dtypes or ranks may differ; FAIL_L2: only their
     symbolic values may differ (a match_cast checks them); PASS: always.
@@ -43,8 +43,8 @@ _L0, _L1, _L2, _PASS = BaseCheckResult
 
 
 class Substitute(variables.Substitute):
-    """Replaces scalar variables in expressions and struct infos by values of their type, folding
-    literals on the way."""
+    """Replaces scalar variables in expressions and struct infos by values of their type and folds
+    literals."""
 
     def visit_Var(self, var: Any) -> Any:
         value = self.table.get(var)
@@ -92,7 +92,7 @@ def _dims_of(shape: Any) -> Dims | None:
     return info.values if isinstance(info, si.ShapeStructInfo) else None
 
 
-# ---------------------------------------------------------------- is `base` wider than `derived`
+# ---------------------------------------------------------------- does `base` cover `derived`
 
 
 def struct_info_base_check(
@@ -103,7 +103,7 @@ def struct_info_base_check(
 
 
 class _Checker:
-    """`table`, where given, is filled with what the base's variables are in `derived`."""
+    """`table`, if given, is filled with the values that the base's variables have in `derived`."""
 
     def __init__(self, table: dict[Any, Any] | None, analyzer: Analyzer | None) -> None:
         self.table = table
@@ -229,12 +229,12 @@ def match_struct_info(
     table: dict[Any, Any],
     analyzer: Analyzer | None = None,
 ) -> BaseCheckResult:
-    """How well `pattern` covers `info`, once the symbolic variables that stand alone in it are
-    what `info` has there; those are added to `table`."""
+    """How well `pattern` covers `info`, after binding the symbolic variables that stand alone in it
+    to their values in `info`; the bindings are added to `table`."""
     return _Checker(table, analyzer).check(pattern, info)
 
 
-# ---------------------------------------------------------------- what covers both
+# ---------------------------------------------------------------- least common ancestor
 
 
 def struct_info_lca(
@@ -302,7 +302,7 @@ _LCA: dict[type, Callable[..., si.StructInfo]] = {
 }
 
 
-# ---------------------------------------------------------------- what stays known
+# ---------------------------------------------------------------- erasure
 
 
 ShapeVarMap = Callable[[Var], PrimExpr | None]
@@ -314,7 +314,7 @@ def erase_to_well_defined(
     shape_var_map: ShapeVarMap | dict[Var, PrimExpr] | None = None,
     var_map: VarMap | dict[RelaxVar, Any] | None = None,
 ) -> si.StructInfo:
-    """`sinfo` with its variables replaced by the maps; what holds others becomes unknown."""
+    """`sinfo` with its variables replaced by the maps; expressions with others become unknown."""
     f_shape = _as_function(shape_var_map)
     return _Eraser(f_shape, _as_function(var_map)).erase(sinfo)
 
@@ -383,7 +383,7 @@ class _Eraser:
 
 
 def erase_to_params(params: Iterable[RelaxVar], ret: si.StructInfo) -> si.StructInfo:
-    """A function's result with only the symbolic variables that its parameters define."""
+    """A function's result in terms of the symbolic variables that its parameters define."""
     if not _may_hold_variables(ret):
         return ret
     erased = list(params)
@@ -444,7 +444,7 @@ def _func_vars(sinfo: si.FuncStructInfo) -> list[Var]:
 
 
 def definable_tir_vars_in_struct_info(sinfo: si.StructInfo) -> list[Var]:
-    """The symbolic variables that stand alone as a dimension or value, so that a value of this
+    """The symbolic variables that are a whole dimension or value, so that a value of this
     struct info defines them."""
     if isinstance(sinfo, si.PrimStructInfo):
         return [sinfo.value] if isinstance(sinfo.value, Var) else []
@@ -460,7 +460,7 @@ def definable_tir_vars_in_struct_info(sinfo: si.StructInfo) -> list[Var]:
 
 
 def collect_non_negative_expressions(sinfo: si.StructInfo) -> list[PrimExpr]:
-    """The expressions in a struct info that cannot be negative, being dimensions of tensors or
+    """The expressions in a struct info that cannot be negative: dimensions of tensors and
     shapes."""
     if isinstance(sinfo, si.TensorStructInfo):
         return list(sinfo.get_shape() or ())
@@ -471,11 +471,11 @@ def collect_non_negative_expressions(sinfo: si.StructInfo) -> list[PrimExpr]:
     return []
 
 
-# ---------------------------------------------------------------- what a call returns
+# ---------------------------------------------------------------- results of calls
 
 
 def function_struct_info(func: BaseFunc) -> si.StructInfo:
-    """A function's struct info; a PrimFunc's says which tensors and scalars it takes."""
+    """A function's struct info; a PrimFunc's describes its tensors and scalars."""
     if not isinstance(func, PrimFunc):
         return func.struct_info or si.ObjectStructInfo()
     params: list[si.StructInfo] = []
@@ -494,9 +494,9 @@ def derive_call_ret_struct_info(
     func_sinfo: si.FuncStructInfo, call: Any, ctx: Any = None
 ) -> si.StructInfo:
     """The struct info of `call`, whose callee has `func_sinfo`; symbolic variables of the
-    parameters take their values from the arguments.
+    parameters are replaced by their values in the arguments.
 
-    Raises ValueError when the number or the struct infos of the arguments do not fit.
+    Raises ValueError if the number or the struct infos of the arguments do not fit.
     """
     if func_sinfo.derive_func is not None:
         return func_sinfo.derive_func(call, ctx)
@@ -518,7 +518,7 @@ def derive_call_ret_struct_info(
 
 
 def infer_by_sinfo_args(call: Any, ctx: Any = None) -> si.StructInfo:
-    """The struct info that a call's `sinfo_args` state."""
+    """The struct info given by a call's `sinfo_args`."""
     infos = call.sinfo_args
     if not infos:
         return si.ObjectStructInfo()
@@ -531,7 +531,7 @@ def _callee(call: Any) -> str:
 
 
 def is_base_of(base: si.StructInfo, derived: si.StructInfo) -> bool:
-    """Whether every value that `derived` describes is described by `base`, too."""
+    """Whether every value that `derived` describes is also described by `base`."""
     return struct_info_base_check(base, derived) is _PASS
 
 

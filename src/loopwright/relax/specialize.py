@@ -23,8 +23,8 @@ from .struct_info import StructInfo
 
 
 class _Replace(Substitute):
-    """Replaces graph and symbolic variables. A variable whose struct info changes by it is
-    replaced by one of the same name; with `fresh`, every variable that is defined inside is."""
+    """Replaces graph and symbolic variables. A variable whose struct info changes is
+    replaced by one of the same name; with `fresh`, so is every variable defined inside."""
 
     def __init__(self, table: dict[Any, Any], fresh: bool = False) -> None:
         super().__init__(table)
@@ -73,7 +73,7 @@ def _renormalized(func: Function) -> Function:
 
 
 def copy_with_new_vars(func: Function) -> Function:
-    """A copy in which every variable, symbolic ones included, is a new one of the same name."""
+    """A copy with new variables of the same names, including symbolic ones."""
     symbols = defined_symbolic_vars(func)
     table: dict[Any, Any] = {v: TirVar._make(v.name, v.dtype, v.type_annotation) for v in symbols}
     return _renormalized(_Replace(table, fresh=True).visit(func))
@@ -119,7 +119,7 @@ def bind_params(func: Function, binding_map: Mapping[Any, Any]) -> Function:
     """The function with parameters (by name or variable) fixed to tensors or expressions.
 
     Symbolic dimensions of a bound parameter take the value's. Raises ValueError for an unknown
-    name, a name that two parameters have, or a value that does not fit.
+    or ambiguous name, or a value that does not fit.
     """
     table: dict[Any, Any] = {}
     symbols: dict[Any, Any] = {}
@@ -184,7 +184,7 @@ class _Inliner(GraphRewriter):
 
 def inline_functions(func: Function, function_map: Mapping[Any, Function]) -> Function:
     """The function with calls of the given functions (by name or GlobalVar) replaced by their
-    bodies. Raises ValueError when one of them calls itself."""
+    bodies. Raises ValueError if one of them is recursive."""
     functions: dict[GlobalVar, Function] = {}
     for key, value in function_map.items():
         functions[GlobalVar(key) if isinstance(key, str) else key] = value

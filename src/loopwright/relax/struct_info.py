@@ -1,4 +1,4 @@
-"""Struct info: what is known of a graph value (its shape, dtype, place) before it exists."""
+"""Struct info: the static knowledge about a graph value (its shape, dtype, place)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..ir.node import Node, define, field
 from ..ir.prim_expr import PrimExpr, StringImm
 from ..ir.prim_op import cast, convert
 
-# Expressions and relations lie above this file.
+# Expressions and relations are in higher files.
 MAKE_SHAPE: Slot[Callable[[Any], Node]] = Slot("relax.make_shape")
 IS_BASE_OF: Slot[Callable[[Any, Any], bool]] = Slot("relax.is_base_of")
 
 
 class StructInfo(Node):
-    """Root of struct infos. Compared structurally by `same_as`-free `structural_equal`."""
+    """Base class of struct infos. Compared by `structural_equal`."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ class ObjectStructInfo(StructInfo):
 
 
 class PrimStructInfo(StructInfo):
-    """A scalar of a dtype; `value` where it is known as an expression."""
+    """A scalar of a dtype; `value` is its expression, if known."""
 
     dtype: DataType
     value: PrimExpr | None = field(default=None)
@@ -56,7 +56,7 @@ class PrimStructInfo(StructInfo):
 
 
 class ShapeStructInfo(StructInfo):
-    """A shape; its dimensions where they are known, its rank (`ndim`, -1 unknown)."""
+    """A shape; its dimensions if known, its rank (`ndim`, -1 unknown)."""
 
     values: tuple[PrimExpr, ...] | None
     ndim: int
@@ -74,7 +74,7 @@ class ShapeStructInfo(StructInfo):
 
 
 class TensorStructInfo(StructInfo):
-    """A tensor. `shape` is None, a ShapeExpr, or a Var that stands for the shape.
+    """A tensor. `shape` is None, a ShapeExpr, or a Var for the shape.
 
     `dtype` "void" means unknown; `ndim` -1 means unknown rank.
     """
@@ -102,7 +102,7 @@ class TensorStructInfo(StructInfo):
         self.span = span
 
     def get_shape(self) -> tuple[PrimExpr, ...] | None:
-        """The dimensions, or None where they are unknown."""
+        """The dimensions, or None if unknown."""
         info = getattr(self.shape, "struct_info", None)
         return info.values if isinstance(info, ShapeStructInfo) else None
 
@@ -126,7 +126,7 @@ class TupleStructInfo(StructInfo):
 
 class FuncStructInfo(StructInfo):
     """A function. `params` None means any arguments; `derive_func(call, builder)` computes the
-    result's struct info where `ret` cannot say it."""
+    result's struct info if `ret` cannot express it."""
 
     params: tuple[StructInfo, ...] | None = define()
     ret: StructInfo

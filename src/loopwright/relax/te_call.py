@@ -1,4 +1,4 @@
-"""The way from a te function and graph arguments to a call_tir."""
+"""Conversion of a te function and graph arguments to a call_tir."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def scalar_literal(expr: Any) -> PrimExpr | None:
 
 
 class _TEArguments:
-    """Turns the arguments of a te function call into te's, and remembers what the PrimFunc
-    takes (`inputs`) and what the graph passes for it (`call_args`)."""
+    """Converts the arguments of a te function call to te's, and records the PrimFunc's
+    parameters (`inputs`) and the graph's arguments for them (`call_args`)."""
 
     def __init__(self, inline_scalars: bool) -> None:
         self.inline_scalars = inline_scalars
@@ -98,7 +98,7 @@ class _TEArguments:
         raise TypeError(explain(what, got=f"{arg} with {info}", instead="pass tensors or shapes"))
 
     def renamed(self, value: PrimExpr) -> PrimExpr:
-        """The expression with each of the graph's variables as one of the PrimFunc's own."""
+        """The expression with each variable of the graph replaced by one of the PrimFunc's own."""
         if isinstance(value, IntImm):
             return value
         for var in vars_in(value):
@@ -118,8 +118,8 @@ def gen_call_tir_inputs(
 ) -> tuple[PrimFunc, Tuple, Any, ShapeExpr | None]:
     """(PrimFunc, arguments, output struct info, tir_vars) of a `call_tir` of the te function.
 
-    A 0-d constant becomes a literal where another tensor is passed too. Keyword
-    `primfunc_attrs` is set on the PrimFunc; the other keywords go to `func`.
+    A 0-d constant becomes a literal if another tensor is passed too. The keyword
+    `primfunc_attrs` is set on the PrimFunc; other keywords are passed to `func`.
     """
     attrs = kwargs.pop("primfunc_attrs", None)
     arguments = _TEArguments(inline_scalars=_has_tensor([args, kwargs]))
@@ -148,7 +148,7 @@ def gen_call_tir_inputs(
 
 
 def _has_tensor(value: Any) -> bool:
-    """Whether a tensor that is no scalar constant is among the arguments."""
+    """Whether the arguments contain a tensor other than a scalar constant."""
     if isinstance(value, (list, tuple)):
         return any(_has_tensor(v) for v in value)
     if isinstance(value, dict):
@@ -162,7 +162,7 @@ def _has_tensor(value: Any) -> bool:
 
 
 def _unbound_vars(tensors: list[Any], scalars: list[PrimExpr]) -> list[TirVar]:
-    """The variables that stand alone as no dimension of a buffer, so must be passed."""
+    """The variables that are not a whole dimension of any buffer, so must be passed."""
     bound: set[TirVar] = set()
     used: dict[TirVar, None] = {}
     for tensor in tensors:

@@ -1,4 +1,4 @@
-"""Static types under TVM's older names: what a struct info says without its values."""
+"""Static types under TVM's former names: struct infos without values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..ir.node import Node, field
 
 
 class Type(Node):
-    """Root of types."""
+    """Base class of types."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ class ObjectType(Type):
 
 
 class PackedFuncType(Type):
-    """A function of the runtime's table."""
+    """A function of the runtime's registry."""
 
     __slots__ = ()
 

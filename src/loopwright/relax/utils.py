@@ -10,7 +10,7 @@ from .te_call import gen_call_tir_inputs
 
 
 def convert_to_expr(value: Any) -> Expr:
-    """A Relax expression from itself, a number, a string, a scalar expression, or a list of them."""
+    """A Relax expression from an expression, a number, a string, a scalar expression, or a list."""
     return as_expr(value)
 
 

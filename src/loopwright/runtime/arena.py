@@ -33,14 +33,14 @@ def parse_bytes(size: int | str) -> int:
     """
     hint = 'a number of bytes, or a text such as "256KiB", "4MB"'
     if isinstance(size, bool) or not isinstance(size, int | str):
-        raise TypeError(explain("this is no size", got=repr(size), instead=hint))
+        raise TypeError(explain("this is not a size", got=repr(size), instead=hint))
     if isinstance(size, int):
         bytes_ = size
     else:
         match = _SIZE.fullmatch(size)
         unit = _UNITS.get(match[2].lower()) if match else None
         if match is None or unit is None:
-            raise ValueError(explain("this is no size", got=repr(size), instead=hint))
+            raise ValueError(explain("this is not a size", got=repr(size), instead=hint))
         bytes_ = int(float(match[1]) * unit)
     if bytes_ < 0:
         raise ValueError(explain("a size is not negative", got=repr(size), instead=hint))

@@ -79,7 +79,7 @@ class Prototype:
         """Read a declaration such as "int f(const float* x, int64_t n)". Raises ValueError."""
         match = _PROTOTYPE.match(text)
         if match is None:
-            what = "this is no C declaration of a function"
+            what = "this is not a C declaration of a function"
             raise ValueError(explain(what, got=text, instead='"int f(const float* x, int n)"'))
         listed = match["params"].strip()
         parts = [] if listed in ("", "void") else listed.split(",")

@@ -32,7 +32,7 @@ class Layout(Node):
             bad = bad or bool(factor) != inner or (inner and letter.upper() not in letters)
         if bad:
             hint = 'capital letters, and small ones with a factor: "NCHW16c"'
-            raise ValueError(explain("this is no layout", got=repr(name), instead=hint))
+            raise ValueError(explain("this is not a layout", got=repr(name), instead=hint))
         self._set(name, span)
 
     @property

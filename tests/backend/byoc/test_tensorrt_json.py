@@ -342,7 +342,7 @@ def test_descriptions_that_are_none():
     def without_bias_role(made, weights):
         made["layers"][0]["weights"] = {"bias": made["layers"][0]["weights"]["bias"]}
 
-    what = "this is no network description: "
+    what = "this is not a network description: "
     assert broken(no_layers)[0] == what + "the description has layers"
     assert broken(other_format) == [what + "version is 1", "  got: 7"]
     assert broken(unknown_type) == [

@@ -59,7 +59,7 @@ def test_what_a_partition_is():
         "1      p.sin    (4)       yes        the back end declares no cost\n"
         "1      p.add    (4), (4)  yes        the back end declares no cost\n"
         "left to the default: 1 relax.cos\n"
-        "  relax.cos: no pattern takes it"
+        "  relax.cos: no pattern matches it"
     )
 
 
@@ -84,7 +84,7 @@ def test_reasons_of_all_that_stays():
         "relax.nn.conv2d": "the pattern's check said no",
         "relax.nn.relu": "the pattern's check said no",
         "relax.nn.gelu": "no gelu on Mondays",
-        "relax.add": "no pattern takes it",
+        "relax.add": "no pattern matches it",
     }
     assert "  relax.nn.gelu: no gelu on Mondays" in str(report).splitlines()
 
@@ -260,7 +260,7 @@ def test_two_back_ends_of_one_name():
         with pytest.raises(lw.TVMError) as error:
             register_backend(backend(), origin="a-package")
         assert str(error.value) == (
-            "two back ends are called p\n"
+            "two back ends are named p\n"
             "  got: one of this process, one of a-package\n"
             "  instead: rename one, or pass override=True"
         )

@@ -104,7 +104,7 @@ with warnings.catch_warnings(record=True) as told:
 
 MISSING = "ModuleNotFoundError: No module named 'a_driver_that_is_not_installed'"
 TWICE = (
-    "LoopwrightError: two back ends are called good\n"
+    "LoopwrightError: two back ends are named good\n"
     "  got: one of lw-good, one of lw-twin\n"
     "  instead: rename one, or pass override=True"
 )
@@ -171,7 +171,7 @@ def test_the_command(folder):
     assert ["", "", "", "absent", "no device of this kind here", ""] in rows
     assert by_name["broken"][5] == MISSING
     assert by_name["broken"][4] == "no"
-    assert by_name["twin"][5].startswith("LoopwrightError: two back ends are called good")
+    assert by_name["twin"][5].startswith("LoopwrightError: two back ends are named good")
     rules = "legalization relax.sin llvm"
     assert by_name["rules"][1:] == ["legalize", "lw-good", rules, "yes", ""]
     assert by_name["tidy"][1:] == ["passes", "lw-good", "tidy", "yes", ""]

@@ -57,7 +57,7 @@ def test_a_callback_that_returns_no_expression():
     assert text.startswith(
         "the rewriter wrong must return a Relax expression\n"
         "  got: int: 3\n"
-        "  instead: return the replacement, or the original expression where nothing shall change\n"
+        "  instead: return the replacement, or the original expression if nothing should change\n"
         " --> "
     )
     assert "def wrong(value, matches):" in text
@@ -97,9 +97,9 @@ def test_a_rule_that_feeds_itself():
     with pytest.raises(ValueError) as error:
         rewrite_call(EXP, again, FUNC)
     assert text_of(error).startswith(
-        "a rewrite does not come to an end: its replacement matches again\n"
+        "a rewrite does not terminate: its replacement matches again\n"
         "  got: 200 replacements in a row, by relax.exp(*)\n"
-        "  instead: return the original expression where it is in its new form already\n"
+        "  instead: return the original expression if it is already in its new form\n"
     )
 
 
@@ -112,7 +112,7 @@ def test_a_cycle():
     with pytest.raises(ValueError) as error:
         rewrite_bindings(ctx, swap, FUNC)
     assert text_of(error).startswith(
-        "a replacement would make a cycle\n"
+        "a replacement would create a cycle\n"
         "  got: b needs c needs b\n"
         "  instead: one of the values matched together is needed to compute another: leave it out"
     )

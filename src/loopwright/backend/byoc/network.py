@@ -219,7 +219,7 @@ def _has(value: Any, keys: Any, what: str) -> None:
 
 
 def _wrong(what: str, got: Any) -> None:
-    raise LoopwrightError(explain(f"this is no network description: {what}", got=got))
+    raise LoopwrightError(explain(f"this is not a network description: {what}", got=got))
 
 
 # ---------------------------------------------------------------------- semantics

@@ -1,4 +1,4 @@
-"""Questions about graphs: what covers what, which variables, what is well formed."""
+"""Analyses of graphs: struct info relations, variable uses, well-formedness."""
 
 from ..relations import (
     BaseCheckResult,

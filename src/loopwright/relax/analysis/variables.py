@@ -1,4 +1,4 @@
-"""Which variables and functions a graph uses and defines, and how it is connected."""
+"""The variables and functions that a graph uses and defines, purity, liveness, recursion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Block = TypeVar("Block", bound=rx.BindingBlock)
 
 
 class _Uses(Visitor):
-    """Collects the variables that are used and those that are bound, in order."""
+    """Collects used and bound variables, in order."""
 
     def __init__(self) -> None:
         self.used: dict[rx.Var, None] = {}
@@ -44,7 +44,7 @@ class _Uses(Visitor):
         self.bound[binding.var] = None
 
     def visit_StructInfo(self, info: StructInfo) -> None:
-        """Shape variables in a struct info are no uses of the graph's values."""
+        """Shape variables in a struct info are not uses of graph values."""
 
     def visit_PrimExpr(self, expr: Any) -> None:
         """No graph variables inside."""
@@ -53,7 +53,7 @@ class _Uses(Visitor):
         """No graph variables inside."""
 
     def visit_Constant(self, const: Any) -> None:
-        """Nothing inside."""
+        """A leaf."""
 
 
 def _uses(expr: Any) -> _Uses:
@@ -141,7 +141,7 @@ class _Symbols(Visitor):
         self.used.update(dict.fromkeys(vars_in(expr)))
 
     def visit_PrimFunc(self, func: Any) -> None:
-        """It has variables of its own."""
+        """A PrimFunc has its own variables."""
 
 
 def _symbols(func: Any) -> _Symbols:
@@ -156,7 +156,7 @@ def defined_symbolic_vars(func: rx.Function) -> list[TirVar]:
 
 
 def free_symbolic_vars(func: rx.Function) -> list[TirVar]:
-    """The symbolic variables used in a function that nothing in it defines."""
+    """The symbolic variables used but not defined in a function."""
     symbols = _symbols(func)
     return [v for v in symbols.used if v not in symbols.defined]
 
@@ -165,8 +165,8 @@ def free_symbolic_vars(func: rx.Function) -> list[TirVar]:
 
 
 def bindings_of(func: Any) -> Iterator[rx.Binding]:
-    """All bindings of a function, block or sequence in order, branches and local functions
-    included."""
+    """All bindings of a function, block or sequence in order, including those of branches and local
+    functions."""
     if isinstance(func, rx.Function):
         yield from bindings_of(func.body)
     elif isinstance(func, rx.SeqExpr):
@@ -197,7 +197,7 @@ def name_to_binding(func: rx.Function) -> dict[str, list[rx.Binding]]:
 
 
 def udchain(dfb: rx.DataflowBlock | rx.Function) -> dict[rx.Var, list[rx.Var]]:
-    """For each variable the variables whose values use it, in order (a use-def chain)."""
+    """The users of each variable: the variables whose values use it, in order (a use-def chain)."""
     chains: dict[rx.Var, dict[rx.Var, None]] = {}
     for binding in bindings_of(dfb):
         var, value = binding.var, binding.value
@@ -208,7 +208,7 @@ def udchain(dfb: rx.DataflowBlock | rx.Function) -> dict[rx.Var, list[rx.Var]]:
 
 
 def post_order_visit(expr: Any, fvisit: Callable[[Any], Any]) -> None:
-    """Call `fvisit` on every graph expression inside `expr`, parts first, each object once."""
+    """Call `fvisit` on every graph expression inside `expr` in post-order, once per object."""
     _PostOrder(fvisit).visit(expr)
 
 
@@ -234,18 +234,18 @@ class _PostOrder(Visitor):
         self.visit(binding.var)
 
     def visit_StructInfo(self, info: StructInfo) -> None:
-        """No part of the graph."""
+        """Not part of the graph."""
 
     def visit_PrimExpr(self, expr: Any) -> None:
-        """No graph expression."""
+        """Not a graph expression."""
 
     def visit_Attrs(self, attrs: Any) -> None:
-        """No part of the graph."""
+        """Not part of the graph."""
 
 
 def computable_at_compile_time(func: rx.Function) -> list[rx.Var]:
-    """The variables that depend on weights alone: on the parameters behind the first `num_input`
-    (a function attribute; all parameters are inputs without it) and on constants."""
+    """The variables that depend on weights only: on the parameters after the first `num_input` (a
+    function attribute; without it all parameters are inputs) and on constants."""
     inputs = func.attrs.get("num_input")
     count = len(func.params) if inputs is None else int(inputs)
     known = dict.fromkeys(func.params[count:])
@@ -274,8 +274,8 @@ def is_impure_call(call: rx.Call) -> bool:
 
 
 def find_impure_call(expr: Any, own_name: Any = None) -> rx.Call | None:
-    """The first call with side effects, or None; calls of `own_name` (the function itself,
-    when it is recursive) do not count, nor what local functions would do when called."""
+    """The first call with side effects, or None; calls of `own_name` (the function itself, if it
+    is recursive) do not count, nor do calls inside local functions."""
     name = getattr(own_name, "name_hint", own_name)
 
     def search(node: Any) -> rx.Call | None:
@@ -309,7 +309,7 @@ def contains_impure_call(expr: Any, own_name: Any = None) -> bool:
 
 
 def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
-    """The groups of relax functions that call themselves or each other, names sorted."""
+    """The groups of relax functions that call themselves or each other, sorted by name."""
     calls: dict[GlobalVar, list[GlobalVar]] = {}
     relax = {g: f for g, f in mod.functions.items() if isinstance(f, rx.Function)}
     for gvar, func in relax.items():
@@ -361,7 +361,7 @@ def _components(graph: dict[Any, list[Any]]) -> list[list[Any]]:
 
 
 def remove_all_unused(func: Rewritten) -> Rewritten:
-    """The function without bindings that nothing uses and that have no side effect."""
+    """The function without unused bindings that have no side effect."""
     if not isinstance(func, (rx.Function, rx.DataflowBlock)):
         what = "remove_all_unused takes a function or a dataflow block"
         raise TypeError(explain(what, got=type(func).__name__))
@@ -373,7 +373,7 @@ def remove_all_unused(func: Rewritten) -> Rewritten:
 
 
 class _Sweeper:
-    """Goes backward over the bindings, keeping those that are live."""
+    """Walks the bindings backwards and keeps the live ones."""
 
     def seq(self, seq: rx.SeqExpr, live: set[rx.Var]) -> rx.SeqExpr:
         live = live | set(used_vars(seq.body)) | _shape_uses(seq.body)
@@ -427,7 +427,7 @@ def _shape_uses(expr: Any) -> set[rx.Var]:
 
 
 def _removable(binding: rx.Binding) -> bool:
-    # A match_cast checks something at run time and may define symbolic variables.
+    # A match_cast is a run-time check and may define symbolic variables.
     if isinstance(binding, rx.MatchCast):
         return False
     value = binding.value

@@ -1,4 +1,5 @@
-"""Is a graph valid? A table of named rules; each violation says what, where, and in which function."""
+"""Checks that graphs are well formed: a table of named rules; violations name rule, place and
+function."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ RULES = {
 
 @dataclass(frozen=True)
 class Violation:
-    """A broken rule: its name in `RULES`, what is wrong, the function and the place."""
+    """A violated rule: its name in `RULES`, the message, the function and the place."""
 
     rule: str
     message: str
@@ -64,7 +65,7 @@ class Violation:
 
 
 def find_violations(obj: IRModule | rx.Function, check_struct_info: bool = True) -> list[Violation]:
-    """All broken rules of a module's relax functions, or of a function."""
+    """All violations in a module's relax functions, or in a function."""
     if isinstance(obj, rx.Function):
         name = obj.attrs.get("global_symbol", "the function")
         return _FunctionCheck(name, None, check_struct_info).run(obj)
@@ -80,7 +81,7 @@ def find_violations(obj: IRModule | rx.Function, check_struct_info: bool = True)
 
 
 def well_formed(obj: IRModule | rx.Function, check_struct_info: bool = True) -> bool:
-    """Whether a module or function keeps all `RULES`; violations are logged as warnings."""
+    """Whether a module or function satisfies all `RULES`; violations are logged as warnings."""
     violations = find_violations(obj, check_struct_info)
     for violation in violations:
         logging.getLogger(__name__).warning("%s", violation)
@@ -88,7 +89,7 @@ def well_formed(obj: IRModule | rx.Function, check_struct_info: bool = True) -> 
 
 
 def assert_well_formed(obj: IRModule | rx.Function, check_struct_info: bool = True) -> None:
-    """Raise LoopwrightError naming every broken rule."""
+    """Raise LoopwrightError listing all violations."""
     violations = find_violations(obj, check_struct_info)
     if violations:
         text = "\n".join(str(v) for v in violations)
@@ -100,18 +101,18 @@ class _FunctionCheck:
         self.name = name
         self.module = module
         self.check_struct_info = check_struct_info
-        self.found: list[Violation] = []
+        self.violations: list[Violation] = []
         self.seen: set[rx.Var] = set()
         self.visible: set[rx.Var] = set()
         self.symbols: set[TirVar] = set()
 
     def run(self, func: rx.Function) -> list[Violation]:
         self.function(func)
-        return self.found
+        return self.violations
 
     def report(self, rule: str, message: str, node: Any = None) -> None:
         span = getattr(node, "span", None)
-        self.found.append(Violation(rule, message, self.name, span))
+        self.violations.append(Violation(rule, message, self.name, span))
 
     # ------------------------------------------------------------------ functions and blocks
 
@@ -236,7 +237,7 @@ class _FunctionCheck:
         func = self.module.get(var)
         if func is None:
             self.report("callee", f"there is no function {var.name_hint!r}", var)
-        elif var.struct_info is None:  # a reference that nobody normalized
+        elif var.struct_info is None:  # a reference that was not normalized
             var.struct_info = function_struct_info(func)
 
     def call(self, call: rx.Call) -> None:
@@ -264,7 +265,7 @@ class _FunctionCheck:
             return
         infos = [a.struct_info for a in args.fields]
         plain = all(isinstance(i, (TensorStructInfo, PrimStructInfo)) for i in infos)
-        # A lowered kernel has no buffer map and another signature.
+        # A lowered kernel has no buffer map and a different signature.
         if not isinstance(func, PrimFunc) or not func.buffer_map or not plain:
             return
         out = call.sinfo_args[0] if call.sinfo_args else None

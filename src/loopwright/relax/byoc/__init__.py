@@ -1,9 +1,9 @@
-"""Bring your own code generator: back ends that take regions of a graph.
+"""Bring your own code generator: back ends that take over regions of a graph.
 
-- registry.py: what a back end is, and which there are (other packages bring some: base/plugins.py)
+- registry.py: the record of a back end and the registry (plug-ins add more: base/plugins.py)
 - patterns.py: patterns by name
-- partition.py: the regions of a back end, where they pay
-- lower.py: regions to external calls (the pass is `relax.transform.RunCodegen`)
+- partition.py: selects the regions of a back end that pay
+- lower.py: lowers regions to external calls (the pass is `relax.transform.RunCodegen`)
 """
 
 from ...base.plugins import Plugin, plugins

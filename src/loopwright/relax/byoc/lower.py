@@ -1,9 +1,9 @@
-"""Regions become external calls: the work of `relax.transform.RunCodegen`.
+"""Lowers regions to external calls: the implementation of `relax.transform.RunCodegen`.
 
-At graph level a back end's code generator gets the functions of its regions, and the calls of them
-become calls of what it made: packed functions, or C functions by pointers. At loop level a region
-is legalized for the back end's target, and its kernels are called where the region was called: the
-tensors between them are planned with all others.
+At graph level a back end's code generator is given the functions of its regions, and calls of them
+become calls of the generated packed functions or of C functions through pointers. At loop level a
+region is legalized for the back end's target, and its kernels are called in place of the region:
+the tensors between them take part in memory planning.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _callers(mod: IRModule, entry_functions: Sequence[str] | None) -> list[tuple
 
 
 def _replaced(work: GraphRewriter, changed: Mapping[GlobalVar, Any], gvars: Any) -> IRModule:
-    """The module with changed functions and without regions that nobody calls any more."""
+    """The module with changed functions and without regions that are no longer called."""
     mod = work.builder.get().with_functions(changed)
     called = {v for f in mod.functions.values() for v in called_functions(f)}
     return mod.with_functions(remove=[g for g in gvars if g not in called])
@@ -163,7 +163,7 @@ def _constant_names(
 
 
 def _constants(value: Any, constants: list[Any]) -> None:
-    """The constants in a function, those of its local functions too, in order."""
+    """The constants in a function and its local functions, in order."""
     if isinstance(value, Constant):
         if not any(value is f for f in constants):
             constants.append(value)
@@ -181,7 +181,7 @@ def _constants(value: Any, constants: list[Any]) -> None:
 
 
 def _callee(backend: Backend, gvar: GlobalVar, func: Function, modules: Sequence[Any]) -> Any:
-    """What to call instead of a region: a symbol, or the kernel that calls a C function."""
+    """The replacement callee of a region: a symbol, or the kernel that calls a C function."""
     symbol = gvar.name_hint
     brought: list[str] = []
     for module in modules:
@@ -246,7 +246,7 @@ def _pointer_kernel(func: Function, library: ExternLibrary, symbol: str) -> _Poi
     prototype = library.prototypes[symbol]
     kinds = prototype.params[len(buffers) :]
     extents = [cast(kind.dtype, v) for v, kind in zip(symbols, kinds, strict=False)]
-    extents += list(symbols)[len(kinds) :]  # too many: told of where calls are checked
+    extents += list(symbols)[len(kinds) :]  # too many: reported where calls are checked
     args = [PrimString(symbol), *(b.data for b in buffers), *extents]
     call = PrimCall(prototype.result.dtype, "tir.call_extern", args, func.span)
     pairs = dict(zip(params, buffers, strict=True))
@@ -257,7 +257,7 @@ def _pointer_kernel(func: Function, library: ExternLibrary, symbol: str) -> _Poi
 
 
 def _place(var: Any, func: Function) -> tuple[int, int]:
-    """The parameter of a region, and the place in it, that says what a symbolic extent is."""
+    """The parameter of a region, and the position in it, that defines a symbolic extent."""
     for k, param in enumerate(func.params):
         info = param.struct_info
         values = info.values if isinstance(info, ShapeStructInfo) else None
@@ -265,7 +265,7 @@ def _place(var: Any, func: Function) -> tuple[int, int]:
         for i, value in enumerate(values or ()):
             if value is var:
                 return k, i
-    what = f"nothing that the region is called with says what its extent {var.name} is"
+    what = f"no argument of the region defines its extent {var.name}"
     raise LoopwrightError(explain(what, span=func.span))
 
 
@@ -277,10 +277,10 @@ def _leaves(info: StructInfo | None) -> list[StructInfo]:
 
 @dataclass(frozen=True)
 class _PointerKernel:
-    """The kernel that calls a C function.
+    """A kernel that calls a C function.
 
-    tensors: which of a region's arguments it takes. extents: the further ones, each as an argument
-    and the place in it.
+    tensors: the indices of the region's arguments that it takes. extents: its further arguments,
+    each as an argument index and a position in it.
     """
 
     func: PrimFunc
@@ -289,7 +289,7 @@ class _PointerKernel:
 
 
 class _Calls(GraphRewriter):
-    """Calls of regions become calls of what was made for them."""
+    """Replaces calls of regions by calls of their generated functions."""
 
     def __init__(self, mod: IRModule, callees: Mapping[GlobalVar, Any]) -> None:
         super().__init__(mod)
@@ -315,7 +315,7 @@ class _Calls(GraphRewriter):
 
 
 def _extent(arg: Any, place: int) -> Any:
-    """A dimension of a shape, or a scalar, that a region is called with."""
+    """A dimension of a shape argument, or a scalar argument, of a region."""
     info = arg.struct_info
     return info.value if isinstance(info, PrimStructInfo) else info.values[place]
 
@@ -375,7 +375,7 @@ def _missing_rule(func: Function, target: Target) -> str:
 
 
 def attach_externals(mod: IRModule, externals: Iterable[Any]) -> IRModule:
-    """The module with further external libraries and modules, each once."""
+    """The module with additional external libraries and modules, each once."""
     known = list((mod.attrs or {}).get(EXTERNAL_MODS) or ())
     for module in externals:
         if not any(module is k for k in known):
@@ -384,7 +384,7 @@ def attach_externals(mod: IRModule, externals: Iterable[Any]) -> IRModule:
 
 
 def _check_scratch(name: str, kernel: PrimFunc) -> None:
-    """Raise LoopwrightError where a kernel wants memory that is aligned better than any here."""
+    """Raise LoopwrightError if a kernel requires more alignment than memory has here."""
 
     def check(node: Any) -> None:
         for buffer in node.alloc_buffers if isinstance(node, st.Block) else ():
@@ -399,7 +399,7 @@ def _check_scratch(name: str, kernel: PrimFunc) -> None:
 
 
 def _opened(mod: IRModule, func: Function, target: Target) -> Function:
-    """A region with its composites as operators where they have a rule, else as their bodies."""
+    """A region with its composites as operators if they have a rule, else inlined."""
     return _Opener(mod, target).function(func.without_attr(CODEGEN))
 
 
@@ -422,13 +422,13 @@ class _Opener(GraphRewriter):
         op = composite_op(str(func.attrs[COMPOSITE]))
         if any(c.rule is not _as_its_body for c in candidates(op, self.target, {})):
             attrs = Attrs(op.name, {**_attributes(func), "composite": func})
-            info = self.builder.normalize(call).struct_info  # in the region's symbolic variables
+            info = self.builder.normalize(call).struct_info  # in the region's symbols
             return Call(op, call.args, attrs, [info], call.span)
         return inlined(self, func, call.args)
 
 
 def composite_op(name: str) -> Op:
-    """The operator that stands for a composite while it is legalized."""
+    """The operator that represents a composite during legalization."""
     op = register_op(name)
     if op.get_attr("FInferStructInfo") is None:
         with registering(__name__):
@@ -439,14 +439,14 @@ def composite_op(name: str) -> Op:
 
 
 def _as_its_body(builder: Any, call: Call) -> Any:
-    """The last rule of a composite: none of the back end's takes it, so it is what it stands for."""
+    """The fallback rule of a composite, if no rule of the back end applies: its body."""
     work = GraphRewriter(None)
     work.builder = builder
     return inlined(work, call.attrs["composite"], call.args)
 
 
 def _attributes(func: Function) -> dict[str, Any]:
-    """The attributes of the operators in a composite, by name; the first has them."""
+    """The attributes of the operators in a composite, by name; the first occurrence wins."""
     attributes: dict[str, Any] = {}
     for block in func.body.blocks:
         for binding in block.bindings:
@@ -457,17 +457,17 @@ def _attributes(func: Function) -> dict[str, Any]:
 
 
 def inlined(work: GraphRewriter, func: Function, args: Sequence[Any]) -> Any:
-    """Emit the bindings of a function for these arguments, but for the last; its result."""
+    """Emit the bindings of a function for these arguments, except the last; return its value."""
     inner = GraphRewriter(work.mod)
     inner.builder = work.builder
     given = dict(zip(func.params, map(work.builder.normalize_argument, args), strict=True))
     if any(tir_vars_in_struct_info(p.struct_info) for p in func.params):
-        func = bind_params(func, given)  # symbolic variables are replaced, too
+        func = bind_params(func, given)  # also replaces symbolic variables
     inner.var_map = dict(given)
     for binding in (b for block in func.body.blocks for b in block.bindings):
         value = inner.value(binding.value)
         if binding.var is func.body.body:
-            return value  # the caller's own variable is bound to it
+            return value  # the caller binds its own variable to it
         inner.var_map[binding.var] = work.builder.emit(value, binding.var.name_hint)
     return inner.value(func.body.body)
 
@@ -475,7 +475,7 @@ def inlined(work: GraphRewriter, func: Function, args: Sequence[Any]) -> Any:
 def _lowered(
     backend: Backend, kernels: dict[GlobalVar, Any], options: Mapping[str, Any]
 ) -> tuple[dict[GlobalVar, Any], list[ExternLibrary]]:
-    """What a back end makes of its regions' kernels."""
+    """The result of a back end's `lower` on its regions' kernels."""
     assert backend.lower is not None
     lowered = backend.lower(IRModule(kernels), dict(options))
     libraries: Sequence[Any] = ()
@@ -524,7 +524,7 @@ def _signature(func: Any) -> str:
 
 
 class _Inliner(GraphRewriter):
-    """Calls of regions become what stands in them."""
+    """Inlines calls of regions."""
 
     def __init__(
         self, mod: IRModule, regions: Mapping[GlobalVar, Any], kernels: Mapping[GlobalVar, Any]
@@ -540,7 +540,7 @@ class _Inliner(GraphRewriter):
         return call
 
     def renamed(self, func: Function) -> Function:
-        """A region that calls the kernels as this module has them."""
+        """A region whose calls of kernels use the names in this module."""
         for gvar, kernel in self.kernels.items():
             if gvar not in self.known:
                 self.known[gvar] = self.builder.add_func(kernel, gvar.name_hint)

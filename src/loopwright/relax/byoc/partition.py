@@ -1,11 +1,11 @@
-"""The regions of a back end in a module: what its patterns match, where it pays.
+"""Selects the regions of a back end in a module: what its patterns match, if that pays.
 
     mod = relax.byoc.partition(mod, "onednn")          # then RunCodegen, or loopwright.compile
 
-`cost` says how it is decided what pays:
+`cost` selects how this is decided:
 
-- "declared": by the back end's own `cost`; without one everything is offloaded
-- "measured": each composite is compiled and run both ways, on random numbers
+- "declared": by the back end's own `cost`; if it has none, everything is offloaded
+- "measured": each composite is compiled and timed both ways, on random numbers
 - a function (composite function) -> Cost | bool | None
 - None: everything is offloaded
 """
@@ -30,7 +30,7 @@ from ..transform.fuse.merge_composite_functions import MergeCompositeFunctions
 from .lower import inlined
 from .registry import Backend, Cost, get_backend
 
-NO_PATTERN = "no pattern takes it"
+NO_PATTERN = "no pattern matches it"
 # Compiles and times a composite function both ways: (mod with it as main, back end) -> Cost.
 MEASURE: Slot[Callable[[IRModule, Backend], Cost | None]] = Slot("relax.measure")
 _MEASURED: dict[tuple[str, StructuralKey], tuple[Backend, Cost | None]] = {}
@@ -38,7 +38,7 @@ _MEASURED: dict[tuple[str, StructuralKey], tuple[Backend, Cost | None]] = {}
 
 @dataclass(frozen=True)
 class Decision:
-    """One composite function: how often it is called, whether it is offloaded, and why."""
+    """One composite function: its number of calls, whether it is offloaded, and why."""
 
     pattern: str
     function: str
@@ -50,10 +50,10 @@ class Decision:
 
 @dataclass
 class PartitionReport:
-    """What a partition decided; print it.
+    """The decisions of a partition; print it.
 
-    decisions: the composite functions. left: how many calls of each operator stay. refused: of
-    these, why matches of them were not taken. reasons: why each stays.
+    decisions: the composite functions. left: the number of calls of each operator not offloaded.
+    refused: why matches of these were rejected. reasons: why each is not offloaded.
     """
 
     backend: str = ""
@@ -87,7 +87,7 @@ def partition(
 ) -> IRModule:
     """The module with the regions of a back end as functions with the attribute `Codegen`.
 
-    patterns: instead of the back end's own. report: is filled in.
+    patterns: used instead of the back end's own. report: is filled in.
     Raises LoopwrightError for an unknown back end, or one that cannot be used here.
     """
     chosen = get_backend(backend)
@@ -113,7 +113,7 @@ def partition(
 
 
 def _unpaid(fused: IRModule, operator: str, report: PartitionReport) -> list[str]:
-    """Which composites with an operator were not worth it."""
+    """The composites with an operator that were not worth offloading."""
     unpaid = {}
     for decision in report.decisions:
         if not decision.offloaded and decision.function in fused:
@@ -136,7 +136,7 @@ class PartitionFor(ModulePass):
 
 
 def _worthwhile(mod: IRModule, backend: Backend, cost: Any, report: PartitionReport) -> IRModule:
-    """Take back the composites that do not pay."""
+    """Inline the composites that do not pay."""
     calls = _calls(mod)
     given_back: dict[GlobalVar, Function] = {}
     known: dict[StructuralKey, tuple[bool, str]] = {}
@@ -196,7 +196,7 @@ def _pays(func: Function, backend: Backend, cost: Any) -> tuple[bool, str]:
 
 
 def _measured(func: Function, backend: Backend) -> Cost | None:
-    """What a composite function takes; measured once in a process."""
+    """The cost of a composite function; measured once per process."""
     main = func.without_attr("Primitive").with_attr("global_symbol", "main")
     key = (backend.name, StructuralKey(main))
     known = _MEASURED.get(key)
@@ -223,7 +223,7 @@ def _bound_calls(mod: IRModule) -> list[Call]:
 
 
 def _calls_in(seq: SeqExpr) -> Iterator[Call]:
-    """The calls that are bound in a function's body, those in branches too."""
+    """The calls bound in a function's body, including those in branches."""
     for block in seq.blocks:
         for binding in block.bindings:
             value = binding.value
@@ -251,7 +251,7 @@ def _shape(info: Any) -> str:
 
 
 class _GiveBack(GraphRewriter):
-    """Calls of composites become what stands in them again."""
+    """Inlines calls of composites."""
 
     def __init__(self, mod: IRModule, functions: dict[GlobalVar, Function]) -> None:
         super().__init__(mod)

@@ -13,17 +13,17 @@ PATTERNS: RuleTable[FusionPattern] = RuleTable("pattern", lambda pattern: patter
 
 
 def register_patterns(patterns: Iterable[Any], target: str = "default") -> None:
-    """Add patterns, as `FuseOpsByPattern` takes them; the later ones have priority.
+    """Add patterns, in the form `FuseOpsByPattern` takes; later ones have priority.
 
-    target: a target kind or key, where they are for one only.
+    target: a target kind or key that they are restricted to.
     """
     for pattern in patterns:
         PATTERNS.add(FusionPattern.of(pattern), target)
 
 
 def get_patterns_with_prefix(prefix: str) -> list[FusionPattern]:
-    """The patterns for the current target whose name begins with `prefix`, those with priority
-    first."""
+    """The patterns for the current target whose names start with `prefix`, in order of
+    priority."""
     candidates = PATTERNS.candidates(Target.current())
     return [c.rule for c in candidates if c.name.startswith(prefix)]
 

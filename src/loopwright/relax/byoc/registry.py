@@ -1,4 +1,4 @@
-"""What a back end is, and the back ends there are."""
+"""The record of a back end, and the registry of back ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Codegen = Callable[[Sequence[Any], Mapping[str, Any], Mapping[Any, str]], Sequen
 
 
 class Cost(NamedTuple):
-    """What a composite function takes offloaded and by default, in one unit (seconds, cycles)."""
+    """The cost of a composite function offloaded and by default, in one unit (seconds, cycles)."""
 
     offloaded: float
     default: float
@@ -28,19 +28,19 @@ class Cost(NamedTuple):
 class Backend:
     """An external code generator.
 
-    patterns: what it takes, as FuseOpsByPattern takes them, or a function that gives them. Names
-        begin with the back end's: "mine.conv2d".
+    patterns: what it supports, in the form FuseOpsByPattern takes, or a function that returns
+        them. Names start with the back end's: "mine.conv2d".
     codegen: at graph level: (functions, options, constant names) -> modules that have, under each
         function's symbol, a packed function (`runtime.Module`, called with inputs, then results)
         or a C function (`ExternLibrary`, called with their pointers, then symbolic extents).
     target: at loop level: the regions are legalized for this target, composites by the rules of
         `register_legalize("mine.conv2d", ..., target=...)`; the kernels are compiled with the rest.
     lower: at loop level, after that: (module of the region's kernels, options) -> the kernels to
-        use instead, and libraries: an IRModule, or a pair (IRModule, libraries).
+        use instead, and optional libraries: an IRModule, or a pair (IRModule, libraries).
     libraries: C functions that its kernels call.
-    cost: of a composite function; None from it: always offload.
-    available: why it cannot be used here; "" when it can.
-    bind_constants: whether weights are inside the regions' functions.
+    cost: of a composite function; if it returns None, the function is always offloaded.
+    available: why it cannot be used here; "" if it can.
+    bind_constants: whether weights are part of the regions' functions.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Backend:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def fusion_patterns(self) -> list[FusionPattern]:
-        """Its patterns. Raises LoopwrightError where one has another back end's name."""
+        """Its patterns. Raises LoopwrightError if one has another back end's name."""
         given = self.patterns() if callable(self.patterns) else self.patterns
         patterns = [FusionPattern.of(p) for p in given]
         for pattern in patterns:
@@ -73,7 +73,7 @@ class Backend:
             raise LoopwrightError(explain(what, instead=hint))
 
     def why_not(self) -> str:
-        """Why it cannot be used here; "" when it can."""
+        """Why it cannot be used here; "" if it can."""
         return self.available() if self.available is not None else ""
 
 
@@ -84,14 +84,14 @@ _GROUP = "loopwright.backends"
 def register_backend(
     backend: Backend, *, override: bool = False, origin: str | None = None
 ) -> Backend:
-    """Add a back end. Raises LoopwrightError where its name is taken, or it generates nothing."""
+    """Add a back end. Raises LoopwrightError if its name is taken or it generates nothing."""
     if not isinstance(backend, Backend):
         what = "register_backend takes a relax.byoc.Backend"
         raise TypeError(explain(what, got=repr(backend)))
     backend.check_level()
     origin = origin_of(backend) if origin is None else origin
     if backend.name in BACKENDS and not override:
-        what = f"two back ends are called {backend.name}"
+        what = f"two back ends are named {backend.name}"
         known = BACKENDS.origin(backend.name)
         got = f"one of {known or 'this process'}, one of {origin or 'this process'}"
         hint = "rename one, or pass override=True"
@@ -119,8 +119,8 @@ def _take(name: str, given: Any, package: str) -> list[str]:
 
 
 def find_backend(name: str) -> Backend | None:
-    """The back end of that name: a registered one, a plug-in's, or one made of the packed function
-    `relax.ext.NAME`; None when there is none."""
+    """The back end of that name: a registered one, a plug-in's, or one wrapping the packed function
+    `relax.ext.NAME`; None if there is none."""
     if name not in BACKENDS:
         load_group(_GROUP)
     if name in BACKENDS:
@@ -130,7 +130,7 @@ def find_backend(name: str) -> Backend | None:
 
 
 def get_backend(name: str | Backend) -> Backend:
-    """The back end of that name. Raises LoopwrightError, naming those there are."""
+    """The back end of that name. Raises LoopwrightError with the known names."""
     if isinstance(name, Backend):
         return name
     backend = find_backend(name)

@@ -1,15 +1,15 @@
-"""The language of graph patterns: find shapes in graphs, and rewrite them.
+"""The language of graph patterns: finds patterns in graphs and rewrites them.
 
-- nodes.py: the patterns; pattern.py builds them; text.py prints them; matcher.py matches them, by
-  a plan (plan.py)
+- nodes.py: the patterns; pattern.py builds them; text.py prints them; matcher.py matches them
+  with a plan (plan.py)
 - constraints.py, context.py: patterns that form a graph (`PatternContext`)
 - rewrite.py: the rewriters; below it rules.py (the engine), graft.py (what callbacks return),
   script_rules.py (`@R.rewriter`)
-- well_known.py: patterns of matmul, convolution, attention
+- well_known.py: patterns for matmul, convolution, attention
 """
 
 from . import context, matcher, pattern, rewrite, well_known
-from . import text as _text  # installs how patterns print
+from . import text as _text  # installs the printing of patterns
 from .context import PatternContext
 from .matcher import match, matcher_of
 from .pattern import *

@@ -1,6 +1,6 @@
-"""Attention written out as matmul, softmax, matmul, and what makes it `R.nn.attention`.
+"""Attention written as matmul, softmax, matmul, and its rewriting to `R.nn.attention`.
 
-TVM's pattern of the same name, for exporters that know no attention operator.
+TVM's pattern of the same name, for exporters without an attention operator.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LAYOUTS = ("BSNH", "BSH")
 
 class _Input:
     """An operand of attention: from a tensor (batch, sequence, heads, width), or without heads,
-    to (batch * heads, sequence, width); the key is transposed then."""
+    to (batch * heads, sequence, width); the key is then transposed."""
 
     def __init__(self, layout: str, transpose: bool, repeat: bool) -> None:
         self.raw = wildcard()
@@ -34,7 +34,7 @@ class _Input:
         self.transpose = transpose
 
     def restored(self, m: Matches) -> Any:
-        """The tensor as (batch, sequence, heads, width), or None where it is another thing."""
+        """The tensor as (batch, sequence, heads, width), or None if it does not have that form."""
         value = m[self.tensor]
         dims = _dims(value)
         if self.transpose and _axes(m[self.out]) != [0, 2, 1]:
@@ -53,11 +53,11 @@ class _Input:
 def make_attention_rewrite_pattern(
     qkv_layout: str, out_layout: str, with_bias: bool, with_cast: bool, with_kv_repeat: bool = False
 ) -> tuple[DFPattern, Callable[[Any, Matches], Any]]:
-    """(pattern, rewriter) of an attention that is written out, for `rewrite_call`.
+    """(pattern, rewriter) for attention written out in primitives, for `rewrite_call`.
 
     qkv_layout, out_layout: "BSNH" (4-d, permuted and reshaped) or "BSH" (3-d, one head).
-    with_cast: with the casts of a module in mixed precision. with_kv_repeat: key and value are
-    repeated for several queries. The rewriter leaves what `R.nn.attention` cannot say.
+    with_cast: with the casts of a mixed-precision module. with_kv_repeat: key and value are
+    repeated for several queries. Unsupported variants are left unchanged.
     """
     for layout in (qkv_layout, out_layout):
         if layout not in _LAYOUTS:
@@ -123,7 +123,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _bias(bias: Any, batch: Any, seq: Any, heads: Any, keys: Any) -> Any:
-    """The bias as (batch, heads, sequence, keys), with ones where it is broadcast; or None."""
+    """The bias as (batch, heads, sequence, keys), with ones for broadcast dimensions; or None."""
     dims = _dims(bias)
     forms = [
         ((batch * heads, seq, keys), (batch, heads, seq, keys)),

@@ -1,4 +1,4 @@
-"""Which pattern's value another pattern uses: the edges that an open PatternContext collects."""
+"""Use edges between patterns, collected by an open PatternContext."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ...base.errors import explain
 class Edge:
     """`producer` is used by `consumer`.
 
-    only: by nobody else. index: as which operand, -1 for any. stated: written by the user; the
-    edges that calls imply only lead the search.
+    only: it has no other user. index: the operand index, -1 for any. stated: written by the user;
+    edges implied by calls only guide the search.
     """
 
     producer: Any
@@ -25,9 +25,9 @@ class Edge:
 
 
 class ConstraintGraph:
-    """Patterns, the edges between them, and what else must hold.
+    """Patterns, the edges between them, and further conditions.
 
-    incremental: begin with what the context that is open has.
+    incremental: start with the contents of the context that is open.
     """
 
     def __init__(self, incremental: bool = False) -> None:
@@ -40,7 +40,7 @@ class ConstraintGraph:
     def add_node(self, pattern: Any) -> None:
         """Make a pattern part of this graph.
 
-        Raises ValueError when it is part of another context that this one does not continue.
+        Raises ValueError if it belongs to another context that this one does not continue.
         """
         owner = getattr(pattern, "_owner", None)
         if owner is None:
@@ -56,7 +56,7 @@ class ConstraintGraph:
         return [g for parent in self.parents for g in (parent, *parent.ancestors())]
 
     def add_edge(self, edge: Edge) -> None:
-        """Add an edge and its ends."""
+        """Add an edge and its endpoints."""
         self.add_node(edge.producer)
         self.add_node(edge.consumer)
         if edge not in self.edges:
@@ -84,7 +84,7 @@ def open_graph(graph: ConstraintGraph) -> None:
 
 
 def close_graph() -> None:
-    """Go back to the graph that was current before."""
+    """Restore the previous current graph."""
     _OPEN.set(_OPEN.get()[:-1])
 
 

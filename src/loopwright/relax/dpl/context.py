@@ -1,10 +1,10 @@
-"""Patterns that form a graph: a context collects them, and finds them in a dataflow block.
+"""Patterns that form a graph: a context collects them and finds them in a dataflow block.
 
 with PatternContext() as ctx:
     conv = is_call_dps_packed("conv1x1")
     relu = is_call_dps_packed("my_relu")
     conv >> relu
-    found = ctx.match_dfb(block)     # {conv: a variable, relu: a variable} or None
+    match = ctx.match_dfb(block)     # {conv: a variable, relu: a variable} or None
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .pattern import DFPattern, SameShapeConstraint, WildcardPattern
 
 
 class PatternContext(ConstraintGraph):
-    """Collects the patterns that are made while it is open, and how they use each other.
+    """Collects the patterns created while it is open, and how they use each other.
 
-    Calls made inside (`is_op(...)(x, y)`) belong to it with their arguments; `used_by`,
-    `only_used_by` and `same_shape_as` add what the calls do not say. Different patterns match
-    different variables. incremental: continue the context that is open.
+    Calls inside it (`is_op(...)(x, y)`) belong to it with their arguments; `used_by`,
+    `only_used_by` and `same_shape_as` add edges that the calls do not imply. Different patterns
+    match different variables. incremental: continue the context that is open.
     """
 
     def __enter__(self) -> PatternContext:
@@ -39,7 +39,7 @@ class PatternContext(ConstraintGraph):
 
     @staticmethod
     def current() -> PatternContext:
-        """The innermost open context. Raises ValueError when there is none."""
+        """The innermost open context. Raises ValueError if there is none."""
         graph = current_graph()
         if not isinstance(graph, PatternContext):
             hint = "write it inside `with PatternContext() as ctx:`"
@@ -47,21 +47,21 @@ class PatternContext(ConstraintGraph):
         return graph
 
     def match_dfb(self, dfb: DataflowBlock) -> dict[DFPattern, Any] | None:
-        """The first place in the block where all patterns of the context hold, in program order:
-        for each pattern its variable (its expression, where it stands for no variable)."""
+        """The first match in the block of all patterns of the context, in program order: the
+        variable of each pattern (its expression, if it has no variable)."""
         if not isinstance(dfb, DataflowBlock):
             what = "match_dfb looks in a dataflow block"
-            hint = "give func.body.blocks[i], made by `with R.dataflow():`"
+            hint = "give func.body.blocks[i], written as `with R.dataflow():`"
             raise TypeError(explain(what, got=type(dfb).__name__, instead=hint))
         values = {b.var: b.value for b in dfb.bindings}
         return next(GraphSearch(self, values).matches(), None)
 
 
 class GraphSearch:
-    """The places in some bindings where a graph of patterns holds.
+    """The places in some bindings where a graph of patterns matches.
 
-    values: variable -> value, in program order. done: variables that no pattern may take any
-    more; it may grow while matches are asked for.
+    values: variable -> value, in program order. done: variables that patterns may no longer match;
+    it may grow between matches.
     """
 
     def __init__(self, graph: ConstraintGraph, values: Mapping[Var, Any]) -> None:
@@ -78,7 +78,7 @@ class GraphSearch:
         self.order = _order(graph)
 
     def matches(self) -> Iterator[dict[DFPattern, Any]]:
-        """All places, the first in program order first: each pattern's variable or expression."""
+        """All matches in program order: the variable or expression of each pattern."""
         for env in self.placements():
             yield {
                 pattern: at[1] if isinstance(at[1], Var) else at[0]
@@ -87,13 +87,13 @@ class GraphSearch:
             }
 
     def placements(self) -> Iterator[dict[Any, Any]]:
-        """`matches`, but as the matcher has it: (value, expression that was there)."""
+        """`matches` in the matcher's form: (value, original expression)."""
         if self.order:
             matcher = Matcher(Plan(list(self.graph.nodes)), self.values)
             yield from matcher.solutions((self._place, 0, None, None))
 
     def _place(self, m: Matcher, number: int, _: Any, rest: Any) -> Any:
-        """Find a variable for the next pattern, unless a call that holds it gave it one."""
+        """Choose a variable for the next pattern, unless an enclosing call fixed it."""
         if number == len(self.order):
             return rest if self._final(m) else FAIL
         pattern = self.order[number]
@@ -110,7 +110,7 @@ class GraphSearch:
         return ways[0]
 
     def _candidates(self, m: Matcher, pattern: DFPattern) -> list[Var]:
-        """The variables that a pattern could stand for: neighbours of a placed neighbour."""
+        """The candidate variables of a pattern: neighbours of an already placed neighbour."""
         for edge in self.graph.edges:
             if edge.producer is pattern and edge.consumer in m.env:
                 users = self.operands.get(m.env[edge.consumer][1], ())
@@ -122,7 +122,7 @@ class GraphSearch:
         return [v for v in self.vars if ("taken", v) not in m.env]
 
     def _settle(self, m: Matcher, number: int, _: Any, rest: Any) -> Any:
-        """What must hold of a pattern that has its place."""
+        """Check the edges of a pattern that has been placed."""
         pattern = self.order[number]
         at = m.env[pattern][1]
         if isinstance(at, Var):
@@ -144,7 +144,7 @@ class GraphSearch:
         return any(operand is producer for operand in operands)
 
     def _final(self, m: Matcher) -> bool:
-        """What can be said only once all patterns have their places."""
+        """Check the conditions that need all patterns to be placed."""
         for edge in self.graph.edges:
             if edge.only and not self._used_inside_only(m, edge.producer):
                 return False
@@ -153,7 +153,7 @@ class GraphSearch:
     def _used_inside_only(self, m: Matcher, producer: DFPattern) -> bool:
         at = m.env[producer][1]
         if at in self.values and not isinstance(at, DataflowVar):
-            return False  # seen outside the block
+            return False  # visible outside the block
         known = {
             m.env[e.consumer][1]
             for e in self.graph.edges
@@ -170,7 +170,7 @@ class GraphSearch:
 
 
 def _operands(value: Any) -> Iterator[Any]:
-    """What a value is computed from, tuples among the arguments taken apart."""
+    """The operands of a value, with tuple arguments flattened."""
     if isinstance(value, Var):
         yield value
     elif isinstance(value, (Call, Tuple)):
@@ -189,13 +189,13 @@ def _operands(value: Any) -> Iterator[Any]:
         yield from used_vars(value)
 
 
-# Their first argument is the callee, no operand.
+# Their first argument is the callee, not an operand.
 _DPS = frozenset(("relax.call_tir", "relax.call_dps_packed", "relax.call_tir_inplace"))
 
 
 def _order(graph: ConstraintGraph) -> list[DFPattern]:
-    """The patterns in an order in which each but the first has a neighbour before it, where it
-    can; what says most comes first."""
+    """The patterns in an order in which each one but the first has a neighbour before it, if
+    possible; the most selective ones first."""
     around: dict[DFPattern, list[DFPattern]] = {node: [] for node in graph.nodes}
     for edge in graph.edges:
         around[edge.producer].append(edge.consumer)

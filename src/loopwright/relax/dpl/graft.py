@@ -1,4 +1,4 @@
-"""What a rewriter's callback returns, put into a function: checked, shared, in normal form."""
+"""Inserts a rewriter callback's result into a function: checked, shared, in normal form."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..relations import BaseCheckResult, struct_info_base_check
 
 
 class Graft:
-    """Takes expressions over into the block that `builder` has open.
+    """Transfers expressions into the block that `builder` has open.
 
-    A part that is a value of the function becomes the variable it is bound to, so that callbacks
-    may build on what they were given. `improve(value)` may change what is about to be bound.
+    A subexpression that is a value of the function becomes the variable it is bound to, so that
+    callbacks may build on their arguments. `improve(value)` may change a value before it is bound.
     """
 
     def __init__(self, builder: BlockBuilder, improve: Callable[[Any], Any] | None = None) -> None:
@@ -30,25 +30,25 @@ class Graft:
         self.names: dict[int, tuple[Any, Var]] = {}  # id of a value -> (it, its variable)
 
     def define(self, var: Var, value: Any = None) -> None:
-        """A variable that may be used from here on, and its value."""
+        """Define a variable and its value from here on."""
         self.scope[var] = None
         if value is not None and not is_leaf(value):
             self.names[id(value)] = (value, var)
 
     def forget(self, count: int) -> list[Var]:
-        """Leave a scope: the variables defined since there were `count` are gone."""
+        """Leave a scope: forget variables beyond the first `count` and return them."""
         gone = list(self.scope)[count:]
         for var in gone:
             del self.scope[var]
         return gone
 
     def variable_of(self, expr: Any) -> Var | None:
-        """The variable in scope that is bound to this very expression."""
+        """The variable in scope that is bound to this expression object."""
         known = self.names.get(id(expr))
         return known[1] if known is not None and known[1] in self.scope else None
 
     def root(self, expr: Any) -> Any:
-        """`expr` in normal form, its inner calls bound: a value to bind, or a variable."""
+        """`expr` in normal form with its inner calls bound: a value to bind, or a variable."""
         var = self.variable_of(expr)
         if var is not None:
             return var
@@ -137,7 +137,7 @@ def _free(expr: Any) -> list[Var]:
 
 
 def checked_result(result: Any, callback: Any, at: Any) -> Any:
-    """What a callback returned, if it is an expression.
+    """The result of a callback, if it is an expression.
 
     Raises TypeError otherwise; `at` is the expression that was to be replaced.
     """
@@ -145,14 +145,14 @@ def checked_result(result: Any, callback: Any, at: Any) -> Any:
         return result
     name = getattr(callback, "__name__", type(callback).__name__)
     what = f"the rewriter {name} must return a Relax expression"
-    hint = "return the replacement, or the original expression where nothing shall change"
+    hint = "return the replacement, or the original expression if nothing should change"
     got = f"{type(result).__name__}: {result!r}"
     span = code_span(callback) or at.span
     raise TypeError(explain(what, got=got, instead=hint, span=span))
 
 
 def check_struct_info(new: Any, old: Any, name: str, callback: Any, at: Any) -> None:
-    """Raises ValueError when a replacement's struct info contradicts that of what it replaces."""
+    """Raises ValueError if a replacement's struct info contradicts that of the original."""
     worst = min(struct_info_base_check(old, new), struct_info_base_check(new, old))
     if worst is not BaseCheckResult.FAIL_L0:
         return

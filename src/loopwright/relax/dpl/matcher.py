@@ -1,14 +1,14 @@
-"""The matcher: a search with backtracking over goals, on a stack of its own.
+"""The matcher: a backtracking search over goals, with an explicit stack.
 
-A goal is (rule, what, value, the goals behind it); a rule returns the goals that are left, or FAIL.
-Where a rule has several ways it pushes the others as choices. Depth of the pattern takes no
+A goal is (rule, pattern, value, next goals); a rule returns the remaining goals, or FAIL.
+A rule with several alternatives pushes the others as choice points. Deep patterns need no
 Python stack.
 
-What a part of a pattern can match is decided by its value and by the patterns inside it that
-occur elsewhere too (its "open" ones), where these are bound already. Its solutions are remembered
-by these, two of them being alike when they bind the open patterns alike. When all open ones were
-bound, or there is none, one solution is as good as any: the other choices are dropped. That keeps
-alternatives inside alternatives from multiplying.
+The match of a subpattern depends on its value and on those of its inner patterns that also occur
+elsewhere (its "open" patterns), if these are already bound. Its solutions are memoized
+by these; two solutions are equivalent if they bind the open patterns alike. If all open patterns
+were bound, or there are none, all solutions are equivalent and the other choices are dropped. This
+avoids exponential search in nested alternatives.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ FAIL: Any = object()
 
 
 class Answer:
-    """A solution of a part of a pattern.
+    """A solution of a subpattern.
 
-    shown: what it binds of the open patterns. items: all that it binds, as (key, binding) or
+    shown: its bindings of the open patterns. items: all its bindings, as (key, binding) or
     Answer.
     """
 
@@ -55,7 +55,7 @@ class Answer:
 
 
 class _Mark:
-    """On the trail: what stands from `start` to here is this answer; `replayed`: only what it
+    """A trail entry: everything from `start` to here is this answer; `replayed`: only what it
     shows has been bound."""
 
     __slots__ = ("answer", "replayed", "start")
@@ -67,13 +67,13 @@ class _Mark:
 
 
 class _Attempt:
-    """A part of a pattern being matched against a value."""
+    """A subpattern being matched against a value."""
 
     __slots__ = ("answers", "free", "height", "key", "mark", "seen")
 
     def __init__(self, key: Any, free: list[Any], height: int, mark: int) -> None:
         self.key = key
-        self.free = free  # the open patterns that were not bound when it began
+        self.free = free  # the open patterns unbound at the start
         self.height = height
         self.mark = mark
         self.answers: list[Answer] = []
@@ -83,29 +83,29 @@ class _Attempt:
 class Matcher:
     """Matches the patterns of one plan against expressions with known bindings.
 
-    bindings: the values of variables; it may grow between searches, never change.
-    env: what each pattern matched, (its value, the expression that was there), and what each
-    symbolic variable stands for, (expression, None).
+    bindings: the values of variables; entries may be added between searches, but not changed.
+    env: what each pattern matched, (its value, the original expression), and the value of each
+    symbolic variable, (expression, None).
     """
 
     def __init__(self, plan: Plan, bindings: Mapping[Any, Any]) -> None:
         self.plan = plan
         self.bindings = bindings
-        self.inner: dict[rx.Var, Any] = {}  # the bindings of local functions that were entered
+        self.inner: dict[rx.Var, Any] = {}  # the bindings of local functions entered so far
         self.env: dict[Any, Any] = {}
         self.trail: list[Any] = []
         self.choices: list[tuple[Any, int, _Attempt | None]] = []
-        # All solutions, by (pattern, id of its value, bound open patterns). `kept` holds the
-        # values, so that no id is used twice.
+        # All solutions, by (pattern, id of its value, bound open patterns). `kept` keeps the
+        # values alive, so that ids are not reused.
         self.table: dict[Any, list[Answer]] = {}
         self.kept: dict[int, Any] = {}
 
     def solve(self, goals: Any) -> dict[Any, Any] | None:
-        """What a first solution of `goals` binds, or None."""
+        """The bindings of the first solution of `goals`, or None."""
         return self._all() if self._run(goals, len(self.choices)) else None
 
     def solutions(self, goals: Any) -> Iterator[dict[Any, Any]]:
-        """What the solutions of `goals` bind, one after the other."""
+        """The bindings of each solution of `goals`."""
         base = len(self.choices)
         solved = self._run(goals, base)
         while solved:
@@ -114,7 +114,7 @@ class Matcher:
             solved = goals is not FAIL and self._run(goals, base)
 
     def _all(self) -> dict[Any, Any]:
-        """The bindings, with those of replayed answers."""
+        """The bindings, including those of replayed answers."""
         bound = dict(self.env)
         work = [m.answer for m in self.trail if type(m) is _Mark and m.replayed]
         while work:
@@ -126,7 +126,7 @@ class Matcher:
         return bound
 
     def reset(self) -> None:
-        """Forget what was matched, but not what was learnt."""
+        """Forget the bindings but keep the memoized solutions."""
         self.env.clear()
         self.trail.clear()
         self.choices.clear()
@@ -147,27 +147,27 @@ class Matcher:
             self.undo(mark)
             if attempt is None:
                 return goals
-            self.table[attempt.key] = attempt.answers  # there are no others
+            self.table[attempt.key] = attempt.answers  # the list is complete
         return FAIL
 
     def undo(self, mark: int) -> None:
-        """Take back what was bound since the trail had this length."""
+        """Undo the bindings made since the trail had length `mark`."""
         while len(self.trail) > mark:
             key = self.trail.pop()
             if type(key) is not _Mark:
                 del self.env[key]
 
     def bind(self, key: Any, value: Any) -> None:
-        """Bind something for the rest of this way of the search."""
+        """Bind a key until backtracking undoes it."""
         self.env[key] = value
         self.trail.append(key)
 
     def choose(self, goals: Any) -> None:
-        """Another way to go on, tried when the present one fails."""
+        """Push an alternative, tried if the current one fails."""
         self.choices.append((goals, len(self.trail), None))
 
     def unwrap(self, expr: Any) -> Any:
-        """The value behind variables, as far as it is known."""
+        """The value behind variables, as far as known."""
         while True:
             if isinstance(expr, rx.Var):
                 value = self.bindings.get(expr)
@@ -182,7 +182,7 @@ class Matcher:
                 return expr
 
     def answer(self, attempt: _Attempt) -> Answer:
-        """What was bound since an attempt began."""
+        """The bindings made since an attempt began."""
         items: list[Any] = []
         at = len(self.trail) - 1
         while at >= attempt.mark:
@@ -204,7 +204,7 @@ def match_goal(m: Matcher, pattern: nd.DFPattern, expr: Any, rest: Any) -> Any:
         return rest if bound[0] is value else FAIL
     m.bind(pattern, (value, expr))
     inner = m.plan.open.get(pattern)
-    if inner is None:  # no parts
+    if inner is None:  # a leaf
         return _RULES[type(pattern)](m, pattern, value, rest)
     given = [(q, m.env[q][0]) for q in inner if q in m.env]
     key = (pattern, id(value), tuple((q, id(v)) for q, v in given))
@@ -220,7 +220,7 @@ def match_goal(m: Matcher, pattern: nd.DFPattern, expr: Any, rest: Any) -> Any:
 
 
 def _exit(m: Matcher, attempt: _Attempt, _: Any, rest: Any) -> Any:
-    """A part has matched."""
+    """The end of a subpattern's match."""
     answer = m.answer(attempt)
     if not attempt.free:
         del m.choices[attempt.height :]
@@ -228,7 +228,7 @@ def _exit(m: Matcher, attempt: _Attempt, _: Any, rest: Any) -> Any:
     else:
         shown = tuple((q, id(binding[0])) for q, binding in answer.shown)
         if shown in attempt.seen:
-            return FAIL  # what is behind has failed with the same bindings
+            return FAIL  # the continuation failed with the same bindings
         attempt.seen.add(shown)
         attempt.answers.append(answer)
     m.trail.append(_Mark(answer, attempt.mark, False))
@@ -345,8 +345,8 @@ def _unordered(m: Matcher, p: nd.UnorderedTuplePattern, value: Any, rest: Any) -
 
 
 def _assign(m: Matcher, patterns: tuple[Any, ...], fields: tuple[Any, ...], rest: Any) -> Any:
-    """The first pattern takes one of the fields, the others what is left, if that can be: what
-    fails for them alone is not tried in all orders."""
+    """Match the first pattern with one of the fields, the rest with the others, if possible:
+    patterns that fail on their own are not tried in all orders."""
     if not patterns:
         return rest
     (pattern, own), *others = patterns
@@ -364,7 +364,7 @@ def _assign(m: Matcher, patterns: tuple[Any, ...], fields: tuple[Any, ...], rest
 
 
 def _all_fit(fits: list[set[int]]) -> bool:
-    """Whether each can have a place of its own among those that fit it (Kuhn's algorithm)."""
+    """Whether there is a matching that assigns each a distinct place (Kuhn's algorithm)."""
     owner: dict[int, int] = {}
 
     def place(one: int, seen: set[int]) -> bool:
@@ -379,7 +379,7 @@ def _all_fit(fits: list[set[int]]) -> bool:
 
 
 def _matches_alone(m: Matcher, pattern: nd.DFPattern, expr: Any) -> bool:
-    """Whether a pattern matches with what is bound now; nothing stays bound."""
+    """Whether a pattern matches under the current bindings; leaves no bindings."""
     mark, height = len(m.trail), len(m.choices)
     solution = m._run((match_goal, pattern, expr, None), height)
     del m.choices[height:]
@@ -422,7 +422,7 @@ def _attrs(m: Matcher, p: nd.AttrPattern, value: Any, rest: Any) -> Any:
 
 def _same_attr(a: Any, b: Any) -> bool:
     a, b = getattr(a, "attr_literal", a), getattr(b, "attr_literal", b)
-    a, b = getattr(a, "value", a), getattr(b, "value", b)  # literals are the numbers they hold
+    a, b = getattr(a, "value", a), getattr(b, "value", b)  # compare literals by value
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(_same_attr, a, b))
     if isinstance(a, BaseExpr) or isinstance(b, BaseExpr):
@@ -499,10 +499,10 @@ _RULES: dict[type, Rule] = {
 def match(
     pattern: nd.DFPattern, expr: Any, bindings: Mapping[Any, Any] | None = None
 ) -> dict[nd.DFPattern, Any] | None:
-    """What each pattern inside `pattern` matches when it matches `expr`; None when it does not.
+    """What each pattern inside `pattern` matches if it matches `expr`, else None.
 
-    bindings: the values of variables (`analysis.get_var2val(func)`); the matcher sees through
-    them, and what it returns are values, not the variables they are bound to.
+    bindings: the values of variables (`analysis.get_var2val(func)`); the matcher looks through
+    variables and returns values, not the variables bound to them.
     """
     if not isinstance(pattern, nd.DFPattern):
         what = "match takes a pattern first"
@@ -513,8 +513,8 @@ def match(
 def matcher_of(
     pattern: nd.DFPattern, bindings: Mapping[Any, Any] | None = None
 ) -> Callable[[Any], dict[nd.DFPattern, Any] | None]:
-    """`match` for many expressions with the same (or growing) bindings; what one search learns,
-    the next ones know."""
+    """A matcher for many expressions with the same (or growing) bindings; memoized solutions are
+    shared between searches."""
     matcher = Matcher(plan_of(pattern), {} if bindings is None else bindings)
 
     def run(expr: Any) -> dict[nd.DFPattern, Any] | None:

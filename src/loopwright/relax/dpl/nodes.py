@@ -5,9 +5,9 @@
     pattern = is_op("relax.nn.relu")(conv) | conv
     pattern.match(expr)
 
-One pattern object stands for one value: where it occurs twice, both places must hold the same
-expression. Matching is in matcher.py; `used_by` and `only_used_by` speak to the PatternContext
-that is open (context.py).
+A pattern object stands for one value: if it occurs twice, both places must hold the same
+expression. matcher.py matches; `used_by` and `only_used_by` add edges to the open PatternContext
+(context.py).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .constraints import Edge, current_graph
 
 
 class DFPattern(TensorOperators, Node):
-    """Root of patterns. Compared by identity."""
+    """Base class of patterns. Compared by identity."""
 
     __slots__ = ("_owner", "_plan")
 
-    # `text.py` and `matcher.py`, which know all patterns, install these.
+    # Installed by `text.py` and `matcher.py`, which know all patterns.
     _render: ClassVar[Any] = None
     _match: ClassVar[Any] = None
 
@@ -39,7 +39,7 @@ class DFPattern(TensorOperators, Node):
         return DFPattern._render(self)
 
     __str__ = __repr__
-    __iter__ = None  # an index that is out of range must not go on for ever
+    __iter__ = None  # iteration by index would not terminate
 
     def parts(self) -> tuple[DFPattern, ...]:
         """The patterns directly inside this one."""
@@ -50,7 +50,7 @@ class DFPattern(TensorOperators, Node):
     def __call__(
         self, *args: Any, varg_default_wildcard: bool = False, add_constraint: bool = True
     ) -> CallPattern:
-        """A call of what matches this pattern. `varg_default_wildcard`: more arguments may come."""
+        """A call of this pattern. `varg_default_wildcard`: more arguments may follow."""
         return CallPattern(self, args, varg_default_wildcard, add_constraint)
 
     def __or__(self, other: DFPattern) -> OrPattern:
@@ -62,7 +62,7 @@ class DFPattern(TensorOperators, Node):
         return AndPattern(self, other)
 
     def __invert__(self) -> NotPattern:
-        """What this pattern does not match."""
+        """Anything that this pattern does not match."""
         return NotPattern(self)
 
     def __getitem__(self, index: int | None) -> Any:
@@ -125,7 +125,7 @@ class DFPattern(TensorOperators, Node):
         return PatternSeq([self]).used_by(other, index)
 
     def only_used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
-        """In the open PatternContext: the value is used by `other` and by nobody else."""
+        """In the open PatternContext: the value is used by `other` only."""
         return PatternSeq([self]).only_used_by(other, index)
 
     def __xor__(self, other: DFPattern | PatternSeq) -> PatternSeq:
@@ -144,7 +144,7 @@ class DFPattern(TensorOperators, Node):
         return SameShapeConstraint(self, *args)
 
     def dup(self) -> Any:
-        """A pattern with the same parts that stands for another value."""
+        """A copy of this pattern that stands for a different value."""
         return self._make(*self.field_values(), span=self.span)
 
 
@@ -164,7 +164,7 @@ def _patterns(values: Any) -> tuple[DFPattern, ...]:
 
 def topological(roots: Iterable[DFPattern]) -> list[DFPattern]:
     """All patterns below `roots`, each before its parts."""
-    # On a stack of its own: patterns may be deep.
+    # With an explicit stack: patterns may be deep.
     done: dict[DFPattern, None] = {}
     work: list[tuple[DFPattern, bool]] = [(root, False) for root in roots]
     while work:
@@ -187,7 +187,7 @@ class ExprPattern(DFPattern):
 
 
 class VarPattern(DFPattern):
-    """A variable that is bound to nothing known (a parameter); `name_hint` "" is any name."""
+    """A variable without a known binding (a parameter); `name_hint` "" matches any name."""
 
     name_hint: str = field(default="")
 
@@ -199,13 +199,13 @@ class DataflowVarPattern(VarPattern):
 
 
 class GlobalVarPattern(DFPattern):
-    """A function of the module, by its name; "" is any."""
+    """A function of the module, by name; "" matches any."""
 
     name_hint: str = field(default="")
 
 
 class ExternFuncPattern(DFPattern):
-    """An external function, by its symbol; "" is any."""
+    """An external function, by symbol; "" matches any."""
 
     global_symbol: str = field(default="")
 
@@ -252,7 +252,7 @@ def _dims(shape: Any) -> tuple[Any, ...]:
 
 
 class CallPattern(DFPattern):
-    """A call. `args` None: any arguments. `varg_default_wildcard`: more may come behind `args`."""
+    """A call. `args` None: any arguments. `varg_default_wildcard`: more may follow `args`."""
 
     op: DFPattern
     args: tuple[DFPattern, ...] | None
@@ -317,7 +317,7 @@ class UnorderedTuplePattern(DFPattern):
 
 
 class TupleGetItemPattern(DFPattern):
-    """The access of a tuple's field; `index` None: of any."""
+    """A field access of a tuple; `index` None: any field."""
 
     tuple: DFPattern
     index: int | None = field(default=None)
@@ -327,7 +327,7 @@ class TupleGetItemPattern(DFPattern):
 
 
 class OrPattern(DFPattern):
-    """`left`, or where that fails `right`."""
+    """`left`, or if that fails `right`."""
 
     left: DFPattern
     right: DFPattern
@@ -347,7 +347,7 @@ class AndPattern(DFPattern):
 
 
 class NotPattern(DFPattern):
-    """What `reject` does not match. Patterns inside it get no value."""
+    """Anything that `reject` does not match. Patterns inside it are not bound."""
 
     reject: DFPattern
 
@@ -368,8 +368,8 @@ class AttrPattern(DFPattern):
 class StructInfoPattern(DFPattern):
     """`pattern` with a struct info that `struct_info` covers.
 
-    binds: symbolic variables of `struct_info` stand for what they meet (a pattern read from a
-    script); otherwise they must be proved equal.
+    binds: symbolic variables of `struct_info` match any expression (a pattern read from a
+    script); otherwise equality must be proved.
     """
 
     pattern: DFPattern
@@ -390,7 +390,7 @@ class StructInfoPattern(DFPattern):
 
 
 class DataTypePattern(DFPattern):
-    """`pattern` of a dtype."""
+    """`pattern` with a dtype."""
 
     pattern: DFPattern
     dtype: DataType
@@ -400,7 +400,7 @@ class DataTypePattern(DFPattern):
 
 
 class ShapePattern(DFPattern):
-    """`pattern` of a shape; a dimension None may be anything."""
+    """`pattern` with a shape; a dimension None may be anything."""
 
     pattern: DFPattern
     shape: tuple[Any, ...]
@@ -424,13 +424,13 @@ class TargetPattern(DFPattern):
 
 
 class DFConstraint(Node):
-    """Root of conditions on several patterns."""
+    """Base class of conditions on several patterns."""
 
     __slots__ = ()
 
 
 class SameShapeConstraint(DFConstraint):
-    """The values of these patterns have one shape. Belongs to the PatternContext that is open."""
+    """The values of these patterns have the same shape. Belongs to the open PatternContext."""
 
     args: tuple[DFPattern, ...]
 
@@ -449,7 +449,7 @@ def _needed_graph(who: str) -> Any:
 
 
 class PatternSeq(Node):
-    """Patterns in a row, each used by the next: `a ^ b` (used by), `a >> b` (only used by).
+    """A chain of patterns, each used by the next: `a ^ b` (used by), `a >> b` (only used by).
 
     links: for each neighbouring pair (only used by?, operand index).
     """
@@ -490,7 +490,7 @@ class PatternSeq(Node):
         return self._then(other, False, index)
 
     def only_used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
-        """The last value is used by `other` (its first pattern) and by nobody else."""
+        """The last value is used by `other` (its first pattern) only."""
         return self._then(other, True, index)
 
     def __xor__(self, other: DFPattern | PatternSeq) -> PatternSeq:
@@ -506,8 +506,8 @@ class PatternSeq(Node):
         return len(self.patterns)
 
     def dup(self) -> PatternSeq:
-        """The same row of patterns, standing for other values. Parts that are in the context for
-        themselves (a wildcard that several calls share) stay."""
+        """A copy of the chain that stands for different values. Patterns that are in the context on
+        their own (a wildcard shared by several calls) are not copied."""
         table: dict[Any, Any] = {}
 
         def copied(value: Any) -> Any:
@@ -534,7 +534,7 @@ class PatternSeq(Node):
 def is_op(op_name: str) -> ExprPattern:
     """The operator of this name; call it for a pattern of its calls.
 
-    Raises AttributeError when there is none.
+    Raises AttributeError if there is none.
     """
     return ExprPattern(Op.get(op_name))
 

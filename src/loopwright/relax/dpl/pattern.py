@@ -1,4 +1,4 @@
-"""Functions that build patterns; the nodes that they build are in nodes.py."""
+"""Functions that build patterns; the nodes are in nodes.py."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def wildcard() -> nd.WildcardPattern:
 
 
 def is_var(name: str = "") -> nd.VarPattern:
-    """A variable bound to nothing known (a parameter), of this name ("" is any)."""
+    """A variable without a known binding (a parameter), by name ("" matches any)."""
     return nd.VarPattern(name)
 
 
 def is_dfv(name: str = "") -> nd.DataflowVarPattern:
-    """A dataflow variable bound to nothing known."""
+    """A dataflow variable without a known binding."""
     return nd.DataflowVarPattern(name)
 
 
@@ -48,7 +48,7 @@ def is_tuple(fields: Any, unordered: bool = False) -> nd.TuplePattern | nd.Unord
 def is_tuple_get_item(
     tuple_value: nd.DFPattern, index: int | None = None
 ) -> nd.TupleGetItemPattern:
-    """The access of a tuple's field; None: of any."""
+    """A field access of a tuple; None: any field."""
     return nd.TupleGetItemPattern(tuple_value, index)
 
 
@@ -87,22 +87,22 @@ def is_call_packed(func_name: str, args: Any = None) -> nd.CallPattern:
 
 
 def reject(pattern: nd.DFPattern) -> nd.NotPattern:
-    """What `pattern` does not match."""
+    """Anything that `pattern` does not match."""
     return nd.NotPattern(pattern)
 
 
 def has_attr(attrs: dict[str, Any], pattern: nd.DFPattern | None = None) -> nd.AttrPattern:
-    """`pattern` (anything) with these attributes."""
+    """`pattern` (default: anything) with these attributes."""
     return nd.AttrPattern(pattern if pattern is not None else wildcard(), attrs)
 
 
 def has_dtype(dtype: str, pattern: nd.DFPattern | None = None) -> nd.DataTypePattern:
-    """`pattern` (anything) of this dtype."""
+    """`pattern` (default: anything) with this dtype."""
     return nd.DataTypePattern(pattern if pattern is not None else wildcard(), dtype)
 
 
 def is_same_shape(*patterns: nd.DFPattern) -> nd.SameShapeConstraint:
-    """In the open PatternContext: the values of these patterns have one shape."""
+    """In the open PatternContext: the values of these patterns have the same shape."""
     return nd.SameShapeConstraint(*patterns)
 
 

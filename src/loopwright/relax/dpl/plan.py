@@ -1,4 +1,4 @@
-"""Which parts of a pattern occur elsewhere in it, too: the matcher's plan."""
+"""The matcher's plan: the parts of a pattern that also occur elsewhere in it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .nodes import DFPattern, StructInfoPattern, topological
 
 
 class Plan:
-    """For each pattern with parts below some roots: its open patterns."""
+    """The open patterns of each non-leaf pattern below some roots."""
 
     def __init__(self, roots: Sequence[DFPattern]) -> None:
         self.open = _open_patterns(topological(roots), roots)
 
 
 def plan_of(pattern: DFPattern) -> Plan:
-    """The plan of a pattern, made once."""
+    """The plan of a pattern, computed once."""
     plan = getattr(pattern, "_plan", None)
     if plan is None:
         plan = pattern._plan = Plan([pattern])
@@ -27,8 +27,8 @@ def plan_of(pattern: DFPattern) -> Plan:
 def _open_patterns(
     order: list[DFPattern], roots: Sequence[DFPattern]
 ) -> dict[DFPattern, tuple[Any, ...]]:
-    """The patterns inside each that can be reached without it (that it does not dominate)."""
-    # Immediate dominators, found in topological order; None is the root of all roots.
+    """For each pattern, the inner patterns reachable without it (that it does not dominate)."""
+    # Immediate dominators, computed in topological order; None is the common root.
     above: dict[Any, Any] = dict.fromkeys(roots)
     depth: dict[Any, int] = {None: 0}
     for pattern in order:
@@ -55,7 +55,7 @@ def _open_patterns(
 
 
 def _intervals(below: dict[Any, list[DFPattern]]) -> tuple[dict[Any, int], dict[Any, int]]:
-    """Of a tree below None: when each node is entered, and the last number given inside it."""
+    """For a tree rooted at None: the preorder number of each node, and the last number below it."""
     first: dict[Any, int] = {}
     last: dict[Any, int] = {}
     work: list[tuple[Any, bool]] = [(None, False)]

@@ -1,4 +1,4 @@
-"""Rewriting by patterns: of single values, of several together, of whole modules.
+"""Rewriting by patterns: of single values, of several values together, of whole modules.
 
     x = wildcard()
     twice = is_op("relax.add")(x, x)
@@ -9,9 +9,9 @@
     func = rewrite_call(twice, by_multiply, func)
     mod = PatternMatchingRewriter.from_pattern(twice, by_multiply)(mod)
 
-What a rewriter leaves is looked at again until nothing matches; then second names, values
-computed twice and values that nothing uses are taken out. A function in which nothing matches
-comes back as the same object.
+Replacements are matched again until nothing matches; then aliases, duplicate
+computations and unused values are removed. A function without a match is returned as the same
+object.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ Rule = ExprRule | TupleRule
 
 
 class PatternMatchingRewriter(ModulePass):
-    """Rewrites functions and modules; a pass, so it may stand in a `Sequential`.
+    """Rewrites functions and modules; it is a pass, so it can be part of a `Sequential`.
 
-    `a | b` applies both, `a` first where both match.
+    `a | b` applies both, `a` first if both match.
     """
 
     rules: list[Rule]
@@ -61,9 +61,9 @@ class PatternMatchingRewriter(ModulePass):
     ) -> PatternMatchingRewriter:
         """Replace what `pattern` matches by `func(value, matches)`.
 
-        func: gets the value and what each pattern matched; returns the replacement, or the value
-        itself (or None) where nothing shall change. For a tuple pattern the value is a tuple, and
-        its fields may be any different variables of one block.
+        func: called with the value and the matches; returns the replacement, or the value
+        itself (or None) to change nothing. For a tuple pattern the value is a tuple, and
+        its fields may be any distinct variables of one block.
         new_struct_info: allow replacements whose struct info contradicts the old one.
         """
         if isinstance(pattern, TuplePattern):
@@ -77,7 +77,7 @@ class PatternMatchingRewriter(ModulePass):
     @staticmethod
     def from_module(mod: IRModule) -> PatternMatchingRewriter:
         """Replace what the function `pattern` of a module computes by what its function
-        `replacement` computes; both have the same parameters, which stand for any values of
+        `replacement` computes; both have the same parameters, which match any values of
         their struct infos. A pattern that returns a tuple replaces several values together."""
         script = read_rule(mod)
         rule: Rule
@@ -102,7 +102,7 @@ class PatternMatchingRewriter(ModulePass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         known, rules = mod, []
-        for rule in self.rules:  # the functions of scripts go with their replacements
+        for rule in self.rules:  # add the functions that scripts' replacements call
             if isinstance(rule.callback, ScriptRule):
                 known, script = add_functions(known, rule.callback)
                 rule = rule.calling(script)
@@ -132,7 +132,7 @@ class ExprPatternRewriter(PatternMatchingRewriter):
 
 
 class TupleRewriter(PatternMatchingRewriter):
-    """Rewrites several values of one block together: `func(tuple of them, matches)` gives a
+    """Rewrites several values of one block together: `func(tuple of values, matches)` returns a
     tuple."""
 
     def __init__(
@@ -154,7 +154,7 @@ class OrRewriter(PatternMatchingRewriter):
 
 
 def _rewritten(func: Function, rules: list[Rule], mod: IRModule | None) -> Function:
-    """A function rewritten until nothing matches. Raises ValueError when there is no end."""
+    """A function rewritten until nothing matches. Raises ValueError if this does not terminate."""
     allow_deep_programs()
     for _ in range(DEEPEST):
         rewritten = _once(func, rules, mod)
@@ -164,8 +164,8 @@ def _rewritten(func: Function, rules: list[Rule], mod: IRModule | None) -> Funct
         if structural_equal(rewritten, func):
             return func
         func = rewritten
-    what = "a rewrite does not come to an end: its replacement matches again"
-    hint = "return the original expression where it is in its new form already"
+    what = "a rewrite does not terminate: its replacement matches again"
+    hint = "return the original expression if it is already in its new form"
     raise ValueError(explain(what, got=f"{DEEPEST} rounds", instead=hint, span=func.span))
 
 
@@ -193,7 +193,7 @@ def _checked(pattern: Any) -> DFPattern:
 
 
 def tidy(func: Function, mod: IRModule | None) -> Function:
-    """Without second names, values computed twice, and values that nothing uses."""
+    """Remove aliases, duplicate computations and unused values."""
     reuse = EliminateCommonSubexpr()
     owner = IRModule() if mod is None else mod
     while True:
@@ -214,8 +214,8 @@ def rewrite_call(
 ) -> Function:
     """A function with each value that `pattern` matches replaced by `rewriter(value, matches)`.
 
-    See `PatternMatchingRewriter.from_pattern`. Raises TypeError when the rewriter returns no
-    expression, ValueError when the replacement does not fit.
+    See `PatternMatchingRewriter.from_pattern`. Raises TypeError if the rewriter does not return an
+    expression, ValueError if the replacement does not fit.
     """
     _checked_function("rewrite_call", func)
     make = PatternMatchingRewriter.from_pattern
@@ -229,12 +229,12 @@ def rewrite_bindings(
     *,
     new_struct_info: bool = False,
 ) -> Function:
-    """A function in which, wherever the patterns of `ctx` hold in a dataflow block, some of the
-    matched variables get other values.
+    """A function in which, for each match of the patterns of `ctx` in a dataflow block, some of the
+    matched variables get new values.
 
-    rewriter: gets the variable of each pattern and the values of the block's variables; returns
-    {variable: new value}. A variable is replaced once.
-    Raises ValueError when the replacements need each other, or do not fit.
+    rewriter: called with the variable of each pattern and the values of the block's variables;
+    returns {variable: new value}. A variable is replaced at most once.
+    Raises ValueError if the replacements depend on each other or do not fit.
     """
     _checked_function("rewrite_bindings", func)
     allow_deep_programs()

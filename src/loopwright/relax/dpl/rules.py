@@ -1,4 +1,4 @@
-"""The engine below the rewriters: rules applied to every value of a function."""
+"""The rewriting engine: applies rules to every value of a function."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .graft import Graft, check_struct_info, checked_result
 from .matcher import matcher_of
 from .pattern import DFPattern
 
-# A replacement of a replacement of ... : more than this is a rule that feeds itself.
+# The longest chain of replacements of replacements; a longer one means that a rule feeds itself.
 DEEPEST = 200
 
 Callback = Callable[[Any, dict[DFPattern, Any]], Any]
 
 
 class ExprRule:
-    """Where `pattern` matches a value, `callback(value, matches)` says what to put there."""
+    """If `pattern` matches a value, `callback(value, matches)` returns its replacement."""
 
     def __init__(
         self, pattern: DFPattern, callback: Callback, new_struct_info: bool = False
@@ -40,8 +40,8 @@ class ExprRule:
 
 
 class TupleRule:
-    """Where `patterns` match different variables of a block, `callback(tuple of their values,
-    matches)` gives the tuple of what to put there."""
+    """If `patterns` match distinct variables of a block, `callback(tuple of their values,
+    matches)` returns the tuple of replacements."""
 
     def __init__(
         self, patterns: Iterable[DFPattern], callback: Callback, new_struct_info: bool = False
@@ -59,13 +59,13 @@ class TupleRule:
 
 
 class ExprRewriting(GraphRewriter):
-    """Applies rules to each bound value, in program order; what a rule returns is looked at
+    """Applies rules to each bound value, in program order; results are rewritten
     again."""
 
     def __init__(self, mod: IRModule | None, rules: list[ExprRule]) -> None:
         super().__init__(mod)
         self.rules = rules
-        self.bound: dict[rx.Var, Any] = {}  # what patterns see through
+        self.bound: dict[rx.Var, Any] = {}  # bindings that patterns look through
         self.searches = [matcher_of(rule.pattern, self.bound) for rule in rules]
         self.graft = Graft(self.builder, self.improve)
         self.depth = 0
@@ -88,7 +88,7 @@ class ExprRewriting(GraphRewriter):
         mark = len(self.graft.scope)
         new = super().block(block)
         if isinstance(block, rx.DataflowBlock):
-            # Its own variables end here, and with them the values that are computed from them.
+            # Its own variables go out of scope, and with them the values computed from them.
             outputs = [v for v in self._leave(mark, keep=True) if not isinstance(v, rx.DataflowVar)]
             for var in outputs:
                 self.graft.define(var)
@@ -126,12 +126,12 @@ class ExprRewriting(GraphRewriter):
         self.note(var, improved)
 
     def note(self, var: rx.Var, value: Any) -> None:
-        """A binding that patterns see through."""
+        """Record a binding that patterns look through."""
         self.graft.define(var, value)
         self.bound[var] = value
 
     def improve(self, value: Any, name: str = "a value") -> Any:
-        """`value` as the rules want it."""
+        """`value` rewritten by the rules."""
         outer = self.depth
         try:
             while True:
@@ -155,8 +155,8 @@ class ExprRewriting(GraphRewriter):
                 continue
             self.depth += 1
             if self.depth > DEEPEST:
-                what = "a rewrite does not come to an end: its replacement matches again"
-                hint = "return the original expression where it is in its new form already"
+                what = "a rewrite does not terminate: its replacement matches again"
+                hint = "return the original expression if it is already in its new form"
                 got = f"{DEEPEST} replacements in a row, by {rule.pattern}"
                 raise ValueError(explain(what, got=got, instead=hint, span=value.span))
             result = self.graft.root(checked_result(result, rule.callback, value))
@@ -170,7 +170,7 @@ class ExprRewriting(GraphRewriter):
         return value
 
     def _catch_up(self) -> None:
-        """See through what the graft has bound since."""
+        """Record the bindings that the graft added since the last call."""
         bindings = self.builder._frame().bindings
         for binding in reversed(bindings):
             var = binding.var
@@ -183,14 +183,14 @@ class ExprRewriting(GraphRewriter):
 
 
 class BlockRewriting(GraphRewriter):
-    """Replaces several values of a block together; subclasses say which in `rewrite_block`."""
+    """Replaces several values of a block together; subclasses implement `rewrite_block`."""
 
     def __init__(self, mod: IRModule | None) -> None:
         super().__init__(mod)
         self.visible: dict[rx.Var, None] = {}
 
     def rewrite_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
-        """The block with its replacements; the same object where there are none."""
+        """The block with its replacements; the same object without any."""
         raise NotImplementedError
 
     def function(self, func: rx.Function) -> rx.Function:
@@ -209,7 +209,7 @@ class BlockRewriting(GraphRewriter):
     def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         new = super().block(block)
         while (changed := self.rewrite_block(new)) is not new:
-            new = super().block(changed)  # with what its variables have become
+            new = super().block(changed)  # with its variables renamed
         for binding in new.bindings:
             var = binding.var
             if not (isinstance(new, rx.DataflowBlock) and isinstance(var, rx.DataflowVar)):
@@ -219,8 +219,8 @@ class BlockRewriting(GraphRewriter):
     def replaced(
         self, block: rx.BindingBlock, news: dict[rx.Var, Any], callback: Any, new_struct_info: bool
     ) -> rx.BindingBlock | list[rx.Var]:
-        """The block with other values for some of its variables, its bindings reordered as far
-        as they must be; the variables of a cycle where that would make one."""
+        """The block with new values for some of its variables, its bindings reordered as needed;
+        or the variables of a cycle if the new values would create one."""
         builder = self.builder
         builder._begin(isinstance(block, rx.DataflowBlock))
         graft = Graft(builder)
@@ -229,7 +229,7 @@ class BlockRewriting(GraphRewriter):
             value = None if isinstance(binding, rx.MatchCast) else binding.value
             graft.define(binding.var, value)
         results: dict[rx.Var, Any] = {}
-        extra: dict[rx.Var, list[rx.Binding]] = {}  # what each new value needs
+        extra: dict[rx.Var, list[rx.Binding]] = {}  # bindings that each new value needs
         emitted = builder._frame().bindings
         for var, expr in news.items():
             start = len(emitted)
@@ -258,13 +258,11 @@ class BlockRewriting(GraphRewriter):
 def in_order(
     bindings: list[rx.Binding], renamed: dict[rx.Var, Any]
 ) -> tuple[list[rx.Binding], list[rx.Var]]:
-    """The bindings, each behind those it needs, otherwise as they stand; and the variables of a
-    cycle where there is one."""
+    """The bindings, each after those it needs, otherwise in the given order; and the variables of a
+    cycle if there is one."""
     by_var = {b.var: b for b in bindings}
     done: dict[rx.Var, rx.Binding] = {}
-    busy: dict[
-        rx.Var, None
-    ] = {}  # from the first to the present one, each needed by the one before
+    busy: dict[rx.Var, None] = {}  # the current path, each needed by its predecessor
     for first in bindings:
         work = [(first, False)]
         while work:
@@ -347,7 +345,7 @@ class BindingsRewriting(BlockRewriting):
         self.graph = graph
         self.callback = callback
         self.new_struct_info = new_struct_info
-        self.done: set[rx.Var] = set()  # replaced already: patterns do not see through them
+        self.done: set[rx.Var] = set()  # already replaced: patterns do not look through them
 
     def rewrite_block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         if not isinstance(block, rx.DataflowBlock):
@@ -369,7 +367,7 @@ class BindingsRewriting(BlockRewriting):
             return block
         changed = self.replaced(block, news, self.callback, self.new_struct_info)
         if isinstance(changed, list):
-            what = "a replacement would make a cycle"
+            what = "a replacement would create a cycle"
             got = " needs ".join(v.name_hint for v in (*changed, changed[0]))
             hint = "one of the values matched together is needed to compute another: leave it out"
             span = changed[0].span or code_span(self.callback)
@@ -386,7 +384,7 @@ class BindingsRewriting(BlockRewriting):
             return {}
         if not isinstance(news, dict):
             what = "the rewriter must return a dict from variables to expressions"
-            hint = "return {matchings[pattern]: expression}, or {} where nothing shall change"
+            hint = "return {matchings[pattern]: expression}, or {} if nothing should change"
             span = code_span(self.callback)
             got = f"{type(news).__name__}: {news!r}"
             raise TypeError(explain(what, got=got, instead=hint, span=span))

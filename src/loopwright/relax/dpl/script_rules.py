@@ -32,9 +32,9 @@ from . import pattern as pt
 class ScriptRule:
     """A rule read from a module; called as a rewriter's callback.
 
-    params: the replacement's parameters and the patterns that give their values.
-    replacement: its result with its bindings written out. functions: those it calls; renamed:
-    what they are called in the module that is rewritten.
+    params: the replacement's parameters and the patterns that bind their values.
+    replacement: its result with its bindings inlined. functions: the functions it calls; renamed:
+    their names in the module that is rewritten.
     """
 
     pattern: pt.DFPattern
@@ -53,7 +53,7 @@ class ScriptRule:
 
 
 class _Instance(Substitute):
-    """Replaces graph variables too; what occurs twice stays one object."""
+    """Also replaces graph variables; shared subexpressions stay shared."""
 
     def __init__(self, table: dict[Any, Any]) -> None:
         super().__init__(table)
@@ -70,7 +70,7 @@ class _Instance(Substitute):
 
 
 def read_rule(mod: IRModule) -> ScriptRule:
-    """The rule that a module describes. Raises ValueError or TypeError when it describes none."""
+    """The rule that a module describes. Raises ValueError or TypeError if it describes none."""
     if not isinstance(mod, IRModule):
         what = "a rewriter is read from a module"
         hint = "decorate a class with @R.rewriter"
@@ -110,7 +110,7 @@ def _is_used(func: rx.Function, param: rx.Var) -> bool:
 
 
 def _written_out(func: rx.Function) -> Any:
-    """The result of a function with the values of its variables in their places."""
+    """The result of a function with its bindings inlined."""
     instance = _Instance({})
     for binding in bindings_of(func):
         _plain(binding, "replacement")
@@ -130,7 +130,7 @@ def _plain(binding: Any, name: str) -> None:
 
 
 def _pattern_of(func: rx.Function) -> tuple[pt.DFPattern, dict[rx.Var, pt.DFPattern]]:
-    """The pattern of what a function computes, and those of the parameters that it uses."""
+    """The pattern that a function computes, and those of its used parameters."""
     patterns: dict[rx.Var, pt.DFPattern] = {}
     params: dict[rx.Var, pt.DFPattern] = {}
 
@@ -173,8 +173,8 @@ def _pattern_of(func: rx.Function) -> tuple[pt.DFPattern, dict[rx.Var, pt.DFPatt
 
 
 def add_functions(mod: IRModule, script: ScriptRule) -> tuple[IRModule, ScriptRule]:
-    """The module with the functions that a rule's replacement calls, under names that are free,
-    and the rule that calls them by these."""
+    """The module with the functions that a rule's replacement calls, renamed if necessary,
+    and the rule that calls them by their new names."""
     if not script.functions:
         return mod, script
     builder = BlockBuilder(mod)

@@ -1,4 +1,4 @@
-"""Patterns as text: `relax.nn.relu(relax.add(*, const))`; what occurs twice gets a name."""
+"""Patterns as text: `relax.nn.relu(relax.add(*, const))`; shared patterns get names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import pattern as pt
 
 
 def render(root: pt.DFPattern) -> str:
-    """A pattern as one line, behind a line `p0 = ...` for each part that occurs twice."""
+    """A pattern as one line, after a line `p0 = ...` for each part that occurs twice."""
     order = pt.topological([root])
     uses = Counter(part for pattern in order for part in pattern.parts())
     texts: dict[pt.DFPattern, str] = {}

@@ -1,6 +1,6 @@
-"""Patterns of what networks are made of, each with its parts by name (for checks of a match).
+"""Patterns of common network parts, with their subpatterns by name (for checks of a match).
 
-These are TVM's of `relax.backend.patterns`; each function gives (pattern, {name: part}).
+These are TVM's from `relax.backend.patterns`; each function returns (pattern, {name: part}).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def make_fused_bias_activation_pattern(
 def make_residual_block_pattern(
     node_output: pt.DFPattern | Named, binary_op: str = "relax.add", activation: str | None = None
 ) -> Named:
-    """Something joined with a residual (residual), on either side; an activation."""
+    """An operator joined with a residual (residual), on either side; an activation."""
     out, parts = node_output if isinstance(node_output, tuple) else (node_output, {})
     residual, op = pt.wildcard(), pt.is_op(binary_op)
     joined: pt.DFPattern = op(out, residual) | op(residual, out)

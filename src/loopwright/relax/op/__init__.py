@@ -1,7 +1,7 @@
 """The graph operators' builders: `relax.op.add(x, y)`, `relax.op.nn.relu(x)`.
 
-This is a view: operators are defined in `ops/`, which lies above and fills it through
-`register_view`. Only the core ones, which the graph itself needs, stand here, in `base`.
+This is a view: operators are defined in `ops/`, a higher layer, which fills it through
+`register_view`. Only the core operators, which the graph itself needs, are in `base`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...ir.op import load_definitions
 
 
 class _View(ModuleType):
-    """A module of builders that explains itself when a name is unknown."""
+    """A module of builders with helpful errors for unknown names."""
 
     def __getattr__(self, name: str) -> Any:
         return _unknown(self, name)
@@ -61,6 +61,6 @@ def register_view(dotted_name: str, fn: Callable[..., Any]) -> Callable[..., Any
     return fn
 
 
-# Last, for it registers its builders here (`from . import base` would ask __getattr__ first).
+# Last, because it registers its builders here (`from . import base` would call __getattr__).
 from .base import *  # noqa: E402
 from .storage import MEMORY_VIEW as MEMORY_VIEW  # noqa: E402

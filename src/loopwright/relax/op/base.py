@@ -1,7 +1,7 @@
-"""The core operators: calls of loops, of foreign functions and of closures; shapes; memory.
+"""The core operators: calls of kernels, external functions and closures; shapes; memory.
 
-They are what the graph level itself is made of, so they are defined here and not in `ops/`.
-Each has its builder, "FInferStructInfo", "FPurity" and, where numpy can say it, "FNumpy".
+The graph level itself needs them, so they are defined here and not in `ops/`.
+Each has a builder, "FInferStructInfo", "FPurity" and, where possible, "FNumpy".
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def define(
     numpy: Callable[..., Any] | None = None,
     folds: bool = True,
 ) -> Op:
-    """A core operator `relax.<name>` and its facts. `folds`: whether a call of constants may be
-    replaced by its value."""
+    """A core operator `relax.<name>` and its attributes. `folds`: whether a call of constants may
+    be replaced by its value."""
     op = register_op(f"relax.{name}")
     op.set_attr("FInferStructInfo", infer, origin=__name__)
     op.set_attr("FPurity", pure, origin=__name__)
     op.set_attr("folds", folds, origin=__name__)
     if numpy is not None:
-        op.set_attr("FNumpy", numpy, origin=__name__)  # which may be one of numpy's
+        op.set_attr("FNumpy", numpy, origin=__name__)  # which may be a numpy function
     return op
 
 
@@ -53,12 +53,12 @@ def void_info(call: rx.Call, bb: Any) -> si.StructInfo:
 
 
 def same_as_argument(call: rx.Call, bb: Any) -> si.StructInfo:
-    """Infers what the first argument is."""
+    """Infers the struct info of the first argument."""
     return call.args[0].struct_info
 
 
 def _stated(call: rx.Call, bb: Any) -> si.StructInfo:
-    """What the call's one `sinfo_args` says."""
+    """The struct info in the call's single `sinfo_args`."""
     if len(call.sinfo_args) != 1:
         what = f"{call.op.name} states its output by one struct info"
         raise ValueError(explain(what, got=f"{len(call.sinfo_args)}", instead="give out_sinfo"))
@@ -78,7 +78,7 @@ def view_as(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def argument_tuple(args: Any) -> rx.Expr:
-    """Call arguments as one tuple: a list is one, a tuple stays, a tensor is wrapped."""
+    """Call arguments as one tuple: a list is converted, a tuple unchanged, a tensor wrapped."""
     if isinstance(args, (list, tuple)):
         return rx.Tuple(args)
     packed = rx.as_expr(args)
@@ -110,7 +110,7 @@ def _callee(func: Any) -> Any:
 
 
 def _inline_tuple(bb: Any, call: rx.Call) -> rx.Call:
-    """call_tir takes its arguments as a tuple written in place: unpack one held by a variable."""
+    """call_tir takes an inline tuple of arguments: unpack one held by a variable."""
     args = call.args[1]
     if isinstance(args, rx.Tuple):
         return call
@@ -163,7 +163,7 @@ def call_tir_inplace(
 ) -> rx.Call:
     """`call_tir` that writes output i over argument `inplace_indices[i]` (-1: allocate it).
 
-    Raises ValueError where an index is out of range, twice, or of another shape or dtype.
+    Raises ValueError if an index is out of range, duplicated, or of another shape or dtype.
     """
     indices = [inplace_indices] if isinstance(inplace_indices, int) else list(inplace_indices)
     indices = [int(i) for i in indices]
@@ -219,7 +219,7 @@ def _is_info(value: Any) -> bool:
 
 
 def call_packed(func: Any, *args: Any, sinfo_args: Any = None, **attrs: Any) -> rx.Call:
-    """Call an external function by name; `sinfo_args` says what it returns."""
+    """Call an external function by name; `sinfo_args` is its result's struct info."""
     kept = Attrs("call_packed", attrs) if attrs else None
     return rx.Call(_callee(func), args, kept, _sinfo_args(sinfo_args))
 
@@ -247,7 +247,7 @@ def call_builtin_with_ctx(func: Any, args: Any, *, sinfo_args: Any = None) -> rx
 
 @view_as("make_closure")
 def make_closure(func: Any, args: Any) -> rx.Call:
-    """A function with its first arguments fixed."""
+    """A closure: a function with its first arguments fixed."""
     return rx.Call(MAKE_CLOSURE, [func, argument_tuple(args)])
 
 
@@ -267,7 +267,7 @@ def invoke_pure_closure(closure: Any, args: Any, sinfo_args: Any) -> rx.Call:
 
 @view_as("null_value")
 def null_value() -> rx.Call:
-    """A value that stands for "not given"."""
+    """A null value, for optional arguments."""
     return rx.Call(NULL_VALUE, [])
 
 
@@ -413,7 +413,7 @@ def to_vdevice(data: Any, dst_vdevice: Any) -> rx.Call:
 
 @view_as("hint_on_device")
 def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: str = "global") -> rx.Call:
-    """Say where a tensor should live; RealizeVDevice makes it so."""
+    """Request a device for a tensor; RealizeVDevice inserts the copies."""
     values = {
         "device_type": int(dst_vdevice.device_type),
         "index": int(dst_vdevice.index),
@@ -423,7 +423,7 @@ def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: str = "global") ->
 
 
 def register_gradient(op_name: str, fgradient: Any = None, level: int = 10) -> Any:
-    """Set how an operator is differentiated: (orig_var, orig_call, output_grad, ctx) -> list."""
+    """Set an operator's gradient: (orig_var, orig_call, output_grad, ctx) -> list."""
     return register_op_attr(op_name, "FPrimalGradient", fgradient, level)
 
 

@@ -38,7 +38,7 @@ def _prim(value: Any) -> Any:
 
 
 def _allocated(shape_at: int, dtype_at: int) -> Infer:
-    """The tensor of the shape and dtype at these arguments."""
+    """The tensor with the shape and dtype given by these arguments."""
 
     def infer(call: Call, bb: Any) -> StructInfo:
         shape, dtype = call.args[shape_at], call.args[dtype_at]
@@ -97,7 +97,7 @@ def builtin_alloc_tensor(
 
 @view_as("builtin.stop_lift_params")
 def stop_lift_params(x: Any) -> Call:
-    """`x`, behind which LiftTransformParams does not look."""
+    """`x`; LiftTransformParams does not look past it."""
     return Call(STOP_LIFT_PARAMS, [x])
 
 
@@ -118,13 +118,13 @@ def memory_alloc_tensor(storage: Any, offset: Any, shape: Any, dtype: Any) -> Ca
 
 @view_as("memory.kill_storage")
 def memory_kill_storage(storage: Any) -> Call:
-    """Give a storage's memory back."""
+    """Release a storage's memory."""
     return Call(MEMORY_KILL_STORAGE, [storage])
 
 
 @view_as("memory.kill_tensor")
 def memory_kill_tensor(tensor: Any) -> Call:
-    """Say that a tensor is not used any more."""
+    """Mark a tensor as no longer used."""
     return Call(MEMORY_KILL_TENSOR, [tensor])
 
 
@@ -159,7 +159,7 @@ def vm_call_tir_dyn(func: Any, args: Any) -> Call:
 
 
 def _given(arg: Any) -> Any:
-    """An optional argument: `R.tuple()` stands for one left out."""
+    """An optional argument: `R.tuple()` if left out."""
     return None if isinstance(arg, Tuple) and not arg.fields else arg
 
 
@@ -198,7 +198,7 @@ ENSURE_ZERO_OFFSET = _define(
 
 @view_as("memory.view")
 def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: Any = None) -> Call:
-    """The same memory as a tensor of another shape or dtype, `relative_byte_offset` further on."""
+    """The same memory as a tensor of another shape or dtype, at a byte offset."""
     args = [
         data,
         Tuple([]) if shape is None else _shape(shape),
@@ -210,5 +210,5 @@ def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: 
 
 @view_as("memory.ensure_zero_offset")
 def ensure_zero_offset(data: Any) -> Call:
-    """`data`, copied if it does not start at the beginning of its memory."""
+    """`data`, copied if its byte offset is not zero."""
     return Call(ENSURE_ZERO_OFFSET, [data])

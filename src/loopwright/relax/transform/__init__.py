@@ -1,4 +1,4 @@
-"""The graph passes, under TVM's names: a file for each."""
+"""The graph passes, under TVM's names, one file each."""
 
 from . import legalize_ops as legalize_ops
 from ._decorators import (
@@ -42,4 +42,4 @@ from .tvm.lower_runtime_builtin import LowerRuntimeBuiltin as LowerRuntimeBuilti
 from .tvm.normalize import Normalize as Normalize
 from .tvm.vm_shape_lower import VMShapeLower as VMShapeLower
 
-VMBuiltinLower = LowerRuntimeBuiltin  # TVM's older name
+VMBuiltinLower = LowerRuntimeBuiltin  # TVM's former name

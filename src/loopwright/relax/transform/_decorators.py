@@ -35,7 +35,7 @@ class DataflowBlockPass(_FunctionPass):
     function_type = Function
 
     def run_block(self, block: Any, mod: IRModule, ctx: PassContext) -> Any:
-        """The new block; the same object when nothing changes."""
+        """The new block; the same object if nothing changes."""
         raise NotImplementedError(f"{type(self).__name__} has no method run_block")
 
     def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:

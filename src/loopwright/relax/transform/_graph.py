@@ -1,4 +1,4 @@
-"""What several graph passes ask: variables used, purity, calls of loops, functions reached."""
+"""Queries shared by graph passes: used variables, purity, kernel calls, reachable functions."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _parts(node: Any) -> tuple[Any, ...]:
 
 
 def used_vars(expr: Any) -> Iterator[rx.Var]:
-    """The variables that an expression mentions, those of stated struct infos too. A variable
-    defined inside (of a branch, of a local function) is among them."""
+    """The variables that an expression mentions, including those in declared struct infos.
+    Variables defined inside (in a branch, in a local function) are included."""
     stack = [expr]
     while stack:
         node = stack.pop()
@@ -79,7 +79,7 @@ def is_pure(expr: Any, force: bool = False) -> bool:
 
 
 def is_tir_call(expr: Any) -> bool:
-    """Whether this is call_tir or one of its kin."""
+    """Whether this is call_tir or one of its variants."""
     return type(expr) is rx.Call and expr.op in TIR_CALLS
 
 
@@ -100,7 +100,7 @@ def called_functions(func: Any) -> Iterator[GlobalVar]:
 
 
 def bindings_of(func: rx.Function) -> Iterator[rx.Binding]:
-    """The bindings of a function's own blocks (not those of branches) in order."""
+    """The bindings of a function's own blocks (not of branches) in order."""
     for block in func.body.blocks:
         yield from block.bindings
 
@@ -111,14 +111,14 @@ def functions_of(mod: IRModule) -> list[tuple[GlobalVar, rx.Function]]:
 
 
 def tensor_fields(info: StructInfo) -> list[StructInfo]:
-    """A struct info's fields, nested tuples opened."""
+    """A struct info's fields, with nested tuples flattened."""
     if isinstance(info, TupleStructInfo):
         return [leaf for field in info.fields for leaf in tensor_fields(field)]
     return [info]
 
 
 def device_of(args: tuple[Any, ...]) -> VDevice | None:
-    """The virtual device on which the first placed argument lives."""
+    """The virtual device of the first argument that has one."""
     for arg in args:
         info: StructInfo | None = arg.struct_info
         for leaf in tensor_fields(info) if info is not None else ():
@@ -137,8 +137,8 @@ def shape_known(info: StructInfo | None) -> bool:
 
 
 def replace_vars(expr: Any, table: dict[rx.Var, Any]) -> Any:
-    """A bound expression with variables replaced by others of the same struct info; the struct
-    infos of its parts stay. The same object where nothing changes."""
+    """A bound expression with variables replaced by others of the same struct info; struct
+    infos of subexpressions are kept. The same object if nothing changes."""
     kind = type(expr)
     if kind is rx.Call:
         op = expr.op if isinstance(expr.op, Op) else replace_vars(expr.op, table)
@@ -168,10 +168,11 @@ def _replaced(exprs: tuple[Any, ...], table: dict[rx.Var, Any]) -> tuple[Any, ..
 
 
 class BodyRewriter:
-    """Rebuilds the blocks of a function from lists of bindings, branches and local functions too.
+    """Rebuilds the blocks of a function from lists of bindings, including branches and local
+    functions.
 
-    Override `block(bindings)`, which gives the new bindings; variables of `table` are replaced in
-    what follows. For passes that keep values as they are and only add, drop or rename bindings.
+    Override `block(bindings)`, which returns the new bindings; variables in `table` are replaced
+    from there on. For passes that keep values and only add, drop or rename bindings.
     """
 
     def __init__(self, mod: IRModule) -> None:
@@ -179,7 +180,7 @@ class BodyRewriter:
         self.table: dict[rx.Var, Any] = {}
 
     def block(self, block: Any, live_out: set[rx.Var]) -> Any:
-        """The new block. `live_out`: the variables that what follows uses."""
+        """The new block. `live_out`: the variables used after it."""
         return block
 
     def function(self, func: rx.Function) -> rx.Function:
@@ -204,7 +205,7 @@ class BodyRewriter:
         return new
 
     def value(self, value: Any) -> Any:
-        """A bound value, its variables replaced, what stands inside it rewritten."""
+        """A bound value with its variables replaced and nested functions and branches rewritten."""
         if isinstance(value, rx.If):
             cond = replace_vars(value.cond, self.table)
             true, false = self.seq(value.true_branch), self.seq(value.false_branch)
@@ -221,7 +222,7 @@ class BodyRewriter:
 
 
 def merge_blocks(blocks: Iterable[Any]) -> list[Any]:
-    """Blocks without empty ones, neighbours of one kind as one."""
+    """Blocks without empty ones, adjacent ones of one kind merged."""
     merged: list[Any] = []
     for block in blocks:
         if not block.bindings:

@@ -154,7 +154,7 @@ def as_region(value: Any) -> BufferRegion:
         return _load_region(value)
     if isinstance(value, _Buffer):
         return BufferRegion.full_region(value)
-    what = "this is no region of a buffer"
+    what = "this is not a region of a buffer"
     hint = "write A[i, 0:4], or A for all of it"
     raise TypeError(explain(what, got=f"{value!r} of type {type(value).__name__}", instead=hint))
 

@@ -19,7 +19,7 @@ def resolve(root: Any, path: Any) -> Any:
     while at < len(text):
         step = _STEP.match(text, at)
         if step is None:
-            what = "this is no path"
+            what = "this is not a path"
             raise ValueError(explain(what, got=str(path), instead="write <root>.body.seq[0]"))
         here = _follow(here, step, str(path))
         at = step.end()

@@ -1,1 +1,1 @@
-"""Which calls become one kernel, and which regions go to an external code generator."""
+"""Selects the calls that become one kernel, and the regions for external code generators."""

@@ -1,4 +1,4 @@
-"""Groups of bindings become functions: what FuseOps and pattern-based fusion share."""
+"""Outlines groups of bindings into functions: shared by FuseOps and pattern-based fusion."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .._graph import is_tir_call, used_vars
 
 @dataclass
 class Group:
-    """The bindings of one group in order; `attrs` of the function to make of them."""
+    """The bindings of one group in order; `attrs` of the function to build from them."""
 
     key: int
     bindings: list[Any] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Group:
     outputs: list[rx.Var] = field(default_factory=list)
     name: str = "fused"
 
-    # What stands in the function's parameters and what the caller passes for them.
+    # The function's parameters and the corresponding arguments of the caller.
     params: list[rx.Var] = field(default_factory=list)
     args: list[Any] = field(default_factory=list)
     func: rx.Function | None = None
@@ -37,11 +37,11 @@ class Group:
 class GroupedRewriter(GraphRewriter):
     """Replaces the groups of a dataflow block by calls of new functions.
 
-    group_of: binding variable -> the number of its group; single bindings need none.
+    group_of: binding variable -> the index of its group; single bindings need none.
     """
 
     lift_constants = True
-    lift_shapes = False  # symbolic shapes that operators take become parameters as a whole
+    lift_shapes = False  # pass symbolic shape operands as whole shapes
 
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
@@ -50,7 +50,7 @@ class GroupedRewriter(GraphRewriter):
         self.attrs_of: dict[int, dict[str, Any]] = {}
 
     def regroup(self, block: rx.DataflowBlock) -> rx.DataflowBlock:
-        """The block with each group as a call of its function, made at the group's last binding."""
+        """The block with each group replaced by a call at the position of its last binding."""
         groups = self._collect(block)
         if not groups:
             return self.super_block(block)
@@ -71,7 +71,7 @@ class GroupedRewriter(GraphRewriter):
         return builder._end_block().with_span(block.span)
 
     def symbols_of(self, info: StructInfo) -> list[TirVar]:
-        """The symbolic variables in a struct info; looked for once."""
+        """The symbolic variables in a struct info; cached."""
         known = self.symbols.get(id(info))
         if known is None:
             known = self.symbols[id(info)] = (info, tir_vars_in_struct_info(info))
@@ -102,7 +102,7 @@ class GroupedRewriter(GraphRewriter):
         return groups
 
     def _add(self, group: Group) -> GlobalVar:
-        """Put the function of a group into the module."""
+        """Add the function of a group to the module."""
         assert group.func is not None
         return self.builder.add_func(group.func, group.name)
 
@@ -130,8 +130,8 @@ class GroupedRewriter(GraphRewriter):
 def _in_group_order(
     block: rx.DataflowBlock, groups: dict[int, Group], group_of: dict[rx.Var, int]
 ) -> list[rx.Binding]:
-    """The bindings so that what a group's call needs stands before its last binding, and what
-    uses its results behind it."""
+    """The bindings reordered so that the inputs of a group's call precede its last binding, and
+    the users of its results follow it."""
     position = {b.var: n for n, b in enumerate(block.bindings)}
     last = {key: position[g.bindings[-1].var] for key, g in groups.items()}
     moved = False
@@ -148,7 +148,7 @@ def _in_group_order(
 def _sorted_by_group(
     block: rx.DataflowBlock, groups: dict[int, Group], group_of: dict[rx.Var, int]
 ) -> list[rx.Binding]:
-    """A topological order of groups and single bindings, as near to the given one as it can be."""
+    """A topological order of groups and single bindings, as close to the given one as possible."""
     unit_of: dict[rx.Var, int] = {}
     units: list[list[Any]] = []
     index: dict[int, int] = {}
@@ -189,7 +189,7 @@ def _sorted_by_group(
 
 
 class _FunctionMaker:
-    """Makes the function of a group."""
+    """Builds the function of a group."""
 
     def __init__(self, owner: GroupedRewriter, group: Group) -> None:
         self.owner = owner
@@ -226,7 +226,7 @@ class _FunctionMaker:
         group.func = rx.Function(group.params, seq, None, True, attrs, span)
 
     def _given_field(self, value: Any) -> rx.Var | None:
-        """The parameter that is this field of a tuple from outside."""
+        """The parameter for this field of a tuple from outside."""
         if type(value) is not rx.TupleGetItem:
             return None
         return self.fields.get((value.tuple_value, value.index))
@@ -247,7 +247,7 @@ class _FunctionMaker:
     # ------------------------------------------------------------------ parameters
 
     def rewrite(self, value: Any) -> Any:
-        """Collect what the value needs from outside."""
+        """Collect the inputs of a value."""
         if type(value) is rx.Call:
             args = value.args[1:] if is_tir_call(value) else value.args
             for arg in args:
@@ -296,7 +296,7 @@ class _FunctionMaker:
         self.group.args.append(outside)
 
     def _partly_used(self) -> set[rx.Var]:
-        """Tuples from outside of which the group takes only some fields."""
+        """Tuples from outside of which the group uses only some fields."""
         taken: dict[rx.Var, set[int]] = {}
         whole: set[rx.Var] = set()
         for binding in self.group.bindings:
@@ -362,7 +362,7 @@ def _infos_in(value: Any) -> list[StructInfo]:
 
 
 def name_of(binding: Any) -> str:
-    """What a binding adds to its group's name: the loops' name, or the operator's."""
+    """A binding's contribution to its group's name: the name of its kernel or operator."""
     value = binding.value
     if type(value) is not rx.Call:
         return ""

@@ -1,9 +1,9 @@
-"""Which nodes of a dataflow graph go into one group: fusion along post-dominators.
+"""Partitions a dataflow graph into groups: fusion along post-dominators.
 
-A node may be fused with its immediate post-dominator (the first node through which everything
-computed from it passes) when the kinds on all paths between them allow it. The method is that of
+A node may be fused with its immediate post-dominator (the first node that all paths from it pass
+through) if the kinds on all paths between them allow it. The method is that of
 Chen et al., "TVM: An Automated End-to-End Optimizing Compiler for Deep Learning" (OSDI 2018),
-section 3, with dominators found as lowest common ancestors.
+section 3, with post-dominators computed as lowest common ancestors.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Condition = Callable[[int, bool], bool]
 
 
 class Graph:
-    """Nodes by number, in an order in which users come later. `kinds`: each node's fusion kind;
+    """Numbered nodes, in topological order. `kinds`: each node's fusion kind;
     `users`: (user, kind of the edge); `escapes`: nodes whose value is used outside; `places`: the
-    targets of nodes ("": any), which do not share a group."""
+    targets of nodes ("": any); nodes with different targets do not share a group."""
 
     def __init__(self) -> None:
         self.kinds: list[int] = []
@@ -31,7 +31,7 @@ class Graph:
         self.places: list[str] = []
 
     def add(self, escapes: bool) -> int:
-        """A new node, opaque until its kind is set."""
+        """Add a node, opaque until its kind is set; return its number."""
         self.kinds.append(_OPAQUE)
         self.users.append([])
         self.escapes.append(escapes)
@@ -40,8 +40,8 @@ class Graph:
 
 
 class Partition:
-    """Groups of nodes (a disjoint-set forest). After `run`, `root(n)` names n's group, and
-    `why[n]` says why n was not fused with what uses it."""
+    """Groups of nodes (a disjoint-set forest). After `run`, `root(n)` is n's group, and
+    `why[n]` is the reason why n was not fused with its users."""
 
     def __init__(self, graph: Graph, max_depth: int) -> None:
         count = len(graph.kinds)
@@ -116,7 +116,7 @@ class Partition:
         return sorted(seen)
 
     def _allowed(self, source: int, sink: int, condition: Condition) -> list[int] | None:
-        """The nodes between, when the kinds of their groups meet the condition, else None."""
+        """The nodes between, if the kinds of their groups meet the condition, else None."""
         nodes = self._between(source, sink)
         for node in nodes:
             if node != source and not condition(self.kind[self.root(node)], node == sink):
@@ -126,7 +126,7 @@ class Partition:
     # ------------------------------------------------------------------ the algorithm
 
     def run(self) -> None:
-        """Fuse in three phases: products and windows with their epilogues and elementwise
+        """Fuse in three phases: reductions with elementwise epilogues, and elementwise
         chains; injective chains; injective operators into tuples."""
         for phase in range(3):
             for node in range(len(self.parent)):
@@ -169,7 +169,8 @@ class Partition:
         self._commit(node, sink, nodes)
 
     def _into_tuple(self, node: int, sink: int) -> None:
-        """Injective operators into a tuple that is fused with injective operators behind it."""
+        """Fuse injective operators into a tuple that is fused with the injective operators after
+        it."""
         if self.kind[node] > _INJECTIVE:
             return
         root = self.kind[self.root(sink)]

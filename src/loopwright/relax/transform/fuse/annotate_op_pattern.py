@@ -1,7 +1,7 @@
-"""AnnotateTIROpPattern: every PrimFunc is told its fusion kind.
+"""AnnotateTIROpPattern: annotates every PrimFunc with its fusion kind.
 
 The attribute `op_pattern` is 0 elementwise, 1 broadcast, 2 injective, 3 reduction, 4 product or
-window (fusable with an elementwise epilogue), 8 opaque. Functions that have one keep it.
+window (fusable with an elementwise epilogue), 8 opaque. Existing annotations are kept.
 
 Before (-) and after (+)::
 
@@ -28,7 +28,7 @@ from ....tir.function import PrimFunc
 
 @dataclass(frozen=True, repr=False)
 class AnnotateTIROpPattern(FunctionPass):
-    """Set `op_pattern` on the PrimFuncs that lack it, by analysis of their loops."""
+    """Set `op_pattern` on the PrimFuncs that lack it, by analysing their loops."""
 
     name = "AnnotateTIROpPattern"
     function_type = PrimFunc

@@ -1,4 +1,4 @@
-"""FuseOps: neighbouring calls of loops become one function.
+"""FuseOps: groups neighbouring kernel calls into functions.
 
 In each dataflow block, calls of PrimFuncs are grouped by their fusion kinds (`op_pattern`, see
 AnnotateTIROpPattern) along post-dominators (see `_partition`). A group of more than one becomes a
@@ -61,9 +61,9 @@ _MAX_DEPTH = "relax.FuseOps.max_depth"
 
 @dataclass(frozen=True, repr=False)
 class FuseOps(ModulePass):
-    """Group calls of loops into functions.
+    """Group kernel calls into functions.
 
-    fuse_opt_level: 0 fuses nothing; -1 takes the level of the context.
+    fuse_opt_level: 0 fuses nothing; -1 uses the context's level.
     """
 
     name = "FuseOps"
@@ -105,7 +105,7 @@ class _Fuser(GroupedRewriter):
 
 
 def build_graph(block: DataflowBlock, mod: Any) -> tuple[Graph, dict[Var, int]]:
-    """The graph of a block's bindings with their fusion kinds, and each variable's node."""
+    """The graph of a block's bindings with their fusion kinds, and the node of each variable."""
     graph, number = Graph(), {}
     several = any("target" in f.attrs for f in mod.functions.values() if isinstance(f, PrimFunc))
     for binding in block.bindings:
@@ -142,7 +142,7 @@ def _kind_of_call(call: Call, mod: Any) -> OpPattern:
 
 
 def _explain(block: DataflowBlock, partition: Partition, sizes: Counter[int]) -> None:
-    """Say for every call with which others it was fused, or why with none."""
+    """Record in the trace which calls each call was fused with, or why with none."""
     members: dict[int, list[str]] = {}
     for n, binding in enumerate(block.bindings):
         members.setdefault(partition.root(n), []).append(name_of(binding))

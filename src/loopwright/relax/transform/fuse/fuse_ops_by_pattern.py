@@ -1,4 +1,4 @@
-"""FuseOpsByPattern: what a pattern matches becomes a composite function.
+"""FuseOpsByPattern: outlines what a pattern matches into a composite function.
 
 Pass::
 
@@ -27,9 +27,9 @@ Before (-) and after (+)::
     +             R.output(gv)
     +         return gv
 
-Patterns are tried in order; what one has taken the next ones leave alone. Of the matches of one
-pattern the larger one wins. Values that are used outside become results of the function. The trace
-has a note "pattern" for every binding at which a pattern matched or was refused.
+Patterns are tried in order; matched bindings are not available to later patterns. Of overlapping
+matches of one pattern the largest wins. Values used outside become results of the function. The
+trace has a note "pattern" for every binding at which a pattern matched or was refused.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ COMPOSITE, CODEGEN = "Composite", "Codegen"
 
 @dataclass(frozen=True)
 class PatternCheckContext:
-    """What a pattern's check may look at.
+    """The arguments of a pattern's check.
 
     matched_expr: the value at the root of the match.
     annotated_expr: the values of the annotated patterns, by name.
-    matched_bindings: variable -> value, of everything matched.
+    matched_bindings: variable -> value, for everything matched.
     var_usages: variable -> the variables whose values use it.
     value_to_bound_var: value -> the variable it is bound to, of the block up to the match.
     """
@@ -82,11 +82,11 @@ Check = Callable[[PatternCheckContext], bool]
 
 @dataclass(frozen=True)
 class FusionPattern:
-    """A pattern with the name of the composite functions made of its matches.
+    """A pattern with the name of the composite functions created from its matches.
 
-    annotation_patterns: parts of the pattern that the check asks for by name.
-    check: whether a match is wanted.
-    attrs_getter: further attributes of the function, from the annotated values.
+    annotation_patterns: named subpatterns for the check.
+    check: whether a match is accepted.
+    attrs_getter: returns further attributes of the function, given the annotated values.
     """
 
     name: str
@@ -115,15 +115,15 @@ class FusionPattern:
 class FuseOpsByPattern(ModulePass):
     """See the file's docstring.
 
-    patterns: FusionPatterns or tuples; the first have priority.
-    bind_constants: keep matched constants inside the functions; else they are parameters.
+    patterns: FusionPatterns or tuples; earlier ones have priority.
+    bind_constants: whether matched constants stay inside the functions or become parameters.
     annotate_codegen: wrap each composite function into a public one with the attribute `Codegen`:
         the text before the first dot of the pattern's name.
-    entry_functions: the functions to look at; all by default.
-    refused: is filled with (operator, reason) for the operators of each match that is not taken.
+    entry_functions: the functions to rewrite; by default all.
+    refused: is filled with (operator, reason) for the operators of each rejected match.
 
-    Raises LoopwrightError where the call of a match would depend on itself; ValueError for an entry
-    function that is not there, and where two functions define one variable.
+    Raises LoopwrightError if the call of a match would depend on its own result; ValueError for an
+    unknown entry function, and if two functions define the same variable.
     """
 
     name = "FuseOpsByPattern"
@@ -163,7 +163,7 @@ class FuseOpsByPattern(ModulePass):
 
 
 def check_entries(mod: IRModule, names: Sequence[str] | None) -> None:
-    """Raise ValueError for the name of a function that the module has not."""
+    """Raise ValueError for a name that is not a function of the module."""
     known = [g.name_hint for g, _ in functions_of(mod)]
     for name in names or ():
         if name not in known:
@@ -172,7 +172,7 @@ def check_entries(mod: IRModule, names: Sequence[str] | None) -> None:
 
 
 def check_definitions(mod: IRModule) -> None:
-    """Raise ValueError where one variable is defined twice in the module's functions."""
+    """Raise ValueError if a variable is defined twice in the module's functions."""
     owner: dict[rx.Var, str] = {}
     for gvar, func in functions_of(mod):
         defined = [b.var for block in func.body.blocks for b in block.bindings]
@@ -186,7 +186,7 @@ def check_definitions(mod: IRModule) -> None:
 
 
 class _Matcher(GroupedRewriter):
-    """Makes the matches of one pattern into functions."""
+    """Outlines the matches of one pattern into functions."""
 
     lift_shapes = True
 
@@ -214,7 +214,7 @@ class _Matcher(GroupedRewriter):
         return self.regroup(block)
 
     def find(self, block: rx.DataflowBlock) -> dict[int, tuple[set[rx.Var], dict[str, Any]]]:
-        """The matches in a block that do not overlap: their variables and attributes."""
+        """The non-overlapping matches in a block: their variables and attributes."""
         bindings = [b for b in block.bindings if type(b) is rx.VarBinding]
         values = {
             b.var: b.value
@@ -257,7 +257,7 @@ class _Matcher(GroupedRewriter):
     def refusal(
         self, binding: Any, parts: Any, inner: set[rx.Var], values: Any, bound: Any, users: Any
     ) -> str:
-        """Why the pattern's check does not want a match; "" where it does."""
+        """Why the pattern's check rejects a match; "" if it accepts it."""
         if self.pattern.check is None:
             return ""
         context = PatternCheckContext(
@@ -297,13 +297,13 @@ class _Matcher(GroupedRewriter):
 
 
 def _operators(inner: set[rx.Var], values: Mapping[rx.Var, Any]) -> list[str]:
-    """The names of the operators that a match consists of."""
+    """The names of the operators in a match."""
     callees = (getattr(getattr(values.get(v), "op", None), "name", "") for v in inner)
     return sorted({name for name in callees if name})
 
 
 def check_acyclic(block: rx.DataflowBlock, group_of: Mapping[rx.Var, int], pattern: str) -> None:
-    """Raise LoopwrightError where calls of the groups would need each other's results."""
+    """Raise LoopwrightError if calls of the groups would need each other's results."""
     needs: dict[Any, dict[Any, None]] = {}
     names: dict[Any, list[str]] = {}
     for binding in block.bindings:
@@ -345,9 +345,9 @@ def _raise_cycle(block: Any, names: Any, unit: Any, source: Any, pattern: str) -
 
 
 def backend_of(composite: str) -> str:
-    """The back end that a composite function's name says: "dnnl" of "dnnl.conv2d_relu".
+    """The back end in a composite function's name: "dnnl" of "dnnl.conv2d_relu".
 
-    Raises LoopwrightError where the name says none.
+    Raises LoopwrightError if the name has none.
     """
     backend, dot, _ = composite.partition(".")
     if not backend or not dot:
@@ -357,7 +357,8 @@ def backend_of(composite: str) -> str:
 
 
 def annotate(mod: IRModule) -> IRModule:
-    """Each composite function as a local one of a public function with the attribute `Codegen`."""
+    """Wrap each composite function as a local function of a public one with the attribute
+    `Codegen`."""
     work = _Annotator(mod)
     changed = {
         gvar: work.function(func)

@@ -1,8 +1,8 @@
-"""FuseTIR: each fused function becomes one PrimFunc.
+"""FuseTIR: turns each fused function into one PrimFunc.
 
-A private graph function with the attribute `Primitive` that only calls loops is replaced by a
-PrimFunc of the same name: the loops one after the other, what flows between them in allocated
-buffers. Calls of it become call_tir; functions that nothing calls any more go.
+A private graph function with the attribute `Primitive` that only calls kernels is replaced by a
+PrimFunc of the same name: the loops in sequence, with intermediate values in allocated
+buffers. Calls of it become call_tir; functions without remaining calls are removed.
 
 Before (-) and after (+)::
 
@@ -82,7 +82,7 @@ from ..graph.dead_code import DeadCodeElimination, eliminate
 
 @dataclass(frozen=True, repr=False)
 class FuseTIR(ModulePass):
-    """Make one PrimFunc of every fused function, and call it."""
+    """Build one PrimFunc from every fused function and call it."""
 
     name = "FuseTIR"
 
@@ -95,7 +95,7 @@ class FuseTIR(ModulePass):
                     fused[gvar] = kernel
         if not fused:
             return DeadCodeElimination().run(mod, ctx)
-        # New variables: those of the old module say what they meant there.
+        # New variables: those of the old module carry its struct infos.
         new = {
             gvar.name_hint: (GlobalVar(gvar.name_hint), kernel) for gvar, kernel in fused.items()
         }
@@ -118,8 +118,8 @@ class FuseTIR(ModulePass):
 
 @dataclass
 class Fused:
-    """A fused PrimFunc, and how it is called: which tensors of the flattened arguments it takes,
-    and which argument each output is written over (-1: none)."""
+    """A fused PrimFunc and its call: the indices of the flattened arguments it takes, and the
+    argument that each output overwrites (-1: none)."""
 
     func: PrimFunc
     taken: list[bool]
@@ -128,7 +128,7 @@ class Fused:
 
 
 class _Caller(GraphRewriter):
-    """Turns calls of fused functions into call_tir."""
+    """Replaces calls of fused functions by call_tir."""
 
     def __init__(self, mod: IRModule, fused: dict[str, tuple[GlobalVar, Fused]]) -> None:
         super().__init__(mod)
@@ -176,21 +176,21 @@ class _Caller(GraphRewriter):
 
 
 def _nested(info: StructInfo, items: Any) -> Any:
-    """The outputs of a call in the nesting of a struct info."""
+    """The outputs of a call, nested like a struct info."""
     if isinstance(info, TupleStructInfo):
         return Tuple([_nested(f, items) for f in info.fields])
     return next(items)
 
 
 def fuse(func: Function, mod: IRModule) -> Fused | None:
-    """One PrimFunc for a graph function that only calls loops, or None for another function."""
+    """One PrimFunc for a graph function that only calls kernels, or None for another function."""
     work = _Fuser(mod)
     return work.fuse(func)
 
 
 @dataclass
 class _Slot:
-    """A tensor: its buffer, made at its first use; `index` among the parameters or -1."""
+    """A tensor: its buffer, created at its first use; `index` among the parameters or -1."""
 
     name: str
     info: TensorStructInfo
@@ -260,7 +260,7 @@ class _Fuser:
         return slot is not None
 
     def look(self, expr: Any) -> Any:
-        """The slots of an expression that calls nothing, or None."""
+        """The slots of an expression without calls, or None."""
         if isinstance(expr, Var):
             return self.values.get(expr)
         if isinstance(expr, Tuple):
@@ -286,7 +286,7 @@ class _Fuser:
         params = list(func.params)
         buffers: dict[Buffer, Buffer] = {}
         known: dict[Any, Any] = {}
-        if len(call.args) > 2:  # what shapes may mention, so it comes first
+        if len(call.args) > 2:  # shapes may mention these, so they come first
             scalars = call.args[2].struct_info.values
             known.update(zip(params[len(params) - len(scalars) :], scalars, strict=True))
         given: list[_Slot | None] = []
@@ -316,7 +316,7 @@ class _Fuser:
         known: dict[Any, Any],
         given: list[_Slot | None],
     ) -> list[_Slot]:
-        """Slots of the outputs, whose parameters are taken off `params`."""
+        """Slots of the outputs, whose parameters are removed from `params`."""
         over = [-1] * len(infos)
         if call.op is CALL_TIR_INPLACE:
             over = list(call.attrs.inplace_indices)
@@ -342,7 +342,7 @@ class _Fuser:
     def bind(
         self, old: Buffer, slot: _Slot, buffers: dict[Buffer, Buffer], known: dict[Any, Any]
     ) -> None:
-        """Let the loops' buffer be the one of the slot."""
+        """Let the kernel's buffer be that of the slot."""
         _match(old.shape, slot.info.shape.values, known)
         if slot.buffer is None:
             separators = old.axis_separators
@@ -362,7 +362,7 @@ class _Fuser:
     # ------------------------------------------------------------------ loops
 
     def append(self, func: PrimFunc, buffers: dict[Buffer, Buffer], known: dict[Any, Any]) -> None:
-        """Add the loops of a function, over other buffers and with variables replaced."""
+        """Append the loops of a function, with buffers and variables replaced."""
         pointers: dict[Any, Any] = {old.data: new.data for old, new in buffers.items()}
         pointers.update(known)
         aliased = len(set(buffers.values())) < len(buffers)
@@ -383,7 +383,7 @@ class _Fuser:
             return None
 
         stmt, own = _content(func.body)
-        # One rewriting for both, so that a buffer stays one object.
+        # One rewrite for both, so that a buffer stays one object.
         renamed, allocated = rewrite((stmt, own), post, pre)
         self.allocated += allocated
         self.stmts.append(renamed)
@@ -411,7 +411,7 @@ class _Fuser:
         needed = self.symbols()
         defined = {d for s in (*self.inputs, *outs) if s.buffer for d in s.buffer.shape}
         taken = [s.buffer is not None for s in self.inputs]
-        for i, slot in enumerate(self.inputs):  # an unused tensor may tell a dimension
+        for i, slot in enumerate(self.inputs):  # an unused tensor may define a dimension
             if not taken[i] and any(d in needed and d not in defined for d in _vars(slot)):
                 slot.buffer = decl_buffer(slot.info.shape.values, slot.info.dtype, slot.name)
                 taken[i] = True
@@ -425,7 +425,7 @@ class _Fuser:
         inplace = [position.get(id(slot), -1) for slot in outs]
         given = [slot for slot, at in zip(outs, inplace, strict=True) if at < 0]
         for n, slot in enumerate(given):
-            if slot.buffer is None:  # an argument handed through
+            if slot.buffer is None:  # an argument returned unchanged
                 return None
             params.append(TirVar(f"p_output{n}", "handle"))
             views[params[-1]] = slot.buffer
@@ -452,7 +452,8 @@ def _vars(slot: _Slot) -> list[TirVar]:
 
 
 def _content(body: Stmt) -> tuple[Stmt, tuple[Buffer, ...]]:
-    """What the root block of a function holds and allocates; a body without one is itself."""
+    """The body of a function's root block and its allocations; a body without one is returned as
+    is."""
     if not isinstance(body, BlockRealize) or body.block.iter_vars:
         return body, ()
     block = body.block
@@ -465,14 +466,14 @@ def _leaves(slots: Any) -> list[_Slot]:
 
 
 def _like(info: StructInfo, value: Any) -> Any:
-    """The slots in the nesting of a struct info."""
+    """The slots nested like a struct info."""
     if isinstance(info, TupleStructInfo):
         return [_like(f, value) for f in info.fields]
     return next(value)
 
 
 def _match(pattern: Any, values: Any, known: dict[Any, Any]) -> None:
-    """Learn what the loops' symbolic dimensions are in the graph."""
+    """Bind the symbolic dimensions of a kernel to their values in the graph."""
     for dim, value in zip(pattern, values, strict=True):
         if isinstance(dim, TirVar):
             known.setdefault(dim, value)

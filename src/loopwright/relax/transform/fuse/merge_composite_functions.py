@@ -1,4 +1,4 @@
-"""MergeCompositeFunctions: neighbouring composite functions of one back end become one region.
+"""MergeCompositeFunctions: merges neighbouring composite functions of one back end into regions.
 
 Before (-) and after (+)::
 
@@ -36,8 +36,8 @@ Before (-) and after (+)::
                   R.output(gv)
               return gv
 
-A composite is merged with those whose results it takes, unless one of them also reaches it by
-another way: then the region would need its own result.
+A composite is merged with those whose results it uses, unless one of them also reaches it on
+another path: then the region would depend on its own result.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from .._graph import called_functions, functions_of, used_vars
 from ._grouping import Group, GroupedRewriter
 from .fuse_ops_by_pattern import CODEGEN, COMPOSITE, backend_of
 
-_LONGEST = 120  # letters of a region's name
+_LONGEST = 120  # characters of a region's name
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,7 +85,7 @@ class _Merger(GroupedRewriter):
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
         self.merged: dict[GlobalVar, None] = {}
-        self.made: dict[StructuralKey, GlobalVar] = {}  # equal regions are one function
+        self.regions: dict[StructuralKey, GlobalVar] = {}  # equal regions are one function
         self.names: dict[str, int] = {}
 
     def block(self, block: Any) -> Any:
@@ -135,13 +135,13 @@ class _Merger(GroupedRewriter):
             seq = builder.normalize(rx.SeqExpr([rx.BindingBlock(bindings)], body))
         region = rx.Function(func.params, seq, None, True, {CODEGEN: backend}, func.span)
         key = StructuralKey(region)
-        if key not in self.made:
+        if key not in self.regions:
             name = f"{self._fresh(group.name)}_{backend}"
-            self.made[key] = self.builder.add_func(region.with_attr("global_symbol", name), name)
-        return self.made[key]
+            self.regions[key] = self.builder.add_func(region.with_attr("global_symbol", name), name)
+        return self.regions[key]
 
     def _fresh(self, joined: str) -> str:
-        """`fused_a_b` for the composites fused_a and fused_b, numbered as far as it is taken."""
+        """`fused_a_b` for the composites fused_a and fused_b, numbered if taken."""
         name = "fused_" + joined.removeprefix("fused_").replace("_fused_", "_").removeprefix(
             "fused_"
         )
@@ -159,13 +159,13 @@ def _with_vars(value: Any, renamed: dict[Any, Any]) -> Any:
 
 
 class _Regions:
-    """Which bindings go into one region: a disjoint-set forest of units. Sets of units are ints
-    with a bit for each."""
+    """The partition of bindings into regions: a disjoint-set forest of units. Sets of units are
+    bit masks."""
 
     def __init__(self, owner: _Merger) -> None:
         self.owner = owner
         self.unit_of: dict[rx.Var, int] = {}
-        self.kind: list[str] = []  # the back end, "" for what is not offloaded
+        self.kind: list[str] = []  # the back end, "" if not offloaded
         self.parent: list[int] = []
         # Of each root: its units, and all units outside that they depend on.
         self.members: dict[int, int] = {}
@@ -178,7 +178,7 @@ class _Regions:
         return unit
 
     def read(self, block: rx.DataflowBlock) -> None:
-        """Put every binding into a unit."""
+        """Assign every binding to a unit."""
         for binding in block.bindings:
             var, value = binding.var, binding.value
             sources = {self.root(self.unit_of[v]) for v in used_vars(value) if v in self.unit_of}
@@ -204,7 +204,7 @@ class _Regions:
         return unit
 
     def mergeable(self, sources: set[int], backend: str) -> list[int]:
-        """The sources of that back end that no other one needs."""
+        """The sources of that back end that no other source depends on."""
         needed = 0
         for source in sources:
             needed |= self.needs[source]
@@ -212,7 +212,7 @@ class _Regions:
         return [s for s in same if not needed & self.members[s]]
 
     def join(self, source: int, unit: int) -> None:
-        """Make two units one; who needs the one now needs what the other needs."""
+        """Merge two units and their dependences."""
         a, b = self.root(source), self.root(unit)
         if a == b:
             return

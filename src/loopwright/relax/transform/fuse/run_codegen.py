@@ -1,4 +1,4 @@
-"""RunCodegen: the regions of external back ends become calls of what their code generators make.
+"""RunCodegen: replaces the regions of external back ends by calls of generated code.
 
 Before (-) and after (+)::
 
@@ -13,11 +13,11 @@ Before (-) and after (+)::
 
 A region is a function with the attribute `Codegen: NAME`; its call becomes
 
-    R.call_dps_packed("SYMBOL", args, out_sinfo)    code generated at graph level, as packed function
-    R.call_tir(cls.call_SYMBOL, args, out_sinfo)    at graph level, as C function
-    R.call_tir(cls.KERNEL, ...), ...                at loop level: the region's own kernels
+    R.call_dps_packed("SYMBOL", args, out_sinfo)    graph level, a packed function
+    R.call_tir(cls.call_SYMBOL, args, out_sinfo)    graph level, a C function
+    R.call_tir(cls.KERNEL, ...), ...                loop level: the region's own kernels
 
-and what was generated is listed in the module's attribute "external_mods". See `relax.byoc`.
+and the generated modules are listed in the module's attribute "external_mods". See `relax.byoc`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class RunCodegen(ModulePass):
     """See the file's docstring.
 
     target_options: back end's name -> options for its code generator.
-    entry_functions: the functions whose regions are lowered; all by default.
-    backends: `Backend`s to take by their names before those that are registered.
+    entry_functions: the functions whose regions are lowered; by default all.
+    backends: `Backend`s that take precedence over registered ones of the same name.
     """
 
     name = "RunCodegen"

@@ -1,1 +1,1 @@
-"""From operators to calls of loops, and what makes the graph smaller on the way."""
+"""From operators to kernel calls, with graph simplification on the way."""

@@ -1,4 +1,4 @@
-"""BindParams: parameters of a function become constants.
+"""BindParams: binds parameters of a function to constants.
 
 Pass::
 
@@ -29,7 +29,7 @@ from ...specialize import bind_params
 class BindParams(ModulePass):
     """Replace parameters of `func_name` by constants: {name or Var: array or Tensor}.
 
-    Raises ValueError for a name that is no parameter, or an array that does not fit it.
+    Raises ValueError for an unknown parameter, or an array that does not fit it.
     """
 
     name = "BindParams"

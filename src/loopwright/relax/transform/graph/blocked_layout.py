@@ -1,4 +1,4 @@
-"""BlockedLayout: convolutions and what stands between them work on blocks of channels.
+"""BlockedLayout: convolutions and the operators between them work on blocks of channels.
 
 Pass::
 
@@ -53,7 +53,7 @@ from ..legalize_ops.common import may_be_taken, taker
 
 @dataclass(frozen=True)
 class BlockedLayout(ModulePass):
-    """See the file's docstring. `block`: channels per block; 0 takes the target's vector length."""
+    """See the file's docstring. `block`: channels per block; 0 means the target's vector length."""
 
     name = "BlockedLayout"
     block: int = 0
@@ -69,9 +69,9 @@ class BlockedLayout(ModulePass):
 
 @dataclass
 class _Blocked:
-    """A tensor in blocks: how many channels it really has, and its variable as (n, blocks, rows,
+    """A tensor in blocks: its actual number of channels, and its variable as (n, blocks, rows,
     cols, block), as (n, blocks, 1, rows * cols, block), or both. Pointwise operators work on the
-    flat one, as one long row has a single partial tile."""
+    flat one: one long row has only one partial tile."""
 
     channels: int
     _full: Any = None
@@ -80,7 +80,7 @@ class _Blocked:
     cols: Any = None
 
     def full(self, work: _Blocker) -> Any:
-        """The tensor with its rows and columns."""
+        """The tensor with separate rows and columns."""
         if self._full is None:
             n, blocks, _, _, size = self._flat.struct_info.get_shape()
             self._full = work.reshaped(self._flat, [n, blocks, self.rows, self.cols, size])
@@ -99,11 +99,11 @@ class _Blocked:
 
     @property
     def is_flat(self) -> bool:
-        """Whether there is only the flat variable."""
+        """Whether only the flat variable exists."""
         return self._full is None
 
     def any(self) -> Any:
-        """The full variable, or the flat one where that is missing."""
+        """The full variable, or else the flat one."""
         return self._flat if self._full is None else self._full
 
 
@@ -120,7 +120,7 @@ class _Blocker(LayoutRewriter):
             super().binding(binding)
 
     def match_cast(self, binding: MatchCast) -> bool:
-        """Check a blocked tensor's extents on the blocks; False where that cannot be done."""
+        """Check a blocked tensor's extents on the blocks; False if that is not possible."""
         source = self.laid.get(binding.value) if isinstance(binding.value, Var) else None
         channels = _channels(binding.struct_info)
         if source is None or channels is None or channels != source.channels:
@@ -173,7 +173,7 @@ class _Blocker(LayoutRewriter):
                 part = part.flat(self) if flat and not _is_pixel(part) else part.full(self)
             parts.append(part)
         changed = with_tensors(call, parts, plan)
-        if owned:  # the kernel may take blocks, too
+        if owned:  # the kernel may also take blocks
             own = taker(call, target)
             if own is None or taker(self.builder.normalize(changed), target) != own:
                 return None
@@ -183,12 +183,12 @@ class _Blocker(LayoutRewriter):
         return _Blocked(channels, var)
 
     def target_of(self, call: Call) -> Target | None:
-        """Whose rules lower a call."""
+        """The target whose rules lower a call."""
         device = device_of(call.args)
         return self.target if device is None else device.target
 
     def same_pixels(self, known: list[_Blocked], lead: _Blocked | None) -> bool:
-        """Whether the tensors have the rows and columns of `lead`, or one pixel."""
+        """Whether the tensors have the rows and columns of `lead`, or a single pixel."""
         return all(
             self.analyzer.can_prove_equal(x, y)
             for one in known
@@ -197,7 +197,7 @@ class _Blocker(LayoutRewriter):
         )
 
     def unblocked(self, value: Any, lead: _Blocked | None) -> Any:
-        """A tensor that needs no blocks; a constant of one element becomes a literal."""
+        """A tensor that needs no blocks; a one-element constant becomes a literal."""
         if lead is not None and isinstance(value, Constant):
             array = value.data.numpy()
             if array.size == 1 and array.ndim != 4:
@@ -205,7 +205,7 @@ class _Blocker(LayoutRewriter):
         return self.value(value)
 
     def in_blocks(self, value: Any) -> _Blocked | None:
-        """A plain tensor in blocks; None when its channels are unknown."""
+        """A plain tensor in blocks; None if its number of channels is unknown."""
         if value in self.packed:
             return self.packed[value]
         channels = _channels(value.struct_info)
@@ -219,7 +219,7 @@ class _Blocker(LayoutRewriter):
         return result
 
     def operand(self, value: Any, lead: _Blocked, flat: bool) -> _Blocked | None:
-        """The other side of a broadcasting operator, in blocks; None when it cannot be."""
+        """The other operand of a broadcasting operator, in blocks; None if that is not possible."""
         if isinstance(value, Constant) and value.data.ndim == 3:
             value = Constant(value.data.numpy()[None])
         channels = _channels(value.struct_info)

@@ -1,9 +1,9 @@
-"""CanonicalizeBindings: second names for a value go.
+"""CanonicalizeBindings: removes aliases of values.
 
 A variable bound to another one is replaced by it, a field of a known tuple by that field, a tuple
-made of all the fields of another by that one, a dataflow variable that is a constant by the
-constant, and a match_cast that can only succeed and defines
-nothing by its value. Where the output of a dataflow block is a second name, its first one gets the
+of all the fields of another tuple by that one, a dataflow variable that is a constant by the
+constant, and a match_cast that always succeeds and defines
+nothing by its value. If the output of a dataflow block is an alias, the original value gets the
 output's name.
 
 Before (-) and after (+)::
@@ -37,7 +37,7 @@ from .._graph import shape_vars
 
 @dataclass(frozen=True, repr=False)
 class CanonicalizeBindings(FunctionPass):
-    """Replace second names by the first."""
+    """Replace aliases by the original variable."""
 
     name = "CanonicalizeBindings"
     opt_level = 1
@@ -48,7 +48,7 @@ class CanonicalizeBindings(FunctionPass):
 
 
 def canonicalize(func: rx.Function, mod: IRModule) -> rx.Function:
-    """A function in which values have one name."""
+    """A function without aliases."""
     return _Canonicalizer(mod).function(func)
 
 
@@ -65,7 +65,7 @@ class _Canonicalizer(GraphRewriter):
         var = binding.var
         promoted = self.var_map.get(var)
         if isinstance(promoted, rx.Var) and not isinstance(promoted, rx.DataflowVar):
-            # `var` is what the output `promoted` names: bind that one here.
+            # `var` is the value that the output `promoted` aliases: bind the output here.
             if type(binding) is rx.VarBinding and not isinstance(binding.value, rx.Var):
                 value = self.builder.normalize(self.value(binding.value))
                 self.builder.emit_normalized(
@@ -82,7 +82,7 @@ class _Canonicalizer(GraphRewriter):
             self.var_map[var] = value
             return
         elif isinstance(value, rx.Var):
-            if value is var:  # the output is bound where its second name was
+            if value is var:  # the output is bound in place of its alias
                 return
             keep = not isinstance(var, rx.DataflowVar) and self.builder.current_block_is_dataflow()
             if not keep and _same_info(var, value):
@@ -101,7 +101,7 @@ class _Canonicalizer(GraphRewriter):
         return self.whole_tuple(new) if type(new) is rx.Tuple else new
 
     def whole_tuple(self, fields: rx.Tuple) -> Any:
-        """The tuple whose fields these are, all and in order; else `made`."""
+        """The tuple whose fields these are, all and in order; else `fields`."""
         source = None
         for i, field in enumerate(fields.fields):
             value = self.known.get(field)
@@ -111,13 +111,13 @@ class _Canonicalizer(GraphRewriter):
                 return fields
             source = value.tuple_value
         if isinstance(source, rx.DataflowVar) and not self.builder.current_block_is_dataflow():
-            return fields  # it is not seen outside its block
+            return fields  # not visible outside its block
         whole = source is not None and len(source.struct_info.fields) == len(fields.fields)
         return source if whole else fields
 
 
 def _promoted(block: rx.BindingBlock) -> dict[rx.Var, rx.Var]:
-    """Dataflow variables whose only output name shall be theirs: variable -> output."""
+    """Dataflow variables with a single output alias, whose name they get: variable -> output."""
     if not isinstance(block, rx.DataflowBlock):
         return {}
     bound = {b.var for b in block.bindings if type(b) is rx.VarBinding}

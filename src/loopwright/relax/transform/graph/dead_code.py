@@ -1,8 +1,8 @@
-"""DeadCodeElimination: what nothing uses goes.
+"""DeadCodeElimination: removes unused bindings and functions.
 
-Bindings without an effect whose variable is not used, and functions that no entry function
-reaches. Entry functions are those given by name, else the public ones (with a `global_symbol`);
-a module without any keeps all its functions.
+Removed are bindings without side effects whose variable is unused, and functions that no entry
+function reaches. Entry functions are those given by name, else the public ones (with a
+`global_symbol`); a module without any keeps all its functions.
 
 Before (-) and after (+)::
 
@@ -40,9 +40,9 @@ from .._graph import called_functions, is_pure, shape_vars, used_vars
 
 @dataclass(frozen=True, repr=False)
 class DeadCodeElimination(ModulePass):
-    """Take out unused bindings and functions.
+    """Remove unused bindings and functions.
 
-    entry_functions: names of the functions to keep. Raises ValueError for one that is not there.
+    entry_functions: names of the functions to keep. Raises ValueError for an unknown name.
     """
 
     name = "DeadCodeElimination"
@@ -53,14 +53,14 @@ class DeadCodeElimination(ModulePass):
         return eliminate(mod, self.entry_functions, {})
 
 
-Callees = dict[int, Iterable[GlobalVar]]  # id of a function that is kept -> what it calls
+Callees = dict[int, Iterable[GlobalVar]]  # id of a kept function -> its callees
 
 
 def eliminate(mod: IRModule, entry_functions: Any, callees: Callees) -> IRModule:
-    """The module without what is dead. `callees`: what is known already of PrimFuncs' calls."""
+    """The module without dead code. `callees`: known callees of PrimFuncs."""
     entries = _entries(mod, entry_functions)
-    # First the functions, so that no work goes into those that are not reached; then once
-    # more, for a dead binding may have held the last call.
+    # First the functions, to save work on unreachable ones; then once
+    # more, since a dead binding may have contained the last call.
     kept = _reachable(mod, entries, callees)
     changed = {g: clean(f) for g, f in kept.functions.items() if isinstance(f, Function)}
     cleaned = kept.with_functions(changed)
@@ -103,7 +103,7 @@ def _reachable(mod: IRModule, entries: list[GlobalVar], callees: Callees) -> IRM
 
 
 def clean(func: Function) -> Function:
-    """A function without bindings that have no effect and are not used."""
+    """A function without unused bindings that have no side effect."""
     force = bool(func.attrs.get("relax.force_pure", False))
     body = _Cleaner(force).seq(func.body, set())
     return func if body is func.body else _with_body(func, body)
@@ -118,7 +118,7 @@ class _Cleaner:
         self.force = force
 
     def seq(self, seq: SeqExpr, live: set[Var]) -> SeqExpr:
-        """Go backwards; `live` holds the variables used behind, and gets those used here."""
+        """Walk backwards; `live` holds the variables used later, and collects those used here."""
         live.update(used_vars(seq.body))
         blocks: list[Any] = []
         for block in reversed(seq.blocks):
@@ -147,7 +147,7 @@ class _Cleaner:
         cast = isinstance(binding, MatchCast)
         if binding.var not in live and not cast and is_pure(value, self.force):
             return None
-        if cast:  # it may define symbolic variables and checks at run time
+        if cast:  # it is a run-time check and may define symbolic variables
             live.update(shape_vars(binding.struct_info))
         if isinstance(value, If):
             true, false = self.seq(value.true_branch, live), self.seq(value.false_branch, live)

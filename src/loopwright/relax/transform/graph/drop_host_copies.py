@@ -1,4 +1,4 @@
-"""DropHostCopies: R.to_vdevice between devices that both use the host's memory moves nothing.
+"""DropHostCopies: removes R.to_vdevice between devices that both use the host's memory.
 
 Before (-) and after (+)::
 
@@ -15,7 +15,7 @@ Before (-) and after (+)::
                   R.output(gv)
               return gv
 
-It runs when every operator has its loops: until then the device says whose rules an operator has.
+It runs after all operators are lowered: until then the device selects an operator's rules.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Copies(GraphRewriter):
 
 
 def _on_host(device: VDevice | None) -> bool:
-    """Whether a device's tensors lie in the host's memory."""
+    """Whether a device's tensors are in the host's memory."""
     if device is None:
         return True
     target = device.target
@@ -48,7 +48,7 @@ def _on_host(device: VDevice | None) -> bool:
 
 
 class DropHostCopies(RewriterPass):
-    """Use a tensor where it is, when the other device reaches it there."""
+    """Use the source tensor directly if both devices are in host memory."""
 
     name = "DropHostCopies"
     rewriter = _Copies

@@ -1,4 +1,4 @@
-"""EliminateCommonSubexpr: equal values are computed once.
+"""EliminateCommonSubexpr: computes equal values once.
 
 Before (-) and after (+)::
 
@@ -35,7 +35,7 @@ _FRESH = (BUILTIN_ALLOC_TENSOR, MEMORY_ALLOC_STORAGE, MEMORY_ALLOC_TENSOR)
 class EliminateCommonSubexpr(FunctionPass):
     """Reuse the first of equal pure values.
 
-    call_only: look at calls only, not at tuples and fields.
+    call_only: consider calls only, not tuples and fields.
     """
 
     name = "EliminateCommonSubexpr"
@@ -55,14 +55,14 @@ class _Reuser(GraphRewriter):
 
     def block(self, block: Any) -> Any:
         new = super().block(block)
-        # Dataflow variables end with their block.
+        # Dataflow variables go out of scope with their block.
         self.seen = {k: v for k, v in self.seen.items() if not isinstance(v, DataflowVar)}
         return new
 
     def seq(self, seq: Any, in_dataflow: bool = False) -> Any:
         outer = dict(self.seen)
         new = super().seq(seq, in_dataflow)
-        self.seen = outer  # what a branch computed is known in it only
+        self.seen = outer  # values computed in a branch are visible only there
         return new
 
     def binding(self, binding: Any) -> None:
@@ -82,7 +82,7 @@ class _Reuser(GraphRewriter):
         self.builder.emit_normalized(binding.replace(value=first))
 
     def reusable(self, value: Any) -> bool:
-        """Whether two equal values of this kind are one."""
+        """Whether equal values of this kind are interchangeable."""
         if isinstance(value, Call):
             fresh = value.op in _FRESH if isinstance(value.op, Op) else False
             return not fresh and is_pure(value)

@@ -1,4 +1,4 @@
-"""FoldBatchnormToConv2D: a batch norm with constant statistics disappears.
+"""FoldBatchnormToConv2D: folds a batch norm with constant statistics.
 
 Before (-) and after (+)::
 
@@ -15,7 +15,7 @@ Before (-) and after (+)::
               return gv
 
 After a convolution with a constant weight the scale goes into the weight; elsewhere the batch norm
-becomes one multiplication and one addition per channel. What the batch norm leaves behind is dead
+becomes one multiplication and one addition per channel. The original batch norm becomes dead
 code.
 """
 
@@ -77,7 +77,7 @@ class _Folder(GraphRewriter):
         return relax_op.add(data, self.per_channel(shift, norm.args[0], norm))
 
     def definition(self, value: Any) -> Any:
-        """What a variable was bound to."""
+        """The value that a variable is bound to."""
         if isinstance(value, Var):
             return self.builder.lookup_binding(value)
         return value

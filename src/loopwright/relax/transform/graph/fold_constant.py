@@ -1,9 +1,9 @@
-"""FoldConstant: what only constants go into is computed now.
+"""FoldConstant: evaluates calls whose arguments are constants.
 
-Operators are evaluated by their numpy meaning, so it is cheapest before LegalizeOps; calls of loops
-by an evaluator of PrimFuncs: the TensorIR interpreter for small ones, or one that a layer above
-registers (`register_evaluator`), which may compile them. A result larger than what went into it
-is left to run time, when it has many elements (a large `full`, a `broadcast_to`).
+Operators are evaluated by their numpy definition, so it is cheapest before LegalizeOps; kernel
+calls by an evaluator of PrimFuncs: the TensorIR interpreter for small ones, or one that a higher
+layer registers (`register_evaluator`), which may compile them. A result larger than its arguments
+is not folded if it has many elements (a large `full`, a `broadcast_to`).
 
 Before (-) and after (+)::
 
@@ -43,22 +43,22 @@ from ...op.base import CALL_TIR
 from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .._graph import tensor_fields
 
-_SMALL = 1 << 14  # elements that a result may have although its arguments are smaller
-_GROWTH = 4  # how many times as large as its arguments it may be: weights are filled up to blocks
-_INTERPRETED = 1 << 16  # elements up to which the interpreter is quick enough
+_SMALL = 1 << 14  # elements of a result that is always small enough
+_GROWTH = 4  # allowed growth over the arguments: weights are padded to blocks
+_INTERPRETED = 1 << 16  # largest result evaluated by the interpreter
 
 Evaluator = Callable[[PrimFunc, list[Any]], bool]
 EVALUATORS: Registry[Evaluator, Evaluator] = Registry("evaluator of PrimFuncs", compiles=True)
 
 
 def register_evaluator(run: Evaluator) -> Evaluator:
-    """Let `run(func, arrays)` run PrimFuncs in place on arrays; it says whether it did."""
+    """Let `run(func, arrays)` run PrimFuncs in place on arrays; it returns whether it did."""
     return EVALUATORS.register(run, run)
 
 
 @dataclass(frozen=True, repr=False)
 class FoldConstant(FunctionPass):
-    """Compute what depends on constants only."""
+    """Evaluate what depends on constants only."""
 
     name = "FoldConstant"
     function_type = rx.Function
@@ -99,7 +99,7 @@ class _Folder(GraphRewriter):
         ready._update_struct_info(call.struct_info)
         try:
             value = self.interpreter.value(ready, _Frame("FoldConstant", {}, {}))
-        except Exception as error:  # it may fail at run time too, or never run
+        except Exception as error:  # leave the error to run time; the call may never run
             trace.note("fold", call.op.name, reason=f"{type(error).__name__}: {error}")
             return call
         result = _constant(value, call.struct_info)
@@ -146,7 +146,7 @@ class _Folder(GraphRewriter):
 
 
 def _elements(info: StructInfo) -> int:
-    """Elements of a tensor of static shape; many for another."""
+    """The number of elements of a tensor of static shape, else a large number."""
     dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
     extents = None if dims is None else [d.value for d in dims if isinstance(d, IntImm)]
     if dims is None or extents is None or len(extents) < len(dims):
@@ -168,7 +168,7 @@ def _worth(call: rx.Call, args: list[Any]) -> bool:
 
 
 def _constant(value: Any, info: StructInfo | None) -> Any:
-    """The result as constants, or None when it is something else."""
+    """The result as constants, or None if it is something else."""
     if isinstance(value, tuple) and isinstance(info, TupleStructInfo):
         fields = [_constant(v, i) for v, i in zip(value, info.fields, strict=True)]
         return None if any(f is None for f in fields) else rx.Tuple(fields)

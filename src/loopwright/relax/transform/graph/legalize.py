@@ -1,8 +1,8 @@
-"""LegalizeOps: operators become calls of loops.
+"""LegalizeOps: lowers operators to kernel calls.
 
-Every operator with a legalization (see `legalize_ops.common` for the order in which rules are
-asked) is replaced; what a rule returns is legalized again. A call whose arguments' shapes are not
-known stays. Arguments on a virtual device select its target, and the loops made for them carry it.
+Every operator with a legalization (see `legalize_ops.common` for the order of rules) is replaced;
+the result of a rule is legalized again. A call whose arguments have unknown shapes is
+not changed. Arguments on a virtual device select its target, which the kernels then carry.
 
 Before (-) and after (+)::
 
@@ -52,16 +52,16 @@ from .._graph import device_of, is_tir_call, shape_known, tensor_fields
 from ..legalize_ops.common import candidates, is_checked, refusal
 from .dead_code import DeadCodeElimination
 
-_DEEPEST = 32  # rules that lower an operator to itself again and again are cut off here
+_DEEPEST = 32  # limit for rules that lower an operator to itself
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, repr=False)
 class LegalizeOps(ModulePass):
-    """Lower operators to calls of loops.
+    """Lower operators to kernel calls.
 
-    customize_legalize_map: operator name -> rule f(bb, call), or a PrimFunc; asked first.
-    enable_warning: log the operators that have no rule.
+    customize_legalize_map: operator name -> rule f(bb, call), or a PrimFunc; tried first.
+    enable_warning: log the operators without a rule.
     """
 
     name = "LegalizeOps"
@@ -128,10 +128,10 @@ class _Legalizer(GraphRewriter):
         return self.again(call, lowered, extra)
 
     def again(self, call: Call, lowered: Any, extra: Any) -> Any:
-        """Legalize what a rule emitted and what it returned."""
+        """Legalize the bindings and the expression that a rule produced."""
         self.depth += 1
         if self.depth > _DEEPEST:
-            what = f"the legalization of {call.op.name} does not come to an end"
+            what = f"the legalization of {call.op.name} does not terminate"
             hint = "a rule must return something simpler, the call itself, or None"
             raise LoopwrightError(explain(what, instead=hint, span=call.span))
         for binding in extra.bindings:
@@ -141,7 +141,7 @@ class _Legalizer(GraphRewriter):
         return lowered
 
     def with_target(self, lowered: Any, target: Target) -> Any:
-        """Call a copy of the loops that says which target it is for."""
+        """Call a copy of the kernel that carries its target."""
         if not is_tir_call(lowered) or not isinstance(lowered.args[0], GlobalVar):
             return lowered
         gvar = lowered.args[0]
@@ -157,7 +157,7 @@ class _Legalizer(GraphRewriter):
         return lowered
 
     def report_rivals(self, call: Call, winner: Candidate, not_asked: Sequence[Candidate]) -> None:
-        """Say that another kernel of the winner's priority fits the call, too."""
+        """Warn if another kernel of the winner's priority fits the call, too."""
         if not is_checked(winner) or (call.op.name, winner) in self.rivals:
             return
         for other in not_asked:
@@ -200,7 +200,7 @@ def _checked(builder: Any, lowered: Any, call: Call, winner: Candidate | None) -
 
 
 def _placed(lowered: Any, info: StructInfo) -> Any:
-    """A call of loops whose results live where the operator's did; rules do not think of it."""
+    """A kernel call whose results have the operator's virtual device, which rules ignore."""
     if not is_tir_call(lowered):
         return lowered
     whole = lowered.struct_info

@@ -1,4 +1,4 @@
-"""NameDimensions: a kernel's dimensions are variables, not formulas of the model's dimensions.
+"""NameDimensions: makes a kernel's dimensions variables instead of formulas.
 
 Before (-) and after (+)::
 
@@ -29,7 +29,7 @@ Before (-) and after (+)::
                   R.output(gv)
               return gv
 
-Index arithmetic becomes simple, and layers that differ only in the formula of their size share one
+Index arithmetic becomes simple, and layers that differ only in the formula of a size share one
 kernel.
 """
 
@@ -67,7 +67,7 @@ class NameDimensions(ModulePass):
                     changed[gvar] = renamed
                     kept[gvar] = _scalars_left(func, renamed)
         if changed:
-            # New variables: the old ones say which parameters there were.
+            # New variables: the old ones carry the old parameters in their struct infos.
             functions = {
                 GlobalVar(g.name_hint) if g in changed else g: changed.get(g, f)
                 for g, f in mod.functions.items()
@@ -78,8 +78,8 @@ class NameDimensions(ModulePass):
 
 
 def name_dimensions(func: PrimFunc) -> PrimFunc:
-    """The function with each compound dimension of its buffers replaced by a variable; scalar
-    parameters that nothing uses any more are dropped."""
+    """The function with each compound dimension of its buffers replaced by a variable; unused
+    scalar parameters are dropped."""
     names: dict[StructuralKey, Var] = {}
     for buffer in func.buffers:
         for dim in buffer.shape:
@@ -103,13 +103,13 @@ def name_dimensions(func: PrimFunc) -> PrimFunc:
 
 
 def _scalars_left(old: PrimFunc, new: PrimFunc) -> list[int]:
-    """Which of the scalar parameters are still there."""
+    """The indices of the remaining scalar parameters."""
     scalars = [p for p in old.params if p not in old.buffer_map]
     return [k for k, p in enumerate(scalars) if p in new.params]
 
 
 def _duplicates(mod: IRModule) -> dict[GlobalVar, GlobalVar]:
-    """Private kernels that are the same as an earlier one."""
+    """Private kernels that equal an earlier one."""
     seen: dict[StructuralKey, GlobalVar] = {}
     same: dict[GlobalVar, GlobalVar] = {}
     for gvar, func in sorted(mod.functions.items(), key=lambda item: _order(item[0].name_hint)):

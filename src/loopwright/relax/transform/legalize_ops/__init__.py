@@ -1,3 +1,3 @@
-"""Which rule lowers an operator: the registry that LegalizeOps asks."""
+"""The registry of legalization rules that LegalizeOps uses."""
 
 from . import common as common

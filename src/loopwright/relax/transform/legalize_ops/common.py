@@ -1,8 +1,8 @@
-"""The legalizations, and the order in which they are asked.
+"""The legalizations, and the order in which they are tried.
 
 The order is that of every `RuleTable`: the map given to the pass, the rules for the target's kind,
 those for each of the target's keys in turn, the default; the last default is the operator's
-definition. A rule that gives the call back says "leave it".
+definition. A rule that returns the call itself leaves it unchanged.
 
 A rule is a function, or a hand-written kernel (`kernel.Kernel`), and may have a predicate.
 """
@@ -26,7 +26,7 @@ Predicate = Callable[[Any], bool]
 
 
 class Conditional:
-    """A rule that is asked only for the calls that a predicate accepts."""
+    """A rule that is tried only for calls that a predicate accepts."""
 
     def __init__(self, rule: Rule, when: Predicate) -> None:
         self.rule = rule
@@ -57,7 +57,7 @@ LEGALIZATIONS: RuleTable[Rule] = RuleTable("legalization", _label)
 
 
 def refusal(candidate: Candidate[Rule], call: Any) -> str | None:
-    """Why a rule does not take a call, where that can be known without asking it."""
+    """Why a rule does not take a call, if that can be known without calling it."""
     return _refusal(candidate.rule, call)
 
 
@@ -66,7 +66,7 @@ def _refusal(rule: Any, call: Any) -> str | None:
 
 
 def is_checked(candidate: Candidate[Rule]) -> bool:
-    """Whether `refusal` says everything: then it is no question of who is asked first."""
+    """Whether `refusal` is complete: then the order of rules does not matter."""
     return isinstance(_bare(candidate.rule), Kernel)
 
 
@@ -81,15 +81,15 @@ def register_legalize(
 ) -> Any:
     """Set how an operator is lowered: `f(bb, call)` returns an expression, or None for "not mine".
 
-    target: a target kind or key ("llvm", "cpu", "avx512"); the rule is asked only under such a
+    target: a target kind or key ("llvm", "cpu", "avx512"); the rule is tried only for such a
         target, before the default.
-    priority: rules for one target are asked from the highest down, later ones first.
+    priority: rules for one target are tried from the highest down, later ones first.
     tir: instead of `f`, a kernel: a PrimFunc whose buffers are the tensors, then the results, or a
         function (call) -> PrimFunc | None. See `legalize_ops.kernel`.
-    when: the rule is asked only for calls of which this is true.
+    when: a predicate; the rule is tried only for calls that it accepts.
 
-    Without `legal_func` and `tir`, a decorator. Two kernels of one priority that both fit a call
-    are reported when that call is legalized. Raises TypeError when a rule cannot be called.
+    Without `legal_func` and `tir`, a decorator. If two kernels of one priority fit a call, a
+    warning is logged when the call is legalized. Raises TypeError for a rule that is not callable.
     """
     origin = origin_of(tir if tir is not None else legal_func)
     if tir is not None:
@@ -114,7 +114,7 @@ def register_legalize(
 
 
 def candidates(op: Op, target: Target | None, custom: dict[str, Rule]) -> list[Candidate[Rule]]:
-    """The rules for an operator under a target, in the order in which they are asked."""
+    """The rules for an operator under a target, in the order in which they are tried."""
     given = custom.get(op.name)
     if isinstance(given, PrimFunc):
         given = Kernel(op.name, given)
@@ -131,13 +131,13 @@ def candidates(op: Op, target: Target | None, custom: dict[str, Rule]) -> list[C
 
 
 def may_be_taken(call: Any, target: Target | None) -> bool:
-    """Whether somebody's own rule takes a call, or may: that is seen only by asking it."""
+    """Whether a user's rule takes a call, or may take it (only calling it would tell)."""
     own = LEGALIZATIONS.candidates(target, call.op.name)  # all but the definition
     return any(refusal(candidate, call) is None for candidate in own)
 
 
 def taker(call: Any, target: Target | None) -> Candidate[Rule] | None:
-    """The kernel that will take a call; None where that is seen only by asking a rule."""
+    """The kernel that will take a call; None if that depends on calling a rule."""
     for candidate in candidates(call.op, target, {}):
         if refusal(candidate, call) is None:
             return candidate if is_checked(candidate) else None

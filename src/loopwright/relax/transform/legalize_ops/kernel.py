@@ -1,9 +1,9 @@
 """A hand-written PrimFunc as the lowering of an operator.
 
 The kernel's buffers are the operator's tensors in order, then its results; a scalar parameter is
-the operator's attribute of that name. Symbolic extents of the kernel take the extents of the call,
-so one kernel serves every shape, and a kernel that does not fit a call is "not mine", with the
-reason. Anything may stand in the body: several blocks, intermediate buffers, calls of C functions.
+the operator's attribute of that name. Symbolic extents of the kernel are bound to the call's,
+so one kernel serves every shape; a kernel that does not fit a call declines it with a
+reason. The body may contain anything: several blocks, intermediate buffers, calls of C functions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Kernel:
     """The rule f(bb, call) that calls a kernel.
 
     tir: the PrimFunc, or a function (call) -> PrimFunc for one that depends on dtypes, ranks or
-        attributes; None from it means "not mine".
+        attributes; it returns None to decline.
     """
 
     def __init__(self, op_name: str, tir: PrimFunc | Maker) -> None:
@@ -54,14 +54,14 @@ class Kernel:
         return call_tir(gvar, Tuple(tensors), _out_info(call))
 
     def refusal(self, call: Call) -> str | None:
-        """Why the kernel does not fit a call; None when it does."""
+        """Why the kernel does not fit a call; None if it does."""
         fit = self.fit(call)
         return fit if isinstance(fit, str) else None
 
     def fit(self, call: Call) -> tuple[PrimFunc, list[Any]] | str:
         """The kernel for a call and the tensors to pass, or why it does not fit.
 
-        Raises LoopwrightError when the inputs fit and the results do not: then the kernel is wrong.
+        Raises LoopwrightError if the inputs fit but the results do not: then the kernel is wrong.
         """
         if self._last is None or self._last[0] is not call:
             self._last = call, self._fit(call)
@@ -122,7 +122,7 @@ class Kernel:
 
 
 def _match(buffer: Any, info: Any, table: dict[Var, PrimExpr], analyzer: Analyzer) -> str:
-    """Bind the extents of a kernel's buffer to a tensor's; the reason where that cannot be."""
+    """Bind the extents of a kernel's buffer to a tensor's; return the reason if they do not fit."""
     name = buffer.name
     if not isinstance(info, TensorStructInfo):
         return f"{name} is a buffer, the argument is {info}"
@@ -148,7 +148,7 @@ def _plain(dim: Any) -> str:
 
 
 def _leaves(arg: Any) -> list[Any]:
-    """The tensors of an argument: itself, a tuple's, none for a shape (which is in the extents)."""
+    """The tensors in an argument: itself, a tuple's, none for a shape (its extents are bound)."""
     if isinstance(arg, Tuple):
         return [leaf for f in arg.fields for leaf in _leaves(f)]
     return [] if isinstance(arg, ShapeExpr) else [arg]

@@ -1,7 +1,7 @@
-"""CallTIRRewrite: destination passing is written out.
+"""CallTIRRewrite: makes destination passing explicit.
 
 The outputs of call_tir, call_tir_inplace and call_dps_packed are allocated, and the callee is
-called with them behind its inputs. Runs on functions without dataflow blocks.
+called with them after its inputs. Runs on functions without dataflow blocks.
 
 Before (-) and after (+)::
 
@@ -99,7 +99,7 @@ class _Rewriter(GraphRewriter):
         outs: list[Any],
         given: list[Any],
     ) -> Any:
-        """The outputs as one value; `given` gets those that were allocated."""
+        """The outputs as one value; the allocated ones are appended to `given`."""
         if isinstance(info, TupleStructInfo):
             fields = [self.allocate(call, f, inputs, inplace, outs, given) for f in info.fields]
             return Tuple(fields)

@@ -1,4 +1,4 @@
-"""GraphToTIR: a graph function whose storage is planned becomes one native function.
+"""GraphToTIR: turns a graph function with planned storage into one native function.
 
 Pass::
 
@@ -29,9 +29,9 @@ Before (-) and after (+)::
     +         Module.exp(x, out)
     +         T.evaluate(0)
 
-The kernels are called one after the other with plain pointers; storage is cut from one workspace;
-symbolic dimensions are parameters. What it cannot say (control flow, packed calls, closures, shapes
-known only at run time) stays a graph function for the virtual machine, and the trace says why.
+The kernels are called in order with plain pointers; storage is placed in one workspace;
+symbolic dimensions are parameters. Functions that need more (control flow, packed calls, closures,
+shapes known only at run time) are left to the virtual machine, and the trace says why.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class NotNative(Exception):
 class GraphToTIR(ModulePass):
     """Turn planned graph functions into native ones. See the file's docstring.
 
-    workspace: "one" piece of memory that storages are cut from; "tensors": an allocation for each
-        tensor, for `tir.transform.PlanUnifiedMemory`. Leave StaticPlanBlockMemory out then. Sizes
+    workspace: "one" piece of memory that storages are placed in; "tensors": an allocation for each
+        tensor, for `tir.transform.PlanUnifiedMemory` (then omit StaticPlanBlockMemory). Sizes
         are bounded by the function's attribute `tir_var_upper_bound` ({"n": 16}).
     """
 
@@ -88,7 +88,7 @@ class GraphToTIR(ModulePass):
             raise ValueError(explain(what, got=self.workspace, instead='"one" or "tensors"'))
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """Convert every public graph function that can be."""
+        """Convert every public graph function that can be native."""
         functions: dict[GlobalVar, Any] = dict(mod.functions)
         for gvar, func in mod.functions.items():
             if isinstance(func, rx.Function):
@@ -98,7 +98,7 @@ class GraphToTIR(ModulePass):
                     self.stays(gvar, str(why))
         graphs = [g for g, f in mod.functions.items() if isinstance(f, rx.Function)]
         todo = [g for g in graphs if functions[g] is mod[g]]
-        while todo:  # what the virtual machine runs calls graph functions, not native ones
+        while todo:  # functions of the virtual machine cannot call native ones
             caller = todo.pop()
             for gvar in _called(mod[caller]):
                 if gvar in graphs and functions[gvar] is not mod[gvar]:
@@ -111,7 +111,7 @@ class GraphToTIR(ModulePass):
 
     @staticmethod
     def stays(gvar: GlobalVar, why: str) -> None:
-        """Say in the trace why a function is not native."""
+        """Record in the trace why a function is not native."""
         trace.note("native", gvar.name_hint, rule="virtual machine", why=why)
 
 
@@ -123,12 +123,12 @@ def _called(func: rx.Function) -> list[GlobalVar]:
 
 @dataclass
 class _Tensor:
-    """A tensor at run time: where it is and what it looks like."""
+    """A tensor at run time: its pointer, shape and dtype."""
 
     pointer: PrimExpr
     dims: tuple[PrimExpr, ...]
     dtype: str
-    root: Any = None  # the binding's variable that owns the memory
+    root: Any = None  # the variable whose binding owns the memory
 
 
 @dataclass
@@ -138,7 +138,7 @@ class _Storage:
 
 @dataclass
 class _Nothing:
-    """What a packed call that fills its last arguments gives back."""
+    """The result of a packed call that fills its last arguments."""
 
     symbol: str
 
@@ -204,13 +204,13 @@ class _Converter:
         body = self.allocate(self.state.build())
         entry = Signature(tuple(specs), tuple(results), symbols, tree).as_lists()
         attrs = {"global_symbol": self.name, "tir.noalias": False, NATIVE_ENTRY: entry}
-        if "tir_var_upper_bound" in func.attrs:  # what code with static memory goes by
+        if "tir_var_upper_bound" in func.attrs:  # needed for static memory
             attrs["tir_var_upper_bound"] = func.attrs["tir_var_upper_bound"]
         return PrimFunc([*params, *outs, *symbols], body, attrs=attrs, span=func.span)
 
     def parameters(self) -> tuple[list[Var], list[Argument]]:
-        """The native parameters and how they come in. Extents are checked by the entry: against
-        numbers, expressions of symbols, and scalar parameters, which it knows by their names."""
+        """The native parameters and their sources. The entry checks extents against
+        numbers, expressions of symbols, and scalar parameters, which it knows by name."""
         params: list[Var] = []
         specs: list[Argument] = []
         scalars: list[Var] = []
@@ -246,7 +246,7 @@ class _Converter:
         return params, specs
 
     def check_bound(self, dim: PrimExpr) -> None:
-        """Refuse a dimension that the caller cannot compute from the arguments."""
+        """Reject a dimension that the caller cannot compute from the arguments."""
         for v in vars_in(dim):
             if not any(v is k for k in self.known):
                 raise NotNative(f"dimension {v.name} is not the extent of a parameter's axis")
@@ -258,7 +258,7 @@ class _Converter:
         return tuple(self.bound(d) for d in dims)
 
     def bound(self, expr: PrimExpr) -> PrimExpr:
-        """An expression with the symbols that match_cast defined replaced."""
+        """An expression with the symbols defined by match_cast replaced."""
         if isinstance(expr, IntImm) or not self.symbols:
             return expr
         return substitute(expr, self.symbols)
@@ -300,21 +300,21 @@ class _Converter:
         return Argument("out" if count == 1 else f"out{k}", str(info.dtype), tuple(dims))
 
     def bound_spec(self, spec: Argument) -> Argument:
-        """A result whose shape the caller can compute: of the parameters' symbols alone."""
+        """A result whose shape the caller can compute from the parameters' symbols alone."""
         dims = tuple(self.bound(d) for d in spec.dims or ())
         for d in dims:
             self.check_bound(d)
         return Argument(spec.name, spec.dtype, dims)
 
     def claim_outputs(self, leaves: list[Any], outs: list[Var]) -> None:
-        """A tensor that is returned is allocated by the caller, where nothing else claims it."""
+        """Let the caller allocate a returned tensor, unless it is already claimed."""
         for (value, _), out in zip(leaves, outs, strict=True):
             owner = self.owner(value)
             if owner is not None and owner not in self.outputs:
                 self.outputs[owner] = out
 
     def owner(self, value: Any) -> rx.Var | None:
-        """The variable whose allocation holds `value`, seen through views."""
+        """The variable whose allocation holds `value`, looking through views."""
         last: rx.Var | None = None
         while True:
             if isinstance(value, rx.Var):
@@ -335,7 +335,7 @@ class _Converter:
             return last if name == "relax.builtin.alloc_tensor" else None
 
     def copy_results(self, leaves: list[Any], outs: list[Var]) -> None:
-        """Results that are no allocation of their own are copied out."""
+        """Copy results that are not allocations of their own."""
         for (value, _), out in zip(leaves, outs, strict=True):
             tensor = self.value(value)
             if not isinstance(tensor, _Tensor):
@@ -403,7 +403,7 @@ class _Converter:
         return _Nothing(symbol)
 
     def packed_argument(self, value: Any) -> PrimExpr:
-        """What a packed call gets for a value of the graph."""
+        """The argument of a packed call for a value of the graph."""
         if isinstance(value, PrimExpr):
             return value
         if not isinstance(value, _Tensor):
@@ -450,7 +450,7 @@ class _Converter:
         return _Storage(self.take(size, var.name_hint if var is not None else "storage"))
 
     def take(self, size: PrimExpr, name: str) -> PrimExpr:
-        """A pointer to `size` fresh bytes of the workspace."""
+        """A pointer to `size` new bytes of the workspace."""
         if self.apart:
             return self.own_memory(size, name)
         offset = self.total
@@ -462,7 +462,7 @@ class _Converter:
         return pointer
 
     def own_memory(self, size: PrimExpr, name: str) -> PrimExpr:
-        """An allocation of at least `size` bytes; of a known number where that has a bound."""
+        """An allocation of at least `size` bytes; of constant size if it has a bound."""
         most = self.bounds.const_int_bound(size).max_value
         if most < 1 << 40:
             size = const(most, "int64")
@@ -473,7 +473,7 @@ class _Converter:
 
     @cached_property
     def bounds(self) -> Analyzer:
-        """Knows what the attribute `tir_var_upper_bound` says of the parameters' symbols."""
+        """An analyzer with the bounds that `tir_var_upper_bound` gives the parameters' symbols."""
         analyzer = Analyzer()
         given = dict(self.func.attrs.get("tir_var_upper_bound", {}).items())
         for symbol, value in self.symbols.items():

@@ -1,7 +1,7 @@
-"""RemovePurityChecking: pure functions may be lowered to impure calls.
+"""RemovePurityChecking: allows impure calls in pure functions during lowering.
 
-Every pure function gets the attribute `relax.force_pure`: it stays pure as a whole, whatever its
-bindings are turned into.
+Every pure function gets the attribute `relax.force_pure`: it counts as pure as a whole, whatever
+its bindings are lowered to.
 
 Before (-) and after (+)::
 
@@ -35,7 +35,7 @@ class _Marker(BodyRewriter):
 
 
 class RemovePurityChecking(RewriterPass):
-    """Mark pure functions, local ones too, with `relax.force_pure`."""
+    """Mark pure functions, including local ones, with `relax.force_pure`."""
 
     name = "RemovePurityChecking"
     rewriter = _Marker

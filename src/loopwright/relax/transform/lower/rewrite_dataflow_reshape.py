@@ -1,4 +1,4 @@
-"""RewriteDataflowReshape: loops that only reshape become R.reshape, which moves no memory.
+"""RewriteDataflowReshape: turns kernels that only reshape into R.reshape, which moves no memory.
 
 Before (-) and after (+)::
 
@@ -53,7 +53,7 @@ class _Reshapes(GraphRewriter):
 
     def binding(self, binding: Any) -> None:
         call = binding.value
-        # A result of the block may be kept for long: it must have memory of its own.
+        # A result of the block may outlive it: it must have its own memory.
         inner = self.inside and isinstance(binding.var, DataflowVar)
         if not inner or getattr(call, "op", None) is not CALL_TIR or not self.reshapes(call):
             super().binding(binding)
@@ -80,7 +80,7 @@ class _Reshapes(GraphRewriter):
 
 
 class RewriteDataflowReshape(RewriterPass):
-    """Make R.reshape of calls of loops that keep all elements in their order."""
+    """Replace calls of kernels that keep all elements in order by R.reshape."""
 
     name = "RewriteDataflowReshape"
     rewriter = _Reshapes

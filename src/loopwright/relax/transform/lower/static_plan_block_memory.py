@@ -1,12 +1,12 @@
-"""StaticPlanBlockMemory: tensors that do not live at the same time share memory.
+"""StaticPlanBlockMemory: tensors with disjoint live ranges share memory.
 
-In every block, tensors that are allocated there and used only there, by kernels, are laid into
-storages; a storage is taken over by a later tensor of its dtype and scope once the last use of the
-earlier one lies behind. What escapes (a result, an argument of a graph function, a value used in
-another block) keeps its own allocation.
+In every block, tensors that are allocated and used only there, by kernels, are placed in
+storages; a storage is reused by a later tensor of its dtype and scope after the last use of the
+earlier one. Values that escape (a result, an argument of a graph function, a value used in
+another block) keep their own allocation.
 
 The function attribute `tir_var_upper_bound` ({"n": 16}) gives symbolic sizes a bound, and so a
-static plan; without it a symbolic size is reused for the same size only. With
+static plan; without it a symbolic size is reused only for the same size. With
 `relax.memory_plan_dynamic_func_output`, results of dynamic shape are planned too.
 
 Before (-) and after (+)::
@@ -81,7 +81,7 @@ _BOUNDS, _PLAN_OUTPUT = "tir_var_upper_bound", "relax.memory_plan_dynamic_func_o
 
 @dataclass(frozen=True, repr=False)
 class StaticPlanBlockMemory(ModulePass):
-    """Share memory between tensors of a block that do not live at the same time."""
+    """Share memory between tensors of a block with disjoint live ranges."""
 
     name = "StaticPlanBlockMemory"
 
@@ -98,7 +98,7 @@ class StaticPlanBlockMemory(ModulePass):
 
 @dataclass(eq=False)
 class Storage:
-    """Memory for tensors one after the other. `bytes` grows with the largest of them."""
+    """Memory for a sequence of tensors. `bytes` is the size of the largest."""
 
     bytes: PrimExpr
     call: Call
@@ -108,7 +108,7 @@ class Storage:
 
 @dataclass(eq=False)
 class _Token:
-    """A tensor that may be planned: where it is made and last used."""
+    """A tensor that may be planned: its definition and last use."""
 
     call: Call
     block: Any
@@ -125,11 +125,11 @@ def _note(name: str, plan: dict[Var, Storage]) -> None:
     trace.note("memory plan", name, tensors=len(plan), storages=len(storages), bytes=sizes)
 
 
-# ---------------------------------------------------------------------- which storage
+# ---------------------------------------------------------------------- assignment
 
 
 class _Planner:
-    """Decides for one function which allocation gets which storage."""
+    """Assigns storages to the allocations of one function."""
 
     def __init__(self, mod: IRModule, func: Function) -> None:
         self.mod = mod
@@ -251,7 +251,7 @@ class _Planner:
         for var, size in zip(planned, sizes, strict=True):
             token = self.tokens[var]
             last = len(block.bindings) if token.is_output else token.last
-            # Sizes of equal dimensions are built alike.
+            # Sizes of equal dimensions are built alike, so structural equality finds them.
             symbolic = None if isinstance(size, IntImm) else StructuralKey(size, False)
             known = size.value if isinstance(size, IntImm) else 0
             items.append(Item(var.name_hint, known, position[var], last))
@@ -267,7 +267,7 @@ class _Planner:
             plan[var] = storage
 
     def _size(self, call: Call) -> PrimExpr:
-        """The bytes of an allocation, or a bound of them."""
+        """The bytes of an allocation, or an upper bound."""
         dims = (d.value if isinstance(d, IntImm) else d for d in call.args[0].struct_info.values)
         key = (call.args[1].value, *dims)
         if key not in self.sizes:
@@ -275,7 +275,7 @@ class _Planner:
         return self.sizes[key]
 
     def _computed_size(self, call: Call) -> PrimExpr:
-        """bytes of an element and of the bounded dims, times the product of the others"""
+        """Bytes of an element times the bounded dimensions, times the product of the others."""
         dtype: DataType = call.args[1].value
         nbytes_known = (dtype.bits * dtype.lanes + 7) // 8
         others: PrimExpr | None = None
@@ -316,7 +316,7 @@ def _flat(value: Any) -> Iterator[_Token]:
 
 
 def _kind(call: Call) -> tuple[Any, ...]:
-    """Tensors share a storage when these are the same."""
+    """The key that tensors sharing a storage must agree on."""
     _, dtype, device, scope = call.args
     return str(dtype.value), getattr(device.value, "value", str(device.value)), scope.value
 
@@ -344,7 +344,7 @@ class _Rewriter(GraphRewriter):
 
 
 def nbytes(shape: Any, dtype: DataType) -> PrimExpr:
-    """The number of bytes of a compact tensor. Raises ValueError when the shape is unknown."""
+    """The number of bytes of a compact tensor. Raises ValueError if the shape is unknown."""
     info = shape.struct_info
     if not isinstance(info, ShapeStructInfo) or info.values is None:
         what = "an allocation needs a shape of known dimensions"

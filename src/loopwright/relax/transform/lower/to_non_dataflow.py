@@ -1,4 +1,4 @@
-"""ToNonDataflow: dataflow blocks become plain ones.
+"""ToNonDataflow: turns dataflow blocks into plain blocks.
 
 Before (-) and after (+)::
 
@@ -39,7 +39,7 @@ class _Plain(BodyRewriter):
 
 
 class ToNonDataflow(RewriterPass):
-    """Make plain blocks and plain variables of dataflow ones."""
+    """Replace dataflow blocks and variables by plain ones."""
 
     name = "ToNonDataflow"
     rewriter = _Plain

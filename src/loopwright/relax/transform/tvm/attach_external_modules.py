@@ -1,4 +1,4 @@
-"""AttachExternModules: modules and C libraries that a module's functions are compiled against.
+"""AttachExternModules: attaches the modules and C libraries that functions are compiled against.
 
 Pass::
 
@@ -33,7 +33,7 @@ from ...byoc.lower import attach_externals
 class AttachExternModules(ModulePass):
     """See the file's docstring.
 
-    extern_modules: `runtime.Module`s, `ExternLibrary`s, or what gives one by `load()`.
+    extern_modules: `runtime.Module`s, `ExternLibrary`s, or objects whose `load()` returns one.
 
     Raises TypeError for anything else.
     """
@@ -49,7 +49,7 @@ class AttachExternModules(ModulePass):
 
 
 def _module(given: Any) -> Any:
-    """An external module, or library, as it is given or loaded."""
+    """An external module or library, loaded if necessary."""
     module = given.load() if hasattr(given, "load") else given
     if not isinstance(module, ExternLibrary) and not hasattr(module, "function_names"):
         what = "an external module is a runtime.Module or an ExternLibrary"

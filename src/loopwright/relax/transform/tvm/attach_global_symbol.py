@@ -1,4 +1,4 @@
-"""AttachGlobalSymbol: every function is given the name under which it is found at run time.
+"""AttachGlobalSymbol: gives every function the name by which it is looked up at run time.
 
 Before (-) and after (+)::
 
@@ -25,7 +25,7 @@ from ...functor import GraphRewriter
 @dataclass(frozen=True, repr=False)
 class AttachGlobalSymbol(ModulePass):
     """Set `global_symbol` of the functions that have none. PrimFuncs get the module's
-    `system_lib_prefix` in front."""
+    `system_lib_prefix` as a prefix."""
 
     name = "AttachGlobalSymbol"
 
@@ -43,7 +43,7 @@ class AttachGlobalSymbol(ModulePass):
 
 
 def _renamed(mod: IRModule, names: dict[GlobalVar, str]) -> IRModule:
-    """The module with its PrimFuncs called as their symbols say."""
+    """The module with its PrimFuncs renamed to their symbols."""
     table = {}
     for old, name in names.items():
         table[old] = GlobalVar(name)

@@ -1,4 +1,4 @@
-"""BindSymbolicVars: symbolic dimensions get values.
+"""BindSymbolicVars: binds symbolic dimensions to values.
 
 Pass::
 
@@ -32,7 +32,7 @@ from ...specialize import bind_symbolic_vars
 @dataclass(frozen=True, repr=False)
 class BindSymbolicVars(ModulePass):
     """Replace symbolic variables, by name or tir.Var, in `func_name` (None: in all functions that
-    have them). Raises ValueError when no function has one of them."""
+    have them). Raises ValueError if no function has one of them."""
 
     name = "BindSymbolicVars"
     binding_map: Mapping[Any, Any]

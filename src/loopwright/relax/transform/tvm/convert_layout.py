@@ -1,4 +1,4 @@
-"""ConvertLayout: the named operators, and those that follow, work in the wanted layouts.
+"""ConvertLayout: converts the named operators, and those that follow, to the desired layouts.
 
 Pass::
 
@@ -32,8 +32,8 @@ After::
             return gv
 
 Each operator's hook `layout` (`relax.layout`) says which layouts it takes and how its attributes
-change; operators that are not named follow their inputs. A tensor is transposed back where an
-operator needs it plain. Blocked layouts such as NCHW16c are used where the blocks divide the axis.
+change; other operators follow their inputs. A tensor is transposed back if an
+operator needs it plain. Blocked layouts such as NCHW16c are used if the blocks divide the axis.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ConvertLayout(ModulePass):
 
 @dataclass(frozen=True)
 class _Stored:
-    """What stands for a variable: a tensor, or a tuple of them, and the layout of each."""
+    """The replacement of a variable: a tensor, or a tuple of them, and the layout of each."""
 
     var: Var
     layouts: tuple[Layout | None, ...]
@@ -121,7 +121,7 @@ class _Converter(LayoutRewriter):
         return _Stored(self.builder.emit(changed, hint), plan.outputs)
 
     def plan(self, call: Call) -> LayoutPlan | None:
-        """How a call is computed in another layout; None where it is not."""
+        """How a call is computed in another layout; None if it is not."""
         hook = self.hook(call)
         if hook is None:
             return None
@@ -156,7 +156,7 @@ class _Converter(LayoutRewriter):
         return Tuple([_moved(f, s, None) for f, s in zip(fields, laid.layouts, strict=True)])
 
     def stored_as(self, value: Any, layout: Layout | None) -> Any:
-        """A tensor in a layout, moved where it is in another one."""
+        """A tensor in a layout, converted if it is in another one."""
         laid = self.laid.get(value) if isinstance(value, Var) else None
         if layout is None or is_plain(layout):
             return self.value(value)
@@ -174,13 +174,13 @@ class _Converter(LayoutRewriter):
         return self.packed[key]
 
     def source(self, value: Any, layout: Layout) -> tuple[Any, Layout | None, Layout]:
-        """A plain tensor to be moved, its layout and the wanted one: what it was transposed
-        from, where it was."""
+        """A plain tensor to be converted, its layout and the desired one; or the tensor that it was
+        transposed from."""
         bound = self.builder.lookup_binding(value) if isinstance(value, Var) else None
         if not isinstance(bound, Call) or bound.op is not Op.get("relax.permute_dims"):
             return value, None, layout
         if isinstance(bound.args[0], DataflowVar) and not isinstance(value, DataflowVar):
-            return value, None, layout  # of a block that is over
+            return value, None, layout  # from a finished block
         ndim = rank(layout)
         axes = bound.attrs.axes or reversed(range(ndim))
         letters = [LETTERS[axis % ndim] for axis in axes]  # of the tensor before, in order
@@ -188,7 +188,7 @@ class _Converter(LayoutRewriter):
 
 
 def _moved(value: Any, old: Layout | None, new: Layout | None) -> Any:
-    """The expression of a tensor in the layout `new` (None: plain) which is in `old`."""
+    """The expression that converts a tensor from the layout `old` to `new` (None: plain)."""
     ndim = rank(old or new or plain(0))
     old, new = old or plain(ndim), new or plain(ndim)
     if old == new:

@@ -1,7 +1,7 @@
-"""KillAfterLastUse: values are dropped where nothing uses them any more.
+"""KillAfterLastUse: drops values after their last use.
 
-Second names go first (CanonicalizeBindings). Then, behind the last use of every storage, tensor
-that was allocated, and tensor that a call made, a call says that it is not needed any more.
+Aliases are removed first (CanonicalizeBindings). Then a kill is inserted after the last use of
+every storage, allocated tensor and call result.
 
 Before (-) and after (+)::
 
@@ -75,7 +75,7 @@ class _Killer(BodyRewriter):
         for n, binding in enumerate(block.bindings):
             bindings.append(binding.replace(value=self.value(binding.value)))
             dying = at.get(n, ())
-            # Tensors before the storage they lie in.
+            # Tensors before their storage.
             for var in sorted(dying, key=lambda v: mine[v] is MEMORY_KILL_STORAGE):
                 bindings.append(_kill(mine[var], var))
         same = len(bindings) == len(block.bindings) and all(
@@ -85,7 +85,7 @@ class _Killer(BodyRewriter):
 
 
 def _kill_of(binding: Any) -> Op | None:
-    """How what a binding makes is dropped, or None when it needs not be."""
+    """The kill operator for a binding's value, or None if it needs none."""
     value = binding.value
     if type(binding) is not VarBinding or not isinstance(value, Call):
         return None

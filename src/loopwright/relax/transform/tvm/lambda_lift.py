@@ -1,7 +1,7 @@
-"""LambdaLift: local functions become functions of the module.
+"""LambdaLift: turns local functions into functions of the module.
 
-A local function that uses nothing from around it is called as a global one; one that does becomes
-a closure over what it uses.
+A local function without free variables is called as a global one; one with free variables becomes
+a closure over them.
 
 Before::
 
@@ -75,11 +75,11 @@ class _Lifter(GraphRewriter):
         name = f"{self.outer}_{var.name_hint}"
         captured = [v for v in free_vars(func) if v is not var and v not in self.lifted]
         if any(v is var for v in free_vars(func)) and captured:
-            # A closure that calls itself hands on what it captured.
+            # A recursive closure passes on its captured values.
             self.closures[var] = func.struct_info
         func = func.without_attr("global_symbol")
         if not captured:
-            # Calls of itself, too, are calls of the global one.
+            # Recursive calls also become calls of the global function.
             gvar = GlobalVar(name)
             gvar.struct_info = func.struct_info
             self.lifted[var] = self.var_map[var] = gvar

@@ -1,4 +1,4 @@
-"""LowerAllocTensor: what memory planning left gets storage of its own.
+"""LowerAllocTensor: gives unplanned tensors a storage of their own.
 
 Before (-) and after (+)::
 
@@ -34,7 +34,7 @@ class _Lower(GraphRewriter):
 
 
 class LowerAllocTensor(RewriterPass):
-    """Make builtin.alloc_tensor a storage and a tensor in it."""
+    """Replace builtin.alloc_tensor by a storage and a tensor in it."""
 
     name = "LowerAllocTensor"
     rewriter = _Lower

@@ -1,4 +1,4 @@
-"""LowerRuntimeBuiltin: graph operators of the runtime become calls of the machine's builtins.
+"""LowerRuntimeBuiltin: lowers runtime operators to calls of the virtual machine's builtins.
 
 Before (-) and after (+)::
 
@@ -52,7 +52,7 @@ Rule = Callable[[_Lower, Call], Any]
 
 
 def _packed(name: str) -> Rule:
-    """The same arguments to a packed function."""
+    """A rule that passes the same arguments to a packed function."""
 
     def lower(work: _Lower, call: Call) -> Any:
         return call_packed(name, *call.args, sinfo_args=[work.info(call)])

@@ -1,4 +1,4 @@
-"""Normalize: nested calls are bound to variables, and every expression has its struct info.
+"""Normalize: binds nested calls to variables and infers every struct info.
 
 Before (-) and after (+)::
 

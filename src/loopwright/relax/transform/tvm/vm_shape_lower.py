@@ -1,9 +1,9 @@
-"""VMShapeLower: symbolic dimensions get places in a shape heap.
+"""VMShapeLower: stores symbolic dimensions in a shape heap.
 
-Each symbolic variable, and each expression of them that is needed, has a slot. At the entry the
+Each symbolic variable, and each expression of them that is used, has a slot. At the entry the
 arguments are checked against the parameters' struct infos and their dimensions stored; expressions
-are computed by a PrimFunc `shape_func`; shapes and scalars are made from the heap where they are
-used. A match_cast checks and stores in the same way, and so is the result checked.
+are computed by a PrimFunc `shape_func`; shapes and scalars are read from the heap at their
+uses. A match_cast checks and stores in the same way; the result is checked as well.
 
 Before (-) and after (+)::
 
@@ -47,7 +47,7 @@ from ...op.base import call_builtin_with_ctx, call_packed, null_value
 from ...relations import BaseCheckResult
 from .._graph import functions_of
 
-# How the machine reads its arguments: to make a shape, and to match one.
+# How the machine reads its arguments when it makes or matches a shape.
 _USE_IMM, _LOAD = 0, 1
 _EQUALS_IMM, _STORE, _IGNORE, _EQUALS_LOAD = 0, 1, 2, 3
 _VOID = si.TupleStructInfo([])
@@ -55,9 +55,9 @@ _VOID = si.TupleStructInfo([])
 
 @dataclass(frozen=True, repr=False)
 class VMShapeLower(ModulePass):
-    """Put symbolic dimensions into a shape heap.
+    """Store symbolic dimensions in a shape heap.
 
-    emit_err_ctx: tell the checks where they stand, for their messages.
+    emit_err_ctx: pass the checks their location, for error messages.
     """
 
     name = "VMShapeLower"
@@ -71,7 +71,7 @@ class VMShapeLower(ModulePass):
 
 @dataclass
 class _Match:
-    """A value whose dimensions are to be compared with expressions."""
+    """A value whose dimensions must be matched with expressions."""
 
     value: Any
     dims: tuple[PrimExpr, ...]
@@ -119,7 +119,7 @@ class _Lower(GraphRewriter):
         )
 
     def context(self, where: str) -> str:
-        """The text by which a failed check says where it stands."""
+        """The location text for a failed check."""
         return f"ErrorContext(fn={self.name}, {where}) " if self.contexts else ""
 
     # ------------------------------------------------------------------ slots
@@ -172,8 +172,8 @@ class _Lower(GraphRewriter):
     # ------------------------------------------------------------------ checks
 
     def check(self, value: Any, info: Any, known: Any, context: str, matches: list[_Match]) -> None:
-        """Emit the checks of a value's kind, where they are not known to hold, and note which of
-        its dimensions are to be matched."""
+        """Emit the checks of a value's kind that are not known to hold, and collect its
+        dimensions to be matched."""
         if known is not None and not _open(info, known):
             return
         kind_known = known is not None and struct_info_base_check(info, known) in (
@@ -217,8 +217,8 @@ class _Lower(GraphRewriter):
         self.builder.emit(call_packed(f"vm.builtin.{name}", *operands, sinfo_args=[_VOID]), "_")
 
     def match(self, matches: list[_Match]) -> None:
-        """Emit the matching of dimensions; expressions are computed when their variables are
-        known, and compared then."""
+        """Emit the matching of dimensions; expressions are computed once their variables are
+        known, and then compared."""
         waiting: list[_Match] = []
         for item in matches:
             codes: list[int] = []
@@ -241,7 +241,7 @@ class _Lower(GraphRewriter):
             self.emit_match(item, codes)
 
     def match_code(self, dim: PrimExpr) -> tuple[int, int]:
-        """How one dimension is matched now."""
+        """The match code of one dimension, in the current state."""
         if isinstance(dim, IntImm):
             return _EQUALS_IMM, dim.value
         slot = self._slot(dim)
@@ -260,7 +260,7 @@ class _Lower(GraphRewriter):
         self.packed("match_shape", item.value, self.heap, len(item.dims), *codes, text)
 
     def compute(self) -> None:
-        """Compute the expressions whose variables are known by now."""
+        """Compute the expressions whose variables are known."""
         todo = [
             (slot, expr)
             for slot, expr in enumerate(self.exprs)
@@ -306,18 +306,18 @@ class _Lower(GraphRewriter):
             for dim in expr.values:
                 args += self.make_code(dim)
             info = si.ShapeStructInfo(ndim=len(expr.values))
-            return self.made("make_shape", args, info)
+            return self.heap_call("make_shape", args, info)
         if isinstance(expr, rx.PrimValue) and vars_in(expr.value):
             args = [self.heap, *self.make_code(expr.value)]
-            return self.made("make_prim_value", args, si.PrimStructInfo(expr.value.dtype))
+            return self.heap_call("make_prim_value", args, si.PrimStructInfo(expr.value.dtype))
         return super().value(expr)
 
-    def made(self, name: str, args: list[Any], info: si.StructInfo) -> rx.Call:
+    def heap_call(self, name: str, args: list[Any], info: si.StructInfo) -> rx.Call:
         values = [rx.PrimValue(a) if isinstance(a, int) else a for a in args]
         return call_packed(f"vm.builtin.{name}", *values, sinfo_args=[info])
 
     def make_code(self, dim: PrimExpr) -> list[int]:
-        """Where a dimension comes from."""
+        """The code that says where a dimension comes from."""
         if isinstance(dim, IntImm):
             return [_USE_IMM, dim.value]
         slot = self._slot(dim)
@@ -343,7 +343,7 @@ def _dims(info: si.StructInfo | None) -> list[PrimExpr]:
 
 
 def _open(info: si.StructInfo, known: si.StructInfo) -> bool:
-    """Whether a value of `known` may still fail to be of `info`."""
+    """Whether a value of `known` may not be of `info`."""
     return struct_info_base_check(info, known) is not BaseCheckResult.PASS
 
 
