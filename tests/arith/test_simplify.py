@@ -177,7 +177,7 @@ def test_inside_a_constraint(constraint, expr, question, bounds):
 @settings(max_examples=200, deadline=None)
 @given(comparisons, st.integers(1, 5))
 def test_symbolic_ranges(question, n):
-    """x in [0, z), y in [z, 2 z): facts that are no constant bounds."""
+    """x in [0, z), y in [z, 2 z): facts that are not constant bounds."""
     ana = Analyzer()
     x, y, z = (VARS[name] for name in NAMES)
     ana.bind(z, Range(1, 6))

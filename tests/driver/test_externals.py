@@ -159,7 +159,7 @@ def test_prototypes():
         "uint64",
     ]
     assert Prototype.parse("int h(void)").params == ()
-    with pytest.raises(ValueError, match="is no C declaration"):
+    with pytest.raises(ValueError, match="is not a C declaration"):
         Prototype.parse("int h")
     with pytest.raises(ValueError, match="a type in"):
         Prototype.parse("int h(complex x)")

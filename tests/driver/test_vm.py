@@ -1,4 +1,4 @@
-"""The virtual machine: TVM's interface, and graph functions that are no native code."""
+"""The virtual machine: TVM's interface, and graph functions that are not native code."""
 
 from __future__ import annotations
 

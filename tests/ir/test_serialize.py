@@ -192,7 +192,7 @@ def test_what_json_cannot_keep():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "the text is no JSON"),
+        ("{", "the text is not JSON"),
         ("[1]", "the JSON holds no Loopwright nodes"),
         ('{"loopwright": 0}', "the JSON holds no Loopwright nodes"),
         (

@@ -153,7 +153,7 @@ BROKEN = {
                     "kernel": function([], x),
                 }
             ),
-            "kernel is no PrimFunc; call it directly",
+            "kernel is not a PrimFunc; call it directly",
         ),
     ],
     "parameter": [

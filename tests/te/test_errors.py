@@ -131,7 +131,7 @@ def test_arguments():
         "the results of a schedule are among its arguments\n  got: D missing",
         lambda: te.lower(s, [a, c]),
     )
-    with pytest.raises(ValueError, match="the placeholder A is read but is no argument"):
+    with pytest.raises(ValueError, match="the placeholder A is read but is not an argument"):
         te.lower(s, [c, d])
     other = te.placeholder((2,), name="other")
     says(

@@ -304,7 +304,7 @@ def test_variables_as_parameters():
 def test_errors():
     a = te.placeholder((4,), name="A")
     b = te.compute((4,), lambda i: a[i])
-    with pytest.raises(ValueError, match="the placeholder A is read but is no argument"):
+    with pytest.raises(ValueError, match="the placeholder A is read but is not an argument"):
         te.create_prim_func([b])
     with pytest.raises(TypeError, match="takes tensors and variables"):
         te.create_prim_func([a, 3])

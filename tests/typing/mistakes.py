@@ -12,7 +12,7 @@ n = tir.Var("n", "int64")
 
 relax.op.nn.rellu(x)  # no such operator
 relax.op.add(x)  # an argument is missing
-relax.op.matmul("x", x)  # a string is no tensor
+relax.op.matmul("x", x)  # a string is not a tensor
 relax.op.astype(x, dtype=32)  # nor is a number a dtype
 relax.op.nn.softmax(x, axes=-1)  # no such attribute
 R.emmit(x)  # no such name in a dialect

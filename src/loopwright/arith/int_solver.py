@@ -139,7 +139,7 @@ class _System:
         return True
 
     def hides(self, number: int) -> bool:
-        """Whether an atom that is no variable has one of the variables inside."""
+        """Whether an atom that is not a variable has one of the variables inside."""
         expr = atom_expr(self.ana, self.ana.atoms.all[number], self.dtype)
         return any(v in self.number for v in _variables([expr]))
 

@@ -65,7 +65,7 @@ def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> 
     try:
         splits, base = worker.sum_of(worker.ana.poly(index))
     except NotAffine as why:
-        raise ValueError(f"{index} is no sum of splits: {why}") from None
+        raise ValueError(f"{index} is not a sum of splits: {why}") from None
     ordered: list[Split] = []
     while splits:
         ordered.append(worker.least(splits, lambda s: s.scale))

@@ -20,7 +20,7 @@ from .poly import Poly
 
 
 class NotAffine(Exception):
-    """An index is no sum of splits, for the reason given."""
+    """An index is not a sum of splits, for the reason given."""
 
 
 class Mark:
@@ -81,7 +81,7 @@ class Detector:
     def limit(self, condition: PrimExpr) -> None:
         """Remember a condition `sum < bound` on a fusion."""
         if not isinstance(condition, (pe.LT, pe.LE, pe.GT, pe.GE)):
-            raise NotAffine(f"the predicate {condition} is no bound of an iterator")
+            raise NotAffine(f"the predicate {condition} does not bound an iterator")
         a, b = self.ana.poly(condition.a), self.ana.poly(condition.b)
         kind = type(condition)
         room = P.add(b, a, -1) if kind in (pe.LT, pe.LE) else P.add(a, b, -1)
@@ -165,7 +165,8 @@ class Detector:
             return Split(mark, _ONE, mark.extent, _ONE), start
         atom = self.ana.atoms.all[number]
         if atom.kind != DIV:
-            raise NotAffine(f"{atom_expr(self.ana, atom, atom.dtype)} is no split of an iterator")
+            atom_text = atom_expr(self.ana, atom, atom.dtype)
+            raise NotAffine(f"{atom_text} is not a split of an iterator")
         value, divisor = atom.data
         if self.involved(divisor):
             raise NotAffine("a division by an iterator")

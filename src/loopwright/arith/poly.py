@@ -75,7 +75,7 @@ def multiply(a: Poly, b: Poly) -> Poly:
 
 
 def divides(m: Monomial, n: Monomial) -> Monomial | None:
-    """n / m, or None where m is no factor of n."""
+    """n / m, or None if m does not divide n."""
     if not m:
         return n
     rest = list(n)

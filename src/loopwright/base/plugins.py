@@ -163,7 +163,7 @@ def _points(group: str) -> list[Any]:
     # Not at the top: it would be a tenth of the package's import time.
     metadata = importlib.import_module("importlib.metadata")
     points = metadata.entry_points(group=group)
-    # Sorted: which one of two with the same name counts is no question of the file system.
+    # Sorted, so that the file system does not decide which of two with the same name counts.
     points = sorted(points, key=lambda point: (_package(point), point.name))
     own = OWN.get().get(group, {})
     known = {point.value for point in points}

@@ -8,7 +8,7 @@ _SOURCES: dict[str, str] = {}
 
 
 def register_source(name: str, text: str) -> None:
-    """Remember the text of a source that is no file (a string given to the parser)."""
+    """Remember the text of a source that is not a file (a string given to the parser)."""
     _SOURCES[name] = text
 
 

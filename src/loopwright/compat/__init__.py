@@ -68,7 +68,7 @@ def _merged(path: str) -> ModuleType | None:
     """The module that a file of TVM's is part of here; an empty one for a folder that only the
     table has."""
     parent = target_name(path).rpartition(".")[0]
-    if parent in MERGED and path.rpartition(".")[2].islower():  # a class is no file
+    if parent in MERGED and path.rpartition(".")[2].islower():  # a class is not a file
         return find_module(parent)
     if any(known.startswith(f"{path}.") for known in PATHS):
         made = ModuleType(f"{PACKAGE}.{path}", "A folder of TVM's.")

@@ -45,7 +45,7 @@ class _Dispatching:
         return method
 
     def _of_plain(self, kind: type) -> Callable[..., Any]:
-        """What visits a value of a type that is no node's."""
+        """What visits a value of a type that is not a node's."""
         raise NotImplementedError
 
     def visit(self, node: Any) -> Any:

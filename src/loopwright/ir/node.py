@@ -92,7 +92,7 @@ def ignore(*, default: Any = _MISSING, default_factory: Callable[[], Any] | None
 
 
 def derived(*, init: Literal[False] = False) -> Any:
-    """A slot that is no field, for it follows from the fields: `_derive` fills it."""
+    """A slot that is not a field, for it follows from the fields: `_derive` fills it."""
     return _DERIVED
 
 
@@ -285,7 +285,7 @@ class Node(metaclass=NodeMeta):
 
 @cache
 def _extra_slots(cls: type[Node]) -> tuple[str, ...]:
-    """Public slots that are no fields, without those that `_derive` always fills."""
+    """Public slots that are not fields, without those that `_derive` always fills."""
     known = {f.name for f in cls.__fields__} | {"span", "dtype"}
     slots = (s for k in cls.__mro__ for s in getattr(k, "__slots__", ()))
     return tuple(s for s in slots if s not in known and s[0] != "_")

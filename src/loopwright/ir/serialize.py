@@ -1,7 +1,7 @@
 """Nodes as JSON, from the field table.
 
 What one variable was stays one variable: the JSON is a table of nodes that refer to each other by
-number. Arrays are stored as bytes in base64. A type that is no node (a tensor) gets a codec from
+number. Arrays are stored as bytes in base64. A type that is not a node (a tensor) gets a codec from
 the layer it belongs to: `register_codec(Tensor, "tensor", to_array, from_array)`.
 """
 
@@ -160,7 +160,7 @@ def load_json(json_str: str) -> Any:
     try:
         data = json.loads(json_str)
     except json.JSONDecodeError as error:
-        raise ValueError(explain("the text is no JSON", got=str(error))) from None
+        raise ValueError(explain("the text is not JSON", got=str(error))) from None
     if not isinstance(data, dict) or data.get("loopwright") != FORMAT:
         what = "the JSON holds no Loopwright nodes"
         raise ValueError(explain(what, instead="give what save_json wrote"))

@@ -258,7 +258,7 @@ class Pass:
     def __call__(self, mod: IRModule) -> IRModule:
         """Run on a module: requirements first, watched by the context's instruments.
 
-        Raises TypeError when `mod` is no module, or the pass returns none.
+        Raises TypeError if `mod` is not a module, or the pass returns none.
         """
         allow_deep_programs()
         info, ctx = self.info, PassContext.current()

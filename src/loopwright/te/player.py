@@ -46,7 +46,7 @@ class Player:
         self.blocks: dict[Stage, Any] = {}
         self.blocks_of: dict[Stage, list[Any]] = {}  # of results that are inlined, a block for each
         self.loops: dict[IterVar, Any] = {}
-        self.names: dict[Var, str] = {}  # of loops that are no stage's own
+        self.names: dict[Var, str] = {}  # of loops that are not stage's own
         self.edits: list[Callable[[], tuple[Any, Callable[[Any], Any]]]] = []
         by_buffer: dict[Buffer, list[Any]] = {}
         for block in self.program():
@@ -122,7 +122,7 @@ class Player:
     def block_of(self, stage: Stage) -> Any:
         """The block of a stage. Raises ValueError where it has none of its own."""
         if stage not in self.blocks:
-            what = f"stage {stage.origin_op.name} has no steps: it is no compute"
+            what = f"stage {stage.origin_op.name} has no steps: it is not a compute"
             hint = "schedule the operations that it reads and that read it"
             raise ValueError(explain(what, got=str(stage.op), instead=hint))
         return self.blocks[stage]

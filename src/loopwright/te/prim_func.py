@@ -62,7 +62,7 @@ class Builder:
     """Makes the PrimFunc of arguments; `buffers` says which buffer each tensor became.
 
     `parts`: for an operation, what is computed in its place, as pairs (part, the operation whose
-    results it writes); `scopes`: memories of tensors that are no arguments; `joint`: whether
+    results it writes); `scopes`: memories of tensors that are not arguments; `joint`: whether
     one block writes the several results of a compute.
     """
 
@@ -131,7 +131,7 @@ class Builder:
                 if tensor in self.given:
                     continue
                 if isinstance(op, PlaceholderOp):
-                    what = f"the placeholder {op.name} is read but is no argument"
+                    what = f"the placeholder {op.name} is read but is not an argument"
                     hint = "list every input among the arguments of create_prim_func"
                     raise ValueError(explain(what, got=self.args, instead=hint))
                 self.allocated.append(self.buffers[tensor])
@@ -482,7 +482,7 @@ def _arguments(ops: Any) -> list[Any]:
 def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimFunc:
     """The PrimFunc of `ops`, its parameters: all inputs and results, and variables.
 
-    Every operation becomes a block inside its loops; what is no parameter is allocated. With
+    Every operation becomes a block inside its loops; what is not a parameter is allocated. With
     `index_dtype_override` ("int64") the function counts in that type.
     """
     attrs = {"global_symbol": "main", "tir.noalias": True}

@@ -26,7 +26,7 @@ def rfactor_op(stage: Stage, axis: IterVar, factor_axis: int) -> tuple[ComputeOp
     op = stage.op
     name = stage.origin_op.name
     if not isinstance(op, ComputeOp) or not op.reduce_axis:
-        what = f"rfactor: {name} is no reduction"
+        what = f"rfactor: {name} is not a reduction"
         raise ValueError(explain(what, got=str(op), instead="a compute of te.sum and the like"))
     stage.position(axis)
     if axis.iter_type != IterVar.CommReduce:

@@ -239,7 +239,7 @@ class Stage:
     # -- bookkeeping -----------------------------------------------------------------------------
 
     def position(self, var: Any) -> int:
-        """Where a loop stands. Raises ValueError for one that is no loop of this stage."""
+        """Where a loop stands. Raises ValueError for one that is not a loop of this stage."""
         for n, leaf in enumerate(self.leaf_iter_vars):
             if leaf is var:
                 return n

@@ -57,7 +57,7 @@ class PrimFunc(BaseFunc):
         return self.replace(body=new_body, span=span or self.span)
 
     def specialize(self, param_map: dict[Var, Any]) -> PrimFunc:
-        """A copy for known parameters: `{param: value}` for scalars, which are no parameters any
+        """A copy for known parameters: `{param: value}` for scalars, which are not parameters any
         more, and `{param: buffer}` for buffers, whose shape gives the shape variables.
 
         Raises ValueError when a buffer does not fit the declared one, or a value its parameter.

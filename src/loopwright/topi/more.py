@@ -164,7 +164,7 @@ def reverse_sequence(
 ) -> te.Tensor:
     """The first `seq_lengths[batch]` elements along `seq_axis` in the other order.
 
-    Negative axes count from the end. Raises ValueError where the two are no axes, or one.
+    Negative axes count from the end. Raises ValueError where the two are not axes, or one.
     """
     seq_axis = _axis("reverse_sequence", seq_axis, a.ndim)
     batch_axis = _axis("reverse_sequence", batch_axis, a.ndim)

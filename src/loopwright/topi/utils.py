@@ -76,7 +76,7 @@ def unravel_index(idx: Any, shape: Sequence[Any]) -> list[Any]:
 
 def traverse_inline(s: Any, final_op: Any, callback: Any) -> None:
     """Call `callback` on the operations behind `final_op`, and inline those that are computed
-    element by element and are no result."""
+    element by element and are not a result."""
     seen: set[Any] = set()
 
     def visit(op: Any) -> None:

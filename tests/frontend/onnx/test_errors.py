@@ -189,7 +189,7 @@ def test_a_truncated_file(tmp_path):
     path.write_bytes(data[: len(data) // 2])
     assert message(path) == (
         f"{path}: no ONNX model, or only a part of one\n"
-        f"  got: {len(data) // 2} bytes that are no whole protobuf message\n"
+        f"  got: {len(data) // 2} bytes that are not a whole protobuf message\n"
         "  instead: export or fetch the file again; a whole one passes onnx.checker.check_model"
     )
 
@@ -290,7 +290,7 @@ def set_sequence(model):
         ),
         (
             set_sequence,
-            "input x is no tensor\n  got: sequence_type\n  instead: only tensors are supported",
+            "input x is not a tensor\n  got: sequence_type\n  instead: only tensors are supported",
         ),
         (lambda m: m.graph.ClearField("output"), "this ONNX graph has no outputs\n  got: test"),
         (
@@ -359,7 +359,7 @@ def test_dicts_that_name_no_input():
     )
 
 
-# ---------------------------------------------------------------- what is large or deep is no trouble
+# ---------------------------------------------------------------- large and deep models
 
 
 @pytest.mark.parametrize("op_type", ["Neg", "Relu"])

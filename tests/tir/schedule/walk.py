@@ -78,7 +78,7 @@ class Walk:
         return self.rng.randrange(len(regions))
 
     def allocated(self) -> set[Any]:
-        """The buffers that are no parameters'."""
+        """The buffers that are not parameters'."""
         func = self.sch.mod["main"]
         params = set(func.buffer_map.values())
         regions = (*self.node.writes, *self.node.reads)

@@ -45,7 +45,7 @@ def _check(context: PatternCheckContext) -> bool:
     if not any(prover.can_prove_equal(batches[1], n) for n in (const(1, "int64"), batches[0])):
         return context.refuse("its batches are stretched")
     bias = named.get("bias")
-    return bias is None or _is_row(bias) or context.refuse("its bias is no row")
+    return bias is None or _is_row(bias) or context.refuse("its bias is not a row")
 
 
 def _is_row(bias: Expr) -> bool:

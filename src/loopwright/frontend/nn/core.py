@@ -314,7 +314,7 @@ class Parameter(Tensor):
 
 
 class Object:
-    """A value that is no tensor (a cache, a handle)."""
+    """A value that is not a tensor (a cache, a handle)."""
 
     def __init__(self, *, _expr: Any, _name: str) -> None:
         self._value = _expr if isinstance(_expr, relax.Var) else _emit(_expr, _name)

@@ -36,7 +36,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Object:
-    """An argument that is no tensor; the method gets an `object_type`."""
+    """An argument that is not a tensor; the method gets an `object_type`."""
 
     object_type: type = NNObject
 

@@ -25,7 +25,7 @@ class SubroutineMixin:
 def call_subroutine(module: core.Module, forward: Any, args: Any, kwargs: Any) -> Any:
     """Call `forward` as a function of the exported module.
 
-    Where a function cannot say what forward takes (an argument that is no tensor, a cache, a
+    Where a function cannot say what forward takes (an argument that is not a tensor, a cache, a
     dimension that no argument's shape defines) its body stands at the place of the call.
     """
     given = dict(inspect.signature(forward).bind(module, *args, **kwargs).arguments)

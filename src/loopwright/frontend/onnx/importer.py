@@ -58,7 +58,7 @@ def from_onnx(
     "input_names" and "output_names" are the model's own names. Each binding's span is the node it
     came from.
 
-    Raises LoopwrightError for what is no model, for operators without a converter (all of them in
+    Raises LoopwrightError for an invalid model, for operators without a converter (all of them in
     one message), and for nodes that cannot be converted, naming the node.
     """
     proto, folder = load(model)

@@ -152,7 +152,7 @@ def load(model: Any) -> tuple[Any, Path | None]:
     """(the ModelProto, the folder of its external data) of a path, bytes or a ModelProto.
 
     Raises FileNotFoundError for a path without a file, TypeError for another kind of object, and
-    LoopwrightError for bytes that are no ONNX model.
+    LoopwrightError for bytes that are not an ONNX model.
     """
     onnx = _onnx()
     if isinstance(model, onnx.ModelProto):
@@ -186,7 +186,7 @@ def _parse(data: bytes, name: str, onnx: Any) -> Any:
         proto.ParseFromString(data)
     except Exception as error:  # protobuf's own class differs from one implementation to another
         what = f"{name}: no ONNX model, or only a part of one"
-        got = f"{len(data)} bytes that are no whole protobuf message"
+        got = f"{len(data)} bytes that are not a whole protobuf message"
         raise LoopwrightError(explain(what, got=got, instead=hint)) from error
     if not proto.HasField("graph"):
         what = f"{name}: no ONNX model, or only a part of one"
@@ -259,7 +259,7 @@ def _port(value: Any, kind: str) -> Port:
         raise LoopwrightError(explain(f"an {kind} of the graph has no name"))
     which = value.type.WhichOneof("value")
     if which not in (None, "tensor_type"):
-        what = f"{kind} {value.name} is no tensor"
+        what = f"{kind} {value.name} is not a tensor"
         raise LoopwrightError(explain(what, got=which, instead="only tensors are supported"))
     tensor = value.type.tensor_type
     dtype = ""

@@ -83,10 +83,10 @@ class Value:
 
     @property
     def info(self) -> TensorStructInfo:
-        """The struct info. Raises TypeError for what is no tensor."""
+        """The struct info. Raises TypeError for what is not a tensor."""
         info = self.expr.struct_info
         if not isinstance(info, TensorStructInfo):
-            raise TypeError(explain("an input is no tensor", got=str(info)))
+            raise TypeError(explain("an input is not a tensor", got=str(info)))
         return info
 
     @property

@@ -45,7 +45,7 @@ RULES = {
     "callee": "a called global function is in the module",
     "operator": "a called operator says what it returns",
     "call-tir": "call_tir passes what the PrimFunc takes",
-    "parameter": "a parameter is a Var that is no DataflowVar and has struct info",
+    "parameter": "a parameter is a Var that is not a DataflowVar and has struct info",
     "global-symbol": "a function's global_symbol is its name in the module",
 }
 
@@ -258,7 +258,7 @@ class _FunctionCheck:
         assert self.module is not None
         func = self.module.get(callee) if isinstance(callee, GlobalVar) else None
         if isinstance(callee, GlobalVar) and func is not None and not isinstance(func, PrimFunc):
-            text = f"{callee.name_hint} is no PrimFunc; call it directly"
+            text = f"{callee.name_hint} is not a PrimFunc; call it directly"
             self.report("call-tir", text, call)
         if not isinstance(args, rx.Tuple):
             self.report("call-tir", "its arguments must be a tuple written in place", call)

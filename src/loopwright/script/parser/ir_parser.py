@@ -68,7 +68,7 @@ class IrDialect(Dialect):
         self.state = I.ModuleState()
 
     def module(self, node: ast.ClassDef, options: dict[str, Any]) -> IRModule:
-        """Read a class: first what is no function, then all signatures, then all bodies."""
+        """Read a class: first what is not a function, then all signatures, then all bodies."""
         parser = self.parser
         members = ModuleScope(node.name)
         outer_module, parser.module = parser.module, members

@@ -55,7 +55,7 @@ class Names:
         return name
 
     def define_as(self, obj: Any, text: str, frame: Frame) -> None:
-        """Call `obj` by a text that is no new name until `frame` ends."""
+        """Refer to `obj` by a text, not a new name, until `frame` ends."""
         self.texts[id(obj)] = text
         frame.defined.append((obj, None))
 

@@ -81,12 +81,12 @@ def real_floor_mod(a: float, b: float) -> float:
 
 
 def shifted_left(a: int, b: int, bits: int) -> int:
-    """a << b; 0 where b is no number of bits of the type."""
+    """a << b; 0 where b is not a number of bits of the type."""
     return a << b if 0 <= b < bits else 0
 
 
 def shifted_right(a: int, b: int, bits: int) -> int:
-    """a >> b; where b is no number of bits of the type, what is left is the sign."""
+    """a >> b; where b is not a number of bits of the type, what is left is the sign."""
     return a >> (b if 0 <= b < bits else bits)
 
 

@@ -45,7 +45,7 @@ def average_pool(cx: Context, node: Node, x: Value) -> Any:
 def _last_window_counts(
     x: Value, kernel: list[int], strides: list[int], pads: list[int], dilations: list[int]
 ) -> bool:
-    """Whether rounding up adds a window. One that would begin in the padding behind is no window:
+    """Whether rounding up adds a window. One that starts in the trailing padding does not count:
     where that happens on one axis only, this cannot be said to the operator: ValueError."""
     rank, adds = len(kernel), set()
     for k in range(rank):

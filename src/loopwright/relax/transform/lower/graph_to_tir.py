@@ -241,7 +241,7 @@ class _Converter:
                 var = self.env[p]
                 specs.append(Argument(p.name_hint, str(info.dtype)))
             else:
-                raise NotNative(f"parameter {p.name_hint} is no tensor or scalar: {info}")
+                raise NotNative(f"parameter {p.name_hint} is not a tensor or scalar: {info}")
             params.append(var)
         return params, specs
 
@@ -291,7 +291,7 @@ class _Converter:
             value = self.values[value]
         if isinstance(value, rx.Tuple):
             return list(value.fields)
-        raise NotNative(f"it returns a tuple that is no tuple expression: {value}")
+        raise NotNative(f"it returns a tuple that is not a tuple expression: {value}")
 
     def result_spec(self, k: int, info: TensorStructInfo, count: int) -> Argument:
         dims = info.get_shape()
@@ -339,7 +339,7 @@ class _Converter:
         for (value, _), out in zip(leaves, outs, strict=True):
             tensor = self.value(value)
             if not isinstance(tensor, _Tensor):
-                raise NotNative("a result is no tensor")
+                raise NotNative("a result is not a tensor")
             if tensor.pointer is out:
                 continue
             size = self.bytes_of(tensor.dims, tensor.dtype)

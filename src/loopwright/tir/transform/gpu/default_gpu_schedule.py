@@ -28,7 +28,7 @@ After::
 
 The outer loops of a block that carry no reduction are fused, then split by the target's
 `max_threads_per_block`; a block without such loops runs in one thread. A function that says
-`tir.is_scheduled`, or whose target is no GPU, stays as it is.
+`tir.is_scheduled`, or whose target is not a GPU, stays as it is.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _cast(ops: Scalars, node: Any) -> PrimExpr:
         between = None if exact else F32
     elif old.is_float and new.is_integer:
         wide = I64 if new.bits > 32 or (new.bits == 32 and new.is_uint) else I32
-        large = new.base == "uint64" and old.bits > 16  # 2**63 is no float16
+        large = new.base == "uint64" and old.bits > 16  # 2**63 is not a float16
         between = None if large or new.base == wide.base else wide
     elif not (old.is_float and (old.base, new.base) == ("float64", "float16")):
         return node
@@ -61,7 +61,7 @@ def _cast(ops: Scalars, node: Any) -> PrimExpr:
 
 
 def _converted(ops: Scalars, node: Any) -> PrimExpr:
-    """A conversion that is no machine's."""
+    """A conversion that is not a machine's."""
     old, new = node.value.dtype, node.dtype
     if new.is_integer:
         return (_to_uint64 if new.is_uint else _to_integer)(ops, node)
@@ -174,7 +174,7 @@ def _of_code(bits: PrimExpr, dtype: DataType) -> PrimExpr:
 @dataclass(frozen=True)
 class _Form:
     """A float below 32 bits: the bits of its mantissa, the exponent of its least normal number, and
-    codes: of the sign, the largest number, the last one that is no NaN, and NaN."""
+    codes: of the sign, the largest number, the last one that is not a NaN, and NaN."""
 
     mantissa: int
     lowest: int

@@ -13,7 +13,7 @@ Before (-) and after (+)::
 
 The parameters keep their order, so that a call `Module.main(A.data, k)` is right before and after.
 The symbolic dimensions follow them: the variables in shapes, strides and offsets of the parameters'
-buffers that are no parameters themselves, by first appearance.
+buffers that are not parameters themselves, by first appearance.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class _Remove(StmtRewriter):
 
     def visit_Call(self, node: Call) -> Any:
         if is_call_to(node, "undef"):
-            what = "T.undef() is no value to compute with"
+            what = "T.undef() cannot be an operand"
             hint = "store it in a buffer by itself"
             raise ValueError(explain(what, instead=hint, span=node.span))
         return self.visit_default(node)
