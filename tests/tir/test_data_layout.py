@@ -17,7 +17,7 @@ def test_parts():
 
 @pytest.mark.parametrize("name", ["NCHWc", "N16C", "NN", "NC16h", "N-C"])
 def test_what_is_no_layout(name):
-    with pytest.raises(ValueError, match="no layout"):
+    with pytest.raises(ValueError, match="not a layout"):
         tir.Layout(name)
 
 

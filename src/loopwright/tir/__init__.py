@@ -245,7 +245,7 @@ from .stmt import While as While
 from .stmt import stmt_list as stmt_list
 from .stmt import stmt_seq as stmt_seq
 
-# After everything that they stand on.
+# After everything that they depend on.
 from . import tensor_intrin as tensor_intrin  # isort: skip
 from . import schedule as schedule  # isort: skip
 from .schedule import BlockRV as BlockRV  # isort: skip
@@ -257,6 +257,6 @@ from .schedule import ScheduleState as ScheduleState  # isort: skip
 from . import transform as transform  # isort: skip
 from .transform.gpu.verify_vtcm_limit import get_vtcm_compaction_passes as _compaction  # isort: skip
 
-vars(analysis).update(get_vtcm_compaction_passes=_compaction)  # TVM has it there
+vars(analysis).update(get_vtcm_compaction_passes=_compaction)  # TVM has it in analysis
 
-__getattr__ = _late_names(__name__)  # `build`, TVM's name here for what lies above
+__getattr__ = _late_names(__name__)  # `build`: TVM's name here for a function of a higher layer

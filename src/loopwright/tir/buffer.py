@@ -15,7 +15,7 @@ from ..ir.prim_op import add, const, convert, multiply
 
 
 class Access(NamedTuple):
-    """The nodes that access a buffer; those of expressions and statements lie above this file."""
+    """The nodes that access a buffer; those of expressions and statements are in higher files."""
 
     load: Callable[..., PrimExpr]
     store: Callable[..., Any]
@@ -29,9 +29,9 @@ ACCESS: Slot[Access] = Slot("tir.buffer_access")
 class Buffer(Node):
     """Memory seen as an array: `data` points to it, `shape` and `strides` count elements.
 
-    Strides empty means row-major and compact. `elem_offset` is where element 0 lies, in
-    elements. A buffer stands for itself (like a variable); structural equality matches the
-    buffers of two functions where they are defined.
+    Empty strides mean row-major and compact. `elem_offset` is the offset of element 0, in
+    elements. A buffer has identity (like a variable); structural equality matches the
+    buffers of two functions at their definitions.
     """
 
     data: Var = define()
@@ -58,11 +58,11 @@ class Buffer(Node):
         return len(self.shape)
 
     def with_data(self, data: Var) -> Buffer:
-        """The same view of other memory."""
+        """The same view with other memory."""
         return self.replace(data=data)
 
     def offset_of(self, indices: Any) -> list[PrimExpr]:
-        """Flat element offset of `indices`, as a list of one (or more with axis separators)."""
+        """Flat element offset of `indices`, as a list of one (or several with axis separators)."""
         return [self.flat_offset([convert(i) for i in indices])]
 
     def flat_offset(self, indices: list[PrimExpr]) -> PrimExpr:
@@ -78,7 +78,7 @@ class Buffer(Node):
         return total if self.elem_offset is None else add(total, self.elem_offset)
 
     def get_flattened_buffer(self) -> Buffer:
-        """The same memory seen as one dimension."""
+        """The same memory as a one-dimensional buffer."""
         if self.strides:
             size = add(multiply(self.strides[0], self.shape[0]), 0)
         else:
@@ -112,13 +112,13 @@ class Buffer(Node):
         """`B[i, j]` is a load; with slices, a `BufferRegion` (or a vector load for a step)."""
         return ACCESS.get().item(self, indices)
 
-    if TYPE_CHECKING:  # the parser reads stores, Python never runs them
+    if TYPE_CHECKING:  # stores are parsed, never run by Python
 
         def __setitem__(self, indices: Any, value: Any) -> None: ...
 
 
 class DataProducer(Node):
-    """What a `ProducerLoad` reads: a te.Tensor."""
+    """The operand of a `ProducerLoad`: a te.Tensor."""
 
     __slots__ = ()
 
@@ -146,7 +146,7 @@ def decl_buffer(
 ) -> Buffer:
     """A buffer symbol. dtype defaults to float32; strides may mix ints and expressions.
 
-    Raises ValueError when the number of strides is not the number of dimensions.
+    Raises ValueError if the number of strides is not the number of dimensions.
     """
     dims = normalize_shape(shape)
     made_dtype = DataType("float32" if dtype is None else dtype)
@@ -181,7 +181,7 @@ def decl_buffer(
 
 
 class BufferRegion(Node):
-    """A box of a buffer: one range for each dimension."""
+    """A box of a buffer: one range per dimension."""
 
     buffer: Buffer
     region: tuple[Range, ...]

@@ -18,7 +18,7 @@ _PART = re.compile(r"(\d*)([A-Za-z])")
 
 
 class Layout(Node):
-    """The axes of a tensor in order. A capital letter is a whole axis, a small one with its
+    """The axes of a tensor in order. An upper-case letter is a whole axis, a lower-case one with a
     factor a block of it: in "NCHW16c" axis C is split into C (outer) and 16c (inner)."""
 
     name: str
@@ -31,7 +31,7 @@ class Layout(Node):
             inner = letter.islower()
             bad = bad or bool(factor) != inner or (inner and letter.upper() not in letters)
         if bad:
-            hint = 'capital letters, and small ones with a factor: "NCHW16c"'
+            hint = 'upper-case letters, and lower-case ones with a factor: "NCHW16c"'
             raise ValueError(explain("this is not a layout", got=repr(name), instead=hint))
         self._set(name, span)
 
@@ -70,12 +70,12 @@ class Layout(Node):
         return next((f for letter, f in self.parts if letter == axis.lower()), -1)
 
     def renamed(self, old: str, new: str) -> Layout:
-        """The layout with the axes `old` called `new`, letter by letter."""
+        """The layout with the axes `old` renamed to `new`, letter by letter."""
         return layout(self.name.translate(str.maketrans(old + old.lower(), new + new.lower())))
 
 
 class BijectiveLayout(Node):
-    """The way from one layout to another of the same axes, and back."""
+    """A bijection between two layouts of the same axes."""
 
     src_layout: Layout
     dst_layout: Layout
@@ -88,15 +88,15 @@ class BijectiveLayout(Node):
         self._set(src, dst, span)
 
     def forward_index(self, index: Sequence[Any]) -> list[PrimExpr]:
-        """Where the element at `index` of the source lies in the destination."""
+        """The index in the destination of the element at `index` of the source."""
         return _move(self.src_layout, self.dst_layout, index)
 
     def backward_index(self, index: Sequence[Any]) -> list[PrimExpr]:
-        """Where the element at `index` of the destination lies in the source."""
+        """The index in the source of the element at `index` of the destination."""
         return _move(self.dst_layout, self.src_layout, index)
 
     def forward_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
-        """The destination's shape; blocks that are not full count whole."""
+        """The destination's shape; partial blocks count as whole ones."""
         return _reshape(self.src_layout, self.dst_layout, shape)
 
     def backward_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
@@ -104,7 +104,7 @@ class BijectiveLayout(Node):
         return _reshape(self.dst_layout, self.src_layout, shape)
 
     def index_map(self, index_dtype: str = "int64") -> IndexMap:
-        """The way as an `IndexMap`."""
+        """The mapping as an `IndexMap`."""
         ndim = len(self.src_layout)
         return IndexMap.from_func(
             lambda *i: self.forward_index(i), ndim=ndim, index_dtype=index_dtype
@@ -178,7 +178,7 @@ def layout(layout_str: Any, dtype: str = "int32") -> Layout:
 
 
 def bijective_layout(src_layout: Any, dst_layout: Any) -> BijectiveLayout:
-    """The way from one layout to another."""
+    """The bijection from one layout to another."""
     return BijectiveLayout(src_layout, dst_layout)
 
 

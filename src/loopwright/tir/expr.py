@@ -1,4 +1,4 @@
-"""Expressions that read memory, and reductions; the rest of the scalar IR is `ir/prim_expr.py`."""
+"""Expressions that read memory, and reductions; the other scalar nodes are in `ir/prim_expr.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .buffer import Buffer, DataProducer
 
 
 class BufferLoad(PrimExpr):
-    """`buffer[indices]`; a vector index (the last one) makes a vector load."""
+    """`buffer[indices]`; if the last index is a vector, a vector load."""
 
     buffer: Buffer
     indices: tuple[PrimExpr, ...]
@@ -37,14 +37,14 @@ def reads_memory(expr: PrimExpr) -> bool:
 
 
 def check_rank(buffer: Buffer, indices: tuple[Any, ...]) -> None:
-    """Raise ValueError when the number of indices is not the number of dimensions."""
+    """Raise ValueError if the number of indices is not the number of dimensions."""
     if len(indices) != len(buffer.shape):
         what = f"buffer {buffer.name} has {len(buffer.shape)} dimensions"
         raise ValueError(explain(what, got=f"{len(indices)} indices", instead="index every axis"))
 
 
 def check_indices(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
-    """Raise ValueError when there are not as many as dimensions, or a vector before the last."""
+    """Raise ValueError for a wrong number of indices, or a vector index before the last."""
     check_rank(buffer, indices)
     for axis, index in enumerate(indices[:-1]):
         if index.dtype.lanes != 1:
@@ -60,7 +60,7 @@ def access_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> Any:
 
 
 class ProducerLoad(PrimExpr):
-    """`tensor[indices]` inside a te.compute, before there is a buffer."""
+    """`tensor[indices]` inside a te.compute, before buffers exist."""
 
     producer: DataProducer
     indices: tuple[PrimExpr, ...]
@@ -69,7 +69,7 @@ class ProducerLoad(PrimExpr):
         self._set(producer, tuple(convert(i) for i in indices), span)
 
     def _derive(self) -> None:
-        producer: Any = self.producer  # a te.Tensor, of a layer above
+        producer: Any = self.producer  # a te.Tensor, defined in a higher layer
         self.dtype = producer.dtype
 
 
@@ -83,7 +83,8 @@ class CommReducer(Node):
 
 
 class Reduce(PrimExpr):
-    """Value `value_index` of a reduction of `source` over the axes where `condition` holds."""
+    """Value `value_index` of a reduction of `source` over the points of the axes where `condition`
+    holds."""
 
     combiner: CommReducer
     source: tuple[PrimExpr, ...]
@@ -96,7 +97,7 @@ class Reduce(PrimExpr):
         self.dtype = self.source[self.value_index].dtype
 
     def structural_compare(self, other: Reduce, comparer: Any, path: str, defining: bool) -> None:
-        """The axes come first: they are defined for the source."""
+        """Compare the axes first: the source uses them."""
         for name in _REDUCE_ORDER:
             a, b = getattr(self, name), getattr(other, name)
             comparer.compare(a, b, f"{path}.{name}", defining or name == "axis")

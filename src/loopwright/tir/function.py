@@ -1,4 +1,4 @@
-"""Primitive functions: loops over buffers, with how parameters are seen as buffers."""
+"""Primitive functions: loops over buffers, with the buffers of parameters."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class PrimFunc(BaseFunc):
         return self.replace(body=new_body, span=span or self.span)
 
     def specialize(self, param_map: dict[Var, Any]) -> PrimFunc:
-        """A copy for known parameters: `{param: value}` for scalars, which are not parameters any
-        more, and `{param: buffer}` for buffers, whose shape gives the shape variables.
+        """A copy for known parameters: `{param: value}` for scalars, which are then no longer
+        parameters, and `{param: buffer}` for buffers, whose shape defines the shape variables.
 
-        Raises ValueError when a buffer does not fit the declared one, or a value its parameter.
+        Raises ValueError if a buffer does not fit the declared one, or a value its parameter.
         """
         known: dict[Var, Any] = {}
         for param, value in param_map.items():
@@ -94,7 +94,7 @@ class PrimFunc(BaseFunc):
 
 
 def _scalar(param: Var, value: Any) -> Any:
-    """A value as the parameter's type; a fraction is none of an integer's."""
+    """A value converted to the parameter's type; raises for a fraction if that is an integer."""
     converted = convert(value)
     scalar = isinstance(converted, PrimExpr) and converted.dtype.is_handle == param.dtype.is_handle
     if not scalar or (converted.dtype.is_float and not param.dtype.is_float):
@@ -105,7 +105,7 @@ def _scalar(param: Var, value: Any) -> Any:
 
 
 def _match(declared: Buffer | None, given: Buffer, known: dict[Var, Any]) -> None:
-    """Learn the variables of a declared buffer from a given one."""
+    """Bind the variables of a declared buffer to those of a given one."""
     if declared is None:
         what, hint = "a Buffer is given for a parameter that is none", "pass a value"
         raise ValueError(explain(what, got=given.name, instead=hint))
@@ -134,14 +134,14 @@ def _match(declared: Buffer | None, given: Buffer, known: dict[Var, Any]) -> Non
 
 
 class TensorIntrin(Node):
-    """A computation `desc` and what does the same on special hardware, `impl`."""
+    """A computation `desc` and an equivalent one for special hardware, `impl`."""
 
     desc: PrimFunc
     impl: PrimFunc
 
     @staticmethod
     def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> None:
-        """Keep an intrinsic under `name`. Raises ValueError when the name is taken, or when the
+        """Register an intrinsic as `name`. Raises ValueError if the name is taken, or if the
         two functions have different parameters."""
         if name in INTRINSICS and not override:
             hint = "pass override=True to replace it"
@@ -159,12 +159,12 @@ class TensorIntrin(Node):
 
     @staticmethod
     def register_maker(name: str, make: Callable[[], TensorIntrin]) -> None:
-        """Keep an intrinsic under `name` that is made when it is first asked for."""
+        """Register an intrinsic as `name`, created on first access."""
         INTRINSICS.register(name, cache(make), override=True)
 
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
-        """The intrinsic of that name. Raises ValueError when there is none."""
+        """The intrinsic of that name. Raises ValueError if there is none."""
         make = INTRINSICS.get(name)
         if make is None and not allow_missing:
             known = suggest(name, sorted(INTRINSICS))

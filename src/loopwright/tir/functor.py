@@ -6,7 +6,7 @@
             self.loads += 1
             super().visit_buffer_load_(op)
 
-A method that is not overridden goes through the children; `super().visit_x_(op)` does too.
+A method that is not overridden visits the children; `super().visit_x_(op)` does too.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def _defined(node: Node, name: str, role: str) -> bool:
 
 
 class _Dispatch:
-    _cls: type  # of a marked class: itself
+    _cls: type  # a decorated class itself
 
     def visit_stmt(self, stmt: Stmt) -> Any:
-        """Go to the method of the statement's kind."""
+        """Dispatch on the kind of statement."""
         return self._go(stmt)
 
     def visit_expr(self, expr: PrimExpr) -> Any:
-        """Go to the method of the expression's kind."""
+        """Dispatch on the kind of expression."""
         return self._go(expr)
 
     def _go(self, node: Any) -> Any:
@@ -85,7 +85,7 @@ def _install(cls: type, doc: str) -> None:
 
 
 class PyStmtExprVisitor(_Dispatch):
-    """Visits; the methods return nothing of interest."""
+    """Visits nodes; the methods' results are ignored."""
 
     def _default(self, op: Any) -> None:
         for f in op.__fields__:
@@ -112,7 +112,7 @@ class PyStmtExprVisitor(_Dispatch):
 
 
 class PyStmtExprMutator(_Dispatch):
-    """Rebuilds; the methods return the new node, the same object where nothing changed."""
+    """Rebuilds nodes; the methods return the new node, or the same object if nothing changed."""
 
     def _default(self, op: Any) -> Any:
         values, changed = [], False
@@ -145,18 +145,18 @@ _install(PyStmtExprMutator, "Rebuild the parts")
 
 
 def visitor(cls: C) -> C:
-    """Marks a visitor class, as TVM asks for; the class is `_cls` of itself."""
+    """Decorates a visitor class, as in TVM; `cls._cls` is the class itself."""
     return _marked(cls, PyStmtExprVisitor)
 
 
 def mutator(cls: C) -> C:
-    """Marks a mutator class, as TVM asks for; the class is `_cls` of itself."""
+    """Decorates a mutator class, as in TVM; `cls._cls` is the class itself."""
     return _marked(cls, PyStmtExprMutator)
 
 
 def _marked(cls: C, base: type) -> C:
     if not issubclass(cls, base):
-        what = f"{cls.__name__} is no {base.__name__}"
+        what = f"{cls.__name__} is not a {base.__name__}"
         raise TypeError(explain(what, instead=f"derive it from {base.__name__}"))
     cls._cls = cls
     return cls

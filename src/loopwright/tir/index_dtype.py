@@ -1,4 +1,4 @@
-"""Changes the type in which a function counts: loop variables, shapes, indices."""
+"""Changes the type of a function's indices: loop variables, shapes, indices."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .stmt import AttrStmt, BlockRealize, BufferStore, For, LetStmt, MatchBuffer
 
 
 class IndexTypeRewriter(Rewriter):
-    """Loop variables, block axes, shape variables and integer literals in indices take `dtype`;
-    values keep theirs: what is stored is cast back to its buffer's type."""
+    """Loop variables, block axes, shape variables and integer literals in indices become `dtype`;
+    values keep their type: stored values are cast back to the buffer's."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = DataType(dtype)
@@ -28,7 +28,7 @@ class IndexTypeRewriter(Rewriter):
         self.fixed: set[pe.IterVar] = set()
 
     def counts(self, dtype: DataType) -> bool:
-        """Whether a variable of this type is one to change."""
+        """Whether a variable of this type is to be changed."""
         return dtype.is_int and dtype.lanes == 1 and dtype.bits >= 16 and dtype != self.dtype
 
     def renew(self, var: pe.Var) -> pe.Var:
@@ -42,7 +42,7 @@ class IndexTypeRewriter(Rewriter):
         return known
 
     def index(self, value: Any) -> Any:
-        """A shape or an index: literals and variables in the new type."""
+        """A shape or index with literals and variables in the new type."""
         index = self.visit(value)
         if isinstance(index, pe.IntImm) and self.counts(index.dtype):
             return const(index.value, self.dtype)
@@ -134,7 +134,7 @@ class IndexTypeRewriter(Rewriter):
         return node.replace(var=self.visit(node.var), value=value, body=self.visit(node.body))
 
     def bind(self, var: pe.Var, value: pe.PrimExpr) -> None:
-        """A let variable takes the type its value has now."""
+        """A let variable gets the new type of its value."""
         if value.dtype != var.dtype:
             self.variables[var] = type(var)._make(var.name, value.dtype, var.type_annotation)
 
@@ -168,7 +168,7 @@ class IndexTypeRewriter(Rewriter):
         return node.replace(node=about, value=value, body=body)
 
     def visit_BlockRealize(self, node: BlockRealize) -> BlockRealize:
-        # TVM leaves the type of an axis that is bound to a literal (the one of a 0-d block).
+        # TVM keeps the type of an axis bound to a literal (the axis of a 0-d block).
         pairs = zip(node.block.iter_vars, node.iter_values, strict=True)
         self.fixed.update(axis for axis, value in pairs if isinstance(value, pe.IntImm))
         values = self.indices(node.iter_values)
@@ -194,7 +194,7 @@ _SAME_TYPE = {
 
 
 def with_index_dtype(func: PrimFunc, dtype: Any) -> PrimFunc:
-    """`func` counting in `dtype` ("int64"): loops, block axes, shapes and indices."""
+    """`func` with indices of type `dtype` ("int64"): loops, block axes, shapes and indices."""
     return IndexTypeRewriter(dtype).visit(func)
 
 

@@ -1,4 +1,4 @@
-"""Index maps: how the indices of a buffer become those of another layout."""
+"""Index maps: functions from the indices of a buffer to those of another layout."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class IndexMap(Node):
     ) -> IndexMap:
         """The map of a Python function from indices to a sequence of expressions.
 
-        `ndim` is needed when the function takes `*args`. Raises ValueError for axis separators
+        `ndim` is needed if the function takes `*args`. Raises ValueError for axis separators
         (use `from_func_with_separators`).
         """
         index_map, separators = IndexMap.from_func_with_separators(
@@ -95,7 +95,7 @@ class IndexMap(Node):
         return IndexMap(variables, final, inverse_index_map), separators
 
     def with_dtype(self, dtype: str) -> IndexMap:
-        """The same map of indices of another type: the text of a map does not tell its type."""
+        """The same map on indices of another type: a printed map does not show its type."""
         if all(v.dtype == dtype for v in self.initial_indices):
             return self
         fresh = {v: pe.Var(v.name, dtype) for v in self.initial_indices}
@@ -106,7 +106,7 @@ class IndexMap(Node):
         )
 
     def is_equivalent_to(self, other_map: IndexMap) -> bool:
-        """Whether both map every index alike."""
+        """Whether both maps agree on every index."""
         mine, theirs = self.final_indices, other_map.final_indices
         same_rank = len(self.initial_indices) == len(other_map.initial_indices)
         if not same_rank or len(mine) != len(theirs):
@@ -124,7 +124,7 @@ class IndexMap(Node):
         return [simplify(substitute(e, given)) for e in self.final_indices]
 
     def map_ranges(self, ranges: Sequence[pe.Range]) -> list[pe.Range]:
-        """The boxes that the indices of a box come to lie in."""
+        """Boxes that contain the image of a box."""
         self._check_rank(len(ranges), "ranges")
         loops: dict[pe.Var, Any] = {}
         analyzer = Analyzer()
@@ -133,7 +133,7 @@ class IndexMap(Node):
             analyzer.bind(var, r)
 
         def block(node: pe.FloorMod) -> pe.Var | None:
-            """A block counts whole, also where the box does not fill it."""
+            """The whole block axis, even if the box covers only part of it."""
             if not isinstance(node.b, pe.IntImm):
                 return None
             inner = pe.Var("block", node.dtype)
@@ -151,12 +151,12 @@ class IndexMap(Node):
         return mapped
 
     def map_shape(self, shape: Sequence[Any]) -> list[pe.PrimExpr]:
-        """The shape of a buffer in the new layout; parts that do not fill up count whole."""
+        """The shape of a buffer in the new layout; partial blocks count as whole ones."""
         extents = [convert(s) for s in shape]
         return [r.min + r.extent for r in self.map_ranges([pe.Range(e) for e in extents])]
 
     def map_ndarray(self, arr_src: Any) -> np.ndarray:
-        """A numpy array in the new layout; places that nothing is mapped to are 0."""
+        """A numpy array in the new layout; padding is 0."""
         source = np.asarray(arr_src)
         shape: list[Any] = self.map_shape(source.shape)
         grid = np.indices(source.shape, sparse=True)
@@ -166,7 +166,7 @@ class IndexMap(Node):
         return target
 
     def inverse(self, shape: Any) -> IndexMap:
-        """The map back, for indices in `shape`. Raises ValueError when some index of the new
+        """The map back, for indices in `shape`. Raises ValueError if some index of the new
         layout has no source (see `non_surjective_inverse`)."""
         if self.inverse_index_map is not None:
             return self.inverse_index_map
@@ -178,10 +178,10 @@ class IndexMap(Node):
         return inverted
 
     def non_surjective_inverse(self, shape: Any) -> tuple[IndexMap, pe.PrimExpr]:
-        """(the map back, the condition on the new indices that holds in padding).
+        """(the inverse map, the condition on the new indices that holds in padding).
 
-        Works for splits, fusions and permutations; a fusion that is split anew, across the old
-        borders, has to be bijective. Raises ValueError for other maps.
+        Works for splits, fusions and permutations; a fusion split again across the old
+        boundaries must be bijective. Raises ValueError for other maps.
         """
         ranges = [s if isinstance(s, pe.Range) else pe.Range(convert(s)) for s in shape]
         self._check_rank(len(ranges), "extents")
@@ -218,7 +218,7 @@ class IndexMap(Node):
         return IndexMap(outs, back), analyzer.simplify(padded)
 
     def _bijective_inverse(self, extents: dict[pe.Var, pe.PrimExpr]) -> IndexMap | None:
-        """The map back if the indices are one to one, by the general analysis of iterations."""
+        """The inverse map, if the indices are one to one, by the general analysis of iterations."""
         ranges = {v: pe.Range(const(0, v.dtype), cast(v.dtype, e)) for v, e in extents.items()}
         iter_map = detect_iter_map(self.final_indices, ranges, check_level="bijective")
         if iter_map.errors:
@@ -258,7 +258,7 @@ def _variables(fn: Callable[..., Any], ndim: int | None, dtype: str) -> list[pe.
 
 
 def _retyped(expr: pe.PrimExpr, fresh: dict[pe.Var, pe.Var], dtype: str) -> Any:
-    """The expression in terms of other variables; its integer literals take their type."""
+    """The expression with other variables; its integer literals take their type."""
 
     def leaf(node: Any) -> Any:
         if isinstance(node, pe.IntImm) and node.dtype != "bool":
@@ -276,7 +276,7 @@ def _refuse(expr: pe.PrimExpr) -> Any:
 
 
 def _digits(expr: pe.PrimExpr, extents: dict[pe.Var, pe.PrimExpr]) -> list[Digit]:
-    """The expression as digits of a mixed radix number, most significant first."""
+    """The expression as digits of a mixed-radix number, most significant first."""
     if isinstance(expr, pe.Var) and expr in extents:
         extent = extents[expr]
         return [(expr, 1, extent.value if isinstance(extent, pe.IntImm) else extent)]
@@ -304,7 +304,7 @@ def _split(row: list[Digit], base: int, expr: pe.PrimExpr) -> tuple[list[Digit],
         if whole and extent < rest:
             if row:
                 _refuse(expr)
-            low.insert(0, (var, lower, rest))  # the number never reaches its base
+            low.insert(0, (var, lower, rest))  # the number is less than its base
             return [], low
         if row and not (whole and extent % rest == 0):
             _refuse(expr)
@@ -312,7 +312,7 @@ def _split(row: list[Digit], base: int, expr: pe.PrimExpr) -> tuple[list[Digit],
         low.insert(0, (var, lower, rest))
         row.append((var, lower * rest, over))
         rest = 1
-    if rest > 1 and low:  # the number never reaches its base: what is left over is padding
+    if rest > 1 and low:  # the number is less than its base: the rest is padding
         var, lower, extent = low[0]
         low[0] = (var, lower, extent * rest)
     return row, low
@@ -353,7 +353,7 @@ def _common_factor(
 def _assemble(
     var: pe.Var, pieces: list[tuple[int, Any, pe.PrimExpr]], extent: Any
 ) -> tuple[pe.PrimExpr, bool]:
-    """(the variable from its digits, whether the digits reach beyond its extent)"""
+    """(the variable from its digits, whether the digits exceed its extent)"""
     size = extent.value if isinstance(extent, pe.IntImm) else extent
     if not pieces and size == 1:
         return const(0, var.dtype), False

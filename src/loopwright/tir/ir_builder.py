@@ -33,7 +33,7 @@ _KINDS = {
 
 
 class WithScope:
-    """`with scope as value:`; what is emitted inside is wrapped when the scope ends."""
+    """`with scope as value:`; the statements emitted inside are wrapped at the end of the scope."""
 
     def __init__(self, enter_value: Any, exit_cb: Callable[[], None]) -> None:
         self._value = enter_value
@@ -48,7 +48,7 @@ class WithScope:
 
 
 class BufferVar:
-    """A buffer that is read and written like an array: `p[i] = p[i] + 1`. A flat index into a
+    """A buffer accessed like an array: `p[i] = p[i] + 1`. A flat index into a
     buffer of several dimensions counts elements in row-major order."""
 
     def __init__(self, builder: IRBuilder, buffer: Buffer, content_type: Any) -> None:
@@ -98,8 +98,8 @@ class IRBuilder:
         self._counts: dict[str, int] = {}
 
     def emit(self, stmt: Any) -> None:
-        """Append a statement, an expression to evaluate, or a function that takes the rest of
-        the scope and gives a statement."""
+        """Append a statement, an expression to evaluate, or a function from the rest of
+        the scope to a statement."""
         if isinstance(stmt, PrimExpr):
             stmt = st.Evaluate(stmt)
         if not isinstance(stmt, st.Stmt) and not callable(stmt):
@@ -121,7 +121,7 @@ class IRBuilder:
         return WithScope(value, lambda: self.emit(wrap(self._pop())))
 
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
-        """A note about `node` that holds for the rest of the scope."""
+        """An annotation of `node` for the rest of the scope."""
         node_value = convert(value)
         self.emit(lambda rest: st.AttrStmt(node, attr_key, node_value, rest))
 
@@ -147,11 +147,11 @@ class IRBuilder:
         return self._scope(None, lambda body: st.While(condition, body))
 
     def if_scope(self, cond: Any) -> WithScope:
-        """Statements that run where `cond` holds."""
+        """Statements that run if `cond` holds."""
         return self._scope(None, lambda body: st.IfThenElse(cond, body))
 
     def else_scope(self) -> WithScope:
-        """The other side of the `if_scope` just before."""
+        """The else branch of the preceding `if_scope`."""
         last = self._scopes[-1][-1] if self._scopes[-1] else None
         if not isinstance(last, st.IfThenElse) or last.else_case is not None:
             raise RuntimeError(explain("else_scope follows an if_scope"))
@@ -159,7 +159,7 @@ class IRBuilder:
         return self._scope(None, lambda body: last.replace(else_case=body))
 
     def new_scope(self) -> WithScope:
-        """A scope of its own, for allocations and notes."""
+        """A new scope, for allocations and annotations."""
         return self._scope(None, lambda body: body)
 
     def let(self, var_name: str, value: Any) -> Var:
@@ -191,7 +191,7 @@ class IRBuilder:
         return BufferVar(self, buffer, element)
 
     def pointer(self, content_type: Any, name: str = "ptr", scope: str = "") -> BufferVar:
-        """A pointer that comes from outside, seen as a flat array."""
+        """A pointer from outside, accessed as a flat array."""
         element = DataType(content_type)
         data = Var(name, "handle", type_annotation=(str(element), scope or "global"))
         return BufferVar(self, decl_buffer((1,), element, name, data), element)
@@ -201,11 +201,11 @@ class IRBuilder:
         return BufferVar(self, buf, buf.dtype)
 
     def likely(self, expr: Any) -> PrimExpr:
-        """Says that `expr` holds nearly always."""
+        """A hint that `expr` is nearly always true."""
         return likely(expr)
 
     def get(self) -> st.Stmt:
-        """The statement; ends the building."""
+        """The finished statement."""
         if len(self._scopes) != 1:
             raise RuntimeError(explain("a scope is still open", got=f"{len(self._scopes) - 1}"))
         body = self._pop()

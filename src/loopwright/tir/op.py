@@ -1,7 +1,7 @@
-"""Intrinsics: one table with each one's effect and meaning, and the functions that build calls.
+"""Intrinsics: a table of their effects and numpy definitions, and the functions that build calls.
 
-`Op.get("tir.exp")` knows: "effect" ("pure", "read", "update", "opaque", "control", "annotation"),
-"numpy" (its meaning on numpy scalars and arrays, where it has one) and "vector" (whether it may
+`Op.get("tir.exp")` has "effect" ("pure", "read", "update", "opaque", "control", "annotation"),
+"numpy" (its definition on numpy scalars and arrays, if any) and "vector" (whether it may
 be applied lane by lane).
 """
 
@@ -106,7 +106,7 @@ _INTEGER: dict[str, Callable[..., Any]] = {
     "popcount": np.bitwise_count,
 }
 _TEST: dict[str, Callable[..., Any]] = {"isnan": np.isnan, "isinf": np.isinf}
-# Effects of the intrinsics that have no meaning on plain numbers.
+# Effects of the intrinsics without a definition on numbers.
 _OTHER: dict[str, str] = {
     "fabs": "pure",
     "clz": "pure",
@@ -213,7 +213,7 @@ def _as_arg(value: Any) -> Any:
 
 
 def _packed_arg(value: Any) -> Any:
-    """A buffer argument of a packed call becomes a DLTensor view of it."""
+    """A buffer argument of a packed call as a DLTensor view of it."""
     if not isinstance(value, Buffer):
         return value
     shape = call_intrin("handle", "tir.tvm_stack_make_shape", *value.shape)
@@ -227,22 +227,22 @@ def _packed_arg(value: Any) -> Any:
 
 
 def call_packed(*args: Any, span: Any = None) -> Call:
-    """Call a registered function by name; the result is what it returns (int32 by default)."""
+    """Call a registered function by name; the result is its return value (int32 by default)."""
     return call_intrin("int32", "tir.call_packed", *map(_packed_arg, args), span=span)
 
 
 def call_cpacked(*args: Any, span: Any = None) -> Call:
-    """Call a function of this module by the packed convention."""
+    """Call a function of this module with the packed calling convention."""
     return call_intrin("int32", "tir.call_cpacked", *map(_packed_arg, args), span=span)
 
 
 def call_packed_lowered(*args: Any, span: Any = None) -> Call:
-    """`call_packed` after its arguments are laid on the stack."""
+    """`call_packed` with its arguments on the stack."""
     return call_intrin("int32", "tir.call_packed_lowered", *map(_packed_arg, args), span=span)
 
 
 def call_cpacked_lowered(*args: Any, span: Any = None) -> Call:
-    """`call_cpacked` after its arguments are laid on the stack."""
+    """`call_cpacked` with its arguments on the stack."""
     return call_intrin("int32", "tir.call_cpacked_lowered", *map(_packed_arg, args), span=span)
 
 
@@ -424,13 +424,13 @@ def reinterpret(dtype: Any, value: Any, span: Any = None) -> PrimExpr:
 
 
 def likely(cond: Any, span: Any = None) -> PrimExpr:
-    """Says that `cond` holds nearly always."""
+    """A hint that `cond` is nearly always true."""
     cond = convert(cond)
     return cond if isinstance(cond, IntImm) else call_intrin(cond.dtype, "tir.likely", cond)
 
 
 def if_then_else(cond: Any, t: Any, f: Any, span: Any = None) -> PrimExpr:
-    """`t` where `cond` holds, else `f`; only the chosen side is evaluated."""
+    """`t` if `cond` holds, else `f`; only the chosen operand is evaluated."""
     t, f = match_types(t, f)
     cond = convert(cond)
     if not cond.dtype.is_bool:
@@ -475,7 +475,7 @@ def tvm_tuple(*value: Any) -> PrimExpr:
 
 
 def tvm_stack_alloca(dtype_str: str, num: Any) -> PrimExpr:
-    """Room on the stack for `num` values ("arg_value", "shape", "array")."""
+    """A stack array of `num` values ("arg_value", "shape", "array")."""
     return call_intrin("handle", "tir.tvm_stack_alloca", dtype_str, num)
 
 
@@ -508,7 +508,7 @@ def tvm_access_ptr(ptype: Any, data: Any, offset: Any, extent: Any, rw_mask: Any
 
 
 def tvm_throw_last_error() -> PrimExpr:
-    """Raise the error that the last call left."""
+    """Raise the error set by the last call."""
     return call_intrin("handle", "tir.tvm_throw_last_error")
 
 
@@ -523,7 +523,7 @@ def tvm_thread_allreduce(*freduce_args: Any) -> PrimExpr:
 
 
 def tvm_thread_invariant(cond: Any) -> PrimExpr:
-    """Says that `cond` is the same for all threads."""
+    """A hint that `cond` is the same for all threads."""
     return call_intrin(convert(cond).dtype, "tir.tvm_thread_invariant", cond)
 
 
@@ -538,17 +538,17 @@ def handle_add_byte_offset(handle: Any, offset: Any) -> PrimExpr:
 
 
 def assume(cond: Any = None) -> PrimExpr:
-    """Tells the compiler that `cond` holds."""
+    """An assumption that `cond` holds."""
     return call_intrin("bool", "tir.assume", cond)
 
 
 def undef() -> PrimExpr:
-    """A value nobody reads."""
+    """An undefined value."""
     return call_intrin("int32", "tir.undef")
 
 
 def ignore_loop_partition(predicate: Any) -> PrimExpr:
-    """A predicate that loop partition leaves alone."""
+    """A predicate that LoopPartition ignores."""
     return call_intrin("bool", "tir.ignore_loop_partition", predicate)
 
 

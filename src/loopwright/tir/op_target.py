@@ -1,4 +1,4 @@
-"""Intrinsics of the runtime and of particular targets: thin calls, made from two tables."""
+"""Intrinsics of the runtime and of particular targets: thin wrappers generated from two tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..ir.prim_expr import Call, PrimExpr
 from ..ir.prim_op import const, convert
 from .op import _packed_arg, call_intrin
 
-# name -> (result type; "" = that of the second argument, effect)
+# name -> (result type; "" = the second argument's type, effect)
 _FIXED: dict[str, tuple[str, str]] = {
     "start_profile_intrinsic": ("handle", "opaque"),
     "end_profile_intrinsic": ("handle", "opaque"),
@@ -44,7 +44,7 @@ _FIXED: dict[str, tuple[str, str]] = {
     "anylist_resetitem": ("int32", "opaque"),
     "vscale": ("int32", "pure"),
 }
-# The first argument is the type of the result.
+# The first argument is the result type.
 _TYPED = (
     *("ptx_mma", "ptx_mma_sp", "mma_store", "mma_fill", "ptx_ldmatrix", "ptx_cp_async"),
     *("ptx_cp_async_bulk",),
@@ -102,19 +102,19 @@ def trace(args: Any, trace_action: str = "tvm.default_trace_action") -> PrimExpr
 
 
 def anylist_setitem_call_packed(list_handle: Any, index: Any, name: str, *args: Any) -> PrimExpr:
-    """list[index] = the packed function `name` of `args`."""
+    """list[index] = the packed function `name` applied to `args`."""
     operands = (list_handle, index, name, *args)
     return call_intrin("int32", "tir.anylist_setitem_call_packed", *operands)
 
 
 def anylist_setitem_call_cpacked(list_handle: Any, index: Any, name: str, *args: Any) -> PrimExpr:
-    """list[index] = the function `name` of this module of `args`."""
+    """list[index] = the function `name` of this module applied to `args`."""
     operands = (list_handle, index, name, *args)
     return call_intrin("int32", "tir.anylist_setitem_call_cpacked", *operands)
 
 
 def get_active_lane_mask(dtype: Any, base: Any, limit: Any) -> PrimExpr:
-    """The mask of the lanes whose number, counted from `base`, is below `limit`."""
+    """The mask of the lanes k with base + k < limit."""
     return call_intrin(dtype, "tir.get_active_lane_mask", base, limit)
 
 

@@ -1,4 +1,4 @@
-"""Intrinsics of the runtime and of particular targets: thin calls, made from two tables.
+"""Intrinsics of the runtime and of particular targets: thin wrappers generated from two tables.
 
 Made by `python -m tools.make_stubs`.
 """
@@ -13,12 +13,12 @@ def TVMBackendAllocWorkspace(*args: _Any) -> PrimExpr: """A call of the intrinsi
 def TVMBackendFreeWorkspace(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.TVMBackendFreeWorkspace."""
 def anylist_getitem(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.anylist_getitem."""
 def anylist_resetitem(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.anylist_resetitem."""
-def anylist_setitem_call_cpacked(list_handle: _Any, index: _Any, name: str, *args: _Any) -> PrimExpr: """list[index] = the function `name` of this module of `args`."""
-def anylist_setitem_call_packed(list_handle: _Any, index: _Any, name: str, *args: _Any) -> PrimExpr: """list[index] = the packed function `name` of `args`."""
+def anylist_setitem_call_cpacked(list_handle: _Any, index: _Any, name: str, *args: _Any) -> PrimExpr: """list[index] = the function `name` of this module applied to `args`."""
+def anylist_setitem_call_packed(list_handle: _Any, index: _Any, name: str, *args: _Any) -> PrimExpr: """list[index] = the packed function `name` applied to `args`."""
 def create_barriers(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.create_barriers."""
 def dp4a(vec1: _Any, vec2: _Any, acc: _Any = 0) -> PrimExpr: """The dot product of two int8x4 vectors, added to `acc`."""
 def end_profile_intrinsic(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.end_profile_intrinsic."""
-def get_active_lane_mask(dtype: _Any, base: _Any, limit: _Any) -> PrimExpr: """The mask of the lanes whose number, counted from `base`, is below `limit`."""
+def get_active_lane_mask(dtype: _Any, base: _Any, limit: _Any) -> PrimExpr: """The mask of the lanes k with base + k < limit."""
 def make_filled_simdgroup_matrix(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.make_filled_simdgroup_matrix."""
 def mma_fill(dtype: _Any, *args: _Any) -> PrimExpr: """A call of the intrinsic tir.mma_fill."""
 def mma_store(dtype: _Any, *args: _Any) -> PrimExpr: """A call of the intrinsic tir.mma_store."""

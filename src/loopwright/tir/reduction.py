@@ -1,4 +1,5 @@
-"""Reducers: `sum`, `max` and the like over reduction axes, and `comm_reducer` to make new ones."""
+"""Reducers: `sum`, `max` and the like over reduction axes, and `comm_reducer` to define new
+ones."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def _check_axes(name: str, axis: Any) -> tuple[IterVar, ...]:
 def make_reduce(
     combiner: CommReducer, source: Any, axis: Any, where: Any = None, init: Any = None
 ) -> Any:
-    """The `Reduce` nodes of a combiner, one for each value; a single one comes bare."""
+    """The `Reduce` nodes of a combiner, one per value; a single one is returned bare."""
     values = tuple(convert(v) for v in _as_tuple(source))
     condition = const(True) if where is None else convert(where)
     start: tuple[PrimExpr, ...] = ()
@@ -42,9 +43,9 @@ def make_reduce(
 def comm_reducer(
     fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce"
 ) -> Callable[..., Any]:
-    """A commutative reducer made of `fcombine(lhs, rhs)` and `fidentity(*dtypes)`.
+    """A commutative reducer from `fcombine(lhs, rhs)` and `fidentity(*dtypes)`.
 
-    Both take and give tuples when several values are reduced together (argmax). The result
+    Both take and return tuples if several values are reduced together (argmax). The result
     `reducer(expr, axis, where=None, init=None)` builds `Reduce` nodes; called with plain values
     (`reducer(a, b)`) it combines them directly.
 
@@ -62,7 +63,7 @@ def comm_reducer(
         result = fcombine(tuple(lhs), tuple(rhs)) if several else fcombine(lhs[0], rhs[0])
         result = _as_tuple(result)
         if not len(result) == len(identity) == len(values):
-            what = f"{name} gives as many results and identities as it reduces values"
+            what = f"{name} returns as many results and identities as it reduces values"
             got = f"{len(values)} values, {len(result)} results, {len(identity)} identities"
             raise ValueError(explain(what, got=got))
         reducer = CommReducer(

@@ -1,4 +1,4 @@
-"""The signature that a native graph function carries in its attribute "native_entry"."""
+"""The signature of a native graph function, stored in its attribute "native_entry"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NATIVE_ENTRY = "native_entry"
 
 
 def signature_of(func: Any) -> Signature | None:
-    """How a function made by GraphToTIR is called; None for any other."""
+    """The signature of a function built by GraphToTIR; None for any other."""
     lists = func.attrs.get(NATIVE_ENTRY) if isinstance(func, PrimFunc) else None
     return None if lists is None else Signature.from_lists(lists)
 

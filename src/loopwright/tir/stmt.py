@@ -1,4 +1,4 @@
-"""Statements of the loop language, and the installation of `Buffer`'s access methods."""
+"""Statements of the loop language; installs `Buffer`'s access methods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .expr import BufferLoad, check_indices, check_rank
 
 
 class Stmt(Node):
-    """Root of statements."""
+    """Base class of statements."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class LetStmt(Stmt):
 
 
 class AttrStmt(Stmt):
-    """A note `attr_key = value` about `node` that holds in `body`."""
+    """An annotation `attr_key = value` of `node` within `body`."""
 
     node: Any
     attr_key: str
@@ -49,9 +49,10 @@ class AttrStmt(Stmt):
 
 
 class AssertStmt(Stmt):
-    """Fails with `message` when `condition` does not hold; `body` runs after.
+    """Fails with `message` if `condition` does not hold; `body` runs after.
 
-    The message is a text, or `T.tvm_tuple(text, value)`: then "{value}" in it stands for an integer.
+    The message is a text, or `T.tvm_tuple(text, value)`, where "{value}" in the text is the
+    integer.
     """
 
     condition: PrimExpr
@@ -60,7 +61,7 @@ class AssertStmt(Stmt):
 
     @property
     def text_and_value(self) -> tuple[str, PrimExpr | None]:
-        """The message, and what stands for "{value}" in it."""
+        """The message, and the value of "{value}" in it."""
         parts = getattr(self.message, "args", (self.message,))
         text = parts[0].value if isinstance(parts[0], StringImm) else str(parts[0])
         return text, parts[1] if len(parts) > 1 else None
@@ -70,7 +71,7 @@ class AssertStmt(Stmt):
 
 
 class BufferStore(Stmt):
-    """`buffer[indices] = value`; a vector index (the last one) makes a vector store."""
+    """`buffer[indices] = value`; if the last index is a vector, a vector store."""
 
     buffer: Buffer
     value: PrimExpr
@@ -96,7 +97,7 @@ class BufferStore(Stmt):
 
 
 class BufferRealize(Stmt):
-    """`buffer` exists within `bounds` in `body` where `condition` holds."""
+    """`buffer` is realized within `bounds` in `body` if `condition` holds."""
 
     buffer: Buffer
     bounds: tuple[Range, ...]
@@ -105,7 +106,7 @@ class BufferRealize(Stmt):
 
 
 class ForKind(IntEnum):
-    """How the iterations of a loop run."""
+    """How the iterations of a loop are executed."""
 
     SERIAL = 0
     PARALLEL = 1
@@ -190,7 +191,7 @@ class Allocate(Stmt):
         self._set(buffer_var, DataType(dtype), sizes, convert(condition), body, notes, span)
 
 
-# Constant data compares, and is stored, as the array that it is.
+# Constant data is compared and serialized as an array.
 register_codec(Tensor, "tensor", Tensor.numpy, tensor)
 register_codec(
     PackedTensor,
@@ -248,7 +249,7 @@ class SeqStmt(Stmt):
 
 
 def seq(*stmts: Any) -> Stmt:
-    """One statement from several; nested sequences are flattened, None is left out."""
+    """One statement from several; nested sequences are flattened, None is dropped."""
     flat: list[Stmt] = []
     for stmt in stmts:
         if isinstance(stmt, (list, tuple)):
@@ -266,14 +267,14 @@ def stmt_seq(*args: Any) -> Stmt:
 
 
 def stmt_list(stmt: Stmt) -> list[Stmt]:
-    """The statements of a sequence, nested ones too."""
+    """The statements of a sequence, with nested ones flattened."""
     if isinstance(stmt, SeqStmt):
         return [part for item in stmt.seq for part in stmt_list(item)]
     return [stmt]
 
 
 class IfThenElse(Stmt):
-    """`then_case` where `condition` holds, else `else_case`."""
+    """`then_case` if `condition` holds, else `else_case`."""
 
     condition: PrimExpr
     then_case: Stmt
@@ -286,7 +287,7 @@ class IfThenElse(Stmt):
 
 
 class Evaluate(Stmt):
-    """Evaluate an expression for its effect."""
+    """Evaluate an expression for its side effect."""
 
     value: PrimExpr
 
@@ -295,14 +296,14 @@ class Evaluate(Stmt):
 
 
 class MatchBufferRegion(Node):
-    """`buffer` is a name for the box `source` of another buffer, within a block."""
+    """`buffer` is an alias of the box `source` of another buffer, within a block."""
 
     buffer: Buffer = define()
     source: BufferRegion
 
 
 class Block(Stmt):
-    """A unit of computation: its axes, what it reads and writes, and its body.
+    """A unit of computation: its axes, the regions it reads and writes, and its body.
 
     `init` runs at the first iteration of the reduction axes.
     """
@@ -344,7 +345,7 @@ class Block(Stmt):
         )
 
     def structural_compare(self, other: Block, comparer: Any, path: str, defining: bool) -> None:
-        """Definitions first: axes, allocations and matches come before what uses them."""
+        """Definitions first: axes, allocations and matches come before their uses."""
         for name in _BLOCK_ORDER:
             defines = defining or name in ("iter_vars", "alloc_buffers")
             a, b = getattr(self, name), getattr(other, name)
@@ -372,7 +373,7 @@ _BLOCK_ORDER = (
 
 
 class BlockRealize(Stmt):
-    """Runs a block with its axes bound to `iter_values`, where `predicate` holds."""
+    """Runs a block with its axes bound to `iter_values`, if `predicate` holds."""
 
     iter_values: tuple[PrimExpr, ...]
     predicate: PrimExpr
@@ -437,7 +438,7 @@ def _slice_to_range(item: Any, extent: PrimExpr) -> Range:
     start = const(0, extent.dtype) if item.start is None else item.start
     start, stop = match_types(start, extent if item.stop is None else item.stop)
     if isinstance(stop, Add) and structural_equal(stop.a, start):
-        size = stop.b  # A[i * 4 : i * 4 + 4]: as regions are printed
+        size = stop.b  # A[i * 4 : i * 4 + 4]: the printed form of regions
     else:
         size = subtract(stop, start)
         if not isinstance(size, IntImm):
@@ -455,7 +456,7 @@ def slice_to_index(item: Any, extent: PrimExpr) -> PrimExpr:
     step = 1 if item.step is None else item.step
     length = Analyzer().simplify(subtract(stop, start))
     if not isinstance(length, IntImm):
-        what = "a slice that stands for a vector has a constant length"
+        what = "a slice used as a vector has a constant length"
         raise ValueError(explain(what, got=str(length), instead="use T.Ramp, or a loop"))
     lanes = -(-length.value // int(step))
     return start if lanes == 1 else Ramp(start, cast(start.dtype, convert(step)), lanes)

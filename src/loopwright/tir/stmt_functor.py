@@ -1,4 +1,4 @@
-"""Visiting and changing statements and expressions: substitution, fresh definitions."""
+"""Visiting and rewriting of statements and expressions: substitution, fresh definitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .stmt import Block, DeclBuffer, MatchBufferRegion
 
 
 def substitute_buffers(node: Any, bmap: dict[Buffer, Buffer], vmap: Any = None) -> Any:
-    """`node` with buffers, the pointers they lie at, and variables of `vmap` replaced."""
+    """`node` with buffers, their data pointers, and the variables of `vmap` replaced."""
     pointers: dict[Any, Any] = {old.data: new.data for old, new in bmap.items()}
     pointers.update(vmap or {})
 
@@ -28,7 +28,7 @@ def substitute_buffers(node: Any, bmap: dict[Buffer, Buffer], vmap: Any = None) 
 
 
 class LeafKeeper(Rewriter):
-    """Rebuilds statements and their expressions; buffers, variables and literals stay."""
+    """Rebuilds statements and their expressions; buffers, variables and literals are kept."""
 
     def visit_Buffer(self, node: Any) -> Any:
         return node
@@ -37,8 +37,8 @@ class LeafKeeper(Rewriter):
 
 
 class SubstituteStmt(Substitute, LeafKeeper):
-    """Replaces variables and buffers in statements, and folds literals on the way; a buffer whose
-    shape mentions a variable stays."""
+    """Replaces variables and buffers in statements and folds literals; a buffer whose
+    shape mentions a variable is kept."""
 
     def __init__(
         self, table: dict[Var, Any] | None = None, buffers: dict[Any, Any] | None = None
@@ -51,7 +51,7 @@ class SubstituteStmt(Substitute, LeafKeeper):
 
 
 def keep_buffers(node: Any) -> Any:
-    """For `rewrite(..., pre=keep_buffers)`: buffers stay the objects they are, whatever variables
+    """For `rewrite(..., pre=keep_buffers)`: buffers stay the same objects, whatever variables
     their shapes have."""
     return node if isinstance(node, Buffer) else None
 
@@ -62,9 +62,9 @@ def ir_transform(
     postorder: Callable[[Any], Any] | None,
     only_enable: Iterable[str] | None = None,
 ) -> Any:
-    """Rewrite `stmt`: `preorder(n)` before going down (a result replaces the node without going
-    down), `postorder(n)` after; None keeps the node. `only_enable` names the node types asked
-    ("tir.For")."""
+    """Rewrite `stmt`: `preorder(n)` before visiting children (a result replaces the node without
+    visiting them), `postorder(n)` after; None keeps the node. `only_enable` names the node types
+    to call them on ("tir.For")."""
     kinds: tuple[type, ...] = ()
     if only_enable is not None:
         names = [name.removeprefix("tir.") for name in only_enable]
@@ -124,7 +124,7 @@ class _Definitions(Visitor):
         self.visit(node.body)
 
     def matched(self, buffer: Buffer) -> None:
-        """A buffer that takes its pointer, strides and so on from what it is matched with."""
+        """A buffer whose pointer, strides and so on are bound by a match."""
         self.buffer(buffer)
         for part in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
             if isinstance(part, Var):
@@ -132,22 +132,22 @@ class _Definitions(Visitor):
 
 
 def definitions(node: Any) -> _Definitions:
-    """What a function or statement defines: `.variables` and `.buffers`, in order."""
+    """The definitions in a function or statement: `.variables` and `.buffers`, in order."""
     visitor = _Definitions()
     visitor.visit(node)
     return visitor
 
 
 def renew_defs(node: Any) -> Any:
-    """A copy of a function or statement in which every variable and buffer it defines is a fresh
-    one."""
+    """A copy of a function or statement in which every variable and buffer it defines is
+    replaced by a new one."""
     defined = definitions(node)
     fresh = {old: old.copy_with_suffix("") for old in defined.variables}
 
     def post(node: Any) -> Any:
         if isinstance(node, Var):
             return fresh.get(node)
-        if isinstance(node, Buffer) and node in defined.buffers:  # nothing in it changed
+        if isinstance(node, Buffer) and node in defined.buffers:  # unchanged
             return Buffer._make(*node.field_values(), span=node.span)
         return None
 

@@ -1,19 +1,19 @@
 """Runs any PrimFunc on numpy arrays, at any stage of lowering, without a compiler.
 
-`run(func, args, mod)` works in place on the arrays. A function is translated once to Python
-source (`compile_func(func).source` shows it). Its meaning of numbers:
+`run(func, args, mod)` modifies the arrays in place. A function is translated once to Python
+source (`compile_func(func).source` shows it). Its number semantics:
 
 * integers wrap around in two's complement; int32 and int64 arithmetic on loop variables and
-  shapes alone is taken not to overflow;
-* division and remainder by 0 give 0; a shift by no number of bits of the type moves all out;
-* int4 and the like: an element per byte, until `Int4StorageLegalize` makes their memory bytes
+  shapes alone is assumed not to overflow;
+* division and remainder by 0 give 0; an out-of-range shift amount shifts all bits out;
+* int4 and the like: one element per byte, until `Int4StorageLegalize` packs their memory
   (packed tensors and ml_dtypes arrays are unpacked for the call, and written back);
 * floats are computed in double precision and rounded when stored or cast; below 32 bits after
   each operation. Vectors are computed in their own type;
-* min and max of floats: NaN wins, as in compiled code; float to integer truncates, what does not
-  fit becomes the least value (as x86 does);
-* `Select` and `if_then_else` evaluate only the chosen side; every kind of loop runs serially;
-* fresh memory holds NaN (integers: the least value), so a read before a write shows.
+* min and max of floats: NaN wins, as in compiled code; float to integer truncates, out-of-range
+  values become the least value (as on x86);
+* `Select` and `if_then_else` evaluate only the chosen operand; every kind of loop runs serially;
+* new memory holds NaN (integers: the least value), so that a read before a write is visible.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Compiled:
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
-        if has_call(func.body, "tir.tvm_thread_allreduce"):  # it means what it is lowered to
+        if has_call(func.body, "tir.tvm_thread_allreduce"):  # its definition is its lowering
             func = LowerThreadAllreduce().run_function(func, None, None)
         self.source, names = translate(func)
         scope = {**names, "_Return": _Return}
@@ -74,7 +74,7 @@ class Compiled:
 
 
 class _Caller:
-    """Calls a function by name: of the module, else of the runtime's table."""
+    """Calls a function by name: of the module, else of the runtime's registry."""
 
     __slots__ = ("mod",)
 
@@ -97,8 +97,8 @@ class _Caller:
         return result
 
     def kernel(self, name: str, *args: Any) -> Any:
-        """A function of the module, called as `MakeUnpackedAPI` makes it: with pointers for its
-        buffers, and the symbolic dimensions at the end."""
+        """A function of the module with the signature that `MakeUnpackedAPI` gives it: pointers for
+        its buffers, and the symbolic dimensions at the end."""
         func = self.find(name)
         if not isinstance(func, PrimFunc) or not func.buffer_map:
             return self(name, *args)
@@ -119,7 +119,7 @@ class _Caller:
 
 @functools.lru_cache(maxsize=64)
 def unpacked(func: PrimFunc) -> PrimFunc:
-    """The function as `MakeUnpackedAPI` makes it: of pointers and sizes."""
+    """The function after `MakeUnpackedAPI`: with pointers and sizes as parameters."""
     return func.replace(params=unpacked_params(func), buffer_map={})
 
 
@@ -128,7 +128,7 @@ _CACHE_SIZE = 256
 
 
 def compile_func(func: PrimFunc) -> Compiled:
-    """The translated function; kept for the next call with the same object."""
+    """The translated function; cached by object."""
     cached = _CACHE.get(id(func))
     if cached is not None and cached.func is func:
         _CACHE.move_to_end(id(func))
@@ -140,10 +140,10 @@ def compile_func(func: PrimFunc) -> Compiled:
 
 
 def run(func: PrimFunc, args: Sequence[Any], mod: Any = None) -> Any:
-    """Run `func` on numpy arrays (or tensors) and scalars, in place; gives what T.ret gives.
+    """Run `func` on numpy arrays (or tensors) and scalars, in place; returns the value of T.ret.
 
-    `mod` (an IRModule, or a dict of functions) is where calls of other functions are looked up.
-    Raises ValueError for arguments of another shape or dtype than declared, IndexError for an
-    access outside a buffer, AssertionError for a failed T.Assert.
+    `mod` (an IRModule, or a dict of functions) resolves calls of other functions.
+    Raises ValueError for arguments of a shape or dtype other than declared, IndexError for an
+    out-of-bounds access, AssertionError for a failed T.Assert.
     """
     return compile_func(func)(*args, mod=mod)

@@ -31,7 +31,7 @@ _NOTHING = {
 
 
 class CallTranslator(VectorTranslator):
-    """Source text of calls."""
+    """Translates calls to source text."""
 
     def vector_call(self, node: Call) -> str:
         name = node.op.name if isinstance(node.op, Op) else ""
@@ -76,13 +76,13 @@ class CallTranslator(VectorTranslator):
         return self.element_call(node, args)
 
     def element_call(self, node: Call, args: list[str]) -> str:
-        """A scalar function over the lanes."""
+        """A scalar function applied to each lane."""
         python = self.extern_meaning(node)
         if python is None:
             return f"{self.helper(meaning.no_meaning)}({self.call_name(node)!r})"
         np_name = self.use("np", meaning.np)
         first = 1 if isinstance(node.args[0], pe.StringImm) else 0
-        if first and node.args[0].value in MACHINE:  # of whole vectors
+        if first and node.args[0].value in MACHINE:  # these take whole vectors
             return f"{self.use('machine', python)}({', '.join(args[1:])})"
         fn = self.use("fn", np_vectorized(python))
         return f"{fn}({', '.join(args[first:])}).astype({self.kind(node.dtype)})" if np_name else ""
@@ -98,7 +98,7 @@ class CallTranslator(VectorTranslator):
         return name
 
     def extern_meaning(self, node: Call) -> Callable[..., Any] | None:
-        """The Python function behind a call of a C or LLVM function."""
+        """The Python equivalent of a C or LLVM function."""
         if not (node.args and isinstance(node.args[0], pe.StringImm)):
             return None
         return meaning.library_function(str(node.args[0].value))
@@ -126,7 +126,7 @@ class CallTranslator(VectorTranslator):
             return f"({a} {_BITWISE[name]} {b})", False
         short = name.removeprefix("tir.")
         if short in _ROUNDING and node.dtype.is_integer:
-            return self.raw(node.args[0])  # rounded already
+            return self.raw(node.args[0])  # already rounded
         if short in meaning.FLOAT:
             args = [self.scalar(a) for a in node.args]
             text = self.library(short, *args)
@@ -201,7 +201,7 @@ class CallTranslator(VectorTranslator):
         return self.packed(node), False
 
     def packed(self, node: Call) -> str:
-        """A function of the module or of the runtime's table, looked up when it is called."""
+        """A function of the module or of the runtime's registry, looked up at each call."""
         return f"_call({', '.join(self.value(a) for a in node.args)})"
 
     def call_function(self, name: str, args: Any) -> str:
@@ -245,7 +245,7 @@ class CallTranslator(VectorTranslator):
         return f"{self.helper(threads.sync)}()", False
 
     def call_shuffle(self, node: Call) -> tuple[str, bool]:
-        """The value of another thread of the warp: by its number, or so many lanes away."""
+        """The value of another thread of the warp, by number or by distance."""
         _, value, lane, width, _ = (self.value(a) for a in node.args)
         steps = {"tir.tvm_warp_shuffle": 0, "tir.tvm_warp_shuffle_up": -1}
         step = steps.get(self.call_name(node), 1)
@@ -278,7 +278,7 @@ class CallTranslator(VectorTranslator):
         return f"{self.helper(structs.stack_alloca)}({kind}, {count})", False
 
     def call_packed_lowered(self, node: Call) -> tuple[str, bool]:
-        """The arguments lie from `begin` to `end` in an array of structs; the result after them."""
+        """The arguments are structs `begin` to `end` of an array; the result follows them."""
         name, stack, begin, end = (self.value(a) for a in node.args[:4])
         return (
             f"{self.helper(structs.call_on_stack)}(_call, {name}, {stack}, {begin}, {end})",
@@ -301,7 +301,7 @@ class CallTranslator(VectorTranslator):
 
 
 def np_vectorized(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A scalar function applied lane by lane."""
+    """A scalar function applied to each lane."""
     vectorized = meaning.np.vectorize(fn, otypes=[meaning.np.float64])
     return lambda *args: vectorized(*args)
 

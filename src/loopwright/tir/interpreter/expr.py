@@ -1,9 +1,9 @@
 """Translation of expressions to Python source.
 
 A scalar is a Python bool, int or float; a vector is a numpy array. Signed 32 and 64 bit index
-arithmetic is taken not to overflow, as everywhere in the house; integers that come from data wrap
-around to their type before anything but +, -, * looks at them. Floats are computed in double
-precision and rounded where they are stored or cast (types below 32 bits: after each operation).
+arithmetic is assumed not to overflow; integers computed from data are wrapped to their type before
+any operation except +, -, *. Floats are computed in double
+precision and rounded when stored or cast (types below 32 bits: after each operation).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..buffer import Buffer
 from ..expr import BufferLoad
 from . import meaning
 
-NEVER = 1 << 30  # the depth of what must not be computed earlier than where it stands
+NEVER = 1 << 30  # the depth of expressions that must not be hoisted
 
 INFIX = {
     pe.Add: "+",
@@ -41,8 +41,8 @@ INFIX = {
 
 
 class ViewInfo:
-    """How a buffer lies in memory, where that is not what the buffer says itself: strides and
-    offset as source text with the depth at which they are known."""
+    """The strides and offset of a buffer's memory, if they differ from the buffer's own, as source
+    text with the depth at which they are known."""
 
     __slots__ = ("offset", "strides")
 
@@ -52,7 +52,7 @@ class ViewInfo:
 
 
 class ExprTranslator:
-    """Makes source text of expressions; `names` collects what the text refers to."""
+    """Translates expressions to source text; `names` maps the names in it to objects."""
 
     def __init__(self) -> None:
         self.names: dict[str, Any] = {}
@@ -90,7 +90,7 @@ class ExprTranslator:
         return self.use(fn.__name__, fn)
 
     def hoisted(self, text: str, depth: int) -> str:
-        """A name for `text`, computed outside the loops it does not depend on."""
+        """A name for `text`, computed outside the loops that it does not depend on."""
         if text.isalnum() or text.isidentifier():
             return text
         lines, indent, known = self.hoists[depth]
@@ -101,7 +101,7 @@ class ExprTranslator:
         return name
 
     def depth_of(self, expr: PrimExpr) -> int:
-        """The number of loops around the place where `expr` can be computed first."""
+        """The depth of the outermost loop body in which `expr` can be computed."""
         depth = 0
         while isinstance(expr, (pe.Add, pe.Sub, pe.Mul)) and depth != NEVER:
             depth, expr = max(depth, self.depth_of(expr.b)), expr.a
@@ -124,7 +124,7 @@ class ExprTranslator:
     # -- scalars -------------------------------------------------------------------------------
 
     def scalar(self, expr: PrimExpr) -> str:
-        """Text of the value of a scalar expression."""
+        """The source text of a scalar value."""
         text, loose = self.raw(expr)
         return self.wrap(text, expr.dtype) if loose else text
 
@@ -191,7 +191,7 @@ class ExprTranslator:
     def arithmetic(self, node: pe.BinaryOpExpr) -> tuple[str, bool]:
         kind = node.dtype
         family = (pe.Mul,) if isinstance(node, pe.Mul) else (pe.Add, pe.Sub)
-        chain: list[Any] = [node]  # a + b - c + ... without recursion: it may be long
+        chain: list[Any] = [node]  # a + b - c + ..., without recursion: it may be long
         while type(chain[-1].a) in family:
             chain.append(chain[-1].a)
         text, loose = self.raw(chain[-1].a)
@@ -208,7 +208,7 @@ class ExprTranslator:
         return f"({text})", True
 
     def is_index(self, node: PrimExpr) -> bool:
-        """Whether an integer is made of loop variables, shapes and literals only."""
+        """Whether an integer depends on loop variables, shapes and literals only."""
         return self.depth_of(node) != NEVER
 
     def floor(self, node: Any) -> tuple[str, bool]:
@@ -226,7 +226,7 @@ class ExprTranslator:
         else:
             fn = meaning.floor_div if quotient else meaning.floor_mod
             text = f"{self.helper(fn)}({a}, {b})"
-        # The least value by -1 wraps around; indices do not come to that.
+        # Only the least value divided by -1 wraps around; indices do not reach it.
         return text, type(node) is pe.FloorDiv and node.dtype.is_int and not self.is_index(node)
 
     def div(self, node: pe.Div) -> tuple[str, bool]:
@@ -248,12 +248,12 @@ class ExprTranslator:
         return f"{self.helper(meaning.trunc_mod)}({a}, {b})", False
 
     def extreme(self, node: Any) -> tuple[str, bool]:
-        """Min and max; of floats, NaN wins. Of two that are equal (zeros) it is the first."""
+        """Min and max; of floats, NaN wins. If both are equal (zeros) the result is the first."""
         sign = "<" if isinstance(node, pe.Min) else ">"
         parts, names = [], []
         first, second = node.a, node.b
         if isinstance(first, FloatImm) and first.value == first.value:
-            first, second = second, first  # as compiled code does: it saves a look for NaN
+            first, second = second, first  # as in compiled code: saves a NaN test
         for side in (second, first):
             text = self.scalar(side)
             if text.isidentifier() or text.isdigit():
@@ -316,7 +316,7 @@ class ExprTranslator:
             return f"int({text})", False
         fits = new.is_int and (new.bits > old.bits or (old.is_int and new.bits == old.bits))
         fits = fits or (new.is_uint and old.is_uint and new.bits >= old.bits)
-        if fits:  # wrap to the old type first: widening shows the sign
+        if fits:  # wrap to the old type first: widening extends the sign
             return (self.wrap(text, old) if loose else text), False
         if new.is_int and new.bits >= 32 and not loose and self.is_index(value):
             return text, False
@@ -333,13 +333,13 @@ class ExprTranslator:
     # -- memory --------------------------------------------------------------------------------
 
     def view(self, buffer: Buffer, kind: str) -> str:
-        """A name for the memory of a buffer: kind "b" for scalar access, "n" a numpy array."""
+        """A name for the memory of a buffer: kind "b" for scalar access, "n" for a numpy array."""
         name = self.opened.get((buffer, kind))
         if name is not None:
             return name
         pointer = self.pointers.get(buffer.data)
         if pointer is None:
-            what = f"buffer {buffer.name} is used where its memory is not defined"
+            what = f"buffer {buffer.name} is used outside the scope of its memory"
             hint = "allocate or declare the buffer around its use"
             raise ValueError(explain(what, got=buffer.data.name, instead=hint))
         base, lines, indent = pointer
@@ -377,7 +377,7 @@ class ExprTranslator:
         return strides[::-1], offset
 
     def inside(self, index: PrimExpr, extent: PrimExpr) -> bool:
-        """Whether an index is known to be within [0, extent)."""
+        """Whether an index is known to lie in [0, extent)."""
         if isinstance(index, IntImm) and isinstance(extent, IntImm):
             return 0 <= index.value < extent.value
         if isinstance(index, Var) and index in self.ranges:
@@ -393,7 +393,7 @@ class ExprTranslator:
         return bool(prove(index >= 0) and prove(index < extent))
 
     def flat(self, buffer: Buffer, indices: Any, span: Any, mask: str | None = None) -> str:
-        """Text of the flat element number of an access, with the bounds checks it needs."""
+        """The flat element index of an access as text, with the necessary bounds checks."""
         strides, offset = self.layout(buffer)
         parts: list[tuple[int, str]] = [] if offset is None else [(offset[1], offset[0])]
         for axis, (index, stride) in enumerate(zip(indices, strides, strict=True)):
@@ -401,7 +401,7 @@ class ExprTranslator:
             if text == "0":
                 continue
             at = self.depth_of(index) if index.dtype.lanes == 1 else NEVER
-            if text.startswith("(_i"):  # a check stays where the access is
+            if text.startswith("(_i"):  # bounds checks are not hoisted
                 at = NEVER
             if stride[0] != "1":
                 text = f"{text} * {stride[0]}"
@@ -411,7 +411,7 @@ class ExprTranslator:
         return self.summed(sorted(parts, key=lambda part: part[0]))
 
     def summed(self, parts: list[tuple[int, str]]) -> str:
-        """The sum of the parts, each computed outside the loops it does not need."""
+        """The sum of the parts, each computed outside the loops that it does not depend on."""
         total, at = parts[0][1], parts[0][0]
         for depth, text in parts[1:]:
             if depth > at and at < self.depth:
@@ -453,10 +453,10 @@ class ExprTranslator:
     def needs_float(self, dtype: DataType) -> bool:
         return dtype.is_float and dtype.base not in ("float32", "float64")
 
-    # -- vectors and calls: the subclasses ----------------------------------------------------
+    # -- vectors and calls: in subclasses -----------------------------------------------------
 
     def value(self, expr: PrimExpr) -> str:
-        """Text of a value: scalar or vector."""
+        """The source text of a scalar or vector value."""
         return self.scalar(expr) if expr.dtype.lanes == 1 else self.vector(expr)
 
     def kind(self, dtype: DataType) -> str:
@@ -466,23 +466,23 @@ class ExprTranslator:
         return key
 
     def vector(self, expr: PrimExpr) -> str:
-        """Text of the numpy array of a vector expression."""
+        """The source text of a vector expression, a numpy array."""
         raise NotImplementedError
 
     def shuffle(self, node: pe.Shuffle) -> str:
-        """Text of the lanes that a shuffle picks."""
+        """The source text of a shuffle."""
         raise NotImplementedError
 
     def shuffle_scalar(self, node: pe.Shuffle) -> tuple[str, bool]:
         return f"{self.shuffle(node)}[0].item()", False
 
     def call(self, node: Call) -> tuple[str, bool]:
-        """Text of a call's value."""
+        """The source text of a call's value."""
         raise NotImplementedError
 
 
 def is_small(dtype: DataType) -> bool:
-    """Whether a float is computed with as float32: bfloat16 and those of 8 bits or fewer."""
+    """Whether a float is computed in float32: bfloat16 and types of at most 8 bits."""
     return dtype.is_float and dtype.base not in ("float16", "float32", "float64")
 
 

@@ -1,4 +1,4 @@
-"""What instructions of CPUs do that tensor intrinsics call, by LLVM's names, on numpy vectors."""
+"""CPU instructions that tensor intrinsics use, by LLVM's names, on numpy vectors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 
 def _bytes(vector: Any, dtype: str) -> Any:
-    """The bytes of a vector, in fours, as wide integers."""
+    """The bytes of a vector, in groups of four, as wide integers."""
     return np.ascontiguousarray(vector).view(dtype).reshape(-1, 4).astype(np.int64)
 
 
 def _fours(a: str, b: str) -> Callable[..., Any]:
-    """acc + the dot products of four bytes each, modulo 2**32."""
+    """acc + the dot product of each group of four bytes, modulo 2**32."""
 
     def meaning(acc: Any, x: Any, y: Any) -> Any:
         sums = (_bytes(x, a) * _bytes(y, b)).sum(axis=1)
@@ -24,7 +24,7 @@ def _fours(a: str, b: str) -> Callable[..., Any]:
 
 
 def _pairs_of_bytes(a: Any, b: Any) -> Any:
-    """Unsigned by signed bytes, added in pairs, kept between the ends of int16."""
+    """Unsigned times signed bytes, added in pairs, saturated to int16."""
     products = np.asarray(a).view("uint8").astype("int32") * np.asarray(b).view("int8")
     return np.clip(products.reshape(-1, 2).sum(axis=1), -(1 << 15), (1 << 15) - 1).astype("int16")
 

@@ -1,4 +1,4 @@
-"""What scalar operations mean to the interpreter: helpers that translated functions call.
+"""Scalar operations of the interpreter: helpers that translated functions call.
 
 Scalars are Python bools, ints and floats; none of the helpers raises for a value (log(0) is
 -inf, exp(1000) is inf, 0.0 / 0.0 is NaN).
@@ -31,11 +31,11 @@ def round32(x: float) -> float:
 
 
 def rounder(dtype: DataType) -> Callable[[float], float]:
-    """Rounds a float to a type below 32 bits."""
+    """A function that rounds a float to a type below 32 bits."""
     kind = numpy_dtype(dtype.element).type
 
     def round_to(x: float) -> float:
-        if type(x) is int and dtype.base != "float16":  # as compiled code: through float32
+        if type(x) is int and dtype.base != "float16":  # through float32, as in compiled code
             x = float(np.float32(x))
         return float(kind(x))
 
@@ -81,17 +81,17 @@ def real_floor_mod(a: float, b: float) -> float:
 
 
 def shifted_left(a: int, b: int, bits: int) -> int:
-    """a << b; 0 where b is not a number of bits of the type."""
+    """a << b; 0 if b is not in [0, bits)."""
     return a << b if 0 <= b < bits else 0
 
 
 def shifted_right(a: int, b: int, bits: int) -> int:
-    """a >> b; where b is not a number of bits of the type, what is left is the sign."""
+    """a >> b; 0 or -1, by the sign of a, if b is not in [0, bits)."""
     return a >> (b if 0 <= b < bits else bits)
 
 
 def int_pow(a: int, b: int, bits: int) -> int:
-    """a ** b in so many bits; 1 for a negative b."""
+    """a ** b, wrapped to `bits` bits; 1 for a negative b."""
     return pow(a, b, 1 << bits) if b >= 0 else 1
 
 
@@ -181,7 +181,7 @@ FLOAT: dict[str, Callable[..., float]] = {
     "isnan": math.isnan,
     "isinf": math.isinf,
 }
-# LLVM's and other libraries' names for the same.
+# Names of the same functions in LLVM and other libraries.
 _ALIASES = {
     "minnum": "fmin",
     "maxnum": "fmax",
@@ -193,8 +193,8 @@ _ALIASES = {
 
 
 def library_function(name: str) -> Callable[..., Any] | None:
-    """The meaning of a C or LLVM function of floats ("expf", "llvm.exp.f32", "powf"), or of a
-    machine's instruction."""
+    """The Python equivalent of a C or LLVM function on floats ("expf", "llvm.exp.f32", "powf"), or
+    of a machine instruction."""
     if name in MACHINE:
         return MACHINE[name]
     if name.startswith("llvm."):
@@ -229,14 +229,14 @@ def vector_fma(a: Any, b: Any, c: Any) -> Any:
 
 
 def float_to_int(bits: int, signed: bool) -> Callable[[float], int]:
-    """Truncation toward zero; what does not fit becomes what x86 makes of it (the least int32,
-    or int64 for wide types, cut to the type)."""
+    """Truncation toward zero; out-of-range values give x86's result (the least int32,
+    or int64 for wide types, truncated to the type)."""
     wide = 64 if bits > 32 or (bits == 32 and not signed) else 32
     low, high = -(1 << (wide - 1)), (1 << (wide - 1)) - 1
     wrap = wrapper(bits, signed)
 
     def convert(x: float) -> int:
-        if not low - 1 < x < high + 1:  # NaN too
+        if not low - 1 < x < high + 1:  # also true for NaN
             if not signed and bits == 64 and high < x < 2.0**64:
                 return int(x)
             return wrap(low)
@@ -246,7 +246,7 @@ def float_to_int(bits: int, signed: bool) -> Callable[[float], int]:
 
 
 def wrapper(bits: int, signed: bool) -> Callable[[int], int]:
-    """Two's complement wrap-around."""
+    """A function that wraps an integer to its type."""
     mask, half = (1 << bits) - 1, 1 << (bits - 1)
     if signed:
         return lambda x: (x + half & mask) - half
@@ -260,7 +260,7 @@ def count_leading_zeros(bits: int) -> Callable[[int], int]:
 
 
 def dp4a(a: Any, b: Any, total: int) -> int:
-    """The dot product of two vectors of bytes, added to a number."""
+    """The dot product of two vectors of bytes, plus an accumulator."""
     return total + int(np.dot(a.astype(np.int64), b.astype(np.int64)))
 
 
@@ -283,7 +283,7 @@ _STRUCT = {"float32": "f", "float64": "d", "float16": "e"}
 
 
 def reinterpret(old: DataType, new: DataType) -> Callable[[Any], Any]:
-    """The same bits as another type; as a pointer only nothing has a meaning."""
+    """The same bits as another type; a pointer has no bits here and is passed through."""
     if new.is_handle or old.is_handle:
         return lambda x: x if isinstance(x, np.ndarray) or x else None
     source, target = numpy_dtype(old), numpy_dtype(new)
@@ -304,7 +304,7 @@ def _scalar(values: np.ndarray, scalar: bool) -> Any:
 
 
 def atomic_add(array: np.ndarray, value: Any) -> Any:
-    """Add to the first element; gives the old value."""
+    """Add to the first element; return the old value."""
     old = array[0].item()
     array[0] = old + value
     return old
@@ -318,7 +318,7 @@ def out_of_bounds(name: str, axis: int, index: int, extent: int, where: str) -> 
 
 
 def checked(indices: np.ndarray, extent: int, name: str, axis: int, where: str) -> np.ndarray:
-    """A vector of indices, all inside the dimension."""
+    """A vector of indices, checked to be in bounds."""
     if indices.size and not (int(indices.min()) >= 0 and int(indices.max()) < extent):
         bad = int(indices.min())
         out_of_bounds(name, axis, bad if bad < 0 else int(indices.max()), extent, where)
@@ -334,7 +334,7 @@ def checked_masked(
 
 
 def no_meaning(name: str) -> Any:
-    """Raise for an intrinsic that the interpreter does not know."""
+    """Raise for an intrinsic without an interpretation."""
     what = "the interpreter knows no meaning of this call"
     hint = "register a function of that name (register_func), or run the compiled function"
     raise LoopwrightError(explain(what, got=name, instead=hint))
@@ -350,7 +350,7 @@ def view_bytes(array: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def byte_offset(array: np.ndarray, offset: int) -> np.ndarray:
-    """Flat memory from a byte on."""
+    """Flat memory from a byte offset."""
     return array if offset == 0 else view_bytes(array, "uint8")[offset:]
 
 
@@ -358,16 +358,16 @@ _VIEWED = set("fdbBhHiIlLqQ?")
 
 
 def scalar_view(array: np.ndarray) -> Any:
-    """What scalar loads and stores go through: a memoryview where Python has one (it is fast and
-    rounds to float32 itself), else the array."""
-    kind = array.dtype  # ml_dtypes' types have letters too, but Python has no view of them
+    """The object for scalar loads and stores: a memoryview if Python supports the type (it is fast
+    and rounds to float32 itself), else the array."""
+    kind = array.dtype  # ml_dtypes' types have codes that memoryview does not support
     if kind.char in _VIEWED and kind.isbuiltin == 1:
         return array.data
     return array
 
 
 def allocate(dtype: str, size: int) -> np.ndarray:
-    """Fresh memory. Its content says that nobody wrote it: NaN, or the least integer."""
+    """New memory, filled with NaN or the least integer to make reads before writes visible."""
     kind = numpy_dtype(dtype)
     memory = np.empty(size, kind)
     element = DataType(dtype)
@@ -381,7 +381,7 @@ def allocate(dtype: str, size: int) -> np.ndarray:
 
 
 def ramp(base: Any, stride: Any, lanes: int) -> np.ndarray:
-    """base, base + stride, ...; a vector base comes whole each time."""
+    """base, base + stride, ...; a vector base is repeated whole."""
     steps = np.arange(lanes, dtype=np.int64) * stride
     return np.add.outer(steps, base).reshape(-1)
 
@@ -394,7 +394,7 @@ def broadcast(value: Any, lanes: int, kind: np.dtype) -> np.ndarray:
 
 
 def element_lanes(index: Any, lanes: int) -> np.ndarray:
-    """Flat elements of a buffer whose elements are vectors."""
+    """Flat element indices of a buffer whose elements are vectors."""
     return (np.asarray(index)[..., None] * lanes + np.arange(lanes)).reshape(-1)
 
 
@@ -414,26 +414,26 @@ def tensor_view(
 
 
 def throw_last_error() -> None:
-    """Raise: a call said that it failed."""
+    """Raise because a runtime call reported a failure."""
     raise RuntimeError("a call of the runtime failed")
 
 
 class Borrowed(PackedTensor):
-    """A packed copy of memory with an element per byte; what is written goes back."""
+    """A packed copy of memory with one element per byte; writes are copied back."""
 
     __slots__ = ("origin",)
 
     def give_back(self) -> None:
-        """Write the values to where they are from."""
+        """Copy the values back to the original memory."""
         self.origin[...] = self.view().reshape(-1).astype(self.origin.dtype)
 
 
 def borrowed(
     data: np.ndarray, shape: tuple[int, ...], strides: Any, dtype: str, offset: int
 ) -> Any:
-    """`tensor_view` of int4 and the like before their memory is made of bytes."""
+    """`tensor_view` of int4 and the like while they have one element per byte."""
     if strides:
-        what = f"a packed function takes no strided tensor of {dtype}"
+        what = f"a packed function cannot take a strided tensor of {dtype}"
         raise LoopwrightError(explain(what, instead="pass a contiguous one"))
     origin = data[offset : offset + math.prod(shape)]
     tensor = Borrowed(pack_bits(origin, dtype), dtype, shape)
@@ -442,36 +442,36 @@ def borrowed(
 
 
 def masked_store(array: np.ndarray, index: Any, value: Any, mask: Any) -> None:
-    """Store the lanes where the mask holds."""
+    """Store the lanes for which the mask holds."""
     keep = np.asarray(mask, bool)
     array[np.asarray(index)[keep]] = value[keep] if isinstance(value, np.ndarray) else value
 
 
 def vector_trunc_div(a: Any, b: Any) -> Any:
-    """Lane by lane `trunc_div`."""
+    """`trunc_div` on each lane."""
     quotient = a // b
     down = (a - quotient * b != 0) & ((a < 0) != (b < 0)) & (b != 0)
     return quotient + down.astype(quotient.dtype)
 
 
 def vector_floor_div(a: Any, b: Any) -> Any:
-    """Lane by lane, the quotient rounded down."""
+    """Floor division on each lane."""
     return np.floor(a / b)
 
 
 def vector_floor_mod(a: Any, b: Any) -> Any:
-    """Lane by lane `real_floor_mod`."""
+    """`real_floor_mod` on each lane."""
     rest = np.fmod(a, b)
     return np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
 
 
 def vector_min(a: Any, b: Any) -> Any:
-    """Lane by lane, NaN wins; of two zeros the first."""
+    """Minimum on each lane: NaN wins; of two zeros the first."""
     return np.where((b < a) | (b != b), b, a)
 
 
 def vector_max(a: Any, b: Any) -> Any:
-    """Lane by lane, NaN wins; of two zeros the first."""
+    """Maximum on each lane: NaN wins; of two zeros the first."""
     return np.where((b > a) | (b != b), b, a)
 
 
@@ -484,18 +484,18 @@ def vector_cut(values: Any, bits: int, signed: bool) -> Any:
 
 
 def vector_bits(values: Any, bits: int) -> Any:
-    """The bits of integers, as unsigned ones."""
+    """The bits of integers, as unsigned integers."""
     raw = values.view(f"u{values.itemsize}")
     return raw & raw.dtype.type((1 << bits) - 1)
 
 
 def vector_popcount(values: Any, bits: int) -> Any:
-    """Lane by lane, the number of set bits."""
+    """The number of set bits of each lane."""
     return np.bitwise_count(vector_bits(values, bits)).astype(values.dtype)
 
 
 def vector_pow(a: Any, b: Any, bits: int) -> Any:
-    """Lane by lane `int_pow`."""
+    """`int_pow` on each lane."""
     wrap = wrapper(bits, a.dtype.kind == "i")
     return np.array(
         [wrap(int_pow(int(x), int(y), bits)) for x, y in zip(a, b, strict=True)], a.dtype
@@ -503,7 +503,7 @@ def vector_pow(a: Any, b: Any, bits: int) -> Any:
 
 
 def vector_shift(way: str, dtype: DataType) -> Callable[[Any, Any], Any]:
-    """Lane by lane `shifted_left` or `shifted_right`."""
+    """`shifted_left` or `shifted_right` on each lane."""
     bits = dtype.bits
     shift = np.left_shift if way == "left" else np.right_shift
 
@@ -516,18 +516,19 @@ def vector_shift(way: str, dtype: DataType) -> Callable[[Any, Any], Any]:
 
 
 def vector_to_int(bits: int, signed: bool, kind: np.dtype) -> Callable[[Any], Any]:
-    """Lane by lane `float_to_int`."""
+    """`float_to_int` on each lane."""
     convert = float_to_int(bits, signed)
     return lambda values: np.array([convert(float(v)) for v in values], kind)
 
 
 def vector_select(cond: Any, yes: Any, no: Any) -> Any:
-    """Lane by lane choice."""
+    """A choice on each lane."""
     return np.where(cond, yes, no)
 
 
 def strided_view(array: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]] | None:
-    """(flat memory, strides in elements) of an array, without a copy; None where it has none."""
+    """(flat memory, strides in elements) of an array, without a copy; None if that is
+    impossible."""
     size = array.itemsize
     if any(s % size or s < 0 for s in array.strides):
         return None
@@ -550,8 +551,8 @@ def as_array(arg: Any, name: str) -> np.ndarray:
 
 
 def unpacked(arg: Any, dtype: str, later: list[Any]) -> np.ndarray | None:
-    """int4 and the like with an element per byte, as programs see them before their memory is
-    made of bytes; what is written there goes back through `later`. None for other values."""
+    """int4 and the like with one element per byte, the form before their memory is
+    packed; writes are copied back through `later`. None for other values."""
     if elements_per_byte(dtype) == 1:
         return None
     if isinstance(arg, PackedTensor):
@@ -566,7 +567,7 @@ def unpacked(arg: Any, dtype: str, later: list[Any]) -> np.ndarray | None:
 
 
 def open_pointer(arg: Any, name: str, dtype: str, later: list[Any]) -> Any:
-    """A data pointer: the flat memory of an array; anything else is passed on."""
+    """A data pointer: the flat memory of an array; other values are passed through."""
     values = unpacked(arg, dtype, later)
     if values is not None:
         return values.reshape(-1)
@@ -583,7 +584,7 @@ def open_array(
     """(flat memory, shape, strides in elements) of a buffer argument.
 
     An array that is not compact is copied, and copied back through `later`, unless the buffer has
-    strides of its own. Raises ValueError for another rank or dtype than declared.
+    strides of its own. Raises ValueError for a rank or dtype other than declared.
     """
     array = unpacked(arg, dtype, later)
     if array is None:
@@ -610,7 +611,7 @@ def open_array(
 
 
 def wrong_shape(name: str, axis: int, actual: int, wanted: int, text: str) -> None:
-    """Raise ValueError for a dimension that is not as declared."""
+    """Raise ValueError for a dimension that differs from its declaration."""
     what = f"buffer {name}: dimension {axis} is declared {text}"
     meant = "" if str(wanted) == text else f", which is {wanted} here"
     raise ValueError(explain(what + meant, got=f"an array with {actual}"))

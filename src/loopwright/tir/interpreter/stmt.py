@@ -22,20 +22,20 @@ _LOOPS_PER_FUNCTION = 15  # CPython allows 20 nested loops in one function
 
 
 class StmtTranslator(CallTranslator):
-    """Writes the lines of the Python function; nested lists are lines added later."""
+    """Emits the lines of the Python function; nested lists are filled in later."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[Any] = []
         self.indent = " "
         self.returns = False
-        self.shared: set[Var] = set()  # memory of the threads that run together
+        self.shared: set[Var] = set()  # memory shared between threads
 
     def line(self, text: str) -> None:
         self.lines.append(self.indent + text)
 
     def slot(self) -> list[Any]:
-        """A place for lines that are found to be needed later."""
+        """A placeholder for lines emitted later."""
         checks: list[Any] = []
         self.lines.append(checks)
         return checks
@@ -59,7 +59,7 @@ class StmtTranslator(CallTranslator):
     # -- loops ---------------------------------------------------------------------------------
 
     def loop(self, header: str, var: str | None, inner: Callable[[], None]) -> None:
-        """A loop with what its body does; the body may hoist lines before the header."""
+        """A loop and its body; the body may hoist lines before the header."""
         if self.depth and self.depth % _LOOPS_PER_FUNCTION == 0:
             name = self.fresh("part")
             self.line(f"def {name}():")
@@ -108,7 +108,7 @@ class StmtTranslator(CallTranslator):
         self.iterate(node.loop_var, node.min, node.extent, node.body)
 
     def while_loop(self, node: st.While) -> None:
-        # The condition is read anew each time, so nothing in it may be hoisted as text.
+        # The condition is evaluated in each iteration, so no part of it may be hoisted.
         def inner() -> None:
             self.line(f"if not {self.scalar(node.condition)}: break")
             self.stmt(node.body)
@@ -118,7 +118,7 @@ class StmtTranslator(CallTranslator):
     # -- definitions ---------------------------------------------------------------------------
 
     def define(self, var: Var, value: PrimExpr) -> None:
-        """`var = value`, without a Python variable where the value is one or a literal."""
+        """`var = value`, without a Python variable if the value is a name or a literal."""
         text = self.value(value)
         if value.dtype.is_handle:
             self.define_pointer(var, text)
@@ -183,7 +183,7 @@ class StmtTranslator(CallTranslator):
         self.stmt(node.body)
 
     def realize(self, node: st.BufferRealize) -> None:
-        """A buffer that exists within bounds: memory of that size, indices counted from there."""
+        """A buffer realized within bounds: memory of that size, indexed from their start."""
         buffer = node.buffer
         self.alloc(buffer.data, buffer.dtype.element, [r.extent for r in node.bounds])
         strides: list[tuple[str, int]] = []
@@ -227,7 +227,7 @@ class StmtTranslator(CallTranslator):
         self.stmt(block.body)
 
     def init(self, block: st.Block) -> None:
-        """The init runs where all reduction axes are at their first value."""
+        """The init runs when all reduction axes are at their first value."""
         assert block.init is not None
         tests = []
         for axis in block.iter_vars:
@@ -242,7 +242,7 @@ class StmtTranslator(CallTranslator):
         self.body(block.init)
 
     def match(self, match: st.MatchBufferRegion) -> None:
-        """The buffer shares the memory of its source; strides and offset are the source's."""
+        """The buffer aliases the memory of its source; strides and offset are derived from it."""
         buffer, source = match.buffer, match.source
         strides, offset = self.layout(source.buffer)
         parts = [] if offset is None else [offset[0]]
@@ -337,7 +337,7 @@ class StmtTranslator(CallTranslator):
         self.stmt(node.body)
 
     def together(self, node: st.AttrStmt) -> None:
-        """Threads that wait for each other: a Python thread each. What they share is allocated
+        """Threads with barriers or shuffles: one Python thread each. Shared memory is allocated
         before they start."""
         axes, body = [], node
         while isinstance(body, st.AttrStmt) and body.attr_key == "thread_extent":
@@ -376,7 +376,7 @@ class StmtTranslator(CallTranslator):
     # -- parameters ----------------------------------------------------------------------------
 
     def function(self, func: PrimFunc) -> None:
-        """The head: parameters bound, shapes solved and checked; then the body."""
+        """The prologue: parameters bound, shapes solved and checked; then the body."""
         shapes: list[tuple[Buffer, str]] = []
         for number, param in enumerate(func.params):
             buffer = func.buffer_map.get(param)
@@ -444,7 +444,7 @@ class StmtTranslator(CallTranslator):
         self.line(f"if {actual} != {wanted}: {call}, {text!r})")
 
     def solve_one(self, buffer: Buffer, axis: int, extent: PrimExpr, actual: str) -> None:
-        """An extent such as n * 2 + 1 whose n is known from nowhere else."""
+        """Solve an extent such as n * 2 + 1 for n, if n is not otherwise known."""
         unknown: dict[Var, None] = {}
 
         def visit(node: Any) -> None:
@@ -456,7 +456,7 @@ class StmtTranslator(CallTranslator):
             return
         linear = _linear_in(extent, next(iter(unknown))) if len(unknown) == 1 else None
         if linear is None:
-            what = f"buffer {buffer.name}: the shape does not tell its variables"
+            what = f"buffer {buffer.name}: the shape does not determine its variables"
             hint = "give a buffer whose dimension is the variable, or pass it as a parameter"
             raise ValueError(explain(what, got=str(extent), instead=hint))
         (var,) = unknown
@@ -466,12 +466,12 @@ class StmtTranslator(CallTranslator):
         self.vars[var] = (name, 0)
 
 
-# Threads wait for each other, or give each other values.
+# Barriers and exchanges between threads.
 _MEETINGS = ("tir.tvm_storage_sync", "tir.tvm_warp_shuffle")
 
 
 def has_call(body: st.Stmt, *names: str) -> bool:
-    """Whether an operator is called whose name starts so."""
+    """Whether an operator is called whose name starts with one of `names`."""
     return any_node(
         body,
         lambda n: isinstance(n, Call) and isinstance(n.op, Op) and n.op.name.startswith(names),
@@ -492,7 +492,7 @@ def _shared_memory(body: st.Stmt) -> list[st.Allocate]:
 
 
 def _linear_in(expr: PrimExpr, var: Var) -> tuple[int, int] | None:
-    """(a, b) with expr = a * var + b, a not 0; None where it has another form."""
+    """(a, b) with expr = a * var + b and a not 0; None if it has another form."""
 
     def walk(e: Any) -> tuple[int, int] | None:
         if e is var:
@@ -535,7 +535,7 @@ _RULES: dict[type, Callable[[StmtTranslator, Any], Any]] = {
 
 
 def flatten(lines: list[Any], out: list[str]) -> list[str]:
-    """The lines with the later ones in their places."""
+    """The lines with nested lists flattened."""
     for item in lines:
         if isinstance(item, str):
             out.append(item)

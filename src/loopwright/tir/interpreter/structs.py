@@ -1,4 +1,4 @@
-"""Structs on the stack: what `tvm_stack_alloca`, `tvm_struct_get` and packed calls on it do."""
+"""Structs on the stack: `tvm_stack_alloca`, `tvm_struct_get` and packed calls on them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .meaning import as_array, strided_view, tensor_view
 
 
 class Stack:
-    """An array of structs on the stack: their fields by number. `at` is where a pointer into it
-    points."""
+    """An array of structs on the stack: their fields by number. `at` is the offset of a pointer
+    into it."""
 
     __slots__ = ("at", "structs")
 
@@ -29,15 +29,15 @@ _OFFSET, _DEVICE_ID, _DEVICE_TYPE, _TYPE_INDEX, _VALUE = 8, 9, 10, 13, 15
 
 
 def stack_alloca(kind: str, count: int) -> Any:
-    """Room on the stack: int64 numbers for a shape, structs for anything else."""
+    """A stack array: int64 numbers for a shape, structs for other kinds."""
     if kind == "shape":
         return np.zeros(count, "int64")
     return Stack([{} for _ in range(count)])
 
 
 def struct_get(base: Any, index: int, field: int) -> Any:
-    """A field of the struct number `index` at `base`: structs of this stack, a tensor, or the list
-    of the arguments of a packed call."""
+    """A field of struct `index` at `base`: structs of this stack, a tensor, or the argument
+    list of a packed call."""
     if isinstance(base, Stack):
         if field == _ADDRESS:
             return Stack(base.structs, base.at + index)
@@ -54,7 +54,7 @@ def struct_set(base: Stack, index: int, field: int, value: Any) -> int:
 
 
 def _argument_field(value: Any, field: int) -> Any:
-    """The type index (as tvm-ffi numbers them) or the value of a packed argument."""
+    """The type index (in tvm-ffi's numbering) or the value of a packed argument."""
     if field == _VALUE:
         return value
     if field != _TYPE_INDEX:
@@ -88,7 +88,7 @@ def _tensor_field(array: np.ndarray, field: int) -> Any:
 
 
 def _from_stack(stack: Stack, index: int) -> Any:
-    """A packed argument that was laid on the stack; a struct of a tensor becomes the tensor."""
+    """A packed argument on the stack; a struct of a tensor becomes the tensor."""
     value = struct_get(stack, index, _VALUE)
     if not isinstance(value, Stack):
         return value
@@ -104,7 +104,7 @@ def _from_stack(stack: Stack, index: int) -> Any:
 
 
 def call_on_stack(call: Any, name: str, stack: Stack, begin: int, end: int) -> Any:
-    """Call a packed function on the arguments that lie on the stack."""
+    """Call a packed function on arguments on the stack."""
     result = call(name, *(_from_stack(stack, k) for k in range(begin, end)))
     if stack.at + end < len(stack.structs):
         struct_set(stack, end, _VALUE, result)

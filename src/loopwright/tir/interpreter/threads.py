@@ -1,4 +1,4 @@
-"""Threads of a block that wait for each other, or give each other values: a Python thread each."""
+"""Threads of a block with barriers or shuffles: one Python thread each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...base.errors import explain
 
 
 class Block:
-    """The threads of a block: a barrier for all, and the last value that each one gave."""
+    """The threads of a block: a barrier for all, and the last value shared by each."""
 
     def __init__(self, count: int) -> None:
         self.given: list[Any] = [None] * count
@@ -22,7 +22,7 @@ class Block:
         self._broken = False
 
     def wait(self) -> bool:
-        """Wait for all threads; False where one of them has ended and does not come."""
+        """Wait for all threads; False if one of them has already ended."""
         with self._change:
             now = self._round
             self._waiting += 1
@@ -35,7 +35,7 @@ class Block:
             return self._round != now
 
     def leave(self) -> None:
-        """A thread has ended: who waits, or comes to wait, does it for nothing."""
+        """Mark a thread as ended: all present and future waits fail."""
         with self._change:
             self._broken = True
             self._change.notify_all()
@@ -45,7 +45,7 @@ _THREAD = threading.local()
 
 
 def run_threads(body: Callable[..., None], extents: list[int]) -> None:
-    """Run `body(x, y, ...)` for all numbers below the extents, x the fastest, at the same time."""
+    """Run `body(x, y, ...)` for all indices below the extents concurrently, x fastest."""
     block = Block(math.prod(extents))
     errors: list[BaseException] = []
 
@@ -59,7 +59,7 @@ def run_threads(body: Callable[..., None], extents: list[int]) -> None:
             with np.errstate(all="ignore"):
                 body(*at)
         except BaseException as err:
-            errors.append(err)  # the first says what was wrong, the others could not meet it
+            errors.append(err)  # the first error is the cause, the others are failed waits
         finally:
             block.leave()
 
@@ -81,7 +81,7 @@ def run_threads(body: Callable[..., None], extents: list[int]) -> None:
 
 
 def sync() -> None:
-    """Wait for all threads of the block. Raises RuntimeError where one of them does not come."""
+    """Wait for all threads of the block. Raises RuntimeError if one of them has ended."""
     block = getattr(_THREAD, "block", None)
     if block is not None and not block.wait():
         what = "a thread of the block did not come to this barrier"
@@ -89,9 +89,9 @@ def sync() -> None:
 
 
 def shuffle(value: Any, lane: int, width: int, step: int) -> Any:
-    """What another thread of the warp gives; outside the warp one's own."""
+    """The value of another thread of the warp; out of range, the thread's own."""
     block = getattr(_THREAD, "block", None)
-    if block is None:  # a thread alone
+    if block is None:  # a single thread
         return value
     number = _THREAD.number
     block.given[number] = value

@@ -1,4 +1,4 @@
-"""Translation of vectors: numpy arrays, computed in their own type."""
+"""Translation of vector expressions to numpy arrays, computed in their own type."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def is_number(expr: PrimExpr) -> bool:
 
 
 class VectorTranslator(ExprTranslator):
-    """Source text of vector expressions."""
+    """Translates vector expressions to source text."""
 
     def vector(self, expr: PrimExpr) -> str:
-        """Text of the numpy array of a vector expression."""
+        """The source text of a vector expression, a numpy array."""
         text = self.uncut(expr)
         dtype = expr.dtype
         computed = isinstance(expr, (pe.BinaryOpExpr, pe.Cast, Call, pe.Ramp))
@@ -31,7 +31,7 @@ class VectorTranslator(ExprTranslator):
         return text
 
     def uncut(self, expr: PrimExpr) -> str:
-        """The text where int4 may be outside its range."""
+        """The source text before int4 is wrapped to its range."""
         if isinstance(expr, Var):
             return self.var(expr)[0]
         if isinstance(expr, BufferLoad):
@@ -86,7 +86,7 @@ class VectorTranslator(ExprTranslator):
         return f"{np_name}.fmod({a}, {b})"
 
     def as_float32(self, fn: str, args: list[str], dtype: DataType) -> str:
-        """A call on vectors; of small floats it is done in float32, as in compiled code."""
+        """A call on vectors; small floats are computed in float32, as in compiled code."""
         if not is_small(dtype):
             return f"{fn}({', '.join(args)}).astype({self.kind(dtype)})"
         wide = self.kind(DataType("float32"))
@@ -137,5 +137,5 @@ class VectorTranslator(ExprTranslator):
         return f"{np_name}.hstack([{parts}])[[{picks}]].astype({self.kind(node.dtype)})"
 
     def vector_call(self, node: Call) -> str:
-        """Text of a call that gives a vector."""
+        """The source text of a call that returns a vector."""
         raise NotImplementedError

@@ -1,10 +1,10 @@
-"""Static memory planning: where each tensor lies, so that none is overwritten while it lives.
+"""Static memory planning: places each tensor so that none is overwritten while it is live.
 
-Pure functions on sizes and times, which every pass that places memory calls: `place` gives offsets
-in pools (`PlanUnifiedMemory`, `MergeSharedMemoryAllocations`), `share` gives whole allocations to
-one item after the other (`StaticPlanBlockMemory`, `StorageRewrite`). Besides, the plan that
-`PlanUnifiedMemory` makes, with its report and pictures (`plan`, `picture`); what lives when in a
-module is found by `tir.analysis.liveness`.
+Pure functions on sizes and live ranges, used by every pass that places memory: `place` returns
+offsets in pools (`PlanUnifiedMemory`, `MergeSharedMemoryAllocations`), `share` assigns whole
+allocations to items in turn (`StaticPlanBlockMemory`, `StorageRewrite`). Also here: the plan that
+`PlanUnifiedMemory` produces, with its report and pictures (`plan`, `picture`). Live ranges in a
+module are computed by `tir.analysis.liveness`.
 """
 
 from .picture import svg_picture as svg_picture

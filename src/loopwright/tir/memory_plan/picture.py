@@ -1,4 +1,4 @@
-"""A memory plan drawn: addresses upwards, time to the right; as text and as SVG."""
+"""Drawings of memory plans: addresses upwards, time to the right; as text and as SVG."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_NARROW = 30  # letters of a label of a column
+_NARROW = 30  # longest label of a column, in characters
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def text_picture(
     pool: str, size: int, boxes: Sequence[Box], steps: int, width: int = 72, height: int = 16
 ) -> str:
     """A pool as letters: a row is a range of addresses, the lowest at the bottom; a column is a
-    time. `.` is free; a letter is the tensor that fills the most of its cell."""
+    time step. `.` is free; a letter is the tensor that fills most of its cell."""
     columns, rows = max(1, min(width, steps)), max(1, min(height, size))
     letters = {b.name: _LETTERS[k % len(_LETTERS)] for k, b in enumerate(boxes)}
     lines = []
@@ -48,7 +48,7 @@ def text_picture(
 
 
 def _wrapped(words: list[str], width: int) -> list[str]:
-    """Words in lines."""
+    """Words wrapped into lines."""
     lines: list[str] = []
     for word in words:
         if lines and len(lines[-1]) + len(word) + 3 <= width:

@@ -1,10 +1,10 @@
-"""Placing items in pools: greedy in an order, and hill climbing over orders.
+"""Placing items in pools: greedily in an order, and by hill climbing over orders.
 
-The greedy step puts an item at the lowest offset at which nothing lies that lives at the same
-time, in the first of its pools where it fits. Orders: by size, by the bytes of conflicting items
+The greedy step puts an item at the lowest offset that is free during its live range, in the first
+of its pools that it fits. Orders: by size, by the bytes of conflicting items
 (as in Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference",
-arXiv:2001.03288). Hill climbing moves the items that reach the top of a pool, and what they rest
-on, forward in the order.
+arXiv:2001.03288). Hill climbing moves the items that reach the top of a pool, and their conflicts,
+forward in the order.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ...base.errors import explain, suggest
 from .problem import Placement, Problem, lower_bound, placement_of
 
 STEPS = 300  # of hill climbing
-WORK = 2_000_000  # conflicts that it looks at, so that large problems end in seconds
+WORK = 2_000_000  # limit on conflicts examined, so that large problems take seconds
 SEEDS = 3  # that `best` climbs from
 
 
 def place_in_order(problem: Problem, order: Sequence[int]) -> Placement:
-    """Each item of an order at the lowest place that is free."""
+    """Place each item of an order at the lowest free offset."""
     places: list[tuple[int, int] | None] = [None] * len(problem.items)
     for k in order:
         for pool in problem.items[k].pools:
@@ -35,7 +35,7 @@ def place_in_order(problem: Problem, order: Sequence[int]) -> Placement:
 def _lowest(
     problem: Problem, k: int, pool: int, places: Sequence[tuple[int, int] | None]
 ) -> int | None:
-    """The lowest offset in a pool at which an item fits between those that have a place."""
+    """The lowest offset in a pool at which an item fits between those already placed."""
     item, partners = problem.items[k], problem.partners[k]
     taken, over = [], []
     for other in problem.neighbours[k]:
@@ -52,7 +52,7 @@ def _lowest(
             break
         if end > best:
             best = -(-end // align) * align
-    for offset in over:  # over a partner, where nothing else is in the way
+    for offset in over:  # over a partner, if nothing else conflicts
         if offset < best and offset % align == 0:
             clear = (
                 end <= offset
@@ -72,26 +72,27 @@ def greedy_by_size(problem: Problem) -> Placement:
 
 
 def greedy_by_conflicts(problem: Problem) -> Placement:
-    """First those that live together with the most bytes."""
+    """The items with the most conflicting bytes first."""
     return place_in_order(problem, order_by_conflicts(problem))
 
 
 def order_by_size(problem: Problem) -> list[int]:
-    """Item numbers, the largest first, of those the one that lives longest."""
+    """Item indices by decreasing size, then by decreasing lifetime."""
     items = problem.items
     span = [i.last - i.first for i in items]
     return sorted(range(len(items)), key=lambda k: (-items[k].size, -span[k], items[k].first, k))
 
 
 def order_by_conflicts(problem: Problem) -> list[int]:
-    """Item numbers by the bytes that live at the same time as they do, most first."""
+    """Item indices by decreasing bytes of conflicting items."""
     items = problem.items
     weight = [sum(items[n].size for n in (k, *problem.neighbours[k])) for k in range(len(items))]
     return sorted(range(len(items)), key=lambda k: (-weight[k], -items[k].size, items[k].first, k))
 
 
 def hill_climb(problem: Problem, steps: int = STEPS, seed: int = 0) -> Placement:
-    """The better of the greedy orders, improved by changes that cost nothing, `steps` of them."""
+    """The better of the greedy orders, improved by `steps` changes that do not increase the
+    cost."""
     starts = [order_by_size(problem), order_by_conflicts(problem)]
     placements = [(place_in_order(problem, o), o) for o in starts]
     least, order = min(placements, key=lambda m: m[0].cost)
@@ -112,14 +113,14 @@ def hill_climb(problem: Problem, steps: int = STEPS, seed: int = 0) -> Placement
 
 
 def _goal(problem: Problem) -> tuple[int, int, int]:
-    """No cost is below."""
+    """A lower bound of the cost."""
     return (0, 0, lower_bound(problem.items, problem.shared))
 
 
 def _changed(
     problem: Problem, order: list[int], placement: Placement, chance: random.Random
 ) -> list[int]:
-    """Another order: something at the top, or what it conflicts with, is placed earlier."""
+    """Another order: an item at the top, or one that conflicts with it, is placed earlier."""
     critical = [k for k, place in enumerate(placement.places) if _at_the_top(problem, placement, k)]
     if not critical:
         return order
@@ -134,7 +135,7 @@ def _changed(
 
 
 def _at_the_top(problem: Problem, placement: Placement, k: int) -> bool:
-    """Whether an item decides the cost: without a place, spilled, or the end of its pool."""
+    """Whether an item determines the cost: unplaced, spilled, or at the end of its pool."""
     place = placement.places[k]
     if place is None or problem.items[k].pools[0] != place[0]:
         return True
@@ -142,7 +143,7 @@ def _at_the_top(problem: Problem, placement: Placement, k: int) -> bool:
 
 
 def best(problem: Problem) -> Placement:
-    """The best of all algorithms; hill climbing, from several seeds, only where that may help."""
+    """The best of all algorithms; hill climbing, from several seeds, only if it may help."""
     goal = _goal(problem)
     least = min(greedy_by_size(problem), greedy_by_conflicts(problem), key=lambda p: p.cost)
     for seed in range(SEEDS):

@@ -1,4 +1,4 @@
-"""`MemoryPlan`: where a function's memory lies and when it lives, as data and as a report."""
+"""`MemoryPlan`: the placement and live ranges of a function's memory, as data and as a report."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ATTRIBUTE = "memory_plan"
 
 @dataclass(frozen=True)
 class Entry:
-    """Memory with a place. It lives from step `first` to step `last` of the plan.
+    """Placed memory, live from step `first` to step `last` of the plan.
 
-    kind: "tensor", "scratch" or "constant". over: the tensor that it is written over in place.
+    kind: "tensor", "scratch" or "constant". over: the tensor that it overwrites in place.
     """
 
     name: str
@@ -42,7 +42,8 @@ class PlannedPool:
 class MemoryPlan:
     """The memory of one function.
 
-    steps: what runs at each time. bound: no plan needs fewer bytes (constants apart).
+    steps: what runs at each step. bound: a lower bound on the bytes of any plan (without
+    constants).
     left: what is not planned, and why.
     """
 
@@ -56,14 +57,14 @@ class MemoryPlan:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all pools, without those that hold constants alone."""
+        """Bytes of all pools, without those that hold only constants."""
         constant = {e.pool for e in self.entries if e.kind == "constant"}
         working = {e.pool for e in self.entries if e.kind != "constant"}
         return sum(p.bytes for p in self.pools if p.name in working or p.name not in constant)
 
     @property
     def ratio(self) -> float:
-        """Bytes by the lower bound; 1.0 is perfect."""
+        """Bytes divided by the lower bound; 1.0 is optimal."""
         return self.bytes / self.bound if self.bound else 1.0
 
     def __getitem__(self, name: str) -> Entry:
@@ -74,7 +75,7 @@ class MemoryPlan:
         raise KeyError(name)
 
     def report(self) -> str:
-        """The plan as text: pools, bound, a line for each tensor, what was left and why."""
+        """The plan as text: pools, bound, one line per tensor, what was not planned and why."""
         lines = [f"memory plan of {self.function} ({self.algorithm})"]
         for p in self.pools:
             limit = "" if p.limit < 0 else f" of {p.limit} ({format_bytes(p.limit)})"
@@ -112,7 +113,7 @@ class MemoryPlan:
         return "\n\n".join(texts)
 
     def svg(self) -> str:
-        """Address by time as an SVG document; each tensor's rectangle says what it is."""
+        """Address by time as an SVG document; tooltips describe each tensor."""
         pools = [(p.name, p.bytes, self._boxes(p.name)) for p in self.pools]
         return svg_picture(f"memory plan of {self.function}", pools, self.steps)
 
@@ -140,7 +141,7 @@ class MemoryPlan:
 
 
 def plan_of(func: Any) -> MemoryPlan | None:
-    """The plan that `PlanUnifiedMemory` left with a function; None without one."""
+    """The plan that `PlanUnifiedMemory` attached to a function; None without one."""
     attr = func.attrs.get(ATTRIBUTE)
     if attr is None:
         return None
@@ -177,7 +178,7 @@ def _number(value: Any) -> int:
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    """Rows in columns; numbers to the right."""
+    """Rows in columns; numbers right-aligned."""
     widths = [max(len(r[k]) for r in rows) for k in range(len(rows[0]) - 1)]
     lines = []
     for row in rows:

@@ -1,4 +1,5 @@
-"""The planning problem: items with sizes and times, pools with limits; placements; the bound."""
+"""The planning problem: items with sizes and live ranges, pools with limits; placements; the
+bound."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Item:
-    """Memory that lives from time `first` to time `last`, both included.
+    """Memory that is live from time `first` to time `last`, both inclusive.
 
-    pools: the numbers of the pools that it may lie in, by preference.
+    pools: the indices of the pools that it may be placed in, by preference.
     """
 
     name: str
@@ -21,13 +22,13 @@ class Item:
     pools: tuple[int, ...] = (0,)
 
     def meets(self, other: Item) -> bool:
-        """Whether the two live at the same time."""
+        """Whether the two live ranges overlap."""
         return self.first <= other.last and other.first <= self.last
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Memory of at most `limit` bytes (None: any), whose items have at least an alignment."""
+    """Memory of at most `limit` bytes (None: any) with a minimum alignment for its items."""
 
     name: str = "workspace"
     limit: int | None = None
@@ -38,8 +39,8 @@ class Pool:
 class Problem:
     """Items to place in pools.
 
-    shared: pairs (a, b) of item numbers that may begin at the same byte though both live at one
-    time: b is written over a, element by element. They may not overlap in any other way.
+    shared: pairs (a, b) of items that may start at the same byte although their live ranges
+    overlap: b overwrites a element by element. They must not overlap in any other way.
     """
 
     items: tuple[Item, ...]
@@ -66,26 +67,26 @@ class Problem:
         object.__setattr__(self, "neighbours", tuple(tuple(sorted(m)) for m in met))
 
     def alignment(self, k: int, pool: int) -> int:
-        """What an item's offset in a pool is a multiple of."""
+        """The alignment of an item's offset in a pool."""
         return max(self.items[k].alignment, self.pools[pool].alignment)
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where each item lies: (pool, offset), or None where it fits nowhere."""
+    """The place of each item: (pool, offset), or None if it fits nowhere."""
 
     places: tuple[tuple[int, int] | None, ...]
     bytes: tuple[int, ...]  # of each pool
-    cost: tuple[int, int, int]  # bytes without a place, bytes by how far they spilled, all bytes
+    cost: tuple[int, int, int]  # unplaced bytes, bytes weighted by spill distance, all bytes
 
     @property
     def fits(self) -> bool:
-        """Whether every item has a place."""
+        """Whether every item is placed."""
         return None not in self.places
 
 
 def placement_of(problem: Problem, places: Sequence[tuple[int, int] | None]) -> Placement:
-    """The sizes of the pools, and the cost of a placement: the smaller, the better."""
+    """The sizes of the pools and the cost of a placement (smaller is better)."""
     sizes = [0] * len(problem.pools)
     homeless = spilled = 0
     for item, place in zip(problem.items, places, strict=True):
@@ -99,15 +100,15 @@ def placement_of(problem: Problem, places: Sequence[tuple[int, int] | None]) -> 
 
 
 def lower_bound(items: Iterable[Item], shared: Iterable[tuple[int, int]] = ()) -> int:
-    """No plan is smaller: the greatest number of bytes that live at one time.
+    """A lower bound on any plan: the greatest number of bytes live at one time.
 
-    shared: as in `Problem`; where b begins over a, the smaller of the two is not counted.
+    shared: as in `Problem`; if b starts over a, the smaller of the two is not counted.
     """
     listed = list(items)
     saved = [0] * len(listed)
     for a, b in shared:
         saved[b] = max(saved[b], min(listed[a].size, listed[b].size))
-    # An item may be saved only while its partner lives: from its own beginning on.
+    # An item may be saved only while its partner is live: from its own start on.
     end = {b: max(listed[a].last for a, c in shared if c == b) for _, b in shared}
     change: dict[int, int] = {}
     for k, item in enumerate(listed):
@@ -123,7 +124,7 @@ def lower_bound(items: Iterable[Item], shared: Iterable[tuple[int, int]] = ()) -
 
 
 def overlaps(problem: Problem, placement: Placement) -> list[tuple[int, int]]:
-    """Pairs of items that lie over each other while both live: none, in a valid placement."""
+    """Pairs of items that overlap in memory and time: none, in a valid placement."""
     wrong = []
     for k, item in enumerate(problem.items):
         for other in problem.neighbours[k]:

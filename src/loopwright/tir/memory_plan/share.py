@@ -1,7 +1,7 @@
-"""Sharing whole allocations: which of them can be one piece of memory, one after the other.
+"""Sharing whole allocations: assigns items with disjoint live ranges to one piece of memory.
 
-Where offsets are known when compiling, `place` packs tighter. Here nothing is cut, so sizes may be
-symbolic, and each piece may come from an allocator.
+If offsets are known at compile time, `place` packs tighter. Here pieces are not divided, so sizes
+may be symbolic, and each piece may come from an allocator.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .problem import Item
 
 @dataclass
 class _Free:
-    """Pieces that nothing uses, by size; of those of one size the one that was freed first is first."""
+    """Free pieces by size; among those of one size, the first freed comes first."""
 
     sizes: list[int] = field(default_factory=list)
     pieces: list[int] = field(default_factory=list)
 
     def take(self, size: int, window: int | None) -> int | None:
-        """The smallest piece that is large enough, else the largest of the smaller ones."""
+        """The smallest piece that is large enough, else the largest smaller one."""
         at = bisect_left(self.sizes, size)
         if at == bisect_right(self.sizes, size * window if window else float("inf")):
             if at == bisect_left(self.sizes, size // window if window else 0):
@@ -38,9 +38,10 @@ class _Free:
 
 
 def share(items: Sequence[Item], kinds: Sequence[Hashable], window: int | None = None) -> list[int]:
-    """The number of the piece that each item gets; a piece is as large as the largest of its items.
+    """The index of the piece that each item gets; a piece is as large as the largest of its items.
 
-    kinds: items of the same kind may share. Symbolic sizes are part of it: the items have size 0.
+    kinds: only items of the same kind share. A symbolic size is part of the kind; the item has size
+    0.
     window: a piece is not reused for sizes that differ by more than this factor.
     """
     chosen = [0] * len(items)
