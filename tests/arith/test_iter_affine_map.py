@@ -85,7 +85,7 @@ def test_subspace():
 
 
 def test_no_sum():
-    with pytest.raises(ValueError, match="no sum of splits"):
+    with pytest.raises(ValueError, match="not a sum of splits"):
         normalize_to_iter_sum(i * j, ranges(i=4, j=8))
     assert len(normalize_to_iter_sum(i * 3 + j, ranges(i=4, j=8)).args) == 2
 
