@@ -81,7 +81,7 @@ def nest(block: str, store: str, init: str = "", **loops: int | str) -> str:
     return head + f'    with T.block("{block}"):\n' + indent("\n".join(lines), "        ")
 
 
-def func(parameters: str, *body: str) -> PrimFunc:
+def prim_func(parameters: str, *body: str) -> PrimFunc:
     """The function `main` of these statements."""
     return from_source(f"@T.prim_func\ndef main({parameters}):\n" + indent("\n".join(body), "    "))
 
@@ -94,7 +94,7 @@ def matmul(
     shape, at = (f"({n}, {k})", "vj, vk") if transposed else (f"({k}, {n})", "vk, vj")
     *inner, last = "C", *then
     product = f"C[vi, vj] = C[vi, vj] + A[vi, vk] * B[{at}]"
-    return func(
+    return prim_func(
         f"A: T.Buffer(({m}, {k})), B: T.Buffer({shape}), {more} {last}: T.Buffer(({m}, {n}))",
         *(f"{name} = T.alloc_buffer(({m}, {n}))" for name in inner),
         nest("C", product, "C[vi, vj] = 0.0", i=m, j=n, k=k),
@@ -105,12 +105,12 @@ def matmul(
 def row_sums(m: int, n: int) -> PrimFunc:
     """B = the sums of the rows of A, of float32."""
     add = nest("B", "B[vi] = B[vi] + A[vi, vk]", "B[vi] = 0.0", i=m, k=n)
-    return func(f"A: T.Buffer(({m}, {n})), B: T.Buffer(({m},))", add)
+    return prim_func(f"A: T.Buffer(({m}, {n})), B: T.Buffer(({m},))", add)
 
 
 def two_steps(m: int, n: int, first: str = "A[vi, vj] * T.float32(2)") -> PrimFunc:
     """B = `first` of A, then C = B + 1: matrices of float32."""
-    return func(
+    return prim_func(
         f"A: T.Buffer(({m}, {n})), C: T.Buffer(({m}, {n}))",
         f"B = T.alloc_buffer(({m}, {n}))",
         nest("B", f"B[vi, vj] = {first}", i=m, j=n),
@@ -128,4 +128,4 @@ def vectors(parameters: dict[str, int], *stores: str, **buffers: int) -> PrimFun
     for store in stores:
         name = store.partition("[")[0]
         body.append(nest(name, store, i=lengths[name]))
-    return func(params, *body)
+    return prim_func(params, *body)

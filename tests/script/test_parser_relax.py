@@ -17,14 +17,6 @@ from loopwright.base.errors import DiagnosticError
 from loopwright.ir.expr import GlobalVar
 from loopwright.ir.module import IRModule
 from loopwright.ir.structural import assert_structural_equal
-from loopwright.relax.struct_info import (
-    FuncStructInfo,
-    ObjectStructInfo,
-    PrimStructInfo,
-    ShapeStructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
 from loopwright.script import from_source
 from loopwright.script import ir as I
 from loopwright.script import relax as R
@@ -66,7 +58,7 @@ def test_a_simple_function():
         gv0 = R.add(x, x)
         return gv0
 
-    x = relax.Var("x", TensorStructInfo((128, 128), "float32"))
+    x = relax.Var("x", relax.TensorStructInfo((128, 128), "float32"))
     bb = relax.BlockBuilder()
     with bb.function("foo", [x], attrs={"Primitive": True}):
         bb.emit_func_output(bb.emit(relax.op.add(x, x)))
@@ -84,8 +76,8 @@ def test_symbolic_shapes_by_string_and_by_declaration():
         return y
 
     n, m = tir.Var("n", "int64"), tir.Var("m", "int64")
-    x = relax.Var("x", TensorStructInfo((n, n * 2), "float32"))
-    s = relax.Var("s", ShapeStructInfo((n, m)))
+    x = relax.Var("x", relax.TensorStructInfo((n, n * 2), "float32"))
+    s = relax.Var("s", relax.ShapeStructInfo((n, m)))
     bb = relax.BlockBuilder()
     with bb.function("foo", [x, s]):
         bb.emit_func_output(bb.emit(relax.op.add(x, x)))
@@ -102,7 +94,7 @@ def test_dataflow_blocks_hide_their_locals():
             R.output(gv)
         return gv
 
-    x = relax.Var("x", TensorStructInfo((2, 3), "float32"))
+    x = relax.Var("x", relax.TensorStructInfo((2, 3), "float32"))
     bb = relax.BlockBuilder()
     with bb.function("foo", [x]):
         with bb.dataflow():
@@ -115,15 +107,15 @@ def test_dataflow_blocks_hide_their_locals():
 
 
 def test_a_return_inside_a_dataflow_block():
-    @R.function
-    def foo(x: R.Tensor((2, 3), "float32")):
-        with R.dataflow():
-            lv0 = R.add(x, x)
-            gv = R.multiply(lv0, x)
-            R.output(gv)
-            return gv
-
-    assert foo.body.body is foo.body.blocks[0].bindings[1].var
+    foo = read("""
+        @R.function
+        def foo(x: R.Tensor((2, 3), "float32")):
+            with R.dataflow():
+                gv = R.add(x, x)
+                R.output(gv)
+                return gv
+    """)
+    assert foo.body.body is foo.body.blocks[0].bindings[0].var
 
 
 def test_names_and_rebinding_are_kept():
@@ -156,7 +148,10 @@ def test_python_operators_tuples_constants_and_nested_calls():
     assert isinstance(values["f"], relax.Constant)
     assert values["g"].fields == ()
     assert values["h"].struct_info.dtype == "int32"
-    assert isinstance(foo.ret_struct_info, TupleStructInfo) and len(foo.ret_struct_info.fields) == 7
+    assert (
+        isinstance(foo.ret_struct_info, relax.TupleStructInfo)
+        and len(foo.ret_struct_info.fields) == 7
+    )
 
 
 def test_unpacking_a_call_evaluates_it_once():
@@ -198,7 +193,7 @@ def test_annotations_win_over_inference():
         return (o, t, c, u)
 
     infos = {b.var.name_hint: b.var.struct_info for b in foo.body.blocks[0].bindings}
-    assert type(infos["o"]) is ObjectStructInfo and type(infos["u"]) is ObjectStructInfo
+    assert type(infos["o"]) is relax.ObjectStructInfo and type(infos["u"]) is relax.ObjectStructInfo
     assert infos["t"].fields[1].fields[0].ndim == -1
     assert infos["c"].purity is True
     assert not foo.is_pure
@@ -217,10 +212,10 @@ def test_prim_values_and_shapes():
         return m
 
     bindings = foo.body.blocks[0].bindings
-    assert isinstance(foo.params[0].struct_info, PrimStructInfo)
+    assert isinstance(foo.params[0].struct_info, relax.PrimStructInfo)
     assert foo.params[0].struct_info.value.name == "n"
     assert foo.params[2].struct_info.ndim == 2
-    assert isinstance(foo.params[3].struct_info, FuncStructInfo)
+    assert isinstance(foo.params[3].struct_info, relax.FuncStructInfo)
     assert [type(b.value).__name__ for b in bindings] == [
         "PrimValue",
         "PrimValue",
@@ -318,7 +313,7 @@ def test_local_functions_and_closures():
     first = foo.body.blocks[0].bindings[0]
     assert isinstance(first.value, relax.Function) and "global_symbol" not in first.value.attrs
     assert first.var.name_hint == "inner"
-    assert isinstance(first.var.struct_info, FuncStructInfo)
+    assert isinstance(first.var.struct_info, relax.FuncStructInfo)
     assert_structural_equal(foo, from_source(foo.script()))
 
 
@@ -512,7 +507,7 @@ def test_emit_te():
 
 
 def test_functions_from_outside_are_members():
-    x = relax.Var("x", TensorStructInfo((2,), "float32"))
+    x = relax.Var("x", relax.TensorStructInfo((2,), "float32"))
     made = relax.Function([x], x, attrs={"global_symbol": "f"})
 
     @I.ir_module

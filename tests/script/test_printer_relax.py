@@ -14,14 +14,7 @@ from loopwright.ir.op import Op, register_op
 from loopwright.ir.prim_expr import FloatImm, IntImm, Max, Var
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.relax import expr as rx
-from loopwright.relax.struct_info import (
-    FuncStructInfo,
-    ObjectStructInfo,
-    PrimStructInfo,
-    ShapeStructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
+from loopwright.relax import struct_info as si
 from loopwright.script import from_source, printer
 
 # What is tested here is one way: constructors make modules of operators that need not exist.
@@ -32,8 +25,8 @@ def check(node: Any, text: str, **options: Any) -> None:
     assert printer.script(node, verbose_expr=True, **options) == text.strip("\n")
 
 
-def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype)
+def tensor(*shape: Any, dtype: str = "float32") -> si.TensorStructInfo:
+    return si.TensorStructInfo(shape, dtype)
 
 
 def call(name: str, *args: Any, **attrs: Any) -> rx.Call:
@@ -53,28 +46,28 @@ def variables(*names: str) -> list[rx.Var]:
 
 def test_struct_infos() -> None:
     a, b = Var("a", "int64"), Var("b", "int64")
-    check(ObjectStructInfo(), "R.Object")
-    check(PrimStructInfo("float32"), 'R.Prim("float32")')
-    check(ShapeStructInfo(ndim=-1), "R.Shape(ndim=-1)")
-    check(ShapeStructInfo([1, 2, 3]), "R.Shape([1, 2, 3])")
-    check(ShapeStructInfo([1, a, 3]), "a = T.int64()\nR.Shape([1, a, 3])")
+    check(si.ObjectStructInfo(), "R.Object")
+    check(si.PrimStructInfo("float32"), 'R.Prim("float32")')
+    check(si.ShapeStructInfo(ndim=-1), "R.Shape(ndim=-1)")
+    check(si.ShapeStructInfo([1, 2, 3]), "R.Shape([1, 2, 3])")
+    check(si.ShapeStructInfo([1, a, 3]), "a = T.int64()\nR.Shape([1, a, 3])")
     check(tensor(1, a, 3), 'a = T.int64()\nR.Tensor((1, a, 3), dtype="float32")')
-    check(TensorStructInfo(dtype="", ndim=2), "R.Tensor(ndim=2)")
-    check(TensorStructInfo(dtype=""), "R.Tensor")
-    check(TensorStructInfo((), "int32"), 'R.Tensor((), dtype="int32")')
-    check(TupleStructInfo([]), "R.Tuple")
-    fields = [PrimStructInfo("float32"), ObjectStructInfo(), ShapeStructInfo([1, a, 3])]
+    check(si.TensorStructInfo(dtype="", ndim=2), "R.Tensor(ndim=2)")
+    check(si.TensorStructInfo(dtype=""), "R.Tensor")
+    check(si.TensorStructInfo((), "int32"), 'R.Tensor((), dtype="int32")')
+    check(si.TupleStructInfo([]), "R.Tuple")
+    fields = [si.PrimStructInfo("float32"), si.ObjectStructInfo(), si.ShapeStructInfo([1, a, 3])]
     text = 'a = T.int64()\nR.Tuple(R.Prim("float32"), R.Object, R.Shape([1, a, 3]))'
-    check(TupleStructInfo(fields), text)
-    func = FuncStructInfo([*fields, PrimStructInfo(value=b)], tensor(1, 2, 3))
+    check(si.TupleStructInfo(fields), text)
+    func = si.FuncStructInfo([*fields, si.PrimStructInfo(value=b)], tensor(1, 2, 3))
     text = (
         "a = T.int64()\nb = T.int64()\n"
         'R.Callable((R.Prim("float32"), R.Object, R.Shape([1, a, 3]), R.Prim(value=b)), '
         'R.Tensor((1, 2, 3), dtype="float32"), True)'
     )
     check(func, text)
-    check(FuncStructInfo.opaque_func(), "R.Callable")
-    opaque = FuncStructInfo.opaque_func(ret=tensor(2), purity=True)
+    check(si.FuncStructInfo.opaque_func(), "R.Callable")
+    opaque = si.FuncStructInfo.opaque_func(ret=tensor(2), purity=True)
     check(opaque, 'R.Callable(ret=R.Tensor((2,), dtype="float32"), purity=True)')
 
 
@@ -92,7 +85,7 @@ def test_leaves() -> None:
     )
     check(rx.Tuple([]), "R.tuple()")
     check(rx.ExternFunc("f"), 'R.ExternFunc("f")')
-    info = FuncStructInfo([], TensorStructInfo(dtype="float32", ndim=2))
+    info = si.FuncStructInfo([], si.TensorStructInfo(dtype="float32", ndim=2))
     text = 'R.ExternFunc("f", R.Callable((), R.Tensor(dtype="float32", ndim=2), True))'
     check(rx.ExternFunc("f", info), text)
     check(GlobalVar("f"), 'I.GlobalVar("f")')
@@ -191,7 +184,7 @@ def test_call_tir_with_grad_and_inplace() -> None:
     )
     check(node, head + text)
     attrs = Attrs("relax.call_tir_inplace", {"inplace_indices": [-1, 0]})
-    out = TupleStructInfo([tensor(2), tensor(3)])
+    out = si.TupleStructInfo([tensor(2), tensor(3)])
     args = [callee, rx.Tuple([v]), rx.ShapeExpr([x])]
     node = rx.Call(register_op("relax.call_tir_inplace"), args, attrs, [out])
     text = (
@@ -224,7 +217,7 @@ def test_print_and_assert() -> None:
 
 def test_packed_calls() -> None:
     (a,) = variables("a")
-    node = rx.Call(rx.ExternFunc("bar"), [a], None, [TensorStructInfo(dtype="")])
+    node = rx.Call(rx.ExternFunc("bar"), [a], None, [si.TensorStructInfo(dtype="")])
     assert str(node) == 'R.call_packed("bar", a, sinfo_args=(R.Tensor,))'
     node = rx.Call(
         register_op("relax.call_pure_packed"),
@@ -310,9 +303,9 @@ def _function(*bindings: rx.VarBinding, params: list[rx.Var], result: Any, **opt
 
 def test_void_bindings() -> None:
     x = rx.Var("x", tensor(dtype="int32"))
-    void = rx.Var("_", TupleStructInfo([]))
+    void = rx.Var("_", si.TupleStructInfo([]))
     node = call("print", rx.StringImm("hi"))
-    node._update_struct_info(TupleStructInfo([]))
+    node._update_struct_info(si.TupleStructInfo([]))
     func = _function(rx.VarBinding(void, node), params=[x], result=x, is_pure=False)
     assert func.script().splitlines()[4:] == ['    R.print(format=R.str("hi"))', "    return x"]
     func = _function(rx.VarBinding(void, node), params=[x], result=void, is_pure=False)
@@ -336,7 +329,7 @@ def test_tuples() -> None:
 
 
 def test_inferable_annotations_are_hidden() -> None:
-    a, b = rx.Var("A", tensor(10, 20)), rx.Var("B", TensorStructInfo(ndim=2))
+    a, b = rx.Var("A", tensor(10, 20)), rx.Var("B", si.TensorStructInfo(ndim=2))
     loose = call("add", a, b)
     loose._update_struct_info(b.struct_info)
     c, d, e = (rx.Var(n, a.struct_info) for n in "CDE")
@@ -360,8 +353,8 @@ def test_inferable_annotations_are_hidden() -> None:
 def test_symbolic_signature() -> None:
     n, m = Var("n", "int64"), Var("m", "int64")
     x = rx.Var("x", tensor(n * 2, 3))
-    s = rx.Var("s", ShapeStructInfo([n, m]))
-    p = rx.Var("p", PrimStructInfo(value=m))
+    s = rx.Var("s", si.ShapeStructInfo([n, m]))
+    p = rx.Var("p", si.PrimStructInfo(value=m))
     func = rx.Function([x, s, p], x, x.struct_info, attrs={"global_symbol": "f", "k": 1})
     text = """
 # from loopwright.script import tir as T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loopwright import relax
+from loopwright import relax, topi
 from loopwright.relax.dpl import (
     PatternContext,
     PatternSeq,
@@ -17,9 +17,7 @@ from loopwright.relax.dpl import (
     is_var,
     wildcard,
 )
-from loopwright.script import ir as I
 from loopwright.script import relax as R
-from loopwright.script import tir as T
 
 
 def block_of(func: relax.Function) -> relax.DataflowBlock:
@@ -34,39 +32,21 @@ def dps(name: str, *args, shape=(32, 32)):
     return R.call_dps_packed(name, args, out_sinfo=R.Tensor(shape, "float32"))
 
 
-@I.ir_module
-class Module:
-    @T.prim_func(private=True)
-    def tir_matmul(
-        x: T.Buffer((32, 32), "float32"),
-        y: T.Buffer((32, 32), "float32"),
-        z: T.Buffer((32, 32), "float32"),
-    ):
-        for i, j, k in T.grid(32, 32, 32):
-            with T.block("matmul"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    z[vi, vj] = T.float32(0)
-                z[vi, vj] = z[vi, vj] + x[vi, vk] * y[vk, vj]
-
-    @T.prim_func(private=True)
-    def tir_relu(x: T.Buffer((32, 32), "float32"), y: T.Buffer((32, 32), "float32")):
-        for i, j in T.grid(32, 32):
-            with T.block("relu"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                y[vi, vj] = T.max(x[vi, vj], T.float32(0))
-
-    @R.function
-    def main(x: R.Tensor((32, 32), "float32"), w: R.Tensor((32, 32), "float32")) -> R.Tensor:
-        cls = Module
-        with R.dataflow():
-            lv0 = R.call_tir(cls.tir_matmul, (x, w), out_sinfo=R.Tensor((32, 32), "float32"))
-            lv1 = R.call_tir(cls.tir_relu, (lv0,), out_sinfo=R.Tensor((32, 32), "float32"))
-            R.output(lv1)
-        return lv1
+def two_kernels() -> relax.Function:
+    """Calls of two kernels, one on what the other computes."""
+    bb = relax.BlockBuilder()
+    x, w = (relax.Var(name, R.Tensor((32, 32), "float32")) for name in "xw")
+    with bb.function("main", [x, w]):
+        with bb.dataflow():
+            product = bb.call_te(topi.matmul, x, w, primfunc_name_hint="tir_matmul")
+            lv0 = bb.emit(product, "lv0")
+            relu = bb.call_te(topi.nn.relu, lv0, primfunc_name_hint="tir_relu")
+            lv1 = bb.emit_output(relu, "lv1")
+        bb.emit_func_output(lv1)
+    return bb.get()["main"]
 
 
-MAIN = Module["main"]
+MAIN = two_kernels()
 
 
 def test_simple_used_by():

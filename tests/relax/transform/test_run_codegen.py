@@ -388,14 +388,7 @@ def test_lower_has_the_last_word(tmp_path):
         "device2", each("device2", "exp"), target="device2", lower=lower, options={"k": 1}
     )
 
-    @I.ir_module
-    class Once:
-        @R.function
-        def main(x: R.Tensor((4,), "float32")):
-            with R.dataflow():
-                y = R.exp(x)
-                R.output(y)
-            return y
+    Once = graph("y = R.exp(x)", x=(4,))
 
     exe = lw.compile(Once, backends=[backend])
     assert seen == [(["exp"], {"k": 1})]
@@ -420,15 +413,7 @@ def test_an_inplace_kernel():
     one = is_op("relax.add")(wildcard(), is_const())
     backend = Backend("device2", [("device2.inc", one), *each("device2", "exp")], target="device2")
 
-    @I.ir_module
-    class Inc:
-        @R.function
-        def main(x: R.Tensor((4,), "float32")):
-            with R.dataflow():
-                a = R.exp(x)
-                b = R.add(a, R.const(1, "float32"))
-                R.output(b)
-            return b
+    Inc = graph('a = R.exp(x); b = R.add(a, R.const(1, "float32"))', x=(4,))
 
     backend = Backend(
         "device2",

@@ -15,7 +15,7 @@ def _buffers(dtype: str, **shapes: str) -> str:
     )
 
 
-def _spatial(name: str, n: int, dtype: str, value: str, vector: str, **shapes: str) -> None:
+def _spatial(n: int, dtype: str, value: str, vector: str, **shapes: str) -> tir.TensorIntrin:
     """`Y[v] = value` over n elements; `vector` computes them at once."""
     head = _buffers(dtype, **shapes, Y=f"({n},)")
     desc = f"""@T.prim_func
@@ -30,10 +30,17 @@ def impl({head}):
     with T.block("root"):
         Y[0:{n}] = {vector}
 """
-    _register(name, n, dtype, desc, impl)
+    return tir.TensorIntrin(from_source(desc), from_source(impl))
 
 
-def _dot(name: str, n: int, dtype: str, a: str, b: str, **shapes: str) -> None:
+def scaled(by: int, n: int = 12, dtype: str = "float32", sign: str = "*") -> tir.TensorIntrin:
+    """`Y[v] = X[v] * by` of n elements."""
+    number = f"T.{dtype}({by})"
+    vector = f"X[0:{n}] {sign} T.Broadcast({number}, {n})"
+    return _spatial(n, dtype, f"X[v] {sign} {number}", vector, X=f"({n},)")
+
+
+def _dot(n: int, dtype: str, a: str, b: str, **shapes: str) -> tir.TensorIntrin:
     """`C[0] = C[0] + a * b` over n products."""
     head = _buffers(dtype, **shapes, C="(1,)")
     terms = " + ".join(f"{a} * {b}".replace("@", str(k)) for k in range(n))
@@ -49,34 +56,30 @@ def impl({head}):
     with T.block("root"):
         C[0] = C[0] + ({terms})
 """
-    _register(name, n, dtype, desc, impl)
+    return tir.TensorIntrin(from_source(desc), from_source(impl))
 
 
 _KNOWN: dict[tuple[str, int], list[str]] = {}
 
 
-def _register(name: str, n: int, dtype: str, desc: str, impl: str) -> None:
-    full = f"test.{name}.{dtype}.{n}"
-    tir.TensorIntrin.register(full, from_source(desc), from_source(impl), override=True)
-    _KNOWN.setdefault((dtype, n), []).append(full)
-
-
 def _register_all(dtype: str, n: int) -> None:
-    x = f"({n},)"
-    _spatial("copy", n, dtype, "X[v]", f"X[0:{n}]", X=x)
-    for c in (1, 2, 3):
-        number = f"T.{dtype}({c})"
-        wide = f"T.Broadcast({number}, {n})"
-        _spatial(f"add{c}", n, dtype, f"X[v] + {number}", f"X[0:{n}] + {wide}", X=x)
-        _spatial(f"mul{c}", n, dtype, f"X[v] * {number}", f"X[0:{n}] * {wide}", X=x)
+    x, column = f"({n},)", f"({n}, 1)"
+    intrinsics = {"copy": _spatial(n, dtype, "X[v]", f"X[0:{n}]", X=x)}
+    for by in (1, 2, 3):
+        intrinsics[f"add{by}"] = scaled(by, n, dtype, "+")
+        intrinsics[f"mul{by}"] = scaled(by, n, dtype, "*")
     for sign, word in (("+", "sum"), ("-", "diff"), ("*", "product")):
         vector = f"X[0:{n}] {sign} Z[0:{n}]"
-        _spatial(word, n, dtype, f"X[v] {sign} Z[v]", vector, X=x, Z=x)
-    _spatial("zero", n, dtype, f"T.{dtype}(0)", f"T.Broadcast(T.{dtype}(0), {n})")
-    column = f"({n}, 1)"
-    _dot("dot", n, dtype, "A[@]", "B[@]", A=x, B=x)
-    _dot("dot_column", n, dtype, "A[@]", "B[@, 0]", A=x, B=column)
-    _dot("column_dot", n, dtype, "A[@, 0]", "B[@]", A=column, B=x)
+        intrinsics[word] = _spatial(n, dtype, f"X[v] {sign} Z[v]", vector, X=x, Z=x)
+    zero = f"T.{dtype}(0)"
+    intrinsics["zero"] = _spatial(n, dtype, zero, f"T.Broadcast({zero}, {n})")
+    intrinsics["dot"] = _dot(n, dtype, "A[@]", "B[@]", A=x, B=x)
+    intrinsics["dot_column"] = _dot(n, dtype, "A[@]", "B[@, 0]", A=x, B=column)
+    intrinsics["column_dot"] = _dot(n, dtype, "A[@, 0]", "B[@]", A=column, B=x)
+    for name, intrin in intrinsics.items():
+        full = f"test.{name}.{dtype}.{n}"
+        tir.TensorIntrin.register(full, intrin.desc, intrin.impl, override=True)
+        _KNOWN.setdefault((dtype, n), []).append(full)
 
 
 def matching(block: tir.Block, extent: int | None) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from loopwright.script import tir as T
 
-from ...programs import func, nest
 from ...programs import matmul as product
+from ...programs import nest, prim_func
 
-elementwise = func(
+elementwise = prim_func(
     "A: T.Buffer((20, 12)), D: T.Buffer((20, 12))",
     "B = T.alloc_buffer((20, 12))",
     "C = T.alloc_buffer((12, 20))",
@@ -54,7 +54,7 @@ def conv2d(
             Y[vn, vo, vh, vw] = T.max(Z[vn, vo, vh, vw], T.float32(0))
 
 
-softmax = func(
+softmax = prim_func(
     "A: T.Buffer((6, 10)), B: T.Buffer((6, 10))",
     "M = T.alloc_buffer((6,))",
     "X = T.alloc_buffer((6, 10))",
@@ -64,7 +64,7 @@ softmax = func(
     nest("S", "S[vi] = S[vi] + X[vi, vk]", "S[vi] = T.float32(0)", i=6, k=10),
     nest("B", "B[vi, vj] = X[vi, vj] / S[vi]", i=6, j=10),
 )
-layer_norm = func(
+layer_norm = prim_func(
     "A: T.Buffer((6, 10)), G: T.Buffer((10,)), B: T.Buffer((6, 10))",
     "S = T.alloc_buffer((6,))",
     "Q = T.alloc_buffer((6,))",
@@ -84,7 +84,7 @@ layer_norm = func(
         j=10,
     ),
 )
-symbolic_matmul = func(
+symbolic_matmul = prim_func(
     "a: T.handle, B: T.Buffer((12, 20)), c: T.handle",
     "n = T.int64()",
     "A = T.match_buffer(a, (n, 12))",
@@ -100,7 +100,7 @@ symbolic_matmul = func(
     ),
     nest("C", "C[vi, vj] = T.max(D[vi, vj], T.float32(0))", i="n", j=20),
 )
-symbolic_add = func(
+symbolic_add = prim_func(
     "a: T.handle, b: T.handle, c: T.handle",
     "n, m = T.int32(), T.int32()",
     "A = T.match_buffer(a, (n, m))",

@@ -15,6 +15,7 @@ from loopwright.script import from_source
 from loopwright.tir.schedule.machinery.instruction import KINDS
 
 from ...house.diffs import BOTH, sides
+from .intrinsics import scaled
 from .util import outcome
 
 _QUERIES = {
@@ -31,23 +32,6 @@ _QUERIES = {
     "SampleComputeLocation",
     "CanDecomposePadding",
 }
-
-
-_DESC = """
-@T.prim_func
-def desc(X: T.Buffer((8,), "float32", offset_factor=1), Y: T.Buffer((8,), "float32", offset_factor=1)):
-    for j in range(8):
-        with T.block("B"):
-            v = T.axis.spatial(8, j)
-            Y[v] = X[v] * T.float32(2)
-"""
-_IMPL = """
-@T.prim_func
-def impl(X: T.Buffer((8,), "float32", offset_factor=1), Y: T.Buffer((8,), "float32", offset_factor=1)):
-    with T.block("root"):
-        Y[0:8] = X[0:8] * T.Broadcast(T.float32(2), 8)
-"""
-DOUBLE = tir.TensorIntrin(from_source(_DESC), from_source(_IMPL))
 
 
 HEAD = r"\s+``(.*?)``,\s+with\s+``(.*?)``(?:\s+that become\s+``(.*?)``)?::\n(.*)\Z"
@@ -69,7 +53,7 @@ def test_example(kind: str) -> None:
     before, call, after = example(kind)
     func = from_source(before)
     sch = tir.Schedule(func)
-    exec(call, {"sch": sch, "tir": tir, "double": DOUBLE})
+    exec(call, {"sch": sch, "tir": tir, "double": scaled(2, n=8)})
     expected = from_source(after)
     assert_structural_equal(sch.mod["main"], expected)
     for want, got in zip(outcome(func), outcome(sch.mod["main"]), strict=True):

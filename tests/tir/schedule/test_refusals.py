@@ -17,9 +17,10 @@ from loopwright.script import from_source
 from loopwright.tir.analysis import OOBChecker
 from loopwright.tir.schedule import Schedule, ScheduleError
 
-from ...programs import func, nest
+from ...programs import nest, prim_func
+from .intrinsics import scaled
 
-CHAIN = func(
+CHAIN = prim_func(
     "A: T.Buffer((16, 12)), C: T.Buffer((16,)), E: T.Buffer((16,))",
     "B = T.alloc_buffer((16, 12))",
     "D = T.alloc_buffer((16,))",
@@ -46,22 +47,6 @@ def main(B: T.Buffer((9,), "float32")):
             T.writes(B[v + 1])
             B[v + 1] = B[v] * T.float32(2)
 """
-_HEAD = '@T.prim_func\ndef f(X: T.Buffer(({n},), "{t}", offset_factor=1), Y: T.Buffer(({n},), "{t}", offset_factor=1)):\n'
-
-
-def scaled(by: int, n: int = 12, dtype: str = "float32", sign: str = "*") -> tir.TensorIntrin:
-    """`Y[v] = X[v] * by` of n elements."""
-    head = _HEAD.format(n=n, t=dtype)
-    number = f"T.{dtype}({by})"
-    desc = (
-        f'    for j in range({n}):\n        with T.block("x"):\n'
-        f"            v = T.axis.spatial({n}, j)\n            Y[v] = X[v] {sign} {number}\n"
-    )
-    impl = (
-        f'    with T.block("root"):\n'
-        f"        Y[0:{n}] = X[0:{n}] {sign} T.Broadcast({number}, {n})\n"
-    )
-    return tir.TensorIntrin(from_source(head + desc), from_source(head + impl))
 
 
 def loop(s: Schedule, block: str, n: int) -> Any:

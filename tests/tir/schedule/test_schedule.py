@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.schedule_speed import hundred_steps
 from loopwright import tir
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.script import from_source
@@ -14,6 +15,7 @@ from loopwright.tir import ScheduleError
 
 from ...programs import matmul
 from . import programs as p
+from .intrinsics import scaled
 from .util import check
 
 # ------------------------------------------------------------------ kernels
@@ -163,18 +165,10 @@ def impl(A: T.Buffer((4,), "float32", offset_factor=1), B: T.Buffer((4,), "float
 
 
 def test_a_wrong_tensorize_is_refused() -> None:
-    desc = from_source("""
-@T.prim_func
-def desc(A: T.Buffer((4,), "float32", offset_factor=1), B: T.Buffer((4,), "float32", offset_factor=1)):
-    for k in range(4):
-        with T.block("x"):
-            v = T.axis.spatial(4, k)
-            B[v] = A[v] * T.float32(2)
-""")
     sch = tir.Schedule(p.elementwise)
     _, inner = sch.split(sch.get_loops("C")[1], [None, 4])
     with pytest.raises(ScheduleError, match="description differs from the program: an expression"):
-        sch.tensorize(inner, tir.TensorIntrin(desc, desc))
+        sch.tensorize(inner, scaled(2, n=4))
 
 
 # ------------------------------------------------------------------ state and trace
@@ -278,14 +272,8 @@ def test_speed() -> None:
     """A chain of 100 primitives, and one primitive in a function of 64 blocks. The limits are
     far above what is needed, for busy machines."""
     sch = tir.Schedule(p.matmul)
-    block = sch.get_block("C")
     start = time.process_time()
-    for n in range(25):
-        i, *_, k = sch.get_loops(block)
-        a, b = sch.split(i, [None, 2])
-        sch.unroll(k)
-        sch.fuse(a, b)
-        sch.annotate(block, f"key{n}", n)
+    hundred_steps(sch)
     assert time.process_time() - start < 2
     lines = ["@T.prim_func", "def main(A: T.Buffer((8, 8)), Z: T.Buffer((8, 8))):"]
     lines += [f"    B{n} = T.alloc_buffer((8, 8))" for n in range(63)]

@@ -12,6 +12,8 @@ from loopwright.tir import analysis as ta
 from loopwright.tir import transform as tt
 from loopwright.tir.interpreter import run
 
+from ...programs import nest, prim_func
+
 TWO_KERNELS = """
 @T.prim_func
 def main(A: T.handle("float32", "global"), B: T.handle("float32", "global"), n: T.int32):
@@ -78,24 +80,13 @@ def test_barriers():
 
 def test_default_threads():
     """A reduction's rows run in threads; what has no spatial loop runs in one."""
-    text = """
-@T.prim_func
-def main(A: T.Buffer((6, 8), "float32"), B: T.Buffer((6,), "float32"), C: T.Buffer((), "float32")):
-    T.func_attr({"target": T.target({"kind": "cuda", "max_threads_per_block": 4})})
-    for i, k in T.grid(6, 8):
-        with T.block("B"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                B[vi] = T.float32(0)
-            B[vi] = B[vi] + A[vi, vk]
-    for k in range(6):
-        with T.block("C"):
-            vk = T.axis.reduce(6, k)
-            with T.init():
-                C[()] = T.float32(0)
-            C[()] = C[()] + B[vk]
-"""
-    mod = IRModule({"main": from_source(text)})
+    sums = prim_func(
+        "A: T.Buffer((6, 8)), B: T.Buffer((6,)), C: T.Buffer(())",
+        'T.func_attr({"target": T.target({"kind": "cuda", "max_threads_per_block": 4})})',
+        nest("B", "B[vi] = B[vi] + A[vi, vk]", "B[vi] = 0.0", i=6, k=8),
+        nest("C", "C[()] = C[()] + B[vk]", "C[()] = 0.0", k=6),
+    )
+    mod = IRModule({"main": sums})
     after = tt.DefaultGPUSchedule()(mod)
     assert tt.DefaultGPUSchedule()(after)["main"] is after["main"]
     shown = after.script()
@@ -106,7 +97,7 @@ def main(A: T.Buffer((6, 8), "float32"), B: T.Buffer((6,), "float32"), C: T.Buff
     run(after["main"], [a, b, c])
     np.testing.assert_allclose(b, a.sum(1), rtol=1e-5)
     np.testing.assert_allclose(c, a.sum(), rtol=1e-5)
-    cpu = IRModule({"main": from_source(text).with_attr("target", None)})
+    cpu = IRModule({"main": sums.with_attr("target", None)})
     assert tt.DefaultGPUSchedule()(cpu)["main"] is cpu["main"]
 
 

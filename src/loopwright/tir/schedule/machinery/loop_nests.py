@@ -45,6 +45,15 @@ def check_nest(refs: list[Ref]) -> None:
         seen.add(node.loop_var)
 
 
+def only_block(at: Ref, step: str) -> Ref:
+    """A block itself, or the block in a loop; raise ScheduleError where there are several."""
+    blocks = [at] if at.is_block else at.blocks()
+    if len(blocks) != 1:
+        what = f"{step} is for a loop around one block"
+        raise ScheduleError(what, got=f"{len(blocks)} blocks", at=at.node)
+    return blocks[0]
+
+
 def single_path(ref: Ref) -> list[Ref]:
     """The loops around a block that hold nothing else, the outermost first."""
     chain: list[Ref] = []

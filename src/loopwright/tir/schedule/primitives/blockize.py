@@ -12,7 +12,7 @@ from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion
 from ...stmt import Block, BlockRealize, For, Stmt, seq
 from ..machinery import BlockRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
-from ..machinery.loop_nests import single_path
+from ..machinery.loop_nests import only_block, single_path
 from ..machinery.regions import Box, loop_domain, region_covers, relax, union_box, whole
 from ..machinery.rewriting import substitute
 
@@ -136,11 +136,7 @@ def outer_block(
     sch: ScheduleBase, at: Ref, keep_unit: bool
 ) -> tuple[BlockRealize, dict[Block, Block]]:
     """The block that replaces a loop, and which blocks became which."""
-    blocks = [at] if at.is_block else at.blocks()
-    if len(blocks) != 1:
-        what = "blockize is for a loop around one block"
-        raise ScheduleError(what, got=f"{len(blocks)} blocks", at=at.node)
-    ref = blocks[0]
+    ref = only_block(at, "blockize")
     node: Block = ref.stmt
     chain = single_path(ref)
     inside = [] if at.is_block else [r for r in chain if r.is_under(at)]

@@ -13,7 +13,7 @@ from ...stmt import Block, BlockRealize, For, Stmt, seq
 from ..machinery import BlockRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.axis_bindings import driven
 from ..machinery.buffer_accesses import with_detected_regions
-from ..machinery.loop_nests import single_path
+from ..machinery.loop_nests import only_block, single_path
 from ..machinery.reducers import Reducer, find_reducer
 from ..machinery.regions import axis_values
 from ..machinery.rewriting import substitute
@@ -52,11 +52,7 @@ def rfactor(sch: ScheduleBase, loop: LoopRV, factor_axis: int) -> BlockRV:
         +         B[v_i] = B[v_i] + B_rf[vk0, v_i]
     """
     at = sch.loop(loop)
-    blocks = at.blocks()
-    if len(blocks) != 1:
-        what = "rfactor is for a loop around one block"
-        raise ScheduleError(what, got=f"{len(blocks)} blocks", at=at.stmt)
-    ref = blocks[0]
+    ref = only_block(at, "rfactor")
     node: Block = ref.stmt
     why = why_not_reduction(ref)
     if why is not None:
