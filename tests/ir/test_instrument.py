@@ -7,7 +7,7 @@ import re
 import pytest
 
 from loopwright.ir import IRModule
-from loopwright.ir import transform as transforms
+from loopwright.ir import pass_context
 from loopwright.ir.instrument import (
     DumpIR,
     PassInstrument,
@@ -130,7 +130,7 @@ def test_an_exception_names_the_instrument(mod, hook):
     with pytest.raises(KeyError) as error, PassContext(instruments=[Bad()]):
         first(mod)
     assert error.value.__notes__ == [f"raised by instrument Bad.{hook} of pass 'First'"]
-    assert PassContext.current() is transforms._DEFAULT_CONTEXT
+    assert PassContext.current() is pass_context._DEFAULT_CONTEXT
 
 
 def test_an_exception_on_entering():

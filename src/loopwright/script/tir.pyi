@@ -65,10 +65,10 @@ from loopwright.tir.op import (
     infinity as infinity, isfinite as isfinite, isinf as isinf, isnan as isnan,
     isnullptr as isnullptr, ldexp as ldexp, likely as likely, log as log, log10 as log10,
     log1p as log1p, log2 as log2, logaddexp as logaddexp, lookup_param as lookup_param,
-    nearbyint as nearbyint, nextafter as nextafter, popcount as popcount, pow as pow,
-    power as power, reinterpret as reinterpret, ret as ret, round as round, rsqrt as rsqrt,
-    sigmoid as sigmoid, sin as sin, sinh as sinh, sqrt as sqrt, tan as tan, tanh as tanh,
-    trunc as trunc, tvm_access_ptr as tvm_access_ptr, tvm_stack_alloca as tvm_stack_alloca,
+    nearbyint as nearbyint, nextafter as nextafter, popcount as popcount, power as power,
+    reinterpret as reinterpret, ret as ret, round as round, rsqrt as rsqrt, sigmoid as sigmoid,
+    sin as sin, sinh as sinh, sqrt as sqrt, tan as tan, tanh as tanh, trunc as trunc,
+    tvm_access_ptr as tvm_access_ptr, tvm_stack_alloca as tvm_stack_alloca,
     tvm_stack_make_array as tvm_stack_make_array, tvm_stack_make_shape as tvm_stack_make_shape,
     tvm_storage_sync as tvm_storage_sync, tvm_struct_get as tvm_struct_get,
     tvm_struct_set as tvm_struct_set, tvm_thread_allreduce as tvm_thread_allreduce,
@@ -165,6 +165,7 @@ def min(a: _Any, b: _Any) -> PrimExpr: """The smaller of two."""
 def mma_fill(*args: _Any, dtype: _Any = 'handle') -> Call: ...
 def mma_store(*args: _Any, dtype: _Any = 'handle') -> Call: ...
 def parallel(start: _Any, stop: _Any = None, *, annotations: _Any = None) -> _ForFrame[Var]: """A loop whose iterations run on the threads of the pool."""
+pow = power
 def prefetch(*args: _Any, dtype: _Any = 'handle') -> Call: ...
 prim_func: _PrimFuncDecorator
 def ptx_arrive_barrier(*args: _Any, dtype: _Any = 'handle') -> Call: ...

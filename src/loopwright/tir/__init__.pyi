@@ -59,10 +59,10 @@ from loopwright.tir.op import (
     infinity as infinity, isfinite as isfinite, isinf as isinf, isnan as isnan,
     isnullptr as isnullptr, ldexp as ldexp, likely as likely, log as log, log10 as log10,
     log1p as log1p, log2 as log2, logaddexp as logaddexp, lookup_param as lookup_param,
-    nearbyint as nearbyint, nextafter as nextafter, popcount as popcount, pow as pow,
-    power as power, reinterpret as reinterpret, ret as ret, round as round, rsqrt as rsqrt,
-    sigmoid as sigmoid, sin as sin, sinh as sinh, sqrt as sqrt, tan as tan, tanh as tanh,
-    trunc as trunc, tvm_access_ptr as tvm_access_ptr, tvm_stack_alloca as tvm_stack_alloca,
+    nearbyint as nearbyint, nextafter as nextafter, popcount as popcount, power as power,
+    reinterpret as reinterpret, ret as ret, round as round, rsqrt as rsqrt, sigmoid as sigmoid,
+    sin as sin, sinh as sinh, sqrt as sqrt, tan as tan, tanh as tanh, trunc as trunc,
+    tvm_access_ptr as tvm_access_ptr, tvm_stack_alloca as tvm_stack_alloca,
     tvm_stack_make_array as tvm_stack_make_array, tvm_stack_make_shape as tvm_stack_make_shape,
     tvm_storage_sync as tvm_storage_sync, tvm_struct_get as tvm_struct_get,
     tvm_struct_set as tvm_struct_set, tvm_thread_allreduce as tvm_thread_allreduce,
@@ -117,3 +117,4 @@ from loopwright.tir.stmt import (
 ExprOp = PrimExpr
 build = _compile
 divide = div
+pow = power

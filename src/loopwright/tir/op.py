@@ -324,29 +324,24 @@ def abs(x: Any, span: Any = None) -> PrimExpr:
 fabs = abs
 
 
-def _binary(name: str, x: Any, y: Any, span: Any = None) -> PrimExpr:
+def _of_matched(name: str, x: Any, y: Any, span: Any = None) -> PrimExpr:
     x, y = match_types(x, y)
     return Call(x.dtype, f"tir.{name}", [x, y], span)
 
 
-def atan2(x1: Any, x2: Any) -> PrimExpr:
-    """The angle of the point (x2, x1)."""
-    return _binary("atan2", x1, x2)
+def _make_binary(name: str, doc: str) -> Callable[..., PrimExpr]:
+    def build(x1: Any, x2: Any, span: Any = None) -> PrimExpr:
+        return _of_matched(name, x1, x2, span)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = doc
+    return build
 
 
-def nextafter(x1: Any, x2: Any) -> PrimExpr:
-    """The float next to x1 toward x2."""
-    return _binary("nextafter", x1, x2)
-
-
-def hypot(x1: Any, x2: Any) -> PrimExpr:
-    """sqrt(x1² + x2²)."""
-    return _binary("hypot", x1, x2)
-
-
-def copysign(x1: Any, x2: Any) -> PrimExpr:
-    """x1 with the sign of x2."""
-    return _binary("copysign", x1, x2)
+atan2 = _make_binary("atan2", "The angle of the point (x2, x1).")
+nextafter = _make_binary("nextafter", "The float next to x1 toward x2.")
+hypot = _make_binary("hypot", "sqrt(x1² + x2²).")
+copysign = _make_binary("copysign", "x1 with the sign of x2.")
 
 
 def ldexp(x1: Any, x2: Any) -> PrimExpr:
@@ -357,17 +352,15 @@ def ldexp(x1: Any, x2: Any) -> PrimExpr:
 
 def power(x: Any, y: Any, span: Any = None) -> PrimExpr:
     """x to the power y."""
-    return _binary("pow", x, y, span)
+    return _of_matched("pow", x, y, span)
 
 
-def pow(x: Any, y: Any, span: Any = None) -> PrimExpr:
-    """x to the power y."""
-    return _binary("pow", x, y, span)
+pow = power
 
 
 def fmod(x: Any, y: Any) -> PrimExpr:
     """Remainder of x / y with the sign of x."""
-    return _binary("fmod", x, y)
+    return _of_matched("fmod", x, y)
 
 
 def logaddexp(a: Any, b: Any, span: Any = None) -> PrimExpr:

@@ -23,7 +23,6 @@ from ...relax.expr import (
     If,
     MatchCast,
     SeqExpr,
-    Tuple,
     Var,
     VarBinding,
     as_expr,
@@ -41,6 +40,7 @@ from .. import tir as T
 from .core import Dialect, Parser, annotation_tree, parameters
 from .entry import READERS
 from .ir_parser import EXTRAS, FUNCTIONS, ModuleScope, read_function
+from .relax_values import instance, is_graph_tuple, take_last, variables_of
 
 _CHAINED = "consequential assignments like `a = b = c` are not supported"
 _SCALARS = (bool, int, float)
@@ -94,8 +94,8 @@ class RelaxDialect(Dialect):
         self.builder.span = self.parser.source.span(stmt)
 
     def call_value(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        args = [_instance(a) for a in args]
-        kwargs = {name: _instance(value) for name, value in kwargs.items()}
+        args = [instance(a) for a in args]
+        kwargs = {name: instance(value) for name, value in kwargs.items()}
         if "out_ty" in kwargs:  # newer spelling
             kwargs["out_sinfo"] = kwargs.pop("out_ty")
         if isinstance(fn, GlobalVar):
@@ -179,7 +179,7 @@ class RelaxDialect(Dialect):
 
     def _proxy(self, node: ast.expr) -> Any:
         """The struct info of an annotation as it is written."""
-        value = _instance(self.parser.eval(annotation_tree(self.parser, node)))
+        value = instance(self.parser.eval(annotation_tree(self.parser, node)))
         if callable(value) and not isinstance(value, (R.StructInfoProxy, Expr)):
             value = value()  # T.int64, R.PackedFunc
         return value
@@ -363,7 +363,7 @@ class RelaxDialect(Dialect):
             scope.define(name, self._match_cast(name, value, info))
         elif isinstance(value, _SCALARS):
             scope.define(name, self.emit(const(value), info, name))
-        elif isinstance(value, (RelaxExpr, PrimExpr)) or _is_graph_tuple(value):
+        elif isinstance(value, (RelaxExpr, PrimExpr)) or is_graph_tuple(value):
             scope.define(name, self.emit(value, info, name))
         elif info is not None:
             what = "this value cannot be bound in a graph function"
@@ -464,7 +464,7 @@ class RelaxDialect(Dialect):
             what = f"function {body.name} has a second return statement"
             raise self.error(node, what, instead="return once, at the end")
         if body.flow is not None and body.flow.outputs is None:
-            self.output(tuple(v for v in _variables(value) if id(v) in body.flow.locals))
+            self.output(tuple(v for v in variables_of(value) if id(v) in body.flow.locals))
         body.result = self._checked(value)
 
     def visit_Assert(self, node: ast.Assert) -> None:
@@ -515,7 +515,7 @@ class RelaxDialect(Dialect):
                     what = f"the {kind} branch of an if binds nothing"
                     hint = "bind the result to the same name in both branches"
                     raise self.error(node, what, instead=hint)
-                name, result = _take_last(body.blocks, kind)
+                name, result = take_last(body.blocks, kind)
         finally:
             self.bodies.pop()
         with self.builder.inner_scope():
@@ -559,50 +559,6 @@ class RelaxDialect(Dialect):
         func = self.function(node, options, local=True)
         var._update_struct_info(func.struct_info)
         self._add(VarBinding._make(var, func, span=span))
-
-
-def _take_last(blocks: list[Any], kind: str) -> tuple[str, Any]:
-    """(name, value) bound last in a branch. A binding of one variable to another is taken out."""
-    last = blocks[-1].bindings[-1]
-    name = last.var.name_hint
-    if isinstance(last, VarBinding) and type(last.value) in (Var, DataflowVar):
-        rest = blocks[-1].bindings[:-1]
-        if rest:
-            blocks[-1] = blocks[-1].replace(bindings=rest)
-        else:
-            blocks.pop()
-        return name, last.value
-    last.var.name_hint = f"{name}_{kind}"
-    return name, last.var
-
-
-def _variables(value: Any) -> list[Any]:
-    """The variables of a result, through tuples."""
-    if isinstance(value, Tuple):
-        return [v for field in value.fields for v in _variables(field)]
-    return [value] if isinstance(value, Var) else []
-
-
-def _is_graph_tuple(value: Any) -> bool:
-    """Whether a Python tuple or list is one of the graph: empty, or with expressions in it."""
-    if not isinstance(value, (tuple, list)):
-        return False
-    inside = any(isinstance(v, (RelaxExpr, PrimExpr)) or _is_graph_tuple(v) for v in value)
-    return inside or value == ()
-
-
-def _instance(value: Any) -> Any:
-    """`R.Tensor` without parentheses as `R.Tensor()`, in lists too; `R.Any` is newer TVM's
-    `R.Object`."""
-    if value is Any:
-        return R.Object()
-    if isinstance(value, type) and issubclass(value, R.StructInfoProxy):
-        return value()
-    if type(value) is list:
-        return [_instance(v) for v in value]
-    if type(value) is tuple:
-        return tuple(_instance(v) for v in value)
-    return value
 
 
 def _declare(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> tuple[Any, Any]:

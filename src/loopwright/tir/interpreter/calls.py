@@ -10,7 +10,7 @@ from ...ir.expr import GlobalVar
 from ...ir.op import Op
 from ...ir.prim_expr import Call, IntImm
 from ..expr import BufferLoad
-from . import meaning, structs, threads
+from . import lanes, meaning, structs, threads
 from .machine import MACHINE
 from .vector import VectorTranslator
 
@@ -53,19 +53,19 @@ class CallTranslator(VectorTranslator):
         if name.removeprefix("tir.") in _ROUNDING and node.dtype.is_integer:
             return args[0]
         if name == "tir.fma":
-            return self.as_float32(self.helper(meaning.vector_fma), args, node.dtype)
+            return self.as_float32(self.helper(lanes.vector_fma), args, node.dtype)
         if name == "tir.nextafter":
-            return f"{self.helper(meaning.vector_nextafter)}({args[0]}, {args[1]})"
+            return f"{self.helper(lanes.vector_nextafter)}({args[0]}, {args[1]})"
         if name == "tir.clz":
             fn = meaning.count_leading_zeros(node.args[0].dtype.bits)
             return f"{np_name}.array([{self.use('clz', fn)}(int(v)) for v in {args[0]}])"
         if name == "tir.popcount":
-            return f"{self.helper(meaning.vector_popcount)}({args[0]}, {node.args[0].dtype.bits})"
+            return f"{self.helper(lanes.vector_popcount)}({args[0]}, {node.args[0].dtype.bits})"
         if name == "tir.pow" and node.dtype.is_integer:
-            fn = self.helper(meaning.vector_pow)
+            fn = self.helper(lanes.vector_pow)
             return f"{fn}({args[0]}, {args[1]}, {node.dtype.bits})"
         if name in ("tir.shift_left", "tir.shift_right"):
-            fn = self.use(name.removeprefix("tir."), meaning.vector_shift(name[10:], node.dtype))
+            fn = self.use(name.removeprefix("tir."), lanes.vector_shift(name[10:], node.dtype))
             return f"{fn}({args[0]}, {args[1]})"
         numpy_fn = node.op.get_attr("numpy") if isinstance(node.op, Op) else None
         if numpy_fn is not None:

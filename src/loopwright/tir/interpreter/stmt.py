@@ -14,7 +14,7 @@ from ...ir.prim_op import const
 from .. import stmt as st
 from ..buffer import Buffer
 from ..function import PrimFunc
-from . import meaning, threads
+from . import lanes, meaning, threads
 from .calls import CallTranslator
 from .expr import NEVER, ViewInfo, int_of
 
@@ -298,12 +298,12 @@ class StmtTranslator(CallTranslator):
         inside = mask if node.indices and node.indices[-1].dtype.lanes > 1 else None
         at = self.flat(buffer, node.indices, node.span, inside)
         if buffer.dtype.lanes > 1:
-            at = f"{self.helper(meaning.element_lanes)}({at}, {buffer.dtype.lanes})"
+            at = f"{self.helper(lanes.element_lanes)}({at}, {buffer.dtype.lanes})"
         array = self.view(buffer, "n")
         if mask is None:
             self.line(f"{array}[{at}] = {value}")
         else:
-            self.line(f"{self.helper(meaning.masked_store)}({array}, {at}, {value}, {mask})")
+            self.line(f"{self.helper(lanes.masked_store)}({array}, {at}, {value}, {mask})")
 
     def if_then_else(self, node: st.IfThenElse) -> None:
         self.line(f"if {self.scalar(node.condition)}:")

@@ -7,7 +7,7 @@ from ...ir import prim_expr as pe
 from ...ir.dtype import DataType, numpy_dtype
 from ...ir.prim_expr import Call, PrimExpr, Var
 from ..expr import BufferLoad
-from . import meaning
+from . import lanes, meaning
 from .expr import INFIX, ExprTranslator, is_small
 
 
@@ -27,7 +27,7 @@ class VectorTranslator(ExprTranslator):
         dtype = expr.dtype
         computed = isinstance(expr, (pe.BinaryOpExpr, pe.Cast, Call, pe.Ramp))
         if computed and dtype.bits < 8 and (dtype.is_int or dtype.is_uint):
-            return f"{self.helper(meaning.vector_cut)}({text}, {dtype.bits}, {dtype.is_int})"
+            return f"{self.helper(lanes.vector_cut)}({text}, {dtype.bits}, {dtype.is_int})"
         return text
 
     def uncut(self, expr: PrimExpr) -> str:
@@ -37,12 +37,12 @@ class VectorTranslator(ExprTranslator):
         if isinstance(expr, BufferLoad):
             return self.vector_load(expr)
         if isinstance(expr, pe.Ramp):
-            text = f"{self.helper(meaning.ramp)}({self.value(expr.base)}, {self.value(expr.stride)}"
+            text = f"{self.helper(lanes.ramp)}({self.value(expr.base)}, {self.value(expr.stride)}"
             return f"{text}, {expr.lanes})"
         if isinstance(expr, pe.Broadcast):
             kind = self.kind(expr.dtype)
             value = self.value(expr.value)
-            return f"{self.helper(meaning.broadcast)}({value}, {expr.lanes}, {kind})"
+            return f"{self.helper(lanes.broadcast)}({value}, {expr.lanes}, {kind})"
         if isinstance(expr, pe.Shuffle):
             return self.shuffle(expr)
         if isinstance(expr, pe.Cast):
@@ -64,7 +64,7 @@ class VectorTranslator(ExprTranslator):
         sign = INFIX.get(type(expr))
         if expr.dtype.is_float and isinstance(expr, (pe.FloorDiv, pe.FloorMod)):
             down = isinstance(expr, pe.FloorDiv)
-            fn = meaning.vector_floor_div if down else meaning.vector_floor_mod
+            fn = lanes.vector_floor_div if down else lanes.vector_floor_mod
             return self.as_float32(self.helper(fn), [a, b], expr.dtype)
         if sign is not None:
             return f"({a} {sign} {b})"
@@ -75,14 +75,14 @@ class VectorTranslator(ExprTranslator):
             if expr.dtype.is_float:
                 if is_number(expr.a):
                     a, b = b, a  # as in scalars
-                fn = meaning.vector_min if isinstance(expr, pe.Min) else meaning.vector_max
+                fn = lanes.vector_min if isinstance(expr, pe.Min) else lanes.vector_max
                 return f"{self.helper(fn)}({a}, {b})"
             word = "minimum" if isinstance(expr, pe.Min) else "maximum"
             return f"{np_name}.{word}({a}, {b})"
         if expr.dtype.is_float:
             return f"({a} / {b})" if isinstance(expr, pe.Div) else f"{np_name}.fmod({a}, {b})"
         if isinstance(expr, pe.Div):
-            return f"{self.helper(meaning.vector_trunc_div)}({a}, {b})"
+            return f"{self.helper(lanes.vector_trunc_div)}({a}, {b})"
         return f"{np_name}.fmod({a}, {b})"
 
     def as_float32(self, fn: str, args: list[str], dtype: DataType) -> str:
@@ -101,7 +101,7 @@ class VectorTranslator(ExprTranslator):
             key = f"_vector_to_{new.element}"
             if key not in self.names:
                 kind = numpy_dtype(new.element)
-                self.names[key] = meaning.vector_to_int(new.bits, new.is_int, kind)
+                self.names[key] = lanes.vector_to_int(new.bits, new.is_int, kind)
             return f"{key}({value})"
         return f"{value}.astype({self.kind(new)})"
 
@@ -115,7 +115,7 @@ class VectorTranslator(ExprTranslator):
         at = self.flat(node.buffer, node.indices, node.span, mask)
         lanes = node.buffer.dtype.lanes
         if lanes > 1:
-            at = f"{self.helper(meaning.element_lanes)}({at}, {lanes})"
+            at = f"{self.helper(lanes.element_lanes)}({at}, {lanes})"
         return f"{self.view(node.buffer, 'n')}[{at}]"
 
     def vector_choice(self, cond: PrimExpr, yes: PrimExpr, no: PrimExpr) -> str:
@@ -128,7 +128,7 @@ class VectorTranslator(ExprTranslator):
         self.mask = f"~{name}" if outer is None else f"({outer} & ~{name})"
         right = self.value(no)
         self.mask = outer
-        return f"{self.helper(meaning.vector_select)}(({name} := {test}), {left}, {right})"
+        return f"{self.helper(lanes.vector_select)}(({name} := {test}), {left}, {right})"
 
     def shuffle(self, node: pe.Shuffle) -> str:
         np_name = self.use("np", meaning.np)

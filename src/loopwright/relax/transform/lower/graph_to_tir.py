@@ -37,7 +37,7 @@ shapes known only at run time) are left to the virtual machine, and the trace sa
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -62,12 +62,9 @@ from ....tir.signature import NATIVE_ENTRY
 from ....tir.transform.lower.make_unpacked_api import symbolic_dims
 from ... import expr as rx
 from ...struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from ._native_values import Nothing, NotNative, Steps, StorageAt, TensorAt
 
 ALIGNMENT = 64  # of every tensor in the workspace, in bytes
-
-
-class NotNative(Exception):
-    """Why a function stays with the virtual machine."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,50 +118,6 @@ def _called(func: rx.Function) -> list[GlobalVar]:
     return called
 
 
-@dataclass
-class _Tensor:
-    """A tensor at run time: its pointer, shape and dtype."""
-
-    pointer: PrimExpr
-    dims: tuple[PrimExpr, ...]
-    dtype: str
-    root: Any = None  # the variable whose binding owns the memory
-
-
-@dataclass
-class _Storage:
-    pointer: PrimExpr
-
-
-@dataclass
-class _Nothing:
-    """The result of a packed call that fills its last arguments."""
-
-    symbol: str
-
-
-@dataclass
-class _State:
-    """Statements in order; each is a function from the rest to a statement."""
-
-    steps: list[Any] = field(default_factory=list)
-
-    def let(self, var: Var, value: PrimExpr) -> None:
-        self.steps.append(lambda rest: st.LetStmt(var, value, rest))
-
-    def do(self, stmt: st.Stmt) -> None:
-        self.steps.append(lambda rest: st.seq(stmt, rest))
-
-    def wrap(self, make: Any) -> None:
-        self.steps.append(make)
-
-    def build(self) -> st.Stmt:
-        body: Any = None
-        for step in reversed(self.steps):
-            body = step(st.Evaluate(const(0, "int32")) if body is None else body)
-        return st.Evaluate(const(0, "int32")) if body is None else body
-
-
 class _Converter:
     def __init__(
         self, mod: IRModule, gvar: GlobalVar, func: rx.Function, workspace: str = "one"
@@ -174,7 +127,7 @@ class _Converter:
         self.env: dict[rx.Var, Any] = {}
         self.values: dict[rx.Var, Any] = {}
         self.symbols: dict[Var, PrimExpr] = {}
-        self.state = _State()
+        self.state = Steps()
         self.workspace = Var("workspace", "handle", type_annotation=("uint8", "global"))
         self.total: PrimExpr = const(0, "int64")
         self.constants: dict[int, tuple[Any, Var]] = {}
@@ -235,7 +188,7 @@ class _Converter:
                 for d in dims:
                     self.check_bound(d)
                 var = Var(p.name_hint, "handle", type_annotation=(str(info.dtype), "global"))
-                self.env[p] = _Tensor(var, dims, str(info.dtype), p)
+                self.env[p] = TensorAt(var, dims, str(info.dtype), p)
                 specs.append(Argument(p.name_hint, str(info.dtype), dims))
             elif isinstance(info, PrimStructInfo):
                 var = self.env[p]
@@ -338,7 +291,7 @@ class _Converter:
         """Copy results that are not allocations of their own."""
         for (value, _), out in zip(leaves, outs, strict=True):
             tensor = self.value(value)
-            if not isinstance(tensor, _Tensor):
+            if not isinstance(tensor, TensorAt):
                 raise NotNative("a result is not a tensor")
             if tensor.pointer is out:
                 continue
@@ -357,7 +310,7 @@ class _Converter:
     def value(self, value: Any, var: rx.Var | None = None) -> Any:
         if isinstance(value, rx.Var):
             known = self.env[value]
-            if isinstance(known, _Nothing):
+            if isinstance(known, Nothing):
                 raise NotNative(f"it uses what the packed call {known.symbol} returned")
             return known
         if isinstance(value, rx.StringImm):
@@ -395,18 +348,18 @@ class _Converter:
             raise NotNative(f"call of {name or call.op}")
         return handler(self, call, var)
 
-    def packed(self, symbol: str, args: list[Any], span: Any) -> _Nothing:
+    def packed(self, symbol: str, args: list[Any], span: Any) -> Nothing:
         """Call a registered function, or an external code generator's, with the tensors."""
         given = [self.packed_argument(self.value(a)) for a in args]
         called = PrimCall("int32", "tir.call_packed", [StringImm(symbol), *given], span)
         self.state.do(st.Evaluate(called, span=span))
-        return _Nothing(symbol)
+        return Nothing(symbol)
 
     def packed_argument(self, value: Any) -> PrimExpr:
         """The argument of a packed call for a value of the graph."""
         if isinstance(value, PrimExpr):
             return value
-        if not isinstance(value, _Tensor):
+        if not isinstance(value, TensorAt):
             raise NotNative(f"a packed call with {type(value).__name__.strip('_').lower()}")
         dtype = DataType(value.dtype)
         shape = PrimCall("handle", "tir.tvm_stack_make_shape", list(value.dims))
@@ -445,9 +398,9 @@ class _Converter:
 
     # -- operators -----------------------------------------------------------------------------
 
-    def alloc_storage(self, call: rx.Call, var: rx.Var | None) -> _Storage:
+    def alloc_storage(self, call: rx.Call, var: rx.Var | None) -> StorageAt:
         (size,) = self.value(call.args[0])
-        return _Storage(self.take(size, var.name_hint if var is not None else "storage"))
+        return StorageAt(self.take(size, var.name_hint if var is not None else "storage"))
 
     def take(self, size: PrimExpr, name: str) -> PrimExpr:
         """A pointer to `size` new bytes of the workspace."""
@@ -483,15 +436,15 @@ class _Converter:
                 analyzer.bind(value, Range.from_min_extent(const(0, value.dtype), end))
         return analyzer
 
-    def alloc_tensor(self, call: rx.Call, var: rx.Var | None) -> _Tensor:
+    def alloc_tensor(self, call: rx.Call, var: rx.Var | None) -> TensorAt:
         storage, offset = self.value(call.args[0]), self.value(call.args[1])
         dims, dtype = self.value(call.args[2]), str(call.args[3].value)
         pointer = storage.pointer
         if not is_zero(offset):
             pointer = PrimCall("handle", "tir.handle_add_byte_offset", [pointer, offset])
-        return _Tensor(pointer, dims, dtype, var)
+        return TensorAt(pointer, dims, dtype, var)
 
-    def builtin_alloc_tensor(self, call: rx.Call, var: rx.Var | None) -> _Tensor:
+    def builtin_alloc_tensor(self, call: rx.Call, var: rx.Var | None) -> TensorAt:
         dims, dtype = self.value(call.args[0]), str(call.args[1].value)
         out = self.outputs.get(var) if var is not None else None
         pointer: PrimExpr
@@ -499,7 +452,7 @@ class _Converter:
             pointer = out
         else:
             pointer = self.take(self.bytes_of(dims, dtype), var.name_hint if var else "alloc")
-        return _Tensor(pointer, dims, dtype, var)
+        return TensorAt(pointer, dims, dtype, var)
 
     def bytes_of(self, dims: tuple[PrimExpr, ...], dtype: str) -> PrimExpr:
         size: PrimExpr = const(DataType(dtype).itemsize, "int64")
@@ -507,15 +460,15 @@ class _Converter:
             size = multiply(size, cast("int64", d))
         return self.analyzer.simplify(size)
 
-    def view(self, call: rx.Call, var: rx.Var | None) -> _Tensor:
+    def view(self, call: rx.Call, var: rx.Var | None) -> TensorAt:
         source = self.value(call.args[0])
         info = call.struct_info
-        if not isinstance(source, _Tensor) or not isinstance(info, TensorStructInfo):
+        if not isinstance(source, TensorAt) or not isinstance(info, TensorStructInfo):
             raise NotNative(f"a view of {type(source).__name__}")
         dims = self.known_dims(info, "a view")
-        return _Tensor(source.pointer, dims, str(info.dtype), source.root)
+        return TensorAt(source.pointer, dims, str(info.dtype), source.root)
 
-    def memory_view(self, call: rx.Call, var: rx.Var | None) -> _Tensor:
+    def memory_view(self, call: rx.Call, var: rx.Var | None) -> TensorAt:
         if len(call.args) > 3:
             offset = self.value(call.args[3]) if isinstance(call.args[3], rx.PrimValue) else None
             if offset is not None and not is_zero(offset):
@@ -531,14 +484,14 @@ class _Converter:
 
     def match_cast(self, binding: rx.MatchCast) -> None:
         value, info = self.value(binding.value), binding.struct_info
-        if isinstance(value, _Tensor) and isinstance(info, TensorStructInfo):
+        if isinstance(value, TensorAt) and isinstance(info, TensorStructInfo):
             dims = info.get_shape()
             if dims is None:
                 self.env[binding.var] = value
                 return
             self.match_dims(value.dims, dims, binding)
             bound = tuple(self.bound(d) for d in dims)
-            self.env[binding.var] = _Tensor(value.pointer, bound, value.dtype, value.root)
+            self.env[binding.var] = TensorAt(value.pointer, bound, value.dtype, value.root)
             return
         if isinstance(value, tuple) and isinstance(info, ShapeStructInfo):
             self.match_dims(value, info.values or (), binding)
@@ -564,7 +517,7 @@ class _Converter:
             check = equal(a, b)
             self.state.wrap(lambda rest, c=check, m=message: st.AssertStmt(c, m, rest))
 
-    def constant(self, value: rx.Constant) -> _Tensor:
+    def constant(self, value: rx.Constant) -> TensorAt:
         info = value.struct_info
         key = id(value.data)
         if key not in self.constants:
@@ -573,7 +526,7 @@ class _Converter:
             self.constants[key] = (value.data, var)
         pointer = self.constants[key][1]
         dims = tuple(const(d, "int64") for d in value.data.shape)
-        return _Tensor(pointer, dims, str(info.dtype), None)
+        return TensorAt(pointer, dims, str(info.dtype), None)
 
     # -- memory --------------------------------------------------------------------------------
 
