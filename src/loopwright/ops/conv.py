@@ -112,15 +112,18 @@ def _make(rank: int) -> Operator:
 
     operator.layout(_conv_layout)
     operator.numpy(_numpy_conv)
-    ones = (1,) * rank
+    operator.samples(*_cases(rank))
+    return operator
+
+
+def _cases(rank: int) -> list[Any]:
+    ones, window = (1,) * rank, (3,) * rank
     spatial = {1: (9,), 2: (9, 7), 3: (5, 6, 4)}[rank]
-    window = (3,) * rank
-    operator.samples(
+    return [
         case((2, 4, *spatial), (6, 4, *window), padding=ones),
         case((1, 4, *spatial), (4, 1, *window), groups=4, strides=(2,) * rank, padding=ones),
         case(("n", 4, *spatial), (8, 2, *window), groups=2),
-    )
-    return operator
+    ]
 
 
 def _conv_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
