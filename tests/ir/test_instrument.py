@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from loopwright.ir import IRModule
-from loopwright.ir import pass_context
+from loopwright.ir import IRModule, pass_context
 from loopwright.ir.instrument import (
     DumpIR,
     PassInstrument,

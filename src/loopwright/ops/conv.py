@@ -94,13 +94,8 @@ def _make(rank: int) -> Operator:
         dtype = out_dtype or data.dtype
         shape, kernel = data.get_shape(), weight.get_shape()
         layout = layout_of(attrs["out_layout"])
-        for info, text, what in (
-            (data, "data_layout", "data"),
-            (weight, "kernel_layout", "weight"),
-        ):
-            want = len(layout_of(attrs[text]))
-            if info.ndim not in (-1, want):
-                raise ValueError(f"{what} must have rank {want} ({attrs[text]}), got {info.ndim}")
+        _check_rank("data", data, attrs["data_layout"])
+        _check_rank("weight", weight, attrs["kernel_layout"])
         if shape is None or kernel is None:
             return TensorStructInfo(dtype=dtype, ndim=len(layout))
         plan = ConvPlan(
@@ -114,6 +109,12 @@ def _make(rank: int) -> Operator:
     operator.numpy(_numpy_conv)
     operator.samples(*_cases(rank))
     return operator
+
+
+def _check_rank(what: str, info: TensorStructInfo, layout: str) -> None:
+    want = len(layout_of(layout))
+    if info.ndim not in (-1, want):
+        raise ValueError(f"{what} must have rank {want} ({layout}), got {info.ndim}")
 
 
 def _cases(rank: int) -> list[Any]:
