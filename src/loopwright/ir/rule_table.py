@@ -14,15 +14,19 @@ who was asked before and why they did not, who was not asked.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
+from ..base.errors import explain
 from ..base.registry import Registry, origin_of
-from .target import Target
+from .target import KINDS, Target
 
 DEFAULT = "default"  # the place that is asked last, under every target
 R = TypeVar("R")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,10 @@ class RuleTable(Generic[R]):
         """Add a rule before those of its place that have no higher priority; with `last` behind
         those that have no lower one. `origin` says who adds it (`base.registry`)."""
         place = place.kind_name if isinstance(place, Target) else str(place)
+        close = _known_like(place)
+        if close:  # no error: the kind may be registered after its rules
+            what = f"a {self.registry.name} for a target that is not known yet"
+            _log.warning(explain(what, got=place, instead=f"did you mean {close}?"))
         shown = DEFAULT if place == DEFAULT else f"target {place}"
         candidate = Candidate(rule, name or self.label(rule), shown, priority)
         for key, known in list(self.registry.items()):
@@ -99,6 +107,14 @@ class RuleTable(Generic[R]):
     def subjects(self) -> list[str]:
         """What there are rules for."""
         return list(dict.fromkeys(subject for subject, *_ in self.registry))
+
+
+def _known_like(place: str) -> str:
+    """The target kind or key that an unknown place is probably meant to be, or ""."""
+    known = dict.fromkeys(
+        [DEFAULT, *KINDS, *(k for kind in KINDS.values() for k in kind.default_keys)]
+    )
+    return "" if place in known else "".join(get_close_matches(place, known, 1, 0.8))
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,23 @@ def test_a_result_that_does_not_fit_is_refused(made_up, rule, kind, text):
     assert text in str(error.value)
 
 
+def test_misspelt_names(made_up, caplog):
+    with pytest.raises(ValueError) as error:
+        register_legalize("relax.tanhh", to("new"), target="llvm")
+    assert str(error.value) == (
+        "a legalization of an operator that does not exist\n"
+        "  got: relax.tanhh\n  instead: did you mean relax.tanh? @op defines one"
+    )
+    register_legalize("relax.tanh", to("new"), target="lvm")
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "a legalization for a target that is not known yet\n"
+        "  got: lvm\n  instead: did you mean llvm?"
+    )
+    register_legalize("relax.tanh", to("new"), target="brand_new")
+    assert len(caplog.records) == 1
+
+
 def test_without_rule_the_call_stays(made_up):
     mod = module_of(made_up)
     assert LegalizeOps()(mod) is mod

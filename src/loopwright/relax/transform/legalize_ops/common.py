@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ....base.errors import explain
+from ....base.errors import explain, suggest
 from ....base.registry import origin_of
-from ....ir.op import Op, register_op
+from ....ir.op import OPS, Op, load_definitions, register_op
 from ....ir.rule_table import DEFAULT, Candidate, RuleTable
 from ....ir.target import Target
 from ....tir.function import PrimFunc
@@ -89,7 +89,8 @@ def register_legalize(
     when: a predicate; the rule is tried only for calls that it accepts.
 
     Without `legal_func` and `tir`, a decorator. If two kernels of one priority fit a call, a
-    warning is logged when the call is legalized. Raises TypeError for a rule that is not callable.
+    warning is logged when the call is legalized. Raises TypeError for a rule that is not callable,
+    ValueError for an unknown operator "relax.NAME".
     """
     origin = origin_of(tir if tir is not None else legal_func)
     if tir is not None:
@@ -103,6 +104,7 @@ def register_legalize(
         what = f"the legalization of {op_name} is a function f(bb, call)"
         hint = "give a kernel as tir=" if isinstance(legal_func, PrimFunc) else None
         raise TypeError(explain(what, got=repr(legal_func), instead=hint))
+    _check_known(op_name)
     rule = legal_func if when is None else Conditional(legal_func, when)
     op = register_op(op_name)
     if target is None and not op.has_attr("FLegalize"):
@@ -111,6 +113,16 @@ def register_legalize(
         place = DEFAULT if target is None else target
         LEGALIZATIONS.add(rule, place, subject=op_name, priority=priority, origin=origin)
     return legal_func
+
+
+def _check_known(op_name: str) -> None:
+    """Other names than "relax.NAME" may be those of a back end's patterns, or be defined later."""
+    known = op_name in OPS or not op_name.startswith("relax.")
+    if known or not load_definitions() or op_name in OPS:
+        return
+    hint = suggest(op_name, [name for name in OPS if name.startswith("relax.")])
+    what = "a legalization of an operator that does not exist"
+    raise ValueError(explain(what, got=op_name, instead=f"{hint} @op defines one"))
 
 
 def candidates(op: Op, target: Target | None, custom: dict[str, Rule]) -> list[Candidate[Rule]]:
