@@ -47,6 +47,7 @@ NAMES: dict[str, str] = {
     "backend.get_pattern": "relax.byoc.patterns:get_pattern",
     "backend.get_patterns_with_prefix": "relax.byoc.patterns:get_patterns_with_prefix",
     "backend.TargetBackend": "backend.base:TargetBackend",
+    "backend.named_apart": "codegen.lowered:named_apart",
     "driver.lower": "driver.build:lower",
     "driver.relax_build": "driver.build:relax_build",
     "driver.VirtualMachine": "codegen.llvm.vm:VirtualMachine",

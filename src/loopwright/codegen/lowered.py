@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from ..arith import Analyzer
 from ..base.errors import LoopwrightError, explain
+from ..ir.functor import rewrite
 from ..ir.module import IRModule
-from ..ir.prim_expr import PrimExpr
+from ..ir.prim_expr import PrimExpr, SizeVar, Var
 from ..ir.prim_op import cast, const, multiply
 from ..ir.target import Target
 from ..ir.transform import Pass
@@ -110,6 +112,25 @@ class _Named(Mapping[str, Any]):
         return len(self.names)
 
 
+def named_apart(func: PrimFunc) -> PrimFunc:
+    """The function with another name for each variable, and for each buffer that of its pointer:
+    the text of its expressions is then no question of which is meant."""
+    names: dict[Var, Var] = {}
+    taken: set[str] = set()
+
+    def named(var: Var) -> Var:
+        if var not in names:
+            candidates = (f"{var.name}_{k}" if k else var.name for k in count())
+            name = next(name for name in candidates if name not in taken)
+            taken.add(name)
+            names[var] = var if name == var.name else var.replace(name=name)
+        return names[var]
+
+    rules = {Var: named, SizeVar: named, Buffer: lambda b: b.replace(name=b.data.name)}
+    params, body = rewrite((func.params, func.body), rules)
+    return func.replace(params=params, body=body)
+
+
 def externals(mod: IRModule) -> tuple[list[ExternLibrary], dict[str, Callable[..., Any]]]:
     """The C libraries and packed functions that external code generators attached to a module.
 
@@ -157,4 +178,4 @@ def _check_compact(buffer: Buffer, func: PrimFunc) -> None:
         expected = multiply(expected, cast("int64", extent))
 
 
-__all__ = ["Lowered", "externals", "kernel_entry"]
+__all__ = ["Lowered", "externals", "kernel_entry", "named_apart"]

@@ -1,30 +1,30 @@
 """A target of another package: its code is a text of loops; a simulator says what they compute."""
 
-from loopwright import register_legalize, relax, sched, tir
-from loopwright.backend import CompiledModel, TargetBackend
-from loopwright.ir.functor import Visitor
+from loopwright import LoopwrightError, register_legalize, relax, sched, tir
+from loopwright.backend import CompiledModel, TargetBackend, named_apart
 
 
-class Text(Visitor):  # the code generator: a line for each loop, condition and store of a kernel
-    def __init__(self, name, func):
-        self.lines, self.depth = [], 0
-        self.line(f"kernel {name}({', '.join(p.name for p in func.params)})", func.body)
+def text(stmt, pad):  # the code generator: a line for each statement of a kernel
+    match stmt:
+        case tir.SeqStmt(seq=parts):
+            return "".join(text(part, pad) for part in parts)
+        case tir.DeclBuffer(body=body):
+            return text(body, pad)
+        case tir.Allocate(buffer_var=memory, extents=(size, *_), body=body):
+            return f"{pad}allocate {memory.name}[{size}]\n" + text(body, pad)
+        case tir.For(loop_var=i, extent=n, body=body):
+            return f"{pad}loop {i.name} < {n}\n" + text(body, pad + "  ")
+        case tir.IfThenElse(condition=test, then_case=yes, else_case=no):
+            other = "" if no is None else f"{pad}else\n" + text(no, pad + "  ")
+            return f"{pad}if {test}\n" + text(yes, pad + "  ") + other
+        case tir.BufferStore(buffer=buffer, indices=(at,), value=value):
+            return f"{pad}{buffer.name}[{at}] = {value}\n"
+    raise LoopwrightError(f"no text for {type(stmt).__name__}")
 
-    def line(self, text, inside=()):
-        self.lines.append("  " * self.depth + text)
-        self.depth += 1
-        self.visit(inside)
-        self.depth -= 1
 
-    def visit_For(self, loop):
-        self.line(f"loop {loop.loop_var.name} < {loop.extent}", loop.body)
-
-    def visit_IfThenElse(self, branch):
-        self.line(f"if {branch.condition}", branch.then_case)
-        self.line("else", branch.else_case or ())
-
-    def visit_BufferStore(self, store):
-        self.line(f"{store.buffer.name}[{', '.join(map(str, store.indices))}] = {store.value}")
+def kernel(name, func):
+    func = named_apart(func)
+    return f"kernel {name}({', '.join(p.name for p in func.params)})\n{text(func.body, '  ')}"
 
 
 class ToyModel(CompiledModel):  # what `compile` returns
@@ -32,7 +32,7 @@ class ToyModel(CompiledModel):  # what `compile` returns
 
     def __init__(self, lowered):
         super().__init__(lowered)
-        self.texts = {name: "\n".join(Text(name, f).lines) for name, f in lowered.kernels.items()}
+        self.texts = {name: kernel(name, func) for name, func in lowered.kernels.items()}
 
     def __getitem__(self, name):
         return relax.interpreter.Interpreter(self.mod)[name]
@@ -51,10 +51,9 @@ def relu(bb, call):
 def one_loop(func, target):
     sch = tir.Schedule(func)
     block, *more = sch.get_child_blocks(sch.get_block("root"))
-    if more or any(v.iter_type != tir.IterVar.DataPar for v in sch.get(block).iter_vars):
-        return None
-    sch.fuse(*sch.get_loops(block))
-    return sch.mod["main"]
+    if not more and all(v.iter_type == tir.IterVar.DataPar for v in sch.get(block).iter_vars):
+        sch.fuse(*sch.get_loops(block))
+        return sch.mod["main"]
 
 
 TOY = TargetBackend("toy", graph_pipeline, ToyModel, ToyModel, native_graphs=False, keys=())
