@@ -9,6 +9,7 @@ from loopwright.backend import (
 )
 from loopwright.backend.base import TargetBackend as TargetBackend
 from loopwright.codegen.compiled import CompiledModel as CompiledModel
+from loopwright.codegen.lowered import named_apart as named_apart
 from loopwright.relax.byoc.patterns import (
     get_pattern as get_pattern, get_patterns_with_prefix as get_patterns_with_prefix,
 )
