@@ -150,7 +150,7 @@ def test_misspelt_names(made_up, caplog):
         register_legalize("relax.tanhh", to("new"), target="llvm")
     assert str(error.value) == (
         "a legalization of an operator that does not exist\n"
-        "  got: relax.tanhh\n  instead: did you mean relax.tanh? @op defines one"
+        "  got: relax.tanhh\n  instead: did you mean relax.tanh, relax.atanh? @op defines one"
     )
     register_legalize("relax.tanh", to("new"), target="lvm")
     (record,) = caplog.records
