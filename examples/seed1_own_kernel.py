@@ -28,13 +28,18 @@ def my_hardswish(call: lw.relax.Call) -> lw.tir.PrimFunc:  # one for each rank
     return my_hardswish
 
 
-path, feeds, x = str(fetch("ppocr-cls")), MODELS["ppocr-cls"].cases()[1], wildcard()
-want = lw.compile(path)["main"](feeds["x"]).numpy(), InferenceSession(path).run(None, feeds)[0]
-gate = is_op("relax.clip")(is_op("relax.add")(x, is_const()), wildcard(), wildcard())
-chain = is_op("relax.divide")(is_op("relax.multiply")(x, gate), is_const())
-main = from_onnx(path)["main"]
-main = rewrite_call(chain, lambda _, found: lw.relax.op.nn.hardswish(found[x]), main)
-lw.register_legalize("relax.nn.hardswish", tir=my_hardswish)
-print(lw.lower(main).explain("relax.nn.hardswish"))
-got = lw.compile(main)["main"](feeds["x"]).numpy()
-print("as by default, as ONNX Runtime:", [np.allclose(got, w, atol=1e-6) for w in want])
+def main() -> None:
+    path, feeds, x = str(fetch("ppocr-cls")), MODELS["ppocr-cls"].cases()[1], wildcard()
+    want = lw.compile(path)["main"](feeds["x"]).numpy(), InferenceSession(path).run(None, feeds)[0]
+    gate = is_op("relax.clip")(is_op("relax.add")(x, is_const()), wildcard(), wildcard())
+    chain = is_op("relax.divide")(is_op("relax.multiply")(x, gate), is_const())
+    graph = from_onnx(path)["main"]
+    graph = rewrite_call(chain, lambda _, found: lw.relax.op.nn.hardswish(found[x]), graph)
+    lw.register_legalize("relax.nn.hardswish", tir=my_hardswish)
+    print(lw.lower(graph).explain("relax.nn.hardswish"))
+    got = lw.compile(graph)["main"](feeds["x"]).numpy()
+    print("as by default, as ONNX Runtime:", [np.allclose(got, w, atol=1e-6) for w in want])
+
+
+if __name__ == "__main__":
+    main()

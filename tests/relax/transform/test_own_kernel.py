@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
+from examples.seed1_own_kernel import my_hardswish
 from loopwright import relax
 from loopwright.ir import trace
 from loopwright.ir.target import Target
@@ -324,27 +325,8 @@ def check(graph, meaning, kernel):
 # ---------------------------------------------------------------- blocked layouts
 
 
-def any_rank(call):
-    """exp-like elementwise kernel for every rank: hardswish through a buffer."""
-    dims = [lw.tir.Var(f"d{k}", "int64") for k in range(call.args[0].struct_info.ndim)]
-
-    @T.prim_func
-    def own_hardswish(x: T.handle, y: T.handle):
-        X, Y, gate = T.match_buffer(x, dims), T.match_buffer(y, dims), T.alloc_buffer(dims)
-        for axes in T.grid(*dims):
-            with T.block("gate"):
-                v = T.axis.remap("S" * len(dims), axes)
-                gate[v] = T.max(T.min(X[v] + 3.0, 6.0), 0.0)
-        for axes in T.grid(*dims):
-            with T.block("product"):
-                v = T.axis.remap("S" * len(dims), axes)
-                Y[v] = X[v] * gate[v] / 6.0
-
-    return own_hardswish
-
-
 def four_dimensions(call):
-    return any_rank(call) if call.args[0].struct_info.ndim == 4 else None
+    return my_hardswish(call) if call.args[0].struct_info.ndim == 4 else None
 
 
 def convolutions():
@@ -361,7 +343,7 @@ def convolutions():
 
 @pytest.mark.parametrize(
     "kernel, group",
-    [(any_rank, "conv2d, own_hardswish"), (four_dimensions, "unpack_channels, own_hardswish")],
+    [(my_hardswish, "conv2d, my_hardswish"), (four_dimensions, "unpack_channels, my_hardswish")],
 )
 def test_kernels_between_blocked_convolutions(rules, kernel, group):
     x = numbers(1, 3, 9, 10)

@@ -16,6 +16,8 @@ from loopwright.script import from_source
 from loopwright.tir import transform as tt
 from loopwright.tir.interpreter import run
 
+from .test_stages import MATCHED_TILE
+
 CPU = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"
 F16, BF16, F8 = "float16", ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 PROGRAMS: dict[str, tuple[str, list]] = {}
@@ -163,19 +165,7 @@ program(
 program(
     "matched_tile",
     [((8, 8), "float32"), ((8, 8), "float32")],
-    """
-(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
-    for io, jo in T.grid(2, 2):
-        with T.block("tile"):
-            vi, vj = T.axis.remap("SS", [io, jo])
-            T.reads(A[vi * 4:vi * 4 + 4, vj * 4:vj * 4 + 4])
-            T.writes(B[vi * 4:vi * 4 + 4, vj * 4:vj * 4 + 4])
-            s = T.int32()
-            X = T.match_buffer(A[vi * 4:vi * 4 + 4, vj * 4:vj * 4 + 4], (4, 4), strides=(s, 1), offset_factor=1)
-            Y = T.match_buffer(B[vi * 4:vi * 4 + 4, vj * 4:vj * 4 + 4], (4, 4), offset_factor=1)
-            for i, j in T.grid(4, 4):
-                Y[i, j] = X[i, j] * T.float32(2)
-""",
+    MATCHED_TILE,
 )
 program(
     "vectorized_tail",

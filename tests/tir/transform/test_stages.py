@@ -154,6 +154,22 @@ def main(A: T.Buffer((6, 8), "float32"), B: T.Buffer((8, 6), "float32")):
                     B[vi, vj] = E[vi, vj] + T.float32(1)
 """,
 )
+
+
+def vectors_of_a_row(block, reads, element, value):
+    """In row i of m x n elements, each of `element` set to `value`, eight at a time."""
+    return f"""
+            for ko in range((n + 7) // 8):
+                for ki in T.vectorized(8):
+                    with T.block("{block}"):
+                        vi = T.axis.spatial(m, i)
+                        vk = T.axis.spatial(n, ko * 8 + ki)
+                        T.where(ko * 8 + ki < n)
+                        T.reads({reads})
+                        T.writes({element})
+                        {element} = {value}"""
+
+
 program(
     "softmax",
     [(3, 19), (3, 19)],
@@ -161,7 +177,7 @@ program(
         np.exp(a - a.max(1, keepdims=True))
         / np.exp(a - a.max(1, keepdims=True)).sum(1, keepdims=True)
     ),
-    """
+    f"""
 @T.prim_func
 def main(a: T.handle, b: T.handle):
     m = T.int32()
@@ -183,15 +199,7 @@ def main(a: T.handle, b: T.handle):
                     with T.init():
                         top[vi] = T.min_value("float32")
                     top[vi] = T.max(top[vi], A[vi, vk])
-            for ko in range((n + 7) // 8):
-                for ki in T.vectorized(8):
-                    with T.block("e"):
-                        vi = T.axis.spatial(m, i)
-                        vk = T.axis.spatial(n, ko * 8 + ki)
-                        T.where(ko * 8 + ki < n)
-                        T.reads(A[vi, vk], top[vi])
-                        T.writes(e[vi, vk])
-                        e[vi, vk] = T.exp(A[vi, vk] - top[vi])
+{vectors_of_a_row("e", "A[vi, vk], top[vi]", "e[vi, vk]", "T.exp(A[vi, vk] - top[vi])")}
             for k in range(n):
                 with T.block("total"):
                     vi, vk = T.axis.remap("SR", [i, k])
@@ -200,15 +208,7 @@ def main(a: T.handle, b: T.handle):
                     with T.init():
                         total[vi] = T.float32(0)
                     total[vi] = total[vi] + e[vi, vk]
-            for ko in range((n + 7) // 8):
-                for ki in T.vectorized(8):
-                    with T.block("b"):
-                        vi = T.axis.spatial(m, i)
-                        vk = T.axis.spatial(n, ko * 8 + ki)
-                        T.where(ko * 8 + ki < n)
-                        T.reads(e[vi, vk], total[vi])
-                        T.writes(B[vi, vk])
-                        B[vi, vk] = e[vi, vk] / total[vi]
+{vectors_of_a_row("b", "e[vi, vk], total[vi]", "B[vi, vk]", "e[vi, vk] / total[vi]")}
 """,
 )
 program(
@@ -271,13 +271,7 @@ def main(A: T.Buffer((12,), "float32"), B: T.Buffer((12,), "float32")):
             B[i] = T.float32(0) - A[i]
 """,
 )
-program(
-    "matched_tile",
-    [(8, 8), (8, 8)],
-    lambda a: a * 2,
-    """
-@T.prim_func
-def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+MATCHED_TILE = """(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
     for io, jo in T.grid(2, 2):
         with T.block("tile"):
             vi, vj = T.axis.remap("SS", [io, jo])
@@ -288,10 +282,13 @@ def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
             Y = T.match_buffer(B[vi * 4:vi * 4 + 4, vj * 4:vj * 4 + 4], (4, 4), offset_factor=1)
             for i, j in T.grid(4, 4):
                 Y[i, j] = X[i, j] * T.float32(2)
-""",
+"""
+program(
+    "matched_tile",
+    [(8, 8), (8, 8)],
+    lambda a: a * 2,
+    f"@T.prim_func\ndef main{MATCHED_TILE}",
 )
-
-
 program(
     "scalar_of_each_lane",
     [(16,), (16,)],
