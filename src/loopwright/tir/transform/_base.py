@@ -1,4 +1,4 @@
-"""What the passes share: their base class, and rewriters that leave buffers alone."""
+"""Shared by the passes: their base classes, and rewriters that keep buffers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class PrimFuncPass(FunctionPass):
 
 @dataclass(frozen=True)
 class RewriterPass(PrimFuncPass):
-    """Rewrites the body of each PrimFunc by a new rewriter. A `Simplifying` one knows what holds
-    for the variables of the signature.
+    """Rewrites the body of each PrimFunc with a new rewriter. A `Simplifying` one is given the
+    facts about the variables of the signature.
 
-    rewriter: its class, or a method that makes one with the options of the pass.
+    rewriter: its class, or a method that creates one with the options of the pass.
     """
 
     rewriter: ClassVar[Any]
@@ -41,7 +41,7 @@ class RewriterPass(PrimFuncPass):
 
 
 class StmtRewriter(LeafKeeper):
-    """Rebuilds statements and their expressions; buffers, variables and literals stay."""
+    """Rebuilds statements and their expressions; buffers, variables and literals are kept."""
 
     def visit_SeqStmt(self, node: st.SeqStmt) -> st.Stmt:
         stmts = [self.visit(s) for s in node.seq]
@@ -52,7 +52,7 @@ class StmtRewriter(LeafKeeper):
 
 
 class StmtVisitor(Visitor):
-    """Walks statements and expressions; buffers are not gone into."""
+    """Visits statements and expressions, but not buffers."""
 
     def visit_Buffer(self, node: Any) -> None:
         pass
@@ -64,8 +64,8 @@ class Substitute(SubstituteStmt, StmtRewriter):
     """Replaces variables and buffers, folds literals, and drops the branches that never run."""
 
     def folded(self, kind: type, a: pe.PrimExpr, b: pe.PrimExpr, span: Any) -> pe.PrimExpr:
-        made = super().folded(kind, a, b, span)
-        return _add(a, b, span) if type(made) is pe.Add and a.dtype.is_int else made
+        folded = super().folded(kind, a, b, span)
+        return _add(a, b, span) if type(folded) is pe.Add and a.dtype.is_int else folded
 
     def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
         condition = self.visit(node.condition)
@@ -88,7 +88,7 @@ class Substitute(SubstituteStmt, StmtRewriter):
 
 
 def _add(a: Any, b: Any, span: Any) -> Any:
-    """a + b with a literal last, so that sums which differ by a literal share the rest."""
+    """a + b with a literal last, so that sums that differ by a literal share the rest."""
     if isinstance(a, pe.IntImm):
         a, b = b, a
     if type(a) is pe.Add and isinstance(a.b, pe.IntImm):
@@ -108,7 +108,7 @@ def is_no_op(stmt: Any) -> bool:
 
 
 class Simplifying(StmtRewriter):
-    """A rewriter that knows the ranges of the loops and the conditions it is under."""
+    """A rewriter that knows the ranges of the enclosing loops and the enclosing conditions."""
 
     def __init__(self, ana: Analyzer | None = None) -> None:
         self.ana = ana or Analyzer()
@@ -126,7 +126,7 @@ class Simplifying(StmtRewriter):
         return node if dom is node.dom else node.replace(dom=dom)
 
     def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
-        """Inside, the axes run over their domains."""
+        """Inside, each axis is in its domain."""
         values, predicate = self.visit(node.iter_values), self.visit(node.predicate)
         with ExitStack() as scopes:
             for axis in node.block.iter_vars:
@@ -137,7 +137,7 @@ class Simplifying(StmtRewriter):
         return node.replace(iter_values=values, predicate=predicate, block=block)
 
     def visit_AttrStmt(self, node: st.AttrStmt) -> Any:
-        """What it is about stays; a thread's number is below the number of threads."""
+        """The annotated node is kept; a thread index is less than the number of threads."""
         value = self.visit(node.value)
         if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(
             node.node, pe.IterVar
@@ -174,7 +174,7 @@ class Simplifying(StmtRewriter):
 
 
 def bind_function(ana: Analyzer, func: PrimFunc) -> None:
-    """What holds for the variables of a signature: dimensions of buffers are not negative."""
+    """Record facts about a signature: dimensions of buffers are not negative."""
     for buffer in func.buffer_map.values():
         for extent in buffer.shape:
             if isinstance(extent, pe.Var):

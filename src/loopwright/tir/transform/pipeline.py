@@ -1,8 +1,8 @@
 """`default_tir_pipeline`: from scheduled TensorIR to flat loops over vectors.
 
-User passes come in by `PassContext(config={"tir.add_lower_pass": [(phase, pass), ...]})`: phase 0
-before everything, 1 when blocks are lowered and buffers flat, 2 when vectors and unrolled loops are
-written out, 3 on the finished function.
+User passes are added by `PassContext(config={"tir.add_lower_pass": [(phase, pass), ...]})`: phase 0
+runs first, 1 after blocks are lowered and buffers flattened, 2 after vectorization and
+unrolling, 3 on the finished function.
 
 Before (-) and after (+)::
 
@@ -62,7 +62,7 @@ from .verify.verify_parallel import VerifyParallel
 
 @dataclass(frozen=True)
 class AddedPasses(Pass):
-    """Runs the passes that the option `tir.add_lower_pass` gives for one phase."""
+    """Runs the passes that the option `tir.add_lower_pass` adds to one phase."""
 
     name = "tir.AddedPasses"
     phase: int = 0
@@ -88,7 +88,7 @@ def as_pass(given: Any) -> Pass:
 
 
 def lower_to_loops() -> Sequential:
-    """Blocks, buffers, vectors and unrolled loops written out; signatures stay as they are."""
+    """Lowers blocks, buffers, vectors and unrolled loops; signatures are not changed."""
     return Sequential(
         [
             AddedPasses(0),
@@ -112,7 +112,7 @@ def lower_to_loops() -> Sequential:
             HoistIfThenElse(),
             LoopPartition(),
             VectorizeLoop(),
-            LowerIntrin(),  # before the code is written out: there is less of it
+            LowerIntrin(),  # before unrolling, while there is less code
             HoistDivisions(),
             UnrollLoop(),
             AddedPasses(2),
@@ -124,14 +124,14 @@ def lower_to_loops() -> Sequential:
 
 
 def finalize(native: frozenset[str] = MACHINE) -> Sequential:
-    """Kernels take pointers and sizes; memory is made of bytes; what is left are operations that
-    the emitter has (`native`, see `LowerScalarOps`)."""
+    """Kernels take pointers and sizes; memory consists of bytes; the remaining operations are ones
+    that the emitter has (`native`, see `LowerScalarOps`)."""
     passes = [MakeUnpackedAPI(), Int4StorageLegalize(), LowerScalarOps(native)]
     return Sequential(passes, name="tir.finalize")
 
 
 def default_tir_pipeline(native: frozenset[str] = MACHINE) -> Sequential:
-    """All of the lowering: `lower_to_loops`, then `finalize`."""
+    """The whole lowering: `lower_to_loops`, then `finalize`."""
     return Sequential([lower_to_loops(), finalize(native)], name="tir.default_tir_pipeline")
 
 

@@ -1,4 +1,4 @@
-"""`prim_func_pass`: a decorator that makes a pass of a function on PrimFuncs.
+"""`prim_func_pass`: a decorator that turns a function on PrimFuncs into a pass.
 
 Before (-) and after (+)::
 

@@ -1,1 +1,1 @@
-"""Types that memory or the machine does not have, expressed in types that it has."""
+"""Lowers types that memory or the machine does not have to types that it has."""

@@ -21,7 +21,7 @@ from ..lower.lower_scalar_ops import ScalarOps
 
 
 class Promote(StmtRewriter):
-    """Values of small types are computed in a wider one; memory keeps its type.
+    """Computes values of small types in a wider one; memory keeps its type.
 
     A result is rounded when it is stored, not after each operation.
     """
@@ -61,7 +61,7 @@ class Promote(StmtRewriter):
         return cast(self.widened(node.dtype), node.replace(args=args))
 
     def reinterpreted(self, node: Call) -> Any:
-        """Bits are those of the small type."""
+        """The bits are those of the small type."""
         (given,) = node.args
         value = self.visit(given)
         if self.small(given.dtype):
@@ -103,7 +103,7 @@ class Promote(StmtRewriter):
 
 
 def _narrowed(dtype: Any, value: Any) -> Any:
-    """A value rounded for storage; what was only widened is stored as it was."""
+    """A value rounded for storage; a value that was only widened is stored unchanged."""
     if isinstance(value, Cast) and value.value.dtype == dtype:
         return value.value
     if isinstance(value, FloatImm):
@@ -112,7 +112,7 @@ def _narrowed(dtype: Any, value: Any) -> Any:
 
 
 class StoreAsBits(StmtRewriter):
-    """Memory of small types holds integers of their size; loads and stores convert."""
+    """Memory of small types holds integers of the same size; loads and stores convert."""
 
     def __init__(self, small: Callable[[DataType], bool]) -> None:
         self.small = small
@@ -150,7 +150,7 @@ class StoreAsBits(StmtRewriter):
         return self.buffers[node]
 
     def visit_Cast(self, node: Cast) -> Any:
-        """Between a small type and a wider one: through the bits of the small."""
+        """Casts between a small type and a wider one go through the bits of the small type."""
         if self.small(node.dtype):
             value = cast(DataType("float32").with_lanes(node.dtype.lanes), self.visit(node.value))
             return self.encode(value, node.dtype)

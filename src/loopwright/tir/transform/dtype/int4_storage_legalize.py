@@ -1,4 +1,4 @@
-"""`Int4StorageLegalize`: memory of integers below 8 bits is bytes that several of them share.
+"""`Int4StorageLegalize`: packs integers below 8 bits into bytes.
 
 Before (-) and after (+)::
 
@@ -9,10 +9,10 @@ Before (-) and after (+)::
     -         B[i] = T.Cast("int32", A[i])
     +         B[i] = T.Cast("int32", T.Cast("int4", T.shift_right(A[i // 2], T.Cast("uint8", i % 2 * 4))))
 
-The first element lies in the lowest bits, as in DLPack. Vectors that cover whole bytes are loaded
-and stored as such; other stores read the byte, change their bits and write it back. A parallel loop
-two of whose iterations may so write one byte becomes serial, which the trace tells. Parameters change their type.
-It runs on flat buffers with vectors written out, and leaves int4 in registers as it is.
+The first element is in the lowest bits, as in DLPack. Vectors that cover whole bytes are loaded and
+stored directly; other stores read the byte, change their bits and write it back. A parallel loop
+in which two iterations may write the same byte becomes serial, which the trace records. Parameters
+change their type. Runs on flat buffers after vectorization; int4 in registers is kept.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BYTE = DataType("uint8")
 
 
 def is_packed(dtype: Any) -> bool:
-    """Whether elements of this type share bytes: int4, uint4, int2, ..."""
+    """Whether elements of this type are packed: int4, uint4, int2, ..."""
     return (dtype.is_int or dtype.is_uint) and dtype.bits < 8
 
 
@@ -60,8 +60,8 @@ class _Found(Exception):
 
 
 class _Finder(StmtVisitor):
-    """Raises _Found where a function touches packed memory. Most functions do not, and at this
-    stage they are long: what cannot hold a buffer is not gone into."""
+    """Raises _Found if a function uses packed memory. Most functions do not, and at this
+    stage they are long, so nodes that cannot contain a buffer are skipped."""
 
     def visit_Buffer(self, node: Buffer) -> None:
         if is_packed(node.dtype) or _pointed(node.data) is not None:
@@ -85,7 +85,7 @@ class _Finder(StmtVisitor):
 
 
 class _Packer(Simplifying):
-    """Rewrites accesses; knows the ranges of the loops around them."""
+    """Rewrites accesses; knows the ranges of the enclosing loops."""
 
     def __init__(self, ana: Analyzer) -> None:
         super().__init__(ana)
@@ -93,7 +93,7 @@ class _Packer(Simplifying):
         self.buffers: dict[Buffer, Buffer] = {}
         self.parallel: list[_Parallel] = []
 
-    # -- what lies in memory -------------------------------------------------------------------
+    # -- memory --------------------------------------------------------------------------------
 
     def visit_Var(self, node: Var) -> Any:
         kind = node.type_annotation
@@ -121,7 +121,7 @@ class _Packer(Simplifying):
         return self.buffers[node]
 
     def moved(self, node: Buffer, data: Var) -> Buffer:
-        """A buffer of another type on packed memory."""
+        """A buffer of another type that aliases packed memory."""
         if node not in self.buffers:
             self.buffers[node] = node.with_data(data)
         return self.buffers[node]
@@ -146,7 +146,7 @@ class _Packer(Simplifying):
         return new.replace(buffer_var=var, dtype=BYTE, extents=extents)
 
     def inside_parallel(self, node: Any) -> Any:
-        """Memory made within a parallel loop is each iteration's own."""
+        """Memory allocated within a parallel loop is private to an iteration."""
         for loop in self.parallel:
             loop.own.add(node.buffer_var)
         return self.visit_default(node)
@@ -189,7 +189,7 @@ class _Packer(Simplifying):
         return po.cast(dtype, _shifted(loaded, self.bit_of(index, dtype)))
 
     def whole_bytes(self, index: PrimExpr, per: int) -> bool:
-        """Whether a vector of neighbours begins and ends with a byte."""
+        """Whether a dense vector starts and ends at byte boundaries."""
         if not isinstance(index, Ramp) or index.lanes % per or index.base.dtype.lanes > 1:
             return False
         return is_one(index.stride) and self.offset_in_byte(index.base, per) == 0
@@ -206,7 +206,7 @@ class _Packer(Simplifying):
         return self.ana.simplify(byte) if index.dtype.lanes == 1 else byte
 
     def bit_of(self, index: PrimExpr, dtype: DataType) -> Any:
-        """The place of an element's lowest bit: a number, or uint8 like the index."""
+        """The position of an element's lowest bit: a number, or a uint8 expression."""
         per = 8 // dtype.bits
         if index.dtype.lanes == 1:
             known = self.offset_in_byte(index, per)
@@ -259,7 +259,7 @@ class _Packer(Simplifying):
     def store_lanes(
         self, buffer: Buffer, index: PrimExpr, value: PrimExpr, predicate: Any, span: Any
     ) -> st.Stmt:
-        """A vector whose ends lie within bytes: lane after lane."""
+        """A vector whose ends are within bytes: stored lane by lane."""
         values = Var("values", value.dtype)
         mask = None if predicate is None else Var("mask", predicate.dtype)
         steps: list[st.Stmt] = []
@@ -288,7 +288,7 @@ class _Packer(Simplifying):
         return new.replace(kind=st.ForKind.SERIAL)
 
     def note_store(self, node: st.BufferStore, index: PrimExpr) -> None:
-        """Two iterations of a parallel loop must not change the bits of one byte."""
+        """Two iterations of a parallel loop must not modify the same byte."""
         for loop in self.parallel:
             if node.buffer.data not in loop.own:
                 per = 8 // node.value.dtype.bits
@@ -296,8 +296,8 @@ class _Packer(Simplifying):
                     loop.shares_bytes[node.buffer.name] = None
 
     def apart(self, index: PrimExpr, var: Var, per: int) -> bool:
-        """Whether different values of `var` store to different bytes: the index is c * var + r,
-        c a multiple of the elements in a byte, 0 <= r < c."""
+        """Whether different values of `var` store to different bytes: the index is c * var + r with
+        c a multiple of the elements per byte and 0 <= r < c."""
         if index.dtype.lanes > 1:
             if not isinstance(index, Ramp) or index.base.dtype.lanes > 1:
                 return False
@@ -335,7 +335,7 @@ class _Packer(Simplifying):
         return self.visit_default(node)
 
     def begin(self, index: PrimExpr, node: Any, dtype: DataType | None = None) -> PrimExpr:
-        """The byte of a pointer, which must be the byte's first element."""
+        """The byte of a pointer, which must point to the byte's first element."""
         kind = dtype or node.buffer.dtype
         per = 8 // kind.bits
         if self.offset_in_byte(index, per) != 0:
@@ -352,8 +352,8 @@ class _Packer(Simplifying):
 
 
 class _Parallel:
-    """A parallel loop around a store: the memory made in it, and the buffers of which iterations
-    may share bytes."""
+    """A parallel loop around a store: memory allocated in it, and buffers whose bytes iterations
+    may share."""
 
     def __init__(self, var: Var) -> None:
         self.var = var
@@ -375,7 +375,7 @@ def _shifted(value: PrimExpr, bits: Any) -> PrimExpr:
 
 
 def _bits(value: PrimExpr, dtype: DataType) -> PrimExpr:
-    """The lowest bits of a byte: those of the type."""
+    """The lowest bits of a byte, as many as the type has."""
     return po.bitwise_and(value, po.const((1 << dtype.bits) - 1, value.dtype))
 
 

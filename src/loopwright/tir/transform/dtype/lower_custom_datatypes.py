@@ -1,5 +1,5 @@
-"""`LowerCustomDatatypes`: values of a type of one's own become their bits, operations on them what
-was registered.
+"""`LowerCustomDatatypes`: replaces values of custom types by their bits, and operations by the
+registered functions.
 
 Before (-) and after (+)::
 
@@ -14,7 +14,7 @@ Pass::
 
     for_example("doubled", {"Add": datatype.create_lower_func({32: "AddDoubled"})})
 
-`ir.datatype`, which is `tvm.target.datatype`, registers a type and what its operations become.
+`ir.datatype`, which is `tvm.target.datatype`, registers a type and the lowering of its operations.
 Choices (`Select`, `if_then_else`) and memory need no registration: they move bits. A literal without a
 function of its own is cast from float32.
 """
@@ -49,7 +49,7 @@ class _Lower(StoreAsBits):
         self.kinds = kinds
 
     def by(self, op_name: str, dtype: DataType, other: str, node: Any, call: Any) -> Any:
-        """What the registered function makes of `made`, the rebuilt `node`."""
+        """The result of the registered function for `call`, the rebuilt `node`."""
         name = datatype.type_name(dtype)
         lower = datatype.lowering(self.kinds, op_name, name, other)
         if lower is None:
@@ -113,7 +113,7 @@ class _Lower(StoreAsBits):
 
 
 def for_example(name: str, lowerings: dict[str, Any]) -> LowerCustomDatatypes:
-    """The pass, with a type registered for LLVM; the number is the greatest of a code."""
+    """The pass, with a type registered for LLVM; `name` has the largest type code."""
     datatype.register(name, 255)
     for op_name, lower in lowerings.items():
         datatype.register_op(lower, op_name, "llvm", name)

@@ -1,4 +1,4 @@
-"""`AnnotateDeviceRegions`: what runs in threads of a device is marked with the function's target.
+"""`AnnotateDeviceRegions`: annotates the regions that run in device threads with the target.
 
 Before (-) and after (+)::
 
@@ -11,8 +11,8 @@ Before (-) and after (+)::
     +         with T.launch_thread("threadIdx.x", 16) as tx:
     +             A[tx] = T.float32(0)
 
-`SplitHostDevice` makes functions of the marked regions. A function without a host in its target
-runs on one device as a whole and stays as it is.
+`SplitHostDevice` outlines the annotated regions into functions. A function whose target has no host
+runs entirely on one device and is not changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`DecorateDeviceScope`: the whole body is marked to run on the device.
+"""`DecorateDeviceScope`: annotates the whole body as device code.
 
 Before (-) and after (+)::
 

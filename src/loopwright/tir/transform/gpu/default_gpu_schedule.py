@@ -1,4 +1,4 @@
-"""`DefaultGPUSchedule`: every block of a function for a GPU that has no threads yet runs in threads.
+"""`DefaultGPUSchedule`: binds the loops of unscheduled blocks of a GPU function to threads.
 
 Before::
 
@@ -26,9 +26,9 @@ After::
                     T.writes(B[vi, vj])
                     B[vi, vj] = A[vi, vj] + T.float32(1)
 
-The outer loops of a block that carry no reduction are fused, then split by the target's
-`max_threads_per_block`; a block without such loops runs in one thread. A function that says
-`tir.is_scheduled`, or whose target is not a GPU, stays as it is.
+The outer spatial loops of a block are fused, then split by the target's
+`max_threads_per_block`; a block without such loops runs in one thread. A function with
+`tir.is_scheduled`, or whose target is not a GPU, is not changed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from .._base import PrimFuncPass
 
 
 def _outer(sch: Schedule, block: Any) -> list[Any] | None:
-    """The outer loops of a block without reductions; None where threads are bound already."""
+    """The outer spatial loops of a block; None if threads are already bound."""
     loops = list(sch.get_loops(block))
     if any(sch.get(loop).kind == ForKind.THREAD_BINDING for loop in loops):
         return None
@@ -87,7 +87,7 @@ class DefaultGPUSchedule(PrimFuncPass):
         if target is None or "gpu" not in target.keys or func.attrs.get("tir.is_scheduled"):
             return func
         most = int(target.attrs.get("max_threads_per_block", 1024))
-        # Loops of spatial axes alone are bound, or one of a single iteration: nothing to check.
+        # Only spatial loops or loops of extent 1 are bound: nothing to check.
         sch = Schedule(IRModule({"main": func}), enable_check=False)
         for block in sch.get_child_blocks(sch.get_block("root")):
             outer = _outer(sch, block)

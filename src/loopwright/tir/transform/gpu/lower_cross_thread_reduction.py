@@ -1,5 +1,5 @@
-"""`LowerCrossThreadReduction`: a block whose reduction runs along threads reduces within each thread,
-then across them.
+"""`LowerCrossThreadReduction`: splits a reduction along threads into one within each thread
+and one across threads.
 
 Before::
 
@@ -51,8 +51,8 @@ After::
                         T.writes(B[vi])
                         B[vi] = cross_thread_B[0]
 
-Threads that are the first along every axis write the result; where it lies in "local" memory, all do.
-`LowerThreadAllreduce` writes the reduction across threads out.
+The first threads along every axis write the result; if it is in "local" memory, all threads do.
+`LowerThreadAllreduce` lowers the reduction across threads.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class _Lower(StmtRewriter):
         return self.visit_default(node)
 
     def nest(self, loops: list[For], realize: BlockRealize) -> Stmt | None:
-        """The loops around a reduction block, where some of its reduction's are threads."""
+        """The loops around a reduction block, if some of its reduction loops are bound to
+        threads."""
         block: Block = realize.block
         pairs = list(zip(block.iter_vars, realize.iter_values, strict=True))
         summed = [v for axis, v in pairs if axis.iter_type == IterVar.CommReduce]
@@ -177,7 +178,7 @@ class _Lower(StmtRewriter):
         along: list[For],
         threads: list[For],
     ) -> Stmt:
-        """The first thread stores the result under the conditions that its place is under."""
+        """The first thread stores the result, under the conditions of the original store."""
         block: Block = realize.block
         pairs = zip(block.iter_vars, realize.iter_values, strict=True)
         kept = [(a, v) for a, v in pairs if a.iter_type != IterVar.CommReduce]
@@ -209,7 +210,7 @@ class _Lower(StmtRewriter):
         return BlockRealize([v for _, v in kept], predicate, stored, span=block.span)
 
     def covered(self, region: BufferRegion, values: Any, domain: Any) -> BufferRegion:
-        """A region in terms of the loops outside, over all of the reduction."""
+        """A region in terms of the outer loops, over the whole reduction."""
         regions = []
         for r, extent in zip(region.region, region.buffer.shape, strict=True):
             low = substitute(r.min, values)

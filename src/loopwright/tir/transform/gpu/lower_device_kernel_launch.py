@@ -1,5 +1,5 @@
-"""`LowerDeviceKernelLaunch`: a call of a function for another device becomes a launch: its name, its
-arguments, and how many blocks and threads run it.
+"""`LowerDeviceKernelLaunch`: turns calls of functions for another device into launches: the name,
+the arguments, and the numbers of blocks and threads.
 
 Before (-) and after (+)::
 
@@ -21,9 +21,9 @@ Before (-) and after (+)::
               tx = T.launch_thread("threadIdx.x", 4)
               A_1[bx * 4 + tx] = T.float32(0)
 
-A function on the same kind of device but another target is called as a C function. Dynamic shared memory
-(scope "shared.dyn") is a launch parameter too, "tir.use_dyn_shared_memory", in bytes. It runs after
-`SplitHostDevice`; a function whose target has a host runs there.
+A function for another target on the same kind of device is called as a C function. Dynamic shared
+memory (scope "shared.dyn") is a launch parameter too, "tir.use_dyn_shared_memory", in bytes. It
+runs after `SplitHostDevice`; a function whose target has a host runs on that host.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ DYNAMIC = "tir.use_dyn_shared_memory"
 
 
 class _Launch(StmtVisitor):
-    """What a kernel is launched with: the extents of its threads by tag, in order of appearance."""
+    """The launch parameters of a kernel: the extents of its threads by tag, in order of
+    appearance."""
 
     def __init__(self) -> None:
         self.extents: dict[str, PrimExpr] = {}

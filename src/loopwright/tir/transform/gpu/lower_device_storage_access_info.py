@@ -1,5 +1,5 @@
-"""`LowerDeviceStorageAccessInfo`: memory of a special scope lies where its owner says, and pointers into
-it are plain ones.
+"""`LowerDeviceStorageAccessInfo`: places memory of special scopes at the address that their owner
+gives and makes pointers into it plain.
 
 Before (-) and after (+)::
 
@@ -17,9 +17,9 @@ Pass::
 
     for_example("local.scratch", "scratch_memory")
 
-The global function `tvm.info.mem.<scope>` gives what is known of a scope: an object (or dict) with
-`head_address`, the expression where it begins or None (then the allocation stays), and `max_num_bits`,
-how much there is at most. An allocation of more is refused.
+The global function `tvm.info.mem.<scope>` describes a scope: it returns an object (or dict) with
+`head_address`, the expression of its address or None (then the allocation is kept), and
+`max_num_bits`, its size. A larger allocation is an error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .._base import RewriterPass, StmtRewriter
 
 
 def _info(scope: str) -> Any:
-    """What is known of a scope with a tag: None for one that nobody described."""
+    """The description of a scope with a tag; None if there is none."""
     if "." not in scope or scope == "shared.dyn":
         return None
     describe = get_global_func(f"tvm.info.mem.{scope}", allow_missing=True)
@@ -102,7 +102,7 @@ class _Lower(StmtRewriter):
 
 
 def for_example(scope: str, function: str) -> LowerDeviceStorageAccessInfo:
-    """The pass, with a scope whose memory a C function gives."""
+    """The pass, with a scope whose memory a C function provides."""
     head = call_pure_extern("handle", function)
     info = {"head_address": head, "max_num_bits": 1 << 20}
     register_func(f"tvm.info.mem.{scope}", lambda: info, override=True)

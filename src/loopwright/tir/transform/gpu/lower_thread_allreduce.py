@@ -1,5 +1,5 @@
-"""`LowerThreadAllreduce`: a reduction over the threads of a block goes through shared memory, halving
-the number of threads that still combine.
+"""`LowerThreadAllreduce`: lowers a reduction over the threads of a block to a tree in shared
+memory, which halves the number of active threads in each step.
 
 Before::
 
@@ -33,8 +33,8 @@ After::
             T.tvm_storage_sync("shared")
         B[0] = R[0]
 
-Threads along other axes of the block form groups, each reduced on its own. A number of threads that is
-no power of two is first brought to one. All threads of the block must come here.
+Threads along other axes of the block form groups, each reduced separately. A number of threads that
+is not a power of two is first reduced to one. All threads of the block must reach this point.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from .._base import RewriterPass, StmtRewriter, Substitute
 
 class _Lower(StmtRewriter):
     def __init__(self) -> None:
-        self.threads: dict[Var, int] = {}  # the threadIdx axes around, outermost first
+        self.threads: dict[Var, int] = {}  # the enclosing threadIdx axes, outermost first
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
@@ -121,7 +121,7 @@ class _Lower(StmtRewriter):
         return body
 
     def flat(self, axes: list[Var]) -> tuple[PrimExpr, int]:
-        """(number of a thread among those along some axes, how many there are)"""
+        """(index of a thread among those along some axes, their number)"""
         index: PrimExpr = const(0, "int32")
         size = 1
         for var, extent in self.threads.items():
@@ -133,7 +133,7 @@ class _Lower(StmtRewriter):
     def combined(
         self, reducer: CommReducer, shared: list[Buffer], place: Any, at: Any, step: int, below: int
     ) -> list[Stmt]:
-        """The first threads take what lies `step` further."""
+        """The first threads combine their values with those `step` further."""
         other = add(place, const(step, "int32"))
         mine = {v: BufferLoad(b, [place]) for v, b in zip(reducer.lhs, shared, strict=True)}
         theirs = {v: BufferLoad(b, [other]) for v, b in zip(reducer.rhs, shared, strict=True)}

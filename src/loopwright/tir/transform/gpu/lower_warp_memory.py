@@ -1,5 +1,5 @@
-"""`LowerWarpMemory`: memory of the scope "warp" is spread over the registers of a warp's threads; what
-another thread holds comes by a shuffle.
+"""`LowerWarpMemory`: distributes memory of scope "warp" over the registers of a warp's threads;
+other threads' elements are read by shuffles.
 
 Before (-) and after (+)::
 
@@ -19,10 +19,10 @@ Pass::
 
     LowerWarpMemory(32)
 
-An element number x is held by lane x // m % width, m of them by each lane in turn, where m is how far the
-stores of neighbouring threads are from each other: every store is at tx * m + something below m (plus
-multiples of all that a turn holds). The width is that of the target's warps (`thread_warp_size`), or the
-number of threads along x where that is less.
+Element x is held by lane x // m % width, m consecutive elements per lane in turn, where m is the
+distance between the stores of neighbouring threads: every store is at tx * m + something below m
+(plus multiples of width * m). The width is the target's warp size (`thread_warp_size`), or the
+number of threads along x if that is less.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _number(value: int) -> PrimExpr:
 
 
 class _Spread(StmtRewriter):
-    """One allocation's accesses: within a lane by number, from other lanes by shuffles."""
+    """One allocation's accesses: by index within a lane, by shuffles from other lanes."""
 
     def __init__(self, old: Var, new: Var, lane: Var, width: int, each: int, size: int) -> None:
         self.old, self.new, self.lane = old, new, lane
@@ -66,7 +66,7 @@ class _Spread(StmtRewriter):
         return self.buffers[old]
 
     def split(self, index: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-        """(number within a lane, lane) of an element."""
+        """(index within a lane, lane) of an element."""
         turn = _number(self.each * self.width)
         each = _number(self.each)
         own = add(multiply(floordiv(index, turn), each), floormod(index, each))
@@ -155,7 +155,7 @@ class _Lower(StmtRewriter):
 
 
 def _step(pointer: Var, lane: Var, body: Stmt) -> int:
-    """How far the stores of neighbouring threads are from each other."""
+    """The distance between the stores of neighbouring threads."""
     steps: set[int | None] = set()
 
     def visit(node: Any) -> None:
@@ -174,7 +174,7 @@ def _step(pointer: Var, lane: Var, body: Stmt) -> int:
 
 @dataclass(frozen=True)
 class LowerWarpMemory(PrimFuncPass):
-    """See the file's docstring. `warp_size` 0: the target's."""
+    """See the file's docstring. `warp_size` 0: the target's warp size."""
 
     name = "tir.LowerWarpMemory"
     warp_size: int = 0

@@ -1,4 +1,4 @@
-"""`MergeSharedMemoryAllocations`: the dynamic shared memory of a kernel is one allocation.
+"""`MergeSharedMemoryAllocations`: merges the dynamic shared memory of a kernel into one allocation.
 
 Before (-) and after (+)::
 
@@ -20,8 +20,8 @@ Before (-) and after (+)::
     -     B[tx] = b_1[7 - tx]
     +     B[tx] = b_1[23 - tx]
 
-Each begins at a multiple of 16 bytes. It runs on flat buffers of constant size; memory is not shared by
-buffers that live one after the other (`StorageRewrite` does that before).
+Each buffer starts at a multiple of 16 bytes. It runs on flat buffers of constant size; buffers with
+disjoint live ranges do not share memory (`StorageRewrite` does that before).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SCOPE = "shared.dyn"
 
 
 def _dynamic(body: Stmt) -> dict[Var, tuple[int, int]]:
-    """(offset, size) in bytes of each allocation of constant size, the outermost first."""
+    """(offset, size) in bytes of each allocation of constant size, outermost first."""
     sizes: dict[Var, int] = {}
 
     def visit(node: Any) -> None:
@@ -63,7 +63,7 @@ def _dynamic(body: Stmt) -> dict[Var, tuple[int, int]]:
     post_order_visit(body, nodes.append)
     for node in reversed(nodes):
         visit(node)
-    # All live at one time: what else reads them within the launch is not known here.
+    # All are treated as live at the same time: other readers within the launch are not known here.
     items = tuple(Item(var.name, size, 0, 0, _ALIGN) for var, size in sizes.items())
     places = place_in_order(Problem(items), range(len(items))).places
     return {
@@ -74,7 +74,7 @@ def _dynamic(body: Stmt) -> dict[Var, tuple[int, int]]:
 
 
 class _Merge(StmtRewriter):
-    """Within one launch: accesses go to the common memory."""
+    """Redirects the accesses of one launch to the merged memory."""
 
     def __init__(self, places: dict[Var, tuple[int, int]], memory: Var) -> None:
         self.places, self.memory = places, memory
@@ -82,7 +82,7 @@ class _Merge(StmtRewriter):
         self.ana = Analyzer()
 
     def moved(self, buffer: Buffer) -> tuple[Buffer, int] | None:
-        """(the buffer in the common memory, the element at which it begins)"""
+        """(the buffer in the merged memory, its offset in elements)"""
         place = self.places.get(buffer.data)
         if place is None:
             return None
@@ -138,7 +138,7 @@ class _Launches(StmtRewriter):
         return node
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
-        """The common memory stands within the innermost of the launches around."""
+        """The merged allocation is placed within the innermost enclosing launch."""
         threads = node.attr_key == "thread_extent" and isinstance(node.node, IterVar)
         inner = node.body
         if isinstance(inner, AttrStmt) and inner.attr_key == "thread_extent":

@@ -1,4 +1,4 @@
-"""`SplitHostDevice`: a marked region becomes a function of its own, called from the host.
+"""`SplitHostDevice`: outlines annotated regions into functions called from the host.
 
 Before (-) and after (+)::
 
@@ -19,7 +19,7 @@ Before (-) and after (+)::
     +         with T.launch_thread("threadIdx.x", 16) as tx:
     +             A_1[tx] = T.Cast("float32", n)
 
-The parameters are what the region uses from around it: pointers first, then the rest, each in the
+The parameters are the region's free variables: pointers first, then the rest, each in
 order of use.
 """
 
@@ -44,7 +44,7 @@ from .._base import StmtRewriter
 class _Split(StmtRewriter):
     def __init__(self, name: str, taken: set[str]) -> None:
         self.name, self.taken = name, taken
-        self.made: list[tuple[GlobalVar, PrimFunc]] = []
+        self.kernels: list[tuple[GlobalVar, PrimFunc]] = []
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
@@ -58,7 +58,7 @@ class _Split(StmtRewriter):
         attrs = {"target": node.node, "tir.is_global_func": True, "tir.noalias": True}
         kernel = PrimFunc(params, node.body, None, None, attrs, span=node.span)
         var = GlobalVar(self.fresh())
-        self.made.append((var, renew_defs(kernel)))
+        self.kernels.append((var, renew_defs(kernel)))
         return Evaluate(Call("void", var, params), span=node.span)
 
     def fresh(self) -> str:
@@ -82,7 +82,7 @@ class SplitHostDevice(Pass):
                 continue
             split = _Split(var.name_hint, taken)
             functions[var] = func.replace(body=split.visit(func.body))
-            functions.update(split.made)
+            functions.update(split.kernels)
         return mod.replace(functions=functions)
 
 

@@ -1,4 +1,4 @@
-"""`ThreadSync`: a barrier stands between what one thread writes and what another one reads.
+"""`ThreadSync`: inserts barriers between writes of one thread and reads of another.
 
 Before (-) and after (+)::
 
@@ -15,9 +15,9 @@ Pass::
 
     ThreadSync("shared")
 
-Statements of a sequence that touch the same memory of the scope, one of them writing, are kept
-apart; so are the iterations of a loop around them. Barriers that are there count. A barrier is never
-put under a condition: the whole conditional is one access.
+Statements of a sequence that access the same memory of the scope, at least one writing, are
+separated; so are iterations of the enclosing loops. Existing barriers count. A barrier is never
+placed under a condition: a whole conditional counts as one access.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from .._base import RewriterPass, StmtRewriter, StmtVisitor
 
 
 class _Touched(StmtVisitor):
-    """The pointers of a scope that a statement reads and writes, and whether it has a barrier."""
+    """The pointers of a scope that a statement reads and writes, and whether it contains a
+    barrier."""
 
     def __init__(self, scope: str) -> None:
         self.scope = scope
@@ -52,7 +53,7 @@ class _Touched(StmtVisitor):
         self.visit_default(node)
 
     def visit_Var(self, node: Any) -> None:
-        """A pointer that is given away may be read and written."""
+        """A pointer that escapes may be read and written."""
         kind = node.type_annotation
         if kind is not None and kind[1] == self.scope:
             self.reads.add(node)
@@ -111,7 +112,7 @@ class _Sync(StmtRewriter):
         return seq(*stmts)
 
     def visit_For(self, node: For) -> Stmt:
-        """The next iteration waits for this one, where they share memory."""
+        """The next iteration waits for this one if they share memory."""
         body = self.visit(node.body)
         now = self.touched(body)
         if self.inside and isinstance(body, SeqStmt) and now.writes & now.reads:

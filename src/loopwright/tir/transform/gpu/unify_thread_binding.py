@@ -1,4 +1,4 @@
-"""`UnifyThreadBinding`: loops bound to the same thread axis share one variable.
+"""`UnifyThreadBinding`: uses one variable for all loops bound to the same thread axis.
 
 Before::
 
@@ -19,8 +19,8 @@ After::
         A[blockIdx_x, threadIdx_x] = T.float32(1)
         B[blockIdx_x, threadIdx_x] = A[blockIdx_x, threadIdx_x]
 
-One launch stands around each outermost bound loop. Loops on one axis have one extent: others are
-refused. Virtual threads are left to `InjectVirtualThread`.
+Each outermost bound loop is enclosed in one launch. Loops on one axis must have the same extent.
+Virtual threads are left to `InjectVirtualThread`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Unify(StmtRewriter):
         return self.launch(body) if self.depth == 0 else body
 
     def axis(self, loop: For, tag: str) -> IterVar:
-        """The axis of a tag within this launch."""
+        """The axis for a tag in this launch."""
         known = self.axes.get(tag)
         if known is None:
             var = Var(tag, loop.loop_var.dtype)
@@ -74,7 +74,7 @@ class _Unify(StmtRewriter):
         return known[0]
 
     def launch(self, body: Stmt) -> Stmt:
-        """The axes around the outermost bound loop."""
+        """The launch around the outermost bound loop."""
         for axis, extent in reversed(self.axes.values()):
             body = AttrStmt(axis, "thread_extent", extent, body)
         self.axes = {}

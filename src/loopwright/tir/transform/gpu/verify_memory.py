@@ -1,4 +1,4 @@
-"""`VerifyMemory`: refuses code for a GPU that reaches its memory from outside of its threads.
+"""`VerifyMemory`: rejects GPU code that accesses device memory outside of threads.
 
 Before (-) and after (+)::
 
@@ -8,7 +8,8 @@ Before (-) and after (+)::
           for i in T.thread_binding(8, thread="threadIdx.x"):
               A[i] = T.float32(0)
 
-A loop that is bound to no thread runs on the host, which cannot reach that memory: RuntimeError.
+A loop that is not bound to a thread runs on the host, which cannot access that memory:
+RuntimeError.
 """
 
 from __future__ import annotations

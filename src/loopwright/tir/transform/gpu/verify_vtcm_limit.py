@@ -1,4 +1,4 @@
-"""`VerifyVTCMLimit`: a function that allocates more tightly coupled memory than there is, is refused.
+"""`VerifyVTCMLimit`: rejects functions that allocate more tightly coupled memory than available.
 
 Before (-) and after (+)::
 
@@ -13,7 +13,7 @@ Pass::
 
     VerifyVTCMLimit(64)
 
-The limit, in bytes, is the option, else the target's `vtcm-capacity`; 0 or none is no limit.
+The limit, in bytes, is the option, else the target's `vtcm-capacity`; 0 or None means no limit.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class VerifyVTCMLimit(PrimFuncPass):
 
 
 def get_vtcm_compaction_passes() -> list[Pass]:
-    """The passes after which the allocations of a function show what memory it needs."""
+    """The passes after which a function's allocations show the memory that it needs."""
     return [
         LowerInitBlock(),
         PlanAndUpdateBufferAllocationLocation(),

@@ -1,1 +1,1 @@
-"""From scheduled blocks to flat loops over memory: each pass takes one construct away."""
+"""From scheduled blocks to flat loops over memory: each pass removes one construct."""

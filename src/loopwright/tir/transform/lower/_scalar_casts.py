@@ -1,4 +1,4 @@
-"""What conversions between types of numbers mean: rules of `LowerScalarOps`."""
+"""Rules of `LowerScalarOps` for conversions between numeric types."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ._scalar_ops import (
 
 
 def _cast(ops: Scalars, node: Any) -> PrimExpr:
-    """A conversion: by way of float32 or a wider integer where the emitter has no direct one."""
+    """A conversion: through float32 or a wider integer if the emitter has no direct one."""
     x, old, new = node.value, node.value.dtype, node.dtype
     if old == new:
         return x
@@ -61,7 +61,7 @@ def _cast(ops: Scalars, node: Any) -> PrimExpr:
 
 
 def _converted(ops: Scalars, node: Any) -> PrimExpr:
-    """A conversion that is not a machine's."""
+    """A conversion that no machine has."""
     old, new = node.value.dtype, node.dtype
     if new.is_integer:
         return (_to_uint64 if new.is_uint else _to_integer)(ops, node)
@@ -75,7 +75,7 @@ def _converted(ops: Scalars, node: Any) -> PrimExpr:
 def _to_integer(ops: Scalars, node: Any) -> PrimExpr:
     x, new = ops.named(node.value, "x"), node.dtype
     least = int_min(new)
-    below = new.bits == 32 and x.dtype.bits == 64  # what is cut to the least value
+    below = new.bits == 32 and x.dtype.bits == 64  # out-of-range values become the least value
     low = GT._make(x, const(least - 1.0, x.dtype)) if below else GE._make(x, const(least, x.dtype))
     inside = And._make(low, LT._make(x, const(-float(least), x.dtype)))
     return Select._make(inside, Cast._make(new, x), const(least, new))
@@ -93,7 +93,7 @@ def _to_uint64(ops: Scalars, node: Any) -> PrimExpr:
 
 
 def _round_to_odd(ops: Scalars, x: PrimExpr) -> PrimExpr:
-    """float64 as float32 such that rounding it once more is as good as rounding once."""
+    """float64 to float32 such that rounding again gives the same result as rounding once."""
     x, i32 = ops.named(x, "x"), like(I32, x)
     near = ops.named(Cast._make(like(F32, x), x), "near")
     back = ops.named(Cast._make(x.dtype, near), "back")
@@ -131,9 +131,9 @@ def _widened(ops: Scalars, node: Any) -> PrimExpr:
 
 
 def _narrowed(ops: Scalars, node: Any) -> PrimExpr:
-    """A float32 as a smaller float. Normal numbers round in their bits; subnormal ones by adding
-    the power of two whose last place is the smallest subnormal. Beyond the largest comes what
-    ml_dtypes has there."""
+    """A float32 rounded to a smaller float. Normal numbers are rounded in their bits; subnormal
+    ones by adding the power of two whose last place is the smallest subnormal. Overflow gives
+    ml_dtypes' result."""
     x, new, i32 = ops.named(node.value, "x"), node.dtype, like(I32, node)
     n = lambda v: const(v, i32)  # noqa: E731
     both = lambda a, b: call("bitwise_and", i32, a, b)  # noqa: E731
@@ -156,7 +156,7 @@ def _narrowed(ops: Scalars, node: Any) -> PrimExpr:
     code = ops.named(Select._make(LT._make(size, limit), tiny, normal), "code")
     negative = ops.named(LT._make(bits, n(0)), "negative")
     sign = Select._make(negative, n(form.sign), n(0))
-    if code_of(-0.0, new) == 0:  # there is no negative zero
+    if code_of(-0.0, new) == 0:  # no negative zero
         sign = Select._make(EQ._make(code, n(0)), n(0), sign)
     result = call("bitwise_or", i32, code, sign)
     beyond = Select._make(negative, n(code_of(-np.inf, new)), n(code_of(np.inf, new)))
@@ -166,15 +166,15 @@ def _narrowed(ops: Scalars, node: Any) -> PrimExpr:
 
 
 def _of_code(bits: PrimExpr, dtype: DataType) -> PrimExpr:
-    """The small float with some bits."""
+    """The small float with the given bits."""
     held = DataType(f"uint{8 * dtype.itemsize}").with_lanes(dtype.lanes)
     return bits_as(Cast._make(held, bits), dtype)
 
 
 @dataclass(frozen=True)
 class _Form:
-    """A float below 32 bits: the bits of its mantissa, the exponent of its least normal number, and
-    codes: of the sign, the largest number, the last one that is not a NaN, and NaN."""
+    """A float type below 32 bits: mantissa bits, the exponent of the least normal number, and
+    codes: of the sign, the largest number, the last non-NaN, and NaN."""
 
     mantissa: int
     lowest: int

@@ -1,4 +1,4 @@
-"""What the rules of `LowerScalarOps` share: the rewriting of one operation, and builders."""
+"""Shared by the rules of `LowerScalarOps`: the rewriting of one operation, and builders."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Rule = Callable[["Scalars", Any], pe.PrimExpr]
 
 
 class Scalars:
-    """Rewrites one operation whose operands are rewritten already.
+    """Rewrites one operation whose operands are already rewritten.
 
-    A rule builds what it stands for from the bottom up; those operations in it that not every
-    emitter has go through here as well.
+    A rule builds its result bottom-up; operations in it that not every emitter has are rewritten
+    here as well.
     """
 
     table: ClassVar[Mapping[Any, Rule | None]]
@@ -51,7 +51,7 @@ class Scalars:
         return node if rule is None else self.apply(rule, node)
 
     def rule(self, kind: Any, dtype: DataType) -> Rule | None:
-        """What rewrites an operation on a type; None where it stays."""
+        """The rule for an operation on a type; None if it is kept."""
         rule = self.table[kind]
         if kind is pe.Cast:
             return rule
@@ -60,22 +60,22 @@ class Scalars:
             rule = None
         if not dtype.is_float or dtype.base in self.native:
             return rule
-        half = dtype.base == "float16" and kind is pe.FloorDiv  # the quotient is rounded, too
+        half = dtype.base == "float16" and kind is pe.FloorDiv  # the quotient is rounded as well
         return rule if half or kind == "tir.nextafter" else in_float32
 
     def need(self, dtype: DataType) -> None:
-        """Raise LoopwrightError for a type that is computed with and has no rule of its own."""
+        """Raise LoopwrightError for a type that is computed with but has no rule."""
         if dtype.base in ("float32", "float64") and dtype.base not in self.native:
             what = f"the program computes with {dtype.base}, which the emitter does not have"
             got = f"native={sorted(self.native)}"
             raise LoopwrightError(explain(what, got=got, instead=f'add "{dtype.base}" to native'))
 
     def has(self, name: str, kind: str) -> bool:
-        """Whether the emitter has an operation, on a type."""
+        """Whether the emitter has an operation on a type."""
         return name in self.native or f"{name}:{kind}" in self.native
 
     def apply(self, rule: Rule, node: pe.PrimExpr) -> pe.PrimExpr:
-        """What a rule makes of an operation, below the values that it names."""
+        """The result of a rule, inside the let bindings of its named values."""
         outer, self.lets = self.lets, []
         result = rule(self, node)
         for var, value in reversed(self.lets):
@@ -84,7 +84,7 @@ class Scalars:
         return result.with_span(node.span)
 
     def named(self, value: pe.PrimExpr, hint: str) -> pe.PrimExpr:
-        """A value that is used several times."""
+        """A let variable for a value used several times."""
         part = value.value if isinstance(value, pe.Broadcast) else value
         if isinstance(part, (pe.Var, pe.IntImm, pe.FloatImm)):
             return value
@@ -94,7 +94,7 @@ class Scalars:
 
     def meaning(self, node: pe.PrimExpr) -> tuple[list[pe.Var], pe.PrimExpr]:
         """An operation as a function, for an emitter that prints it as one: its parameters and
-        its value, in which divisions, shifts and this conversion are the machine's."""
+        its value, with native divisions, shifts and this conversion."""
         kind, values = operation(node), operands_of(node)
         params = [pe.Var("abcdefgh"[k], v.dtype) for k, v in enumerate(values)]
         if isinstance(node, pe.Call):
@@ -106,7 +106,7 @@ class Scalars:
 
 
 def check_native(native: frozenset[str], table: Mapping[Any, Any]) -> None:
-    """Raise ValueError for a name in `native` that no rule asks for."""
+    """Raise ValueError for a name in `native` that no rule uses."""
     names = [name_of(kind) for kind in table if kind != CONVERTED]
     for name in native:
         head, *kinds = name.split(":")
@@ -120,7 +120,7 @@ def check_native(native: frozenset[str], table: Mapping[Any, Any]) -> None:
 
 
 def operation(node: pe.PrimExpr) -> Any:
-    """The class of a node, the name of what is called."""
+    """The key of an operation: the class of a node, or the name of its callee."""
     return getattr(node.op, "name", "") if isinstance(node, pe.Call) else type(node)
 
 
@@ -135,14 +135,14 @@ def operands_of(node: Any) -> list[pe.PrimExpr]:
 
 
 def operand_type(node: Any) -> DataType:
-    """The type that an operation is on."""
+    """The type of an operation's operands."""
     if isinstance(node, pe.Call):
         return node.args[0].dtype if node.op.name in _OF_OPERAND else node.dtype
     return node.a.dtype if isinstance(node, pe.CmpExpr) else node.dtype
 
 
 def kind_of(dtype: DataType) -> str:
-    """The types that an operation is alike on."""
+    """The class of types that an operation treats alike."""
     if dtype.is_float:
         return dtype.base if dtype.bits > 8 else "float8"
     return "bool" if dtype.is_bool else "int" if dtype.is_int else "uint"
@@ -158,7 +158,7 @@ def like(dtype: DataType, value: pe.PrimExpr) -> DataType:
 
 
 def bits_as(value: pe.PrimExpr, dtype: DataType) -> pe.PrimExpr:
-    """A value's bits as another type."""
+    """A value's bits reinterpreted as another type."""
     dtype = like(dtype, value)
     if isinstance(value, pe.Let):
         return pe.Let._make(value.var, value.value, bits_as(value.body, dtype))
@@ -168,19 +168,19 @@ def bits_as(value: pe.PrimExpr, dtype: DataType) -> pe.PrimExpr:
 
 
 def number_of(node: pe.PrimExpr) -> Any:
-    """The number that a literal is in every lane; None for others."""
+    """The value of a literal, equal in all lanes; None for other nodes."""
     part = node.value if isinstance(node, pe.Broadcast) else node
     return part.value if isinstance(part, (pe.IntImm, pe.FloatImm)) else None
 
 
 def shifted(value: pe.PrimExpr, by: int) -> pe.PrimExpr:
-    """value >> by, or << -by."""
+    """value >> by, or value << -by."""
     name = "shift_right" if by > 0 else "shift_left"
     return call(name, value.dtype, value, const(abs(by), value.dtype))
 
 
 def in_float32(ops: Scalars, node: Any) -> pe.PrimExpr:
-    """Operands that the emitter does not compute with are widened, the result is rounded."""
+    """Widens operands that the emitter does not compute with, and rounds the result."""
     base = operand_type(node).base
 
     def wide(value: pe.PrimExpr) -> pe.PrimExpr:

@@ -1,4 +1,4 @@
-"""What arithmetic and functions of numbers mean: rules of `LowerScalarOps`."""
+"""Rules of `LowerScalarOps` for arithmetic and functions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ._scalar_ops import (
 )
 
 ROUNDING = ("floor", "ceil", "trunc", "round", "nearbyint")
-# Functions of floats, each on operands of one type.
+# Functions on floats whose operands have one type.
 FUNCTIONS = [
     *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "exp"),
     *("exp2", "expm1", "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh", "sqrt"),
@@ -64,8 +64,8 @@ def _division(ops: Scalars, node: Any) -> pe.PrimExpr:
 
 
 def _machine_division(ops: Scalars, kind: Any, a: pe.PrimExpr, b: pe.PrimExpr) -> pe.PrimExpr:
-    """By what is neither 0 nor -1. Where a rest has the other sign than the divisor, rounding down
-    is one less than rounding toward zero."""
+    """Division by a divisor other than 0 and -1. If the remainder and the divisor have different
+    signs, the floor is one less than the truncation."""
     if kind not in _FLOORS:
         return kind._make(a, b)
     dtype = a.dtype
@@ -80,7 +80,7 @@ def _machine_division(ops: Scalars, kind: Any, a: pe.PrimExpr, b: pe.PrimExpr) -
 
 
 def _real_division(ops: Scalars, node: Any) -> pe.PrimExpr:
-    """Floor division and its remainder are Python's."""
+    """Floor division and its remainder, as in Python."""
     kind, dtype = type(node), node.dtype
     if kind is pe.Div:
         return node
@@ -104,7 +104,7 @@ def _extremum(ops: Scalars, node: Any) -> pe.PrimExpr:
     if number is not None and number == number:
         a, b, number = b, a, None
     a, b = ops.named(a, "a"), ops.named(b, "b")
-    # x86's max(b, a) gives a when either is NaN: a's NaN passes, b's needs a look.
+    # x86's max(b, a) returns a if either is NaN: a NaN in a passes, one in b must be tested.
     chosen = pe.Select._make((pe.GT if largest else pe.LT)._make(b, a), b, a)
     number = number_of(b)
     if not dtype.is_float or (number is not None and number == number):
@@ -113,7 +113,7 @@ def _extremum(ops: Scalars, node: Any) -> pe.PrimExpr:
 
 
 def _shift(ops: Scalars, node: Any) -> pe.PrimExpr:
-    """By the type's width or more every bit moves out."""
+    """A shift by the type's width or more shifts every bit out."""
     dtype, (a, b), name = node.dtype, node.args, node.op.name.removeprefix("tir.")
     by = number_of(b)
     if by is not None and 0 <= by < dtype.bits:
@@ -138,7 +138,7 @@ def _bitwise_not(ops: Scalars, node: Any) -> pe.PrimExpr:
 
 
 def _function(ops: Scalars, node: Any) -> pe.PrimExpr:
-    """A function of floats: operands of its type; on float16 mostly by float32."""
+    """A function of floats: operands of its type; on float16 mostly through float32."""
     dtype = node.dtype
     if not dtype.is_float:
         return node.args[0] if name_of(node.op.name) in ROUNDING else node
@@ -186,9 +186,9 @@ def _sigmoid(ops: Scalars, node: Any) -> pe.PrimExpr:
 
 
 def _ldexp(ops: Scalars, node: Any) -> pe.PrimExpr:
-    """x * 2**e, e of any type: at last an int32."""
+    """x * 2**e for e of any type, converted to int32."""
     (x, by), dtype = node.args, node.dtype
-    if dtype.base not in ("float32", "float64"):  # LLVM 22 gets vectors of float16 wrong
+    if dtype.base not in ("float32", "float64"):  # LLVM 22 miscompiles vectors of float16
         return in_float32(ops, node)
     if by.dtype.is_integer and by.dtype.bits == 64:
         by = ops(pe.Min._make(by, const(5000, by.dtype)))
@@ -198,7 +198,7 @@ def _ldexp(ops: Scalars, node: Any) -> pe.PrimExpr:
 
 
 def _nextafter(ops: Scalars, node: Any) -> pe.PrimExpr:
-    """The neighbour of x toward y, by its bits."""
+    """The neighbour of x toward y, computed on its bits."""
     dtype = node.dtype
     if dtype.bits < 16:
         return node
@@ -216,7 +216,7 @@ def _nextafter(ops: Scalars, node: Any) -> pe.PrimExpr:
 
 
 def _count_bits(ops: Scalars, node: Any) -> pe.PrimExpr:
-    """popcount and clz; natively the result has the operand's type."""
+    """popcount and clz; the native operation has the operand's type."""
     (x,), old, new = node.args, node.args[0].dtype, node.dtype
     name = name_of(node.op.name)
     unsigned = DataType(f"uint{old.bits}").with_lanes(old.lanes)
@@ -224,7 +224,7 @@ def _count_bits(ops: Scalars, node: Any) -> pe.PrimExpr:
     x = pe.Cast._make(wide, x if old == unsigned else pe.Cast._make(unsigned, x))
     n = lambda v: const(v & (1 << wide.bits) - 1, wide)  # noqa: E731
     bits_and = lambda a, b: call("bitwise_and", wide, a, b)  # noqa: E731
-    if name == "clz":  # all bits below the highest one are set
+    if name == "clz":  # set all bits below the highest one
         for by in (1, 2, 4, 8, 16, 32)[: wide.bits.bit_length() - 1]:
             x = ops.named(x, "x")
             x = call("bitwise_or", wide, x, shifted(x, by))
@@ -243,7 +243,7 @@ def _multiply_shift(ops: Scalars, node: Any) -> pe.PrimExpr:
     wide = like(I64, node)
     args = [a if a.dtype.is_bool else ops(pe.Cast._make(wide, a)) for a in node.args]
     x, y, *rest = (ops.named(a, hint) for a, hint in zip(args, "xyqsabcd", strict=False))
-    if len(rest) > 2:  # per axis: left and right shifts, q, and whether each is done
+    if len(rest) > 2:  # per axis: left and right shift, q, and two flags
         x = ops.named(pe.Select._make(rest[3], call("shift_left", wide, x, rest[0]), x), "x")
         total = pe.Select._make(rest[4], pe.Add._make(rest[2], rest[1]), rest[2])
     else:
@@ -261,7 +261,7 @@ def _large_uint(ops: Scalars, node: Any) -> pe.PrimExpr:
     return const(high << 32 | low & 0xFFFFFFFF, node.dtype)
 
 
-# None: it stays, on floats that the emitter computes with.
+# None: kept on floats that the emitter computes with.
 RULES: dict[Any, Rule | None] = {
     **dict.fromkeys((pe.EQ, pe.NE, pe.LT, pe.LE, pe.GT, pe.GE)),
     **ON_FLAGS,

@@ -1,4 +1,4 @@
-"""`CompactBufferAllocation`: a buffer is as large as what is accessed of it, starting at 0.
+"""`CompactBufferAllocation`: shrinks buffers to the accessed region, starting at 0.
 
 Before (-) and after (+)::
 
@@ -17,8 +17,8 @@ Before (-) and after (+)::
     -                 C[i, j] = B[i, j] * T.float32(2)
     +                 C[i, j] = B[0, j] * T.float32(2)
 
-A block's annotation `buffer_dim_align` ([[buffer, dim, factor, offset], ...]) pads the stride of a
-dimension of what it writes.
+A block's annotation `buffer_dim_align` ([[buffer, dim, factor, offset], ...]) pads the strides of
+the buffers that it writes.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ from ...stmt import Block, BufferStore, For, LetStmt
 from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function
 
 Box = list[IntervalSet]
-_UNKNOWN = 1 << 24  # so many elements along a dimension come from the limits of a type
+_UNKNOWN = 1 << 24  # larger extents are artifacts of a type's limits
 
 
 class _Regions(StmtVisitor):
-    """What is accessed of each allocated buffer, with the loops inside its block taken whole."""
+    """The accessed region of each allocated buffer, over all iterations of the loops inside its
+    block."""
 
     def __init__(self, ana: Analyzer) -> None:
         self.ana = ana
         self.inner: list[tuple[Var, Any]] = []  # variables defined so far, with their sets
-        self.outside: dict[Buffer, int] = {}  # how many of them lie outside the allocation
+        self.outside: dict[Buffer, int] = {}  # number of them defined outside the allocation
         self.by_data: dict[Var, Buffer] = {}
         self.boxes: dict[Buffer, Box] = {}
         self.opaque: set[Buffer] = set()
-        self.made: dict[Buffer, tuple[Buffer, list[Any]]] = {}
+        self.compacted: dict[Buffer, tuple[Buffer, list[Any]]] = {}
         self.aligns: dict[Buffer, list[tuple[int, int, int]]] = {}
 
     def visit_Var(self, node: Var) -> None:
@@ -92,14 +93,15 @@ class _Regions(StmtVisitor):
             self.decide(buffer)
 
     def decide(self, buffer: Buffer) -> None:
-        """All accesses are seen, and the loops around the allocation are still known."""
+        """Decide once all accesses are known and the loops around the allocation are still in
+        scope."""
         box = self.boxes.get(buffer)
         plain = not buffer.strides and buffer.elem_offset is None
         if box is None or buffer in self.opaque or not plain:
             return
         new, starts = _compacted(self.ana, buffer, box, self.aligns.get(buffer))
         if new is not buffer:
-            self.made[buffer] = (new, starts)
+            self.compacted[buffer] = (new, starts)
 
     def visit_BufferLoad(self, node: BufferLoad) -> None:
         self.visit(node.indices)
@@ -149,7 +151,7 @@ def _reads_memory(expr: PrimExpr) -> bool:
 class _Compact(StmtRewriter):
     def __init__(self, ana: Analyzer, compact: dict[Buffer, tuple[Buffer, list[Any]]]) -> None:
         self.ana = ana
-        self.made = compact
+        self.compacted = compact
 
     def shifted(self, indices: Any, starts: list[Any]) -> tuple[PrimExpr, ...]:
         return tuple(
@@ -159,7 +161,7 @@ class _Compact(StmtRewriter):
 
     def visit_BufferLoad(self, node: BufferLoad | BufferStore) -> Any:
         node = self.visit_default(node)
-        entry = self.made.get(node.buffer)
+        entry = self.compacted.get(node.buffer)
         if entry is None:
             return node
         buffer, starts = entry
@@ -168,7 +170,7 @@ class _Compact(StmtRewriter):
     visit_BufferStore = visit_BufferLoad
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
-        entry = self.made.get(node.buffer)
+        entry = self.compacted.get(node.buffer)
         if entry is None:
             return node
         buffer, starts = entry
@@ -177,7 +179,9 @@ class _Compact(StmtRewriter):
         return BufferRegion(buffer, tuple(Range.from_min_extent(b, r.extent) for b, r in pairs))
 
     def visit_Block(self, node: Block) -> Any:
-        buffers = tuple(self.made[b][0] if b in self.made else b for b in node.alloc_buffers)
+        buffers = tuple(
+            self.compacted[b][0] if b in self.compacted else b for b in node.alloc_buffers
+        )
         if any(a is not b for a, b in zip(buffers, node.alloc_buffers, strict=True)):
             node = node.replace(alloc_buffers=buffers)
         return self.visit_default(node)
@@ -202,7 +206,7 @@ def _dimension(ana: Analyzer, extent: Any, dim: IntervalSet) -> tuple[Any, Any]:
     if is_infinite(low) or is_infinite(high) or _reads_memory(low) or _reads_memory(high):
         return None, extent
     size = ana.simplify(high - low + 1)
-    if isinstance(size, IntImm):  # an access under a condition may seem to reach further
+    if isinstance(size, IntImm):  # conditional accesses may seem out of bounds
         if not 0 < size.value <= (extent.value if isinstance(extent, IntImm) else _UNKNOWN):
             return None, extent
     elif not ana.can_prove(size <= extent):
@@ -215,7 +219,7 @@ def _dimension(ana: Analyzer, extent: Any, dim: IntervalSet) -> tuple[Any, Any]:
 
 
 def _strides(shape: list[Any], aligns: list[tuple[int, int, int]]) -> list[Any]:
-    """Row-major strides; that of an aligned dimension is offset modulo factor."""
+    """Row-major strides; the stride of an aligned dimension is offset modulo factor."""
     wanted = {dim: (factor, offset) for dim, factor, offset in aligns}
     strides: list[Any] = []
     step: Any = const(1, shape[0].dtype)
@@ -231,7 +235,7 @@ def _strides(shape: list[Any], aligns: list[tuple[int, int, int]]) -> list[Any]:
 
 @dataclass(frozen=True)
 class CompactBufferAllocation(PrimFuncPass):
-    """See the file's docstring. `is_strict` is TVM's; what is found is always covered."""
+    """See the file's docstring. `is_strict` is TVM's; the result always covers all accesses."""
 
     name = "tir.CompactBufferAllocation"
     is_strict: bool = True
@@ -241,7 +245,7 @@ class CompactBufferAllocation(PrimFuncPass):
         bind_function(ana, func)
         regions = _Regions(ana)
         regions.visit(func.body)
-        compact = regions.made
+        compact = regions.compacted
         return func.replace(body=_Compact(ana, compact).visit(func.body)) if compact else func
 
 

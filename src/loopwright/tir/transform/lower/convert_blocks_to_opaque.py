@@ -1,4 +1,4 @@
-"""`ConvertBlocksToOpaque`: the axes of blocks are replaced by what they are bound to.
+"""`ConvertBlocksToOpaque`: replaces the axes of blocks by their bindings.
 
 Before (-) and after (+)::
 

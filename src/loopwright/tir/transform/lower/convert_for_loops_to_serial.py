@@ -1,4 +1,4 @@
-"""`ConvertForLoopsToSerial`: every loop runs one iteration after the other.
+"""`ConvertForLoopsToSerial`: makes every loop serial.
 
 Before (-) and after (+)::
 

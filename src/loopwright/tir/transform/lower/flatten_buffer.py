@@ -1,4 +1,4 @@
-"""`FlattenBuffer`: buffers of several dimensions are accessed as one-dimensional memory.
+"""`FlattenBuffer`: flattens accesses of multi-dimensional buffers to one dimension.
 
 Before (-) and after (+)::
 
@@ -49,7 +49,7 @@ class _Flatten(Simplifying):
         if len(indices) == 1 and not buffer.strides and buffer.elem_offset is None:
             return (self.ana.simplify(last),)
         if isinstance(last, Ramp) and all(i.dtype.lanes == 1 for i in indices[:-1]):
-            # Row-major or strided alike, the last index steps by the last stride.
+            # Whether row-major or strided, the last index steps by the last stride.
             base = buffer.flat_offset([*indices[:-1], last.base])
             step = buffer.strides[-1] * last.stride if buffer.strides else last.stride
             return (Ramp(self.ana.expand(base), self.ana.simplify(step), last.lanes),)

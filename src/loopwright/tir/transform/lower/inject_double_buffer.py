@@ -1,4 +1,4 @@
-"""`InjectDoubleBuffer`: the next iteration's data is fetched while this one's is used.
+"""`InjectDoubleBuffer`: fetches the next iteration's data while the current one's is used.
 
 Before (-) and after (+)::
 
@@ -20,8 +20,8 @@ Before (-) and after (+)::
     -             C[i * 4 + j] = B[j] + T.float32(1)
     +             C[i * 4 + j] = B[i % 2 * 4 + j] + T.float32(1)
 
-The loop's body is one flat allocation around the fetch, marked `double_buffer_scope`, and what uses
-it. A fetch that reads what the rest of the body writes is refused.
+The loop's body is one flat allocation around the fetch, marked `double_buffer_scope`, and its
+uses. A fetch that depends on what the rest of the body writes is an error.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ def _touched(stmt: Any) -> _Touched:
 
 
 class _Shift(StmtRewriter):
-    """Accesses of a buffer moved to one of its two halves."""
+    """Redirects accesses of a buffer to one of its two halves."""
 
     def __init__(self, pointer: Any, doubled: dict[Buffer, Buffer], offset: PrimExpr) -> None:
-        self.pointer, self.made, self.offset = pointer, doubled, offset
+        self.pointer, self.doubled, self.offset = pointer, doubled, offset
 
     def moved(self, node: Any) -> Any:
         node = self.visit_default(node)
         if node.buffer.data is not self.pointer:
             return node
-        buffer = self.made.get(node.buffer)
+        buffer = self.doubled.get(node.buffer)
         if buffer is None:
             size = multiply(node.buffer.shape[0], 2)
-            buffer = self.made[node.buffer] = node.buffer.replace(shape=(size,))
+            buffer = self.doubled[node.buffer] = node.buffer.replace(shape=(size,))
         return node.replace(buffer=buffer, indices=(add(self.offset, node.indices[0]),))
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
@@ -126,7 +126,7 @@ class _Double(StmtRewriter):
 
 
 def _marked(loop: For) -> tuple[Allocate, Stmt, list[Stmt]] | None:
-    """(allocation, fetch, the rest) of a loop whose body is marked."""
+    """(allocation, fetch, the rest) of a loop with a marked body."""
     alloc: Any = loop.body
     if not isinstance(alloc, Allocate):
         return None

@@ -1,4 +1,4 @@
-"""`InjectSoftwarePipeline`: stages of a loop's body run for different iterations at the same time.
+"""`InjectSoftwarePipeline`: overlaps stages of different iterations of a loop.
 
 Before::
 
@@ -38,9 +38,9 @@ After::
                         C[i - 1, j] = B[(i - 1) % 2, j] + T.float32(1)
 
 Statement n of the body runs in stage `software_pipeline_stage[n]`: in step t of the loop, for
-iteration t - stage. Within a step they run by `software_pipeline_order`. Memory of the body's block
-that is filled in one stage and used in a later one is kept once for each iteration on its way. A
-pipeline in which a statement would run before what it needs is refused.
+iteration t - stage. Within a step they run by `software_pipeline_order`. Buffers of the body's
+block that are written in one stage and read in a later one get one copy per iteration in flight. A
+pipeline that would run a statement before its inputs is an error.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Touched(StmtVisitor):
 
 @dataclass(frozen=True)
 class _Part:
-    """A statement of the body, when it runs, and what it touches."""
+    """A statement of the body, its stage and order, and its accesses."""
 
     stmt: Stmt
     stage: int
@@ -87,17 +87,17 @@ class _Part:
 
 
 class _Versions(StmtRewriter):
-    """Accesses of buffers that are kept several times, for one iteration."""
+    """Redirects accesses of multi-versioned buffers to the copy of one iteration."""
 
     def __init__(self, versions: dict[Buffer, tuple[Buffer, int]], iteration: PrimExpr) -> None:
-        self.made, self.iteration = versions, iteration
+        self.versions, self.iteration = versions, iteration
 
     def slot(self, count: int) -> PrimExpr:
         return floormod(self.iteration, count)
 
     def moved(self, node: Any) -> Any:
         node = self.visit_default(node)
-        entry = self.made.get(node.buffer)
+        entry = self.versions.get(node.buffer)
         if entry is None:
             return node
         return node.replace(buffer=entry[0], indices=(self.slot(entry[1]), *node.indices))
@@ -110,7 +110,7 @@ class _Versions(StmtRewriter):
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         node = self.visit_default(node)
-        entry = self.made.get(node.buffer)
+        entry = self.versions.get(node.buffer)
         if entry is None:
             return node
         at = Range.from_min_extent(self.slot(entry[1]), const(1, self.iteration.dtype))
@@ -148,7 +148,7 @@ class _Inject(StmtRewriter):
         return realize.replace(block=outer)
 
     def steps(self, loop: For, parts: list[_Part], versions: Any) -> Stmt:
-        """The steps that fill the pipeline, those in which all stages run, those that drain it."""
+        """The prologue, the steady state and the epilogue."""
         deepest, size = max(p.stage for p in parts), int_value(loop.extent)
         if size is None:
             _refuse(loop, "the number of iterations is not known", "a loop of constant extent")
@@ -170,7 +170,7 @@ class _Inject(StmtRewriter):
 def _step(
     loop: For, parts: list[_Part], versions: Any, low: Any, extent: Any, kind: ForKind
 ) -> Stmt:
-    """A loop over steps, in which each statement runs for the iteration it is at."""
+    """A loop over steps, in which each statement runs for its current iteration."""
     var = loop.loop_var.copy_with_suffix("")
     body = []
     for part in sorted(parts, key=lambda p: p.order):

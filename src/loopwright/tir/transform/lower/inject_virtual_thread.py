@@ -1,4 +1,4 @@
-"""`InjectVirtualThread`: the virtual threads of a loop run one after the other.
+"""`InjectVirtualThread`: serializes the virtual threads of a loop.
 
 Before (-) and after (+)::
 
@@ -9,8 +9,8 @@ Before (-) and after (+)::
               for i in range(8):
                   B[v, i] = A[v, i] + T.float32(1)
 
-Memory that is allocated inside belongs to one virtual thread. A barrier inside cannot be kept by
-threads that run in turn: it is refused.
+Memory allocated inside is private to a virtual thread. A barrier inside is an error, because
+the threads run in turn.
 """
 
 from __future__ import annotations

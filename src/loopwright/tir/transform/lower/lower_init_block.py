@@ -1,4 +1,4 @@
-"""`LowerInitBlock`: the init of a reduction block becomes a guarded statement of its body.
+"""`LowerInitBlock`: turns the init of a reduction block into a guarded statement of its body.
 
 Before (-) and after (+)::
 

@@ -1,4 +1,4 @@
-"""`LowerIntrin`: divisions of indices that are not negative become the machine's.
+"""`LowerIntrin`: uses truncating division for indices that are not negative.
 
 Before (-) and after (+)::
 
@@ -19,12 +19,12 @@ from .._base import RewriterPass, Simplifying
 
 class _Lower(Simplifying):
     def _truncates(self, node: Any) -> bool:
-        """Whether rounding down and rounding toward zero are the same here."""
+        """Whether floor and truncation agree here."""
         if node.dtype.is_uint:
             return True
         if node.dtype.lanes > 1:
             return False
-        # A divisor of 0 gives 0 either way.
+        # A divisor of 0 gives 0 in both.
         return self.ana.any_bound(node.a)[0] >= 0 and self.ana.any_bound(node.b)[0] >= 0
 
     def visit_FloorDiv(self, node: FloorDiv) -> Any:

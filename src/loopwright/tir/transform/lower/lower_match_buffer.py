@@ -1,4 +1,4 @@
-"""`LowerMatchBuffer`: a name for a part of a buffer becomes that buffer, its indices moved.
+"""`LowerMatchBuffer`: replaces aliases of buffer regions by the original buffer.
 
 Before (-) and after (+)::
 
@@ -60,7 +60,7 @@ class _Lower(Substitute):
             self.table[name] = value
 
     def resolved(self, region: BufferRegion) -> BufferRegion:
-        """A region of a matched buffer as one of the buffer behind it."""
+        """A region of a matched buffer as a region of the original buffer."""
         behind = self.matched.get(region.buffer)
         if behind is None:
             return region

@@ -1,4 +1,4 @@
-"""`LowerOpaqueBlock`: blocks disappear; what they allocate is allocated by statements.
+"""`LowerOpaqueBlock`: removes blocks; their buffers are allocated by statements.
 
 Before (-) and after (+)::
 
@@ -16,7 +16,7 @@ Before (-) and after (+)::
                   B[0] = A[i] + T.float32(1)
                   C[i] = B[0]
 
-Loops of one iteration without annotations become their body.
+Loops of one iteration without annotations are replaced by their body.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ... import stmt as st
 from ...buffer import Buffer
 from .._base import RewriterPass, Substitute
 
-MEMORY_ALIGNMENT = 64  # of all memory that kernels get, in bytes
+MEMORY_ALIGNMENT = 64  # of all memory passed to kernels, in bytes
 
 
 class _Lower(Substitute):

@@ -1,4 +1,4 @@
-"""`LowerScalarOps`: what an operation on numbers means, in operations that an emitter has.
+"""`LowerScalarOps`: expands operations on numbers into operations that the emitter has.
 
 Before::
 
@@ -28,17 +28,18 @@ After::
                 where={b: T.bitwise_and(B[i], 3)},
             )
 
-An emitter prints what is left as its machine computes it: `Div` and `Mod` of integers by what is
-neither 0 nor -1 (in indices by anything), shifts by less than the width, conversions of floats to
-int32 and int64. Where TensorIR leaves a choice it means:
+An emitter prints the remaining operations as its machine computes them: `Div` and `Mod` of integers
+by divisors other than 0 and -1 (in indices by any), shifts by less than the width, conversions of
+floats to int32 and int64. Where TensorIR leaves a choice, it is made here:
 
 * integers wrap around; division and remainder by 0 give 0, of the least value by -1 wraps;
-* a shift by the width or more, or by a negative number, moves every bit out;
-* NaN wins in min and max, on whichever side it is;
-* floats to integers truncate; NaN and what does not fit int32 (int64 for uint32 and wider types)
-  become its least value, cut to the type;
-* conversions to floats round to nearest even, once; floats that the emitter does not compute with
-  (bfloat16, float8, ...) are computed with as float32.
+* a shift by the width or more, or by a negative number, shifts every bit out;
+* NaN wins in min and max, in either operand;
+* floats to integers truncate; NaN and values out of range of int32 (int64 for uint32 and wider
+types)
+  become its least value, truncated to the type;
+* conversions to floats round once, to nearest even; floats that the emitter does not compute with
+  (bfloat16, float8, ...) are computed in float32.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ from ._scalar_rules import FUNCTIONS as FUNCTIONS
 from ._scalar_rules import ROUNDING
 
 MARK = "tir.scalar_ops"
-# What processors have (through LLVM). "name" is an operation on all types, "name:kind" on one.
+# Operations of processors (through LLVM). "name" is an operation on all types, "name:kind" on one.
 MACHINE = frozenset(
     [
         *("float16", "float32", "float64", "popcount", "clz"),
@@ -77,7 +78,7 @@ MACHINE = frozenset(
 
 @dataclass(frozen=True)
 class LowerScalarOps(PrimFuncPass):
-    """See the file's docstring. `native`: the operations that the emitter has itself, as in
+    """See the file's docstring. `native`: the operations that the emitter has, as in
     `MACHINE`. Raises ValueError for other names."""
 
     native: frozenset[str] = MACHINE
@@ -91,21 +92,22 @@ class LowerScalarOps(PrimFuncPass):
 
 
 def lowered(func: PrimFunc, native: frozenset[str]) -> PrimFunc:
-    """A function of primitive operations; itself where the pass has seen it."""
+    """A function of primitive operations; unchanged if already lowered."""
     if func.attrs.get(MARK):
         return func
     return func.replace(body=_Lower(native).visit(func.body)).with_attr(MARK, True)
 
 
 class _Lower(StmtRewriter):
-    """Rewrites a function; knows what is an index: its arithmetic needs no guards."""
+    """Rewrites a function; tracks which expressions are indices, whose arithmetic needs no
+    guards."""
 
     def __init__(self, native: frozenset[str]) -> None:
         self.ops = ScalarOps(native)
-        self.masked = False  # in a side of a choice by lanes, which is evaluated for all of them
+        self.masked = False  # in an operand of a lane-wise choice, evaluated for all lanes
 
     def within(self, node: Any, index: bool) -> Any:
-        """A part that is an index, or is none."""
+        """Rewrite a subexpression that is, or is not, an index."""
         before, self.ops.index = self.ops.index, index and not self.masked
         result = self.visit(node)
         self.ops.index = before
@@ -167,7 +169,7 @@ _INDEX_ARGS["tir.tvm_stack_make_array"] = (5,)
 
 
 class ScalarOps(Scalars):
-    """Rewrites one operation whose operands are rewritten already."""
+    """Rewrites one operation whose operands are already rewritten."""
 
     table = _scalar_rules.RULES | _scalar_casts.RULES
 

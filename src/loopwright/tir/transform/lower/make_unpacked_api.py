@@ -1,4 +1,4 @@
-"""`MakeUnpackedAPI`: a kernel takes pointers for its buffers, and its symbolic dimensions.
+"""`MakeUnpackedAPI`: makes a kernel take pointers for its buffers, and its symbolic dimensions.
 
 Before (-) and after (+)::
 
@@ -11,8 +11,8 @@ Before (-) and after (+)::
           for i in range(n):
               A[i] = T.Cast("float32", k)
 
-The parameters keep their order, so that a call `Module.main(A.data, k)` is right before and after.
-The symbolic dimensions follow them: the variables in shapes, strides and offsets of the parameters'
+The parameters keep their order, so a call `Module.main(A.data, k)` is valid before and after.
+The symbolic dimensions follow: the variables in shapes, strides and offsets of the parameters'
 buffers that are not parameters themselves, by first appearance.
 """
 
@@ -61,7 +61,7 @@ def unpacked_params(func: PrimFunc) -> tuple[Var, ...]:
 
 
 class _Calls(StmtVisitor):
-    """Checks the number of arguments that functions with symbolic dimensions get."""
+    """Checks the number of arguments in calls of functions with symbolic dimensions."""
 
     def __init__(self, functions: dict[GlobalVar, PrimFunc]) -> None:
         self.functions = functions

@@ -1,4 +1,4 @@
-"""`PlanAndUpdateBufferAllocationLocation`: buffers are allocated as far inside as they can be.
+"""`PlanAndUpdateBufferAllocationLocation`: moves allocations as far inside as possible.
 
 Before::
 
@@ -54,7 +54,7 @@ from .._base import PrimFuncPass, StmtRewriter, StmtVisitor
 
 
 class _Scope:
-    """A place where buffers can be allocated: a block or a loop, in its surroundings."""
+    """A place where buffers can be allocated: a block or a loop, with its enclosing scopes."""
 
     __slots__ = ("depth", "node", "parent")
 
@@ -82,7 +82,7 @@ class _Accesses(StmtVisitor):
         self.lca: dict[Any, _Scope] = {}
         self.by_data: dict[Any, Any] = {}
         self.allocated: dict[Any, _Scope] = {}
-        self.limits: list[_Scope] = []  # accesses of reduction blocks lie outside their loops
+        self.limits: list[_Scope] = []  # accesses of reduction blocks count outside their loops
 
     def access(self, buffer: Any) -> None:
         owner = self.by_data.get(buffer.data)
@@ -130,7 +130,7 @@ class _Accesses(StmtVisitor):
             self.limits.pop()
 
     def _reduction_limit(self, node: BlockRealize) -> _Scope | None:
-        """The scope outside all loops that run the reduction axes of a block."""
+        """The scope outside all loops over the reduction axes of a block."""
         values = [
             value
             for axis, value in zip(node.block.iter_vars, node.iter_values, strict=True)
@@ -190,8 +190,8 @@ def _plan(body: Any) -> tuple[dict[int, list[Any]], set[Any]]:
 
 
 def _outside_vectors(scope: _Scope | None) -> _Scope | None:
-    """The scope itself, or the one around a vectorized loop that it is in: the lanes of a vector
-    then are elements of one buffer."""
+    """The scope itself, or the one around the vectorized loop that it is in, so that the lanes of a
+    vector are elements of one buffer."""
     outer = scope
     while scope is not None:
         if isinstance(scope.node, For) and scope.node.kind == ForKind.VECTORIZED:

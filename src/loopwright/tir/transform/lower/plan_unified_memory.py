@@ -1,10 +1,10 @@
-"""PlanUnifiedMemory: every tensor, and the memory that kernels work in, lies in a few arenas.
+"""PlanUnifiedMemory: places all tensors and the scratch memory of kernels in a few arenas.
 
-The allocations of a lowered graph function, and those of the kernels that it calls, are given
-offsets in pools (`loopwright.Arena`), so that what lives at the same time does not overlap. A
-kernel gets its own memory as parameters. The function gets a pointer to each pool after its inputs
-and outputs; its attribute "pools" lists them as [name, bytes, alignment], the attribute
-"memory_plan" says where each tensor lies (`tir.memory_plan.plan_of`).
+The allocations of a lowered graph function and of the kernels that it calls are assigned
+offsets in pools (`loopwright.Arena`), so that memory with overlapping live ranges is disjoint. A
+kernel gets its scratch memory as parameters. The function gets a pointer to each pool after its
+inputs and outputs; its attribute "pools" lists them as [name, bytes, alignment], and
+"memory_plan" holds the plan (`tir.memory_plan.plan_of`).
 
 Before (-) and after (+)::
 
@@ -32,10 +32,10 @@ Before (-) and after (+)::
     +     def work(x: T.handle("float32", "global"), y: T.handle("float32", "global"), room: T.handle("float32", "global")):
               T.call_extern("int32", "lib_work", x, y, room)
 
-A kernel writes its result over an input that is not needed any more where that is safe
+A kernel overwrites an input that is dead after the call if that is safe
 (`tir.analysis.in_place`, or the kernel's attribute "may_alias": [["out", "in"]] for an external
-function); its attribute "alignment" holds for the memory that it is given. What is known only at
-run time, what is in a parallel loop, and small memory of a kernel stay allocations.
+function); its attribute "alignment" applies to the memory passed to it. Memory of dynamic size,
+memory in a parallel loop, and small scratch memory of a kernel remain allocations.
 """
 
 from __future__ import annotations
@@ -82,22 +82,22 @@ from .._base import StmtRewriter
 
 POOLS = "pools"
 STACK_BYTES = 4096
-_ALLOCATED = 64  # what an allocation is aligned to
+_ALLOCATED = 64  # the alignment of an allocation
 
 
 @dataclass(frozen=True)
 class PlanUnifiedMemory(ModulePass):
     """See the file's docstring. Runs on a lowered module.
 
-    arenas: in the order of preference; one "workspace" without a limit where none is given.
+    arenas: in order of preference; by default one "workspace" without a limit.
     algorithm: "greedy_by_size", "greedy_by_conflicts", "hill_climb", or "best" of them.
     in_place: results may be written over inputs.
-    stack_bytes: kernels keep memory of their own that is not larger on the stack.
+    stack_bytes: scratch memory of kernels up to this size stays on the stack.
     pools: "parameters", or "allocate": the function itself allocates each pool, in one piece.
-    constants stay what they are unless an arena takes the kind "constant"; the attribute
-        "pool_constants" then lists [pool, offset, data] that the caller writes there once.
+    constants are not moved unless an arena takes the kind "constant"; the attribute
+        "pool_constants" then lists the [pool, offset, data] that the caller writes there once.
 
-    Raises LoopwrightError where the tensors do not fit the arenas, naming those that are too much.
+    Raises LoopwrightError if the tensors do not fit the arenas, naming those that do not.
     """
 
     name = "tir.PlanUnifiedMemory"
@@ -127,7 +127,7 @@ class PlanUnifiedMemory(ModulePass):
             raise LoopwrightError(explain(what, instead=hint))
 
     def check_alignment(self, pool: str, alignment: int) -> None:
-        """Refuse what an allocation at run time does not give."""
+        """Reject an alignment that an allocation at run time does not have."""
         if self.pools == "allocate" and alignment > _ALLOCATED:
             what = f"arena {pool} is allocated at run time, aligned to {_ALLOCATED} bytes"
             hint = 'use pools="parameters" and give memory of your own'
@@ -145,7 +145,7 @@ def entries(mod: IRModule) -> list[GlobalVar]:
 
 
 class _Planner:
-    """Plans one function and rewrites it and what it calls."""
+    """Plans one function and rewrites it and its callees."""
 
     def __init__(
         self, options: PlanUnifiedMemory, mod: IRModule, gvar: GlobalVar, arenas: tuple[Arena, ...]
@@ -172,7 +172,7 @@ class _Planner:
     # -- the problem -----------------------------------------------------------------------------
 
     def problem(self) -> Problem:
-        """Sizes, times and pools of all memory, and what may begin at the same place."""
+        """Sizes, live ranges and pools of all memory, and the pairs that may overlap."""
         pools = tuple(Pool(a.name, _limit(a), a.alignment) for a in self.arenas)
         items = []
         for r in self.ranges:
@@ -188,7 +188,7 @@ class _Planner:
         return Problem(tuple(items), pools, shared)
 
     def in_place(self) -> Iterator[tuple[int, int]]:
-        """Pairs (dies, begins) of memory in calls that may write the one over the other."""
+        """Pairs (dying, starting) of memory in calls where one may overwrite the other."""
         for call in self.live.calls:
             func = self.mod[call.callee]
             told = set(declared(func))
@@ -250,17 +250,18 @@ class _Planner:
 
     @staticmethod
     def written_over(problem: Problem, placement: Placement) -> list[str]:
-        """The name of what each item is written over, or ""."""
+        """The name of the item that each item overwrites, or ""."""
         over = [""] * len(problem.items)
         for old, new in sorted(problem.shared):
             if placement.places[old] == placement.places[new]:
                 over[new] = problem.items[old].name
         return over
 
-    # -- what does not fit -------------------------------------------------------------------------
+    # -- errors ------------------------------------------------------------------------------------
 
     def too_small(self, problem: Problem, placement: Placement) -> str:
-        """The error where an arena is too small: what lives at the worst time, what would do."""
+        """The error if an arena is too small: what is live at the worst time, and what size would
+        do."""
         homeless = [i for i, p in zip(problem.items, placement.places, strict=True) if p is None]
         pools = sorted({p for i in homeless for p in i.pools})
         limits = ", ".join(f"{self.arenas[p].name} ({_shown(self.arenas[p])})" for p in pools)
@@ -287,7 +288,7 @@ class _Planner:
         return explain(what, got=got, instead=hint)
 
     def alive(self, problem: Problem, rivals: list[int], time: int) -> list[tuple[int, str]]:
-        """What lives at a time: bytes that it adds to what it is written over, a text."""
+        """What is live at a time: the bytes it adds beyond what it overwrites, and a text."""
         listed = []
         items = problem.items
         living = [k for k in rivals if items[k].first <= time <= items[k].last]
@@ -304,7 +305,7 @@ class _Planner:
         return listed
 
     def unlimited(self, problem: Problem, pool: int) -> int:
-        """What a pool needs when it has no limit and the others stay."""
+        """The size of a pool without a limit, the other pools unchanged."""
         pools = list(problem.pools)
         pools[pool] = Pool(pools[pool].name, None, pools[pool].alignment)
         larger = Problem(problem.items, tuple(pools), problem.shared)
@@ -389,8 +390,8 @@ class _Rewriting:
     # -- kernels -----------------------------------------------------------------------------------
 
     def kernel(self, gvar: GlobalVar) -> tuple[GlobalVar, tuple[Var, ...]]:
-        """What a call of a function becomes: the function with its memory as parameters, and
-        these. One that others call as it is keeps its form, and gets a second one."""
+        """The replacement of a called function: a version with its memory as parameters, and these.
+        A function that is also called elsewhere keeps its original form."""
         if gvar not in self.kernels:
             func = self.mod[gvar]
             inside = _Kernel(self, func)
@@ -412,7 +413,7 @@ class _Rewriting:
         return unique
 
     def overlapping(self) -> set[GlobalVar]:
-        """Functions that get pointers to memory that overlaps: they may not say it does not."""
+        """Functions that are passed overlapping memory: they must not be marked noalias."""
         aliased: set[GlobalVar] = set()
         number = self.planner.number
         for call in self.planner.live.calls:
@@ -434,8 +435,8 @@ def _pairs(spans: list[Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _needed(mod: IRModule, main: GlobalVar, planned: Allocations) -> set[GlobalVar]:
-    """Functions that are called as they are: from outside, by functions that are not planned, or
-    where their memory cannot be given to them."""
+    """Functions that must keep their form: called from outside, by functions that are not planned,
+    or where their memory cannot be passed to them."""
     replaced: set[GlobalVar] = set()
     apart: set[GlobalVar] = set()
     todo = [main]
@@ -457,7 +458,7 @@ def _needed(mod: IRModule, main: GlobalVar, planned: Allocations) -> set[GlobalV
 
 
 def _calls(func: Any, planned: Allocations) -> tuple[set[GlobalVar], set[GlobalVar]]:
-    """The functions that are called with their memory, and those that are called as they are."""
+    """The callees that are passed their memory, and those that are called unchanged."""
     entered: set[GlobalVar] = set()
     apart: set[GlobalVar] = set()
 
@@ -486,13 +487,13 @@ def _mentioned(node: Any) -> set[GlobalVar]:
 
 
 def _arguments(func: PrimFunc) -> int:
-    """The number of inputs and outputs; what follows are extents."""
+    """The number of inputs and outputs; extents follow them."""
     entry = signature_of(func)
     return len(func.params) if entry is None else len(entry.params) + len(entry.results)
 
 
 class _Inside(StmtRewriter):
-    """Goes through a function as the analysis does."""
+    """Visits a function in the same order as the analysis."""
 
     def __init__(self, rewriting: _Rewriting, func: PrimFunc) -> None:
         self.rewriting, self.func = rewriting, func
@@ -509,7 +510,7 @@ class _Inside(StmtRewriter):
         return loop
 
     def stays(self, node: st.Allocate) -> bool:
-        """Whether an allocation stays as it is."""
+        """Whether an allocation is kept."""
         called = self.func is not self.rewriting.mod[self.rewriting.gvar]
         return self.rewriting.planned.stays(node, self.func, called, self.separate) is not None
 
@@ -532,11 +533,11 @@ class _Inside(StmtRewriter):
         return node.replace(value=node.value.replace(op=op, args=args))
 
     def planned(self, node: st.Allocate) -> Any:
-        """What an allocation that has a place becomes."""
+        """The replacement of a placed allocation."""
         raise NotImplementedError
 
     def given(self, params: tuple[Var, ...]) -> list[Any]:
-        """The memory that a call gives to what it calls."""
+        """The memory arguments of a call."""
         raise NotImplementedError
 
 
@@ -551,7 +552,7 @@ class _Main(_Inside):
         }
 
     def address(self) -> PrimExpr:
-        """Of the next memory in the order of the analysis."""
+        """The address of the next memory in the order of the analysis."""
         self.next += 1
         return self.rewriting.address(self.next - 1)
 
@@ -571,7 +572,7 @@ class _Main(_Inside):
 
 
 class _Kernel(_Inside):
-    """A called function: memory is a parameter, its own and that of what it calls."""
+    """A called function: its own memory and that of its callees become parameters."""
 
     def __init__(self, rewriting: _Rewriting, func: PrimFunc) -> None:
         super().__init__(rewriting, func)

@@ -1,4 +1,4 @@
-"""`UnrollLoop`: unrolled loops of constant extent are written out.
+"""`UnrollLoop`: unrolls loops of constant extent.
 
 Before (-) and after (+)::
 
@@ -10,9 +10,10 @@ Before (-) and after (+)::
     +         A[i * 2] = T.float32(0)
     +         A[i * 2 + 1] = T.float32(0)
 
-Serial loops are unrolled too where the option `tir.UnrollLoop` ({"auto_max_step": ...}) or a
-pragma `auto_unroll_max_step` allows as many statements. With `explicit_unroll` False, unrolled
-loops become serial and the rest is left to the code generator. Each copy has loop variables of its own.
+Serial loops are unrolled too if the option `tir.UnrollLoop` ({"auto_max_step": ...}) or a
+pragma `auto_unroll_max_step` allows that many statements. With `explicit_unroll` False, unrolled
+loops become serial and unrolling is left to the code generator. Each copy has its own loop
+variables.
 """
 
 from __future__ import annotations
@@ -100,45 +101,45 @@ class _Unroll(StmtRewriter):
 
 
 class _Uses(Visitor):
-    """The nodes in which one of some variables and buffers occurs, by id."""
+    """The ids of the nodes that contain one of some variables and buffers."""
 
     def __init__(self, wanted: set[Any]) -> None:
         self.wanted = wanted
         self.dependent: set[int] = set()
         self.seen: set[int] = set()
-        self.found = False
+        self.occurs = False
 
     def visit_Node(self, node: Any) -> None:
         if id(node) in self.seen:
-            self.found = self.found or id(node) in self.dependent
+            self.occurs = self.occurs or id(node) in self.dependent
             return
         self.seen.add(id(node))
-        outer, self.found = self.found, False
+        outer, self.occurs = self.occurs, False
         self.visit_default(node)
-        if self.found:
+        if self.occurs:
             self.dependent.add(id(node))
-        self.found = self.found or outer
+        self.occurs = self.occurs or outer
 
     def visit_Var(self, node: Var) -> None:
-        self.found = self.found or node in self.wanted
+        self.occurs = self.occurs or node in self.wanted
 
     def visit_Buffer(self, node: Any) -> None:
-        self.found = self.found or node in self.wanted
+        self.occurs = self.occurs or node in self.wanted
 
     def visit_ConstExpr(self, node: Any) -> None:
         pass
 
 
 class _At(Substitute):
-    """One iteration of a loop: what does not depend on its variable, or on what its body defines,
-    stays as it is, and what occurs at several places is rewritten once."""
+    """One iteration of a loop: subtrees that do not depend on its variable, or on definitions in
+    its body, are kept, and shared subtrees are rewritten once."""
 
     def __init__(
         self, values: dict[Var, Any], buffers: dict[Buffer, Buffer], dependent: set[int]
     ) -> None:
         super().__init__(values, buffers)
         self.dependent = dependent
-        self.made: dict[int, Any] = {}
+        self.rewritten: dict[int, Any] = {}
 
     def _handler(self, kind: type) -> Any:
         rewrite = super()._handler(kind)
@@ -148,9 +149,9 @@ class _At(Substitute):
         def once(self: _At, node: Any) -> Any:
             if id(node) not in self.dependent:
                 return node
-            new = self.made.get(id(node))
+            new = self.rewritten.get(id(node))
             if new is None:
-                new = self.made[id(node)] = rewrite(self, node)
+                new = self.rewritten[id(node)] = rewrite(self, node)
             return new
 
         self._table[kind] = once
@@ -158,7 +159,7 @@ class _At(Substitute):
 
 
 def _written_out(node: For, body: Stmt, extent: int) -> Stmt:
-    """The iterations one after another; each defines loop variables, memory... of its own."""
+    """The iterations in sequence, each with its own loop variables, allocations and so on."""
     stmts = []
     inner = definitions(body)
     buffers = _on_memory(body, set(inner.variables)) | set(inner.buffers)
@@ -178,7 +179,7 @@ def _written_out(node: For, body: Stmt, extent: int) -> Stmt:
 
 
 def _on_memory(body: Stmt, pointers: set[Var]) -> set[Buffer]:
-    """The buffers that lie in memory allocated within."""
+    """The buffers in memory allocated within."""
     buffers: set[Buffer] = set()
     if pointers:
 

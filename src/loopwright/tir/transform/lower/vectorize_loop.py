@@ -1,4 +1,4 @@
-"""`VectorizeLoop`: vectorized loops become vector expressions.
+"""`VectorizeLoop`: turns vectorized loops into vector expressions.
 
 Before (-) and after (+)::
 
@@ -9,8 +9,8 @@ Before (-) and after (+)::
     -             B[i * 8 + j] = A[i * 8 + j] + T.float32(1)
     +         B[i * 8:i * 8 + 8] = A[i * 8:i * 8 + 8] + T.Broadcast(T.float32(1), 8)
 
-A condition that differs between lanes becomes the mask of the loads and stores below it. What
-cannot be done lane by lane (a call of a function, a store of all lanes to one place) runs in a
+A condition that differs between lanes becomes the mask of the loads and stores under it. What
+cannot be vectorized (a function call, a store of all lanes to one element) runs in a
 serial loop instead. With the option `tir.disable_vectorize` all vectorized loops become serial.
 """
 
@@ -194,7 +194,7 @@ class _Vectorizer(StmtRewriter):
             vectors = (self.ana.simplify(_spread(at, self.lanes) + lane),)
             return wide, vectors
         if any(i.dtype.lanes > 1 for i in vectors[:-1]):
-            raise _NotLanewise  # memory is flat by now, or only its last index is a vector
+            raise _NotLanewise  # memory is flat here, or only its last index is a vector
         return buffer, tuple(self._tidy(i) for i in vectors)
 
     def _tidy(self, index: PrimExpr) -> PrimExpr:
@@ -226,7 +226,7 @@ class _Vectorizer(StmtRewriter):
             if predicate is not None and predicate.dtype.lanes > 1:
                 raise _NotLanewise
             if _reads(value, buffer):
-                raise _NotLanewise  # every lane adds to one place
+                raise _NotLanewise  # all lanes add to one element
             return node.replace(buffer=buffer, value=value, indices=indices, predicate=predicate)
         if lanes != self.lanes or type(indices[-1]) is Broadcast:
             raise _NotLanewise
@@ -242,7 +242,7 @@ class _Vectorizer(StmtRewriter):
         )
 
     def _inside(self, buffer: Buffer, indices: tuple[Any, ...]) -> bool:
-        """Whether an access lies within its buffer even in lanes that are masked out."""
+        """Whether an access is in bounds even in lanes that are masked out."""
         index = indices[-1]
         step, lanes = 0, index.dtype.lanes
         if type(index) is Ramp and isinstance(index.stride, IntImm):
@@ -256,7 +256,7 @@ class _Vectorizer(StmtRewriter):
         )
 
     def _loads_scalar(self, value: PrimExpr) -> bool:
-        """Whether `value` reads one place for all lanes that might be outside its buffer."""
+        """Whether `value` has a scalar load, used by all lanes, that might be out of bounds."""
 
         def outside(n: Any) -> bool:
             return (
@@ -268,7 +268,7 @@ class _Vectorizer(StmtRewriter):
         return any_node(value, outside, skip=Buffer)
 
     def _guarded(self, value: PrimExpr) -> PrimExpr:
-        """Loads of one place for all lanes run only where some lane does."""
+        """Execute scalar loads only if some lane is active."""
         if not self._loads_scalar(value):
             return value
         other = const(0, value.dtype)
@@ -287,7 +287,7 @@ class _Vectorizer(StmtRewriter):
             return self.scalarized(node)
 
     def scalarized(self, node: st.Stmt) -> st.Stmt:
-        """The statement in a serial loop. Only where nothing vector is in scope."""
+        """The statement in a serial loop. Only valid if no vector variable is in scope."""
         if self.mask is not None or self.widened or len(self.values) > 1:
             raise _NotLanewise
         if not uses_any(node, self.values) and not _writes(node):
@@ -313,8 +313,8 @@ class _Vectorizer(StmtRewriter):
                 stmts.append(self.visit(item))
             except _NotLanewise:
                 self.values = saved
-                # Run alone for all lanes, it must leave nothing to the others but what is theirs
-                # lane by lane: one place for all lanes would hold the last lane's value.
+                # If run once for all lanes, it must pass values to the others lane by lane only:
+                # one element for all lanes would hold the last lane's value.
                 written = _stored(item)
                 if any(other is not item and written & _touched(other) for other in node.seq):
                     raise
@@ -330,11 +330,11 @@ class _Vectorizer(StmtRewriter):
     def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
         same, varying = [], []
         for part in conjuncts(node.condition):
-            made = self.visit(part)
-            made = made if made.dtype.lanes == 1 else self.ana.simplify(made)
-            if type(made) is Broadcast:
-                made = made.value
-            (same if made.dtype.lanes == 1 else varying).append(made)
+            operand = self.visit(part)
+            operand = operand if operand.dtype.lanes == 1 else self.ana.simplify(operand)
+            if type(operand) is Broadcast:
+                operand = operand.value
+            (same if operand.dtype.lanes == 1 else varying).append(operand)
         if not varying:
             condition = (
                 node.condition
@@ -417,7 +417,7 @@ def _all(parts: list[PrimExpr]) -> PrimExpr:
 
 
 def _maskable(stmt: st.Stmt) -> bool:
-    """Whether masks of loads and stores are all that a condition on `stmt` means."""
+    """Whether a condition on `stmt` can be expressed by masks of its loads and stores."""
     if isinstance(stmt, st.SeqStmt):
         return all(map(_maskable, stmt.seq))
     if isinstance(stmt, st.BufferStore):
@@ -431,7 +431,7 @@ def _maskable(stmt: st.Stmt) -> bool:
 
 
 def _may_trap(node: Any) -> bool:
-    """Whether a lane that is masked out could divide by 0 or call something."""
+    """Whether an inactive lane could divide by 0 or call a function."""
 
     def traps(n: Any) -> bool:
         if isinstance(n, (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)):
@@ -450,7 +450,7 @@ def _reads(value: PrimExpr, buffer: Buffer) -> bool:
 
 
 class _Memory(StmtVisitor):
-    """The pointers that a statement stores to, and those it uses at all."""
+    """The pointers that a statement stores to, and all that it uses."""
 
     def __init__(self) -> None:
         self.stored: set[Var] = set()
@@ -459,7 +459,7 @@ class _Memory(StmtVisitor):
     def visit_Var(self, node: Var) -> None:
         if node.dtype.is_handle:
             self.touched.add(node)
-            self.stored.add(node)  # handed to someone, who may store
+            self.stored.add(node)  # escapes: the callee may store to it
 
     def visit_BufferLoad(self, node: BufferLoad) -> None:
         self.touched.add(node.buffer.data)
@@ -485,7 +485,7 @@ def _touched(stmt: st.Stmt) -> set[Var]:
 
 
 def _writes(stmt: st.Stmt) -> bool:
-    """Whether running a statement once is not the same as running it for each lane."""
+    """Whether running a statement once differs from running it for each lane."""
     return not isinstance(stmt, (st.BufferStore,)) or _reads(stmt.value, stmt.buffer)
 
 
@@ -503,7 +503,7 @@ class _Loops(Simplifying):
             return node.replace(body=self.visit(node.body))
 
     def vectorized(self, node: st.For) -> st.Stmt:
-        """A loop as vector statements, or as a serial loop where there are none."""
+        """A loop as vector statements, or as a serial loop if it cannot be vectorized."""
         extent = self.ana.simplify(node.extent)
         if not isinstance(extent, IntImm):
             what = f"vectorized loop {node.loop_var.name} needs a constant extent"

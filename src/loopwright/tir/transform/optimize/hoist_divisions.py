@@ -1,7 +1,7 @@
-"""`HoistDivisions`: divisions that indices share are done once in each iteration of their loop.
+"""`HoistDivisions`: computes divisions shared by indices once per iteration of their loop.
 
-Where loops are fused, every index is made of quotients and remainders of one variable. They are
-bound at the top of the loop whose variable they need, before the loops inside are written out.
+In fused loops, every index consists of quotients and remainders of one variable. They are
+bound at the top of the loop whose variable they use, before inner loops are unrolled.
 
 Before (-) and after (+)::
 
@@ -14,8 +14,8 @@ Before (-) and after (+)::
     -             B[i // 4 * 16 + i % 4 * 4 + j] = A[i % 4 * 16 + j * 4 + i // 4]
     +             B[index_1 * 16 + index * 4 + j] = A[index * 16 + j * 4 + index_1]
 
-A division whose divisor might be 0 stays where it is, as it may be under a condition; a factor of
-the extent of a loop around is not 0 inside that loop.
+A division whose divisor might be 0 is not moved, because it may be under a condition; a factor of
+the extent of an enclosing loop is not 0 inside that loop.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _TILE = (ForKind.VECTORIZED, ForKind.UNROLLED)
 
 
 class _Scope:
-    """The body of a function or of a loop that stays a loop."""
+    """The body of a function or of a loop that is not unrolled."""
 
     def __init__(self, depth: int, nonzero: set[Any]) -> None:
         self.depth = depth
-        self.nonzero = nonzero  # keys of what is not 0 here
+        self.nonzero = nonzero  # keys of expressions that are not 0 here
         self.bound: list[tuple[Var, Any]] = []
 
 
 class _Info(NamedTuple):
-    """Of an integer expression without loads and calls: its key, the scope that has all of its
-    variables, and whether it divides, by nothing that could be 0 there."""
+    """An integer expression without loads and calls: its key, the innermost scope of its
+    variables, and whether it contains a division by a divisor that cannot be 0 there."""
 
     key: Any
     scope: _Scope
@@ -54,7 +54,7 @@ class _Info(NamedTuple):
 
 
 class _Count(StmtVisitor):
-    """How often each division is done, that could be done at the top of its scope."""
+    """Counts the divisions that could be computed at the top of their scope."""
 
     def __init__(self) -> None:
         self.scope = self.outermost = _Scope(0, set())
@@ -69,7 +69,7 @@ class _Count(StmtVisitor):
     # ------------------------------------------------------------------ expressions
 
     def info(self, node: Any) -> _Info | None:
-        """What is to know of an expression; None where it is no plain integer arithmetic."""
+        """Facts about an expression; None unless it is plain integer arithmetic."""
         if id(node) not in self.known:
             self.known[id(node)] = self._info(node)
         return self.known[id(node)]
@@ -158,7 +158,7 @@ def _factors(expr: Any) -> list[Any]:
 
 
 class _Bind(StmtRewriter):
-    """Puts variables in the place of divisions, and their bindings at the top of scopes."""
+    """Replaces divisions by variables, bound at the top of scopes."""
 
     def __init__(self, count: _Count) -> None:
         self.count = count

@@ -1,4 +1,4 @@
-"""`HoistIfThenElse`: a condition that a loop does not change is asked before the loop.
+"""`HoistIfThenElse`: moves loop-invariant conditions out of loops.
 
 Before (-) and after (+)::
 
@@ -11,7 +11,7 @@ Before (-) and after (+)::
     +             for j in range(8):
     +                 A[i, j] = T.float32(1)
 
-A condition that reads memory or calls a function stays: the loop might change what it sees.
+A condition that reads memory or calls a function is not moved: the loop might change its value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`LoopPartition`: a tile that lies inside its bounds runs without the checks of its elements.
+"""`LoopPartition`: runs interior tiles without boundary checks.
 
 Before (-) and after (+)::
 
@@ -15,9 +15,9 @@ Before (-) and after (+)::
     +                 if io * 8 + ii < 100:
     +                     A[io * 8 + ii] = T.float32(0)
 
-The loops of a tile are the vectorized and unrolled ones. The check of the whole tile stands
-outside all loops it does not depend on. Checks are the conditions of `if` statements and of
-`T.if_then_else` (the padding of a convolution); a tile in which padding shows loads through them.
+The loops of a tile are the vectorized and unrolled ones. The check of the whole tile is placed
+outside all loops that it does not depend on. Checks are the conditions of `if` statements and of
+`T.if_then_else` (the padding of a convolution); a tile that contains padding keeps them.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _TILE = (ForKind.VECTORIZED, ForKind.UNROLLED)
 
 
 class _Checks(StmtVisitor):
-    """Conditions on tile loops inside one statement, as they are for the whole tile.
+    """Conditions on tile loops inside one statement, generalized to the whole tile.
 
-    `tiles`: conditions -> that of the whole tile. A condition that depends on anything else that
-    is defined inside the statement is left out.
+    `tiles`: conditions -> that of the whole tile. A condition that depends on any other definition
+    inside the statement is left out.
     """
 
     def __init__(self, ana: Analyzer) -> None:
@@ -88,7 +88,7 @@ class _Checks(StmtVisitor):
             self.visit(node.else_case)
 
     def check(self, condition: PrimExpr) -> None:
-        """Note the parts of a condition that can be decided for the whole tile."""
+        """Collect the parts of a condition that can be decided for the whole tile."""
         for part in conjuncts(condition):
             if id(part) in self.seen:
                 continue
@@ -98,7 +98,7 @@ class _Checks(StmtVisitor):
                 self.tiles[part] = whole
 
     def whole(self, condition: PrimExpr) -> PrimExpr | None:
-        """`condition` for all values of the tile's loops, or None where that is not known."""
+        """`condition` for all values of the tile's loops, or None if that cannot be expressed."""
         condition = _unwrapped(condition)
         if not isinstance(condition, (LT, LE, GT, GE)) or not condition.a.dtype.is_int:
             return None
@@ -123,7 +123,7 @@ def _unwrapped(condition: PrimExpr) -> PrimExpr:
 
 
 def _variables(condition: PrimExpr) -> set[Var] | None:
-    """The variables of a condition, or None when it reads memory or calls."""
+    """The variables of a condition, or None if it reads memory or calls a function."""
     variables: set[Var] = set()
     stack = [condition]
     while stack:
@@ -138,7 +138,7 @@ def _variables(condition: PrimExpr) -> set[Var] | None:
 
 
 class _Unchecked(StmtRewriter):
-    """The statement with some conditions known to hold."""
+    """The statement under the assumption that some conditions hold."""
 
     def __init__(self, known: set[int]) -> None:
         self.known = known
@@ -163,7 +163,7 @@ class _Unchecked(StmtRewriter):
         return new.replace(args=(condition, *new.args[1:]))
 
     def left(self, condition: PrimExpr) -> PrimExpr | None:
-        """What of a condition is not known to hold; None for nothing."""
+        """The part of a condition that is not known to hold; None if all is."""
         parts = conjuncts(condition)
         left = [c for c in parts if id(c) not in self.known]
         if len(left) == len(parts):
@@ -175,7 +175,7 @@ class _Unchecked(StmtRewriter):
 
 
 class _Copy(Substitute):
-    """A copy with variables and buffers of its own."""
+    """A copy with new variables and buffers."""
 
     def visit_For(self, node: For) -> Stmt:
         fresh = Var(node.loop_var.name, node.loop_var.dtype)
@@ -218,8 +218,8 @@ class _Partition(Simplifying):
             return node.replace(body=self.visit(node.body) if body is None else body)
 
     def hoisted(self, body: Stmt) -> Stmt | None:
-        """`body` as a choice between the tile without checks and the one with them; None where
-        nothing is gained or the check belongs further inside."""
+        """`body` as a choice between the tile without checks and the one with them; None if that
+        gains nothing or the check belongs further inside."""
         checks = _Checks(self.ana)
         checks.visit(body)
         if not checks.tiles:
@@ -233,7 +233,7 @@ class _Partition(Simplifying):
                 whole = condition if whole is None else And(whole, condition)
         assert whole is not None
         whole = self.ana.simplify(convert(whole))
-        # The visit finds checks that depend on loops further inside.
+        # The visit handles checks that depend on loops further inside.
         fast = self.visit(_Unchecked({id(c) for c in checks.tiles}).visit(body))
         if not isinstance(whole, (CmpExpr, And)):  # the literal True or False
             return fast if bool(whole) else None

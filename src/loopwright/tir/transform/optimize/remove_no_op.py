@@ -1,4 +1,4 @@
-"""`RemoveNoOp`: statements without effect, and loops and branches of nothing else, go.
+"""`RemoveNoOp`: removes statements without effect, and loops and branches that contain only these.
 
 Before (-) and after (+)::
 
@@ -24,7 +24,7 @@ from .._base import NO_OP, RewriterPass, StmtRewriter, is_no_op
 
 
 def has_effect(expr: Any) -> bool:
-    """Whether evaluating an expression does more than give a value."""
+    """Whether evaluating an expression has a side effect."""
     return any_node(
         expr,
         lambda n: isinstance(n, Call) and effect_of(n) not in ("pure", "read", "annotation"),

@@ -1,4 +1,4 @@
-"""`Simplify`: index arithmetic and conditions in their simplest form; what cannot run goes.
+"""`Simplify`: simplifies index arithmetic and conditions, and removes unreachable code.
 
 Before (-) and after (+)::
 

@@ -1,1 +1,1 @@
-"""Passes that TVM's users call by name. No pipeline of this package runs them."""
+"""Passes that TVM users call by name. No pipeline of this package runs them."""

@@ -1,4 +1,4 @@
-"""`AnnotateEntryFunc`: the one function that others can call is marked as the program's entry.
+"""`AnnotateEntryFunc`: marks the only public function as the program's entry.
 
 Before (-) and after (+)::
 
@@ -13,7 +13,7 @@ Before (-) and after (+)::
           def helper(A: T.Buffer((4,), "float32")):
               A[0] = T.float32(2)
 
-A module with several such functions, none of them called main, stays as it is.
+A module with several such functions, none of them named main, is not changed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AnnotateEntryFunc(ModulePass):
     name = "tir.AnnotateEntryFunc"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """Mark the only PrimFunc, the only public one, or the public one called main."""
+        """Mark the only PrimFunc, the only public one, or the public one named main."""
         funcs = {v: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
         public = {v: f for v, f in funcs.items() if not f.is_private}
         named = {v: f for v, f in public.items() if v.name_hint == "main"}

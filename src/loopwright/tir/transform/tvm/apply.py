@@ -1,4 +1,4 @@
-"""`Apply`: any function on PrimFuncs as a pass.
+"""`Apply`: applies a function to each PrimFunc.
 
 Before (-) and after (+)::
 

@@ -1,4 +1,4 @@
-"""`BF16ComputeLegalize`: bfloat16 is computed in float32 and rounded when it is stored.
+"""`BF16ComputeLegalize`: computes bfloat16 in float32 and rounds when storing.
 
 Before (-) and after (+)::
 

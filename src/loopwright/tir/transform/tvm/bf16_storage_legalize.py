@@ -1,4 +1,4 @@
-"""`BF16StorageLegalize`: memory of bfloat16 is memory of uint16, the upper half of a float32.
+"""`BF16StorageLegalize`: stores bfloat16 as uint16, the upper half of a float32.
 
 Before (-) and after (+)::
 
@@ -9,7 +9,7 @@ Before (-) and after (+)::
     -         B[i] = T.Cast("float32", A[i])
     +         B[i] = T.reinterpret("float32", T.shift_left(T.Cast("uint32", A[i]), T.uint32(16)))
 
-Stores round to the nearest value, to the even one of two; NaN stays NaN. It runs after
+Stores round to nearest, ties to even; NaN stays NaN. It runs after
 `BF16ComputeLegalize`, when bfloat16 is only loaded, stored and cast. Parameters change their type.
 """
 

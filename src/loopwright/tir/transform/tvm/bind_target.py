@@ -1,4 +1,4 @@
-"""`BindTarget`: writes the target into each PrimFunc that has none.
+"""`BindTarget`: sets the target of each PrimFunc that has none.
 
 Before (-) and after (+)::
 
@@ -24,7 +24,7 @@ from .._base import PrimFuncPass
 
 @dataclass(frozen=True)
 class BindTarget(PrimFuncPass):
-    """`target`: a Target or its text; the current one when it is not given."""
+    """`target`: a Target or its text; by default the current one."""
 
     name = "tir.BindTarget"
     target: Any = None

@@ -1,4 +1,4 @@
-"""`CommonSubexprElimTIR`: an expression that occurs several times is computed once.
+"""`CommonSubexprElimTIR`: computes repeated expressions once.
 
 Before (-) and after (+)::
 
@@ -12,8 +12,8 @@ Before (-) and after (+)::
     +                 A[cse_v2] = B[cse_v2]
     +                 B[cse_v1] = T.float32(0)
 
-Only integer arithmetic that cannot fail is taken: no memory, no calls, no division by a variable.
-Each value is bound as far outside as its variables are known.
+Only integer arithmetic without memory accesses, calls and division by a variable is eligible.
+Each value is bound as far outside as its variables are defined.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Candidates(Visitor):
         pass
 
     def key(self, node: Any) -> tuple[Any, int, frozenset[pe.Var]] | None:
-        """(what makes it the same expression, size, variables); None for what is left alone."""
+        """(key, size, variables) of an expression; None if it is not eligible."""
         kind = type(node)
         if isinstance(node, pe.Var):
             return node, 1, frozenset((node,))
@@ -88,21 +88,21 @@ class _Candidates(Visitor):
     visit_Let = visit_LetStmt
 
     def visit_Block(self, node: st.Block) -> None:
-        """Blocks stand for themselves: nothing outside is bound for them."""
+        """Blocks are opaque: nothing outside is bound for them."""
 
     def parts(self, value: Any) -> None:
-        """Count what a bound value is made of."""
+        """Count the subexpressions of a bound value."""
         for part in (value.value,) if isinstance(value, pe.Cast) else (value.a, value.b):
             self.key(part)
 
     def best(self) -> tuple[pe.PrimExpr, Any] | None:
-        """The largest expression that occurs twice and is known outside, and its key."""
+        """The largest expression that occurs at least twice and is defined outside, and its key."""
         twice = [
             (size, expr, key)
             for key, (expr, size, names) in self.first.items()
             if self.count[key] > 1 and self.inside.isdisjoint(names)
         ]
-        return max(twice, key=lambda found: found[0])[1:] if twice else None
+        return max(twice, key=lambda entry: entry[0])[1:] if twice else None
 
 
 def _divides(divisor: Any) -> bool:
@@ -132,8 +132,8 @@ class _Eliminate(StmtRewriter):
         return node
 
     def scope(self, body: st.Stmt) -> st.Stmt:
-        """A body in which a variable has become known."""
-        bound: list[tuple[pe.Var, pe.PrimExpr]] = []  # a value may use the ones before it
+        """The body of a newly defined variable."""
+        bound: list[tuple[pe.Var, pe.PrimExpr]] = []  # a value may use earlier ones
         while True:
             candidates = _Candidates()
             candidates.visit(body)
@@ -176,7 +176,7 @@ class _Eliminate(StmtRewriter):
 
 
 class _Expand(Simplifying):
-    """Sums of products, so that equal values look alike."""
+    """Multiplies sums out, so that equal values have the same form."""
 
     def visit_BinaryOpExpr(self, node: pe.BinaryOpExpr) -> Any:
         if node.dtype.is_int and node.dtype.lanes == 1:
@@ -187,7 +187,7 @@ class _Expand(Simplifying):
 @dataclass(frozen=True)
 class CommonSubexprElimTIR(PrimFuncPass):
     """See the file's docstring. `identify_equiv_terms` multiplies out first, so that equal values
-    written in two ways are found; `enable_cse_tir=False` does nothing."""
+    written differently are found; `enable_cse_tir=False` disables the pass."""
 
     name = "tir.CommonSubexprElimTIR"
     enable_cse_tir: bool = True

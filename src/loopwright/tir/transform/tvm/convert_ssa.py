@@ -1,4 +1,4 @@
-"""`ConvertSSA`: a variable that is defined twice becomes two variables.
+"""`ConvertSSA`: splits variables with several definitions.
 
 Before (-) and after (+)::
 
@@ -9,7 +9,7 @@ Before (-) and after (+)::
           for i in range(4, 8):
               A[i] = T.float32(1)
 
-(Both loops' variables are called `i`; after `UnrollLoop` or inlining they can be one and the same.)
+(Both loop variables are named `i`; after `UnrollLoop` or inlining they can be the same variable.)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .._base import PrimFuncPass, StmtRewriter
 
 
 class _Convert(StmtRewriter):
-    """Renames definitions of names that were defined before."""
+    """Renames definitions of names that are already defined."""
 
     def __init__(self, defined: set[Var]) -> None:
         self.defined = defined
@@ -77,7 +77,7 @@ class _Convert(StmtRewriter):
 
 @dataclass(frozen=True)
 class ConvertSSA(PrimFuncPass):
-    """See the file's docstring. Runs when blocks are lowered."""
+    """See the file's docstring. Runs after blocks are lowered."""
 
     name = "tir.ConvertSSA"
 

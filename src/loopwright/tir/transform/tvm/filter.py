@@ -29,13 +29,13 @@ from ...function import PrimFunc
 
 @dataclass(frozen=True)
 class Filter(ModulePass):
-    """Keeps the PrimFuncs for which `fcond` is true; other functions stay."""
+    """Keeps the PrimFuncs for which `fcond` is true; other functions are kept."""
 
     name = "tir.Filter"
     fcond: Callable[[PrimFunc], bool] = lambda func: True
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """Take out the functions that `fcond` refuses."""
+        """Remove the functions that `fcond` rejects."""
         gone = [
             gvar
             for gvar, func in mod.functions.items()

@@ -1,4 +1,4 @@
-"""`ForceNarrowIndexToInt32`: loops and indices count in int32.
+"""`ForceNarrowIndexToInt32`: makes loops and indices int32.
 
 Before (-) and after (+)::
 
@@ -9,7 +9,7 @@ Before (-) and after (+)::
     +     for i in range(64):
               A[i] = T.float32(1)
 
-Raises ValueError for a buffer with more elements than int32 counts.
+Raises ValueError for a buffer with more elements than int32 can count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .._base import PrimFuncPass
 
 
 def too_large(func: PrimFunc) -> Any:
-    """A parameter whose size is known and does not fit int32, or None."""
+    """A parameter whose constant size does not fit int32, or None."""
     for buffer in func.buffers:
         size = 1
         for extent in buffer.shape:

@@ -1,4 +1,4 @@
-"""`FP8ComputeLegalize`: 8-bit floats are computed in a wider type and rounded when stored.
+"""`FP8ComputeLegalize`: computes 8-bit floats in a wider type and rounds when storing.
 
 Before (-) and after (+)::
 

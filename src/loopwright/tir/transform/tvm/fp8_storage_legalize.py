@@ -1,4 +1,4 @@
-"""`FP8StorageLegalize`: memory of 8-bit floats is memory of uint8; loads and stores convert.
+"""`FP8StorageLegalize`: stores 8-bit floats as uint8; loads and stores convert.
 
 Before (-) and after (+)::
 
@@ -9,9 +9,9 @@ Before (-) and after (+)::
               B[i] = A[i]
 
 It runs after `FP8ComputeLegalize`, when such values are only loaded, stored and cast. A cast to a wider
-type takes the bits apart; a cast from float32 rounds to the nearest value, to the even one of two. What
-is too large becomes infinity, or NaN in types without one. Parameters change their type. What the
-conversions are says `LowerScalarOps`.
+type decodes the bits; a cast from float32 rounds to nearest, ties to even. Overflow
+gives infinity, or NaN in types without one. Parameters change their type. The
+conversions are those of `LowerScalarOps`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Store(StoreAsBits):
 
 @dataclass(frozen=True)
 class FP8StorageLegalize(PrimFuncPass):
-    """See the file's docstring. Types of an exponent alone (float8_e8m0fnu) are refused."""
+    """See the file's docstring. Types without mantissa (float8_e8m0fnu) are rejected."""
 
     name = "tir.FP8StorageLegalize"
 

@@ -1,4 +1,4 @@
-"""`HoistExpression`: conditions and values that a loop does not change move out of it.
+"""`HoistExpression`: moves loop-invariant conditions and values out of loops.
 
 Before (-) and after (+)::
 
@@ -14,8 +14,8 @@ Before (-) and after (+)::
     +                     if j < n:
     +                         A[i, j] = T.Cast("float32", x)
 
-What reads memory, calls a function or divides stays where it is. Of a conjunction, the parts that
-do not depend on the loop move; a condition with an else moves as a whole.
+Expressions that read memory, call a function or divide are not moved. Of a conjunction, the parts
+that do not depend on the loop move; a condition with an else branch moves as a whole.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class HoistedLetBindings(Flag):
 
 
 def _movable(expr: PrimExpr, loop: For) -> bool:
-    """Whether an expression has the same value before the loop, and cannot fail there."""
+    """Whether an expression has the same value before the loop and cannot fail there."""
 
     def bound(node: Any) -> bool:
         divides = isinstance(node, _DIVISIONS) and not isinstance(node.b, IntImm)
@@ -104,7 +104,7 @@ class _Hoist(StmtRewriter):
 
 @dataclass(frozen=True)
 class HoistExpression(PrimFuncPass):
-    """See the file's docstring. The option `tir.HoistExpression` says what is moved."""
+    """See the file's docstring. The option `tir.HoistExpression` selects what is moved."""
 
     name = "tir.HoistExpression"
 

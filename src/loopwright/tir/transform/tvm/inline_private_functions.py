@@ -1,4 +1,4 @@
-"""`InlinePrivateFunctions`: calls of functions that only this module knows become their bodies.
+"""`InlinePrivateFunctions`: inlines calls of private functions.
 
 Before (-) and after (+)::
 
@@ -16,8 +16,8 @@ Before (-) and after (+)::
     +             A_1 = T.Buffer((4,), data=A.data)
     +             A_1[i] = T.Cast("float32", i)
 
-A function stays where it calls itself (also through others), returns a value, or has symbolic dimensions
-that its call does not give; one that is no longer called is dropped.
+A function is not inlined if it is recursive (also indirectly), returns a value, or has symbolic
+dimensions that its call does not define; functions without remaining calls are dropped.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _returns(func: PrimFunc) -> bool:
 
 
 def _body(func: PrimFunc, args: tuple[Any, ...]) -> Stmt:
-    """The body for these arguments; pointers are given for buffers."""
+    """The body for these arguments; pointers are passed for buffers."""
     func = renew_defs(func)
     values: dict[Var, Any] = {}
     for param, arg in zip(func.params, args, strict=True):

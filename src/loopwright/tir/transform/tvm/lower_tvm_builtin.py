@@ -1,4 +1,5 @@
-"""`LowerTVMBuiltin`: packed calls lay their arguments on the stack, large memory comes from the runtime.
+"""`LowerTVMBuiltin`: packed calls put their arguments on the stack, large memory comes from the
+runtime.
 
 Before::
 
@@ -31,8 +32,8 @@ After::
         if T.TVMBackendFreeWorkspace(1, 0, m) != 0:
             T.tvm_throw_last_error()
 
-Shapes and DLTensors of `T.tvm_stack_make_shape` and `T.tvm_stack_make_array` are laid on stacks of their
-own. Each parallel loop's body has its own stacks. Memory on a device, and constant memory of at most
+Shapes and DLTensors of `T.tvm_stack_make_shape` and `T.tvm_stack_make_array` have their own
+stacks, and so does each parallel loop's body. Device memory, and constant memory of at most
 `max_stack_alloca` bytes, stays an allocation.
 """
 
@@ -88,7 +89,7 @@ _PACKED = {
 
 @dataclass
 class _Stacks:
-    """The stacks of one function or parallel body, and how much of each is needed."""
+    """The stacks of one function or parallel body, and their required sizes."""
 
     values: Var = field(default_factory=lambda: Var("stack", "handle"))
     shapes: Var = field(
@@ -119,18 +120,18 @@ class _Lower(StmtRewriter):
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.stacks = _Stacks()
-        self.before: list[st.Stmt] = []  # what is done before the statement at hand
+        self.before: list[st.Stmt] = []  # statements to run before the current one
         self.device: tuple[int, ...] = (_CPU, 0)
 
     def scope(self, visit: Callable[[], st.Stmt]) -> st.Stmt:
-        """A body with stacks of its own."""
+        """A body with its own stacks."""
         outer, self.stacks = self.stacks, _Stacks()
         stmt = self.stacks.around(visit())
         self.stacks = outer
         return stmt
 
     def leaf(self, node: st.Stmt, **parts: Any) -> st.Stmt:
-        """A statement after what its expressions need."""
+        """A statement preceded by what its expressions need."""
         outer, self.before = self.before, []
         self.stacks.used = dict.fromkeys(self.stacks.used, 0)
         changed = {name: self.visit(part) for name, part in parts.items() if part is not None}
@@ -216,7 +217,7 @@ class _Lower(StmtRewriter):
         return self.visit_default(node)
 
     def packed(self, node: Call, lowered: str) -> Call:
-        first = self.stacks.take("value", len(node.args))  # the last one is for the result
+        first = self.stacks.take("value", len(node.args))  # the last element is the result
         stack = self.stacks.values
         for k, arg in enumerate(node.args[1:]):
             tensor = is_call_to(arg, "tvm_stack_make_array")
@@ -261,7 +262,7 @@ class _Lower(StmtRewriter):
 
 
 def _as_any(value: PrimExpr, tensor: bool) -> tuple[int, PrimExpr]:
-    """(type index, value of 8 bytes) of a packed argument."""
+    """(type index, 8-byte value) of a packed argument."""
     if isinstance(value, StringImm):
         return _STRING, value
     dtype = value.dtype
@@ -274,7 +275,7 @@ def _as_any(value: PrimExpr, tensor: bool) -> tuple[int, PrimExpr]:
 
 @dataclass(frozen=True)
 class LowerTVMBuiltin(PrimFuncPass):
-    """See the file's docstring. Functions that run on a device only are left alone."""
+    """See the file's docstring. Device-only functions are not changed."""
 
     name = "tir.LowerTVMBuiltin"
     max_stack_alloca: int = 1024

@@ -1,5 +1,5 @@
-"""`MakePackedAPI`: a public function gets an entry that takes its arguments as the tvm-ffi calling
-convention has them, checks them, and calls the function with pointers and sizes.
+"""`MakePackedAPI`: adds to a public function an entry with the tvm-ffi calling convention, which
+checks the arguments and calls the function with pointers and sizes.
 
 Before::
 
@@ -43,9 +43,9 @@ After::
             Module.f(A, k)
             return 0
 
-A symbolic dimension takes its value from the first tensor that has it and is compared after.
+A symbolic dimension is defined by the first tensor that has it and checked against later ones.
 `MakeUnpackedAPI` then gives the functions the signatures that the entries call. The native entries
-of `codegen` make the same checks and also say what was got.
+of `codegen` perform the same checks and also report the actual value.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ Wrap = Callable[[Stmt], Stmt]
 
 
 class _Entry:
-    """The statements around a body that read and check the arguments, outermost first."""
+    """The statements that read and check the arguments, outermost first."""
 
     def __init__(self, func: PrimFunc, gvar: GlobalVar) -> None:
         name = gvar.name_hint
@@ -133,7 +133,7 @@ class _Entry:
         return PrimFunc(handles, body, PrimType(DataType("int32")), {}, attrs, span=self.func.span)
 
     def check_defined(self) -> None:
-        """Raise ValueError for a dimension that no argument tells."""
+        """Raise ValueError for a dimension that no argument defines."""
         known = {*self.defined, *self.func.params}
         for buffer in self.func.buffers:
             for dim in buffer.shape:
@@ -229,7 +229,7 @@ class _Entry:
             self.bind(step, got, f"{what} must have strides[{k}] == {_plain(step)}")
 
     def bind(self, wanted: PrimExpr, got: PrimExpr, message: str) -> None:
-        """Define a variable by what was got, or compare (once all that it needs is known)."""
+        """Define a variable by the actual value, or check it (once its variables are known)."""
         if (
             isinstance(wanted, Var)
             and wanted not in self.defined
@@ -246,18 +246,18 @@ class _Entry:
 
 
 def _plain(expr: PrimExpr) -> str:
-    """An extent for a message: without the types of literals."""
+    """An extent for a message, without the types of literals."""
     return re.sub(r"T\.int\d+\((-?\d+)\)", r"\1", str(expr))
 
 
 @dataclass(frozen=True)
 class MakePackedAPI(ModulePass):
-    """See the file's docstring. Functions without `global_symbol` are left alone."""
+    """See the file's docstring. Functions without `global_symbol` are not changed."""
 
     name = "tir.MakePackedAPI"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """Add an entry for each public PrimFunc that has buffers or plain scalars as parameters."""
+        """Add an entry for each public PrimFunc that has buffers or scalars as parameters."""
         functions = {}
         for gvar, func in mod.functions.items():
             if (

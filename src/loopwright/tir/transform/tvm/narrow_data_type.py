@@ -1,4 +1,4 @@
-"""`NarrowDataType`: loops and indices count in the type of `target_bits` where it is known to do.
+"""`NarrowDataType`: makes loops and indices as wide as `target_bits` if that is known to suffice.
 
 Before (-) and after (+)::
 
@@ -13,7 +13,7 @@ Pass::
 
     NarrowDataType(32)
 
-A function with symbolic extents, or with a buffer too large, stays as it is.
+A function with symbolic extents, or with a buffer that is too large, is not changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .._base import PrimFuncPass, StmtVisitor
 
 
 class _Sizes(StmtVisitor):
-    """The number of elements and iterations at stake; None once one is not known."""
+    """The number of elements and iterations; None once one is not constant."""
 
     def __init__(self) -> None:
         self.largest: int | None = 1
@@ -75,7 +75,7 @@ class NarrowDataType(PrimFuncPass):
         for buffer in func.buffers:
             sizes.size(buffer.shape)
         sizes.visit(func.body)
-        # Half the range: an index may run past its buffer before a predicate stops it.
+        # Half the range: an index may exceed its buffer before a predicate stops it.
         if sizes.largest is None or sizes.largest >= 1 << (self.target_bits - 2):
             return func
         return with_index_dtype(func, f"int{self.target_bits}")

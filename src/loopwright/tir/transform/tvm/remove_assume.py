@@ -1,4 +1,4 @@
-"""`RemoveAssume`: what a program only says of itself goes.
+"""`RemoveAssume`: removes assumptions.
 
 Before (-) and after (+)::
 

@@ -1,4 +1,4 @@
-"""`RemoveStoreUndef`: a store of `T.undef()` says that any value will do, and goes.
+"""`RemoveStoreUndef`: removes stores of `T.undef()`.
 
 Before (-) and after (+)::
 

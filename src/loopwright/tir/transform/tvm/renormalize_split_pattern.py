@@ -1,4 +1,4 @@
-"""`RenormalizeSplitPattern`: a digit of a split index is written as `x // a % b`.
+"""`RenormalizeSplitPattern`: writes the digits of a split index as `x // a % b`.
 
 Before (-) and after (+)::
 

@@ -1,4 +1,4 @@
-"""`RewriteUnsafeSelect`: a choice that reads memory evaluates only the side that is chosen.
+"""`RewriteUnsafeSelect`: makes selects that read memory evaluate only the chosen operand.
 
 Before (-) and after (+)::
 
@@ -24,7 +24,7 @@ _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
 def unsafe(expr: Any) -> bool:
-    """Whether evaluating an expression could fail, or do more than give a value."""
+    """Whether evaluating an expression could fail or has a side effect."""
 
     def test(node: Any) -> bool:
         if isinstance(node, Call):

@@ -1,4 +1,4 @@
-"""`StorageRewrite`: allocations that are not needed at the same time share memory.
+"""`StorageRewrite`: allocations with disjoint live ranges share memory.
 
 Before (-) and after (+)::
 
@@ -21,7 +21,7 @@ Before (-) and after (+)::
           for i in range(8):
               B[i] = Z[i + 8]
 
-They share where the element type and storage scope are the same, and the sizes are known or equal.
+They share if the element type and storage scope are the same, and the sizes are constant or equal.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _scope(node: Allocate) -> str:
 
 
 def _uses(stmt: Any, wanted: set[Var]) -> set[Var]:
-    """The pointers that a statement uses, by themselves or through a buffer."""
+    """The pointers that a statement uses, directly or through a buffer."""
     used: set[Var] = set()
 
     def visit(node: Any) -> None:
@@ -97,9 +97,9 @@ class _Share(StmtRewriter):
 
 
 def _pieces(around: list[Any], body: SeqStmt) -> list[list[Allocate]]:
-    """The allocations that become one piece of memory each, in the order of first use."""
+    """The allocations grouped into pieces of memory, in order of first use."""
     nodes = {n.buffer_var: n for n in around if isinstance(n, Allocate)}
-    pinned = set[Var]()  # named by a note or a bound value: of unknown use
+    pinned = set[Var]()  # in an annotation or a bound value: unknown uses
     for wrapper in around:
         if isinstance(wrapper, AttrStmt):
             pinned |= _uses((wrapper.node, wrapper.value), set(nodes))
@@ -120,7 +120,8 @@ def _pieces(around: list[Any], body: SeqStmt) -> list[list[Allocate]]:
 
 
 def _kind(node: Allocate) -> Any:
-    """Allocations of one kind may share: what has notes is apart, and unknown sizes have to be equal."""
+    """The key that allocations sharing memory must agree on: annotated ones are separate, symbolic
+    sizes must be equal."""
     if node.annotations:
         return node
     extents = (
@@ -131,7 +132,7 @@ def _kind(node: Allocate) -> Any:
 
 @dataclass(frozen=True)
 class StorageRewrite(PrimFuncPass):
-    """See the file's docstring. Runs when buffers are flat."""
+    """See the file's docstring. Runs on flat buffers."""
 
     name = "tir.StorageRewrite"
 

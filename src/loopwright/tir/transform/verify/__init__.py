@@ -1,1 +1,1 @@
-"""What must hold of a function, checked when it is compiled or when it runs."""
+"""Checks of functions, at compile time or at run time."""

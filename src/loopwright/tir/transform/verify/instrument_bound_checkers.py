@@ -1,4 +1,4 @@
-"""`InstrumentBoundCheckers`: an access outside of its buffer becomes an error at run time.
+"""`InstrumentBoundCheckers`: makes out-of-bounds accesses errors at run time.
 
 Before (-) and after (+)::
 
@@ -13,8 +13,8 @@ Pass::
     InstrumentBoundCheckers(show_source=False)
 
 The message also shows the source line with the access marked, and the index in place of `{value}`.
-What is proven to stay inside is not checked. An access under `T.if_then_else` or `Select` is checked
-where it is made. Masked vector accesses are left to their mask.
+Accesses proved to be in bounds are not checked. An access under `T.if_then_else` or `Select` is
+checked in place. Masked vector accesses rely on their mask.
 
 The default pipeline runs it with `PassContext(config={"tir.instrument_bound_checkers": True})`.
 """
@@ -52,7 +52,7 @@ class _Checks(ChoiceVisitor, StmtVisitor):
         self.ana = ana
         self.span = span
         self.show_source = show_source
-        self.found: list[_Check] = []
+        self.needed: list[_Check] = []
         self.guards: list[PrimExpr] = []
         self.values: dict[Any, PrimExpr] = {}
 
@@ -97,11 +97,11 @@ class _Checks(ChoiceVisitor, StmtVisitor):
             span = (node.span or self.span) if self.show_source else None
             text = StringImm(explain(what, span=span))
             message = call_intrin("handle", "tir.tvm_tuple", text, index) if value else text
-            self.found.append(_Check(inside, message))
+            self.needed.append(_Check(inside, message))
 
 
 def _ends(index: PrimExpr) -> list[PrimExpr]:
-    """The scalars that have to be inside for all lanes to be."""
+    """The scalars that must be in bounds for all lanes to be."""
     if isinstance(index, Ramp):
         last = const(index.lanes - 1, index.base.dtype)
         return [index.base, index.base + index.stride * last]
@@ -150,12 +150,12 @@ class _Instrument(Simplifying):
     def visit_While(self, node: st.While) -> st.Stmt:
         checks = self.checks(node.span, node.condition)
         body = self.visit(node.body)
-        if checks.found:
+        if checks.needed:
             body = st.seq(body, _checked(NO_OP, checks))
         return _checked(node.replace(body=body), checks)
 
     def visit_BlockRealize(self, node: st.BlockRealize) -> st.Stmt:
-        """Blocks keep what they say of their accesses; their axes stand for their bindings."""
+        """Blocks keep their declared regions; axes are replaced by their bindings."""
         block = node.block
         for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
             self.ana.bind(axis.var, value)
@@ -166,7 +166,7 @@ class _Instrument(Simplifying):
 
 
 def _checked(stmt: st.Stmt, checks: _Checks) -> st.Stmt:
-    for check in reversed(checks.found):
+    for check in reversed(checks.needed):
         if not is_true(check.condition):
             stmt = st.AssertStmt(check.condition, check.message, stmt, span=stmt.span)
     return stmt
@@ -174,7 +174,7 @@ def _checked(stmt: st.Stmt, checks: _Checks) -> st.Stmt:
 
 @dataclass(frozen=True)
 class InstrumentBoundCheckers(RewriterPass):
-    """See the file's docstring. Runs best while buffers have all their dimensions."""
+    """See the file's docstring. Best run while buffers have all their dimensions."""
 
     name = "tir.InstrumentBoundCheckers"
     show_source: bool = True
@@ -185,7 +185,7 @@ class InstrumentBoundCheckers(RewriterPass):
 
 @dataclass(frozen=True)
 class BoundCheckersIfWanted(Pass):
-    """`InstrumentBoundCheckers` where the option `tir.instrument_bound_checkers` asks for it."""
+    """`InstrumentBoundCheckers` if the option `tir.instrument_bound_checkers` is set."""
 
     name = "tir.BoundCheckersIfWanted"
 

@@ -1,4 +1,4 @@
-"""`SkipAssert`: assertions are taken out.
+"""`SkipAssert`: removes assertions.
 
 Before (-) and after (+)::
 
@@ -34,7 +34,7 @@ class SkipAssert(RewriterPass):
 
 
 class AssertsIfWanted(Pass):
-    """`SkipAssert` where the option `tir.disable_assert` asks for it."""
+    """`SkipAssert` if the option `tir.disable_assert` is set."""
 
     name = "tir.AssertsIfWanted"
 

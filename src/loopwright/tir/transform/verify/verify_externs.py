@@ -1,4 +1,4 @@
-"""`VerifyExterns`: calls of external C functions agree with their declarations.
+"""`VerifyExterns`: checks calls of external C functions against their declarations.
 
 Before (-) and after (+)::
 
@@ -7,7 +7,7 @@ Before (-) and after (+)::
           T.evaluate(T.call_extern("int32", "scale", A.data, B.data, 8))
 
 The declarations are those of the `ExternLibrary`s in the module's attribute "external_mods"; calls
-of functions that none of them declares pass. Where the number of arguments, a scalar's dtype, what
+of undeclared functions pass. If the number of arguments, a scalar's dtype, the type
 a pointer points to, or the result differs, a LoopwrightError names the call, the declaration and the argument.
 """
 
@@ -43,7 +43,7 @@ class VerifyExterns(PrimFuncPass):
 
 
 def prototypes_of(mod: Any) -> dict[str, tuple[Prototype, ExternLibrary]]:
-    """The declared functions of a module's external libraries. Raises LoopwrightError where two
+    """The declared functions of a module's external libraries. Raises LoopwrightError if two
     libraries declare one name differently."""
     prototypes: dict[str, tuple[Prototype, ExternLibrary]] = {}
     attrs = getattr(mod, "attrs", None) or {}
@@ -89,7 +89,7 @@ def _problem(node: Call, args: Any, prototype: Prototype) -> str:
 
 
 def _mismatch(arg: PrimExpr, param: CType) -> tuple[str, bool]:
-    """What an argument is, and whether it cannot be passed for a parameter."""
+    """A description of an argument, and whether it cannot be passed for a parameter."""
     if not arg.dtype.is_handle:
         return str(arg.dtype), param.pointer or str(arg.dtype) != param.dtype
     element = _pointee(arg)
@@ -102,7 +102,7 @@ def _mismatch(arg: PrimExpr, param: CType) -> tuple[str, bool]:
 
 
 def _pointee(arg: PrimExpr) -> str:
-    """The dtype that a pointer is declared to point to; "" where nobody said."""
+    """The dtype that a pointer is declared to point to; "" if undeclared."""
     if isinstance(arg, Var):
         annotation = arg.type_annotation
         return str(DataType(annotation[0])) if annotation else ""

@@ -1,5 +1,5 @@
-"""`VerifyParallel`: refuses parallel loops whose iterations write the same element, and vectorized
-loops that are not what they would be serially.
+"""`VerifyParallel`: rejects parallel loops whose iterations write the same element, and vectorized
+loops whose result differs from serial execution.
 
 Before (-) and after (+)::
 
@@ -10,7 +10,7 @@ Before (-) and after (+)::
                   B[i] = B[i] + A[i, k]
 
 With `k` parallel instead it raises ValueError, which names the element, both iterations and the
-lines. It is sure of what it refuses: accesses that depend on data pass.
+lines. It reports only certain conflicts: data-dependent accesses pass.
 """
 
 from __future__ import annotations
