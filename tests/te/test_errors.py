@@ -199,7 +199,7 @@ def test_scans_and_intrinsics():
     out = te.scan(first, step, state, name="out")
     s = te.create_schedule(out.op)
     says(
-        "the rows of stage step are gone over by the scan\n  got: t\n  instead: its loops are i",
+        "the rows of stage step are iterated by the scan\n  got: t\n  instead: its loops are i",
         lambda: s[step].split(step.op.axis[0], 2),
     )
     says(

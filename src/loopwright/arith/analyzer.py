@@ -1,4 +1,4 @@
-"""`Analyzer`: what is known of integer expressions, what follows from it, and what it answers with."""
+"""`Analyzer`: known facts about integer expressions, and questions about them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from .poly import Poly
 
 
 class ProofStrength(IntEnum):
-    """How hard a proof may try; TVM's names. Here both are the same."""
+    """How hard a proof may try; TVM's names. Both levels are the same here."""
 
     DEFAULT = 0
     SYMBOLIC_BOUND = 1
 
 
 class Extension(Flag):
-    """TVM's optional rewrites. All that are here are always on."""
+    """TVM's optional rewrites. All that exist here are always on."""
 
     NoExtensions = 0
     TransitivelyProveInequalities = 1
@@ -52,7 +52,7 @@ class ModularSet(Node):
 
 
 class ConstIntBound(Node):
-    """Least and greatest value; POS_INF and NEG_INF where there is none."""
+    """Least and greatest value; POS_INF or NEG_INF if unbounded."""
 
     POS_INF: ClassVar[int] = (1 << 63) - 1
     NEG_INF: ClassVar[int] = -((1 << 63) - 1)
@@ -62,7 +62,7 @@ class ConstIntBound(Node):
 
 
 class RewriteSimplifyStats(Node):
-    """Expressions looked at, scopes entered, expressions that became another."""
+    """Counts of expressions visited, scopes entered and expressions rewritten."""
 
     nodes_visited: int
     constraints_entered: int
@@ -70,7 +70,7 @@ class RewriteSimplifyStats(Node):
 
 
 class IntSet(Node):
-    """Root of integer sets."""
+    """Base class of integer sets."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ class IntSet(Node):
         return False
 
     def is_everything(self) -> bool:
-        """Whether the set has no bound."""
+        """Whether the set is unbounded."""
         return False
 
     @staticmethod
@@ -96,7 +96,7 @@ class IntSet(Node):
 
 
 class IntervalSet(IntSet):
-    """min_value .. max_value, both included; an end may be `pos_inf()` or `neg_inf()`."""
+    """min_value .. max_value, both inclusive; an end may be `pos_inf()` or `neg_inf()`."""
 
     min_value: PrimExpr
     max_value: PrimExpr
@@ -124,7 +124,7 @@ class IntervalSet(IntSet):
         return not is_infinite(self.max_value)
 
     def cover_range(self, max_range: Range | None = None) -> Range:
-        """The range of the interval; `max_range` where it is unbounded."""
+        """The range of the interval; `max_range` if it is unbounded."""
         if not self._finite():
             if max_range is None:
                 raise ValueError("an unbounded set has no range; give max_range")
@@ -143,7 +143,7 @@ class Analyzer:
     """Simplifies integer expressions and proves facts about them.
 
     Variables are bound to ranges or values with `bind` (or as `Analyzer(ranges)`); conditions hold
-    inside a `constraint_scope`. int32 and int64 are taken not to overflow.
+    inside a `constraint_scope`. int32 and int64 are assumed not to overflow.
 
     >>> ana = Analyzer()
     >>> i = Var("i"); ana.bind(i, Range(0, 8))
@@ -164,7 +164,7 @@ class Analyzer:
         for var, dom in (ranges or {}).items():
             self.bind(var, dom)
 
-    # The parts, see `context`: canonical forms, what is known of them, rewriting.
+    # The components, see `context`: canonical forms, known facts, rewriting.
     poly = convert.poly
     poly_div = division.poly_div
     paired = division.paired
@@ -189,7 +189,7 @@ class Analyzer:
     # ------------------------------------------------------------------ what is known
 
     def bind(self, var: Var, expr: Any, allow_override: bool = True) -> None:
-        """Say that `var` lies in a Range, or has the value of an expression."""
+        """Bind `var` to a Range or to the value of an expression."""
         expr = po.convert(expr) if not isinstance(expr, (Range, PrimExpr)) else expr
         if not is_index(var.dtype):
             return
@@ -204,14 +204,14 @@ class Analyzer:
             self.cache = Cache()
 
     def is_one(self, expr: Any) -> bool:
-        """Whether an extent is the number 1."""
+        """Whether an extent is equal to 1."""
         return P.constant_value(self.poly(expr)) == 1
 
     @contextmanager
     def loop_scope(self, var: Var, dom: Range) -> Iterator[None]:
         """A `with` scope in which `var` runs over `dom`.
 
-        Outside it is not known that `dom` is not empty, which `bind` lets one conclude.
+        Unlike after `bind`, `dom` is not assumed to be non-empty outside of the scope.
         """
         facts, claims = len(self.facts), len(self.examples.claims)
         self.bind(var, dom)
@@ -224,7 +224,7 @@ class Analyzer:
                 self.cache = Cache()
 
     def update(self, var: Var, info: Any, override: bool = False) -> None:
-        """Set what is known of a variable: a `ConstIntBound`, a `ModularSet` or an interval."""
+        """Set the known facts of a variable: a `ConstIntBound`, a `ModularSet` or an interval."""
         number = self.atoms.of_var(var)
         ends = (getattr(info, "min_value", None), getattr(info, "max_value", None))
         if all(isinstance(e, (int, PrimExpr)) for e in ends):
@@ -246,26 +246,26 @@ class Analyzer:
         self.cache = Cache()
 
     def _end(self, value: Any) -> Any:
-        """Bounds of the end of an interval; an infinite one is a handle."""
+        """Bounds of an interval's end; an infinite one is a handle."""
         if isinstance(value, int):
             return (_to_inf(value),) * 2
         return self.any_bound(value) if value.dtype.is_integer else (-inf, inf)
 
     def assume_nonnegative(self, var: Var) -> None:
-        """Say that a variable is never negative, for as long as the analyzer lives."""
+        """Assume that a variable is not negative, for the analyzer's lifetime."""
         if is_index(var.dtype):
             constraints.learn(self, {(self.atoms.of_var(var),): 1})
             self.cache = Cache()
 
     def constraint_scope(self, constraint: Any) -> ConstraintScope:
-        """A `with` scope in which a condition is known to hold."""
+        """A `with` scope in which a condition is assumed to hold."""
         return ConstraintScope(self, po.convert(constraint))
 
     # ------------------------------------------------------------------ questions
 
     def int_set(self, expr: Any, dom_map: Mapping[Var, Any] | None = None) -> IntervalSet:
-        """The interval of an expression over `dom_map`, see `eval_set`; without it, from what is
-        known of the variables."""
+        """The interval of an expression over `dom_map`, see `eval_set`; without it, from the known
+        facts about the variables."""
         expr = po.convert(expr)
         if dom_map is not None:
             evaluator = Evaluator(self, dom_map, expr.dtype)
@@ -278,12 +278,12 @@ class Analyzer:
 
     @property
     def rewrite_simplify_stats(self) -> RewriteSimplifyStats:
-        """How much was simplified since the analyzer was created, or since the last reset."""
+        """Counts of simplifications since the analyzer was created, or since the last reset."""
         counts = self.counts
         return RewriteSimplifyStats(counts.visited, counts.entered, counts.rewritten)
 
     def reset_rewrite_simplify_stats(self) -> None:
-        """Count from 0 again."""
+        """Reset the counts to 0."""
         self.counts = Counts()
 
     def const_int_bound(self, expr: Any) -> ConstIntBound:
@@ -301,7 +301,7 @@ class Analyzer:
         return ModularSet(*bounds.modular(self, self.poly(po.convert(expr))))
 
     def can_prove(self, expr: Any, strength: ProofStrength = ProofStrength.DEFAULT) -> bool:
-        """Whether a condition is proven to hold."""
+        """Whether a condition can be proved."""
         if isinstance(expr, bool):
             return expr
         kind = type(expr)
@@ -318,7 +318,7 @@ class Analyzer:
         return is_true(simple)
 
     def can_prove_equal(self, lhs: Any, rhs: Any) -> bool:
-        """Whether two expressions are proven to have the same value."""
+        """Whether two expressions can be proved equal."""
         lhs, rhs = po.convert_pair(lhs, rhs)
         if lhs is rhs:
             return True
@@ -327,13 +327,13 @@ class Analyzer:
         return self.key(self.simplify(lhs)) == self.key(self.simplify(rhs))
 
     def can_prove_greater_equal(self, expr: Any, lower_bound: Any) -> bool:
-        """Whether expr >= lower_bound is proven."""
+        """Whether expr >= lower_bound can be proved."""
         return self.nonneg(
             P.add(self.poly(po.convert(expr)), self.poly(po.convert(lower_bound)), -1)
         )
 
     def can_prove_less(self, expr: Any, upper_bound: Any) -> bool:
-        """Whether expr < upper_bound is proven."""
+        """Whether expr < upper_bound can be proved."""
         diff = P.add(self.poly(po.convert(upper_bound)), self.poly(po.convert(expr)), -1)
         return self.nonneg(P.shift(diff, -1))
 
@@ -348,7 +348,7 @@ class Analyzer:
 
 
 def interval_set(ctx: Context, low: Poly | None, high: Poly | None, dtype: Any) -> IntervalSet:
-    """The interval with these ends; None is no bound, and so is one that the type does not hold."""
+    """The interval with these ends; None, or an end that the type cannot represent, is infinite."""
     return IntervalSet(_end(ctx, low, dtype, NEG_INF), _end(ctx, high, dtype, POS_INF))
 
 

@@ -1,8 +1,8 @@
-"""Atoms: the unknowns of the algebra, numbered in the order in which they are first seen.
+"""Atoms: the unknowns of the algebra, numbered in order of creation.
 
-An atom is what the algebra does not look into: a variable, a floor division (numerator and divisor
+An atom is opaque to the algebra: a variable, a floor division (numerator and divisor
 are polynomials), a minimum or maximum, or an opaque expression. There is no atom for `a % b`: it is
-`a - b * (a // b)`, so `x // 8 * 8 + x % 8` is `x` by itself; `division.paired` recovers remainders.
+`a - b * (a // b)`, so `x // 8 * 8 + x % 8` is just `x`; `division.paired` recovers remainders.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INT32, INT64 = DataType("int32"), DataType("int64")
 
 
 def is_index(dtype: Any) -> bool:
-    """Whether the algebra handles this type: int32 and int64, taken not to overflow."""
+    """Whether the algebra handles this type: int32 and int64, assumed not to overflow."""
     return dtype is INT32 or dtype is INT64
 
 
@@ -47,7 +47,7 @@ class Atoms:
         self.opposites: list[tuple[int, int]] = []  # (min, max) of the same two polynomials
 
     def poly(self, key: Any, kind: int, dtype: Any, expr: Any, data: Any = None) -> Poly:
-        """The polynomial of the atom with this key, which is added where it is new."""
+        """The polynomial of the atom with this key, which is created if new."""
         atom = self.by_key.get(key)
         if atom is None:
             atom = Atom(len(self.all), kind, dtype, expr, data)

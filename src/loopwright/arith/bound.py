@@ -17,11 +17,11 @@ from .poly import Poly
 def deduce_bound(
     var: Var, cond: PrimExpr, hint_map: Mapping[Var, Any], relax_map: Mapping[Var, Any]
 ) -> IntervalSet:
-    """The values of `var` for which `cond` holds, whatever the variables of `relax_map` are.
+    """The values of `var` for which `cond` holds, for all values of the variables of `relax_map`.
 
-    cond: a comparison (not `!=`) of integers, or several with `and`. hint_map: where other
-    variables lie, which may tell the sign of a factor. relax_map: sets of the variables that the
-    result must not speak of. The empty set where nothing can be said.
+    cond: a comparison (not `!=`) of integers, or several with `and`. hint_map: domains of other
+    variables, which may determine the sign of a factor. relax_map: sets of the variables that the
+    result must not depend on. Returns the empty set if nothing can be deduced.
 
     >>> i = Var("i")
     >>> int(deduce_bound(i, i * 2 + 3 < 20, {}, {}).max_value)
@@ -64,7 +64,7 @@ def _both(a: IntervalSet, b: IntervalSet) -> IntervalSet:
 
 
 class _Solver:
-    """p >= 0 for a variable that p has once: steps from the outside in, until it stands alone."""
+    """Solves p >= 0 for a variable with one occurrence in p, from the outside in."""
 
     def __init__(self, ana: Analyzer, var: Var, relax: Mapping[Var, Any], dtype: Any) -> None:
         self.ana = ana
@@ -74,7 +74,7 @@ class _Solver:
         self.number = ana.atoms.of_var(var)
 
     def apart(self, p: Poly) -> tuple[int, Poly, Poly] | None:
-        """(atom, factor, rest): p = factor * atom + rest, the variable in the atom alone."""
+        """(atom, factor, rest): p = factor * atom + rest, the variable occurs in the atom only."""
         holders = {a for m in p for a in m if self.target.atom_involved(a)}
         if len(holders) != 1:
             return None
@@ -91,12 +91,12 @@ class _Solver:
         return None if self.relaxed.involved(factor) else (atom, factor, rest)
 
     def at_least(self, p: Poly) -> IntervalSet:
-        """Where p >= 0."""
+        """The set where p >= 0."""
         parts = self.apart(p)
         if parts is None:
             return nothing()
         atom, factor, rest = parts
-        least = self.relaxed.ends(rest)[0]  # holds for the least holds for all
+        least = self.relaxed.ends(rest)[0]  # if it holds for the least, it holds for all
         low, high = self.ana.poly_bound(factor)
         if least is None or low <= 0 <= high:
             return nothing()
@@ -108,7 +108,7 @@ class _Solver:
         return nothing() if quotient is None else self.below(atom, quotient)
 
     def above(self, atom: int, end: Poly) -> IntervalSet:
-        """Where atom >= end."""
+        """The set where atom >= end."""
         if atom == self.number:
             return IntervalSet(self.build(end), pos_inf())
         division = self._division(atom)
@@ -118,7 +118,7 @@ class _Solver:
         return self.at_least(P.add(n, P.multiply(d, end), -1))  # n // d >= e: n >= d * e
 
     def below(self, atom: int, end: Poly) -> IntervalSet:
-        """Where atom <= end."""
+        """The set where atom <= end."""
         if atom == self.number:
             return IntervalSet(neg_inf(), self.build(end))
         division = self._division(atom)
@@ -129,7 +129,7 @@ class _Solver:
         return self.at_least(P.add(last, n, -1))
 
     def _division(self, number: int) -> tuple[Poly, Poly] | None:
-        """(n, d) of an atom that is n // d with d > 0, and d free of all variables in question."""
+        """(n, d) of an atom n // d with d > 0 and d independent of all variables in question."""
         atom = self.ana.atoms.all[number]
         if atom.kind != DIV or self.target.involved(atom.data[1]):
             return None
@@ -139,7 +139,7 @@ class _Solver:
         return n, d
 
     def equal(self, p: Poly) -> IntervalSet:
-        """Where p == 0: one value, if it is a whole one."""
+        """The set where p == 0: one value, if it is an integer."""
         parts = self.apart(p)
         if parts is None or parts[0] != self.number or self.relaxed.involved(parts[2]):
             return nothing()

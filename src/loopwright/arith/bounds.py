@@ -41,7 +41,7 @@ def _floor(a: float, b: float) -> float:
 
 def div_bounds(n: Bound, d: Bound) -> Bound:
     """Bounds of n // d."""
-    # The divisor 0 never runs.
+    # A division by 0 is never executed.
     if d[0] >= 0:
         corners = [_floor(x, y) for x in n for y in (max(d[0], 1), max(d[1], 1))]
         return (min(corners), max(corners))
@@ -53,7 +53,7 @@ def div_bounds(n: Bound, d: Bound) -> Bound:
 
 
 def dtype_bounds(dtype: Any) -> Bound:
-    """The values of a type; int64 and wider count as unbounded."""
+    """The range of a type; int64 and wider count as unbounded."""
     if not dtype.is_integer or dtype is INT64 or dtype.bits >= 64 or dtype.lanes != 1:
         return (0, inf) if dtype.is_uint else EVERYTHING
     return (pe.int_min(dtype), pe.int_max(dtype))
@@ -150,7 +150,7 @@ def _mod_bound(ctx: Context, value: Poly, divisor: Poly) -> Bound:
 
 
 def atom_bound(ctx: Context, atom: Atom) -> Bound:
-    """Bounds of an atom: what is known of it, within what its form allows."""
+    """Bounds of an atom: the known ones, within those of its form."""
     if atom.kind == VAR:
         natural = (0, inf) if type(atom.expr) is pe.SizeVar else dtype_bounds(atom.dtype)
     else:
@@ -159,7 +159,7 @@ def atom_bound(ctx: Context, atom: Atom) -> Bound:
     if known is None:
         return natural
     low, high = max(known[0], natural[0]), min(known[1], natural[1])
-    # Constraints that contradict each other: nothing runs here, and nothing is concluded.
+    # Contradictory constraints: the code is unreachable, and nothing is concluded.
     return (low, high) if low <= high else natural
 
 
@@ -186,7 +186,7 @@ def any_bound(ctx: Context, e: Any) -> Bound:
 
 
 def expr_bound(ctx: Context, e: Any) -> Bound:
-    """Bounds of an expression that the algebra does not look into."""
+    """Bounds of an expression that is opaque to the algebra."""
     natural = dtype_bounds(e.dtype)
     if type(e) is pe.Call:
         rule = _CALL_BOUNDS.get(e.op.name) if isinstance(e.op, Op) else None

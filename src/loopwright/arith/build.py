@@ -1,4 +1,4 @@
-"""Polynomials to expressions."""
+"""Converts polynomials to expressions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .poly import ONE, Monomial, Poly
 
 
 def build(ctx: Context, p: Poly, dtype: Any) -> PrimExpr:
-    """The expression of a polynomial. Raises ValueError when a literal does not fit."""
+    """The expression of a polynomial. Raises ValueError if a literal does not fit."""
     pairing = paired(ctx, p)
     plus: list[PrimExpr] = []
     minus: list[PrimExpr] = []
@@ -75,7 +75,7 @@ def _product(ctx: Context, m: Monomial, dtype: Any) -> PrimExpr:
 
 
 def atom_expr(ctx: Context, atom: Atom, dtype: Any) -> PrimExpr:
-    """The expression of an atom, cast to `dtype` where it is of another type."""
+    """The expression of an atom, cast to `dtype` if it has another type."""
     if atom.expr is None:
         a, b = (build(ctx, part, atom.dtype) for part in atom.data)
         kind = {DIV: pe.FloorDiv, MIN: pe.Min, MAX: pe.Max}[atom.kind]

@@ -1,4 +1,4 @@
-"""What follows from a condition that is known to hold, or from the range or value of a variable."""
+"""Facts implied by a condition known to hold, or by the range or value of a variable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .poly import ONE, Monomial, Poly
 
 
 class ConstraintScope:
-    """`with analyzer.constraint_scope(cond): ...`; `cond` is known to hold inside."""
+    """`with analyzer.constraint_scope(cond): ...`; `cond` is assumed inside."""
 
     __slots__ = ("_condition", "_ctx", "_saved")
 
@@ -48,7 +48,7 @@ class ConstraintScope:
 
 
 def assume(ctx: Context, condition: Any) -> None:
-    """Take a condition to hold from here on."""
+    """Assume a condition from here on."""
     inequalities: list[Poly] = []
     _collect(ctx, condition, True, inequalities)
     ctx.cache = Cache()
@@ -58,7 +58,7 @@ def assume(ctx: Context, condition: Any) -> None:
 
 
 def _collect(ctx: Context, condition: Any, holds: bool, inequalities: list[Poly]) -> None:
-    """The inequalities p >= 0 that follow from a condition."""
+    """Collect the inequalities p >= 0 implied by a condition."""
     kind = type(condition)
     if kind is pe.Not:
         _collect(ctx, condition.a, not holds, inequalities)
@@ -89,7 +89,7 @@ def _collect(ctx: Context, condition: Any, holds: bool, inequalities: list[Poly]
 
 
 def learn(ctx: Context, p: Poly) -> None:
-    """Remember p >= 0: as a bound where it speaks of one atom, else as a fact."""
+    """Record p >= 0: as a bound if it concerns one atom, else as a fact."""
     ctx.examples.claims.append(p)
     p = tightened(ctx, p)
     bounds = ctx.known.bounds
@@ -109,7 +109,7 @@ def learn(ctx: Context, p: Poly) -> None:
 
 
 def _learn_factors(ctx: Context, product: Monomial) -> None:
-    """A product that is positive, of factors that are not negative: each is positive."""
+    """If a product of non-negative factors is positive, so is each factor."""
     if all(poly_bound(ctx, {(a,): 1})[0] >= 0 for a in product):
         bounds = ctx.known.bounds
         for a in product:

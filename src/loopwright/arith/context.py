@@ -1,9 +1,9 @@
-"""What the parts of an analyzer share: what is known, the caches, and what they ask each other.
+"""Shared by the components of an analyzer: known facts, caches, and the interface between them.
 
-The parts build on each other in this order: atoms, bounds, proof, division, convert, build, normal,
+The components depend on each other in this order: atoms, bounds, proof, division, convert, build, normal,
 constraints, rules_*, simplify. Each is a module of functions `f(ctx, ...)` and calls those below it
-directly; the few questions that go up (the bound of an expression is that of its polynomial) go
-through the `Context`, which `Analyzer` is. The context is passed on, never stored, so an analyzer
+directly; the few upward calls (the bound of an expression is that of its polynomial) go
+through the `Context`, which `Analyzer` implements. The context is passed on, never stored, so an analyzer
 has no reference cycles and is freed by its last reference: compilation runs with Python's garbage
 collector off.
 """
@@ -25,7 +25,7 @@ Bound = tuple[float, float]  # least and greatest value: integers, or the infini
 
 
 class Pairing:
-    """A polynomial with its remainders found: rest + sum of scale * factor * (value % divisor)."""
+    """A polynomial with its remainders recovered: rest + sum of scale * factor * (value % divisor)."""
 
     __slots__ = ("mods", "rest")
 
@@ -35,7 +35,7 @@ class Pairing:
 
 
 class Known:
-    """What was said of atoms, by their number, and of conditions and variables."""
+    """Known facts about atoms, by number, and about conditions and variables."""
 
     __slots__ = ("bounds", "modular", "truths", "values")
 
@@ -52,7 +52,7 @@ class Known:
         self.values = values
 
     def copy(self) -> Known:
-        """What is known inside a scope; the values of variables stay known outside."""
+        """A copy for a scope; the values of variables stay known outside."""
         return Known(dict(self.bounds), dict(self.modular), set(self.truths), self.values)
 
 
@@ -72,7 +72,7 @@ class Cache:
 
 
 class Counts:
-    """How much was simplified."""
+    """Statistics of simplification."""
 
     __slots__ = ("entered", "rewritten", "visited")
 
@@ -81,7 +81,7 @@ class Counts:
 
 
 class Context(Protocol):
-    """The state of an analyzer, and the questions that a part asks of those built on it."""
+    """The state of an analyzer, and the upward calls of its components."""
 
     atoms: Atoms
     keys: Keys
@@ -99,4 +99,4 @@ class Context(Protocol):
     def simplified(self, expr: Any, /) -> Any: ...
 
 
-Rule = Callable[[Context, Any], Any]  # an expression, to one that is equal and not more expensive
+Rule = Callable[[Context, Any], Any]  # from an expression to an equal one that costs no more

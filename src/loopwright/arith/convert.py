@@ -1,4 +1,4 @@
-"""Expressions to polynomials."""
+"""Converts expressions to polynomials."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def poly(ctx: Context, expr: Any) -> Poly:
 
 
 def var_poly(ctx: Context, var: Var) -> Poly:
-    """The value of a variable where it has one, else its atom."""
+    """The value of a variable if it has one, else its atom."""
     values = ctx.known.values
     p = values.get(var)
     if p is None:
@@ -52,12 +52,12 @@ def var_poly(ctx: Context, var: Var) -> Poly:
 def _opaque(ctx: Context, expr: PrimExpr) -> Poly:
     simple = ctx.rebuilt(expr)
     if type(simple) is not type(expr) and simple.dtype is expr.dtype:
-        return poly(ctx, simple)  # it has become something else
+        return poly(ctx, simple)  # it was simplified to another form
     return ctx.atoms.poly(ctx.keys.of(simple), OPAQUE, simple.dtype, simple)
 
 
 def _sum(ctx: Context, e: Any) -> Poly:
-    """Of a + and - chain, down its left side without recursion."""
+    """The polynomial of a + and - chain; iterative along its left side."""
     parts = []
     while type(e) is pe.Add or type(e) is pe.Sub:
         parts.append((e.b, 1 if type(e) is pe.Add else -1))
@@ -101,7 +101,7 @@ def _mod(ctx: Context, e: Any) -> Poly | None:
 
 
 def _truncates_down(ctx: Context, e: Any) -> bool:
-    """Whether a truncated division is the same as a floor division: of equal signs, or exact."""
+    """Whether truncated division equals floor division: equal signs, or exact."""
     a, b = poly(ctx, e.a), poly(ctx, e.b)
     if poly_bound(ctx, a)[0] >= 0 and poly_bound(ctx, b)[0] > 0:
         return True
@@ -166,7 +166,7 @@ def _extreme(kind: int) -> Handler:
 
 
 Handler = Callable[[Context, Any], Poly | None]
-# A handler that gives None leaves the expression to be an atom.
+# A handler that returns None makes the expression an atom.
 TO_POLY: dict[type, Handler] = {
     pe.Add: _sum,
     pe.Sub: _sum,

@@ -1,4 +1,4 @@
-"""The cost of an expression, which decides between equal forms."""
+"""The cost of an expression, which selects between equal forms."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _COST |= {pe.Cast: STEP, pe.Broadcast: STEP}
 
 
 class Costs:
-    """How much expressions take to compute, each worked out once.
+    """The computation cost of expressions, memoized.
 
-    Of forms with the same operations the one with fewer variables is the cheaper (n * 2, not
-    n + n), then the one that has its literals on the right.
+    Among forms with the same operations, fewer variables are cheaper (n * 2, not
+    n + n), then literals on the right.
     """
 
     __slots__ = ("_cache",)

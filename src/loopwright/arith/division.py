@@ -1,4 +1,4 @@
-"""Floor division of polynomials, and remainders found in them."""
+"""Floor division of polynomials, and recovery of remainders."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _div_const(ctx: Context, n: Poly, c: int, dtype: Any) -> Poly:
     if not rest:
         return whole
     if any(ctx.atoms.all[a].kind == DIV for m in whole for a in m):
-        # A remainder was torn apart: keep it whole, unless it is all there is.
+        # A remainder was split up: keep it whole, unless it is all there is.
         kept = _keep_remainders(ctx, n, c, dtype)
         if kept is not None:
             return kept
@@ -94,7 +94,7 @@ def remainder(ctx: Context, value: Poly, divisor: Poly, dtype: Any) -> Poly:
 
 
 def _div_rest(ctx: Context, rest: Poly, c: int, dtype: Any) -> Poly:
-    """floor(rest / c) where no whole multiple of c can be taken out."""
+    """floor(rest / c) if no multiple of c can be factored out."""
     low, high = poly_bound(ctx, rest)
     if low > -inf and high < inf and low // c == high // c:
         return P.constant(int(low // c))
@@ -211,12 +211,12 @@ def paired(ctx: Context, p: Poly) -> Pairing:
 def _paired(ctx: Context, p: Poly) -> Pairing:
     mods: list[Any] = []
     places = {m: i for i, m in enumerate(p)}
-    order: list[int] = []  # where in p each remainder was
+    order: list[int] = []  # position in p of each remainder
     again = True
     while again:
         again = False
         divided = [m for m in p if any(ctx.atoms.all[a].kind == DIV for a in m)]
-        if len(divided) > 1:  # the longest numerators first: they hold the others' remainders
+        if len(divided) > 1:  # longest numerators first: they contain the others' remainders
             divided.sort(key=partial(_numerator_size, ctx), reverse=True)
         for m in divided:
             step = _find_remainder(ctx, p, m)
@@ -279,7 +279,7 @@ def _quotients_of(ctx: Context, atom: Atom) -> list[tuple[Poly, Poly]]:
 
 
 def _inner_divisors(ctx: Context, p: Poly, c: int) -> list[int]:
-    """Divisors s of c for which some x // s occurs in p: then x // s % (c // s) may."""
+    """Divisors s of c such that x // s occurs in p, and so x // s % (c // s) may."""
     steps = [1]
     for m in p:
         for a in m:
@@ -292,7 +292,7 @@ def _inner_divisors(ctx: Context, p: Poly, c: int) -> list[int]:
 
 
 def _worth(p: Poly, left: Poly, value: Poly, factor: Monomial, scale: int) -> bool:
-    """Whether p is better written as `left` and a remainder of `value`."""
+    """Whether p is better written as `left` plus a remainder of `value`."""
     if P.terms(left) + 1 > P.terms(p):
         return False
     for m, f in value.items():
@@ -305,5 +305,5 @@ def _worth(p: Poly, left: Poly, value: Poly, factor: Monomial, scale: int) -> bo
 
 
 def _lead(d: Poly) -> tuple[Monomial, int]:
-    """The first term of a divisor that is not a number, if it has one."""
+    """The first non-constant term of a divisor, if any."""
     return next(((m, f) for m, f in d.items() if m), None) or (ONE, d[ONE])

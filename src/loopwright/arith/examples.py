@@ -1,8 +1,8 @@
-"""Refuting p >= 0 by example: values of the unknowns that agree with all that is known.
+"""Refuting p >= 0 by example: values of the unknowns that satisfy all known facts.
 
-A proof that fails costs a hundred times what one that succeeds does, because everything is tried.
-Most of what cannot be proven is simply false, and then one of a few examples shows it. No proof is
-lost by asking them first: what an example contradicts has no proof.
+A failing proof costs a hundred times as much as a successful one, because everything is tried.
+Most unprovable claims are simply false, and then one of a few examples refutes them. No proof is
+lost by trying examples first: a claim with a counterexample has no proof.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .poly import Poly
 
 AtomBound = Callable[[Atom], tuple[float, float]]
 
-# (sizes, part of the way from the first to the last value of a range, in 16ths): an unknown
+# (sizes, position between the ends of a range, in 16ths): an unknown
 # without a range takes one of the sizes above its least value, in turn.
 _KINDS = (
     ((67, 93, 131, 49), (16, 16, 16)),
@@ -30,8 +30,8 @@ _KINDS = (
 
 
 class Example:
-    """Values of atoms. `bad` is the index of the first claim it contradicts, `checked` the number
-    of claims it is known to agree with."""
+    """Values of atoms. `bad` is the index of the first claim violated, `checked` the number
+    of claims known to be satisfied."""
 
     __slots__ = ("bad", "checked", "parts", "sizes", "values")
 
@@ -46,8 +46,8 @@ class Example:
 class Examples:
     """Finds counterexamples.
 
-    A claim is a polynomial said to be >= 0 by whoever uses the analyzer. A ranged variable takes
-    its value from its range, a defined one from its definition, any other from its bounds.
+    A claim is a polynomial that the analyzer's user said is >= 0. A ranged variable takes
+    its value from its range, a defined one from its definition, others from their bounds.
     """
 
     __slots__ = ("_atoms", "_busy", "_examples", "_kinds", "claims", "defined", "ranges")
@@ -62,20 +62,20 @@ class Examples:
         self.renew()
 
     def renew(self) -> None:
-        """Start with new examples: what was said of an unknown has been taken back."""
+        """Start with new examples: a fact about an unknown has been retracted."""
         self._examples = [Example(*kind) for kind in self._kinds]
 
     def give_up(self) -> None:
-        """Refute nothing from here on: examples know nothing of remainders."""
+        """Disable refutation: examples ignore facts about remainders."""
         self._kinds = ()
         self.renew()
 
     def mention(self, number: int) -> bool:
-        """Whether an example has a value for an atom."""
+        """Whether an example can assign a value to an atom."""
         return any(number in example.values for example in self._examples)
 
     def define(self, number: int, p: Poly) -> None:
-        """An unknown has the value of p."""
+        """Define an unknown as p."""
         if self.mention(number):
             self.renew()
         if not any(number in m for m in p):
@@ -91,8 +91,8 @@ class Examples:
                 example.bad = -1
 
     def refute(self, p: Poly, bound: AtomBound) -> bool:
-        """Whether an example shows that p is not always >= 0; `bound` gives an atom's bounds."""
-        if self._busy:  # a bound that an example asks for may need proofs of its own
+        """Whether an example shows that p can be negative; `bound` gives an atom's bounds."""
+        if self._busy:  # computing a bound may need proofs itself
             return False
         self._busy = True
         try:
@@ -132,7 +132,7 @@ class Examples:
         return total
 
     def _pick(self, atom: Atom, example: Example, bound: AtomBound) -> int:
-        """The value of an atom; ZeroDivisionError where there is none."""
+        """The value of an atom; raises ZeroDivisionError if it has none."""
         if atom.kind == DIV:
             n, d = (self._value(part, example, bound) for part in atom.data)
             return n // d

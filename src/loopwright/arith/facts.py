@@ -1,4 +1,4 @@
-"""Facts: polynomials known to be >= 0, found by the terms they have."""
+"""Facts: polynomials known to be >= 0, indexed by their terms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .poly import ONE, Monomial, Poly
 
 
 class Facts:
-    """A stack of facts; leaving a scope drops those added in it."""
+    """A stack of facts; leaving a scope drops the facts added in it."""
 
     __slots__ = ("_by_term", "_stack")
 
@@ -20,7 +20,7 @@ class Facts:
         return len(self._stack)
 
     def add(self, p: Poly) -> None:
-        """Remember p >= 0."""
+        """Record p >= 0."""
         self._stack.append(p)
         for m in p:
             if m != ONE:
@@ -35,7 +35,7 @@ class Facts:
                     self._by_term[m].pop()
 
     def forget(self, number: int) -> None:
-        """Forget the facts about one atom, which is bound anew; they still count in `len`."""
+        """Forget the facts about one atom, which is rebound; they still count in `len`."""
         for i, p in enumerate(self._stack):
             if any(number in m for m in p):
                 self._stack[i] = {}
@@ -44,5 +44,5 @@ class Facts:
                         self._by_term[m] = [q for q in self._by_term[m] if q is not p]
 
     def with_term(self, m: Monomial) -> Sequence[Poly]:
-        """The facts that have a term in the monomial m."""
+        """The facts with a term in the monomial m."""
         return self._by_term.get(m, ())

@@ -15,14 +15,14 @@ from .interval import Evaluator, is_infinite
 
 def eval_set(expr: PrimExpr, domain: Mapping[Var, Any], ana: Analyzer | None = None) -> IntervalSet:
     """The interval of `expr` where each variable of `domain` (a Range, an IntervalSet or one
-    value) runs over its set; other variables stand for themselves."""
+    value) ranges over its set; other variables are kept symbolic."""
     return (ana or Analyzer()).int_set(expr, domain)
 
 
 def eval_ranges(
     ranges: Iterable[Range], domain: Mapping[Var, Any], ana: Analyzer | None = None
 ) -> list[IntervalSet]:
-    """For each range (begin, extent may depend on the domain): the interval of its union."""
+    """For each range (begin and extent may depend on the domain): the interval of its union."""
     ana = ana or Analyzer()
     evaluator = Evaluator(ana, domain)
     intervals = []
@@ -54,7 +54,7 @@ def union_interval(ana: Analyzer, a: IntervalSet, b: IntervalSet) -> IntervalSet
 
 
 def union_lower_bound(sets: Sequence[IntervalSet]) -> IntervalSet | None:
-    """The union of intervals that touch or overlap; those that do not are left out."""
+    """The union of intervals that touch or overlap; disjoint ones are left out."""
     ana = Analyzer()
     total: IntervalSet | None = None
     for one in sets:
@@ -70,14 +70,14 @@ def union_lower_bound(sets: Sequence[IntervalSet]) -> IntervalSet | None:
 def estimate_region_upper_bound(
     region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: Any = True
 ) -> list[IntervalSet]:
-    """For each dimension an interval that contains all that `region` touches while the variables
-    run over `var_dom` where `predicate` holds."""
+    """For each dimension an interval that contains all points of `region` while the variables
+    range over `var_dom` and `predicate` holds."""
     ana = Analyzer(_without_points(var_dom))
     return eval_ranges(region, var_dom, ana)
 
 
 def _without_points(var_dom: Mapping[Var, Range]) -> dict[Var, Range]:
-    """Variables of one value stay themselves: their domain says what they are."""
+    """Variables with a single value are kept symbolic."""
     return {
         v: r for v, r in var_dom.items() if not isinstance(r.extent, IntImm) or r.extent.value != 1
     }
@@ -86,8 +86,9 @@ def _without_points(var_dom: Mapping[Var, Range]) -> dict[Var, Range]:
 def estimate_region_strict_bound(
     region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: Any = True
 ) -> list[IntervalSet] | None:
-    """Like `estimate_region_upper_bound`, but None unless the intervals hold exactly the points
-    that are touched: each dimension runs densely over variables of its own."""
+    """Like `estimate_region_upper_bound`, but None unless the intervals contain exactly the
+    accessed
+    points: each dimension is dense over variables of its own."""
     ana = Analyzer(_without_points(var_dom))
     always = po.convert(predicate)
     if not is_true(always):
@@ -102,14 +103,14 @@ def estimate_region_strict_bound(
 def estimate_region_lower_bound(
     region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: Any = True
 ) -> list[IntervalSet] | None:
-    """Intervals all of whose points are touched, or None where none are known."""
+    """Intervals whose points are all accessed, or None if none are known."""
     return estimate_region_strict_bound(region, var_dom, predicate)
 
 
 def _dense(ana: Analyzer, rng: Range, var_dom: Mapping[Var, Range], used: set[int]) -> bool:
-    """Whether begin + 0 .. extent runs over every value between its ends."""
+    """Whether begin + 0 .. extent covers every value between its ends."""
     numbers = {ana.atoms.of_var(v): v for v in var_dom}
-    reach = ana.poly(rng.extent)  # values that are touched without a gap so far
+    reach = ana.poly(rng.extent)  # length covered without a gap so far
     evaluator = Evaluator(ana, var_dom)
     if evaluator.involved(reach):
         return False

@@ -2,7 +2,7 @@
 
 Equations are solved by bringing their matrix to diagonal form with unimodular row and column steps
 (Smith), inequalities by eliminating one variable after another (Fourier and Motzkin). Coefficients
-are numbers; what is not a variable of the system may be symbolic.
+are numbers; everything but the system's variables may be symbolic.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .int_set import eval_set
 from .interval import is_infinite
 from .poly import ONE, Poly
 
-# Eliminating a variable pairs its lower bounds with its upper ones, and a condition of n choices
-# has 2**n ways to hold: more than this takes minutes, soon years.
+# Eliminating a variable pairs its lower bounds with its upper ones, and a condition with n choices
+# has 2**n disjuncts: more than this takes minutes, or years.
 MOST_PAIRS = 1000
 MOST_WAYS = 20_000
 
 
 class IntGroupBounds(Node):
-    """What bounds one variable: coef * var >= each of lower, == each of equal, <= each of upper."""
+    """Bounds on a variable: coef * var >= each of lower, == each of equal, <= each of upper."""
 
     coef: PrimExpr
     lower: tuple[PrimExpr, ...]
@@ -46,7 +46,7 @@ class IntGroupBounds(Node):
 
     @staticmethod
     def from_range(rng: Range) -> IntGroupBounds:
-        """The bounds that a range says."""
+        """The bounds given by a range."""
         one = po.const(1, rng.min.dtype)
         extent = Analyzer().simplify(rng.extent)
         if is_one(extent):
@@ -55,7 +55,7 @@ class IntGroupBounds(Node):
         return IntGroupBounds(one, [rng.min], [], [last])
 
     def find_best_range(self, ranges: Mapping[Var, Range] | None = None) -> Range | None:
-        """The shortest range that two of the bounds say, or None; `ranges` of other variables help
+        """The shortest range given by two of the bounds, or None; `ranges` of other variables help
         to compare lengths."""
         ana = Analyzer(ranges)
         ends = [(e, e) for e in self.equal]
@@ -65,7 +65,7 @@ class IntGroupBounds(Node):
 
 
 class IntConstraints(Node):
-    """Variables, their ranges (which may speak of other variables), and conditions on them."""
+    """Variables, their ranges (which may depend on other variables), and conditions on them."""
 
     variables: tuple[Var, ...]
     ranges: dict[Var, Range]
@@ -76,7 +76,7 @@ class IntConstraints(Node):
 
 
 class IntConstraintsTransform(Node):
-    """Two systems with the same solutions; each one's variables in terms of the other's."""
+    """Two systems with the same solutions; the variables of each in terms of the other's."""
 
     src: IntConstraints
     dst: IntConstraints
@@ -107,7 +107,7 @@ class _System:
             self.read(condition)
 
     def read(self, condition: PrimExpr) -> None:
-        """Sort a condition in."""
+        """Classify a condition."""
         if isinstance(condition, pe.And):
             self.read(condition.a)
             self.read(condition.b)
@@ -130,7 +130,7 @@ class _System:
         self.others.append(condition)
 
     def linear(self, p: Poly) -> bool:
-        """Whether p is a sum of numbers times variables, and of what has no variables in it."""
+        """Whether p is a sum of numbers times variables and of terms without variables."""
         mine = set(self.number.values())
         for m in p:
             inside = [a for a in m if a in mine or self.hides(a)]
@@ -139,7 +139,7 @@ class _System:
         return True
 
     def hides(self, number: int) -> bool:
-        """Whether an atom that is not a variable has one of the variables inside."""
+        """Whether a non-variable atom contains one of the variables."""
         expr = atom_expr(self.ana, self.ana.atoms.all[number], self.dtype)
         return any(v in self.number for v in _variables([expr]))
 
@@ -209,11 +209,12 @@ def _identity(size: int) -> list[list[int]]:
 def solve_linear_equations(
     equations: Any, variables: Any = None, ranges: Mapping[Var, Range] | None = None
 ) -> IntConstraintsTransform:
-    """All integer solutions of equations, in terms of as few new variables as there are.
+    """All integer solutions of equations, in terms of a minimal number of new variables.
 
-    equations: one or several `a == b`; other conditions are kept as relations. variables: what to
-    solve for, by default all. ranges: where the variables lie; the new variables get ranges from
-    it where they follow. A system without solutions has the relation False, and no variables.
+    equations: one or several `a == b`; other conditions are kept as relations. variables: the
+    unknowns, by default all. ranges: domains of the variables, from which ranges of the new
+    variables are derived if possible. An unsatisfiable system has the relation False, and no
+    variables.
 
     >>> x, y = Var("x"), Var("y")
     >>> found = solve_linear_equations([pe.EQ(x + y, 20), pe.EQ(x - y, 10)], [x, y])
@@ -268,7 +269,7 @@ def solve_linear_equations(
 
 
 def _open(ana: Analyzer, conditions: Iterable[PrimExpr]) -> list[PrimExpr]:
-    """Those conditions, each once, that are not known to hold."""
+    """The distinct conditions that are not known to hold."""
     distinct = {ana.key(c): c for c in map(ana.simplify, conditions)}
     return [c for c in distinct.values() if not is_true(c)]
 
@@ -290,7 +291,7 @@ def _limits(rng: Range | None, value: PrimExpr) -> list[PrimExpr]:
 def _ranges_of(
     fresh: list[Var], back: dict[Var, PrimExpr], system: _System, limits: list[PrimExpr]
 ) -> dict[Var, Range]:
-    """Ranges of the new variables, from those of the old ones and from the conditions."""
+    """Ranges of the new variables, derived from the old variables' and from the conditions."""
     fresh_ranges = {}
     for n in fresh:
         lower, upper = [], []
@@ -330,10 +331,10 @@ def solve_linear_inequalities(
 ) -> Any:
     """Ranges of variables with the same solutions as a system of inequalities.
 
-    Returns `IntConstraints`: the range of a variable may speak of the variables after it, and of
-    no other; what the ranges do not say is left in `relations`. A system that has no solutions
-    gives the relation False. With `deskew_range` an `IntConstraintsTransform` to variables that
-    all start at 0. Raises ValueError for a system whose elimination has no end in sight.
+    Returns `IntConstraints`: the range of a variable may depend only on the variables after it;
+    what ranges cannot express is left in `relations`. An unsatisfiable system
+    gives the relation False. With `deskew_range`, an `IntConstraintsTransform` to variables that
+    all start at 0. Raises ValueError for a system whose elimination would take too long.
     """
     system = _System(equations, variables, ranges)
     src = IntConstraints(system.variables, system.ranges, system.conditions)
@@ -348,7 +349,7 @@ def solve_linear_inequalities(
         if best is not None:
             solved[var] = best
         relations += rest
-    # In the order of elimination a range speaks of later ones only: bind those first.
+    # In elimination order a range depends on later variables only: bind those first.
     known = Analyzer(solved)
     kept = _open(known, relations)
     result = IntConstraints(system.variables, solved, kept)
@@ -356,7 +357,7 @@ def solve_linear_inequalities(
 
 
 def _eliminated(system: _System) -> dict[Var, _Bounds] | None:
-    """The bounds of each variable in terms of those after it; None where there is no solution."""
+    """The bounds of each variable in terms of those after it; None if there is no solution."""
     ana = system.ana
     rows = list(system.inequalities)
     for p in system.equations:
@@ -397,14 +398,14 @@ def _eliminated(system: _System) -> dict[Var, _Bounds] | None:
 
 
 def _useful(system: _System, rows: list[Poly], outside: Analyzer) -> list[Poly]:
-    """Rows divided by their common factor, each once, and only the strongest of those that differ
-    by a number."""
+    """Rows divided by their common factor, without duplicates, and only the strongest of those that
+    differ by a constant."""
     best: dict[Any, tuple[Poly, int]] = {}
     for p in rows:
         row, rest = system.split(p)
         g = gcd(*row) if row else 0
         if g > 1 and all(f % g == 0 for m, f in rest.items() if m != ONE):
-            p = {m: f // g for m, f in p.items()}  # floors the number, which loses no integer
+            p = {m: f // g for m, f in p.items()}  # floors the constant, which loses no integer
             p = {m: f for m, f in p.items() if f}
         elif not any(row) and outside.can_prove(system.build(p) >= 0):
             continue
@@ -484,7 +485,7 @@ def _deskewed(src: IntConstraints, solution: IntConstraints) -> IntConstraintsTr
 
 
 class PresburgerSet(IntSet):
-    """The points of some variables at which a condition of linear comparisons, `and`, `or` and
+    """The points at which a condition of linear comparisons, `and`, `or` and
     `not` holds."""
 
     constraint: PrimExpr
@@ -494,19 +495,19 @@ class PresburgerSet(IntSet):
 
     @property
     def variables(self) -> list[Var]:
-        """The variables that the condition speaks of."""
+        """The variables in the condition."""
         return _variables([self.constraint])
 
     def disjuncts(self) -> list[list[PrimExpr]]:
-        """The condition as an `or` of `and`s. Raises ValueError where there are too many."""
+        """The condition in disjunctive normal form. Raises ValueError if it is too large."""
         return _disjuncts(self.constraint, True)
 
     def union(self, other: PresburgerSet) -> PresburgerSet:
-        """The points of either."""
+        """The union of both sets."""
         return PresburgerSet(po.logical_or(self.constraint, other.constraint))
 
     def intersect(self, other: PresburgerSet) -> PresburgerSet:
-        """The points of both."""
+        """The intersection of both sets."""
         return PresburgerSet(po.logical_and(self.constraint, other.constraint))
 
     def is_nothing(self) -> bool:
@@ -521,7 +522,7 @@ class PresburgerSet(IntSet):
 
 
 def _disjuncts(condition: Any, holds: bool) -> list[list[PrimExpr]]:
-    """What must hold together, in each of the ways to make a condition true (or false)."""
+    """The disjuncts, each a list of conjuncts, that make a condition true (or false)."""
     if isinstance(condition, pe.Not):
         return _disjuncts(condition.a, not holds)
     if isinstance(condition, (pe.And, pe.Or)):
@@ -530,7 +531,7 @@ def _disjuncts(condition: Any, holds: bool) -> list[list[PrimExpr]]:
             if len(a) * len(b) > MOST_WAYS:
                 what = "there are too many ways for this condition to hold"
                 got = f"{len(a)} times {len(b)}"
-                hint = "ask about parts of it that speak of fewer choices"
+                hint = "query parts of it with fewer choices"
                 raise ValueError(explain(what, got=got, instead=hint))
             return [x + y for x in a for y in b]
         return a + b

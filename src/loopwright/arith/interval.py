@@ -1,4 +1,5 @@
-"""Intervals with symbolic ends: the values of a polynomial while variables run over their sets."""
+"""Intervals with symbolic ends: the values of a polynomial while variables range over their
+sets."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def is_infinite(e: Any) -> bool:
 
 
 class Evaluator:
-    """Intervals of polynomials: variables of `domain` run over their sets, others stand."""
+    """Intervals of polynomials: variables of `domain` range over their sets, others are
+    symbolic."""
 
     def __init__(self, ctx: Context, domain: Mapping[Var, Any], dtype: Any = INT32) -> None:
         self.ctx = ctx
@@ -71,11 +73,11 @@ class Evaluator:
         return point, point
 
     def involved(self, p: Poly) -> bool:
-        """Whether p speaks of a variable of the domain."""
+        """Whether p depends on a variable of the domain."""
         return any(self.atom_involved(a) for m in p for a in m)
 
     def atom_involved(self, number: int) -> bool:
-        """Whether an atom speaks of a variable of the domain."""
+        """Whether an atom depends on a variable of the domain."""
         depends = self.depends.get(number)
         if depends is None:
             atom = self.ctx.atoms.all[number]
@@ -116,7 +118,8 @@ class Evaluator:
         return low, high
 
     def _constant_ends(self, p: Poly) -> Ends:
-        """From the bounds the analyzer knows; sound only for variables it was told of."""
+        """Ends from the analyzer's constant bounds; sound only for variables that have been
+        bound."""
         if any(self._unbound(a) for m in p for a in m):
             return _UNBOUNDED
         low, high = poly_bound(self.ctx, p)
@@ -126,7 +129,7 @@ class Evaluator:
         )
 
     def _unbound(self, number: int) -> bool:
-        """Whether an atom stands on a domain variable the analyzer has no range for."""
+        """Whether an atom depends on a domain variable without a range in the analyzer."""
         atom = self.ctx.atoms.all[number]
         if number in self.atoms:
             return number not in self.ctx.known.bounds
@@ -169,7 +172,7 @@ class Evaluator:
 
     def _extreme(self, kind: int, a: Poly | None, b: Poly | None, lower: bool) -> Poly | None:
         if a is None or b is None:
-            # min(a, b) <= b even where a is unknown; max(a, b) >= b.
+            # min(a, b) <= b even if a is unknown; max(a, b) >= b.
             helps = (kind == MIN) != lower
             return (a if b is None else b) if helps else None
         return poly_extreme(self.ctx, kind, a, b, self.dtype)

@@ -3,7 +3,7 @@
 A *mark* is an iterator 0 .. extent: a loop variable (less its start), or a fusion of splits. A
 *split* is `scale * ((mark // lower_factor) % extent)`; an index is a sum of splits and a base.
 `detect_iter_map` finds that form for all indices together, and checks that no part of a mark is
-used twice, so that distinct indices are independent.
+used twice, so that different indices are independent.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def detect_iter_map(
     check_level: IterMapLevel | str = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,
 ) -> IterMapResult:
-    """The indices as sums of splits of the iterators. No indices, and errors, where they are not
-    such sums, or the level of `check_level` is not met."""
+    """The indices as sums of splits of the iterators. Returns errors instead if they are not
+    such sums, or `check_level` is not satisfied."""
     level = IterMapLevel.from_str(check_level) if isinstance(check_level, str) else check_level
     indices = [po.convert(i) for i in indices]
     try:
@@ -48,7 +48,7 @@ def detect_iter_map(
             sums.append(worker.compact(splits, None))
             bases.append(base)
         if worker.unused:
-            raise NotAffine("the predicate bounds no iterator and no fusion of them")
+            raise NotAffine("the predicate does not bound an iterator or a fusion of them")
         if level != IterMapLevel.NoCheck:
             worker.check(sums, IterMapLevel(level))
         return IterMapResult([worker.node(s, b) for s, b in zip(sums, bases, strict=True)], [])
@@ -59,7 +59,7 @@ def detect_iter_map(
 def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> IterSumExpr:
     """One index as a sum of splits, largest scale first; the splits need not be compact.
 
-    Raises ValueError where the index is no such sum.
+    Raises ValueError if the index does not have that form.
     """
     worker = Detector(input_iters, True, index.dtype)
     try:
@@ -98,7 +98,7 @@ def iter_map_simplify(
     check_level: IterMapLevel | str = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,
 ) -> list[PrimExpr]:
-    """The indices rewritten by their iteration map; simplified alone where they have none."""
+    """The indices rewritten by their iteration map; only simplified if they have none."""
     ana = Analyzer(input_iters)
     result = detect_iter_map(indices, input_iters, predicate, check_level)
     if not result.indices:
@@ -109,7 +109,7 @@ def iter_map_simplify(
 def inverse_affine_iter_map(
     iter_map: Sequence[IterSumExpr], outputs: Sequence[PrimExpr]
 ) -> dict[Var, PrimExpr]:
-    """The iterators' variables from the indices' values `outputs`, for a bijective map."""
+    """The iterators' variables in terms of the indices' values `outputs`, for a bijective map."""
     ana = Analyzer()
     values: dict[int, tuple[IterMark, PrimExpr]] = {}
     order: list[IterMark] = []
@@ -131,7 +131,7 @@ def inverse_affine_iter_map(
     for sum_expr, value in zip(iter_map, outputs, strict=True):
         spread(sum_expr, po.convert(value))
     inverse: dict[Var, PrimExpr] = {}
-    for mark in order:  # grows while fusions are taken apart
+    for mark in order:  # grows while fusions are split
         value = ana.simplify(values[id(mark)][1])
         if isinstance(mark.source, IterSumExpr):
             spread(mark.source, value)
@@ -155,7 +155,7 @@ def subspace_divide(
     simplify_trivial_iterators: bool = True,
 ) -> list[list[IterMark]]:
     """Each binding as outer * inner.extent + inner, inner over `sub_iters` only: [outer, inner]
-    marks, then those of the predicate. Empty where a binding does not divide so."""
+    marks, then those of the predicate. Empty if a binding cannot be divided."""
     result = detect_iter_map(bindings, input_iters, predicate, check_level)
     if not result.indices and bindings:
         return []
@@ -193,7 +193,8 @@ def _extent(ana: Analyzer, splits: Sequence[IterSplitExpr], dtype: Any) -> PrimE
 
 
 def _side(split: IterSplitExpr, inside: set[Var]) -> bool | None:
-    """Whether a split runs over the inner iterators (True), the others (False), or both (None)."""
+    """Whether a split iterates over the inner iterators (True), the others (False), or both
+    (None)."""
     sides: set[bool] = set()
 
     def visit(node: Any) -> None:

@@ -1,4 +1,4 @@
-"""Finding iteration maps: polynomials as sums of splits, see `iter_affine_map`."""
+"""Detection of iteration maps: polynomials as sums of splits, see `iter_affine_map`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .poly import Poly
 
 
 class NotAffine(Exception):
-    """An index is not a sum of splits, for the reason given."""
+    """An index is not a sum of splits; the message says why."""
 
 
 class Mark:
-    """A mark during detection: a variable less its start, or a fusion of splits."""
+    """A mark during detection: a variable minus its start, or a fusion of splits."""
 
     __slots__ = ("extent", "node", "parts", "value")
 
@@ -54,12 +54,12 @@ _ONE: Poly = P.constant(1)
 
 
 class Detector:
-    """Finds the sums of splits for indices over `iters` where `predicate` holds."""
+    """Rewrites indices over `iters` as sums of splits, where `predicate` holds."""
 
     def __init__(self, iters: Mapping[Var, Range], predicate: Any, dtype: Any) -> None:
         self.ana = Analyzer()
         self.dtype = dtype
-        self.marks: dict[int, tuple[Mark, Poly]] = {}  # by atom: the mark and where it starts
+        self.marks: dict[int, tuple[Mark, Poly]] = {}  # by atom: the mark and its start
         self.fused: dict[Any, Mark] = {}
         self.bounds: dict[Any, Poly] = {}
         for var, dom in iters.items():
@@ -76,10 +76,10 @@ class Detector:
             bound = self.bounds.pop(P.key_of({(number,): 1}), None)
             if bound is not None:
                 mark.extent = P.add(bound, start, -1)
-        self.unused = set(self.bounds)  # predicates that bounded nothing yet
+        self.unused = set(self.bounds)  # predicates not yet used as bounds
 
     def limit(self, condition: PrimExpr) -> None:
-        """Remember a condition `sum < bound` on a fusion."""
+        """Record a condition `sum < bound` on a fusion."""
         if not isinstance(condition, (pe.LT, pe.LE, pe.GT, pe.GE)):
             raise NotAffine(f"the predicate {condition} does not bound an iterator")
         a, b = self.ana.poly(condition.a), self.ana.poly(condition.b)
@@ -120,8 +120,8 @@ class Detector:
         return self.disjoint(splits), base
 
     def disjoint(self, splits: list[Split]) -> list[Split]:
-        """The splits of a sum with no digit in two of them: a polynomial writes
-        v % 2 * 12 + v // 2 * 4 as v % 2 * 10 + v * 2, whose v is cut at 2 again."""
+        """The splits of a sum rewritten to have no digit in common: a polynomial writes
+        v % 2 * 12 + v // 2 * 4 as v % 2 * 10 + v * 2, whose v is split at 2 again."""
         marks = [s.mark for s in splits]
         if len(set(map(id, marks))) == len(marks):
             return splits
@@ -177,7 +177,7 @@ class Detector:
         return Split(whole.mark, lower, extent, _ONE), quotient
 
     def divided(self, p: Poly, divisor: Poly) -> Poly:
-        """p / divisor, which must leave no rest."""
+        """p / divisor, which must be exact."""
         quotient = self.ana.poly_div(p, divisor, self.dtype)
         if quotient is None or not self.equal(P.multiply(quotient, divisor), p):
             what = self.ana.build(p, self.dtype), self.ana.build(divisor, self.dtype)
@@ -196,7 +196,7 @@ class Detector:
         return Split(whole.mark, whole.lower, divisor, _ONE)
 
     def whole(self, value: Poly) -> tuple[Split, Poly]:
-        """A value as one split of scale 1 of a mark, and where it starts."""
+        """A value as one split of scale 1 of a mark, and its start."""
         splits, base = self.sum_of(value)
         return self.fuse(splits), base
 
@@ -219,7 +219,7 @@ class Detector:
         return Split(mark, _ONE, mark.extent, _ONE)
 
     def split_value(self, s: Split) -> Poly:
-        """What a split is without its scale."""
+        """The value of a split without its scale."""
         value = self.ana.poly_div(s.mark.value, s.lower, self.dtype)
         assert value is not None
         if self.equal(P.multiply(s.lower, s.extent), s.mark.extent):
@@ -227,7 +227,7 @@ class Detector:
         return remainder(self.ana, value, s.extent, self.dtype)
 
     def compact(self, splits: list[Split], first: Poly | None) -> list[Split]:
-        """The splits from the smallest scale up, each the product of those before it."""
+        """The splits by increasing scale, each scale the product of the extents before it."""
         left, ordered = list(splits), []
         want = first
         while left:
@@ -253,7 +253,7 @@ class Detector:
     # ------------------------------------------------------------------ checks
 
     def check(self, sums: list[list[Split]], level: IterMapLevel) -> None:
-        """No part of a mark is used twice; for Bijective, none is left out."""
+        """Check that no part of a mark is used twice and, for Bijective, that none is left out."""
         used: dict[int, tuple[Mark, list[Split]]] = {}
         stack = [s for splits in sums for s in splits]
         done: set[int] = set()

@@ -12,8 +12,8 @@ from ..ir.prim_expr import PrimExpr
 
 
 class IterMapLevel(IntEnum):
-    """What a map must be. Bijective: every iterator is used in full. Surjective: the indices
-    cover their ranges. NoCheck: the form alone."""
+    """Requirements on a map. Bijective: every iterator is used in full. Surjective: the indices
+    cover their ranges. NoCheck: only the form."""
 
     Bijective = 0
     Surjective = 1
@@ -30,7 +30,7 @@ class IterMapLevel(IntEnum):
 
 
 class IterMapExpr(PrimExpr):
-    """Root of the expressions of iteration maps."""
+    """Base class of the expressions of iteration maps."""
 
     __slots__ = ()
 

@@ -50,5 +50,5 @@ class Keys:
 
 
 def _repeatable(call: Any) -> bool:
-    """Whether a second evaluation gives the same value."""
+    """Whether evaluating the call again gives the same value."""
     return isinstance(call.op, Op) and call.op.get_attr("effect", "opaque") in ("pure", "read")

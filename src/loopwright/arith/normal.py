@@ -16,7 +16,7 @@ from .proof import nonneg
 
 
 def normal(ctx: Context, kind: Any, a: Poly, b: Poly) -> tuple[bool | None, Poly]:
-    """(known truth or None, p): for an order, p >= 0 says the same; for EQ and NE, p == 0."""
+    """(known truth or None, p): for an order, equivalent to p >= 0; for EQ and NE, to p == 0."""
     if kind is pe.EQ or kind is pe.NE:
         p = P.add(a, b, -1)
         equal = is_zero(ctx, p)
@@ -38,7 +38,7 @@ def normal(ctx: Context, kind: Any, a: Poly, b: Poly) -> tuple[bool | None, Poly
 
 
 def is_zero(ctx: Context, p: Poly) -> bool | None:
-    """Whether p is always 0 (True), never (False), or neither is known."""
+    """Whether p is always 0 (True), never 0 (False), or unknown (None)."""
     if not p:
         return True
     low, high = poly_bound(ctx, p)
@@ -60,7 +60,7 @@ def is_zero(ctx: Context, p: Poly) -> bool | None:
 
 
 def tightened(ctx: Context, p: Poly) -> Poly:
-    """g * s + r >= 0 is s + floor(r / g) >= 0 where that floor is one number."""
+    """g * s + r >= 0 becomes s + floor(r / g) >= 0 if that floor is a constant."""
     for g in sorted({abs(f) for m, f in p.items() if m} - {1}, reverse=True):
         main = {m: f // g for m, f in p.items() if f % g == 0 and m}
         small = {m: f for m, f in p.items() if f % g or not m}
@@ -71,8 +71,8 @@ def tightened(ctx: Context, p: Poly) -> Poly:
 
 
 def comparison(ctx: Context, kind: Any, p: Poly, dtype: Any) -> PrimExpr:
-    """The comparison that says p >= 0 or p == 0, spelled like `kind`. Raises ValueError when a literal
-    does not fit the type."""
+    """The comparison equivalent to p >= 0 or p == 0, in the form of `kind`. Raises ValueError if a
+    literal does not fit the type."""
     if kind is pe.EQ or kind is pe.NE:
         plus, minus = _sides(p, p.get(ONE, 0))
         return kind._make(build(ctx, plus, dtype), build(ctx, minus, dtype))
@@ -101,7 +101,7 @@ def _reduced(p: Poly) -> Poly:
 
 
 def _sides(p: Poly, k: int) -> tuple[Poly, Poly]:
-    """p == 0 as (left, right) with positive terms on both sides where possible."""
+    """p == 0 as (left, right), with positive coefficients on both sides if possible."""
     plus = {m: f for m, f in p.items() if m and f > 0}
     minus = {m: -f for m, f in p.items() if m and f < 0}
     if not plus:

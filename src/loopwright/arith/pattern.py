@@ -18,8 +18,8 @@ from .normal import normal
 def detect_linear_equation(
     expr: PrimExpr, var_list: Sequence[Var], ana: Analyzer | None = None
 ) -> list[PrimExpr]:
-    """[c0, ..., cn, base] with expr = sum of ci * vari + base, none of them speaking of the
-    variables; an empty list where there are none."""
+    """[c0, ..., cn, base] with expr = sum of ci * vari + base, all independent of the variables;
+    an empty list if there are none."""
     ana = ana or Analyzer()
     p = ana.poly(expr)
     evaluator = Evaluator(ana, dict.fromkeys(var_list, 0))
@@ -40,8 +40,8 @@ def detect_linear_equation(
 
 
 def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[Any]:
-    """[low0, high0, low1, ...] with expr the same as all of lowi <= vari <= highi; an end without
-    a bound is None. An empty list where `expr` is not such a conjunction."""
+    """[low0, high0, low1, ...] with expr equivalent to all of lowi <= vari <= highi; an end without
+    a bound is None. An empty list if `expr` is not such a conjunction."""
     ana = Analyzer()
     numbers = [ana.atoms.of_var(v) for v in var_list]
     evaluator = Evaluator(ana, dict.fromkeys(var_list, 0))
@@ -66,9 +66,9 @@ def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[Any]:
 
 
 def detect_common_subexpr(expr: PrimExpr, threshold: int) -> dict[PrimExpr, int]:
-    """The subexpressions that `expr` holds at least `threshold` times, the largest first, with
-    their number. One that occurs only inside a larger one of the result is left out; so are
-    variables, literals and what has side effects.
+    """The subexpressions that occur at least `threshold` times in `expr`, the largest first, with
+    their counts. One that occurs only inside a larger one of the result is left out, and so are
+    variables, literals and expressions with side effects.
 
     >>> x, y = Var("x"), Var("y")
     >>> found = detect_common_subexpr((x + y) * 2 + (x + y) * (x + y), 2)
@@ -78,7 +78,7 @@ def detect_common_subexpr(expr: PrimExpr, threshold: int) -> dict[PrimExpr, int]
     seen = _Occurrences()
     counts = dict(seen.inside(expr))
     repeated: dict[PrimExpr, int] = {}
-    # Those that have the most inside first: what they hold occurs that much less often.
+    # The largest first: their subexpressions then occur that much less often.
     for key in sorted(counts, key=lambda k: -seen.size(seen.first[k])):
         count = counts[key]
         if count < max(threshold, 2):
@@ -86,13 +86,13 @@ def detect_common_subexpr(expr: PrimExpr, threshold: int) -> dict[PrimExpr, int]
         repeated[seen.first[key]] = count
         for part in _parts(seen.first[key]):
             for inner, times in seen.inside(part).items():
-                counts[inner] -= (count - 1) * times  # one of the copies stays: it is computed once
+                counts[inner] -= (count - 1) * times  # one occurrence remains, computed once
     return repeated
 
 
 class _Occurrences:
-    """How often what can be computed once and used again occurs, by meaning. Of a node that is
-    shared by others this is found out once."""
+    """Counts pure subexpressions by key. For shared nodes
+    this is computed once."""
 
     def __init__(self) -> None:
         self.ana = Analyzer()
@@ -101,7 +101,7 @@ class _Occurrences:
         self.sizes: dict[int, tuple[Any, int]] = {}
 
     def inside(self, e: Any) -> dict[Any, int]:
-        """The number of occurrences in `e`, itself included, by key."""
+        """The counts of subexpressions in `e`, itself included, by key."""
         if isinstance(e, (Var, pe.ConstExpr)) or not isinstance(e, PrimExpr):
             return {}
         known = self.counts.get(id(e))
@@ -119,7 +119,7 @@ class _Occurrences:
         return counts
 
     def size(self, e: Any) -> int:
-        """The number of nodes, each counted wherever it occurs."""
+        """The number of nodes, with shared ones counted at each occurrence."""
         if not isinstance(e, PrimExpr):
             return 0
         known = self.sizes.get(id(e))

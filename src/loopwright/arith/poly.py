@@ -15,17 +15,17 @@ ZERO: Poly = {}
 
 
 def key_of(p: Poly) -> frozenset[tuple[Monomial, int]]:
-    """A hashable value equal for equal polynomials."""
+    """A hashable value that is equal for equal polynomials."""
     return frozenset(p.items())
 
 
 def constant(value: int) -> Poly:
-    """The polynomial of one number."""
+    """A constant polynomial."""
     return {ONE: value} if value else ZERO
 
 
 def constant_value(p: Poly) -> int | None:
-    """The number that `p` is, or None."""
+    """The value of a constant `p`, else None."""
     if not p:
         return 0
     return p[ONE] if len(p) == 1 and ONE in p else None

@@ -1,4 +1,4 @@
-"""Proofs of p >= 0: by bounds, by known facts, by taking out a common factor.
+"""Proofs of p >= 0: by bounds, by known facts, by factoring.
 
 To prove p >= 0, a term of p is cancelled against a fact that has it with the same sign: if
 a * p - b * fact >= 0 for positive a and b, so is p. Divisions bring two facts each:
@@ -17,11 +17,11 @@ from .bounds import atom_bound, monomial_bound, poly_bound
 from .context import Context
 from .poly import ONE, Monomial, Poly
 
-_BUDGET = 80  # the steps that one proof may take
+_BUDGET = 80  # the most steps of one proof
 
 
 def nonneg(ctx: Context, p: Poly, effort: int = 3) -> bool:
-    """Whether p is proven to be >= 0."""
+    """Whether p >= 0 can be proved."""
     if not p or (len(p) == 1 and ONE in p):
         return not p or p[ONE] >= 0
     if refuted(ctx, p):
@@ -35,13 +35,13 @@ def nonneg(ctx: Context, p: Poly, effort: int = 3) -> bool:
     key = (P.key_of(p), effort)
     proven = proofs.get(key)
     if proven is None:
-        proofs[key] = False  # a proof that needs itself is none
+        proofs[key] = False  # circular proofs are invalid
         proven = proofs[key] = _Proof(ctx).search(p, effort, set())
     return proven
 
 
 def refuted(ctx: Context, p: Poly) -> bool:
-    """Whether an example shows that p is not always >= 0."""
+    """Whether an example shows that p can be negative."""
     return ctx.examples.refute(p, partial(atom_bound, ctx))
 
 
@@ -91,7 +91,7 @@ class _Proof:
         return False
 
     def split_extreme(self, p: Poly, depth: int, seen: set[Any]) -> bool:
-        """A term with min(a, b) is one with a or one with b; prove what is needed of them."""
+        """Replaces min(a, b) in a term by a or by b and proves the resulting cases."""
         atoms = self.ctx.atoms.all
         for m, f in p.items():
             if len(m) != 1 or atoms[m[0]].kind not in (MIN, MAX):
@@ -125,7 +125,7 @@ class _Proof:
 
 
 def _facts_with(ctx: Context, m: Monomial, positive: bool) -> list[Poly]:
-    """Facts that have the term m with that sign: the known ones, and those of divisions."""
+    """Facts that have the term m with that sign: known facts and those of divisions."""
     facts = [p for p in ctx.facts.with_term(m) if (p[m] > 0) == positive]
     if len(m) == 1:
         atom = ctx.atoms.all[m[0]]
@@ -146,7 +146,7 @@ def _division_fact(n: Poly, d: Poly, product: Poly, positive: bool) -> Poly:
 
 
 def _product_facts(ctx: Context, m: Monomial, positive: bool) -> list[Poly]:
-    """A fact times a factor that is never negative is a fact."""
+    """A fact times a non-negative factor is a fact."""
     facts = []
     for i, a in enumerate(m):
         others = m[:i] + m[i + 1 :]

@@ -1,4 +1,4 @@
-"""Rules for operators, casts and calls: their operands simplified, literals folded."""
+"""Rules for operators, casts and calls: simplify operands, fold literals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def operand(ctx: Context, value: Any) -> Any:
 
 
 def default(ctx: Context, expr: Any) -> Any:
-    """An expression that has no rule of its own, with its fields simplified."""
+    """An expression without a rule, with its fields simplified."""
     if isinstance(expr, pe.BinaryOpExpr):
         return binary(ctx, expr)
     values, changed = [], False
@@ -42,7 +42,7 @@ def default(ctx: Context, expr: Any) -> Any:
 
 
 def binary(ctx: Context, expr: Any) -> Any:
-    """An operator with its operands simplified; of literals its value."""
+    """An operator with its operands simplified; its value if they are literals."""
     a, b = ctx.simplified(expr.a), ctx.simplified(expr.b)
     kind = type(expr)
     if kind is pe.Mul and type(a) is IntImm and type(b) is not IntImm:
@@ -58,7 +58,7 @@ def binary(ctx: Context, expr: Any) -> Any:
 
 
 def _sum(ctx: Context, expr: Any) -> Any:
-    """A + and - chain with its terms simplified; the sums within are not looked at alone."""
+    """A + and - chain with its terms simplified; inner sums are not simplified separately."""
     if not is_index(expr.dtype):
         return binary(ctx, expr)
     chain = [expr]
@@ -95,18 +95,18 @@ def _let(ctx: Context, expr: Any) -> Any:
 
 
 def call(ctx: Context, expr: Any) -> Any:
-    """A call with its arguments simplified; of literals its value."""
+    """A call with its arguments simplified; its value if they are literals."""
     name = expr.op.name if isinstance(expr.op, Op) else ""
     simple = with_args(expr, tuple(operand(ctx, a) for a in expr.args))
     fold = _FOLDS.get(name)
     if fold is not None and all(type(a) is IntImm for a in simple.args):
-        with suppress(ValueError):  # a shift out of the type, in code that never runs
+        with suppress(ValueError):  # an out-of-range shift, in unreachable code
             return fold(*simple.args)
     return simple
 
 
 def with_args(expr: Any, args: tuple[Any, ...]) -> Any:
-    """A call with other arguments; the same object where none differs."""
+    """A call with other arguments; the same object if none differs."""
     if all(a is b for a, b in zip(args, expr.args, strict=True)):
         return expr
     return pe.Call._make(expr.dtype, expr.op, args, span=expr.span)

@@ -1,4 +1,4 @@
-"""Rules for conditions and choices, and what may be assumed inside of them."""
+"""Rules for conditions and choices, and the assumptions inside them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .constraints import ConstraintScope
 from .context import Context, Rule
 from .rules_arithmetic import binary, call, with_args
 
-# What may fail in an expression: a division by a variable that may be 0, a division by an
-# expression that a condition could make a different one, a load.
+# How evaluating an expression may fail: a division by a variable that may be 0, a division by an
+# expression that a condition could change, a load.
 ZERO, CHANGES, LOADS = 1, 2, 4
 _DIVISIONS = (pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod)
 _SHIFTS = ("tir.shift_left", "tir.shift_right")
@@ -46,8 +46,8 @@ def _implies(ctx: Context, condition: Any, conclusion: Any) -> bool:
 
 
 def _holds(ctx: Context, conclusion: Any) -> bool:
-    """Whether a condition is known to hold. Its parts are looked at one by one: to simplify
-    the whole would ask again, for each `and` inside, what its operands imply."""
+    """Whether a condition is known to hold. Its parts are tested one by one: simplifying the whole
+    would test again, for each inner `and`, what its operands imply."""
     if isinstance(conclusion, pe.And):
         return _holds(ctx, conclusion.b) and _holds(ctx, conclusion.a)
     if isinstance(conclusion, pe.Or):
@@ -57,7 +57,7 @@ def _holds(ctx: Context, conclusion: Any) -> bool:
 
 
 def _under(ctx: Context, condition: Any, holds: bool, expr: Any) -> Any:
-    """`expr` simplified where `condition` is known to hold, or not to."""
+    """`expr` simplified under the assumption that `condition` is true, or false."""
     if not _plain_condition(condition) or not _worth_it(expr):
         return ctx.simplified(expr)
     known = condition if holds else pe.Not._make(condition)
@@ -66,8 +66,8 @@ def _under(ctx: Context, condition: Any, holds: bool, expr: Any) -> Any:
 
 
 def _side(ctx: Context, condition: Any, holds: bool, expr: Any) -> Any:
-    """Like `_under`, for a side of a Select or a right operand of `and`. Those are evaluated
-    even where they are not needed, and must not fail there: they keep the Select or minimum
+    """Like `_under`, for an operand of a Select or the right operand of `and`. These are evaluated
+    even if they are not needed, and must not fail then: they keep the Select or minimum
     that makes a divisor or an address valid."""
     risk = _risk(ctx, expr)
     if risk & CHANGES or (risk & LOADS and _risk(ctx, condition) & LOADS):
@@ -77,7 +77,7 @@ def _side(ctx: Context, condition: Any, holds: bool, expr: Any) -> Any:
 
 
 def _risk(ctx: Context, expr: Any) -> int:
-    """What in `expr` may fail: flags ZERO, CHANGES, LOADS."""
+    """How evaluating `expr` may fail: flags ZERO, CHANGES, LOADS."""
     kind = type(expr)
     if kind is Var or kind is IntImm or kind is FloatImm:
         return 0
@@ -160,7 +160,7 @@ def _likely(ctx: Context, expr: Any) -> Any:
 
 
 def _plain_condition(c: Any) -> bool:
-    """Whether a condition is worth remembering: comparisons of integers and their `and`."""
+    """Whether a condition is worth recording: comparisons of integers and conjunctions of them."""
     if isinstance(c, pe.And):
         return _plain_condition(c.a) or _plain_condition(c.b)
     if isinstance(c, pe.Not):
@@ -171,7 +171,7 @@ def _plain_condition(c: Any) -> bool:
 
 
 def _worth_it(e: Any) -> bool:
-    """Whether anything in `e` could become simpler by knowing a condition."""
+    """Whether anything in `expr` could become simpler under an assumption."""
     if isinstance(e, (Var, IntImm, FloatImm)):
         return False
     if isinstance(e, _CONDITIONAL):
@@ -181,7 +181,7 @@ def _worth_it(e: Any) -> bool:
     return False
 
 
-# Nodes that may come out simpler where a condition is known.
+# Nodes that an assumption may simplify.
 _CONDITIONAL = (pe.CmpExpr, *_DIVISIONS, pe.Min, pe.Max, pe.Select)
 _CALLS: dict[str, Rule] = {"tir.if_then_else": _if_then_else, "tir.likely": _likely}
 _NEGATED = {pe.LT: pe.GE, pe.GE: pe.LT, pe.GT: pe.LE, pe.LE: pe.GT}

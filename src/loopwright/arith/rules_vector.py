@@ -75,7 +75,7 @@ def _ramp_division(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
 
 
 def _vector_compare(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
-    """A comparison that comes out the same in all lanes of a ramp and a broadcast."""
+    """A comparison of a ramp and a broadcast that has the same result in all lanes."""
     (ab, as_), (bb, bs) = _line(a), _line(b)
     stride = P.constant_value(P.add(poly(ctx, as_), poly(ctx, bs), -1))
     if stride is None or kind in (pe.EQ, pe.NE):

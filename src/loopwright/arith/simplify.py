@@ -1,6 +1,6 @@
-"""Simplification of expressions: integers by their canonical form, the rest by rules.
+"""Simplification of expressions: integers by their canonical form, others by rules.
 
-An expression comes back as the same object when no cheaper form of it is found.
+If no cheaper form exists, the same object is returned.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RULES: dict[type, Rule] = {**rules_arithmetic.RULES, **rules_compare.RULES, **ru
 def simplify(ctx: Context, expr: Any, steps: int = 2) -> Any:
     """An equal expression that costs no more; the same object if there is no better.
 
-    Integers of type int32 and int64 are taken not to overflow. Python numbers are converted.
+    Integers of type int32 and int64 are assumed not to overflow. Python numbers are converted.
     """
     expr = po.convert(expr)
     if not isinstance(expr, PrimExpr):
@@ -62,7 +62,7 @@ def simplified(ctx: Context, expr: Any) -> Any:
             simple = simple.with_span(expr.span)
     cache = ctx.cache.simple
     cache[id(expr)] = (expr, simple)
-    if simple is not expr:  # what has been simplified is simple
+    if simple is not expr:  # simplified expressions are already simple
         ctx.counts.rewritten += 1
         cache[id(simple)] = (simple, simple)
     return simple
@@ -79,7 +79,7 @@ def _best_integer(ctx: Context, expr: Any) -> Any:
 def _built(ctx: Context, p: Poly, dtype: Any) -> PrimExpr | None:
     try:
         return build(ctx, p, dtype)
-    except ValueError:  # a literal that the type does not hold
+    except ValueError:  # a literal that does not fit the type
         return None
 
 
@@ -96,7 +96,7 @@ def rebuilt(ctx: Context, expr: PrimExpr) -> PrimExpr:
 
 
 def expand(ctx: Context, expr: Any) -> Any:
-    """An integer as a sum of products, where that costs about the same: sums that differ in
+    """An integer as a sum of products, if that costs about the same: sums that differ in
     one term then share the others."""
     simple = simplify(ctx, expr)
     if not is_index(simple.dtype):

@@ -1,4 +1,4 @@
-"""Tensor expressions: what each element of a tensor is, and the TensorIR that computes it."""
+"""Tensor expressions: definitions of tensors by element, and their conversion to TensorIR."""
 
 from ..ir.prim_op import add as add
 from ..ir.prim_op import max_value as max_value

@@ -28,7 +28,7 @@ def _dims(shape: Any) -> tuple[PrimExpr, ...]:
 
 
 def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Tensor:
-    """A tensor given from outside; dtype defaults to float32."""
+    """An input tensor; dtype defaults to float32."""
     kind = "float32" if dtype is None else dtype
     return PlaceholderOp(name, _dims(shape), kind).output(0)
 
@@ -43,9 +43,9 @@ def compute(
 ) -> Any:
     """A tensor whose element at (i, j, ...) is `fcompute(i, j, ...)`.
 
-    Axes take the names of the function's parameters; those of `*args` are called i0, i1, ... or
+    Axes take the names of the function's parameters; those of `*args` are named i0, i1, ... or
     `varargs_names`. A function that returns several values gives a tuple of tensors. Raises
-    ValueError when the function does not take one index for each dimension.
+    ValueError if the function does not take one index per dimension.
     """
     dims = _dims(shape)
     names = _axis_names(fcompute, len(dims), varargs_names)
@@ -114,10 +114,10 @@ def extern(
     tag: str = "",
     attrs: dict[str, Any] | None = None,
 ) -> Any:
-    """Tensors computed by statements: `fcompute(ins, outs)` gets buffers of the inputs and results
-    and returns a statement (or an expression to evaluate, or a PrimFunc over ins and outs).
+    """Tensors computed by statements: `fcompute(ins, outs)` is given the buffers of the inputs and
+    results and returns a statement (or an expression to evaluate, or a PrimFunc over ins and outs).
 
-    shape: one shape, or a list of shapes for several results (then a list of tensors comes back).
+    shape: one shape, or a list of shapes for several results (then a list of tensors is returned).
     """
     shapes, single = _extern_shapes(shape)
     if not inputs and dtype is None and out_buffers is None:
@@ -211,8 +211,8 @@ def _as_stmt(value: Any, buffers: tuple[Buffer, ...]) -> Stmt:
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any) -> Any:
     """Tensors computed by a PrimFunc, whose last buffers are the results.
 
-    Its symbolic shapes are taken from the input tensors. The body is used as it is, blocks
-    included.
+    Its symbolic shapes are bound by the input tensors. The body, including blocks, is used
+    unchanged.
     """
     buffers = primfunc.buffers
     ins, outs = buffers[: len(input_tensors)], buffers[len(input_tensors) :]
@@ -246,7 +246,7 @@ def var(name: str = "tindex", dtype: Any = "int32", span: Any = None) -> Var:
 
 
 def size_var(name: str = "size", dtype: Any = "int32", span: Any = None) -> SizeVar:
-    """A variable that is never negative."""
+    """A non-negative variable."""
     return SizeVar(name, dtype, span)
 
 

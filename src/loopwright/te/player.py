@@ -1,4 +1,4 @@
-"""Plays the steps of stages on a `tir.Schedule`."""
+"""Replays the steps of stages on a `tir.Schedule`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .tensor_intrin import TensorIntrin
 
 
 class Player:
-    """Plays the steps of a schedule on the PrimFunc of some arguments."""
+    """Replays the steps of a schedule on the PrimFunc of its arguments."""
 
     def __init__(self, s: Any, args: list[Any]) -> None:
         self.s = s
@@ -44,7 +44,7 @@ class Player:
         self.sch = TirSchedule(func)
         self.root = self.sch.get_block(func.body.block.name_hint)
         self.blocks: dict[Stage, Any] = {}
-        self.blocks_of: dict[Stage, list[Any]] = {}  # of results that are inlined, a block for each
+        self.blocks_of: dict[Stage, list[Any]] = {}  # of inlined stages, one per result
         self.loops: dict[IterVar, Any] = {}
         self.names: dict[Var, str] = {}  # of loops that are not stage's own
         self.edits: list[Callable[[], tuple[Any, Callable[[Any], Any]]]] = []
@@ -64,7 +64,7 @@ class Player:
                 (self.loops[stage.op.scan_axis],) = self.sch.get_loops(step)
 
     def program(self, steps: bool = False) -> list[Any]:
-        """The blocks in their order; those inside of a scan's step in its place, and after it."""
+        """The blocks in order; those inside a scan's step in place of it."""
         blocks = []
         for block in self.sch.get_child_blocks(self.root):
             node = self.sch.get(block)
@@ -76,7 +76,7 @@ class Player:
         return blocks
 
     def play(self) -> PrimFunc:
-        """The scheduled function."""
+        """Return the scheduled function."""
         for read in self.s.reads:
             self.cache_read(*read)
         for stage in self.stages:
@@ -97,7 +97,7 @@ class Player:
             self.edit(stage)
             tensorized = [step for step in stage.steps if step[0] == "tensorize"]
             own = any(isinstance(args[1], TensorIntrin) for _, args in tensorized)
-            if not own and not stage.doubled:  # one statement is fetched ahead
+            if not own and not stage.doubled:  # a double buffer fetches a single statement
                 self.decompose(stage)
             self.run_as(stage, tensorized)
         return self.edited(self.sch.mod["main"])
@@ -120,7 +120,7 @@ class Player:
         self.buffers[copy.op.output(0)] = self.sch.get(copied).writes[0].buffer
 
     def block_of(self, stage: Stage) -> Any:
-        """The block of a stage. Raises ValueError where it has none of its own."""
+        """The block of a stage. Raises ValueError if it has none of its own."""
         if stage not in self.blocks:
             what = f"stage {stage.origin_op.name} has no steps: it is not a compute"
             hint = "schedule the operations that it reads and that read it"
@@ -128,7 +128,7 @@ class Player:
         return self.blocks[stage]
 
     def check(self, stage: Stage) -> None:
-        """Refuse what cannot be played, before anything is."""
+        """Reject invalid steps before anything is replayed."""
         name = stage.origin_op.name
         kept = stage.scope and stage.op.output(0) not in self.made_with_scope
         if stage.steps or stage.notes or stage.attach or stage.is_inline or kept:
@@ -150,7 +150,7 @@ class Player:
             raise ValueError(explain(what, got=axis.var.name, instead=hint))
 
     def feeds(self, stage: Stage, user: Stage) -> bool:
-        """Whether `user` reads what a stage computes, or what is computed from it."""
+        """Whether `user` depends on a stage's result, directly or indirectly."""
         start, goal = self.blocks.get(stage), self.blocks.get(user)
         if start is None or goal is None or stage is user:
             return False
@@ -169,10 +169,10 @@ class Player:
         placed = [(order[id(self.sch.get(b))], stage) for stage, b in self.blocks.items()]
         return [stage for _, stage in sorted(placed, key=lambda pair: -pair[0])]
 
-    # -- where ------------------------------------------------------------------------------------
+    # -- placement --------------------------------------------------------------------------------
 
     def place(self, stage: Stage) -> None:
-        """Put a stage where it is computed, then split, fuse and reorder its loops."""
+        """Place a stage where it is computed, then split, fuse and reorder its loops."""
         sch, block = self.sch, self.blocks[stage]
         if stage.scope and stage.origin_op.output(0) not in self.made_with_scope:
             sch.set_scope(block, 0, stage.scope)
@@ -213,7 +213,7 @@ class Player:
         mapped = [e for e in mapping(*axes[:ndim]) if not isinstance(e, str)]
         self.sch.transform_block_layout(block, IndexMap(axes, [*mapped, *axes[ndim:]]))
 
-    # -- how --------------------------------------------------------------------------------------
+    # -- loop kinds -------------------------------------------------------------------------------
 
     def run_as(self, stage: Stage, steps: list[tuple[str, tuple[Any, ...]]]) -> None:
         """Set how loops run."""
@@ -224,13 +224,13 @@ class Player:
                 getattr(self.sch, name)(self.loops[args[0]], *args[1:])
 
     def decompose(self, stage: Stage) -> Any:
-        """Set results to the neutral element before the reduction, not inside of it."""
+        """Separate the initialization of a reduction from its updates."""
         reduction = [v for v in stage.leaf_iter_vars if v.iter_type == IterVar.CommReduce]
         if not reduction:
             return None
         try:
             init = self.sch.decompose_reduction(self.blocks[stage], self.loops[reduction[0]])
-        except ScheduleError:  # it stays inside, guarded by the first iteration: the same values
+        except ScheduleError:  # the init stays inside, guarded by the first iteration
             return None
         at = stage.position(reduction[0])
         inside = [v for v in stage.leaf_iter_vars[at:] if v.iter_type != IterVar.CommReduce]
@@ -240,8 +240,8 @@ class Player:
         return init
 
     def tensorize(self, stage: Stage, var: IterVar, intrin: TensorIntrin) -> None:
-        """A `te.decl_tensor_intrin`: where the reduction goes on around it, it is reset before
-        and updated within."""
+        """Use a `te.decl_tensor_intrin`; if the reduction continues outside it, reset the result
+        before and update it within."""
         at = stage.position(var)
         leaves = stage.leaf_iter_vars
         around = [v for v in leaves[:at] if v.iter_type == IterVar.CommReduce]
@@ -255,10 +255,10 @@ class Player:
         loops = self.sch.get_loops(init)
         self.sch.tensorize(loops[len(loops) - len(inside)] if inside else init, reset)
 
-    # -- what TensorIR has no step for ------------------------------------------------------------
+    # -- edits without a TensorIR primitive -------------------------------------------------------
 
     def edit(self, stage: Stage) -> None:
-        """Note the changes to make when all steps are done: their loops are known by then."""
+        """Record the edits to make after all steps, when their loops are known."""
         if stage.predicate is not None:
             self.edits.append(lambda: (self.realize_of(stage), self.guarded(stage)))
         if stage.doubled:
@@ -275,7 +275,7 @@ class Player:
             )
 
     def first_loop_inside(self, stage: Stage) -> Any:
-        """The outermost loop of a stage, directly inside of that where it is computed."""
+        """The outermost loop of a stage inside the loop it is computed at."""
         loops = self.sch.get_loops(self.blocks[stage])
         nodes = [self.sch.get(loop) for loop in loops]
         assert stage.attach is not None
@@ -286,7 +286,7 @@ class Player:
         return self.sch.get_sref(self.blocks[stage]).realize
 
     def guarded(self, stage: Stage) -> Callable[[Any], Any]:
-        """A block that runs only where the stage's predicate holds."""
+        """A block that runs only if the stage's predicate holds."""
         values = {axis.var: var for axis, var in self.loop_vars().items()}
         test = substitute(stage.predicate, values)
 
@@ -307,7 +307,7 @@ class Player:
         return variables
 
     def edited(self, func: PrimFunc) -> PrimFunc:
-        """The function with the noted changes, its loops called as the stages call them."""
+        """The function with the recorded edits, and loops renamed as in the stages."""
         changes: dict[int, list[Callable[[Any], Any]]] = {}
         for find in self.edits:
             node, change = find()
@@ -320,7 +320,7 @@ class Player:
 
 
 class _Edit(Rewriter):
-    """Changes loops and blocks that are known by identity."""
+    """Edits loops and blocks identified by object."""
 
     def __init__(self, changes: dict[int, list[Callable[[Any], Any]]]) -> None:
         self.changes = changes

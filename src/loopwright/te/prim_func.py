@@ -1,4 +1,4 @@
-"""From tensor expressions to TensorIR: one block for each operation, in the order of use."""
+"""Converts tensor expressions to TensorIR: one block per operation, in order of use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .tidy import Tidy
 
 
 def in_order(tensors: Iterable[Tensor]) -> list[Operation]:
-    """The operations behind `tensors`, each after those it reads."""
+    """The operations behind `tensors`, each after its inputs."""
     done: dict[Operation, None] = {}
     begun: set[Operation] = set()
     stack: list[tuple[Operation, bool]] = [(t.op, False) for t in reversed(list(tensors))]
@@ -47,7 +47,7 @@ def in_order(tensors: Iterable[Tensor]) -> list[Operation]:
 
 
 class _Names:
-    """Block names: the operation's, with _1, _2, ... where it was taken."""
+    """Unique block names: the operation's, with _1, _2, ... appended if taken."""
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
@@ -59,11 +59,11 @@ class _Names:
 
 
 class Builder:
-    """Makes the PrimFunc of arguments; `buffers` says which buffer each tensor became.
+    """Builds the PrimFunc of arguments; `buffers` maps tensors to buffers.
 
-    `parts`: for an operation, what is computed in its place, as pairs (part, the operation whose
-    results it writes); `scopes`: memories of tensors that are not arguments; `joint`: whether
-    one block writes the several results of a compute.
+    `parts`: for an operation, what is computed instead, as pairs (part, the operation whose
+    results it writes); `scopes`: memory scopes of tensors that are not arguments; `joint`: whether
+    one block writes all results of a compute.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class Builder:
     def root(self, stmts: list[st.Stmt]) -> st.Stmt:
         only = stmts[0] if len(stmts) == 1 else None
         if isinstance(only, st.BlockRealize) and not only.block.iter_vars:
-            # As the outermost block it says nothing of its accesses.
+            # As the outermost block it declares no accesses.
             return only.replace(block=only.block.replace(reads=(), writes=()))
         block = st.Block((), (), (), "root", st.seq(*stmts), alloc_buffers=self.allocated)
         return st.BlockRealize((), const(True), block)
 
     def bind_buffers(self) -> None:
-        """The buffer of each tensor: an extern's own view where it is a parameter, else new."""
+        """The buffer of each tensor: an extern's own view if it is a parameter, else a new one."""
         for op in self.ops:
             if isinstance(op, ExternOp):
                 for tensor, view in zip(op.inputs, op.input_placeholders, strict=True):
@@ -157,8 +157,8 @@ class Builder:
     def parts_of(
         self, op: ComputeOp, allocated: list[Buffer], row: Var | None = None
     ) -> list[ComputeOp]:
-        """What is computed in the place of an operation; its results have buffers then, of one
-        row for each step of a scan where `row` is given."""
+        """What is computed in place of an operation; its results get buffers, with one
+        row per step of a scan if `row` is given."""
         parts: list[Any] = []
         for part, origin in self.parts.get(op, [(op, op)]):
             for n in range(part.num_outputs):
@@ -190,7 +190,7 @@ class Builder:
 
     def scan(self, op: ScanOp) -> st.Stmt:
         """The first rows are copied; then a block computes each row by the operations of the
-        chain. The rows before and the row itself are windows of their own in it, so that each of
+        chain. The previous rows and the current one are match_buffers in it, so that each of
         its blocks can be scheduled like those of any program."""
         results = [self.buffers[op.output(n)] for n in range(op.num_outputs)]
         stmts = [self.first_rows(op, *pair) for pair in zip(op.init, results, strict=True)]
@@ -229,7 +229,7 @@ class Builder:
         return self.nest(copy, axes, {}, {}, copy.name)
 
     def row(self, scan: ScanOp, op: ComputeOp, time: Var, local: list[Buffer]) -> list[st.Stmt]:
-        """One row of an operation that a scan runs step by step."""
+        """One row of an operation that a scan computes step by step."""
         if _looks_back(scan, op):
             parts = self.parts_of(op, self.allocated)
         else:
@@ -241,7 +241,7 @@ class Builder:
         return nests
 
     def elements(self, expr: PrimExpr, values: dict[Var, PrimExpr]) -> PrimExpr:
-        """Tensor reads as buffer reads, the operation's axes as the block's."""
+        """Tensor reads as buffer loads, the operation's axes as the block's."""
         if isinstance(expr, ConstExpr):
             return expr
         if isinstance(expr, Var):
@@ -257,7 +257,8 @@ class Builder:
         return self.tidy(rewrite(expr, post))
 
     def place(self, tensor: Tensor, indices: Any) -> tuple[PrimExpr, ...]:
-        """Where an element lies; what a scan computes row by row has no dimension for the row."""
+        """The indices of an element; a tensor that a scan computes row by row has no row
+        dimension."""
         time = self.rows.get(tensor)
         if time is None:
             return tuple(indices)
@@ -284,7 +285,7 @@ class Builder:
     def nested(
         self, op: ComputeOp, outer: list[IterVar], inner: list[IterVar], notes: dict[str, Any]
     ) -> st.Stmt:
-        """Axes whose extent depends on other axes run in a block inside that of the others."""
+        """Axes whose extent depends on other axes run in a block inside the others' block."""
         loops, axes, values = self.axes(outer, {})
         points = [
             IterVar(Range.from_min_extent(a.var, const(1, a.var.dtype)), _named(b), b.iter_type)
@@ -319,7 +320,7 @@ class Builder:
     def axes(
         self, axes: list[IterVar], values: dict[Var, Any]
     ) -> tuple[list[Var], list[IterVar], dict[Var, PrimExpr]]:
-        """(loop variables, block axes, what each te axis is within the block)"""
+        """(loop variables, block axes, the value of each te axis within the block)"""
         loops = [Var(a.var.name, a.var.dtype) for a in axes]
         block_axes = [IterVar(self.dom(a, values), _named(a), a.iter_type) for a in axes]
         inside = {a.var: m.var for a, m in zip(axes, block_axes, strict=True)}
@@ -362,7 +363,7 @@ class Builder:
         blocks = []
         for n, expr in enumerate(op.body):
             tensor = op.output(n)
-            if n:  # each result's block has axes of its own
+            if n:  # each result's block has its own axes
                 renewed = [IterVar(a.dom, _copy(a.var), a.iter_type) for a in axes]
                 pairs = zip(axes, renewed, strict=True)
                 fresh: dict[PrimExpr, PrimExpr] = {a.var: r.var for a, r in pairs}
@@ -408,7 +409,7 @@ class Builder:
 
 
 def _layout(view: Buffer, buffer: Buffer) -> Iterator[tuple[Var, PrimExpr]]:
-    """The values of a view's offset and strides where it is a whole buffer without them."""
+    """The values of a view's offset and strides, if it is a whole compact buffer."""
     if isinstance(view.elem_offset, Var) and buffer.elem_offset is None:
         yield view.elem_offset, const(0, view.elem_offset.dtype)
     if buffer.strides:
@@ -438,7 +439,7 @@ def _used_buffers(body: st.Stmt) -> set[Buffer]:
 
 
 def _looks_back(scan: ScanOp, op: ComputeOp) -> bool:
-    """Whether the chain reads rows of `op` other than the one that it computes now."""
+    """Whether the chain reads rows of `op` other than the current one."""
     own = {op.output(n) for n in range(op.num_outputs)}
     back = False
     for reader in scan.chain:
@@ -482,8 +483,8 @@ def _arguments(ops: Any) -> list[Any]:
 def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimFunc:
     """The PrimFunc of `ops`, its parameters: all inputs and results, and variables.
 
-    Every operation becomes a block inside its loops; what is not a parameter is allocated. With
-    `index_dtype_override` ("int64") the function counts in that type.
+    Every operation becomes a block inside its loops; tensors that are not parameters are allocated.
+    With `index_dtype_override` ("int64") indices have that type.
     """
     attrs = {"global_symbol": "main", "tir.noalias": True}
     func = Builder(_arguments(ops)).build(attrs)
@@ -495,7 +496,7 @@ def create_relax_prim_func(
     tir_var_list: Iterable[Var] | None = None,
     index_dtype_override: str | None = "int64",
 ) -> PrimFunc:
-    """The private PrimFunc of a call from a graph: counts in int64, takes `tir_var_list` as
+    """The private PrimFunc of a call from a graph: with int64 indices and `tir_var_list` as
     parameters after the buffers."""
     args = [*_arguments(inputs_outputs), *(tir_var_list or ())]
     func = Builder(args).build({"tir.noalias": True})

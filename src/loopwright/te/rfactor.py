@@ -1,5 +1,5 @@
 """`rfactor` on a tensor expression: a reduction in two steps, the first of which keeps one loop
-apart, so that its iterations are independent."""
+as a dimension, so that its iterations are independent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rfactor_op(stage: Stage, axis: IterVar, factor_axis: int) -> tuple[ComputeOp
         what = f"rfactor of {name} takes a loop of its reduction"
         raise ValueError(explain(what, got=axis.var.name, instead=f"one of {', '.join(known)}"))
     place = factor_axis + len(op.axis) + 1 if factor_axis < 0 else factor_axis
-    least = int(stage.in_scan)  # dimension 0 stays the row that the scan computes
+    least = int(stage.in_scan)  # dimension 0 remains the scan's row
     if not least <= place <= len(op.axis):
         what = f"rfactor of {name}: factor_axis is {least} to {len(op.axis)}, or negative"
         raise ValueError(explain(what, got=str(factor_axis)))
@@ -60,8 +60,8 @@ def _copy(axis: IterVar, kind: int) -> IterVar:
 
 
 def _roots(stage: Stage, at: dict[IterVar, PrimExpr]) -> list[PrimExpr]:
-    """Adds to `at` the values of the loops that the present ones were split and fused from; gives
-    the conditions under which the values lie in the loops' domains."""
+    """Add to `at` the values of the loops that the current ones were split and fused from; return
+    the conditions under which the values are in the loops' domains."""
     conditions: list[PrimExpr] = []
     for step, args in reversed(stage.steps):
         if step == "split" and args[0].iter_type == IterVar.CommReduce:
@@ -82,7 +82,7 @@ def _roots(stage: Stage, at: dict[IterVar, PrimExpr]) -> list[PrimExpr]:
 
 
 def _exact(size: Any, outer: Any, inner: Any) -> bool:
-    """Whether outer times inner is the size, all of them literals."""
+    """Whether outer * inner == size for literals."""
     return all(isinstance(e, IntImm) for e in (size, outer, inner)) and (
         outer.value * inner.value == size.value
     )

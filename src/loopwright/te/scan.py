@@ -1,4 +1,4 @@
-"""`scan`: tensors whose rows are computed from the rows before."""
+"""`scan`: tensors whose rows are computed from previous rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class ScanOp(Operation):
     """Result n is `init[n]` in its first rows and `update[n]` in the others, where
     `state_placeholder[n]` stands for the result itself.
 
-    `scan_axis` goes over the rows after the first; `chain` are the operations that read the state, in order; they run row by row.
+    `scan_axis` ranges over the rows after the first; `chain` are the operations that read the
+    state, in order; they run row by row.
     """
 
     __slots__ = ("chain", "init", "inputs", "scan_axis", "state_placeholder", "update")
@@ -46,7 +47,7 @@ class ScanOp(Operation):
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
-        """What is computed before the scan: its first rows, and what the chain reads."""
+        """The tensors computed before the scan: its first rows, and other inputs of the chain."""
         tensors = dict.fromkeys(self.init)
         for op in self.chain:
             for tensor in op.input_tensors:
@@ -76,7 +77,7 @@ def _check(name: str, init: Any, update: Any, state: Any) -> None:
                 raise ValueError(explain(what, got=got))
             for n, (theirs, ours) in enumerate(zip(other.shape, held.shape, strict=True)):
                 if n == 0 and other is first:
-                    continue  # how many rows are given
+                    continue  # the number of rows may differ
                 if _differ(theirs, ours):
                     what = f"scan {name}: the state has {ours} elements in dimension {n}"
                     raise ValueError(explain(what, got=f"{theirs} of {other.op.name}"))
@@ -87,7 +88,7 @@ def _differ(a: PrimExpr, b: PrimExpr) -> bool:
 
 
 def _chain(name: str, update: Any, state: Any) -> tuple[ComputeOp, ...]:
-    """The operations from the state to the update, each after those it reads."""
+    """The operations from the state to the update, each after its inputs."""
     depends: dict[Operation, bool] = {}
     order: list[ComputeOp] = []
 
@@ -106,7 +107,7 @@ def _chain(name: str, update: Any, state: Any) -> tuple[ComputeOp, ...]:
 
     for tensor in update:
         if not visit(tensor.op) and tensor.op not in order:
-            order.append(tensor.op)  # it does not look back
+            order.append(tensor.op)  # does not depend on previous rows
     return tuple(order)
 
 
@@ -122,14 +123,14 @@ def scan(
     """Tensors computed row by row along their first axis.
 
     `init` gives the first rows, `update` row t from `state_placeholder[t - 1, ...]`, which stands
-    for the result. Lists make several results at once. The running sum of the rows of X:
+    for the result. Lists define several results together. The running sum of the rows of X:
 
         state = te.placeholder((m, n))
         first = te.compute((1, n), lambda _, i: X[0, i])
         step = te.compute((m, n), lambda t, i: state[t - 1, i] + X[t, i])
         total = te.scan(first, step, state, inputs=[X])
 
-    Raises ValueError when an init, update or state does not fit the others.
+    Raises ValueError if an init, update or state does not fit the others.
     """
     single = isinstance(init, Tensor)
     lists = [

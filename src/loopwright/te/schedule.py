@@ -1,6 +1,7 @@
-"""The older way of schedules: `create_schedule`, stages, `lower`, `build`.
+"""The classic schedule API: `create_schedule`, stages, `lower`, `build`.
 
-A stage's steps are kept, and `lower` plays them on a `tir.Schedule` of the arguments' PrimFunc:
+A stage's steps are recorded, and `lower` replays them on a `tir.Schedule` of the arguments'
+PrimFunc:
 
 | here | on the tir.Schedule |
 |---|---|
@@ -9,7 +10,7 @@ A stage's steps are kept, and `lower` plays them on a `tir.Schedule` of the argu
 | `split(x, factor=n)`, `split(x, nparts=n)` | `split(x, [None, n])`, `split(x, [n, None])` |
 | `tile(x, y, a, b)` | two splits and a reorder |
 | `fuse`, `reorder`, `parallel`, `vectorize`, `unroll`, `bind` | the same |
-| `tensorize(x, intrin)` | `tensorize`; of a reduction that goes on around, in two steps |
+| `tensorize(x, intrin)` | `tensorize`; if the reduction continues outside, in two steps |
 | `pragma(x, "kind", v)` | `annotate(x, "pragma_kind", v)` |
 | `storage_align(axis, f, o)`, `rolling_buffer()`, `set_scope(scope)` | the same, of the block |
 | `transform_layout(f)` | `transform_layout` and `transform_block_layout` |
@@ -19,8 +20,8 @@ A stage's steps are kept, and `lower` plays them on a `tir.Schedule` of the argu
 | a reduction | `decompose_reduction` at its outermost reduction loop |
 
 `s.cache_write` and `s.rfactor` change the expressions before they become TensorIR. Stages are
-placed from the last to the first, whatever the order of the calls; how loops run is set when all
-are placed. The operations of a scan are stages too, whose loops are those within one row.
+placed from the last to the first, whatever the order of the calls; loop kinds are set after
+that. The operations of a scan are stages too, whose loops are those within one row.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ COMPILE: Slot[Callable[..., Any]] = Slot("te.compile")
 
 
 class Schedule:
-    """Stages of the operations behind some tensors; `s[C]` is the one of tensor or operation C."""
+    """Stages of the operations behind some tensors; `s[C]` is the stage of a tensor or operation
+    C."""
 
     def __init__(self, ops: Sequence[Operation]) -> None:
         self.outputs = list(ops)
@@ -63,13 +65,13 @@ class Schedule:
             chain = op.chain if isinstance(op, ScanOp) else ()
             for one in (*chain, op):
                 self.stage_map[one] = Stage(one, in_scan=one in chain)
-        # For an operation: the stages in its place, the last of which makes its result.
+        # The stages in place of an operation, the last of which computes its result.
         self.parts: dict[Operation, list[Stage]] = {}
         self.reads: list[tuple[Tensor, str, list[Stage], Stage]] = []
 
     @property
     def stages(self) -> list[Stage]:
-        """All stages, each after those it reads."""
+        """All stages, each after its inputs."""
         return list(self.stage_map.values())
 
     def __getitem__(self, k: Tensor | Operation) -> Stage:
@@ -81,11 +83,11 @@ class Schedule:
         return self.stage_map[op]
 
     def normalize(self, legacy: bool = False) -> Schedule:
-        """The schedule; its loops always begin at 0."""
+        """The schedule unchanged; its loops always start at 0."""
         return self
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
-        """A copy of a tensor in memory `scope`, which the readers use. Gives the copy."""
+        """A copy of a tensor in memory `scope`, which the readers use. Returns the copy."""
         ops = [readers] if isinstance(readers, (Tensor, Operation)) else list(readers)
         if not ops:
             what = f"cache_read of {tensor.op.name} needs its readers"
@@ -96,8 +98,8 @@ class Schedule:
         return copy
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
-        """Compute a tensor in memory `scope` and copy it from there. Gives what is computed; for
-        a list, the results of one operation, a list."""
+        """Compute a tensor in memory `scope` and copy it from there. Returns the computed tensor,
+        or for a list (the results of one operation) a list."""
         several = list(tensor) if isinstance(tensor, (list, tuple)) else [tensor]
         stage = self[several[0]]
         op, origin = stage.op, stage.origin_op
@@ -123,9 +125,9 @@ class Schedule:
         return results if isinstance(tensor, (list, tuple)) else results[0]
 
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
-        """Reduce each iteration of `axis`, a loop of the reduction of `tensor`, by itself into a
-        tensor with one more dimension, at `factor_axis`, then reduce that. Gives the first step's
-        tensor (of several results, a list); the stage of `tensor` is the second."""
+        """Reduce each iteration of `axis`, a loop of the reduction of `tensor`, separately into a
+        tensor with one more dimension, at `factor_axis`, then reduce that. Returns the first step's
+        tensor (a list for several results); the stage of `tensor` becomes the second."""
         stage = self[tensor]
         first, second = rfactor_op(stage, axis, factor_axis)
         part = Stage(first, stage.in_scan)
@@ -137,7 +139,7 @@ class Schedule:
         return results[0] if len(results) == 1 else results
 
     def put_before(self, stage: Stage, new: Stage) -> None:
-        """Compute the operation of a new stage before that of another."""
+        """Compute the operation of a new stage before that of another one."""
         for parts in self.parts.values():
             if stage in parts:
                 parts.insert(parts.index(stage), new)
@@ -155,7 +157,7 @@ def _copy_of(tensor: Tensor, name: str) -> Tensor:
 
 
 def _computed_again(op: ComputeOp, name: str) -> ComputeOp:
-    """The same computation with axes of its own."""
+    """The same computation with new axes."""
 
     def renewed(axes: Any) -> list[IterVar]:
         return [IterVar(a.dom, Var(f"{a.var.name}_c", a.var.dtype), a.iter_type) for a in axes]
@@ -179,7 +181,7 @@ def _computed_again(op: ComputeOp, name: str) -> ComputeOp:
 
 
 def _spatial_steps(stage: Stage) -> list[tuple[str, tuple[Any, ...]]]:
-    """The steps on loops of the result; those of the reduction are part of the expression now."""
+    """The steps on loops of the result; those on the reduction are part of the expression now."""
     kept: list[tuple[str, tuple[Any, ...]]] = []
     for name, args in stage.steps:
         if name == "reorder":
@@ -197,7 +199,7 @@ def _spatial_steps(stage: Stage) -> list[tuple[str, tuple[Any, ...]]]:
 
 
 def create_schedule(ops: Any) -> Schedule:
-    """A schedule of operations (or tensors) and all that they read."""
+    """A schedule of operations (or tensors) and all their inputs."""
     items = [ops] if isinstance(ops, (Operation, Tensor)) else list(ops)
     for item in items:
         if not isinstance(item, (Operation, Tensor)):
@@ -211,9 +213,9 @@ def lower(
 ) -> IRModule:
     """The module of a scheduled computation: one PrimFunc `name` of `args` (tensors, variables).
 
-    It is TensorIR after the schedule, to read, to schedule further and to compile; in
-    `simple_mode` the loops alone, without blocks. Raises ScheduleError where a step would change
-    what is computed.
+    The module is TensorIR after the schedule, to read, schedule further and compile; with
+    `simple_mode` only the loops, without blocks. Raises ScheduleError if a step would change
+    the result.
     """
     given = [args] if isinstance(args, (Tensor, Var)) else list(args)
     missing = [
@@ -233,7 +235,7 @@ def lower(
     return mod
 
 
-# What makes loops of blocks; buffers keep their dimensions.
+# The passes that turn blocks into loops; buffers keep their dimensions.
 _LOOPS = (
     LowerInitBlock(),
     PlanAndUpdateBufferAllocationLocation(),

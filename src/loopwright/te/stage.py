@@ -17,16 +17,16 @@ MOVES = ("split", "fuse", "reorder", "transform_layout")
 
 
 class Stage:
-    """How one operation is computed: its loops in order, `leaf_iter_vars`, and where it is placed.
+    """How one operation is computed: its loops in order, `leaf_iter_vars`, and its placement.
 
-    `op` is the operation as it is computed now; `origin_op` is the one the schedule began with,
-    from which `cache_write` and `rfactor` have taken parts.
+    `op` is the operation as currently computed; `origin_op` is the original one,
+    from which `cache_write` and `rfactor` have split off parts.
     """
 
     def __init__(self, op: Operation, in_scan: bool = False) -> None:
         self.origin_op = op
         self.op = op
-        self.in_scan = in_scan  # its first axis is the row that a scan computes, no loop of it
+        self.in_scan = in_scan  # its first axis is the scan's row, not a loop
         self.leaf_iter_vars: list[IterVar] = first_loops(op)[int(in_scan) :]
         self.all_iter_vars: list[IterVar] = list(self.leaf_iter_vars)
         self.attach: tuple[Stage, IterVar] | None = None
@@ -49,9 +49,9 @@ class Stage:
         nparts: Any = None,
         disable_predication: Any = False,
     ) -> tuple[IterVar, IterVar]:
-        """(outer, inner) loops for one: inner of `factor` iterations, or outer of `nparts`.
+        """(outer, inner) loops: inner with `factor` iterations, or outer with `nparts`.
 
-        `disable_predication` is TVM's and has no effect: iterations beyond the end are never run.
+        `disable_predication` is TVM's and has no effect: iterations beyond the end never run.
         """
         if (factor is None) == (nparts is None):
             what = "split takes the inner extent or the number of parts"
@@ -74,7 +74,7 @@ class Stage:
         return outer, inner
 
     def fuse(self, *args: IterVar) -> IterVar:
-        """One loop for several that follow each other."""
+        """One loop for several adjacent ones."""
         if not args:
             raise ValueError(explain("fuse takes loops", got="none"))
         at = self.position(args[0])
@@ -96,7 +96,7 @@ class Stage:
         return fused
 
     def reorder(self, *args: IterVar) -> None:
-        """The given loops take each other's places, in this order."""
+        """Permute the given loops into this order."""
         places = sorted({self.position(v) for v in args})
         if len(places) != len(args):
             what = f"reorder in {self.origin_op.name} names each loop once"
@@ -115,10 +115,11 @@ class Stage:
         return xo, yo, xi, yi
 
     def transform_layout(self, mapping_function: Callable[..., Any]) -> list[IterVar]:
-        """Store the result, and go over it, in the order that `mapping_function(*axes)` gives.
+        """Store and compute the result in the order given by `mapping_function(*axes)`.
 
-        The loops of the new dimensions; `te.AXIS_SEPARATOR` among them groups the dimensions of
-        memory. An argument of `lower` gets the new shape. It comes before the stage's other steps.
+        Returns the loops of the new dimensions; `te.AXIS_SEPARATOR` among them groups the
+        dimensions of memory. An argument of `lower` gets the new shape. Must precede the stage's
+        other steps.
         """
         if self.steps:
             what = f"transform_layout of {self.origin_op.name} comes before its other steps"
@@ -138,29 +139,30 @@ class Stage:
     # -- how loops run ---------------------------------------------------------------------------
 
     def vectorize(self, var: IterVar) -> None:
-        """Run a loop as one vector operation."""
+        """Vectorize a loop."""
         self.mark("vectorize", var)
 
     def parallel(self, var: IterVar) -> None:
-        """Run a loop's iterations on several threads."""
+        """Run a loop's iterations in parallel."""
         self.mark("parallel", var)
 
     def unroll(self, var: IterVar) -> None:
-        """Repeat a loop's body in the code."""
+        """Unroll a loop."""
         self.mark("unroll", var)
 
     def bind(self, ivar: IterVar, thread_ivar: IterVar | str) -> None:
-        """Give a loop's iterations to threads."""
+        """Bind a loop to threads."""
         self.mark("bind", ivar, thread_ivar)
 
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
-        """A note on a loop for the passes."""
+        """Annotate a loop for the passes."""
         value = 1 if pragma_value is None else pragma_value
         self.mark("annotate", var, f"pragma_{pragma_type}", value)
 
     def prefetch(self, tensor: Tensor, var: IterVar, offset: int) -> None:
-        """A hint: of `tensor`, what iteration `var + offset` reads is wanted soon. It is kept as
-        a note on the loop; processors fetch ahead by themselves and no code comes of it."""
+        """A hint that what iteration `var + offset` reads of `tensor` is needed soon. It is kept as
+        an annotation of the loop; no code is generated, because processors prefetch by
+        themselves."""
         if not isinstance(tensor, Tensor):
             what = f"prefetch in {self.origin_op.name} takes a tensor"
             raise TypeError(explain(what, got=type(tensor).__name__))
@@ -174,7 +176,7 @@ class Stage:
     # -- where it is computed --------------------------------------------------------------------
 
     def compute_at(self, parent: Stage, scope: IterVar) -> None:
-        """Compute what one iteration of a consumer's loop needs, within it."""
+        """Compute within a consumer's loop what one iteration needs."""
         if not isinstance(parent, Stage):
             what = "compute_at takes a stage"
             raise TypeError(explain(what, got=type(parent).__name__, instead="s[C]"))
@@ -185,7 +187,7 @@ class Stage:
         self.attach, self.is_inline = (parent, scope), False
 
     def compute_inline(self) -> None:
-        """Compute each element where it is used."""
+        """Compute each element at its uses."""
         if self.op.reduce_axis:
             what = f"compute_inline: {self.origin_op.name} is a reduction"
             raise ValueError(
@@ -194,17 +196,17 @@ class Stage:
         self.is_inline, self.attach = True, None
 
     def compute_root(self) -> None:
-        """Compute all of it before its consumers; how stages begin."""
+        """Compute everything before its consumers (the default)."""
         self.is_inline, self.attach = False, None
 
     # -- its memory ------------------------------------------------------------------------------
 
     def set_scope(self, scope: str) -> None:
-        """Keep the result in another memory."""
+        """Store the result in another memory scope."""
         self.scope = scope
 
     def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
-        """Have the stride of dimension `axis` of the result be k * factor + offset."""
+        """Set the stride of dimension `axis` of the result to k * factor + offset."""
         dims = self.op.axis[1:] if self.in_scan else self.op.axis
         for n, own in enumerate(dims):
             if own is axis:
@@ -216,21 +218,22 @@ class Stage:
         raise ValueError(explain(what, got=got, instead=f"one of {known}"))
 
     def double_buffer(self) -> None:
-        """Compute the next iteration's part of the result while this one's is used: two buffers
-        take turns. For a stage that is computed at a loop of its consumer."""
+        """Compute the next iteration's part of the result while the current one is used: two
+        buffers alternate. For a stage that is computed at a loop of its consumer."""
         self.doubled = True
 
     def rolling_buffer(self) -> None:
-        """Keep what neighbouring iterations of the consumer's loop share. After `compute_at`."""
+        """Keep the data shared by neighbouring iterations of the consumer's loop. After
+        `compute_at`."""
         self.notes.append(("rolling_buffer", (0,)))
 
     def set_store_predicate(self, predicate: Any) -> None:
-        """Store only where `predicate`, over the variables of the stage's loops, holds. What the
-        others would have written is left as it was."""
+        """Store only if `predicate`, over the variables of the stage's loops, holds. Other elements
+        keep their value."""
         self.predicate = convert(predicate)
 
     def env_threads(self, threads: Any) -> None:
-        """Threads around a whole stage. Raises ValueError: loops are given to threads here."""
+        """Threads around a whole stage. Raises ValueError: loops are bound to threads here."""
         tags = [getattr(t, "thread_tag", str(t)) for t in threads]
         what = f"env_threads: no threads are launched around {self.origin_op.name}"
         hint = "bind the loops of the stages inside of it"
@@ -239,7 +242,7 @@ class Stage:
     # -- bookkeeping -----------------------------------------------------------------------------
 
     def position(self, var: Any) -> int:
-        """Where a loop stands. Raises ValueError for one that is not a loop of this stage."""
+        """The position of a loop. Raises ValueError if it is not a loop of this stage."""
         for n, leaf in enumerate(self.leaf_iter_vars):
             if leaf is var:
                 return n
@@ -253,11 +256,11 @@ class Stage:
             " any more: it was split or fused" if gone else ""
         )
         if self.in_scan and var is self.op.axis[0]:
-            what = f"the rows of stage {self.origin_op.name} are gone over by the scan"
+            what = f"the rows of stage {self.origin_op.name} are iterated by the scan"
         raise ValueError(explain(what, got=var.var.name, instead=hint))
 
     def replace(self, at: int, count: int, *loops: IterVar) -> None:
-        """New loops in the place of some. Raises ValueError where it is said how those run."""
+        """Replace loops by new ones. Raises ValueError if a loop kind has already been set."""
         gone = self.leaf_iter_vars[at : at + count]
         for name, args in self.steps:
             if name not in MOVES and any(args[0] is v for v in gone):
@@ -268,12 +271,12 @@ class Stage:
         self.all_iter_vars += loops
 
     def mark(self, step: str, var: IterVar, *rest: Any) -> None:
-        """A step on how a loop runs."""
+        """Record a loop kind."""
         self.position(var)
         self.steps.append((step, (var, *rest)))
 
     def computes(self, op: Operation) -> None:
-        """From now on the stage computes `op`, the rest of what it did."""
+        """From now on the stage computes `op`, the rest of its original operation."""
         self.op = op
         kept = [v for v in self.leaf_iter_vars if v.iter_type != IterVar.CommReduce]
         self.leaf_iter_vars = [*kept, *op.reduce_axis]

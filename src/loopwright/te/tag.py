@@ -1,4 +1,4 @@
-"""Tags: a word attached to the operations created within a scope."""
+"""Tags: a label for the operations created within a scope."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TagScope:
 
     @classmethod
     def get_current(cls) -> TagScope | None:
-        """The scope that is open now, or None."""
+        """The open scope, or None."""
         return TagScope._current
 
     def __enter__(self) -> TagScope:
@@ -47,7 +47,7 @@ def tag_scope(tag: str) -> TagScope:
 
 
 def current_tag(tag: str) -> str:
-    """`tag`, or when it is empty the open scope's."""
+    """`tag`, or the open scope's if it is empty."""
     scope = TagScope._current
     if scope is None:
         return tag

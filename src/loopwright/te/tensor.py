@@ -1,8 +1,8 @@
-"""Tensors and the operations that make them.
+"""Tensors and the operations that define them.
 
 A tensor is described by its operation: a placeholder, a compute (one expression per element), or
-an extern (statements). Tensors and operations stand for themselves (compared by identity) and
-have no node fields: going through an expression stops at the tensors it reads.
+an extern (statements). Tensors and operations are compared by identity and
+have no node fields: visiting an expression stops at the tensors it reads.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Operators(TensorOperators):
 
 
 class TensorSlice:
-    """`A[i]` of a tensor of higher rank: waits for the other indices, `A[i][j]`."""
+    """`A[i]` of a tensor of higher rank, to be indexed further: `A[i][j]`."""
 
     __slots__ = ("indices", "tensor")
 
@@ -70,7 +70,7 @@ class TensorSlice:
         return self.tensor[(*self.indices, *more)]
 
     def asobject(self) -> PrimExpr:
-        """The element that the indices name."""
+        """The element at the given indices."""
         return self.tensor(*self.indices)
 
     @property
@@ -80,7 +80,7 @@ class TensorSlice:
 
 
 class Tensor(DataProducer, Operators):
-    """Output `value_index` of an operation: `shape`, `dtype`, and `op` that makes it.
+    """Output `value_index` of an operation: `shape`, `dtype`, and the defining operation `op`.
 
     `A[i, j]` and `A(i, j)` read an element; `A[i]` of a matrix is a slice to index further.
     """
@@ -107,12 +107,12 @@ class Tensor(DataProducer, Operators):
 
     @property
     def op(self) -> Operation:
-        """The operation that makes this tensor."""
+        """The operation that defines this tensor."""
         return self._op
 
     @property
     def value_index(self) -> int:
-        """Which output of `op` this is."""
+        """The index of this output of `op`."""
         return self._value_index
 
     @property
@@ -157,7 +157,7 @@ class Tensor(DataProducer, Operators):
 
 
 class Operation(Node):
-    """Root of operations. `name`, `tag` and `attrs` describe it; `output(i)` is a result."""
+    """Base class of operations. `name`, `tag` and `attrs` describe it; `output(i)` is a result."""
 
     __slots__ = ("_outputs", "attrs", "name", "tag")
     bound_by_identity: ClassVar[bool] = True
@@ -170,7 +170,7 @@ class Operation(Node):
         self._outputs: tuple[Tensor, ...] = ()
 
     def output(self, index: int) -> Tensor:
-        """Result number `index`."""
+        """Result `index`."""
         return self._outputs[index]
 
     @property
@@ -200,7 +200,7 @@ class Operation(Node):
 
 
 class PlaceholderOp(Operation):
-    """A tensor given from outside."""
+    """An input tensor."""
 
     __slots__ = ()
 
@@ -220,7 +220,7 @@ class PlaceholderOp(Operation):
 
 
 class BaseComputeOp(Operation):
-    """Root of operations with one expression per element."""
+    """Base class of operations with one expression per element."""
 
     __slots__ = ()
 
@@ -228,7 +228,7 @@ class BaseComputeOp(Operation):
 class ComputeOp(BaseComputeOp):
     """Each element at `axis` is `body[n]`, one expression for each result.
 
-    Raises ValueError when a reduction is not the whole body.
+    Raises ValueError if a reduction is not the whole body.
     """
 
     __slots__ = ("_axis", "body")
@@ -289,7 +289,7 @@ def _refuse_reduce(name: str, node: Any) -> None:
 
 
 class ExternOp(Operation):
-    """Results of statements that see the inputs and outputs as buffers."""
+    """Results of statements that access the inputs and outputs as buffers."""
 
     __slots__ = ("body", "input_placeholders", "inputs", "output_placeholders")
 

@@ -1,4 +1,4 @@
-"""`decl_tensor_intrin`: statements that compute what a small tensor expression says."""
+"""`decl_tensor_intrin`: statements that implement a small tensor expression."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .tensor import ComputeOp, Operation, Tensor
 
 
 class TensorIntrin:
-    """A computation `op` and statements that do it: `body` all of it; of a reduction, `reset`
-    sets the result to the neutral element and `update` adds one part of the reduction to it."""
+    """A computation `op` and its implementation: `body` computes all of it; for a reduction,
+    `reset` sets the result to the identity and `update` accumulates one part of the reduction."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class TensorIntrin:
         return TirTensorIntrin(self.desc(), self.impl(self.body, self.buffers, self.buffers[:-1]))
 
     def in_steps(self) -> tuple[TirTensorIntrin, TirTensorIntrin]:
-        """(reset, update). Raises ValueError when it was declared without them."""
+        """(reset, update). Raises ValueError if it was declared without them."""
         if self.reset is None or self.update is None:
             what = f"{self.name} is used inside of a reduction, of which it does a part"
             hint = "fcompute gives (body, reset, update), or tensorize the whole reduction"
@@ -52,7 +52,7 @@ class TensorIntrin:
             )
         sch = TirSchedule(self.desc())
         block = sch.get_child_blocks(sch.get_block("root"))[0]
-        # At the outermost loop the two stand beside each other, each with loops of its own.
+        # At the outermost loop the two are adjacent, each with its own loops.
         init = sch.decompose_reduction(block, sch.get_loops(block)[0])
         func = sch.mod["main"]
         first, then = (sch.get(sch.get_loops(b)[0]) for b in (init, block))
@@ -69,7 +69,7 @@ class TensorIntrin:
         return create_prim_func([*self.op.input_tensors, self.op.output(0)])
 
     def impl(self, body: Stmt, buffers: list[Buffer], reads: Any) -> PrimFunc:
-        """The statements as a function of the same."""
+        """The statements as a function with the same signature."""
         block = Block(
             (), [_whole(b) for b in reads], [_whole(b) for b in buffers[-1:]], "root", body
         )
@@ -84,7 +84,7 @@ def _whole(buffer: Buffer) -> BufferRegion:
 
 
 def _only(func: PrimFunc, nest: Stmt, params: Any) -> PrimFunc:
-    """The function with one of its loop nests, and the parameters that this uses."""
+    """The function with one of its loop nests, and the parameters used in it."""
     root: Any = func.body
     body = root.replace(block=root.block.replace(body=nest))
     return func.replace(
@@ -102,10 +102,10 @@ def decl_tensor_intrin(
 ) -> TensorIntrin:
     """An intrinsic for `s[C].tensorize(loop, intrin)`.
 
-    `op` says what it computes, a compute of one result over placeholders. `fcompute(ins, outs)`
-    gets buffers and gives the statement that does it; or (body, reset, update) for a reduction of
-    which one call does a part. `binds` gives the buffers of some tensors, with strides that are
-    variables where the program's may lie apart; the others are declared with
+    `op` is the computation, a compute of one result over placeholders. `fcompute(ins, outs)`
+    is given buffers and returns the statement; or (body, reset, update) for a reduction of
+    which one call computes a part. `binds` gives the buffers of some tensors, with variable strides
+    if the program's may not be compact; the others are declared with
     `default_buffer_params` (`decl_buffer`'s).
 
     Raises ValueError for another kind of operation.

@@ -1,5 +1,5 @@
-"""The form in which element expressions are written: simplified, comparisons as < and <=, sums
-with what is added first, then constants, then what is subtracted."""
+"""Canonical form of element expressions: simplified, comparisons as < and <=, sums
+with added terms first, then constants, then subtracted terms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..tir.stmt_functor import keep_buffers
 
 
 class Tidy:
-    """Tidies the expressions of one function."""
+    """Rewrites the expressions of one function to canonical form."""
 
     def __init__(self) -> None:
         self.analyzer: Analyzer | None = None
