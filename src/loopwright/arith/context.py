@@ -1,11 +1,11 @@
 """Shared by the components of an analyzer: known facts, caches, and the interface between them.
 
-The components depend on each other in this order: atoms, bounds, proof, division, convert, build, normal,
-constraints, rules_*, simplify. Each is a module of functions `f(ctx, ...)` and calls those below it
-directly; the few upward calls (the bound of an expression is that of its polynomial) go
-through the `Context`, which `Analyzer` implements. The context is passed on, never stored, so an analyzer
-has no reference cycles and is freed by its last reference: compilation runs with Python's garbage
-collector off.
+The components depend on each other in this order: atoms, bounds, proof, division, convert, build,
+normal, constraints, rules_*, simplify. Each is a module of functions `f(ctx, ...)` and calls those
+below it directly; the few upward calls (the bound of an expression is that of its polynomial) go
+through the `Context`, which `Analyzer` implements. The context is passed on, never stored, so an
+analyzer has no reference cycles and is freed by its last reference: compilation runs with Python's
+garbage collector off.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Bound = tuple[float, float]  # least and greatest value: integers, or the infini
 
 
 class Pairing:
-    """A polynomial with its remainders recovered: rest + sum of scale * factor * (value % divisor)."""
+    """A polynomial with its remainders: rest + sum of scale * factor * (value % divisor)."""
 
     __slots__ = ("mods", "rest")
 

@@ -1,7 +1,7 @@
 """Every graph operator, one definition each, a file per family; see `core` for the form.
 
 Importing this package fills the views: `relax.op`, `R`, `topi`, Python's operators. Users define
-operators in the same form, under names of their own:
+operators in the same form, under their own names:
 
     from loopwright.ops import Tensor, op
 

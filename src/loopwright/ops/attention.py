@@ -67,7 +67,7 @@ def attention(
 
 
 def _hidden(row, col, length, other, causal_mask, window_size):
-    """Whether the key at `col` is masked for the query at `row`; None where none is."""
+    """Whether the key at `col` is masked for the query at `row`; None if nothing is masked."""
     if causal_mask is None:
         return None
     last = row if causal_mask == "TopLeft" else row + (other - length)

@@ -1,7 +1,7 @@
 """Tensors in a layout such as NCHW16c: extents, shapes and indices by the letters of its axes.
 
-A split axis may be padded: the channels that fill up the last block hold zeros and meet zero
-weights.
+A split axis may be padded: the channels that fill up the last block are zeros and are multiplied
+by zero weights.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def spatial(layout: Layout) -> str:
 
 
 def extent(layout: Layout, shape: Any, letter: str) -> PrimExpr:
-    """The extent of an axis in a tensor of that shape, its padding included; 1 where the layout
+    """The extent of an axis in a tensor of that shape, including padding; 1 if the layout
     lacks the axis."""
     place, factor = layout.index_of(letter), layout.factor_of(letter)
     if place < 0:
@@ -32,8 +32,8 @@ def extent(layout: Layout, shape: Any, letter: str) -> PrimExpr:
 
 
 def index_in(layout: Layout, at: dict[str, Any]) -> list[Any]:
-    """The index of an element. `at` maps each letter to its index, or to (outer, inner) for an axis
-    that is split."""
+    """The index of an element. `at` maps each letter to its index, or to (outer, inner) for a split
+    axis."""
     indices = []
     for letter, factor in layout.parts:
         place = at[letter.upper()]
@@ -49,7 +49,7 @@ def index_in(layout: Layout, at: dict[str, Any]) -> list[Any]:
 
 
 def shape_in(layout: Layout, extents: dict[str, Any]) -> list[Any]:
-    """The shape of a tensor of these extents, blocks rounded up."""
+    """The shape of a tensor of these extents, rounded up to whole blocks."""
     shape = []
     for letter, factor in layout.parts:
         size = layout.factor_of(letter)
@@ -63,7 +63,7 @@ def shape_in(layout: Layout, extents: dict[str, Any]) -> list[Any]:
 
 
 def to_plain(array: np.ndarray, layout: str, plain: str) -> np.ndarray:
-    """numpy: an array of `layout` (blocked or permuted) as the plain layout `plain`."""
+    """numpy: convert an array from `layout` (blocked or permuted) to the plain layout `plain`."""
     parsed = layout_of(layout)
     order, shape = [], []
     for letter in plain:
@@ -74,7 +74,7 @@ def to_plain(array: np.ndarray, layout: str, plain: str) -> np.ndarray:
 
 
 def from_plain(array: np.ndarray, layout: str, plain: str) -> np.ndarray:
-    """numpy: an array of the plain layout as `layout`, blocks filled with zeros."""
+    """numpy: convert an array from the plain layout to `layout`, padding blocks with zeros."""
     parsed = layout_of(layout)
     axes, shape, pads = [], [], []
     for letter, size in zip(plain, array.shape, strict=True):

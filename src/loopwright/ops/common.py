@@ -1,4 +1,4 @@
-"""What the bodies and hooks of operators share: shapes, broadcasting, axes, reductions."""
+"""Helpers for the bodies and hooks of operators: shapes, broadcasting, axes, reductions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def element(value: Any, indices: list[Any]) -> PrimExpr:
 
 
 def listed(value: Any) -> Any:
-    """A list or tuple as it is; one value as a list of it."""
+    """A list or tuple unchanged; another value as a list of one."""
     return value if isinstance(value, (list, tuple)) else [value]
 
 
@@ -57,7 +57,7 @@ def simplify(expr: Any) -> Any:
 
 
 def product(dims: Any) -> PrimExpr:
-    """How many elements a tensor of these dimensions has."""
+    """The number of elements of a tensor of these dimensions."""
     size = const(1, "int64")
     for d in dims:
         size = multiply(size, d)
@@ -65,13 +65,13 @@ def product(dims: Any) -> PrimExpr:
 
 
 def shape_text(dims: Any) -> str:
-    """A shape in a message: "(n, 3)"."""
+    """The text of a shape: "(n, 3)"."""
     return f"({', '.join(str(getattr(d, 'value', d)) for d in dims)})"
 
 
 def broadcast_shape(a: list[Any], b: list[Any]) -> list[Any]:
-    """The common shape under numpy's rule. Two dimensions that are neither 1 nor provably
-    different are taken as equal. Raises ValueError where literals do not fit."""
+    """The common shape by numpy's rules. Two dimensions that are neither 1 nor provably
+    different are assumed equal. Raises ValueError if literals do not fit."""
     size = max(len(a), len(b))
     left, right = [None] * (size - len(a)) + list(a), [None] * (size - len(b)) + list(b)
     return [_common_dim(x, y, a, b) for x, y in zip(left, right, strict=True)]
@@ -91,8 +91,8 @@ def _common_dim(x: Any, y: Any, a: list[Any], b: list[Any]) -> Any:
 
 def broadcast_index(value: Any, indices: tuple[Any, ...], result: list[Any]) -> list[Any]:
     """The indices into `value` for the element `indices` of the broadcast result of shape
-    `result`. An axis that is 1 on both sides keeps its index, so that the loops see that nothing
-    is broadcast along it."""
+    `result`. An axis that is 1 in both keeps its index, so that the loops show that it is not
+    broadcast."""
     return aligned_index(shape_of(value), indices, result)
 
 
@@ -108,13 +108,13 @@ def aligned_index(shape: list[Any], indices: Any, result: list[Any]) -> list[Any
 def infer_broadcast(
     x1: TensorStructInfo, x2: TensorStructInfo, dtype: str | None = None
 ) -> TensorStructInfo:
-    """Struct info of a broadcasting operator; unknown where dims cannot be compared."""
+    """Struct info of a broadcasting operator; unknown if dimensions cannot be compared."""
     result = dtype if dtype is not None else common_dtype(x1, x2)
     if x1.ndim == -1 or x2.ndim == -1:
         return TensorStructInfo(dtype=result)
     a, b = x1.get_shape(), x2.get_shape()
     if a is None or b is None:
-        # A scalar, or the very same shape variable, changes nothing.
+        # A scalar operand, or the same shape variable, gives x1's shape.
         if x2.ndim == 0 or (x1.shape is not None and x1.shape is x2.shape):
             return TensorStructInfo(x1.shape, result, ndim=x1.ndim)
         if x1.ndim == 0:
@@ -128,7 +128,7 @@ def infer_broadcast(
 
 
 def common_dtype(x1: TensorStructInfo, x2: TensorStructInfo) -> str:
-    """The common dtype of both operands ("void" when unknown). Raises TypeError when they differ."""
+    """The common dtype of both operands ("void" if unknown). Raises TypeError if they differ."""
     a, b = x1.dtype, x2.dtype
     if a.is_void or b.is_void:
         return "void"
@@ -197,5 +197,5 @@ def infer_reduce(
 
 
 def void_or(dtype: Any, default: Any) -> DataType:
-    """`dtype`, or `default` where it is None or void."""
+    """`dtype`, or `default` if it is None or void."""
     return DataType(default if dtype in (None, "void", "") else dtype)

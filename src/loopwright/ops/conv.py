@@ -25,7 +25,7 @@ from .params import DType, Ints, Tensor
 
 
 def expand_padding(padding, rank):
-    """(before, after) of each spatial axis from 1, `rank` or 2 * `rank` numbers."""
+    """(before, after) for each spatial axis, from 1, `rank` or 2 * `rank` numbers."""
     values = [int(p) for p in padding]
     if len(values) == 1:
         values = values * (2 * rank)
@@ -38,7 +38,7 @@ def expand_padding(padding, rank):
 
 
 def expand_per_axis(values, rank, name):
-    """One number for each spatial axis."""
+    """One number per spatial axis."""
     numbers = [int(v) for v in values]
     numbers = numbers * rank if len(numbers) == 1 else numbers
     if len(numbers) != rank:
@@ -128,8 +128,8 @@ def _cases(rank: int) -> list[Any]:
 
 
 def _conv_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    """Blocks where the query asks for them; otherwise the desired layouts, or the layout that the
-    data has."""
+    """Blocks if the query asks for them; otherwise the desired layouts, or the data's current
+    layout."""
     attrs = call.attrs
     data, kernel, out = attrs.data_layout, attrs.kernel_layout, attrs.out_layout
     if query.block:
@@ -147,12 +147,12 @@ def _conv_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
         return None
     inputs = numbered(new_data, data), numbered(new_kernel, kernel)
     if any(spatial(layout_of(new)) != spatial(layout_of(data)) for new in (new_data, new_out)):
-        return None  # strides and padding are given in this order
+        return None  # strides and padding refer to this axis order
     changed = {"data_layout": new_data, "kernel_layout": new_kernel, "out_layout": new_out}
     return LayoutPlan(inputs, (numbered(new_out, out),), changed)
 
 
-_FEW_CHANNELS = 8  # fewer input channels than this are read from the plain layout
+_FEW_CHANNELS = 8  # with fewer input channels, the plain layout is read
 
 
 def _in_blocks(call: Call, size: int, is_blocked: bool) -> LayoutPlan | None:
@@ -184,7 +184,7 @@ def _in_blocks(call: Call, size: int, is_blocked: bool) -> LayoutPlan | None:
 
 
 def _constant_channels(call: Call) -> int | None:
-    """How many channels the data has, where that is known and the weight is a float32 constant."""
+    """The number of channels of the data, if it is known and the weight is a float32 constant."""
     shape, weight = call.args[0].struct_info.get_shape(), call.args[1]
     if not isinstance(weight, Constant) or str(weight.data.dtype) != "float32":
         return None
@@ -222,7 +222,7 @@ class ConvPlan:
         self.out_shape = shape_in(self.out, self.extents)
 
     def check(self):
-        """Raise ValueError when the channels do not fit."""
+        """Raise ValueError if the channels do not fit."""
         have, per_group = self.in_channels, self.in_per_group
         if isinstance(have, IntImm) and isinstance(per_group, IntImm):
             if have.value != per_group.value * self.groups:
@@ -283,7 +283,7 @@ def _channel_axes(plan, in_block):
 
 
 def _input_channel(plan, out, channels, depthwise, channel_block):
-    """(place in the data, place in the weight) of the input channel."""
+    """(index in the data, index in the weight) of the input channel."""
     zero = const(0, "int64")
     if depthwise and _is(simplify(floordiv(plan.out_channels, plan.groups)), 1):
         return out, zero
@@ -371,7 +371,7 @@ def conv2d_transpose(
     out_dtype: DType | None = None,
 ):
     """The gradient of conv2d with respect to its data: out[n, o, y * stride + k - padding] gathers
-    data[n, i, y] * weight[i, o, k]. Layouts NCHW and IOHW; where the windows do not overlap
+    data[n, i, y] * weight[i, o, k]. Layouts NCHW and IOHW; if the windows do not overlap
     (stride = kernel, no padding) also NCHW16c with IOHW16i16o."""
     if data_layout != "NCHW":
         plan = layout_of(data_layout), layout_of(kernel_layout)
@@ -406,8 +406,8 @@ def conv2d_transpose(
 
 
 def _transposed_apart(data, weight, layouts, dtype):
-    """A transposed convolution in blocks whose windows do not overlap: each output pixel has one
-    input pixel and one kernel tap."""
+    """A transposed convolution in blocks whose windows do not overlap: each output pixel depends on
+    one input pixel and one kernel tap."""
     layout, kernel = layouts
     rows, cols = weight.shape[2], weight.shape[3]
     zero, block = const(0, "int64"), layout.factor_of("C")
@@ -437,7 +437,8 @@ def _apart_shape(shape, kernel):
 
 
 def _source(place, tap, before, stride, dilation, extent):
-    """The data index that lands on `place` through kernel tap `tap`, and when it exists."""
+    """The data index that contributes to `place` through kernel tap `tap`, and the condition that
+    it exists."""
     shifted = place + before - tap * dilation
     if stride == 1:
         return shifted, [shifted >= 0, shifted < extent]
@@ -523,7 +524,7 @@ def _(data, weight, strides, padding, output_padding, dilation, groups, out_dtyp
 
 @conv2d_transpose.layout
 def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    """Blocks of channels only, and only where each output pixel has one tap."""
+    """Blocks of channels, only if each output pixel has one tap."""
     attrs, weight = call.attrs, call.args[1]
     if not query.block or _constant_channels(call) is None:
         return None

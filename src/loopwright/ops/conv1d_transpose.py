@@ -1,4 +1,4 @@
-"""Transposed 1-D convolution, as a 2-D one of height 1."""
+"""Transposed 1-D convolution, as a 2-D convolution of height 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .params import DType, Ints, Tensor
 
 
 def _flat(attrs):
-    """The attributes of the 2-D operator, which leave the height as it is."""
+    """The attributes of the 2-D operator, which leave the height unchanged."""
     before, after = expand_padding(attrs["padding"], 1)
     return {
         "strides": [1, *attrs["strides"]],

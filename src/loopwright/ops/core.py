@@ -1,4 +1,4 @@
-"""How an operator is defined: one decorated function says everything.
+"""How an operator is defined: one decorated function and its hooks.
 
     @op("relax.nn.relu")
     def relu(data: Tensor):
@@ -82,7 +82,7 @@ def case(
 
 
 class Operator:
-    """One operator: its name, signature, body and hooks. Made by `@op`."""
+    """One operator: its name, signature, body and hooks. Created by `@op`."""
 
     def __init__(
         self,
@@ -130,7 +130,8 @@ class Operator:
     # -- hooks ---------------------------------------------------------------------------------
 
     def numpy(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the numpy reference. It takes arrays (lists of them, shapes as tuples) and attributes."""
+        """Set the numpy reference. It takes arrays (lists of arrays, shapes as tuples) and
+        attributes."""
         self.op.set_attr("FNumpy", self._numpy_entry(fn))
         return fn
 
@@ -140,18 +141,18 @@ class Operator:
         return fn
 
     def build(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set what checks and completes the builder's arguments; it returns them as a dict."""
+        """Set the check and completion of the builder's arguments; it returns them as a dict."""
         self.hooks["build"] = fn
         return fn
 
     def legalize(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the lowering, (bb, call) -> expression; None leaves the call as it is."""
+        """Set the lowering, (bb, call) -> expression; None leaves the call unchanged."""
         self.op.set_attr("FLegalize", fn)
         return fn
 
     def tir(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Set a TensorIR body: from struct infos and attributes to a PrimFunc whose buffers are the
-        arguments, then the results. It serves as the operator's tensor expression, too."""
+        arguments, then the results. It also serves as the operator's tensor expression."""
 
         def body(*tensors: Any, **attrs: Any) -> Any:
             infos = [TensorStructInfo(t.shape, t.dtype) for t in tensors]
@@ -162,7 +163,7 @@ class Operator:
         return fn
 
     def layout(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set how layouts pass through, (Call, LayoutQuery) -> LayoutPlan | None: see
+        """Set how layouts propagate, (Call, LayoutQuery) -> LayoutPlan | None: see
         `relax.layout`."""
         self.op.set_attr("FRelaxInferLayout", fn)
         return fn
@@ -206,7 +207,7 @@ class Operator:
         return Call(self.op, graph, Attrs(self.name, attrs) if attrs else None)
 
     def attrs_of(self, call: Call) -> dict[str, Any]:
-        """A call's attributes as the body takes them (an unknown dtype is None)."""
+        """A call's attributes in the form that the body takes (an unknown dtype is None)."""
         if call.attrs is None:
             return {}
         known = {p.name: p for p in self.attr_params}
@@ -216,7 +217,7 @@ class Operator:
         }
 
     def args_of(self, call: Call) -> dict[str, Any]:
-        """A call's graph arguments by parameter name; those left out are None."""
+        """A call's graph arguments by parameter name; omitted ones are None."""
         names = [p.name for p in self.graph_params]
         optional = [p.name for p in self.graph_params if p.optional]
         missing = len(names) - len(call.args)
@@ -275,12 +276,12 @@ def op(
     view: bool = True,
     body: bool = True,
 ) -> Callable[[Callable[..., Any]], Operator]:
-    """Define the operator `name` by a function: see the module's text.
+    """Define the operator `name` by a function: see the module's docstring.
 
-    kind: how it fuses; by default that is found by analysing its loops.
+    kind: its fusion kind; by default derived from its loops.
     pure: whether a call has no side effect.
     view: whether it appears in `relax.op` and `R`.
-    body: False where the function's body is `...` and the hooks say everything.
+    body: False if the function's body is `...` and hooks define the operator.
     """
 
     def define(fn: Callable[..., Any]) -> Operator:
@@ -295,7 +296,7 @@ def op(
     return define
 
 
-# The operators that Python's own (`+`, `@`, ...) build, on graph values and on te tensors.
+# The operators built by Python's own (`+`, `@`, ...) on graph values and te tensors.
 _PYTHON = (
     "add subtract multiply divide floor_divide mod power less less_equal greater greater_equal "
     "negative matmul equal not_equal left_shift right_shift bitwise_and bitwise_or bitwise_xor "
@@ -312,6 +313,6 @@ def install_python_operators() -> None:
 
 
 def find_operator(name_or_op: str | Op) -> Operator | None:
-    """The definition of an operator, or None for one that is not defined here."""
+    """The definition of an operator, or None if it is not defined here."""
     name = name_or_op.name if isinstance(name_or_op, Op) else name_or_op
     return OPERATORS.get(name)

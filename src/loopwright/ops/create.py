@@ -1,4 +1,4 @@
-"""Operators that make tensors."""
+"""Operators that create tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Families of operators: elementwise, broadcasting and reducing ones, a line or two each."""
+"""Families of operators: elementwise, broadcasting and reducing ones, one or two lines each."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ def binary(
     finite: bool | Callable[[Call], bool] = False,
     commutes: bool = False,
 ) -> Operator:
-    """A broadcasting operator of two tensors. `result` is its dtype where it differs from the operands';
-    `finite`: see `flow.broadcasting`; `commutes`: patterns match its operands in either order."""
+    """A broadcasting operator of two tensors. `result` is its dtype if it differs from the
+    operands'; `finite`: see `flow.broadcasting`; `commutes`: patterns match its operands in either
+    order."""
     short = name.rsplit(".", 1)[-1]
 
     def body(x1: Tensor, x2: Tensor) -> Any:
@@ -73,7 +74,7 @@ def binary(
 
 def _known(x1: TensorStructInfo, x2: TensorStructInfo, result: str | None) -> bool:
     if result is not None:
-        common_dtype(x1, x2)  # raises when they differ
+        common_dtype(x1, x2)  # raises if they differ
     return result is not None
 
 
@@ -107,7 +108,7 @@ def unary(
     def of_data(data: Tensor) -> Any:
         return cells(data)
 
-    # The operators of `nn` call their argument `data`.
+    # The operators of `nn` name their argument `data`.
     body: Callable[..., Any] = of_data if name.startswith("relax.nn.") else of_x
     body.__name__, body.__doc__ = short, doc
     operator = op(name)(body)

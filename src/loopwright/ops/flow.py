@@ -1,4 +1,4 @@
-"""How layouts pass through families of operators: implementations of the hook `layout`.
+"""Layout propagation for families of operators: implementations of the hook `layout`.
 
 Layouts name the axes of the plain tensor A, B, C, ..., as `relax.layout` describes.
 """
@@ -29,7 +29,7 @@ from .common import normalize_axis
 
 
 def elementwise(*, finite: bool = False) -> Hook:
-    """For operators that map each element of their one tensor to one element of the result.
+    """For operators that map each element of their only tensor to one element of the result.
 
     finite: finite inputs give finite results, so channels may be padded with zeros.
     """
@@ -97,8 +97,8 @@ def reducing(*, finite: bool = False) -> Hook:
 
 
 def along(*names: str, ordered: bool = False) -> Hook:
-    """For operators that work along the axes of their first tensor which the attributes `names`
-    give; all other tensors and results have those axes only. With `ordered`, there are several
+    """For operators that work along the axes of their first tensor given by the attributes `names`;
+    all other tensors and results have only those axes. With `ordered`, there are several
     of them, and their relative order must not change."""
 
     def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
@@ -133,7 +133,7 @@ def image(name: str) -> Hook:
             return None
         after = spelled(layout, before)
         if spatial(after) != spatial(layout_of(before)):
-            return None  # sizes and strides are given in this order
+            return None  # sizes and strides refer to this axis order
         if any(letter.islower() and letter != "c" for letter in after):
             return None
         attrs = {name: str(after), "out_layout": str(after)}
@@ -144,7 +144,7 @@ def image(name: str) -> Hook:
 
 def numbered(layout: str, before: str) -> Layout:
     """Letters to numbered axes: NHWC is "ACDB" for a tensor with the axes `before` = "NCHW".
-    Raises ValueError where the axes differ."""
+    Raises ValueError if the axes differ."""
     if sorted(filter(str.isupper, layout)) != sorted(before):
         what = f"not a layout of a tensor with the axes {before}"
         raise ValueError(explain(what, got=layout, instead="name the same axes in another order"))
@@ -158,7 +158,7 @@ def spelled(layout: Layout, before: str) -> Layout:
 
 def moved(layout: Layout, order: Sequence[int]) -> Layout | None:
     """The layout of a transposed tensor (its axis i is axis order[i] of one in `layout`) whose
-    elements are not moved; None where that is the plain one."""
+    elements are not moved; None if that is the plain one."""
     old = "".join(LETTERS[axis] for axis in order)
     return _or_plain(layout.renamed(old, LETTERS[: len(order)]))
 
@@ -172,7 +172,7 @@ def inserted(layout: Layout, axes: Sequence[int]) -> Layout:
 
 
 def join(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    """For tensors joined along `attrs.axis`: all take the first layout at hand."""
+    """For tensors joined along `attrs.axis`: all take the first available layout."""
     lead = next((layout for layout in query.given if layout is not None), None)
     if lead is None or query.block or call.attrs.axis is None:
         return None
@@ -202,7 +202,7 @@ def _or_plain(layout: Layout) -> Layout | None:
 
 
 def positions(layout: Layout, axes: Sequence[Any]) -> list[int] | None:
-    """Where axes of the plain tensor are stored; None where one is split."""
+    """The stored positions of axes of the plain tensor; None if one is split."""
     letters = [LETTERS[normalize_axis(int(axis), rank(layout))] for axis in axes]
     if any(layout.factor_of(letter) > 0 for letter in letters):
         return None
@@ -210,7 +210,7 @@ def positions(layout: Layout, axes: Sequence[Any]) -> list[int] | None:
 
 
 def _without(layout: Layout, axes: Sequence[int]) -> Layout | None:
-    """The layout without some axes of the plain tensor; None where the rest is plain."""
+    """The layout without some axes of the plain tensor; None if the result is plain."""
     gone = {LETTERS[axis] for axis in axes}
     kept = [(c, f) for c, f in layout.parts if c.upper() not in gone]
     old = "".join(sorted(c for c, _ in kept if c.isupper()))
@@ -222,7 +222,7 @@ def _without(layout: Layout, axes: Sequence[int]) -> Layout | None:
 
 def _suffix(layout: Layout, dropped: int) -> Layout | None:
     """The layout in which a tensor that lacks the first `dropped` axes broadcasts to one in
-    `layout`; None where these axes are not stored first."""
+    `layout`; None if these axes are not stored first."""
     gone = LETTERS[:dropped]
     parts = [letter.upper() in gone for letter in layout]
     if any(parts[parts.index(False) :]):
@@ -246,7 +246,7 @@ def squeezing(call: Call, query: LayoutQuery) -> LayoutPlan | None:
 
 
 def padding(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    """For a tensor padded by `attrs.pad_width` = [before, after] of each axis in turn."""
+    """For a tensor padded by `attrs.pad_width` = [before, after] for each axis in turn."""
     given = query.given[0]
     if given is None or query.block:
         return None

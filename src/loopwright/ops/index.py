@@ -1,4 +1,4 @@
-"""Operators that pick elements by a condition or by indices."""
+"""Operators that select elements by a condition or by indices."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _(indices, on_value, off_value, depth, axis=-1):
     shape = [1] * (indices.ndim + 1)
     shape[which] = depth
     at = np.expand_dims(indices, which) == np.arange(depth).reshape(shape)
-    # What PrimValue makes of a Python number.
+    # The dtype that PrimValue gives a Python number.
     kind = {bool: np.bool_, int: np.int64, float: np.float32}[type(on_value)]
     return np.where(at, on_value, off_value).astype(kind)
 
@@ -131,7 +131,7 @@ gather_elements.samples(
 @op("relax.gather_nd")
 def gather_nd(data: Tensor, indices: Tensor, batch_dims: int = 0):
     """Slices of `data` at the index vectors in the last axis of `indices`; the first `batch_dims`
-    axes of both go together."""
+    axes are shared."""
     count = _vector_length(indices.shape, data.shape, batch_dims)
     lead = len(indices.shape) - 1
 

@@ -1,4 +1,4 @@
-"""Inferring an operator's struct info: by its hook, or by running its body on placeholders."""
+"""Inference of an operator's struct info: by its hook, or by running its body on placeholders."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EXPECTED = {
 
 
 def check_kind(p: Param, value: Any, call: Call) -> None:
-    """Raise TypeError where an argument of a call is not of its parameter's kind."""
+    """Raise TypeError if an argument of a call is not of its parameter's kind."""
     expected = _EXPECTED.get(p.kind)
     if value is None or expected is None:
         return
@@ -52,7 +52,7 @@ def _tensor_infos(value: Any) -> list[si.TensorStructInfo]:
 
 
 def device_of(args: dict[str, Any]) -> VDevice | None:
-    """The device of the tensors; None where none is placed. Raises TypeError for two devices."""
+    """The device of the tensors; None if none is placed. Raises TypeError for two devices."""
     placed: dict[str, VDevice] = {}
     for name, value in args.items():
         for info in _tensor_infos(value):
@@ -83,7 +83,7 @@ def _rank_unknown(value: Any) -> bool:
 
 
 def dtype_unknown(value: Any) -> bool:
-    """Whether an argument is, or holds, a tensor of unknown dtype."""
+    """Whether an argument is, or contains, a tensor of unknown dtype."""
     return any(f.dtype.is_void for f in _tensor_infos(value))
 
 
@@ -100,7 +100,7 @@ def is_static(value: Any) -> bool:
 def infer_by_body(
     body: Callable[..., Any], params: list[Param], args: dict[str, Any], attrs: dict[str, Any]
 ) -> si.StructInfo:
-    """The struct info of what a body returns for placeholders of its graph arguments."""
+    """The struct info of a body's result for placeholders of its graph arguments."""
     marks: dict[int, Var] = {}
     given, dtype_known = [], True
     for p in params:
@@ -115,7 +115,7 @@ def infer_by_body(
 
 
 def run_body(body: Callable[..., Any], attrs: dict[str, Any], *given: Any) -> Any:
-    """The tensor expression of a body. Raises TypeError where it returns None."""
+    """The tensor expression of a body. Raises TypeError if it returns None."""
     out = body(*given, **attrs)
     if out is None:
         hint = "return te.compute(...), or define it with @op(..., body=False) and hooks"

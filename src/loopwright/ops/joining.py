@@ -1,4 +1,4 @@
-"""Operators that join tensors and cut them into pieces."""
+"""Operators that join and split tensors."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ concatenate.samples(case([(2, 3), (2, 5)], axis=1), case([("n", 3), (4, 3), (1, 
 @op("relax.split")
 def split(x: Tensor, indices_or_sections: Sections, axis: Axis = 0):
     """A tuple of pieces of `axis`: `indices_or_sections` is a number of equal pieces (the last
-    may be shorter) or the list of the indices where a new piece begins."""
+    may be shorter) or the list of the indices at which new pieces start."""
     which = normalize_axis(axis, len(x.shape))
 
     def piece(begin, size):
@@ -113,7 +113,7 @@ def _(x, indices_or_sections, axis):
 
 
 def _pieces(extent, where):
-    """(begin, size) of each piece."""
+    """(start, size) of each piece."""
     if isinstance(where, int):
         size = simplify(ceildiv(extent, where))
         begins = [simplify(multiply(size, k)) for k in range(where)]
@@ -165,7 +165,7 @@ def strided_slice(
     assume_inbound: bool = False,
 ):
     """x[begin:end:stride] on each of `axes`, with Python's rule for negative and large bounds
-    (`assume_inbound`: the bounds are taken as they are)."""
+    (`assume_inbound`: the bounds are used unchanged)."""
     steps = strides if strides is not None else [const(1, "int64")] * len(axes)
     ranges = _slice_ranges(x.shape, axes, begin, end, steps, assume_inbound)
 

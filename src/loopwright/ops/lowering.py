@@ -1,4 +1,4 @@
-"""Lowering a call by the operator's body; equal loops are built once per block builder."""
+"""Lowers a call by the operator's body; equal kernels are built once per block builder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..relax.te_call import scalar_literal
 from .inference import dtype_unknown, info_of, is_static, run_body
 from .params import Param
 
-# By block builder: the key of the loops -> the first call of them.
+# By block builder: the key of a kernel -> its first call.
 _LOWERED: WeakKeyDictionary[Any, dict[Any, Call]] = WeakKeyDictionary()
 
 
@@ -29,8 +29,8 @@ def lower_by_body(
     attrs: dict[str, Any],
     hint: str,
 ) -> Any:
-    """A call of the loops that `body` gives for the graph arguments `args` (by the names of
-    `params`) and the attributes `attrs`; the call itself where a shape is unknown."""
+    """A call of the kernel that `body` defines for the graph arguments `args` (by the names of
+    `params`) and the attributes `attrs`; the call itself if a shape is unknown."""
     given = []
     for p, value in zip(params, args.values(), strict=True):
         if value is not None and not is_static(value):
@@ -53,7 +53,7 @@ def lower_by_body(
     if earlier is None:
         earlier = lowered[key] = bb.call_te(bound, *given, primfunc_name_hint=hint)
         return earlier
-    # The same loops, called with other tensors.
+    # The same kernel, called with other tensors.
     return earlier.replace(args=(earlier.args[0], Tuple(tensors), *earlier.args[2:]))
 
 
@@ -66,8 +66,8 @@ def _check_dtype_known(call: Call, value: Any) -> None:
 
 
 def _loops_key(call: Call, args: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """The key of the loops that a call is lowered to, and the tensors passed to them. The key is
-    None where the loops depend on more (scalar constants become literals in them)."""
+    """The key of the kernel that a call is lowered to, and the tensors passed to it. The key is
+    None if the kernel depends on more (scalar constants become literals in it)."""
     tensors: list[Any] = []
     attrs = () if call.attrs is None else _plain_key(call.attrs.values)
     parts = [_argument_key(value, tensors) for value in args.values()]
@@ -77,7 +77,7 @@ def _loops_key(call: Call, args: dict[str, Any]) -> tuple[Any, list[Any]]:
 
 
 def _plain_key(values: dict[str, Any]) -> tuple[Any, ...] | None:
-    """Attributes as a key, or None where one is not plain data."""
+    """Attributes as a key, or None if one is not plain data."""
     plain = (str, int, float, bool, type(None))
     key: list[Any] = []
     for name, value in values.items():

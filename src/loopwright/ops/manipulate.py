@@ -103,7 +103,7 @@ def _unflatten(flat, dims):
 @op("relax.reshape")
 def reshape(x: Tensor, shape: Shape):
     """The same elements in row-major order, in another shape; one dim may be -1, and a dim of
-    0 is the input's."""
+    0 is copied from the input."""
     flat = lambda i: simplify(_flat_index(i, shape))  # noqa: E731
     cell = lambda *i: x(*[simplify(v) for v in _unflatten(flat(i), x.shape)])  # noqa: E731
     return compute(shape, cell, "T_reshape", tag="injective")
@@ -282,8 +282,8 @@ broadcast_to.samples(case((3, 1), [2, 3, 4]), case(("n", 1), ["n", 5]))
 
 @op("relax.take")
 def take(x: Tensor, indices: Tensor, axis: Axis | None = None, mode: str = "fast"):
-    """x at `indices` along `axis`. `mode` says what happens out of range: "fast" does not
-    check, "wrap" takes it modulo the extent, "clip" takes the nearest, "nan" gives NaN."""
+    """x at `indices` along `axis`. `mode` handles indices out of range: "fast" does not
+    check, "wrap" takes the index modulo the extent, "clip" clamps it, "nan" gives NaN."""
     if axis is None:
         x, axis = flatten(x), 0
     which = normalize_axis(axis, len(x.shape))
@@ -394,8 +394,8 @@ def layout_transform(
     axis_separators: Ints | None = None,
     input_axis_separators: Ints | None = None,
 ):
-    """The elements rearranged by `index_map` (an IndexMap, or a function of the old indices that
-    gives the new ones). Where the new shape is larger, `pad_value` (default 0) fills."""
+    """The elements rearranged by `index_map` (an IndexMap, or a function from the old indices to
+    the new ones). If the new shape is larger, it is padded with `pad_value` (default 0)."""
     shape = [simplify(d) for d in index_map.map_shape(x.shape)]
     inverse, padded = index_map.non_surjective_inverse(
         [Range.from_min_extent(const(0, "int64"), d) for d in x.shape]

@@ -129,7 +129,7 @@ prelu.samples(case((2, 3, 4), (3,)))
 
 @op("relax.nn.softplus")
 def softplus(data: Tensor, beta: float = 1.0, threshold: float = 20.0):
-    """log(1 + exp(beta * x)) / beta; x itself where beta * x is beyond the threshold."""
+    """log(1 + exp(beta * x)) / beta; x itself if beta * x exceeds the threshold."""
 
     def cell(*i):
         v = data(*i)
@@ -326,9 +326,9 @@ def batch_norm(
     momentum: float = 0.1,
     training: bool = True,
 ):
-    """Normalize each channel of `axis`. Gives (normalized, moving mean, moving variance).
+    """Normalize each channel of `axis`. Returns (normalized, moving mean, moving variance).
 
-    In training, by the mean and variance of the batch, towards which the moving ones are updated
+    In training, by the batch's mean and variance, with which the moving ones are updated
     with `momentum`. Otherwise by the moving mean and variance, which do not change.
     """
     which = normalize_axis(axis, len(data.shape))
@@ -433,7 +433,7 @@ dropout.samples(case((2, 3)))
 
 @op("relax.nn.pad")
 def pad(data: Tensor, pad_width: Ints, pad_mode: str = "constant", pad_value: float = 0.0):
-    """Grow the tensor by pad_width = [before, after] of each axis in turn.
+    """Grow the tensor by pad_width = [before, after] for each axis in turn.
 
     pad_mode: "constant" (pad_value), "reflect" (mirrored without the edge), "replicate" or
     "edge" (the edge repeated), "circular".

@@ -56,8 +56,8 @@ _GRAPH_KINDS = {
 
 @dataclass(frozen=True)
 class Param:
-    """One parameter of an operator: `kind` is a graph kind or "attr", `annotation` what its
-    annotation says."""
+    """One parameter of an operator: `kind` is a graph kind or "attr", `annotation` its
+    annotation."""
 
     name: str
     kind: str
@@ -95,7 +95,7 @@ def public_signature(body: Callable[..., Any], params: list[Param]) -> inspect.S
 
 
 def graph_argument(operator: str, p: Param, value: Any, siblings: list[Any]) -> Any:
-    """The graph argument for a value that the user gives. A Python number takes the dtype of the
+    """The graph argument for a value given by the user. A Python number takes the dtype of the
     first tensor among `siblings`. Raises TypeError for other values."""
     if p.kind == "Shape" and isinstance(value, (list, tuple)):
         return ShapeExpr(value)
@@ -147,7 +147,7 @@ def _listed(value: Any) -> Any:
 
 
 def attribute(operator: str, p: Param, value: Any) -> Any:
-    """A value converted as its parameter's annotation says. Raises TypeError where it cannot be."""
+    """A value converted according to its parameter's annotation. Raises TypeError if that fails."""
     convert = _ATTRIBUTES.get(p.annotation)
     if convert is None:
         return value

@@ -21,7 +21,7 @@ from .params import Ints, Tensor
 
 def _windows(shape, layout, pool_size, strides, padding, dilation, ceil_mode):
     """Per spatial letter: (extent out, size, window, stride, dilation, before, after), the last
-    grown so that a window of ceil mode stays inside."""
+    enlarged so that a window of ceil mode stays inside."""
     letters = spatial(layout)
     rank = len(letters)
     before, after = expand_padding(padding, rank)
@@ -144,7 +144,7 @@ def _pool_expr(data, pool_size, strides, padding, dilation, ceil_mode, include, 
 
 
 def _count(i, layout, windows, padding, include):
-    """How many elements of the window that gives element `i` are counted."""
+    """The number of counted elements in the window of element `i`."""
     _, after = expand_padding(padding, len(windows))
     count = const(1, "int64")
     for k, s in enumerate(windows):
@@ -185,7 +185,7 @@ def _numpy_pool(
         pooled = windows(x, lowest).max(inner)
     else:
         sides = list(zip(before, after, strict=True))
-        edge = 1 if count_include_pad else 0  # what ceil mode adds is never counted
+        edge = 1 if count_include_pad else 0  # elements added by ceil mode are never counted
         counted = np.pad(np.ones(x.shape[2:]), sides, constant_values=edge)
         counted = np.pad(counted, [(0, e) for e in extra])
         count = sliding(counted, pool_size, strides, dilation).sum(inner)
@@ -205,7 +205,7 @@ def adaptive_avg_pool2d(
     layout: str = "NCHW",
     out_layout: str | None = None,
 ):
-    """The mean of output_size windows that cover the image (None: as many as there are pixels).
+    """The mean of output_size windows that cover the image (None: one per pixel).
     Window i of n over an extent s is [floor(i * s / n), ceil((i + 1) * s / n))."""
     parsed = layout_of(layout)
     sizes = {s: extent(parsed, data.shape, s) for s in spatial(parsed)}

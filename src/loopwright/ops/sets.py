@@ -1,4 +1,4 @@
-"""Operators whose result has a size that depends on values: they call functions at run time."""
+"""Operators with a data-dependent result size: they call functions at run time."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def unique(
     return_counts: Prim = False,
     axis: Prim = None,
 ):
-    """The different values of x, in order (None: of the flattened tensor; else the different
-    slices along `axis`). Further results on demand: the index of each one's first occurrence,
-    which of them each element is, and how often each occurs. `sorted` False allows any order."""
+    """The distinct values of x, in order (None: of the flattened tensor; else the distinct
+    slices along `axis`). Optional further results: the index of each one's first occurrence,
+    the index of each element's distinct value, and the counts. `sorted` False allows any order."""
 
 
 @unique.infer

@@ -1,6 +1,6 @@
 """Operators that visit an axis in order: running sums and products, sorting.
 
-They are TensorIR, not tensor expressions: what they write depends on what they wrote before.
+They are TensorIR, not tensor expressions, because they read what they wrote before.
 NaN counts as the greatest value, as in numpy.
 """
 
@@ -40,7 +40,8 @@ def _prim_func(buffers: list[tir.Buffer], write: Callable[..., None]) -> tir.Pri
 
 
 def _loops(ib: IRBuilder, stack: ExitStack, dims: list[Any], parallel: bool) -> list[Any]:
-    """Nested loops over `dims` until the stack is left; the first long one may be parallel."""
+    """Nested loops over `dims`, open until the stack is closed; the first long one may be
+    parallel."""
     loops = []
     for n, extent in enumerate(dims):
         kind = "parallel" if parallel and not is_one(extent) else "serial"
@@ -150,10 +151,10 @@ cumprod = _running("relax.cumprod", lambda a, b: a * b, 1, np.cumprod)
 
 
 def _comes_after(a: Any, b: Any, descending: bool) -> Any:
-    """Whether `b` sorts before `a`, which comes first now."""
+    """Whether `b` sorts before `a`, which currently precedes it."""
     if not a.dtype.is_float:
         return b > a if descending else b < a
-    # The comparison with NaN is false; NaN is the greatest.
+    # Comparisons with NaN are false; NaN is the greatest.
     if descending:
         return tir.Or(b > a, tir.And(tir.isnan(b), tir.Not(tir.isnan(a))))
     return tir.Or(b < a, tir.And(tir.isnan(a), tir.Not(tir.isnan(b))))
@@ -161,12 +162,12 @@ def _comes_after(a: Any, b: Any, descending: bool) -> Any:
 
 def _merge_sort(ib: IRBuilder, size: Any, keys: Any, order: Any, descending: bool) -> Any:
     """Sort the first half of `keys` and `order` (buffers of 2 * size elements; `order` may be
-    None): runs of 1, 2, 4, ... elements are merged from one half to the other. Returns where the
-    sorted half begins. Stable; at most size * ceil(log2(size)) comparisons.
+    None): runs of 1, 2, 4, ... elements are merged from one half to the other. Returns the start of
+    the sorted half. Stable; at most size * ceil(log2(size)) comparisons.
 
-    The merge branches: processors guess ahead, which beats selecting (measured on rows of 1000
+    The merge branches: branch prediction beats selecting (measured on rows of 1000
     random floats: 1.3 times numpy's stable sort against 2 to 3 times)."""
-    state = ib.allocate("int64", 2, "state")  # length of the sorted runs, where they begin
+    state = ib.allocate("int64", 2, "state")  # length and start of the sorted runs
     cursor = ib.allocate("int64", 2, "cursor")  # of the left run, of the right one
     state[0] = _long(1)
     state[1] = _long(0)
@@ -210,8 +211,8 @@ def _sorting(
     indices: str | None,
     dtype: Any,
 ) -> tir.PrimFunc:
-    """Each row along `axis` sorted; its first `count` (None: all) values and indices, in results of
-    these names."""
+    """Each row along `axis` sorted; its first `count` (None: all) values and indices, in results
+    with these names."""
     shape = list(x.get_shape() or ())
     which = normalize_axis(axis, len(shape)) if shape else 0
     if not shape:

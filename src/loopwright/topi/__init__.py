@@ -1,7 +1,7 @@
 """Tensor expressions of the operators, under TVM's names: `topi.add(a, b)`, `topi.nn.relu(x)`.
 
-A view of `ops/`: every operator's body is here under its name as a tensor expression. Where topi's
-signature is another than the graph operator's, a short function here puts the arguments in order.
+A view of `ops/`: every operator's body is available under its name as a tensor expression. If
+topi's signature differs from the graph operator's, a short function here reorders the arguments.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ for _operator in OPERATORS.values():
 
 
 def gather(data: te.Tensor, axis: int, indices: te.Tensor) -> te.Tensor:
-    """The elements at `indices` along `axis`, the other positions being those of the result."""
+    """The elements at `indices` along `axis`; other positions are those of the result."""
     return OPERATORS["relax.gather_elements"](data, indices, axis=axis)
 
 

@@ -1,4 +1,4 @@
-"""Operators that the graph level does not have, as tensor expressions."""
+"""Operators that have no graph operator, as tensor expressions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def reinterpret(x: te.Tensor, dtype: str) -> te.Tensor:
 
 
 def elemwise_sum(xs: Sequence[te.Tensor]) -> te.Tensor:
-    """The sum of tensors of one shape. Raises ValueError where their shapes differ."""
+    """The sum of tensors of one shape. Raises ValueError if their shapes differ."""
     if not xs:
         raise ValueError(explain("elemwise_sum adds tensors", got="none"))
     for x in xs[1:]:
@@ -66,7 +66,7 @@ def _axis(name: str, axis: int, ndim: int) -> int:
 
 
 def expand_dims(a: te.Tensor, axis: int, num_newaxis: int = 1) -> te.Tensor:
-    """`num_newaxis` dimensions of extent 1 from `axis` of the result on."""
+    """Insert `num_newaxis` dimensions of extent 1 at `axis` of the result."""
     place = _axis("expand_dims", axis, a.ndim + 1)
     return OPERATORS["relax.expand_dims"](a, [place + n for n in range(num_newaxis)])
 
@@ -109,7 +109,7 @@ def tensordot(a: te.Tensor, b: te.Tensor, axes: Any) -> te.Tensor:
 
 
 def meshgrid(a_tuple: Sequence[te.Tensor], indexing: str) -> list[te.Tensor]:
-    """Grids of the values of vectors; with "xy" the first two dimensions change places."""
+    """Grids of the values of vectors; with "xy" the first two dimensions are swapped."""
     if indexing not in ("ij", "xy"):
         raise ValueError(explain('meshgrid: indexing is "ij" or "xy"', got=indexing))
     order = list(range(len(a_tuple)))
@@ -162,9 +162,9 @@ def sequence_mask(
 def reverse_sequence(
     a: te.Tensor, seq_lengths: te.Tensor, seq_axis: int = 1, batch_axis: int = 0
 ) -> te.Tensor:
-    """The first `seq_lengths[batch]` elements along `seq_axis` in the other order.
+    """The first `seq_lengths[batch]` elements along `seq_axis` in reverse order.
 
-    Negative axes count from the end. Raises ValueError where the two are not axes, or one.
+    Negative axes count from the end. Raises ValueError for an invalid axis, or if both are equal.
     """
     seq_axis = _axis("reverse_sequence", seq_axis, a.ndim)
     batch_axis = _axis("reverse_sequence", batch_axis, a.ndim)

@@ -87,7 +87,7 @@ def matmul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> te.Tensor:
-    """The product of matrices, each transposed before if said so, plus `bias`."""
+    """The product of matrices, each optionally transposed, plus `bias`."""
     a, b = (
         _transpose(t) if turned else t
         for t, turned in ((tensor_a, transpose_a), (tensor_b, transpose_b))
@@ -104,7 +104,7 @@ def batch_matmul(
     transpose_a: bool = False,
     transpose_b: bool = True,
 ) -> te.Tensor:
-    """Products of matrices, one pair for each of the batch. `oshape` is ignored: it follows."""
+    """Products of matrices, one per batch element. `oshape` is ignored: it is inferred."""
     a, b = (
         _transpose(t, [0, 2, 1]) if turned else t
         for t, turned in ((tensor_a, transpose_a), (tensor_b, transpose_b))
@@ -113,7 +113,7 @@ def batch_matmul(
 
 
 def flatten(data: te.Tensor) -> te.Tensor:
-    """A matrix: the first dimension, and all the others as one."""
+    """A matrix: the first dimension, and all others fused."""
     size = te.const(1, "int32")
     for extent in data.shape[1:]:
         size = size * extent
@@ -188,7 +188,7 @@ def scale_shift_nhwc(Input: te.Tensor, Scale: te.Tensor, Shift: te.Tensor) -> te
 def pad(
     data: te.Tensor, pad_before: Any, pad_after: Any = None, pad_value: float = 0.0
 ) -> te.Tensor:
-    """`pad_value` around: so many elements before and after in each dimension."""
+    """Padding with `pad_value`: the numbers of elements before and after each dimension."""
     after = pad_before if pad_after is None else pad_after
     widths = [get_const_int(w) for pair in zip(pad_before, after, strict=True) for w in pair]
     return OPERATORS["relax.nn.pad"](data, widths, "constant", pad_value)

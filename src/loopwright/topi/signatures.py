@@ -1,4 +1,4 @@
-"""The graph's operators under topi's signatures, where those are others."""
+"""The graph operators with topi's signatures, if those differ."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ argmin = _arg("argmin")
 
 
 def squeeze(a: te.Tensor, axis: Any = None) -> te.Tensor:
-    """Without the dimensions of extent 1 at `axis` (None: all of them)."""
+    """The tensor without the dimensions of extent 1 at `axis` (None: all of them)."""
     return OPERATORS["relax.squeeze"](a, _axes(axis))
 
 
@@ -75,7 +75,7 @@ def strided_slice(
     assume_inbound: bool = True,
 ) -> te.Tensor:
     """Elements from `begin` to `end` in steps of `strides`, along `axes` (the first ones); in
-    slice_mode "size" `end` says how many elements, -1 for all that are left."""
+    slice_mode "size" `end` is the number of elements, -1 for all that remain."""
     if slice_mode not in ("end", "size"):
         raise ValueError(explain('slice_mode is "end" or "size"', got=slice_mode))
     dims = list(range(len(begin))) if axes is None else list(axes)
@@ -92,13 +92,13 @@ def strided_slice(
 def one_hot(
     indices: te.Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: str
 ) -> te.Tensor:
-    """`on_value` where the position along the new axis is the index, else `off_value`."""
+    """`on_value` if the position along the new axis equals the index, else `off_value`."""
     values = te.const(on_value, dtype), te.const(off_value, dtype)
     return OPERATORS["relax.one_hot"](indices, *values, depth, axis)
 
 
 def matmul(a: te.Tensor, b: te.Tensor, transp_a: bool = False, transp_b: bool = False) -> te.Tensor:
-    """The product of matrices, each transposed before if said so."""
+    """The product of matrices, each optionally transposed."""
     return _matmul(a, b, None, None, transp_a, transp_b)
 
 

@@ -1,4 +1,4 @@
-"""Small helpers of operator code: numbers of expressions, places in flat memory."""
+"""Helpers for operator code: numbers in expressions, positions in flat memory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class InvalidShapeError(ValueError):
 
 
 def simplify(expr: Any) -> Any:
-    """The simplest form of an expression; numbers stay."""
+    """The simplest form of an expression; numbers unchanged."""
     return Analyzer().simplify(expr) if isinstance(expr, PrimExpr) else expr
 
 
 def get_const_int(expr: Any) -> int:
-    """The number that an expression is. Raises ValueError when it is not a literal."""
+    """The value of an integer literal. Raises ValueError for other expressions."""
     value = simplify(convert(expr))
     if not isinstance(value, IntImm):
         what = "a number is needed here, not an extent that is known when the program runs"
@@ -30,7 +30,7 @@ def get_const_int(expr: Any) -> int:
 
 
 def get_const_float(expr: Any) -> float:
-    """The number that an expression is. Raises ValueError when it is not a literal."""
+    """The value of a literal. Raises ValueError for other expressions."""
     value = simplify(convert(expr))
     if not isinstance(value, (FloatImm, IntImm)):
         raise ValueError(explain("a number is needed here", got=str(expr)))
@@ -44,7 +44,7 @@ def equal_const_int(expr: Any, value: int) -> bool:
 
 
 def get_const_tuple(in_tuple: Sequence[Any]) -> tuple[Any, ...]:
-    """A shape's numbers; symbolic extents stay expressions."""
+    """The numbers of a shape; symbolic extents stay expressions."""
     dims = [simplify(convert(e)) for e in in_tuple]
     return tuple(e.value if isinstance(e, IntImm) else e for e in dims)
 
@@ -76,7 +76,7 @@ def unravel_index(idx: Any, shape: Sequence[Any]) -> list[Any]:
 
 def traverse_inline(s: Any, final_op: Any, callback: Any) -> None:
     """Call `callback` on the operations behind `final_op`, and inline those that are computed
-    element by element and are not a result."""
+    elementwise and are not a result."""
     seen: set[Any] = set()
 
     def visit(op: Any) -> None:
