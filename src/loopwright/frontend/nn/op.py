@@ -112,66 +112,31 @@ def matmul(a: Tensor, b: Tensor, out_dtype: str | None = None, name: str = "matm
     return wrap_nested(_op.matmul(a._expr, b._expr, out_dtype=out_dtype), name)
 
 
-def _unary(build: Callable[..., Any], x: Tensor, name: str) -> Tensor:
-    return wrap_nested(build(x._expr), name)
+def _unary(build: Callable[..., Any], default: str, doc: str):
+    """The function that applies a graph operator to a tensor; `default`: the result's name."""
+
+    def apply(x: Tensor, name: str = default) -> Tensor:
+        return wrap_nested(build(x._expr), name)
+
+    apply.__name__ = apply.__qualname__ = build.__name__
+    apply.__doc__ = doc
+    return apply
 
 
-def negative(x: Tensor, name: str = "neg") -> Tensor:
-    """-x"""
-    return _unary(_op.negative, x, name)
-
-
-def square(x: Tensor, name: str = "square") -> Tensor:
-    """x * x"""
-    return _unary(_op.square, x, name)
-
-
-def sqrt(x: Tensor, name: str = "sqrt") -> Tensor:
-    """The square root."""
-    return _unary(_op.sqrt, x, name)
-
-
-def exp(x: Tensor, name: str = "exp") -> Tensor:
-    """e to the power of x."""
-    return _unary(_op.exp, x, name)
-
-
-def log(x: Tensor, name: str = "log") -> Tensor:
-    """The natural logarithm."""
-    return _unary(_op.log, x, name)
-
-
-def floor(x: Tensor, name: str = "floor") -> Tensor:
-    """The next integer below."""
-    return _unary(_op.floor, x, name)
-
-
-def tanh(x: Tensor, name: str = "tanh") -> Tensor:
-    """The hyperbolic tangent."""
-    return _unary(_op.tanh, x, name)
-
-
-def sigmoid(x: Tensor, name: str = "sigmoid") -> Tensor:
-    """1 / (1 + exp(-x))"""
-    return _unary(_op.sigmoid, x, name)
-
+negative = _unary(_op.negative, "neg", "-x")
+square = _unary(_op.square, "square", "x * x")
+sqrt = _unary(_op.sqrt, "sqrt", "The square root.")
+exp = _unary(_op.exp, "exp", "e to the power of x.")
+log = _unary(_op.log, "log", "The natural logarithm.")
+floor = _unary(_op.floor, "floor", "The next integer below.")
+tanh = _unary(_op.tanh, "tanh", "The hyperbolic tangent.")
+sigmoid = _unary(_op.sigmoid, "sigmoid", "1 / (1 + exp(-x))")
 
 # ---------------------------------------------------------------- activations
 
-
-def relu(x: Tensor, name: str = "relu") -> Tensor:
-    """max(x, 0)"""
-    return _unary(_op.nn.relu, x, name)
-
-
-def relu6(x: Tensor, name: str = "relu6") -> Tensor:
-    """x limited to [0, 6]."""
-    return _unary(_op.nn.relu6, x, name)
-
-
-def silu(x: Tensor, name: str = "silu") -> Tensor:
-    """x * sigmoid(x)"""
-    return _unary(_op.nn.silu, x, name)
+relu = _unary(_op.nn.relu, "relu", "max(x, 0)")
+relu6 = _unary(_op.nn.relu6, "relu6", "x limited to [0, 6].")
+silu = _unary(_op.nn.silu, "silu", "x * sigmoid(x)")
 
 
 def gelu(x: Tensor, approximate: str | None = None, name: str = "gelu") -> Tensor:
@@ -180,7 +145,8 @@ def gelu(x: Tensor, approximate: str | None = None, name: str = "gelu") -> Tenso
     if approximate not in (None, "none", "tanh"):
         hint = 'use "tanh" or None'
         raise ValueError(explain("gelu: unknown approximate", got=repr(approximate), instead=hint))
-    return _unary(_op.nn.gelu_tanh if approximate == "tanh" else _op.nn.gelu, x, name)
+    build = _op.nn.gelu_tanh if approximate == "tanh" else _op.nn.gelu
+    return wrap_nested(build(x._expr), name)
 
 
 def softmax(x: Tensor, axis: int = -1, name: str = "softmax") -> Tensor:

@@ -326,9 +326,7 @@ class TupleGetItemPattern(DFPattern):
         self._set(_pattern(tuple_value), index, span)
 
 
-class OrPattern(DFPattern):
-    """`left`, or if that fails `right`."""
-
+class _PatternPair(DFPattern):
     left: DFPattern
     right: DFPattern
 
@@ -336,14 +334,12 @@ class OrPattern(DFPattern):
         self._set(_pattern(left), _pattern(right), span)
 
 
-class AndPattern(DFPattern):
+class OrPattern(_PatternPair):
+    """`left`, or where that fails `right`."""
+
+
+class AndPattern(_PatternPair):
     """`left` and `right`."""
-
-    left: DFPattern
-    right: DFPattern
-
-    def __init__(self, left: DFPattern, right: DFPattern, span: Any = None) -> None:
-        self._set(_pattern(left), _pattern(right), span)
 
 
 class NotPattern(DFPattern):
