@@ -1,37 +1,28 @@
 """`LowerThreadAllreduce`: lowers a reduction over the threads of a block to a tree in shared
 memory, which halves the number of active threads in each step.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((4,), "float32"), B: T.Buffer((1,), "float32")):
-        tx = T.launch_thread("threadIdx.x", 4)
-        r = T.allocate([1], "float32", "local")
-        R = T.Buffer((1,), data=r, scope="local")
-        with T.attr(T.comm_reducer(lambda x, y: x + y, [T.float32(0)]), "reduce_scope", T.reinterpret("handle", T.uint64(0))):
-            T.tvm_thread_allreduce(T.uint32(1), A[tx], T.bool(True), R[0], tx)
-        B[0] = R[0]
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((4,), "float32"), B: T.Buffer((1,), "float32")):
-        tx = T.launch_thread("threadIdx.x", 4)
-        r = T.allocate([1], "float32", "local")
-        R = T.Buffer((1,), data=r, scope="local")
-        with T.allocate([4], "float32", "shared") as red:
-            red_1 = T.Buffer((4,), data=red, scope="shared")
-            red_1[tx] = A[tx]
-            T.tvm_storage_sync("shared")
-            if tx < 2:
-                red_1[tx] = red_1[tx] + red_1[tx + 2]
-            T.tvm_storage_sync("shared")
-            if tx < 1:
-                red_1[tx] = red_1[tx] + red_1[tx + 1]
-            T.tvm_storage_sync("shared")
-            R[0] = red_1[0]
-            T.tvm_storage_sync("shared")
-        B[0] = R[0]
+      @T.prim_func
+      def main(A: T.Buffer((4,), "float32"), B: T.Buffer((1,), "float32")):
+          tx = T.launch_thread("threadIdx.x", 4)
+          r = T.allocate([1], "float32", "local")
+          R = T.Buffer((1,), data=r, scope="local")
+    -     with T.attr(T.comm_reducer(lambda x, y: x + y, [T.float32(0)]), "reduce_scope", T.reinterpret("handle", T.uint64(0))):
+    -         T.tvm_thread_allreduce(T.uint32(1), A[tx], T.bool(True), R[0], tx)
+    +     with T.allocate([4], "float32", "shared") as red:
+    +         red_1 = T.Buffer((4,), data=red, scope="shared")
+    +         red_1[tx] = A[tx]
+    +         T.tvm_storage_sync("shared")
+    +         if tx < 2:
+    +             red_1[tx] = red_1[tx] + red_1[tx + 2]
+    +         T.tvm_storage_sync("shared")
+    +         if tx < 1:
+    +             red_1[tx] = red_1[tx] + red_1[tx + 1]
+    +         T.tvm_storage_sync("shared")
+    +         R[0] = red_1[0]
+    +         T.tvm_storage_sync("shared")
+          B[0] = R[0]
 
 Threads along other axes of the block form groups, each reduced separately. A number of threads that
 is not a power of two is first reduced to one. All threads of the block must reach this point.

@@ -1,43 +1,34 @@
 """`PlanAndUpdateBufferAllocationLocation`: moves allocations as far inside as possible.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
-        with T.block("root"):
-            T.reads()
-            T.writes()
-            B = T.alloc_buffer((4, 8))
-            for i in range(4):
-                for j in range(8):
-                    with T.block("B"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        B[vi, vj] = A[vi, vj] + T.float32(1)
-                for j in range(8):
-                    with T.block("C"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        C[vi, vj] = B[vi, vj] * T.float32(2)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
-        with T.block("root"):
-            T.reads()
-            T.writes()
-            for i in range(4):
-                with T.block(""):
-                    T.reads(A[i, 0:8])
-                    T.writes(C[i, 0:8])
-                    B = T.alloc_buffer((4, 8))
-                    for j in range(8):
-                        with T.block("B"):
-                            vi, vj = T.axis.remap("SS", [i, j])
-                            B[vi, vj] = A[vi, vj] + T.float32(1)
-                    for j in range(8):
-                        with T.block("C"):
-                            vi, vj = T.axis.remap("SS", [i, j])
-                            C[vi, vj] = B[vi, vj] * T.float32(2)
+      @T.prim_func
+      def main(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
+          with T.block("root"):
+              T.reads()
+              T.writes()
+    -         B = T.alloc_buffer((4, 8))
+              for i in range(4):
+    -             for j in range(8):
+    -                 with T.block("B"):
+    -                     vi, vj = T.axis.remap("SS", [i, j])
+    -                     B[vi, vj] = A[vi, vj] + T.float32(1)
+    -             for j in range(8):
+    -                 with T.block("C"):
+    -                     vi, vj = T.axis.remap("SS", [i, j])
+    -                     C[vi, vj] = B[vi, vj] * T.float32(2)
+    +             with T.block(""):
+    +                 T.reads(A[i, 0:8])
+    +                 T.writes(C[i, 0:8])
+    +                 B = T.alloc_buffer((4, 8))
+    +                 for j in range(8):
+    +                     with T.block("B"):
+    +                         vi, vj = T.axis.remap("SS", [i, j])
+    +                         B[vi, vj] = A[vi, vj] + T.float32(1)
+    +                 for j in range(8):
+    +                     with T.block("C"):
+    +                         vi, vj = T.axis.remap("SS", [i, j])
+    +                         C[vi, vj] = B[vi, vj] * T.float32(2)
 """
 
 from __future__ import annotations

@@ -1,47 +1,38 @@
 """`MakePackedAPI`: adds to a public function an entry with the tvm-ffi calling convention, which
 checks the arguments and calls the function with pointers and sizes.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def f(A: T.Buffer((4,), "float32"), k: T.int32):
-            T.func_attr({"global_symbol": "f"})
-            A[0] = T.Cast("float32", k)
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def f(A: T.Buffer((4,), "float32"), k: T.int32):
-            T.func_attr({"global_symbol": "f"})
-            A[0] = T.Cast("float32", k)
-
-        @T.prim_func
-        def __tvm_ffi_f(self_handle: T.handle, args: T.handle, num_args: T.int32, result: T.handle) -> T.int32:
-            T.func_attr({"calling_conv": 1, "global_symbol": "__tvm_ffi_f"})
-            assert num_args == 2, "f: expected 2 arguments"
-            A_index: T.int32 = T.tvm_struct_get(args, 0, 13, "int32")
-            assert A_index == 7 or A_index == 70, "f: argument A (#0) must be a tensor"
-            A_value: T.handle = T.tvm_struct_get(args, 0, 15, "handle")
-            A_tensor: T.handle = T.if_then_else(A_index == 70, T.handle_add_byte_offset(A_value, 24), A_value)
-            assert T.tvm_struct_get(A_tensor, 0, 10, "int32") == 1, "f: argument A (#0) must be on the cpu"
-            assert T.tvm_struct_get(A_tensor, 0, 4, "int32") == 1, "f: argument A (#0) must have ndim 1"
-            assert T.tvm_struct_get(A_tensor, 0, 5, "uint8") == T.uint8(2) and T.tvm_struct_get(A_tensor, 0, 6, "uint8") == T.uint8(32) and T.tvm_struct_get(A_tensor, 0, 7, "uint16") == T.uint16(1), "f: argument A (#0) must have dtype float32"
-            A_shape_data: T.handle("int64", "global") = T.tvm_struct_get(A_tensor, 0, 2, "handle")
-            A_shape = T.Buffer((1,), "int64", data=A_shape_data)
-            assert A_shape[0] == T.int64(4), "f: argument A (#0) must have shape[0] == 4"
-            A_strides_data: T.handle("int64", "global") = T.tvm_struct_get(A_tensor, 0, 3, "handle")
-            A_strides = T.Buffer((1,), "int64", data=A_strides_data)
-            assert T.isnullptr(A_strides_data) or A_strides[0] == T.int64(1), "f: argument A (#0) must have row-major strides"
-            A: T.handle("float32", "global") = T.handle_add_byte_offset(T.tvm_struct_get(A_tensor, 0, 1, "handle"), T.tvm_struct_get(A_tensor, 0, 8, "uint64"))
-            k_index: T.int32 = T.tvm_struct_get(args, 1, 13, "int32")
-            assert k_index == 1 or k_index == 2, "f: argument k (#1) must be an int"
-            k: T.int32 = T.Cast("int32", T.tvm_struct_get(args, 1, 15, "int64"))
-            Module.f(A, k)
-            return 0
+      @I.ir_module
+      class Module:
+          @T.prim_func
+          def f(A: T.Buffer((4,), "float32"), k: T.int32):
+              T.func_attr({"global_symbol": "f"})
+              A[0] = T.Cast("float32", k)
+    +
+    +     @T.prim_func
+    +     def __tvm_ffi_f(self_handle: T.handle, args: T.handle, num_args: T.int32, result: T.handle) -> T.int32:
+    +         T.func_attr({"calling_conv": 1, "global_symbol": "__tvm_ffi_f"})
+    +         assert num_args == 2, "f: expected 2 arguments"
+    +         A_index: T.int32 = T.tvm_struct_get(args, 0, 13, "int32")
+    +         assert A_index == 7 or A_index == 70, "f: argument A (#0) must be a tensor"
+    +         A_value: T.handle = T.tvm_struct_get(args, 0, 15, "handle")
+    +         A_tensor: T.handle = T.if_then_else(A_index == 70, T.handle_add_byte_offset(A_value, 24), A_value)
+    +         assert T.tvm_struct_get(A_tensor, 0, 10, "int32") == 1, "f: argument A (#0) must be on the cpu"
+    +         assert T.tvm_struct_get(A_tensor, 0, 4, "int32") == 1, "f: argument A (#0) must have ndim 1"
+    +         assert T.tvm_struct_get(A_tensor, 0, 5, "uint8") == T.uint8(2) and T.tvm_struct_get(A_tensor, 0, 6, "uint8") == T.uint8(32) and T.tvm_struct_get(A_tensor, 0, 7, "uint16") == T.uint16(1), "f: argument A (#0) must have dtype float32"
+    +         A_shape_data: T.handle("int64", "global") = T.tvm_struct_get(A_tensor, 0, 2, "handle")
+    +         A_shape = T.Buffer((1,), "int64", data=A_shape_data)
+    +         assert A_shape[0] == T.int64(4), "f: argument A (#0) must have shape[0] == 4"
+    +         A_strides_data: T.handle("int64", "global") = T.tvm_struct_get(A_tensor, 0, 3, "handle")
+    +         A_strides = T.Buffer((1,), "int64", data=A_strides_data)
+    +         assert T.isnullptr(A_strides_data) or A_strides[0] == T.int64(1), "f: argument A (#0) must have row-major strides"
+    +         A: T.handle("float32", "global") = T.handle_add_byte_offset(T.tvm_struct_get(A_tensor, 0, 1, "handle"), T.tvm_struct_get(A_tensor, 0, 8, "uint64"))
+    +         k_index: T.int32 = T.tvm_struct_get(args, 1, 13, "int32")
+    +         assert k_index == 1 or k_index == 2, "f: argument k (#1) must be an int"
+    +         k: T.int32 = T.Cast("int32", T.tvm_struct_get(args, 1, 15, "int64"))
+    +         Module.f(A, k)
+    +         return 0
 
 A symbolic dimension is defined by the first tensor that has it and checked against later ones.
 `MakeUnpackedAPI` then gives the functions the signatures that the entries call. The native entries
