@@ -1,0 +1,36 @@
+"""The command line of the searches."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import graphs
+
+
+def main() -> int:
+    """`python -m tools.fuzz MACHINE`; 1 where a case was wrong, crashed or hung."""
+    parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
+    machines = parser.add_subparsers(dest="machine", required=True)
+    for name, run, about in MACHINES:
+        sub = machines.add_parser(name, help=about)
+        sub.add_argument("--count", type=int, default=500, help="cases")
+        sub.add_argument("--seed", type=int, default=0, help="of the first case")
+        sub.add_argument("--processes", type=int, default=2)
+        sub.add_argument("--save", type=Path, default=Path("build/fuzz"), help="folder of what failed")
+        sub.set_defaults(run=run)
+    sub = machines.add_parser("replay", help="judge saved cases again")
+    sub.add_argument("files", nargs="+", type=Path)
+    sub.set_defaults(run=graphs.replay)
+    options = parser.parse_args()
+    return options.run(options)
+
+
+MACHINES: list[tuple[str, Any, str]] = [
+    ("graphs", graphs.search, "random graphs of ONNX's operators and of our own"),
+]
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""Random graphs, judged by everyone who can compute them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from .case import Case
+from .judge import Outcome, judge
+from .onnx_graphs import onnx_case
+from .report import FAULTS, Report
+from .shrink import shrink
+from .workers import Pool
+
+Say = Callable[[str], None]
+
+
+def make(seed: int) -> Case:
+    """The case of a seed: even ones are ONNX graphs, odd ones graphs of our operators."""
+    return onnx_case(seed)
+
+
+def by_seed(seed: int, say: Say) -> Outcome:
+    """Make a case and judge it."""
+    say("make")
+    return judge(make(seed), say)
+
+
+def search(options: argparse.Namespace) -> int:
+    """Run cases; the first of each group of faults is made small and saved."""
+    report = Report("graphs")
+    found: list[tuple[int, Outcome]] = []
+    for seed, outcome, _ in Pool(by_seed, options.processes).run(range(options.seed, options.seed + options.count)):
+        if report.add(seed, outcome) and outcome.kind in FAULTS:
+            found.append((seed, outcome))
+    print(report.text())
+    for seed, outcome in found:
+        save(make(seed), outcome, options)
+    return 1 if report.faults() else 0
+
+
+def save(case: Case, outcome: Outcome, options: argparse.Namespace) -> None:
+    """Make a case small and write it."""
+    case, outcome = shrink(case, outcome, options.processes)
+    path = Path(options.save) / f"{outcome.kind}-{case.kind}-{case.seed}.json"
+    case.save(path, f"{outcome.group()}\n{outcome.message}"[:1500])
+    print(f"{path}: {outcome.group()}\n    {outcome.message[:300]}")
+
+
+def judged(case: Case, say: Say) -> Outcome:
+    """At all levels."""
+    return judge(case, say, full=True)
+
+
+def replay(options: argparse.Namespace) -> int:
+    """Judge saved cases again."""
+    report = Report("replay")
+    for case, outcome, _ in Pool(judged, 1).run([Case.load(p) for p in options.files]):
+        report.add(case.seed, outcome)
+        print(f"{outcome.group()}\n    {outcome.message[:1000]}")
+    print(report.text(0))
+    return 1 if report.faults() else 0

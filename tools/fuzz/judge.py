@@ -1,0 +1,132 @@
+"""One graph, computed by everyone who can: onnxruntime, numpy, the loops' interpreter, LLVM, C."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import loopwright as lw
+from loopwright.base.errors import LoopwrightError
+from loopwright.frontend.onnx import from_onnx
+from loopwright.relax.interpreter import Interpreter
+from loopwright.relax.transform import BindSymbolicVars, LegalizeOps
+
+from .case import Case
+from .onnx_model import reference, to_onnx
+from .relax_module import to_module
+from .tolerance import arrays, differences, spread
+
+LOOPS_EVERY, C_EVERY = 3, 8  # cases of which one also goes through the loops' interpreter, and C
+LOOPS_ELEMENTS = 600  # of inputs; that interpreter takes microseconds for each step
+
+
+@dataclass
+class Outcome:
+    """What became of a case: "right", "wrong", "refused", "invalid" (by all), "doubt" (only
+    onnxruntime differs, on NaN or infinities), "crash", "hang"; who, and in which words."""
+
+    kind: str
+    stage: str = ""
+    message: str = ""
+    operators: str = ""
+
+    def group(self) -> str:
+        """The outcome without the numbers and names that differ from case to case."""
+        text = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", self.message.strip().split("\n")[0])
+        text = re.sub(r"-?\d+(\.\d+)?(e[-+]?\d+)?", "N", text)
+        if self.kind == "wrong":
+            text = f"{self.message.split(':')[0]} [{self.operators}]"
+        return f"{self.kind} | {self.stage} | {text}"[:300]
+
+
+class _Failed(Exception):
+    """A stage that raised."""
+
+    def __init__(self, stage: str, error: Exception) -> None:
+        name = "" if isinstance(error, LoopwrightError) else f"{type(error).__name__}: "
+        super().__init__(f"{name}{error}")
+        self.stage = stage
+
+
+def judge(case: Case, say: Callable[[str], None] = lambda stage: None, full: bool = False) -> Outcome:
+    """Compute a case at all levels and compare. `say` hears of each stage before it starts (the
+    last one heard is where a process died). full: at no level only every so often."""
+    outcome = _judge(case, say, full)
+    outcome.operators = case.operators()
+    return outcome
+
+
+def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
+    runs = range(len(case.sizes))
+    feeds = [case.feeds(run) for run in runs]
+    theirs, why = None, ""
+    if case.kind == "onnx":
+        model = to_onnx(case)
+        say("onnxruntime")
+        try:
+            theirs = reference(model, case, feeds)
+        except Exception as error:
+            why = f"onnxruntime: {error}"
+    try:
+        mod = _stage(say, "import", lambda: from_onnx(model) if case.kind == "onnx" else to_module(case))
+        call = Interpreter(mod)["main"]
+        ours = [_stage(say, "interpreter", lambda f=f: arrays(call(*f))) for f in feeds]
+        slack = [spread(mod, f, o) for f, o in zip(feeds, ours)]
+        results = {"LLVM": _llvm(say, mod, feeds)}
+        small = sum(a.size for a in feeds[0]) <= LOOPS_ELEMENTS
+        if full or (small and case.seed % LOOPS_EVERY == 0):
+            lowered = _stage(say, "legalize", lambda: LegalizeOps()(mod))
+            loops = Interpreter(lowered)["main"]
+            results["loops"] = [_stage(say, "loops", lambda f=f: arrays(loops(*f))) for f in feeds]
+        if full or case.seed % C_EVERY == 0:
+            results["C"] = _c(say, mod, case, feeds)
+    except _Failed as failed:
+        if why:
+            return Outcome("invalid", failed.stage, f"{failed} / {why}")
+        return Outcome("refused", failed.stage, str(failed))
+    say("compare")
+    for name, result in results.items():
+        for run, got in enumerate(result):
+            if got is None:
+                continue
+            what = differences(got, ours[run], slack[run])
+            if what:
+                return Outcome("wrong", f"{name} × numpy", f"{what} (run {run})")
+    for run, expected in enumerate(theirs or []):
+        what = differences(ours[run], expected, slack[run])
+        if what:
+            odd = any(not np.isfinite(a).all() for f in feeds for a in f if a.dtype.kind not in "biu")
+            return Outcome("doubt" if odd else "wrong", "numpy × onnxruntime", f"{what} (run {run})")
+    return Outcome("right", "" if theirs or case.kind == "relax" else "without onnxruntime", why)
+
+
+def _stage(say: Callable[[str], None], name: str, do: Callable[[], Any]) -> Any:
+    say(name)
+    try:
+        return do()
+    except Exception as error:
+        raise _Failed(name, error) from error
+
+
+def _llvm(say: Any, mod: Any, feeds: list[list[np.ndarray]]) -> list[Any]:
+    main = _stage(say, "compile", lambda: lw.compile(mod))["main"]
+    return [_stage(say, "run", lambda f=f: arrays(main(*f))) for f in feeds]
+
+
+def _c(say: Any, mod: Any, case: Case, feeds: list[list[np.ndarray]]) -> list[Any]:
+    """The result of one run: C has no sizes that are not known."""
+    run = case.seed // C_EVERY % len(feeds)
+    used = {d for spec in case.inputs.values() for d in spec["shape"] if isinstance(d, str)}
+    sizes = {n: v for n, v in case.sizes[run].items() if n in used}
+    bound = BindSymbolicVars(sizes)(mod) if sizes else mod
+    model = _stage(say, "compile for C", lambda: lw.compile(bound, target="c"))
+    results: list[Any] = [None] * len(feeds)
+    with tempfile.TemporaryDirectory() as folder:
+        library = _stage(say, "C compiler", lambda: model.build(folder, flags=("-O1",)))
+        results[run] = _stage(say, "run C", lambda: arrays(library["main"](*feeds[run])))
+    return results

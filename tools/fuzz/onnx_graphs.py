@@ -1,0 +1,28 @@
+"""Random ONNX graphs."""
+
+from __future__ import annotations
+
+from . import onnx_nn, onnx_shapes  # noqa: F401  their makers register themselves
+from .build import Builder, NotHere, finish
+from .case import Case
+from .onnx_ops import MAKERS
+
+OPSETS = [13, 15, 17, 18, 20, 21, 22, 23]
+
+
+def onnx_case(seed: int) -> Case:
+    """The graph of a seed."""
+    for attempt in range(100):
+        g = Builder("onnx", seed * 100 + attempt)
+        g.case.seed = seed
+        g.case.opset = g.rng.choice(OPSETS)
+        wanted = g.rng.choice([1, 1, 2, 3, 3, 4, 5, 8])
+        for _ in range(wanted * 6):
+            before = len(g.case.nodes), len(g.values)
+            try:
+                MAKERS[g.rng.choice(list(MAKERS))](g)
+            except NotHere:
+                del g.case.nodes[before[0] :], g.values[before[1] :]
+            if len(g.case.nodes) >= wanted:
+                return finish(g)
+    raise NotHere(f"seed {seed} makes no graph")

@@ -1,0 +1,62 @@
+"""A case as an ONNX model, and what onnxruntime makes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import helper, numpy_helper
+
+from loopwright.ir.dtype import numpy_dtype
+
+from .case import Case
+
+IR_VERSION = 10
+
+
+def element_type(dtype: str) -> int:
+    """ONNX's number of a dtype."""
+    return helper.np_dtype_to_tensor_dtype(numpy_dtype(dtype))
+
+
+def to_onnx(case: Case) -> onnx.ModelProto:
+    """The model. Its outputs have no shapes, which importers are to find out."""
+    nodes = []
+    for number, (name, inputs, outputs, attrs) in enumerate(case.nodes):
+        domain = "com.microsoft" if name in ("FastGelu", "QuickGelu", "BiasGelu") else ""
+        made = {k: _attribute(v) for k, v in attrs.items()}
+        nodes.append(helper.make_node(name, inputs, outputs, f"{name}{number}", domain=domain, **made))
+    ports = [
+        helper.make_tensor_value_info(n, element_type(s["dtype"]), s["shape"])
+        for n, s in case.inputs.items()
+    ]
+    stored = [numpy_helper.from_array(case.array(n, s), n) for n, s in case.weights.items()]
+    results = [helper.make_empty_tensor_value_info(n) for n in case.outputs]
+    graph = helper.make_graph(nodes, "fuzz", ports, results, stored)
+    versions = [helper.make_opsetid("", case.opset), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=versions, ir_version=IR_VERSION)
+
+
+def _attribute(value: Any) -> Any:
+    """{"tensor": [dtype, values]} is a tensor, {"type": dtype} a number for it."""
+    if isinstance(value, dict) and "tensor" in value:
+        dtype, values = value["tensor"]
+        return numpy_helper.from_array(np.array(values, numpy_dtype(dtype)))
+    if isinstance(value, dict):
+        return element_type(value["type"])
+    return value
+
+
+def reference(model: onnx.ModelProto, case: Case, feeds: list[list[np.ndarray]]) -> list[Any]:
+    """onnxruntime's outputs of each run, its optimizations off."""
+
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    providers = ["CPUExecutionProvider"]
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=providers)
+    return [session.run(None, dict(zip(case.inputs, f, strict=True))) for f in feeds]

@@ -1,0 +1,261 @@
+"""Makers of ONNX nodes of networks: products, convolutions, pools, norms, quantization."""
+
+from __future__ import annotations
+
+from .build import Builder, Dim, NotHere
+from .onnx_ops import maker
+from .onnx_shapes import each, place
+
+F = ["float32"] * 4 + ["float64"]
+
+
+@maker("MatMul")
+def matmul(g, op):
+    a = g.pick([*F, "float16", "int32"], (1, 4))
+    k, n = a.shape[-1], g.dim()
+    if a.dtype == "int32" and not a.exact:
+        raise NotHere
+    batch = list(a.shape[:-2])[g.rng.choice([0, 1]) :]
+    batch = [g.const(1) if g.rng.random() < 0.3 else d for d in batch]
+    b = g.new(a.dtype, g.rng.choice([[k], [k, n], [*batch, k, n]]))
+    lead = g.broadcast(a.shape[:-2], b.shape[:-2])
+    shape = [*lead, *a.shape[-2:-1], *([n] if b.rank > 1 else [])]
+    g.add(op, [a, b], (a.dtype, shape), exact=False)
+
+
+@maker("Gemm")
+def gemm(g, op):
+    a = g.pick(F, (2, 2))
+    ta, tb = g.rng.choice([0, 1]), g.rng.choice([0, 1])
+    (m, k), n = (a.shape[::-1] if ta else a.shape), g.dim()
+    b = g.new(a.dtype, [n, k] if tb else [k, n])
+    c = [g.new(a.dtype, g.rng.choice([[m, n], [n], [], [m, g.const(1)], [g.const(1), n]]))]
+    attrs = {"alpha": 0.5, "beta": 2.0} if g.rng.random() < 0.4 else {}
+    g.add(op, [a, b, *(c if g.rng.random() < 0.6 else [])], (a.dtype, [m, n]), exact=False, transA=ta, transB=tb, **attrs)
+
+
+@maker("Einsum")
+def einsum(g, op):
+    text = g.rng.choice(["ij,jk->ik", "bij,bjk->bik", "ij->ji", "ij->i", "i,j->ij", "ij,ij->", "bhid,bhjd->bhij", "ii->i", "ij,kj->ikj"])
+    sizes = {c: g.dim() for c in set(text) if c.isalpha()}
+    left, right = text.split("->")
+    made = [g.new("float32", [sizes[c] for c in term]) for term in left.split(",")]
+    g.add(op, made, ("float32", [sizes[c] for c in right]), exact=False, equation=text)
+
+
+# ---------------------------------------------------------------------- windows
+
+
+def window(g: Builder, d: Dim, kernel: int, stride: int, dilation: int, pads: tuple[int, int], ceil: bool = False) -> Dim:
+    """How many windows there are."""
+    span = dilation * (kernel - 1) + 1
+
+    def count(n: int) -> int:
+        room = n + sum(pads) - span
+        if room < 0:
+            raise NotHere
+        whole = room // stride + 1
+        if ceil and room % stride and whole * stride < n + pads[0]:
+            whole += 1
+        return whole
+
+    return tuple(map(count, d))
+
+
+def spatial(g: Builder, rank: int, dilate: bool = True):
+    """kernel, strides, dilations, pads of a window."""
+    r = g.rng
+    kernel = [r.choice([1, 2, 3, 3, 5]) for _ in range(rank)]
+    strides = [r.choice([1, 1, 2, 3]) for _ in range(rank)]
+    dilations = [r.choice([1, 1, 1, 2]) if dilate else 1 for _ in range(rank)]
+    pads = [(r.randint(0, k - 1), r.randint(0, k - 1)) if r.random() < 0.6 else (0, 0) for k in kernel]
+    return kernel, strides, dilations, pads
+
+
+def image(g: Builder, rank: int, channels: Dim | None = None, dtype: str = "float32"):
+    """An input of a network."""
+    return g.new(dtype, [g.dim(), channels or g.dim(static=True), *[g.dim() for _ in range(rank)]])
+
+
+def attributes(kernel, strides, dilations, pads) -> dict:
+    return {
+        "kernel_shape": kernel, "strides": strides, "dilations": dilations,
+        "pads": [p[0] for p in pads] + [p[1] for p in pads],
+    }  # fmt: skip
+
+
+@maker("Conv", "Conv", "ConvInteger")
+def conv(g, op):
+    rank = g.rng.choice([1, 2, 2, 2, 3])
+    parts = kernel, strides, dilations, pads = spatial(g, rank)
+    groups = g.rng.choice([1, 1, 1, 2, 3])
+    inner, outer = g.rng.choice([1, 2, 3, 4, 8, 16]), g.rng.choice([1, 2, 4, 5, 8, 16, 17])
+    integer = op == "ConvInteger"
+    known = [] if integer else [v for v in g.values if v.dtype == "float32" and v.rank == rank + 2 and len(set(v.shape[1])) == 1 and v.shape[1][0] > 0]
+    if known and g.rng.random() < 0.7:
+        x = g.rng.choice(known)
+        groups = g.rng.choice([1, x.shape[1][0]])
+        inner = x.shape[1][0] // groups
+    else:
+        x = image(g, rank, g.const(inner * groups), "uint8" if integer else "float32")
+    w = g.new("uint8" if integer else "float32", [g.const(outer * groups), g.const(inner), *map(g.const, kernel)])
+    if "x" in w.name and w.name in g.case.inputs and g.rng.random() < 0.7:  # weights mostly stored
+        g.case.weights[w.name] = g.case.inputs.pop(w.name)
+    attrs, dims = attributes(*parts), []
+    if g.rng.random() < 0.2 and not integer:
+        attrs["auto_pad"] = g.rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"])
+        del attrs["pads"]
+        attrs["dilations"] = dilations = [1] * rank
+        for d, k, s in zip(x.shape[2:], kernel, strides):
+            same = attrs["auto_pad"] != "VALID"
+            dims.append(each(g, lambda n, s=s: -(-n // s), d) if same else window(g, d, k, s, 1, (0, 0)))
+    else:
+        dims = [window(g, *a) for a in zip(x.shape[2:], kernel, strides, dilations, pads)]
+    bias = [g.new("float32", [g.const(outer * groups)])] if g.rng.random() < 0.5 and not integer else []
+    out = "int32" if integer else "float32"
+    g.add(op, [x, w, *bias], (out, [x.shape[0], g.const(outer * groups), *dims]), exact=False, group=groups, **attrs)
+
+
+@maker("ConvTranspose")
+def conv_transpose(g, op):
+    rank = g.rng.choice([1, 2, 2, 3])
+    kernel, strides, dilations, pads = spatial(g, rank)
+    groups = g.rng.choice([1, 1, 2])
+    inner, outer = g.rng.choice([1, 3, 4]), g.rng.choice([1, 2, 5])
+    x = image(g, rank, g.const(inner * groups))
+    w = g.new("float32", [g.const(inner * groups), g.const(outer), *map(g.const, kernel)])
+    more = [g.rng.randint(0, max(s, d) - 1) for s, d in zip(strides, dilations)]
+    dims = [
+        each(g, lambda n, k=k, s=s, d=d, p=p, m=m: (n - 1) * s + d * (k - 1) + 1 - sum(p) + m, dim)
+        for dim, k, s, d, p, m in zip(x.shape[2:], kernel, strides, dilations, pads, more)
+    ]
+    if any(min(d) < 1 for d in (*dims, *x.shape)):
+        raise NotHere
+    attrs = attributes(kernel, strides, dilations, pads)
+    g.add(op, [x, w], ("float32", [x.shape[0], g.const(outer * groups), *dims]), exact=False, group=groups, output_padding=more, **attrs)
+
+
+@maker("MaxPool", "AveragePool", "LpPool")
+def pool(g, op):
+    rank = g.rng.choice([1, 2, 2, 3])
+    dilate = op == "MaxPool" or g.case.opset >= 19 or (op == "LpPool" and g.case.opset >= 18)
+    parts = kernel, strides, dilations, pads = spatial(g, rank, dilate)
+    pads[:] = [tuple(min(p, k - 1) for p in ps) for ps, k in zip(pads, kernel)]
+    x = g.pick(["float32"] * 4 + ["float64"], (rank + 2, rank + 2), exact=op == "MaxPool", least=1)
+    ceil = g.rng.random() < 0.3 and (op != "LpPool" or g.case.opset >= 18)
+    dims = [window(g, *a, ceil) for a in zip(x.shape[2:], kernel, strides, dilations, pads)]
+    attrs = attributes(*parts)
+    if not dilate:
+        del attrs["dilations"]
+    attrs |= {"ceil_mode": 1} if ceil else {}
+    attrs |= {"count_include_pad": 1} if op == "AveragePool" and g.rng.random() < 0.5 else {}
+    attrs |= {"p": g.rng.choice([1, 2, 3])} if op == "LpPool" else {}
+    outs = [(x.dtype, [*x.shape[:2], *dims])]
+    if op == "MaxPool" and g.rng.random() < 0.3:
+        outs.append(("int64", outs[0][1]))
+    g.add(op, [x], *outs, exact=op == "MaxPool", **attrs)
+
+
+@maker("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def global_pool(g, op):
+    x = g.pick(F, (3, 5), least=1)
+    shape = [*x.shape[:2], *[g.const(1)] * (x.rank - 2)]
+    attrs = {"p": g.rng.choice([1, 2])} if op == "GlobalLpPool" else {}
+    g.add(op, [x], (x.dtype, shape), exact=False, **attrs)
+
+
+@maker("Resize")
+def resize(g, op):
+    rank = g.rng.choice([1, 2, 2])
+    x = image(g, rank)
+    if min(map(min, x.shape)) < 1:
+        raise NotHere
+    mode = g.rng.choice(["nearest", "linear", "cubic"] if rank == 2 else ["nearest", "linear"])
+    way = g.rng.choice(["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
+    attrs = {"mode": mode, "coordinate_transformation_mode": way}
+    if mode == "nearest":
+        attrs["nearest_mode"] = g.rng.choice(["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+    factors = [g.rng.choice([0.5, 1.0, 2.0, 3.0, 1.3, 0.75]) for _ in range(rank)]
+    dims = [each(g, lambda n, f=f: int(n * f), d) for d, f in zip(x.shape[2:], factors)]
+    if any(min(d) < 1 for d in dims):
+        raise NotHere
+    fixed = all(len(set(d)) == 1 for d in x.shape)
+    scales = [g.weight("float32", [1.0, 1.0, *factors], [rank + 2])]
+    if fixed and g.rng.random() < 0.5:
+        dims = [g.const(g.rng.choice([1, 2, 3, 7, 16])) for _ in range(rank)]
+        scales = ["", g.ints([d[0] for d in (*x.shape[:2], *dims)])]
+    g.add(op, [x, "", *scales], ("float32", [*x.shape[:2], *dims]), exact=False, **attrs)
+
+
+# ---------------------------------------------------------------------- norms
+
+
+@maker("BatchNormalization", "InstanceNormalization", "GroupNormalization")
+def norm(g, op):
+    x = g.pick(["float32"], (3, 5), where=lambda v: len(set(v.shape[1])) == 1 and v.shape[1][0] > 0)
+    c = x.shape[1]
+    scale, bias = (g.new("float32", [c], low=-1, high=2) for _ in "ab")
+    more, attrs = [], {"epsilon": 1e-3} if g.rng.random() < 0.5 else {}
+    if op == "BatchNormalization":
+        more = [g.new("float32", [c], low=-1, high=1), g.new("float32", [c], low=1, high=3)]
+    if op == "GroupNormalization":
+        if g.case.opset < 21:
+            raise NotHere
+        attrs["num_groups"] = g.rng.choice([k for k in range(1, c[0] + 1) if c[0] % k == 0])
+    g.add(op, [x, scale, bias, *more], (x.dtype, x.shape), exact=False, **attrs)
+
+
+@maker("LayerNormalization", "RMSNormalization")
+def layer_norm(g, op):
+    if (op == "LayerNormalization" and g.case.opset < 17) or (op[0] == "R" and g.case.opset < 23):
+        raise NotHere
+    x = g.pick(["float32", "float64"], (1, 4))
+    axis = g.axis(x)
+    scale = g.new(x.dtype, x.shape[axis:])
+    bias = [g.new(x.dtype, x.shape[axis:])] if g.rng.random() < 0.6 and op[0] == "L" else []
+    g.add(op, [x, scale, *bias], (x.dtype, x.shape), exact=False, axis=axis)
+
+
+@maker("LRN", "MeanVarianceNormalization")
+def channel_norm(g, op):
+    x = g.pick(["float32"], (4, 4), least=1)
+    attrs = {"size": g.rng.choice([1, 3, 5])} if op == "LRN" else {}
+    g.add(op, [x], (x.dtype, x.shape), exact=False, **attrs)
+
+
+# ---------------------------------------------------------------------- quantized
+
+
+@maker("QuantizeLinear")
+def quantize(g, op):
+    x = g.pick(["float32"], (0, 4), exact=True)
+    to = g.rng.choice(["uint8", "int8"])
+    scale = g.weight("float32", [g.rng.choice([0.5, 1.0, 0.25])], [])
+    zero = g.weight(to, [g.rng.choice([0, 3, 100])], [])
+    g.add(op, [x, scale, zero], (to, x.shape))
+
+
+@maker("DequantizeLinear")
+def dequantize(g, op):
+    x = g.pick(["uint8", "int8", "int32"], (1, 4))
+    axis = g.axis(x)
+    static = len(set(x.shape[axis])) == 1 and x.shape[axis][0] > 0
+    n = x.shape[axis][0] if static and g.rng.random() < 0.5 else 0
+    scale = g.weight("float32", [0.25 * (k + 1) for k in range(n or 1)], [n] if n else [])
+    zero = [g.weight(x.dtype, [k % 3 for k in range(n or 1)], [n] if n else [])]
+    attrs = {"axis": axis} if n else {}
+    g.add(op, [x, scale, *(zero if x.dtype != "int32" else [])], ("float32", x.shape), exact=False, **attrs)
+
+
+@maker("MatMulInteger", "QLinearMatMul")
+def integer_product(g, op):
+    a = g.new(g.rng.choice(["uint8", "int8"]), [g.dim() for _ in range(g.rng.randint(2, 3))], low=0, high=100)
+    b = g.new(g.rng.choice([a.dtype, "uint8"]), [a.shape[-1], g.dim()], low=0, high=100)
+    shape = place(g, a, -1, b.shape[1])
+    za, zb = (g.weight(v.dtype, [5], []) for v in (a, b))
+    if op == "MatMulInteger":
+        g.add(op, [a, b, za, zb], ("int32", shape))
+    else:
+        s = [g.weight("float32", [x], []) for x in (0.5, 0.25, 16.0)]
+        zy = g.weight(a.dtype, [7], [])
+        g.add(op, [a, s[0], za, b, s[1], zb, s[2], zy], (a.dtype, shape))

@@ -1,0 +1,293 @@
+"""Makers of ONNX nodes that move data: shapes, slices, gathers."""
+
+from __future__ import annotations
+
+import math
+
+from .build import INTS, NUMBERS, Builder, NotHere, Value
+from .onnx_ops import maker
+
+ANY = [*NUMBERS, "bool", "uint8", "int8"]
+
+
+def numbers(dims) -> list[int] | None:
+    """The dims as numbers where they are the same in each run."""
+    return [d[0] for d in dims] if all(len(set(d)) == 1 for d in dims) else None
+
+
+def place(g: Builder, v: Value, k: int, new) -> list:
+    """The shape with another dimension at axis k."""
+    shape = list(v.shape)
+    shape[k] = new
+    return shape
+
+
+def each(g: Builder, fn, *dims):
+    """A dimension computed from others in each run; must not be negative."""
+    made = tuple(fn(*ds) for ds in zip(*dims, strict=True))
+    if min(made) < 0:
+        raise NotHere
+    return made
+
+
+@maker("Reshape")
+def reshape(g, op):
+    v = g.pick(ANY, (0, 4))
+    known = numbers(v.shape)
+    if known is not None:
+        total, shape = math.prod(known), []
+        while total > 1 and len(shape) < 4 and g.rng.random() < 0.8:
+            f = g.rng.choice([k for k in range(1, total + 1) if total % k == 0])
+            shape.append(f)
+            total //= f
+        shape.append(total)
+        target = list(shape)
+        if 0 not in shape and g.rng.random() < 0.4:
+            target[g.rng.randrange(len(shape))] = -1
+        g.add(op, [v, g.ints(target)], (v.dtype, [g.const(d) for d in shape]))
+        return
+    # A symbolic dimension is kept by 0, one of them may be the rest; neighbours merge.
+    k = g.axis(v, False)
+    if k + 1 < v.rank and g.rng.random() < 0.6 and all(min(d) > 0 for d in v.shape):
+        merged = each(g, lambda a, b: a * b, v.shape[k], v.shape[k + 1])
+        shape = [*v.shape[:k], merged, *v.shape[k + 2 :]]
+        g.add(op, [v, g.ints([0] * k + [-1] + [d[0] for d in numbers_of(v.shape[k + 2 :])])], (v.dtype, shape))
+    else:
+        g.add(op, [v, g.ints([0] * v.rank + [1])], (v.dtype, [*v.shape, g.const(1)]))
+
+
+def numbers_of(dims) -> list:
+    if numbers(dims) is None:
+        raise NotHere
+    return list(dims)
+
+
+@maker("Transpose")
+def transpose(g, op):
+    v = g.pick(ANY, (1, 5))
+    perm = g.rng.sample(range(v.rank), v.rank)
+    g.add(op, [v], (v.dtype, [v.shape[p] for p in perm]), perm=perm)
+
+
+@maker("Flatten")
+def flatten(g, op):
+    v = g.pick(ANY, (1, 4))
+    axis = g.rng.randint(0, v.rank)
+    product = lambda *ds: math.prod(ds)  # noqa: E731
+    one = g.const(1)
+    parts = [each(g, product, one, *v.shape[:axis]), each(g, product, one, *v.shape[axis:])]
+    g.add(op, [v], (v.dtype, parts), axis=axis)
+
+
+@maker("Squeeze")
+def squeeze(g, op):
+    v = g.pick(ANY, (1, 4), where=lambda v: any(d == g.const(1) for d in v.shape))
+    ones = [k for k, d in enumerate(v.shape) if d == g.const(1)]
+    axes = g.rng.sample(ones, g.rng.randint(1, len(ones)))
+    shape = [d for k, d in enumerate(v.shape) if k not in axes]
+    g.add(op, [v, g.ints([a - v.rank if g.rng.random() < 0.5 else a for a in axes])], (v.dtype, shape))
+
+
+@maker("Unsqueeze")
+def unsqueeze(g, op):
+    v = g.pick(ANY, (0, 4))
+    axis = g.rng.randint(0, v.rank)
+    shape = [*v.shape[:axis], g.const(1), *v.shape[axis:]]
+    g.add(op, [v, g.ints([axis])], (v.dtype, shape))
+
+
+@maker("Concat")
+def concat(g, op):
+    v = g.pick(ANY, (1, 4))
+    k = g.axis(v)
+    parts = [v]
+    for _ in range(g.rng.randint(0, 3)):
+        u = g.rng.choice([v, g.new(v.dtype, place(g, v, k, g.dim()))])
+        parts.append(u)
+    g.add(op, parts, (v.dtype, place(g, v, k, each(g, lambda *ds: sum(ds), *[p.shape[k] for p in parts]))), axis=k)
+
+
+@maker("Split")
+def split(g, op):
+    v = g.pick(ANY, (1, 4))
+    k = g.rng.choice([n for n, d in enumerate(v.shape) if len(set(d)) == 1] or [None])
+    if k is None:
+        raise NotHere
+    total = v.shape[k][0]
+    cuts = sorted(g.rng.randint(0, total) for _ in range(g.rng.randint(1, 2)))
+    parts = [b - a for a, b in zip([0, *cuts], [*cuts, total])]
+    g.add(op, [v, g.ints(parts)], *[(v.dtype, place(g, v, k, g.const(p))) for p in parts], axis=k)
+
+
+@maker("Slice")
+def slice_(g, op):
+    v = g.pick(ANY, (1, 4))
+    axes = g.rng.sample(range(v.rank), g.rng.randint(1, min(2, v.rank)))
+    shape, rows = list(v.shape), []
+    for a in axes:
+        step = g.rng.choice([1, 1, 2, 3, -1, -2, -(2**31)])
+        start = g.rng.choice([0, 1, 2, -1, -2, -(2**63), 2**63 - 1, 5])
+        stop = g.rng.choice([0, 1, 3, -1, 2**63 - 1, -(2**63), 7, -3])
+        rows.append((start, stop, step))
+        shape[a] = each(g, lambda n, s=start, e=stop, t=step: count(n, s, e, t), v.shape[a])
+    named = [a - v.rank if g.rng.random() < 0.3 else a for a in axes]
+    lists = [[r[0] for r in rows], [r[1] for r in rows], named, [r[2] for r in rows]]
+    g.add(op, [v, *map(g.ints, lists)], (v.dtype, shape))
+
+
+def count(n: int, start: int, stop: int, step: int) -> int:
+    """How many elements ONNX's Slice takes of n."""
+    start, stop = (x + n if x < 0 else x for x in (start, stop))
+    if step > 0:
+        start, stop = min(max(start, 0), n), min(max(stop, 0), n)
+    else:
+        start, stop = min(max(start, 0), n - 1), min(max(stop, -1), n - 1)
+    return max(0, -((start - stop) // step)) if n else 0
+
+
+@maker("Expand")
+def expand(g, op):
+    v = g.pick(ANY, (0, 3))
+    wanted = [g.rng.choice([1, 2, 3, 5]) for _ in range(g.rng.randint(0, 4))]
+    shape = g.broadcast(v.shape, tuple(map(g.const, wanted)))
+    if shape is None:
+        raise NotHere
+    g.add(op, [v, g.ints(wanted)], (v.dtype, shape))
+
+
+@maker("Tile")
+def tile(g, op):
+    v = g.pick(["float32", *INTS, "bool"], (1, 4))
+    times = [g.rng.choice([0, 1, 1, 1, 2, 3]) for _ in v.shape]
+    g.add(op, [v, g.ints(times)], (v.dtype, [each(g, lambda d, t=t: d * t, d) for d, t in zip(v.shape, times)]))
+
+
+@maker("Pad")
+def pad(g, op):
+    v = g.pick(["float32", "float64", *INTS], (1, 4))
+    mode = g.rng.choice(["constant", "constant", "reflect", "edge"] + ["wrap"] * (g.case.opset >= 19))
+    least = {"constant": 0, "reflect": 2}.get(mode, 1)
+    low = -1 if mode == "constant" else 0
+    pads, shape = [], []
+    for d in v.shape:
+        can = min(d) >= least
+        pair = [g.rng.randint(low, min(3, min(d) - 1) if mode in ("reflect", "wrap") else 3) if can else 0 for _ in "ab"]
+        pads.append(pair)
+        shape.append(each(g, lambda n, p=sum(pair): n + p, d))
+    inputs = [v, g.ints([p[0] for p in pads] + [p[1] for p in pads])]
+    if mode == "constant" and g.rng.random() < 0.6:
+        inputs.append(g.weight(v.dtype, [g.rng.choice([0, 1, 3])], []))
+    g.add(op, inputs, (v.dtype, shape), mode=mode)
+
+
+def indices(g: Builder, shape, extent, dtype: str = "") -> Value:
+    """Indices below the extent's least value."""
+    n = min(extent)
+    if n < 1:
+        raise NotHere
+    return g.new(dtype or g.rng.choice(INTS), shape, low=-n if g.rng.random() < 0.4 else 0, high=n - 1)
+
+
+@maker("Gather")
+def gather(g, op):
+    v = g.pick(ANY, (1, 4))
+    k = g.axis(v)
+    i = indices(g, [g.dim() for _ in range(g.rng.randint(0, 2))], v.shape[k])
+    g.add(op, [v, i], (v.dtype, [*v.shape[: k % v.rank], *i.shape, *v.shape[k % v.rank + 1 :]]), axis=k)
+
+
+@maker("GatherElements")
+def gather_elements(g, op):
+    v = g.pick(ANY, (1, 3))
+    k = g.axis(v)
+    i = indices(g, place(g, v, k, g.dim()), v.shape[k])
+    g.add(op, [v, i], (v.dtype, i.shape), axis=k)
+
+
+@maker("GatherND")
+def gather_nd(g, op):
+    v = g.pick(["float32", *INTS], (1, 3))
+    batch = g.rng.choice([0, 0, 1]) if v.rank > 1 else 0
+    depth = g.rng.randint(1, v.rank - batch)
+    low = min((v.shape[batch + k] for k in range(depth)), key=min)
+    i = indices(g, [*v.shape[:batch], g.dim(), g.const(depth)], low, "int64")
+    attrs = {"batch_dims": batch} if batch else {}
+    g.add(op, [v, i], (v.dtype, [*i.shape[:-1], *v.shape[batch + depth :]]), **attrs)
+
+
+@maker("OneHot")
+def one_hot(g, op):
+    depth = g.rng.choice([0, 1, 3, 8])
+    i = g.new("int64", [g.dim() for _ in range(g.rng.randint(1, 2))], low=-depth - 1, high=depth + 1)
+    axis = g.rng.randint(-i.rank - 1, i.rank)
+    k = axis % (i.rank + 1)
+    shape = [*i.shape[:k], g.const(depth), *i.shape[k:]]
+    g.add(op, [i, g.weight("int64", [depth], []), g.weight("float32", [0.5, 2.0], [2])], ("float32", shape), axis=axis)
+
+
+@maker("EyeLike")
+def eye_like(g, op):
+    v = g.pick(["float32", "int32", "float64"], (2, 2))
+    g.add(op, [v], (v.dtype, v.shape), k=g.rng.choice([0, 1, -1, 5]))
+
+
+@maker("DepthToSpace", "SpaceToDepth")
+def depth(g, op):
+    b = g.rng.choice([1, 2, 3])
+    n, c, h, w = (g.dim() for _ in range(4))
+    wide = lambda d, f: each(g, lambda x: x * f, d)  # noqa: E731
+    if op == "DepthToSpace":
+        v = g.new("float32", [n, wide(c, b * b), h, w])
+        g.add(op, [v], (v.dtype, [n, c, wide(h, b), wide(w, b)]), blocksize=b, mode=g.rng.choice(["DCR", "CRD"]))
+    else:
+        v = g.new("float32", [n, c, wide(h, b), wide(w, b)])
+        g.add(op, [v], (v.dtype, [n, wide(c, b * b), h, w]), blocksize=b)
+
+
+@maker("ConstantOfShape", "Range")
+def created(g, op):
+    if op == "Range":
+        start, step = g.rng.choice([0, -3, 5]), g.rng.choice([1, 2, -1, -3])
+        stop = start + step * g.rng.choice([0, 1, 4, 7])
+        n = g.const(max(0, -((start - stop) // step)))
+        dtype = g.rng.choice(["int64", "int32", "float32"])
+        g.add(op, [g.weight(dtype, [x], []) for x in (start, stop, step)], (dtype, [n]))
+        return
+    dims = [g.rng.choice([0, 1, 2, 5]) for _ in range(g.rng.randint(0, 3))]
+    dtype = g.rng.choice(["float32", "int64", "bool"])
+    g.add(op, [g.ints(dims)], (dtype, map(g.const, dims)), value={"tensor": [dtype, [1]]})
+
+
+@maker("Shape", "Size")
+def shape_of(g, op):
+    v = g.pick(ANY, (0, 4))
+    if op == "Size":
+        g.add(op, [v], ("int64", []), final=True)
+        return
+    attrs = {}
+    if g.case.opset >= 15 and g.rng.random() < 0.5:
+        attrs = {"start": g.rng.randint(-v.rank - 1, v.rank), "end": g.rng.randint(-v.rank - 1, v.rank + 1)}
+    g.add(op, [v], ("int64", []), final=True, **attrs)
+
+
+@maker("ExpandToShapeOf")
+def dynamic_shape(g, op):
+    """Shapes that the graph computes: Shape, then Expand, Reshape or ConstantOfShape by it."""
+    v = g.pick(["float32", "int32"], (1, 4))
+    s = g.add("Shape", [v], ("int64", [g.const(v.rank)]), final=True)[0]
+    way = g.rng.choice(["Expand", "Reshape", "ConstantOfShape", "Slice"])
+    if way == "Expand":
+        u = g.new(v.dtype, [g.const(1)] * v.rank)
+        g.add("Expand", [u, s], (v.dtype, v.shape))
+    elif way == "Reshape":
+        flat = g.add("Reshape", [v, g.ints([-1])], (v.dtype, [each(g, lambda *d: math.prod(d), *v.shape)]))[0]
+        if 0 in [d for dim in v.shape for d in dim]:
+            raise NotHere
+        g.add("Reshape", [flat, s], (v.dtype, v.shape))
+    elif way == "ConstantOfShape":
+        g.add(way, [s], ("float32", v.shape))
+    else:
+        k = g.axis(v, False)
+        end = g.add("Gather", [s, g.ints([k])], ("int64", [g.const(1)]), final=True)[0]
+        shape = place(g, v, k, each(g, lambda d: max(0, d - 1), v.shape[k]))
+        g.add(way, [v, g.ints([1]), end, g.ints([k])], (v.dtype, shape))

@@ -1,0 +1,73 @@
+"""A case as a Relax module of one function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loopwright import relax
+from loopwright.ir.module import IRModule
+from loopwright.ir.prim_expr import Var
+from loopwright.ops.core import OPERATORS
+from loopwright.relax.struct_info import TensorStructInfo, TupleStructInfo
+
+from .case import Case
+
+
+class Writer:
+    """Emits a case's nodes one by one; each result's struct info is known at once."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.symbols = {name: Var(name, "int64") for name in case.sizes[0]}
+        self.bb = relax.BlockBuilder()
+        self.values: dict[str, Any] = {}
+
+    def dim(self, d: Any) -> Any:
+        """A dimension: a number, a size's name, or [name, factor]."""
+        return self.symbols[d] * d[1] if isinstance(d, list) else self.symbols.get(d, d)
+
+    def declare(self, name: str) -> Any:
+        """The parameter, or the constant, of that name."""
+        spec = self.case.inputs.get(name)
+        if spec is None:
+            self.values[name] = relax.const(self.case.array(name, self.case.weights[name]))
+        else:
+            info = TensorStructInfo([self.dim(d) for d in spec["shape"]], spec["dtype"])
+            self.values[name] = relax.Var(name, info)
+        return self.values[name]
+
+    def node(self, name: str, args: list[Any], outputs: list[str], attrs: dict[str, Any]) -> Any:
+        """Emit a call; its argument is a name, a list of names, or literal: {"dims": [...]}."""
+        var = self.bb.emit(OPERATORS[name].builder(*map(self.argument, args), **attrs))
+        if isinstance(var.struct_info, TupleStructInfo):
+            for k, out in enumerate(outputs):
+                self.values[out] = self.bb.emit(relax.TupleGetItem(var, k))
+        else:
+            self.values[outputs[0]] = var
+        return var.struct_info
+
+    def argument(self, arg: Any) -> Any:
+        """An argument as the builder takes it."""
+        if isinstance(arg, dict):
+            made = arg["dims"]
+            return [self.dim(d) for d in made] if isinstance(made, list) else self.dim(made)
+        if isinstance(arg, list):
+            return [self.argument(a) for a in arg]
+        if arg is None:
+            return None
+        return self.values[arg] if arg in self.values else self.declare(arg)
+
+
+def to_module(case: Case) -> IRModule:
+    """The module."""
+    writer = Writer(case)
+    params = [writer.declare(name) for name in case.inputs]
+    bb = writer.bb
+    with bb.function("main", params):
+        with bb.dataflow():
+            for node in case.nodes:
+                writer.node(*node)
+            outs = [writer.values[n] for n in case.outputs]
+            out = bb.emit_output(outs[0] if len(outs) == 1 else relax.Tuple(outs))
+        bb.emit_func_output(out)
+    return bb.finalize()

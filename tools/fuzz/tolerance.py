@@ -1,0 +1,108 @@
+"""How far two right answers may be apart: measured by disturbing every operator a little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from loopwright.relax.interpreter import Interpreter
+
+ULPS = 8  # of the type, before and after every operator
+RUNS = 3
+
+
+class Disturbed(Interpreter):
+    """Multiplies what operators take and give by 1 ± some units in the last place."""
+
+    def __init__(self, mod: Any, seed: int) -> None:
+        super().__init__(mod)
+        self.rng = np.random.default_rng(seed)
+
+    def operator(self, call: Any, args: list[Any]) -> Any:
+        """The operator's meaning between two disturbances."""
+        return self.shaken(super().operator(call, [self.shaken(a) for a in args]))
+
+    def shaken(self, value: Any) -> Any:
+        """A value disturbed, if it is of floats."""
+        if isinstance(value, tuple):
+            return tuple(self.shaken(v) for v in value)
+        if not isinstance(value, np.ndarray) or value.dtype.kind in "biuO":
+            return value
+        signs = self.rng.choice([-1.0, 1.0], value.shape)
+        with np.errstate(all="ignore"):
+            wide = value.astype("float64")
+            return (wide * (1 + signs * ULPS * unit(value.dtype))).astype(value.dtype)
+
+
+def unit(dtype: Any) -> float:
+    """The distance of 1 from the next number of a type."""
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps)
+
+
+def spread(mod: Any, feeds: list[np.ndarray], base: list[np.ndarray]) -> list[np.ndarray]:
+    """For each output the distance that rounding can make, infinite where it decides between a
+    number and none."""
+    widest = [np.zeros(b.shape) for b in base]
+    for run in range(RUNS):
+        try:
+            moved = arrays(Disturbed(mod, run)["main"](*feeds))
+        except Exception:  # disturbed numbers may be refused (a depth, a count)
+            return [np.full(b.shape, np.inf) for b in base]
+        for k, (a, b) in enumerate(zip(moved, base, strict=True)):
+            if a.shape != b.shape:
+                widest[k] = np.full(b.shape, np.inf)
+                continue
+            widest[k] = np.maximum(widest[k], distance(a, b))
+    return widest
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """|a - b|; 0 where both are the same infinity or NaN, infinite where only one is."""
+    if a.dtype.kind in "biu":
+        return np.where(a == b, 0.0, np.abs(a.astype("float64") - b.astype("float64")) + 1e-300)
+    a, b = a.astype("float64"), b.astype("float64")
+    with np.errstate(all="ignore"):
+        far = np.abs(a - b)
+    far = np.where(np.isnan(far), np.inf, far)
+    return np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, far)
+
+
+def arrays(result: Any) -> list[np.ndarray]:
+    """What a function returned, as numpy arrays in order."""
+    if isinstance(result, (list, tuple)):
+        return [array for item in result for array in arrays(item)]
+    return [result.numpy() if hasattr(result, "numpy") else np.asarray(result)]
+
+
+def differences(a: list[np.ndarray], b: list[np.ndarray], slack: list[np.ndarray]) -> str:
+    """What differs between two results, "" where they agree; of which kind comes first."""
+    if len(a) != len(b):
+        return f"count: {len(a)} outputs, not {len(b)}"
+    for k, (x, y, s) in enumerate(zip(a, b, slack, strict=True)):
+        if x.dtype != y.dtype:
+            return f"dtype: output {k} is {x.dtype}, not {y.dtype}"
+        if x.shape != y.shape:
+            return f"shape: output {k} is {x.shape}, not {y.shape}"
+        allowed = 4 * s
+        if y.dtype.kind not in "biu":
+            import ml_dtypes
+
+            info, wide = ml_dtypes.finfo(y.dtype), np.abs(y.astype("float64"))
+            wide = np.where(np.isfinite(wide), wide, 0)
+            allowed = allowed + 32 * float(info.eps) * wide + 8 * float(info.smallest_subnormal)
+        bad = distance(x, y) > allowed
+        if bad.any():
+            at = tuple(int(i) for i in np.argwhere(bad)[0])
+            kinds = {kind(x[at]), kind(y[at])}
+            what = "value" if len(kinds) == 1 else "/".join(sorted(kinds))
+            return f"{what}: output {k}{list(at)} is {x[at]}, not {y[at]}"
+    return ""
+
+
+def kind(number: Any) -> str:
+    """"nan", "inf" or "number"."""
+    number = float(number)
+    return "nan" if np.isnan(number) else "inf" if np.isinf(number) else "number"

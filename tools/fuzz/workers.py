@@ -1,0 +1,144 @@
+"""Worker processes: each case runs where it may die, run too long or ask for too much, alone."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import resource
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from .judge import Outcome
+
+# Objects are compiled in the worker, and not kept.
+ENVIRONMENT = {
+    "LOOPWRIGHT_CACHE": "0",
+    "LOOPWRIGHT_JOBS": "1",
+    "LOOPWRIGHT_NUM_THREADS": "2",
+    "LOOPWRIGHT_PIN_THREADS": "0",
+}
+CASES_EACH = 400  # after which a worker makes room for a new one
+Task = Callable[[Any, Callable[[str], None]], Outcome]
+
+
+@dataclass
+class _Worker:
+    process: Any
+    pipe: Connection
+    item: Any = None
+    stage: str = ""
+    started: float = 0.0
+    served: int = 0
+
+
+@dataclass
+class Limits:
+    """What a case may take: seconds, and bytes of memory (address space that it adds)."""
+
+    seconds: float = 20.0
+    memory: int = 4 << 30
+
+
+@dataclass
+class Pool:
+    """Runs `task(item, say)` for items in processes forked from this one."""
+
+    task: Task
+    processes: int = 2
+    limits: Limits = field(default_factory=Limits)
+    alone: bool = False  # a new process for each item
+
+    def run(self, items: Iterable[Any]) -> Iterator[tuple[Any, Outcome, float]]:
+        """(item, its outcome, seconds), as they end."""
+        os.environ.update(ENVIRONMENT)
+        left, count = deque(items), self.processes
+        workers: list[_Worker] = []
+        try:
+            while left or workers:
+                while left and len(workers) < count:
+                    workers.append(self._start())
+                    self._give(workers[-1], left.popleft())
+                yield from self._look(workers, left)
+        finally:
+            for worker in workers:
+                self._end(worker)
+
+    def _look(self, workers: list[_Worker], left: deque[Any]) -> Iterator[tuple[Any, Outcome, float]]:
+        wait([w.pipe for w in workers], timeout=0.5)
+        for worker in list(workers):
+            outcome = self._heard(worker)
+            if outcome is None:
+                continue
+            yield worker.item, outcome, time.monotonic() - worker.started
+            worker.served += 1
+            fresh = self.alone or worker.served >= CASES_EACH
+            if outcome.kind in ("crash", "hang") or not left or fresh:
+                self._end(worker)
+                workers.remove(worker)
+            else:
+                self._give(worker, left.popleft())
+
+    def _heard(self, worker: _Worker) -> Outcome | None:
+        """The outcome of a worker's case, if it has one by now."""
+        try:
+            while worker.pipe.poll():
+                said = worker.pipe.recv()
+                if isinstance(said, Outcome):
+                    return said
+                worker.stage = said
+        except (EOFError, ConnectionResetError):
+            worker.process.join(5)
+            return Outcome("crash", worker.stage, f"exit code {worker.process.exitcode}")
+        if time.monotonic() - worker.started > self.limits.seconds:
+            return Outcome("hang", worker.stage, f"over {self.limits.seconds:g} s")
+        return None
+
+    def _give(self, worker: _Worker, item: Any) -> None:
+        worker.item, worker.stage, worker.started = item, "start", time.monotonic()
+        worker.pipe.send(item)
+
+    def _start(self) -> _Worker:
+        context = multiprocessing.get_context("fork")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(self.task, theirs, ours, self.limits), daemon=True)
+        process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    @staticmethod
+    def _end(worker: _Worker) -> None:
+        worker.process.kill()
+        worker.process.join()
+        worker.pipe.close()
+
+
+def _serve(task: Task, pipe: Connection, other: Connection, limits: Limits) -> None:
+    """The life of a worker."""
+    other.close()
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    used = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used + limits.memory, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    while True:
+        with contextlib.suppress(EOFError):
+            item = pipe.recv()
+            try:
+                outcome = task(item, pipe.send)
+            except Exception as error:
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                name = type(error).__name__
+                place = f"{os.path.basename(where.filename)}:{where.name}"
+                outcome = Outcome("tool", place, f"{name}: {error}")
+            pipe.send(outcome)
+            gc.collect(0)
+            continue
+        os._exit(0)
