@@ -19,7 +19,9 @@ def main() -> int:
         sub.add_argument("--count", type=int, default=500, help="cases")
         sub.add_argument("--seed", type=int, default=0, help="of the first case")
         sub.add_argument("--processes", type=int, default=2)
-        sub.add_argument("--save", type=Path, default=Path("build/fuzz"), help="folder of what failed")
+        sub.add_argument(
+            "--save", type=Path, default=Path("build/fuzz"), help="folder of what failed"
+        )
         sub.set_defaults(run=run)
     sub = machines.add_parser("replay", help="judge saved cases again")
     sub.add_argument("files", nargs="+", type=Path)

@@ -169,7 +169,9 @@ class Builder:
         if known and self.rng.random() < 0.6 and "low" not in spec:
             return self.rng.choice(known)
         shape = [self.const(1) if self.rng.random() < 0.25 else d for d in v.shape]
-        return self.new(v.dtype, shape[self.rng.choice([0, 0, 0, len(shape) // 2, len(shape)]) :], **spec)
+        return self.new(
+            v.dtype, shape[self.rng.choice([0, 0, 0, len(shape) // 2, len(shape)]) :], **spec
+        )
 
     def broadcast(self, *shapes: Shape) -> Shape | None:
         """The shape that these make together, or None."""

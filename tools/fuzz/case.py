@@ -74,8 +74,11 @@ def draw(spec: dict[str, Any], shape: list[int], seed: int) -> np.ndarray:
         values = rng.integers(low, spec.get("high", 8), shape, endpoint=True).astype(kind)
         if spec["draw"] == "special" and "low" not in spec:
             info = np.iinfo(kind)
-            values = np.where(rng.random(shape) < 0.3, rng.choice([info.min, info.max], shape), values)
-        return values.astype(kind)
+            values = np.where(
+                rng.random(shape) < 0.3, rng.choice([info.min, info.max], shape), values
+            )
+        with np.errstate(all="ignore"):
+            return values.astype(kind)
     if spec["draw"] == "uniform":
         low, high = spec.get("low", -2.0), spec.get("high", 2.0)
         return rng.uniform(low, high, shape).astype(kind)

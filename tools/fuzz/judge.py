@@ -22,6 +22,12 @@ from .relax_module import to_module
 from .tolerance import arrays, differences, spread
 
 LOOPS_EVERY, C_EVERY = 3, 8  # cases of which one also goes through the loops' interpreter, and C
+# What these add up is near 1 before a logarithm or a product: its rounding is one of 1, not of the
+# result. onnxruntime rounds more than we do.
+OF_ONE = {"LogSoftmax", "ReduceLogSumExp", "ReduceLogSum", "Gelu", "FastGelu", "QuickGelu", "Mish"}
+OF_ONE |= {"relax.nn.log_softmax", "relax.nn.gelu", "relax.nn.gelu_tanh", "relax.nn.silu"}
+NOT_IN_C = {"Unique", "NonZero", "Compress", "relax.unique", "relax.nonzero"}  # sizes from data
+ULPS_OF_OTHERS = 512
 LOOPS_ELEMENTS = 600  # of inputs; that interpreter takes microseconds for each step
 
 
@@ -53,7 +59,9 @@ class _Failed(Exception):
         self.stage = stage
 
 
-def judge(case: Case, say: Callable[[str], None] = lambda stage: None, full: bool = False) -> Outcome:
+def judge(
+    case: Case, say: Callable[[str], None] = lambda stage: None, full: bool = False
+) -> Outcome:
     """Compute a case at all levels and compare. `say` hears of each stage before it starts (the
     last one heard is where a process died). full: at no level only every so often."""
     outcome = _judge(case, say, full)
@@ -62,7 +70,7 @@ def judge(case: Case, say: Callable[[str], None] = lambda stage: None, full: boo
 
 
 def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
-    runs = range(len(case.sizes))
+    runs, names = range(len(case.sizes)), {node[0] for node in case.nodes}
     feeds = [case.feeds(run) for run in runs]
     theirs, why = None, ""
     if case.kind == "onnx":
@@ -73,35 +81,42 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
         except Exception as error:
             why = f"onnxruntime: {error}"
     try:
-        mod = _stage(say, "import", lambda: from_onnx(model) if case.kind == "onnx" else to_module(case))
+        mod = _stage(
+            say, "import", lambda: from_onnx(model) if case.kind == "onnx" else to_module(case)
+        )
         call = Interpreter(mod)["main"]
         ours = [_stage(say, "interpreter", lambda f=f: arrays(call(*f))) for f in feeds]
         slack = [spread(mod, f, o) for f, o in zip(feeds, ours)]
         results = {"LLVM": _llvm(say, mod, feeds)}
         small = sum(a.size for a in feeds[0]) <= LOOPS_ELEMENTS
-        if full or (small and case.seed % LOOPS_EVERY == 0):
+        if full or (small and case.seed // 2 % LOOPS_EVERY == 0):
             lowered = _stage(say, "legalize", lambda: LegalizeOps()(mod))
             loops = Interpreter(lowered)["main"]
             results["loops"] = [_stage(say, "loops", lambda f=f: arrays(loops(*f))) for f in feeds]
-        if full or case.seed % C_EVERY == 0:
+        if (full or case.seed // 2 % C_EVERY == 0) and not NOT_IN_C & names:
             results["C"] = _c(say, mod, case, feeds)
     except _Failed as failed:
         if why:
             return Outcome("invalid", failed.stage, f"{failed} / {why}")
         return Outcome("refused", failed.stage, str(failed))
     say("compare")
+    ulps = 64 if OF_ONE & names else 0
     for name, result in results.items():
         for run, got in enumerate(result):
             if got is None:
                 continue
-            what = differences(got, ours[run], slack[run])
+            what = differences(got, ours[run], slack[run], ulps)
             if what:
                 return Outcome("wrong", f"{name} × numpy", f"{what} (run {run})")
     for run, expected in enumerate(theirs or []):
-        what = differences(ours[run], expected, slack[run])
+        what = differences(ours[run], expected, slack[run], ULPS_OF_OTHERS)
         if what:
-            odd = any(not np.isfinite(a).all() for f in feeds for a in f if a.dtype.kind not in "biu")
-            return Outcome("doubt" if odd else "wrong", "numpy × onnxruntime", f"{what} (run {run})")
+            odd = any(
+                not np.isfinite(a).all() for f in feeds for a in f if a.dtype.kind not in "biu"
+            )
+            return Outcome(
+                "doubt" if odd else "wrong", "numpy × onnxruntime", f"{what} (run {run})"
+            )
     return Outcome("right", "" if theirs or case.kind == "relax" else "without onnxruntime", why)
 
 

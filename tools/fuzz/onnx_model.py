@@ -27,7 +27,9 @@ def to_onnx(case: Case) -> onnx.ModelProto:
     for number, (name, inputs, outputs, attrs) in enumerate(case.nodes):
         domain = "com.microsoft" if name in ("FastGelu", "QuickGelu", "BiasGelu") else ""
         made = {k: _attribute(v) for k, v in attrs.items()}
-        nodes.append(helper.make_node(name, inputs, outputs, f"{name}{number}", domain=domain, **made))
+        nodes.append(
+            helper.make_node(name, inputs, outputs, f"{name}{number}", domain=domain, **made)
+        )
     ports = [
         helper.make_tensor_value_info(n, element_type(s["dtype"]), s["shape"])
         for n, s in case.inputs.items()
@@ -51,7 +53,6 @@ def _attribute(value: Any) -> Any:
 
 def reference(model: onnx.ModelProto, case: Case, feeds: list[list[np.ndarray]]) -> list[Any]:
     """onnxruntime's outputs of each run, its optimizations off."""
-
 
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL

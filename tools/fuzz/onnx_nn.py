@@ -31,12 +31,32 @@ def gemm(g, op):
     b = g.new(a.dtype, [n, k] if tb else [k, n])
     c = [g.new(a.dtype, g.rng.choice([[m, n], [n], [], [m, g.const(1)], [g.const(1), n]]))]
     attrs = {"alpha": 0.5, "beta": 2.0} if g.rng.random() < 0.4 else {}
-    g.add(op, [a, b, *(c if g.rng.random() < 0.6 else [])], (a.dtype, [m, n]), exact=False, transA=ta, transB=tb, **attrs)
+    g.add(
+        op,
+        [a, b, *(c if g.rng.random() < 0.6 else [])],
+        (a.dtype, [m, n]),
+        exact=False,
+        transA=ta,
+        transB=tb,
+        **attrs,
+    )
 
 
 @maker("Einsum")
 def einsum(g, op):
-    text = g.rng.choice(["ij,jk->ik", "bij,bjk->bik", "ij->ji", "ij->i", "i,j->ij", "ij,ij->", "bhid,bhjd->bhij", "ii->i", "ij,kj->ikj"])
+    text = g.rng.choice(
+        [
+            "ij,jk->ik",
+            "bij,bjk->bik",
+            "ij->ji",
+            "ij->i",
+            "i,j->ij",
+            "ij,ij->",
+            "bhid,bhjd->bhij",
+            "ii->i",
+            "ij,kj->ikj",
+        ]
+    )
     sizes = {c: g.dim() for c in set(text) if c.isalpha()}
     left, right = text.split("->")
     made = [g.new("float32", [sizes[c] for c in term]) for term in left.split(",")]
@@ -46,7 +66,15 @@ def einsum(g, op):
 # ---------------------------------------------------------------------- windows
 
 
-def window(g: Builder, d: Dim, kernel: int, stride: int, dilation: int, pads: tuple[int, int], ceil: bool = False) -> Dim:
+def window(
+    g: Builder,
+    d: Dim,
+    kernel: int,
+    stride: int,
+    dilation: int,
+    pads: tuple[int, int],
+    ceil: bool = False,
+) -> Dim:
     """How many windows there are."""
     span = dilation * (kernel - 1) + 1
 
@@ -68,7 +96,9 @@ def spatial(g: Builder, rank: int, dilate: bool = True):
     kernel = [r.choice([1, 2, 3, 3, 5]) for _ in range(rank)]
     strides = [r.choice([1, 1, 2, 3]) for _ in range(rank)]
     dilations = [r.choice([1, 1, 1, 2]) if dilate else 1 for _ in range(rank)]
-    pads = [(r.randint(0, k - 1), r.randint(0, k - 1)) if r.random() < 0.6 else (0, 0) for k in kernel]
+    pads = [
+        (r.randint(0, k - 1), r.randint(0, k - 1)) if r.random() < 0.6 else (0, 0) for k in kernel
+    ]
     return kernel, strides, dilations, pads
 
 
@@ -91,14 +121,28 @@ def conv(g, op):
     groups = g.rng.choice([1, 1, 1, 2, 3])
     inner, outer = g.rng.choice([1, 2, 3, 4, 8, 16]), g.rng.choice([1, 2, 4, 5, 8, 16, 17])
     integer = op == "ConvInteger"
-    known = [] if integer else [v for v in g.values if v.dtype == "float32" and v.rank == rank + 2 and len(set(v.shape[1])) == 1 and v.shape[1][0] > 0]
+    known = (
+        []
+        if integer
+        else [
+            v
+            for v in g.values
+            if v.dtype == "float32"
+            and v.rank == rank + 2
+            and len(set(v.shape[1])) == 1
+            and v.shape[1][0] > 0
+        ]
+    )
     if known and g.rng.random() < 0.7:
         x = g.rng.choice(known)
         groups = g.rng.choice([1, x.shape[1][0]])
         inner = x.shape[1][0] // groups
     else:
         x = image(g, rank, g.const(inner * groups), "uint8" if integer else "float32")
-    w = g.new("uint8" if integer else "float32", [g.const(outer * groups), g.const(inner), *map(g.const, kernel)])
+    w = g.new(
+        "uint8" if integer else "float32",
+        [g.const(outer * groups), g.const(inner), *map(g.const, kernel)],
+    )
     if "x" in w.name and w.name in g.case.inputs and g.rng.random() < 0.7:  # weights mostly stored
         g.case.weights[w.name] = g.case.inputs.pop(w.name)
     attrs, dims = attributes(*parts), []
@@ -108,12 +152,25 @@ def conv(g, op):
         attrs["dilations"] = dilations = [1] * rank
         for d, k, s in zip(x.shape[2:], kernel, strides):
             same = attrs["auto_pad"] != "VALID"
-            dims.append(each(g, lambda n, s=s: -(-n // s), d) if same else window(g, d, k, s, 1, (0, 0)))
+            dims.append(
+                each(g, lambda n, s=s: -(-n // s), d) if same else window(g, d, k, s, 1, (0, 0))
+            )
     else:
         dims = [window(g, *a) for a in zip(x.shape[2:], kernel, strides, dilations, pads)]
-    bias = [g.new("float32", [g.const(outer * groups)])] if g.rng.random() < 0.5 and not integer else []
+    bias = (
+        [g.new("float32", [g.const(outer * groups)])]
+        if g.rng.random() < 0.5 and not integer
+        else []
+    )
     out = "int32" if integer else "float32"
-    g.add(op, [x, w, *bias], (out, [x.shape[0], g.const(outer * groups), *dims]), exact=False, group=groups, **attrs)
+    g.add(
+        op,
+        [x, w, *bias],
+        (out, [x.shape[0], g.const(outer * groups), *dims]),
+        exact=False,
+        group=groups,
+        **attrs,
+    )
 
 
 @maker("ConvTranspose")
@@ -132,7 +189,15 @@ def conv_transpose(g, op):
     if any(min(d) < 1 for d in (*dims, *x.shape)):
         raise NotHere
     attrs = attributes(kernel, strides, dilations, pads)
-    g.add(op, [x, w], ("float32", [x.shape[0], g.const(outer * groups), *dims]), exact=False, group=groups, output_padding=more, **attrs)
+    g.add(
+        op,
+        [x, w],
+        ("float32", [x.shape[0], g.const(outer * groups), *dims]),
+        exact=False,
+        group=groups,
+        output_padding=more,
+        **attrs,
+    )
 
 
 @maker("MaxPool", "AveragePool", "LpPool")
@@ -174,7 +239,9 @@ def resize(g, op):
     way = g.rng.choice(["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
     attrs = {"mode": mode, "coordinate_transformation_mode": way}
     if mode == "nearest":
-        attrs["nearest_mode"] = g.rng.choice(["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+        attrs["nearest_mode"] = g.rng.choice(
+            ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"]
+        )
     factors = [g.rng.choice([0.5, 1.0, 2.0, 3.0, 1.3, 0.75]) for _ in range(rank)]
     dims = [each(g, lambda n, f=f: int(n * f), d) for d, f in zip(x.shape[2:], factors)]
     if any(min(d) < 1 for d in dims):
@@ -209,7 +276,7 @@ def norm(g, op):
 def layer_norm(g, op):
     if (op == "LayerNormalization" and g.case.opset < 17) or (op[0] == "R" and g.case.opset < 23):
         raise NotHere
-    x = g.pick(["float32", "float64"], (1, 4))
+    x = g.pick(["float32", "float32", "float16"], (1, 4))  # of float64 it computes in float32
     axis = g.axis(x)
     scale = g.new(x.dtype, x.shape[axis:])
     bias = [g.new(x.dtype, x.shape[axis:])] if g.rng.random() < 0.6 and op[0] == "L" else []
@@ -244,12 +311,23 @@ def dequantize(g, op):
     scale = g.weight("float32", [0.25 * (k + 1) for k in range(n or 1)], [n] if n else [])
     zero = [g.weight(x.dtype, [k % 3 for k in range(n or 1)], [n] if n else [])]
     attrs = {"axis": axis} if n else {}
-    g.add(op, [x, scale, *(zero if x.dtype != "int32" else [])], ("float32", x.shape), exact=False, **attrs)
+    g.add(
+        op,
+        [x, scale, *(zero if x.dtype != "int32" else [])],
+        ("float32", x.shape),
+        exact=False,
+        **attrs,
+    )
 
 
 @maker("MatMulInteger", "QLinearMatMul")
 def integer_product(g, op):
-    a = g.new(g.rng.choice(["uint8", "int8"]), [g.dim() for _ in range(g.rng.randint(2, 3))], low=0, high=100)
+    a = g.new(
+        g.rng.choice(["uint8", "int8"]),
+        [g.dim() for _ in range(g.rng.randint(2, 3))],
+        low=0,
+        high=100,
+    )
     b = g.new(g.rng.choice([a.dtype, "uint8"]), [a.shape[-1], g.dim()], low=0, high=100)
     shape = place(g, a, -1, b.shape[1])
     za, zb = (g.weight(v.dtype, [5], []) for v in (a, b))

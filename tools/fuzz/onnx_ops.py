@@ -111,7 +111,12 @@ def power(g, op):
 def modulo(g, op):
     a = g.pick([*INTS, *SMALL, "float32"], exact=True)
     b = g.mate(a, low=1, high=7)
-    g.add(op, [a, b], (a.dtype, g.broadcast(a.shape, b.shape)), fmod=int(a.dtype[0] == "f" or g.rng.random() < 0.3))
+    g.add(
+        op,
+        [a, b],
+        (a.dtype, g.broadcast(a.shape, b.shape)),
+        fmod=int(a.dtype[0] == "f" or g.rng.random() < 0.3),
+    )
 
 
 @maker("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
@@ -204,13 +209,16 @@ def reduced(g: Builder, v: Value, axes: list[int], keep: int) -> list:
     return [g.const(1) if k in axes else d for k, d in enumerate(v.shape) if keep or k not in axes]
 
 
-_SUMS = "ReduceSum ReduceMean ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceProd ReduceSumSquare"
+_SUMS = (
+    "ReduceSum ReduceMean ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceProd ReduceSumSquare"
+)
 
 
 @maker(*_SUMS.split(), "ReduceMax", "ReduceMin")
 def reduce(g, op):
     order = op in ("ReduceMax", "ReduceMin")
-    v = g.pick(["float32", "float32", "float64", "int32", "int64"], (1, 4), least=int(order))
+    whole = [] if op == "ReduceProd" else ["int32", "int64"]  # overflow is not defined
+    v = g.pick(["float32", "float32", "float64", *whole], (1, 4), least=int(order))
     axes = g.rng.sample(range(v.rank), g.rng.randint(1, v.rank))
     axes = [a - v.rank if g.rng.random() < 0.5 else a for a in axes]
     keep, inputs, attrs = g.rng.choice([0, 1]), [v], {}
@@ -265,12 +273,19 @@ def trilu(g, op):
         raise NotHere
     v = g.pick([*NUMBERS, "bool"], (2, 4))
     k = [g.weight("int64", [g.rng.choice([-(2**63), -2, -1, 0, 1, 3, 2**63 - 1])], [])]
-    g.add(op, [v, *(k if g.rng.random() < 0.6 else [])], (v.dtype, v.shape), upper=g.rng.choice([0, 1]))
+    g.add(
+        op,
+        [v, *(k if g.rng.random() < 0.6 else [])],
+        (v.dtype, v.shape),
+        upper=g.rng.choice([0, 1]),
+    )
 
 
 @maker("NonZero", "Unique", "Compress")
 def data_dependent(g, op):
-    v = g.pick(["float32", "int32", "int64", "bool"][: 3 if op == "Unique" else 4], (1, 3), exact=True)
+    v = g.pick(
+        ["float32", "int32", "int64", "bool"][: 3 if op == "Unique" else 4], (1, 3), exact=True
+    )
     if op == "NonZero":
         g.add(op, [v], ("int64", []), final=True)
     elif op == "Unique":

@@ -51,7 +51,11 @@ def reshape(g, op):
     if k + 1 < v.rank and g.rng.random() < 0.6 and all(min(d) > 0 for d in v.shape):
         merged = each(g, lambda a, b: a * b, v.shape[k], v.shape[k + 1])
         shape = [*v.shape[:k], merged, *v.shape[k + 2 :]]
-        g.add(op, [v, g.ints([0] * k + [-1] + [d[0] for d in numbers_of(v.shape[k + 2 :])])], (v.dtype, shape))
+        g.add(
+            op,
+            [v, g.ints([0] * k + [-1] + [d[0] for d in numbers_of(v.shape[k + 2 :])])],
+            (v.dtype, shape),
+        )
     else:
         g.add(op, [v, g.ints([0] * v.rank + [1])], (v.dtype, [*v.shape, g.const(1)]))
 
@@ -85,7 +89,9 @@ def squeeze(g, op):
     ones = [k for k, d in enumerate(v.shape) if d == g.const(1)]
     axes = g.rng.sample(ones, g.rng.randint(1, len(ones)))
     shape = [d for k, d in enumerate(v.shape) if k not in axes]
-    g.add(op, [v, g.ints([a - v.rank if g.rng.random() < 0.5 else a for a in axes])], (v.dtype, shape))
+    g.add(
+        op, [v, g.ints([a - v.rank if g.rng.random() < 0.5 else a for a in axes])], (v.dtype, shape)
+    )
 
 
 @maker("Unsqueeze")
@@ -104,7 +110,12 @@ def concat(g, op):
     for _ in range(g.rng.randint(0, 3)):
         u = g.rng.choice([v, g.new(v.dtype, place(g, v, k, g.dim()))])
         parts.append(u)
-    g.add(op, parts, (v.dtype, place(g, v, k, each(g, lambda *ds: sum(ds), *[p.shape[k] for p in parts]))), axis=k)
+    g.add(
+        op,
+        parts,
+        (v.dtype, place(g, v, k, each(g, lambda *ds: sum(ds), *[p.shape[k] for p in parts]))),
+        axis=k,
+    )
 
 
 @maker("Split")
@@ -159,19 +170,30 @@ def expand(g, op):
 def tile(g, op):
     v = g.pick(["float32", *INTS, "bool"], (1, 4))
     times = [g.rng.choice([0, 1, 1, 1, 2, 3]) for _ in v.shape]
-    g.add(op, [v, g.ints(times)], (v.dtype, [each(g, lambda d, t=t: d * t, d) for d, t in zip(v.shape, times)]))
+    g.add(
+        op,
+        [v, g.ints(times)],
+        (v.dtype, [each(g, lambda d, t=t: d * t, d) for d, t in zip(v.shape, times)]),
+    )
 
 
 @maker("Pad")
 def pad(g, op):
     v = g.pick(["float32", "float64", *INTS], (1, 4))
-    mode = g.rng.choice(["constant", "constant", "reflect", "edge"] + ["wrap"] * (g.case.opset >= 19))
+    mode = g.rng.choice(
+        ["constant", "constant", "reflect", "edge"] + ["wrap"] * (g.case.opset >= 19)
+    )
     least = {"constant": 0, "reflect": 2}.get(mode, 1)
     low = -1 if mode == "constant" else 0
     pads, shape = [], []
     for d in v.shape:
         can = min(d) >= least
-        pair = [g.rng.randint(low, min(3, min(d) - 1) if mode in ("reflect", "wrap") else 3) if can else 0 for _ in "ab"]
+        pair = [
+            g.rng.randint(low, min(3, min(d) - 1) if mode in ("reflect", "wrap") else 3)
+            if can
+            else 0
+            for _ in "ab"
+        ]
         pads.append(pair)
         shape.append(each(g, lambda n, p=sum(pair): n + p, d))
     inputs = [v, g.ints([p[0] for p in pads] + [p[1] for p in pads])]
@@ -185,7 +207,9 @@ def indices(g: Builder, shape, extent, dtype: str = "") -> Value:
     n = min(extent)
     if n < 1:
         raise NotHere
-    return g.new(dtype or g.rng.choice(INTS), shape, low=-n if g.rng.random() < 0.4 else 0, high=n - 1)
+    return g.new(
+        dtype or g.rng.choice(INTS), shape, low=-n if g.rng.random() < 0.4 else 0, high=n - 1
+    )
 
 
 @maker("Gather")
@@ -193,7 +217,12 @@ def gather(g, op):
     v = g.pick(ANY, (1, 4))
     k = g.axis(v)
     i = indices(g, [g.dim() for _ in range(g.rng.randint(0, 2))], v.shape[k])
-    g.add(op, [v, i], (v.dtype, [*v.shape[: k % v.rank], *i.shape, *v.shape[k % v.rank + 1 :]]), axis=k)
+    g.add(
+        op,
+        [v, i],
+        (v.dtype, [*v.shape[: k % v.rank], *i.shape, *v.shape[k % v.rank + 1 :]]),
+        axis=k,
+    )
 
 
 @maker("GatherElements")
@@ -218,11 +247,18 @@ def gather_nd(g, op):
 @maker("OneHot")
 def one_hot(g, op):
     depth = g.rng.choice([0, 1, 3, 8])
-    i = g.new("int64", [g.dim() for _ in range(g.rng.randint(1, 2))], low=-depth - 1, high=depth + 1)
+    i = g.new(
+        "int64", [g.dim() for _ in range(g.rng.randint(1, 2))], low=-depth - 1, high=depth + 1
+    )
     axis = g.rng.randint(-i.rank - 1, i.rank)
     k = axis % (i.rank + 1)
     shape = [*i.shape[:k], g.const(depth), *i.shape[k:]]
-    g.add(op, [i, g.weight("int64", [depth], []), g.weight("float32", [0.5, 2.0], [2])], ("float32", shape), axis=axis)
+    g.add(
+        op,
+        [i, g.weight("int64", [depth], []), g.weight("float32", [0.5, 2.0], [2])],
+        ("float32", shape),
+        axis=axis,
+    )
 
 
 @maker("EyeLike")
@@ -238,7 +274,13 @@ def depth(g, op):
     wide = lambda d, f: each(g, lambda x: x * f, d)  # noqa: E731
     if op == "DepthToSpace":
         v = g.new("float32", [n, wide(c, b * b), h, w])
-        g.add(op, [v], (v.dtype, [n, c, wide(h, b), wide(w, b)]), blocksize=b, mode=g.rng.choice(["DCR", "CRD"]))
+        g.add(
+            op,
+            [v],
+            (v.dtype, [n, c, wide(h, b), wide(w, b)]),
+            blocksize=b,
+            mode=g.rng.choice(["DCR", "CRD"]),
+        )
     else:
         v = g.new("float32", [n, c, wide(h, b), wide(w, b)])
         g.add(op, [v], (v.dtype, [n, wide(c, b * b), h, w]), blocksize=b)
@@ -266,7 +308,10 @@ def shape_of(g, op):
         return
     attrs = {}
     if g.case.opset >= 15 and g.rng.random() < 0.5:
-        attrs = {"start": g.rng.randint(-v.rank - 1, v.rank), "end": g.rng.randint(-v.rank - 1, v.rank + 1)}
+        attrs = {
+            "start": g.rng.randint(-v.rank - 1, v.rank),
+            "end": g.rng.randint(-v.rank - 1, v.rank + 1),
+        }
     g.add(op, [v], ("int64", []), final=True, **attrs)
 
 
@@ -280,7 +325,9 @@ def dynamic_shape(g, op):
         u = g.new(v.dtype, [g.const(1)] * v.rank)
         g.add("Expand", [u, s], (v.dtype, v.shape))
     elif way == "Reshape":
-        flat = g.add("Reshape", [v, g.ints([-1])], (v.dtype, [each(g, lambda *d: math.prod(d), *v.shape)]))[0]
+        flat = g.add(
+            "Reshape", [v, g.ints([-1])], (v.dtype, [each(g, lambda *d: math.prod(d), *v.shape)])
+        )[0]
         if 0 in [d for dim in v.shape for d in dim]:
             raise NotHere
         g.add("Reshape", [flat, s], (v.dtype, v.shape))

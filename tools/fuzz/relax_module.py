@@ -14,17 +14,21 @@ from .case import Case
 
 
 class Writer:
-    """Emits a case's nodes one by one; each result's struct info is known at once."""
+    """Makes a case's nodes one by one; each result's struct info is known at once.
 
-    def __init__(self, case: Case) -> None:
+    emit: what makes a variable of a call; by default one that stands in no function.
+    """
+
+    def __init__(self, case: Case, emit: Any = None) -> None:
         self.case = case
-        self.symbols = {name: Var(name, "int64") for name in case.sizes[0]}
         self.bb = relax.BlockBuilder()
+        self.emit = emit or (lambda call: relax.Var("v", self.bb.normalize(call).struct_info))
+        self.symbols = {name: Var(name, "int64") for name in case.sizes[0]}
         self.values: dict[str, Any] = {}
 
     def dim(self, d: Any) -> Any:
-        """A dimension: a number, a size's name, or [name, factor]."""
-        return self.symbols[d] * d[1] if isinstance(d, list) else self.symbols.get(d, d)
+        """A dimension: a number or a size's name."""
+        return self.symbols.get(d, d)
 
     def declare(self, name: str) -> Any:
         """The parameter, or the constant, of that name."""
@@ -38,10 +42,10 @@ class Writer:
 
     def node(self, name: str, args: list[Any], outputs: list[str], attrs: dict[str, Any]) -> Any:
         """Emit a call; its argument is a name, a list of names, or literal: {"dims": [...]}."""
-        var = self.bb.emit(OPERATORS[name].builder(*map(self.argument, args), **attrs))
+        var = self.emit(OPERATORS[name].builder(*map(self.argument, args), **attrs))
         if isinstance(var.struct_info, TupleStructInfo):
             for k, out in enumerate(outputs):
-                self.values[out] = self.bb.emit(relax.TupleGetItem(var, k))
+                self.values[out] = self.emit(relax.TupleGetItem(var, k))
         else:
             self.values[outputs[0]] = var
         return var.struct_info
@@ -60,9 +64,9 @@ class Writer:
 
 def to_module(case: Case) -> IRModule:
     """The module."""
-    writer = Writer(case)
+    bb = relax.BlockBuilder()
+    writer = Writer(case, bb.emit)
     params = [writer.declare(name) for name in case.inputs]
-    bb = writer.bb
     with bb.function("main", params):
         with bb.dataflow():
             for node in case.nodes:

@@ -39,11 +39,16 @@ class Report:
         lines = []
         order = {kind: n for n, kind in enumerate((*FAULTS, "invalid"))}
         for group, found in sorted(
-            self.groups.items(), key=lambda item: (order.get(item[0].split(" ")[0], 9), -len(item[1]))
+            self.groups.items(),
+            key=lambda item: (order.get(item[0].split(" ")[0], 9), -len(item[1])),
         )[:most]:
             item, outcome = found[0]
             message = outcome.message.strip().split("\n")[0][:150]
-            lines.append(f"{len(found):>6}  {group}\n        seed {item} [{outcome.operators}]: {message}")
+            lines.append(
+                f"{len(found):>6}  {group}\n        seed {item} [{outcome.operators}]: {message}"
+            )
         counts = ", ".join(f"{n} {k}" for k, n in self.kinds.most_common())
-        lines.append(f"{self.name}: {total} cases in {seconds:.0f} s ({total / max(seconds, 1e-9):.1f}/s): {counts}")
+        lines.append(
+            f"{self.name}: {total} cases in {seconds:.0f} s ({total / max(seconds, 1e-9):.1f}/s): {counts}"
+        )
         return "\n".join(lines)

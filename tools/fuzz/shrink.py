@@ -59,7 +59,13 @@ def _candidates(case: Case) -> Iterator[Case]:
         for number in (1, 2, 3, 5):
             if any(sizes[name] > number for sizes in case.sizes):
                 yield _changed(case, sizes=[{**s, name: number} for s in case.sizes])
-    fixed = {d for t in (case.inputs, case.weights) for s in t.values() for d in s["shape"] if isinstance(d, int)}
+    fixed = {
+        d
+        for t in (case.inputs, case.weights)
+        for s in t.values()
+        for d in s["shape"]
+        if isinstance(d, int)
+    }
     for extent in sorted(fixed, reverse=True):
         for number in (1, 2, 3):
             if number < extent:

@@ -77,8 +77,11 @@ def arrays(result: Any) -> list[np.ndarray]:
     return [result.numpy() if hasattr(result, "numpy") else np.asarray(result)]
 
 
-def differences(a: list[np.ndarray], b: list[np.ndarray], slack: list[np.ndarray]) -> str:
-    """What differs between two results, "" where they agree; of which kind comes first."""
+def differences(
+    a: list[np.ndarray], b: list[np.ndarray], slack: list[np.ndarray], ulps: float = 0
+) -> str:
+    """What differs between two results, "" where they agree; of which kind comes first.
+    ulps: what is allowed beside the slack, in units of 1."""
     if len(a) != len(b):
         return f"count: {len(a)} outputs, not {len(b)}"
     for k, (x, y, s) in enumerate(zip(a, b, slack, strict=True)):
@@ -93,6 +96,7 @@ def differences(a: list[np.ndarray], b: list[np.ndarray], slack: list[np.ndarray
             info, wide = ml_dtypes.finfo(y.dtype), np.abs(y.astype("float64"))
             wide = np.where(np.isfinite(wide), wide, 0)
             allowed = allowed + 32 * float(info.eps) * wide + 8 * float(info.smallest_subnormal)
+            allowed = allowed + ulps * float(info.eps)
         bad = distance(x, y) > allowed
         if bad.any():
             at = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -103,6 +107,6 @@ def differences(a: list[np.ndarray], b: list[np.ndarray], slack: list[np.ndarray
 
 
 def kind(number: Any) -> str:
-    """"nan", "inf" or "number"."""
+    """ "nan", "inf" or "number"."""
     number = float(number)
     return "nan" if np.isnan(number) else "inf" if np.isinf(number) else "number"

@@ -54,6 +54,7 @@ class Pool:
     processes: int = 2
     limits: Limits = field(default_factory=Limits)
     alone: bool = False  # a new process for each item
+    name: Callable[[Any], str] = lambda item: ""
 
     def run(self, items: Iterable[Any]) -> Iterator[tuple[Any, Outcome, float]]:
         """(item, its outcome, seconds), as they end."""
@@ -70,7 +71,9 @@ class Pool:
             for worker in workers:
                 self._end(worker)
 
-    def _look(self, workers: list[_Worker], left: deque[Any]) -> Iterator[tuple[Any, Outcome, float]]:
+    def _look(
+        self, workers: list[_Worker], left: deque[Any]
+    ) -> Iterator[tuple[Any, Outcome, float]]:
         wait([w.pipe for w in workers], timeout=0.5)
         for worker in list(workers):
             outcome = self._heard(worker)
@@ -79,7 +82,7 @@ class Pool:
             yield worker.item, outcome, time.monotonic() - worker.started
             worker.served += 1
             fresh = self.alone or worker.served >= CASES_EACH
-            if outcome.kind in ("crash", "hang") or not left or fresh:
+            if not worker.process.is_alive() or outcome.kind == "hang" or not left or fresh:
                 self._end(worker)
                 workers.remove(worker)
             else:
@@ -95,10 +98,18 @@ class Pool:
                 worker.stage = said
         except (EOFError, ConnectionResetError):
             worker.process.join(5)
-            return Outcome("crash", worker.stage, f"exit code {worker.process.exitcode}")
+            kind = "invalid" if worker.stage == "onnxruntime" else "crash"
+            return Outcome(
+                kind, worker.stage, f"exit code {worker.process.exitcode}", self._name(worker)
+            )
         if time.monotonic() - worker.started > self.limits.seconds:
-            return Outcome("hang", worker.stage, f"over {self.limits.seconds:g} s")
+            words = f"over {self.limits.seconds:g} s"
+            return Outcome("hang", worker.stage, words, self._name(worker))
         return None
+
+    def _name(self, worker: _Worker) -> str:
+        """What the item is, for groups of those that died."""
+        return self.name(worker.item)
 
     def _give(self, worker: _Worker, item: Any) -> None:
         worker.item, worker.stage, worker.started = item, "start", time.monotonic()
@@ -107,7 +118,9 @@ class Pool:
     def _start(self) -> _Worker:
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(self.task, theirs, ours, self.limits), daemon=True)
+        process = context.Process(
+            target=_serve, args=(self.task, theirs, ours, self.limits), daemon=True
+        )
         process.start()
         theirs.close()
         return _Worker(process, ours)
