@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import graphs
+from . import files, graphs, texts
 
 
 def main() -> int:
@@ -22,6 +22,7 @@ def main() -> int:
         sub.add_argument(
             "--save", type=Path, default=Path("build/fuzz"), help="folder of what failed"
         )
+        sub.add_argument("--shrink", type=int, default=40, help="most graphs to make small")
         sub.set_defaults(run=run)
     sub = machines.add_parser("replay", help="judge saved cases again")
     sub.add_argument("files", nargs="+", type=Path)
@@ -32,6 +33,8 @@ def main() -> int:
 
 MACHINES: list[tuple[str, Any, str]] = [
     ("graphs", graphs.search, "random graphs of ONNX's operators and of our own"),
+    ("files", files.search, "hostile ONNX files, by hand and by mutation"),
+    ("texts", texts.search, "hostile programs as text, and target strings"),
 ]
 
 if __name__ == "__main__":

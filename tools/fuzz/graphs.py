@@ -37,18 +37,23 @@ def search(options: argparse.Namespace) -> int:
     ).run(range(options.seed, options.seed + options.count)):
         if report.add(seed, outcome) and outcome.kind in FAULTS:
             found.append((seed, outcome))
-    print(report.text())
-    for seed, outcome in found:
-        save(make(seed), outcome, options)
+    print(report.text(), flush=True)
+    found.sort(key=lambda item: FAULTS.index(item[1].kind))
+    shrunk: set[str] = set()
+    for seed, outcome in found[: options.shrink]:
+        save(make(seed), outcome, options, shrunk)
     return 1 if report.faults() else 0
 
 
-def save(case: Case, outcome: Outcome, options: argparse.Namespace) -> None:
-    """Make a case small and write it."""
+def save(case: Case, outcome: Outcome, options: argparse.Namespace, known: set[str]) -> None:
+    """Make a case small and write it, unless what is left is known."""
     case, outcome = shrink(case, outcome, options.processes)
+    if outcome.group() in known:
+        return
+    known.add(outcome.group())
     path = Path(options.save) / f"{outcome.kind}-{case.kind}-{case.seed}.json"
     case.save(path, f"{outcome.group()}\n{outcome.message}"[:1500])
-    print(f"{path}: {outcome.group()}\n    {outcome.message[:300]}")
+    print(f"{path}: {outcome.group()}\n    {outcome.message[:300]}", flush=True)
 
 
 def judged(case: Case, say: Say) -> Outcome:

@@ -43,7 +43,8 @@ class Outcome:
 
     def group(self) -> str:
         """The outcome without the numbers and names that differ from case to case."""
-        text = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", self.message.strip().split("\n")[0])
+        text = re.sub(r"/tmp/\S*", "FILE", self.message.strip().split("\n")[0])
+        text = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", text)
         text = re.sub(r"-?\d+(\.\d+)?(e[-+]?\d+)?", "N", text)
         if self.kind == "wrong":
             text = f"{self.message.split(':')[0]} [{self.operators}]"
@@ -77,7 +78,7 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
         model = to_onnx(case)
         say("onnxruntime")
         try:
-            theirs = reference(model, case, feeds)
+            theirs = reference(model, feeds)
         except Exception as error:
             why = f"onnxruntime: {error}"
     try:

@@ -51,13 +51,17 @@ def _attribute(value: Any) -> Any:
     return value
 
 
-def reference(model: onnx.ModelProto, case: Case, feeds: list[list[np.ndarray]]) -> list[Any]:
+def reference(model: onnx.ModelProto, feeds: list[list[np.ndarray]]) -> list[Any]:
     """onnxruntime's outputs of each run, its optimizations off."""
+    return reference_of(model.SerializeToString(), feeds)
 
+
+def reference_of(data: bytes, feeds: list[list[np.ndarray]]) -> list[Any]:
+    """The same for a file's bytes."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    providers = ["CPUExecutionProvider"]
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=providers)
-    return [session.run(None, dict(zip(case.inputs, f, strict=True))) for f in feeds]
+    session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    names = [i.name for i in session.get_inputs()]
+    return [session.run(None, dict(zip(names, f, strict=True))) for f in feeds]

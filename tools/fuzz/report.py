@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 
 from .judge import Outcome
 
-FAULTS = ("wrong", "crash", "hang", "refused", "doubt", "tool")
+FAULTS = ("wrong", "crash", "hang", "raw", "slow", "memory", "tool", "refused", "doubt")
 
 
 @dataclass
@@ -26,11 +27,14 @@ class Report:
         self.kinds[outcome.kind] += 1
         group = self.groups[outcome.group()] if outcome.kind != "right" else []
         group.append((item, outcome))
-        return outcome.kind in FAULTS and len(group) == 1
+        new = outcome.kind in FAULTS and len(group) == 1
+        if new:
+            print(f"{outcome.group()}: {item}", file=sys.stderr, flush=True)
+        return new
 
     def faults(self) -> int:
-        """Cases that were wrong, died or hung."""
-        return sum(self.kinds[k] for k in ("wrong", "crash", "hang", "tool"))
+        """Cases that were wrong, died, hung or took too much."""
+        return sum(self.kinds[k] for k in FAULTS[:-2])
 
     def text(self, most: int = 60) -> str:
         """The table."""

@@ -1,0 +1,217 @@
+"""Hostile ONNX files: by hand (`hostile`), and small models with a field or bytes changed.
+
+A file ends in an error of ours within 5 s of computing and 1 GiB of memory, or in what onnxruntime
+computes too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import Message
+
+import loopwright as lw
+from loopwright.base.errors import DiagnosticError
+
+from .hostile import HOSTILE
+from .judge import Outcome
+from .onnx_graphs import onnx_case
+from .onnx_model import reference_of, to_onnx
+from .report import FAULTS, Report
+from .tolerance import arrays, differences
+from .workers import Limits, Pool
+
+SECONDS, MEMORY = 5.0, 1 << 30
+NUMBERS = [
+    0,
+    1,
+    -1,
+    2,
+    7,
+    127,
+    2**31 - 1,
+    2**31,
+    2**32,
+    2**40,
+    2**62,
+    2**63 - 1,
+    -(2**31),
+    -(2**63),
+]
+TEXTS = [
+    "",
+    "x1",
+    "v2",
+    "Relu",
+    "../../../etc/passwd",
+    "\0",
+    "%s%n{0}",
+    "a" * 5000,
+    "ai.onnx",
+    "é\n\"'",
+]
+
+
+def data_of(item: int | str) -> bytes:
+    """The file of a seed, or of that name in the table."""
+    if isinstance(item, str):
+        return Path(item).read_bytes() if item.endswith(".onnx") else HOSTILE[item]()
+    rng = random.Random(item)
+    model = to_onnx(onnx_case(rng.randrange(200)))
+    if rng.random() < 0.6:
+        for _ in range(rng.choice([1, 1, 1, 2, 3])):
+            change_field(rng, model)
+        return model.SerializePartialToString()
+    data = bytearray(model.SerializeToString())
+    if rng.random() < 0.2:
+        return bytes(data[: rng.randrange(len(data))])
+    for _ in range(rng.choice([1, 1, 2, 4, 16])):
+        at = rng.randrange(len(data))
+        way = rng.random()
+        if way < 0.7:
+            data[at] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, data[at] ^ 1 << rng.randrange(8)])
+        elif way < 0.85:
+            del data[at : at + rng.choice([1, 1, 4, 20])]
+        else:
+            data[at:at] = data[at : at + rng.choice([1, 4, 20])]
+        if not data:
+            break
+    return bytes(data)
+
+
+def change_field(rng: random.Random, model: Message) -> None:
+    """Change one field somewhere within a message."""
+    places: list[tuple[Message, Any, int]] = []
+
+    def visit(message: Message) -> None:
+        for field, value in message.ListFields():
+            values = value if field.is_repeated else [value]
+            for index, one in enumerate(values):
+                places.append((message, field, index))
+                if field.type == field.TYPE_MESSAGE and not isinstance(one, (int, str)):
+                    visit(one)
+
+    visit(model)
+    message, field, index = rng.choice(places)
+    value = getattr(message, field.name)
+    if field.is_repeated and rng.random() < 0.4:
+        way = rng.random()
+        if way < 0.4:
+            del value[index]
+        elif field.type == field.TYPE_MESSAGE:
+            value.add().CopyFrom(value[index])
+        else:
+            value.append(value[index])
+        return
+    if field.type == field.TYPE_MESSAGE:
+        if not field.is_repeated:
+            message.ClearField(field.name)
+        return
+    new: Any = rng.choice(NUMBERS)
+    if field.type == field.TYPE_STRING:
+        new = rng.choice(TEXTS)
+    elif field.type == field.TYPE_BYTES:
+        old = value[index] if field.is_repeated else value
+        new = rng.choice([old[:-1], old * 2, b"", b"\xff" * len(old)])
+    elif field.type in (field.TYPE_FLOAT, field.TYPE_DOUBLE):
+        new = rng.choice([float("nan"), float("inf"), -1.0, 0.0, 1e38])
+    try:
+        if field.is_repeated:
+            value[index] = new
+        else:
+            setattr(message, field.name, new)
+    except ValueError:  # a number that this field cannot hold
+        message.ClearField(field.name)
+
+
+def clear(error: Exception) -> bool:
+    """Whether an error is one that we raise: it says what was got, or what to do instead."""
+    ours = isinstance(error, (lw.LoopwrightError, DiagnosticError))
+    return ours or any(word in str(error) for word in ("\n  got: ", "\n  instead: "))
+
+
+def feed(inputs: list[tuple[str, str, tuple[Any, ...]]]) -> list[np.ndarray]:
+    """Zeros for the inputs, unknown extents 2."""
+    from loopwright.ir.dtype import numpy_dtype
+
+    return [
+        np.zeros([int(d) if str(d).lstrip("-").isdigit() else 2 for d in dims], numpy_dtype(dtype))
+        for _, dtype, dims in inputs
+    ]
+
+
+def judge_file(item: int | str, say: Callable[[str], None]) -> Outcome:
+    """Compile and run a file in a folder of its own."""
+    say("make")
+    data = data_of(item)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.onnx")
+        path.write_bytes(data)
+        outcome = _judge(path, say)
+        beside = sorted(p.name for p in Path(folder).iterdir() if p != path)
+    if beside:
+        return Outcome("wrong", "files", f"written: {beside}")
+    return outcome
+
+
+def _judge(path: Path, say: Callable[[str], None]) -> Outcome:
+    started, before = time.process_time(), peak()
+    stage, outcome = "compile", None
+    say(stage)
+    got: list[np.ndarray] = []
+    try:
+        exe = lw.compile(str(path))
+        stage = "run"
+        say(stage)
+        feeds = feed(exe.inputs())
+        got = arrays(exe["main"](*feeds))
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        outcome = Outcome("refused" if clear(error) else "raw", stage, text)
+    seconds, memory = time.process_time() - started, peak() - before
+    if seconds > SECONDS:
+        return Outcome("slow", stage, f"{seconds:.1f} s; {outcome.message if outcome else ''}")
+    if memory > MEMORY:
+        return Outcome("memory", stage, f"{memory >> 20} MiB; {outcome.message if outcome else ''}")
+    if outcome is not None:
+        return outcome
+    say("onnxruntime")
+    try:
+        expected = reference_of(path.read_bytes(), [feeds])[0]
+    except Exception as error:
+        return Outcome("right", "without onnxruntime", str(error))
+    slack = [np.full(e.shape, 1e-4) for e in expected]
+    what = differences(got, expected, slack)
+    return Outcome("wrong", "onnxruntime", what) if what else Outcome("right")
+
+
+def peak() -> int:
+    """The most memory this process has had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def search(options: argparse.Namespace) -> int:
+    """The files by hand first, then changed ones."""
+    report = Report("files")
+    items: list[int | str] = [*HOSTILE] if options.seed == 0 else []
+    items += range(options.seed, options.seed + max(0, options.count - len(items)))
+    limits = Limits(seconds=6 * SECONDS, memory=4 << 30)
+    for item, outcome, _ in Pool(judge_file, options.processes, limits).run(items):
+        if report.add(item, outcome) and outcome.kind in FAULTS and outcome.kind != "refused":
+            path = (
+                Path(options.save)
+                / f"{outcome.kind}-{str(item).replace(' ', '-').replace('/', '-')}.onnx"
+            )
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data_of(item))
+            print(f"{path}: {outcome.group()}", flush=True)
+    print(report.text())
+    return 1 if report.faults() else 0
