@@ -1,5 +1,5 @@
 # Each target sets up what it needs in .venv; a fresh machine needs only make and Python 3.11 or newer.
-.PHONY: demo test test-all bench lint format setup clean
+.PHONY: demo test test-all fuzz mutants bench lint format setup clean
 .DELETE_ON_ERROR:
 
 VENV   := .venv
@@ -22,6 +22,14 @@ test: $(SETUP)
 
 test-all: $(SETUP)
 	@$(PYTEST) $(ARGS)
+
+# Searches for faults: make fuzz ARGS="graphs --count 2000 --seed 7", ARGS="replay FILE", ARGS=--help.
+fuzz: $(SETUP)
+	@$(PY) -m tools.fuzz $(or $(ARGS),graphs)
+
+# Random faults in our own source: how many of them do the tests of their layer find?
+mutants: $(SETUP)
+	@$(PY) -m tools.fuzz mutants --count $(or $(N),20) $(ARGS)
 
 # Everything beside its peers, one after another, then the table of README.md.
 bench: $(SETUP)

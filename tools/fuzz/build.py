@@ -228,13 +228,19 @@ class Builder:
 def finish(builder: Builder) -> Case:
     """Unused results are the outputs; inputs that nobody uses go."""
     case = builder.case
-    used = {n for node in case.nodes for n in flat(node[1])}
+    used = {n for node in case.nodes for n in reads(node)}
     made = [out for node in case.nodes for out in node[2] if out]
     case.outputs = [n for n in made if n not in used]
     for table in (case.inputs, case.weights):
         for name in [n for n in table if n not in used]:
             del table[name]
     return case
+
+
+def reads(node: list[Any]) -> list[str]:
+    """The names that a node reads, within its branches too."""
+    inner = [n for v in node[3].values() if isinstance(v, dict) for n in v.get("graph", ())]
+    return [*flat(node[1]), *(name for one in inner for name in reads(one))]
 
 
 def flat(values: Any) -> list[str]:

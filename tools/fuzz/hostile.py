@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -114,13 +115,13 @@ for index in (10**6, 10**9, 10**12, -(10**12)):
 def chain(count: int) -> ModelProto:
     """A long chain of nodes."""
     names = ["x", *(f"v{k}" for k in range(count - 1)), "y"]
-    return model([node("Relu", [a], [b]) for a, b in zip(names, names[1:])], {"x": [4]})
+    return model([node("Relu", [a], [b]) for a, b in itertools.pairwise(names)], {"x": [4]})
 
 
 def doubling(count: int, folded: bool) -> ModelProto:
     """Each node joins the one before with itself."""
     names = ["x", *(f"v{k}" for k in range(count - 1)), "y"]
-    nodes = [node("Concat", [a, a], [b], axis=0) for a, b in zip(names, names[1:])]
+    nodes = [node("Concat", [a, a], [b], axis=0) for a, b in itertools.pairwise(names)]
     return model(
         nodes, {} if folded else {"x": [4]}, {"x": np.ones(4, np.float32)} if folded else {}
     )
@@ -149,7 +150,7 @@ def functions(depth: int, calls: int, loops: bool = False) -> ModelProto:
         names = ["a", *(f"v{i}" for i in range(calls - 1)), "b"]
         nodes = [
             node(callee, [x], [y], domain="own") if callee else node("Relu", [x], [y])
-            for x, y in zip(names, names[1:])
+            for x, y in itertools.pairwise(names)
         ]
         made.append(helper.make_function("own", f"f{k}", ["a"], ["b"], nodes, versions))
     return model([node("f0", ["x"], ["y"], domain="own")], {"x": [2]}, functions=made)

@@ -23,13 +23,7 @@ def element_type(dtype: str) -> int:
 
 def to_onnx(case: Case) -> onnx.ModelProto:
     """The model. Its outputs have no shapes, which importers are to find out."""
-    nodes = []
-    for number, (name, inputs, outputs, attrs) in enumerate(case.nodes):
-        domain = "com.microsoft" if name in ("FastGelu", "QuickGelu", "BiasGelu") else ""
-        made = {k: _attribute(v) for k, v in attrs.items()}
-        nodes.append(
-            helper.make_node(name, inputs, outputs, f"{name}{number}", domain=domain, **made)
-        )
+    nodes = [_node(number, *node) for number, node in enumerate(case.nodes)]
     ports = [
         helper.make_tensor_value_info(n, element_type(s["dtype"]), s["shape"])
         for n, s in case.inputs.items()
@@ -41,8 +35,21 @@ def to_onnx(case: Case) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=versions, ir_version=IR_VERSION)
 
 
+def _node(
+    number: int, op: str, inputs: list[str], outputs: list[str], attrs: dict[str, Any]
+) -> Any:
+    domain = "com.microsoft" if op in ("FastGelu", "QuickGelu", "BiasGelu") else ""
+    made = {k: _attribute(v) for k, v in attrs.items()}
+    return helper.make_node(op, inputs, outputs, f"{op}{number}", domain=domain, **made)
+
+
 def _attribute(value: Any) -> Any:
-    """{"tensor": [dtype, values]} is a tensor, {"type": dtype} a number for it."""
+    """{"tensor": [dtype, values]} is a tensor, {"graph": nodes} a branch that gives what its last
+    node does, {"type": dtype} a number for it."""
+    if isinstance(value, dict) and "graph" in value:
+        inner = [_node(number, *node) for number, node in enumerate(value["graph"])]
+        results = [helper.make_empty_tensor_value_info(n) for n in inner[-1].output]
+        return helper.make_graph(inner, "branch", [], results)
     if isinstance(value, dict) and "tensor" in value:
         dtype, values = value["tensor"]
         return numpy_helper.from_array(np.array(values, numpy_dtype(dtype)))

@@ -337,3 +337,18 @@ def integer_product(g, op):
         s = [g.weight("float32", [x], []) for x in (0.5, 0.25, 16.0)]
         zy = g.weight(a.dtype, [7], [])
         g.add(op, [a, s[0], za, b, s[1], zb, s[2], zy], (a.dtype, shape))
+
+
+@maker("QLinearConv")
+def quantized_conv(g, op):
+    rank, groups = g.rng.choice([1, 2]), g.rng.choice([1, 2])
+    parts = kernel, strides, dilations, pads = spatial(g, rank)
+    inner, outer = g.rng.choice([1, 3]), g.rng.choice([1, 4])
+    x = image(g, rank, g.const(inner * groups), "uint8")
+    w = g.new("uint8", [g.const(outer * groups), g.const(inner), *map(g.const, kernel)])
+    dims = [window(g, *a) for a in zip(x.shape[2:], kernel, strides, dilations, pads)]
+    s = [g.weight("float32", [v], []) for v in (0.5, 0.25, 8.0)]
+    zero = [g.weight("uint8", [v], []) for v in (3, 5, 7)]
+    shape = [x.shape[0], g.const(outer * groups), *dims]
+    inputs = [x, s[0], zero[0], w, s[1], zero[1], s[2], zero[2]]
+    g.add(op, inputs, ("uint8", shape), group=groups, **attributes(*parts))

@@ -26,14 +26,31 @@ def same(g: Builder, op: str, v: Value, *, exact: bool = False, **attrs: object)
     g.add(op, [v], (v.dtype, v.shape), exact=exact, **attrs)
 
 
-@maker(*"Sin Cos Tanh Sigmoid Softplus Softsign Erf HardSwish Mish Atan Asinh Selu".split())
+@maker(
+    *[
+        "Sin",
+        "Cos",
+        "Tanh",
+        "Sigmoid",
+        "Softplus",
+        "Softsign",
+        "Erf",
+        "HardSwish",
+        "Mish",
+        "Atan",
+        "Asinh",
+        "Selu",
+    ]
+)
 def smooth(g, op):
     if g.case.opset < {"Mish": 18, "HardSwish": 14}.get(op, 0):
         raise NotHere
     same(g, op, g.pick(FLOATS))
 
 
-@maker(*"Exp Log Sqrt Reciprocal Tan Sinh Cosh Acos Asin Acosh Atanh".split())
+@maker(
+    *["Exp", "Log", "Sqrt", "Reciprocal", "Tan", "Sinh", "Cosh", "Acos", "Asin", "Acosh", "Atanh"]
+)
 def unbounded(g, op):
     v = g.pick(FLOATS)
     g.add(op, [v], (v.dtype, v.shape), exact=False, finite=False)
@@ -66,9 +83,11 @@ def with_attributes(g, op):
     same(g, op, v, **(attrs if g.rng.random() < 0.7 else {}))
 
 
-@maker("FastGelu", "QuickGelu")
+@maker("FastGelu", "QuickGelu", "BiasGelu")
 def contributed(g, op):
-    same(g, op, g.pick(["float32"]))
+    v = g.pick(["float32"], (1, 4))
+    bias = [g.new("float32", v.shape[-1:])] if op == "BiasGelu" else []
+    g.add(op, [v, *bias], (v.dtype, v.shape), exact=False)
 
 
 @maker("IsNaN", "IsInf")

@@ -195,7 +195,7 @@ def pad(g, op):
             for _ in "ab"
         ]
         pads.append(pair)
-        shape.append(each(g, lambda n, p=sum(pair): n + p, d))
+        shape.append(each(g, lambda n, p=pair: n + sum(p), d))
     inputs = [v, g.ints([p[0] for p in pads] + [p[1] for p in pads])]
     if mode == "constant" and g.rng.random() < 0.6:
         inputs.append(g.weight(v.dtype, [g.rng.choice([0, 1, 3])], []))
@@ -338,3 +338,26 @@ def dynamic_shape(g, op):
         end = g.add("Gather", [s, g.ints([k])], ("int64", [g.const(1)]), final=True)[0]
         shape = place(g, v, k, each(g, lambda d: max(0, d - 1), v.shape[k]))
         g.add(way, [v, g.ints([1]), end, g.ints([k])], (v.dtype, shape))
+
+
+@maker("If")
+def branches(g, op):
+    v = g.pick(["float32"])
+    ways = [g.rng.choice(["Relu", "Neg", "Abs", "Identity"]) for _ in "ab"]
+    graphs = [{"graph": [[way, [v.name], [g.name("b")], {}]]} for way in ways]
+    c = g.new("bool", [])
+    made = g.add(op, [c], (v.dtype, v.shape), exact=v.exact, finite=v.finite)
+    g.case.nodes[-1][3].update(then_branch=graphs[0], else_branch=graphs[1])
+    assert made
+
+
+@maker("Constant", "CastLike")
+def constants(g, op):
+    if op == "Constant":
+        dtype = g.rng.choice(["float32", "int64", "bool"])
+        g.add(op, [], (dtype, [g.const(3)]), value={"tensor": [dtype, [0, 1, 2]]})
+    elif g.case.opset < 15:
+        raise NotHere
+    else:
+        v, like = g.pick(["int32", "int64", "bool"]), g.pick(["float32", "float64"])
+        g.add(op, [v, like], (like.dtype, v.shape))

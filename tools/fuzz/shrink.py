@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 
-from .build import flat
+from .build import reads
 from .case import Case
 from .judge import Outcome, judge
 from .workers import Pool
@@ -98,10 +98,13 @@ def _only(case: Case, outputs: list[str]) -> Case:
     for node in reversed(made.nodes):
         if wanted & set(node[2]):
             kept.insert(0, node)
-            wanted.update(flat(node[1]))
+            wanted.update(reads(node))
     made.nodes, made.outputs = kept, list(outputs)
     made.inputs = {n: s for n, s in made.inputs.items() if n in wanted}
     made.weights = {n: s for n, s in made.weights.items() if n in wanted}
+    sizes = {d for spec in made.inputs.values() for d in spec["shape"] if isinstance(d, str)}
+    if made.kind == "onnx":
+        made.sizes = [{n: v for n, v in s.items() if n in sizes} for s in made.sizes]
     return made
 
 

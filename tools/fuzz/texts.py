@@ -116,7 +116,7 @@ for T in range(3): pass
 for i in range(2**62): x = i
 for i in T.thread_binding(2**40, 'threadIdx.x'): pass
 @print
-match T: 
+match T:
 lambda: 0
 """.strip("\n").split("\n")
 NAMES = [
@@ -254,7 +254,7 @@ def target(seed: int) -> str:
         )
     made = " ".join(parts)
     if rng.random() < 0.1:
-        made = '{"kind": "%s", "%s": %s}' % (
+        made = '{{"kind": "{}", "{}": {}}}'.format(
             kind,
             rng.choice(some),
             rng.choice(["1", '"x"', "[]", "{}", "null", "1e999"]),
