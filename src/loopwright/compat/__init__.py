@@ -71,16 +71,16 @@ def _merged(path: str) -> ModuleType | None:
     if parent in MERGED and path.rpartition(".")[2].islower():  # a class is not a file
         return find_module(parent)
     if any(known.startswith(f"{path}.") for known in PATHS):
-        made = ModuleType(f"{PACKAGE}.{path}", "A folder of TVM's.")
-        made.__path__ = []
-        return made
+        module = ModuleType(f"{PACKAGE}.{path}", "A folder of TVM's.")
+        module.__path__ = []
+        return module
     return None
 
 
 def _any(path: str) -> ModuleType | None:
     """The module of any of TVM's paths."""
-    found = find_module(target_name(path))
-    return _merged(path) if found is None else found
+    module = find_module(target_name(path))
+    return _merged(path) if module is None else module
 
 
 def alias(name: str = "tvm") -> None:

@@ -92,7 +92,7 @@ def target_name(path: str) -> str:
     "frontend.nn.op"."""
     parts = path.split(".")
     for cut in range(len(parts), 0, -1):
-        found = PATHS.get(".".join(parts[:cut]))
-        if found is not None:
-            return ".".join([found, *parts[cut:]])
+        target = PATHS.get(".".join(parts[:cut]))
+        if target is not None:
+            return ".".join([target, *parts[cut:]])
     return path

@@ -155,8 +155,8 @@ def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> tuple[str
     """(path, left, right) of the first difference, or None."""
     try:
         _Comparer(map_free_vars).compare(lhs, rhs, "<root>", map_free_vars)
-    except _Mismatch as found:
-        return (found.path, found.lhs, found.rhs)
+    except _Mismatch as mismatch:
+        return (mismatch.path, mismatch.lhs, mismatch.rhs)
     return None
 
 
@@ -164,9 +164,9 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
     """Raise ValueError naming the path of the first difference and both sides there."""
     try:
         _Comparer(map_free_vars).compare(lhs, rhs, "<root>", map_free_vars)
-    except _Mismatch as found:
-        text = f"left:  {_short(found.lhs)}\n       right: {_short(found.rhs)}"
-        what = f"StructuralEqual check failed at {found.path}: {found.why}"
+    except _Mismatch as mismatch:
+        text = f"left:  {_short(mismatch.lhs)}\n       right: {_short(mismatch.rhs)}"
+        what = f"StructuralEqual check failed at {mismatch.path}: {mismatch.why}"
         raise ValueError(explain(what, got=text)) from None
 
 

@@ -266,11 +266,11 @@ class Sequential(Pass):
 
     def insert_before(self, name: str, *passes: Pass) -> Sequential:
         """Put passes before the first one of that name. Raises ValueError when there is none."""
-        return self._edit(name, lambda found: [*passes, found], first_only=True)
+        return self._edit(name, lambda anchor: [*passes, anchor], first_only=True)
 
     def insert_after(self, name: str, *passes: Pass) -> Sequential:
         """Put passes after the last one of that name. Raises ValueError when there is none."""
-        return self._edit(name, lambda found: [found, *passes], last_only=True)
+        return self._edit(name, lambda anchor: [anchor, *passes], last_only=True)
 
     def replace(self, name: str, *passes: Pass) -> Sequential:
         """Put passes in the place of every one of that name. Raises ValueError when there is

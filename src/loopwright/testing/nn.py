@@ -105,15 +105,15 @@ class Linear(Module):
 
     def forward(self, input: Any) -> relax.Var:
         """Emit the layer."""
-        made = emit(relax.op.matmul(input, self.weight))
-        return made if self.bias is None else emit(relax.op.add(made, self.bias))
+        product = emit(relax.op.matmul(input, self.weight))
+        return product if self.bias is None else emit(relax.op.add(product, self.bias))
 
 
 def init_params(mod: Any) -> list[Tensor]:
     """Random values, by a fixed seed, for the parameters of `main` behind its first one."""
     rng = np.random.default_rng(0)
-    made = []
+    inputs = []
     for var in mod["main"].params[1:]:
         shape = [int(d.value) for d in var.struct_info.get_shape()]
-        made.append(tensor(rng.random(shape).astype(str(var.struct_info.dtype))))
-    return made
+        inputs.append(tensor(rng.random(shape).astype(str(var.struct_info.dtype))))
+    return inputs

@@ -203,12 +203,12 @@ def _callee(backend: Backend, gvar: GlobalVar, func: Function, modules: Sequence
     raise LoopwrightError(explain(what, got=got, instead=hint, span=func.span))
 
 
-def _check_arity(backend: Backend, func: Function, symbol: str, made: Any) -> None:
+def _check_arity(backend: Backend, func: Function, symbol: str, function: Any) -> None:
     """Raise LoopwrightError where a function of Python's takes another number of arguments than it
     will be called with."""
     results = len(_leaves(func.ret_struct_info))
     try:
-        signature = inspect.signature(made)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):  # it does not say what it takes
         return
     try:

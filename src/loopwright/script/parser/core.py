@@ -122,12 +122,12 @@ class Parser(Evaluator):
             what = f"{node.name} needs exactly one decorator"
             hint = "write @T.prim_func, @R.function or @I.ir_module above it"
             raise self.source.error(node, what, got=len(decorators), instead=hint)
-        found = self.eval(decorators[0])
-        if not hasattr(found, "dialect"):
+        decorator = self.eval(decorators[0])
+        if not hasattr(decorator, "dialect"):
             what = f"the decorator of {node.name} is not one of a script"
             hint = "write @T.prim_func, @R.function or @I.ir_module above it"
             raise self.source.error(decorators[0], what, instead=hint)
-        return found
+        return decorator
 
 
 class Dialect:

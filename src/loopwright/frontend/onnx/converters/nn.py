@@ -201,8 +201,8 @@ def batch_normalization(
         raise ValueError("BatchNormalization with spatial=0 is not supported")
     epsilon = node.real("epsilon", 1e-5)
     stats = [_as(cx, v, x.dtype) for v in (scale, bias, mean, var)]
-    made = cx.emit(op.nn.batch_norm(x.expr, *stats, axis=1, epsilon=epsilon, training=False))
-    return [made[0]]
+    results = cx.emit(op.nn.batch_norm(x.expr, *stats, axis=1, epsilon=epsilon, training=False))
+    return [results[0]]
 
 
 def _as(cx: Context, v: Value, dtype: str) -> Any:
