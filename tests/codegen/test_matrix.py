@@ -400,7 +400,7 @@ def test_hints_and_what_says_nothing_to_the_machine():
         tir.BufferStore(a, a[0] + 1, [0]),
     )
     assert agree(tir.PrimFunc([a], body), np.ones(1, "int32"))[0][0] == 2
-    undef = tir.BufferStore(a, op("undef", dtype="int32"), [0])  # a value nobody looks at
+    undef = tir.BufferStore(a, op("undef", dtype="int32"), [0])  # a value that is never read
     compiled({"f": tir.PrimFunc([a], undef)})["f"](np.ones(1, "int32"))
     run(tir.PrimFunc([a], undef), [np.ones(1, "int32")])
 

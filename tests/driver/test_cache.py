@@ -1,4 +1,4 @@
-"""Compiled models kept on disk: what is found again, what is not, and what is never kept."""
+"""Compiled models kept on disk: hits, misses, and models that are never kept."""
 
 from __future__ import annotations
 

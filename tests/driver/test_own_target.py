@@ -1,4 +1,4 @@
-"""A target kind of one's own: compiled by the code generator of the kind it is a variant of."""
+"""A custom target kind: compiled by the code generator of its parent kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every script in examples/ runs, in a process of its own, and says what it should."""
+"""Every script in examples/ runs in a separate process and prints the expected output."""
 
 from __future__ import annotations
 

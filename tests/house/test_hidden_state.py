@@ -17,7 +17,7 @@ ROOT_FILE = "composition.py"
 # What imports a module of another package by a name that is not known before.
 OTHERS = {"compat/__init__.py": "name"}
 
-# Containers that functions of their own file fill, and nobody else: what they hold is this process's.
+# Containers filled only by functions of their own file: their contents belong to this process.
 PER_PROCESS = {
     "backend/byoc/onednn.py": {"_LEFT"},  # layouts of the kernels that were made
     "base/plugins.py": {"_LOADED", "_TOLD"},  # groups whose entry points were loaded

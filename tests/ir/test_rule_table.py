@@ -1,4 +1,4 @@
-"""Rules by target: the order in which they are asked, and what is told of it."""
+"""Rules by target: the order in which they are tried, and the trace of it."""
 
 from __future__ import annotations
 

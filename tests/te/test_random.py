@@ -166,7 +166,7 @@ def test_random_schedules(data):
     for name in draw(st.lists(st.sampled_from(_STEPS), min_size=1, max_size=10)):
         try:
             getattr(steps, name)()
-        except ValueError as error:  # the stage says what it takes instead
+        except ValueError as error:  # the error names the valid arguments
             assert "\n  " in str(error)
     args = [*inputs, out]
     try:

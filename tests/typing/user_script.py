@@ -14,7 +14,7 @@ from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
 
-# ---------------------------------------------------------------- an operator of one's own
+# ---------------------------------------------------------------- a custom operator
 
 
 @op("typing_example.swish")
@@ -34,7 +34,7 @@ def swish_numpy(x: np.ndarray[tuple[int, ...], np.dtype[np.float32]], beta: floa
 
 @lw.register_legalize("typing_example.swish", target="llvm")
 def twice_is_relu(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr | None:
-    """A legalization of one's own: a large beta is a relu."""
+    """A custom legalization: a large beta is a relu."""
     return relax.op.nn.relu(call.args[0]) if call.attrs["beta"] > 100 else None
 
 
@@ -87,7 +87,7 @@ class Net(nn.Module):
 
 @lw.transform.module_pass(opt_level=0, name="CountCalls")
 def count_calls(mod: lw.IRModule, ctx: lw.transform.PassContext) -> lw.IRModule:
-    """A pass of one's own: how many calls each graph function has."""
+    """A custom pass: counts the calls of each graph function."""
     for var, func in mod.functions.items():
         if isinstance(func, relax.Function):
             bindings = [b for block in func.body.blocks for b in block.bindings]

@@ -65,8 +65,8 @@ def _moved(path: str) -> ModuleType | None:
 
 
 def _merged(path: str) -> ModuleType | None:
-    """The module that a file of TVM's is part of here; an empty one for a folder that only the
-    table has."""
+    """The module that a TVM file is merged into here; an empty one for a folder that exists only
+    in the table."""
     parent = target_name(path).rpartition(".")[0]
     if parent in MERGED and path.rpartition(".")[2].islower():  # a class is not a file
         return find_module(parent)

@@ -152,7 +152,7 @@ def test_declared_costs_decide():
     assert decided((1, 1024), (1024, 1024))  # a vector and a large matrix
     assert not decided((1, 8), (8, 8))  # a small one
     assert not decided((64, 64), (64, 64))  # what own kernels do faster
-    assert decided((N, 8), (8, 8))  # nobody knows
+    assert decided((N, 8), (8, 8))  # undecidable
 
 
 @needs_blas

@@ -137,7 +137,7 @@ def test_packages_that_bring_something(folder):
     assert got["known"] == ["absent", "good"]
     assert got["why"] == "no device of this kind here"
     assert got["passes"] == ["CanonicalizeBindings"] * 2
-    # A broken one is told of where it matters, once.
+    # A broken one is reported once, where it matters.
     told = f"the plug-in broken of lw-broken cannot be used: {MISSING}"
     assert got["quiet"] == [told]  # the legalizations
     assert got["told"] == [told, told, f"the plug-in no of lw-twin cannot be used: {NOTHING}"]

@@ -289,7 +289,7 @@ def test_a_stencil_fuses(rules):
 
 
 def test_a_packed_intermediate_buffer_fuses(rules):
-    """The layout of a buffer of the kernel's own is nobody else's business."""
+    """The layout of a kernel's local buffer does not affect other functions."""
 
     def turned(call):
         schedule = lw.tir.Schedule(blocked_matmul)

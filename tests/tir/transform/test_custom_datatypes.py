@@ -1,4 +1,4 @@
-"""Types of one's own: registered, lowered, run in the interpreter and as native code."""
+"""Custom types: registered, lowered, run in the interpreter and as native code."""
 
 from __future__ import annotations
 

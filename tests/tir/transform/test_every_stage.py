@@ -392,7 +392,7 @@ def test_every_stage(name, scheduled):
 
 @pytest.mark.parametrize("start", ["i * 2", "T.max(i - 1, 0)", "i // 2"])
 def test_regions_are_read_as_printed(start):
-    """Also where nobody simplified how long they are: max - min + 1."""
+    """Also with extents that are not simplified: max - min + 1."""
     mod = IRModule(
         {
             "main": from_source(f"""

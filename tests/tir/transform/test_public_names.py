@@ -1,5 +1,5 @@
 """The names of TVM's `tir.transform` and `tir.analysis` (v0.21), with their parameters: what is here
-takes the same, what is not here is listed with the reason."""
+takes the same, missing names are listed with the reason."""
 
 from __future__ import annotations
 

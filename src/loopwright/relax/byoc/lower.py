@@ -204,12 +204,12 @@ def _callee(backend: Backend, gvar: GlobalVar, func: Function, modules: Sequence
 
 
 def _check_arity(backend: Backend, func: Function, symbol: str, function: Any) -> None:
-    """Raise LoopwrightError where a function of Python's takes another number of arguments than it
+    """Raise LoopwrightError if a Python function does not take the number of arguments that it
     will be called with."""
     results = len(_leaves(func.ret_struct_info))
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # it does not say what it takes
+    except (TypeError, ValueError):  # its signature is unknown
         return
     try:
         signature.bind(*func.params, *range(results))
@@ -360,7 +360,7 @@ def _loop_level(
 
 
 def _missing_rule(func: Function, target: Target) -> str:
-    """What to say of a composite where no rule is for it, or for what is in it: the kernel is
+    """The message for a composite without a rule for it or its operators: the kernel is
     registered under a misspelt name, or not at all."""
     name, known = str(func.attrs[COMPOSITE]), LEGALIZATIONS.subjects()
     calls = [b.value for block in func.body.blocks for b in block.bindings]

@@ -1,4 +1,4 @@
-"""A target of another package: its code is a text of loops; a simulator says what they compute."""
+"""A target of another package: its code is loops as text, run by a simulator."""
 
 from loopwright import LoopwrightError, register_legalize, relax, sched, tir
 from loopwright.backend import CompiledModel, TargetBackend, named_apart
