@@ -32,7 +32,7 @@ def attention(
     query [batch, length, heads, size], key [batch, other, heads, size], value [batch, other,
     heads, size of a value], bias broadcast to [batch, heads, length, other]; scale: default
     1 / sqrt(size). causal_mask: later elements are masked; "TopLeft" aligns the sequences at their
-    first elements, "BottomRight" at their last. window_size: how many preceding elements are visible.
+    first elements, "BottomRight" at their last. window_size: number of visible preceding elements.
     """
     b, length, heads, size = query.shape
     other, width = key.shape[1], value.shape[3]
