@@ -243,7 +243,7 @@ def test_watched_and_customised_compilations_are_not_kept(path, monkeypatch, tmp
 @pytest.mark.parametrize(
     "change",
     [
-        lambda: relax.register_legalize("relax.test_kept", lambda bb, call: call),
+        lambda: relax.register_legalize("test.kept", lambda bb, call: call),
         lambda: Op.get("relax.nn.relu").set_attr("test.kept", 1),
         lambda: lw.sched.apply.register_schedule_rule("test.kept", "test.kept")(lambda f, t: None),
         lambda: lw.frontend.onnx.register_converter("TestKept", 1, lambda cx, node, x: x, "test"),

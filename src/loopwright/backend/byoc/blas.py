@@ -217,7 +217,7 @@ def library_path() -> Path | None:
     """The path of OpenBLAS; None if the package is not installed."""
     if importlib.util.find_spec("scipy_openblas32") is None:
         return None
-    import scipy_openblas32  # pyright: ignore[reportMissingImports]
+    import scipy_openblas32
 
     folder = Path(scipy_openblas32.get_lib_dir())
     return next(iter(sorted(folder.glob("libscipy_openblas.*"))), None)
