@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import files, graphs, texts
+from . import files, graphs, mutants, passes, schedules, texts
 
 
 def main() -> int:
@@ -35,6 +35,9 @@ MACHINES: list[tuple[str, Any, str]] = [
     ("graphs", graphs.search, "random graphs of ONNX's operators and of our own"),
     ("files", files.search, "hostile ONNX files, by hand and by mutation"),
     ("texts", texts.search, "hostile programs as text, and target strings"),
+    ("passes", passes.search, "random orders of passes over graphs and loops"),
+    ("schedules", schedules.search, "random schedules of random programs"),
+    ("mutants", mutants.search, "random faults in our own source, and whether tests find them"),
 ]
 
 if __name__ == "__main__":

@@ -175,7 +175,7 @@ def _judge(path: Path, say: Callable[[str], None]) -> Outcome:
         got = arrays(exe["main"](*feeds))
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
-        outcome = Outcome("refused" if clear(error) else "raw", stage, text)
+        outcome = Outcome("error" if clear(error) else "raw", stage, text)
     seconds, memory = time.process_time() - started, peak() - before
     if seconds > SECONDS:
         return Outcome("slow", stage, f"{seconds:.1f} s; {outcome.message if outcome else ''}")
@@ -205,7 +205,7 @@ def search(options: argparse.Namespace) -> int:
     items += range(options.seed, options.seed + max(0, options.count - len(items)))
     limits = Limits(seconds=6 * SECONDS, memory=4 << 30)
     for item, outcome, _ in Pool(judge_file, options.processes, limits).run(items):
-        if report.add(item, outcome) and outcome.kind in FAULTS and outcome.kind != "refused":
+        if report.add(item, outcome) and outcome.kind in FAULTS:
             path = (
                 Path(options.save)
                 / f"{outcome.kind}-{str(item).replace(' ', '-').replace('/', '-')}.onnx"
