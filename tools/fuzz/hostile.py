@@ -280,7 +280,7 @@ CHANGES: dict[str, Callable[[ModelProto], object]] = {
     "names with quotes": lambda m: [m.graph.output[0].__setattr__("name", 'y"%s{0}\n\0*/'), m.graph.node[1].output.__setitem__(0, 'y"%s{0}\n\0*/')],
     "an attribute without a type": lambda m: m.graph.node[1].attribute.add(name="alpha"),
     "an attribute that refers": lambda m: m.graph.node[1].attribute.add(name="alpha", ref_attr_name="x", type=1),
-    "an attribute of type 99": lambda m: m.graph.node[1].attribute.add(name="alpha", type=99),
+    "an attribute without its graph": lambda m: m.graph.node[1].attribute.add(name="alpha", type=5),
     "a sparse weight": lambda m: m.graph.sparse_initializer.add(dims=[2**40]),
 }  # fmt: skip
 for name, change in CHANGES.items():

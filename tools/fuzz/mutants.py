@@ -96,7 +96,7 @@ def faults(file: Path) -> Iterator[Mutant]:
             and isinstance(node.op, ast.Not)
             and node.operand.lineno == node.lineno
         ):
-            yield Mutant(file, node.lineno, node.col_offset, node.operand.col_offset, "")
+            yield Mutant(file, node.lineno, node.col_offset, node.col_offset + len("not "), "")
         elif (
             isinstance(node, ast.Constant)
             and isinstance(node.value, (bool, int))

@@ -32,10 +32,66 @@ from .tolerance import arrays, differences, spread
 from .workers import Pool
 
 Say = Callable[[str], None]
-RELAX_ANYWHERE = ["Normalize", "CanonicalizeBindings", "DeadCodeElimination", "EliminateCommonSubexpr", "FoldConstant", "FoldBatchnormToConv2D", "NameDimensions", "LambdaLift", "BlockedLayout", "ConvertLayout", "DropHostCopies", "RewriteDataflowReshape", "AttachGlobalSymbol"]
-RELAX_CHAIN = ["LegalizeOps", "AnnotateTIROpPattern", "FuseOps", "FuseTIR", "RewriteDataflowReshape", "ToNonDataflow", "RemovePurityChecking", "CallTIRRewrite", "StaticPlanBlockMemory"]
-TIR_ANYWHERE = ["Simplify", "ConvertSSA", "RemoveNoOp", "RenormalizeSplitPattern", "CommonSubexprElimTIR", "HoistIfThenElse", "HoistExpression", "RewriteUnsafeSelect", "RemoveAssume", "RemoveStoreUndef", "NarrowDataType", "LoopPartition", "ConvertForLoopsToSerial", "UnrollLoop", "HoistDivisions", "LowerIntrin"]
-TIR_CHAIN = ["LowerInitBlock", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "LowerMatchBuffer", "CompactBufferAllocation", "LowerOpaqueBlock", "FlattenBuffer", "LoopPartition", "VectorizeLoop", "LowerIntrin", "HoistDivisions", "UnrollLoop", "StorageRewrite", "RemoveNoOp"]
+RELAX_ANYWHERE = [
+    "Normalize",
+    "CanonicalizeBindings",
+    "DeadCodeElimination",
+    "EliminateCommonSubexpr",
+    "FoldConstant",
+    "FoldBatchnormToConv2D",
+    "NameDimensions",
+    "LambdaLift",
+    "BlockedLayout",
+    "ConvertLayout",
+    "DropHostCopies",
+    "RewriteDataflowReshape",
+    "AttachGlobalSymbol",
+]
+RELAX_CHAIN = [
+    "LegalizeOps",
+    "AnnotateTIROpPattern",
+    "FuseOps",
+    "FuseTIR",
+    "RewriteDataflowReshape",
+    "ToNonDataflow",
+    "RemovePurityChecking",
+    "CallTIRRewrite",
+    "StaticPlanBlockMemory",
+]
+TIR_ANYWHERE = [
+    "Simplify",
+    "ConvertSSA",
+    "RemoveNoOp",
+    "RenormalizeSplitPattern",
+    "CommonSubexprElimTIR",
+    "HoistIfThenElse",
+    "HoistExpression",
+    "RewriteUnsafeSelect",
+    "RemoveAssume",
+    "RemoveStoreUndef",
+    "NarrowDataType",
+    "LoopPartition",
+    "ConvertForLoopsToSerial",
+    "UnrollLoop",
+    "HoistDivisions",
+    "LowerIntrin",
+]
+TIR_CHAIN = [
+    "LowerInitBlock",
+    "PlanAndUpdateBufferAllocationLocation",
+    "ConvertBlocksToOpaque",
+    "LowerMatchBuffer",
+    "CompactBufferAllocation",
+    "LowerOpaqueBlock",
+    "FlattenBuffer",
+    "LoopPartition",
+    "VectorizeLoop",
+    "LowerIntrin",
+    "HoistDivisions",
+    "UnrollLoop",
+    "StorageRewrite",
+    "RemoveNoOp",
+]
 OPTIONAL = {"FuseOps", "FuseTIR", "LoopPartition", "HoistDivisions", "UnrollLoop", "StorageRewrite"}
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ConvertLayout": ({"relax.nn.conv2d": ["NHWC", "OHWI"]},),
