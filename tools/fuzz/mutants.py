@@ -134,11 +134,11 @@ def tests_of(file: Path) -> list[Path]:
     layer = ROOT / "tests" / parts[0]
     if not layer.is_dir():
         return []
-    nearest = layer.joinpath(*parts[1:-1])
+    folders = [layer.joinpath(*parts[1:k]) for k in range(len(parts) - 1, 0, -1)]
+    folders = [f for f in folders if f.is_dir()]
     words = set(file.stem.split("_"))
-    folder = nearest if nearest.is_dir() else layer
-    named = [p for p in folder.glob("test_*.py") if words & set(p.stem.split("_"))]
-    return [*named, *([nearest] if nearest.is_dir() and nearest != layer else []), layer]
+    named = [p for p in folders[0].glob("test_*.py") if words & set(p.stem.split("_"))]
+    return [*sorted(named), *folders]
 
 
 def found(mutant: Mutant, tree: Path) -> tuple[str, float]:

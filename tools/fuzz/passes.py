@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,11 +133,11 @@ def program(seed: int) -> tuple[Program, Any]:
     return made, walk.sch.mod
 
 
-def run(item: tuple[int, list[str] | None], say: Say) -> Outcome:
+def run(item: tuple[int, Sequence[str] | None], say: Say) -> Outcome:
     """Run the passes of a seed (or these) and look after each."""
     seed, given = item
     level, passes = order(seed)
-    passes = passes if given is None else given
+    passes = passes if given is None else list(given)
     say("make")
     check = _relax(graph(seed)) if level == "relax" else _tir(*program(seed))
     mod, done = check("start", None), []
