@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tools.fuzz import files, mutants, passes, texts
+from tools.fuzz import files, mutants, passes, sanitizers, texts
 from tools.fuzz.hostile import CHANGES, HOSTILE
 from tools.fuzz.workers import Limits, Pool
 
@@ -57,6 +57,11 @@ def test_some_orders_of_passes():
 def test_a_pass_that_does_not_exist_is_noticed():
     (outcome,) = bad(passes.run, [(2, ("Simplify", "NoSuchPass"))]).values()
     assert (outcome.kind, outcome.stage) == ("raw", "NoSuchPass")
+
+
+def test_some_sanitized_programs():
+    made = bad(sanitizers.judge_c, range(20, 26), Limits(60, 1 << 46))
+    assert [o for o in made.values() if o.kind != "invalid"] == []
 
 
 def test_every_fault_is_a_program_and_another_one():

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import files, graphs, mutants, passes, schedules, texts
+from . import files, graphs, mutants, passes, sanitizers, schedules, texts
 
 
 def main() -> int:
@@ -37,6 +37,7 @@ MACHINES: list[tuple[str, Any, str]] = [
     ("texts", texts.search, "hostile programs as text, and target strings"),
     ("passes", passes.search, "random orders of passes over graphs and loops"),
     ("schedules", schedules.search, "random schedules of random programs"),
+    ("sanitizers", sanitizers.search, "random graphs as C, built with sanitizers"),
     ("mutants", mutants.search, "random faults in our own source, and whether tests find them"),
 ]
 

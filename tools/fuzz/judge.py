@@ -21,7 +21,7 @@ from .onnx_model import reference, to_onnx
 from .relax_module import to_module
 from .tolerance import arrays, differences, spread
 
-LOOPS_EVERY, C_EVERY = 3, 8  # cases of which one also goes through the loops' interpreter, and C
+LOOPS_EVERY, C_EVERY = 3, 4  # cases of which one also goes through the loops' interpreter, and C
 # What these add up is near 1 before a logarithm or a product: its rounding is one of 1, not of the
 # result. onnxruntime rounds more than we do.
 OF_ONE = {
