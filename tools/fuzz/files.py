@@ -159,7 +159,8 @@ def judge_file(item: int | str, say: Callable[[str], None]) -> Outcome:
         outcome = _judge(path, say)
         beside = sorted(p.name for p in Path(folder).iterdir() if p != path)
     if beside:
-        return Outcome("wrong", "files", f"written: {beside}")
+        outcome = Outcome("wrong", "files", f"written: {beside}")
+    outcome.operators = "" if isinstance(item, int) else str(item)
     return outcome
 
 

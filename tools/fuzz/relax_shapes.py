@@ -96,8 +96,9 @@ def reshape(g, op):
     if op == "flatten":
         g.call(op, v)
     elif op == "broadcast_to":
-        shape = [g.dim() if d == g.const(1) else d for d in v.shape]
-        g.call(op, v, dims(g, [*[g.dim()] * g.rng.choice([0, 1]), *shape]))
+        more = g.rng.choice([g.dim(static=True), *v.shape])  # a size must stand in some input
+        shape = [more if d == g.const(1) else d for d in v.shape]
+        g.call(op, v, dims(g, [*[more] * g.rng.choice([0, 1]), *shape]))
     else:
         fixed = [d[0] for d in v.shape if len(set(d)) == 1]
         kept = [d for d in v.shape if len(set(d)) > 1]
