@@ -14,9 +14,10 @@ from ..base.errors import explain
 from ..ir.expr import GlobalVar
 from ..ir.node import Node
 from ..ir.op import Op
+from ..tir.byte_size import LIMIT, known_bytes
 from . import expr as rx
 from .relations import derive_call_ret_struct_info, erase_to_params, struct_info_lca
-from .struct_info import FuncStructInfo, StructInfo
+from .struct_info import FuncStructInfo, StructInfo, TensorStructInfo
 
 if TYPE_CHECKING:
     from .block_builder import BlockBuilder
@@ -59,6 +60,17 @@ def infer_struct_info(call: rx.Call, bb: BlockBuilder) -> StructInfo:
         what = "only a function can be called"
         raise ValueError(explain(what, got=f"{call.op} with {info}", span=call.span))
     return derive_call_ret_struct_info(info, call, bb)
+
+
+def _check_size(info: Any, call: rx.Call) -> None:
+    """Refuse a result that no memory can hold, whose size might not even fit an int64."""
+    for part in getattr(info, "fields", (info,)):
+        dims = part.get_shape() if isinstance(part, TensorStructInfo) else None
+        size = known_bytes(dims, part.dtype) if dims else 0
+        if size > LIMIT:
+            what = f"the result of {getattr(call.op, 'name', 'a call')} is too large"
+            hint = f"a tensor has at most {LIMIT} bytes"
+            raise ValueError(explain(what, got=f"{size} bytes", instead=hint, span=call.span))
 
 
 class Normalizer:
@@ -143,6 +155,7 @@ class Normalizer:
                     return self.visit(normal)
         if call.struct_info is None:
             call._update_struct_info(infer_struct_info(call, self.builder))
+            _check_size(call.struct_info, call)
         return call
 
     def visit_if(self, node: rx.If) -> Any:

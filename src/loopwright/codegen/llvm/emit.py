@@ -17,9 +17,10 @@ from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
-from ...ir.prim_expr import Call, IntImm, PrimExpr
+from ...ir.prim_expr import Call, IntImm, Not, PrimExpr
 from ...ir.prim_op import cast
 from ...tir import stmt as st
+from ...tir.byte_size import fits, product
 from ...tir.expr import reads_memory
 from ...tir.function import PrimFunc
 from ...tir.transform.lower.lower_scalar_ops import MACHINE, lowered
@@ -106,7 +107,10 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
 
 def workspace(ctx: FunctionText, node: st.Allocate, dtype: DataType) -> None:
     """Memory from the thread's arena, released on every path out."""
-    size: str = str(dtype.lanes * dtype.itemsize)
+    each = dtype.lanes * dtype.itemsize
+    large = ctx.expr(Not(fits(node.extents, product(node.extents, each))))
+    fail_if(ctx, large, "MemoryError", f"buffer {node.buffer_var.name} is too large")
+    size: str = str(each)
     for extent in node.extents:
         value = ctx.to_i64(ctx.expr(extent), extent.dtype)
         size = ctx.value(f"mul i64 {size}, {value}")

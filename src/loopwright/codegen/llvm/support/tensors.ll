@@ -2,7 +2,7 @@
 ;
 ;   ptr @lw_tensor_alloc(i32 ndim, ptr shape, i32 dtype)
 ;       A row-major tensor on the CPU, its contents not defined; null after raising when memory is
-;       out. One block: a DLManagedTensor (64 bytes), shape, strides, then the data, aligned to 64
+;       out, or when the size exceeds 2**47. One block: a DLManagedTensor (64 bytes), shape, strides, then the data, aligned to 64
 ;       bytes; the data's address is the block's first word.
 ;   void @lw_tensor_drop(ptr block)
 ;       Free one that was not handed out.
@@ -24,6 +24,7 @@
 
 @lw.s.MemoryError = private unnamed_addr constant [12 x i8] c"MemoryError\00"
 @lw.s.memory = private unnamed_addr constant [39 x i8] c"cannot allocate a tensor of %lld bytes\00"
+@lw.s.large = private unnamed_addr constant [50 x i8] c"cannot allocate a tensor of %lld elements or more\00"
 @lw.s.array = private unnamed_addr constant [10 x i8] c"ffi.Array\00"
 ; The constructor of arrays: looked up once, its reference held for the life of the process.
 @lw.array = internal global ptr null, align 8
@@ -34,6 +35,8 @@ declare i32 @TVMFFIFunctionCall(ptr, ptr, i32, ptr)
 declare i32 @TVMFFIObjectDecRef(ptr)
 declare noalias ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
+declare i64 @llvm.umax.i64(i64, i64)
+declare i128 @llvm.umin.i128(i128, i128)
 declare void @lw_raise_value(ptr, ptr, i64)
 declare void @lw.huge_pages(ptr, i64)
 
@@ -79,14 +82,23 @@ entry:
 count:
   %i = phi i64 [ 0, %entry ], [ %i1, %count ]
   %e0 = phi i64 [ 1, %entry ], [ %e1, %count ]
+  %c0 = phi i64 [ 1, %entry ], [ %c1, %count ]
   %sp = getelementptr i64, ptr %shape, i64 %i
   %s = load i64, ptr %sp, align 8
+  ; An extent of 0 counts as 1; nothing wraps as long as no product exceeds the limit below.
+  %s1 = call i64 @llvm.umax.i64(i64 %s, i64 1)
+  %w0 = zext i64 %c0 to i128
+  %w1 = zext i64 %s1 to i128
+  %w2 = mul i128 %w0, %w1
+  %w3 = call i128 @llvm.umin.i128(i128 %w2, i128 140737488355329)
+  %c1 = trunc i128 %w3 to i64
   %e1 = mul i64 %e0, %s
   %i1 = add nuw i64 %i, 1
   %more = icmp ult i64 %i1, %wide
   br i1 %more, label %count, label %sized
 sized:
   %elements = phi i64 [ 1, %entry ], [ %e1, %count ]
+  %counted = phi i64 [ 1, %entry ], [ %c1, %count ]
   %b0 = lshr i32 %dtype, 8
   %b1 = and i32 %b0, 255
   %l0 = lshr i32 %dtype, 16
@@ -109,8 +121,14 @@ sized:
   %all0 = add i64 %head, %bytes
   %all1 = add i64 %all0, 63
   %all = and i64 %all1, -64
-  %negative = icmp slt i64 %all, 64
-  br i1 %negative, label %fail, label %alloc
+  %many = icmp ugt i64 %counted, 140737488355328
+  br i1 %many, label %overflow, label %counts
+overflow:
+  call void @lw_raise_value(ptr @lw.s.MemoryError, ptr @lw.s.large, i64 %counted)
+  ret ptr null
+counts:
+  %much = icmp ugt i64 %all, 140737488355328
+  br i1 %much, label %fail, label %alloc
 alloc:
   %block = call ptr @aligned_alloc(i64 64, i64 %all)
   %got = icmp ne ptr %block, null

@@ -1,7 +1,8 @@
 ; The workspace: memory for the intermediate results of kernels.
 ;
 ;   ptr @lw_workspace_alloc(i64 bytes)
-;       Memory of the calling thread, aligned to 64 bytes; null when memory is out.
+;       Memory of the calling thread, aligned to 64 bytes; null when memory is out or `bytes`
+;       exceeds 2**47.
 ;   void @lw_workspace_free(ptr p)
 ;       Give it back, by the same thread; the latest first is cheapest. Null is ignored.
 ;
@@ -95,6 +96,9 @@ exit:
 }
 
 define noalias align 64 ptr @lw_workspace_alloc(i64 %bytes) {
+start:
+  %large = icmp ugt i64 %bytes, 140737488355328
+  br i1 %large, label %fail, label %entry
 entry:
   %b63 = add i64 %bytes, 127
   %size = and i64 %b63, -64

@@ -36,7 +36,6 @@ shapes known only at run time) are left to the virtual machine, and the trace sa
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -57,12 +56,13 @@ from ....ir.transform import ModulePass, PassContext
 from ....ir.variables import substitute, vars_in
 from ....runtime.signature import Argument, Signature
 from ....tir import stmt as st
+from ....tir.byte_size import LIMIT
 from ....tir.function import PrimFunc
 from ....tir.signature import NATIVE_ENTRY
 from ....tir.transform.lower.make_unpacked_api import symbolic_dims
 from ... import expr as rx
 from ...struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from ._native_values import Nothing, NotNative, Steps, StorageAt, TensorAt
+from ._native_values import Nothing, NotNative, Sizes, Steps, StorageAt, TensorAt, plain
 
 ALIGNMENT = 64  # of every tensor in the workspace, in bytes
 
@@ -134,6 +134,7 @@ class _Converter:
         self.analyzer = Analyzer()
         self.outputs: dict[rx.Var, Var] = {}
         self.known: list[Var] = []
+        self.sizes = Sizes()
 
     # -- signature -----------------------------------------------------------------------------
 
@@ -154,7 +155,7 @@ class _Converter:
                 self.binding(binding)
         self.copy_results(leaves, outs)
         results = [self.bound_spec(r) for r in results]
-        body = self.allocate(self.state.build())
+        body = self.sizes.checked(self.name, self.allocate(self.state.build()))
         entry = Signature(tuple(specs), tuple(results), symbols, tree).as_lists()
         attrs = {"global_symbol": self.name, "tir.noalias": False, NATIVE_ENTRY: entry}
         if "tir_var_upper_bound" in func.attrs:  # needed for static memory
@@ -439,6 +440,7 @@ class _Converter:
     def alloc_tensor(self, call: rx.Call, var: rx.Var | None) -> TensorAt:
         storage, offset = self.value(call.args[0]), self.value(call.args[1])
         dims, dtype = self.value(call.args[2]), str(call.args[3].value)
+        self.note_size(dims, dtype, var)
         pointer = storage.pointer
         if not is_zero(offset):
             pointer = PrimCall("handle", "tir.handle_add_byte_offset", [pointer, offset])
@@ -446,6 +448,7 @@ class _Converter:
 
     def builtin_alloc_tensor(self, call: rx.Call, var: rx.Var | None) -> TensorAt:
         dims, dtype = self.value(call.args[0]), str(call.args[1].value)
+        self.note_size(dims, dtype, var)
         out = self.outputs.get(var) if var is not None else None
         pointer: PrimExpr
         if out is not None:
@@ -453,6 +456,13 @@ class _Converter:
         else:
             pointer = self.take(self.bytes_of(dims, dtype), var.name_hint if var else "alloc")
         return TensorAt(pointer, dims, dtype, var)
+
+    def note_size(self, dims: tuple[PrimExpr, ...], dtype: str, var: rx.Var | None) -> None:
+        """Remember a tensor that may be too large at run time."""
+        most = self.bounds.const_int_bound(self.bytes_of(dims, dtype)).max_value
+        if most > LIMIT and var is not None:
+            place = var.span or self.values[var].span
+            self.sizes.add(dims, dtype, str(place or var.name_hint))
 
     def bytes_of(self, dims: tuple[PrimExpr, ...], dtype: str) -> PrimExpr:
         size: PrimExpr = const(DataType(dtype).itemsize, "int64")
@@ -512,7 +522,7 @@ class _Converter:
             place = binding.span or binding.value
             message = StringImm(
                 f"{self.name}: another extent than expected on axis {k} at {place} "
-                f"({_plain(a)} against {_plain(b)}); give inputs whose shapes agree"
+                f"({plain(a)} against {plain(b)}); give inputs whose shapes agree"
             )
             check = equal(a, b)
             self.state.wrap(lambda rest, c=check, m=message: st.AssertStmt(c, m, rest))
@@ -559,11 +569,6 @@ _HANDLERS: dict[str, Any] = {
     "relax.vm.kill_object": _Converter.kill,
     "relax.shape_of": _Converter.shape_of,
 }
-
-
-def _plain(dim: Any) -> str:
-    """A dimension in a message, literals as bare numbers."""
-    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(dim))
 
 
 __all__ = ["GraphToTIR"]
