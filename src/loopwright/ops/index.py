@@ -7,7 +7,7 @@ import numpy as np
 from .. import tir
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm
-from ..ir.prim_op import add, cast, const
+from ..ir.prim_op import cast, const
 from ..relax.struct_info import TensorStructInfo
 from .common import (
     broadcast_index,
@@ -95,16 +95,10 @@ def gather_elements(data: Tensor, indices: Tensor, axis: Axis = 0):
 
     def cell(*i):
         at = list(i)
-        at[which] = _wrapped(indices(*i), data.shape[which])
+        at[which] = tir.checked_index(indices(*i), data.shape[which])
         return data(*at)
 
     return compute(indices.shape, cell, "gather_elements", tag="injective")
-
-
-def _wrapped(index, extent):
-    """An index that may count from the end, as a non-negative one."""
-    index = cast("int64", index)
-    return tir.Select(index < const(0, "int64"), add(index, extent), index)
 
 
 @gather_elements.infer
@@ -137,7 +131,7 @@ def gather_nd(data: Tensor, indices: Tensor, batch_dims: int = 0):
 
     def cell(*i):
         vectors = [indices(*i[:lead], const(k, "int64")) for k in range(count)]
-        at = [_wrapped(v, data.shape[batch_dims + k]) for k, v in enumerate(vectors)]
+        at = [tir.checked_index(v, data.shape[batch_dims + k]) for k, v in enumerate(vectors)]
         return data(*i[:batch_dims], *at, *i[lead:])
 
     shape = [*indices.shape[:lead], *data.shape[batch_dims + count :]]

@@ -282,8 +282,9 @@ broadcast_to.samples(case((3, 1), [2, 3, 4]), case(("n", 1), ["n", 5]))
 
 @op("relax.take")
 def take(x: Tensor, indices: Tensor, axis: Axis | None = None, mode: str = "fast"):
-    """x at `indices` along `axis`. `mode` handles indices out of range: "fast" does not
-    check, "wrap" takes the index modulo the extent, "clip" clamps it, "nan" gives NaN."""
+    """x at `indices` along `axis`. `mode` says what an index out of range is: "fast" fails (negative
+    ones count from the end), "wrap" takes it modulo the extent, "clip" clamps it, "nan" gives
+    NaN."""
     if axis is None:
         x, axis = flatten(x), 0
     which = normalize_axis(axis, len(x.shape))
@@ -293,7 +294,7 @@ def take(x: Tensor, indices: Tensor, axis: Axis | None = None, mode: str = "fast
     def cell(*i):
         at = indices(*i[which : which + width]) if isinstance(indices, te.Tensor) else indices
         at = cast("int64", at)
-        place = at
+        place = tir.checked_index(at, extent) if mode == "fast" else at
         if mode == "wrap":
             place = floormod(at, extent)
         elif mode == "clip":

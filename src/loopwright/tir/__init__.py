@@ -99,6 +99,7 @@ from .op import call_pure_extern as call_pure_extern
 from .op import call_tir as call_tir
 from .op import ceil as ceil
 from .op import ceildiv as ceildiv
+from .op import checked_index as checked_index
 from .op import clz as clz
 from .op import copysign as copysign
 from .op import cos as cos

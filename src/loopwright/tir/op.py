@@ -111,6 +111,7 @@ _OTHER: dict[str, str] = {
     "fabs": "pure",
     "clz": "pure",
     "likely": "annotation",
+    "checked_index": "pure",
     "if_then_else": "pure",
     "reinterpret": "pure",
     "vectorlow": "pure",
@@ -183,7 +184,7 @@ def _register() -> None:
     for name, effect in _OTHER.items():
         register_op(f"tir.{name}").set_attr("effect", effect)
     register_op("tir.fabs").set_attr("numpy", np.abs)
-    for name in ("fabs", "clz", "likely", "if_then_else", "reinterpret", "fma"):
+    for name in ("fabs", "clz", "likely", "if_then_else", "reinterpret", "fma", "checked_index"):
         register_op(f"tir.{name}").set_attr("vector", True)
 
 
@@ -420,6 +421,20 @@ def likely(cond: Any, span: Any = None) -> PrimExpr:
     """A hint that `cond` is nearly always true."""
     cond = convert(cond)
     return cond if isinstance(cond, IntImm) else call_intrin(cond.dtype, "tir.likely", cond)
+
+
+def checked_index(index: Any, extent: Any, span: Any = None) -> PrimExpr:
+    """An index that comes from data, for an axis of `extent`: negative ones count from the end.
+    Where it is run with another than -extent..extent-1, the function fails with an IndexError.
+
+    >>> print(checked_index(-1, 4))
+    T.int64(3)
+    """
+    index, extent = cast("int64", index), cast("int64", extent)
+    if isinstance(index, IntImm) and isinstance(extent, IntImm):
+        if -extent.value <= index.value < extent.value:
+            return const(index.value % extent.value, "int64")
+    return call_intrin("int64", "tir.checked_index", index, extent, span=span)
 
 
 def if_then_else(cond: Any, t: Any, f: Any, span: Any = None) -> PrimExpr:

@@ -47,6 +47,7 @@ def call_packed_lowered(*args: _Any, span: _Any = None) -> Call: """`call_packed
 def call_pure_extern(dtype: _Any, func_name: str, *args: _Any, span: _Any = None) -> Call: """Call a C function that has no side effect."""
 def call_tir(global_var: GlobalVar, *args: _Any) -> Call: """Call another PrimFunc of the module."""
 def ceil(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.ceil of x, element by element."""
+def checked_index(index: _Any, extent: _Any, span: _Any = None) -> PrimExpr: """An index that comes from data, for an axis of `extent`: negative ones count from the end. Where it is run with another than -extent..extent-1, the function fails with an IndexError."""
 def clz(x: _Any) -> PrimExpr: """Number of leading zero bits."""
 def copysign(x1: _Any, x2: _Any, span: _Any = None) -> PrimExpr: """x1 with the sign of x2."""
 def cos(x: _Any, span: _Any = None) -> PrimExpr: """The intrinsic tir.cos of x, element by element."""

@@ -101,7 +101,7 @@ def sqrt(x: _Tensor) -> _Any: """The square root."""
 def square(x: _Tensor) -> _Any: """x times x."""
 def std(x: _Tensor, axis: int | _Sequence[int] | None = None, keepdims: bool = False) -> _Any: """The square root of the variance over `axis`."""
 def subtract(x1: _Tensor, x2: _Tensor) -> _Any: """x1 - x2"""
-def take(x: _Tensor, indices: _Tensor, axis: int | None = None, mode: str = 'fast') -> _Any: """x at `indices` along `axis`. `mode` handles indices out of range: "fast" does not check, "wrap" takes the index modulo the extent, "clip" clamps it, "nan" gives NaN."""
+def take(x: _Tensor, indices: _Tensor, axis: int | None = None, mode: str = 'fast') -> _Any: """x at `indices` along `axis`. `mode` says what an index out of range is: "fast" fails (negative ones count from the end), "wrap" takes it modulo the extent, "clip" clamps it, "nan" gives NaN."""
 def tan(x: _Tensor) -> _Any: """The tangent of an angle in radians."""
 def tanh(x: _Tensor) -> _Any: """The hyperbolic tangent."""
 te_layout_transform = layout_transform

@@ -130,6 +130,19 @@ def atomic_add(ctx: FunctionText, node: Call) -> str:
     return f"{name}(({kind}*){ctx.expr(pointer)}, {ctx.bare(value)})"
 
 
+def checked_index(ctx: FunctionText, node: Call) -> str:
+    """An index from data, non-negative; 0 where it is out of range, and the function fails."""
+    name = "lw_checked_index"
+    lines = ["if (index < 0) index += extent;", "if (index >= 0 && index < extent) return index;"]
+    lines += ["*bad = 1;", "return 0;"]
+    params = "int64_t index, int64_t extent, int32_t* bad"
+    ctx.module.helpers.setdefault(name, definition("int64_t", name, params, *lines))
+    ctx.can_fail = True
+    ctx.bad_index = ctx.bad_index or ctx.name("bad_index")
+    index, extent = (ctx.bare(a) for a in node.args)
+    return f"{name}({index}, {extent}, &{ctx.bad_index})"
+
+
 def call_extern(ctx: FunctionText, node: Call) -> str:
     """A call of a C function by name."""
     name, args = called_name(node), node.args[1:]
@@ -181,6 +194,7 @@ CALLS: dict[str, Any] = {
     "isnan": is_nan,
     "isnullptr": is_null,
     "if_then_else": if_then_else,
+    "checked_index": checked_index,
     "reinterpret": reinterpret,
     "tvm_access_ptr": access_ptr,
     "address_of": address_of,

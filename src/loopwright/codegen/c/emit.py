@@ -259,6 +259,12 @@ def run(ctx: FunctionText, written: set[Var]) -> None:
                 ctx.ranges.known[p] = (0, ctx.module.bounds[p.name])
             ctx.params.append((p, c_type(p.dtype)))
     ctx.stmt(ctx.func.body)
+    if ctx.bad_index:
+        place = str(ctx.func.span or ctx.symbol).splitlines()[0]
+        text = ctx.expr(StringImm(f"{place}: an index is out of range"))
+        failed = f"{ctx.module.macro}_ERROR({text}); return -1;"
+        ctx.check_index = f"if ({ctx.bad_index} != 0) {{ {failed} }}\n  "
+        ctx.lines.insert(0, f"  int32_t {ctx.bad_index} = 0;")
     if ctx.scratch_bytes:
         declared.append("uint8_t* scratch")
     result = "int32_t" if ctx.can_fail else "void"

@@ -62,6 +62,8 @@ class FunctionText(Context):
         self.lines: list[str] = []
         self.depth = 1
         self.can_fail = False
+        self.bad_index = ""  # the variable that says whether an index was out of range
+        self.check_index = ""  # what tests it before a return
         self.scratch_at = 0  # scratch bytes in use at this point
         self.scratch_bytes = 0  # maximum over the function
         self.taken = {*module.reserved, name, "scratch"}
@@ -112,6 +114,7 @@ class FunctionText(Context):
     def text(self) -> str:
         """The whole definition."""
         ok, bad = ("return 0;", "return -1;") if self.can_fail else ("return;", "")
+        ok = self.check_index + ok
         body = "\n".join(self.lines).replace(RETURN_OK, ok).replace(RETURN_BAD, bad)
         span = "" if self.func.span is None else str(self.func.span).splitlines()[0]
         comment = span.replace("*/", "* /").replace("/*", "/ *")

@@ -12,7 +12,7 @@ from ...tir.expr import BufferLoad
 from ...tir.transform.lower.lower_scalar_ops import FUNCTIONS
 from ..context import CALLS as COMMON
 from ..context import called_name, flat_index, no_code, not_of_type
-from .choice import if_then_else
+from .choice import checked_index, if_then_else
 from .convert import convert
 from .function_text import FunctionText
 from .memory import address, first_of, from_memory
@@ -267,6 +267,7 @@ CALLS: dict[str, Any] = {
     **dict.fromkeys(_INTRINSICS, intrinsic),
     **dict.fromkeys(_BITS, bits),
     "if_then_else": if_then_else,
+    "checked_index": checked_index,
     "pow": power,
     "isnan": is_nan,
     "isnullptr": is_null,

@@ -7,6 +7,7 @@ choice masks the loads of its operands.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from ...ir import prim_expr as pe
 from ...ir.dtype import DataType
@@ -25,12 +26,69 @@ from .memory import (
     or_zeros,
     with_outer_mask,
 )
-from .types import flag_type, llvm_type, memory_type, vector_of
+from .types import flag_type, llvm_type, mangle, memory_type, vector_of
 
 # Integer operations that are safe to speculate.
 
 
 _ARITHMETIC = {f"tir.{n}" for n in ("shift_right", "shift_left", "bitwise_and", "bitwise_xor")}
+
+
+def checked_index(ctx: FunctionText, node: Call) -> str:
+    """An index from data, non-negative; the function fails where it is out of range. Only where a
+    lane is not in 0..extent-1 is more computed than that."""
+    dtype, lanes = node.dtype, node.dtype.lanes
+    index, extent = map(ctx.expr, node.args)
+    mask = with_outer_mask(ctx, None, lanes)
+    known = f"; {index} within {extent} where {mask}"
+    if known in ctx.known:
+        return ctx.known[known]
+
+    def outside(place: str) -> tuple[str, str]:
+        flags = ctx.fresh(f"icmp uge {llvm_type(dtype)} {place}, {extent}")
+        if mask is not None:
+            flags = ctx.fresh(f"and {flag_type(dtype)} {flags}, {mask}")
+        return flags, flags if lanes == 1 else ctx.any_lane(flags, lanes)
+
+    span = node.span or ctx.noted or ctx.func.span
+    more, done = ctx.label("from_end"), ctx.label("index")
+    _, other = outside(index)
+    start = ctx.block
+    ctx.jump_if(other, more, done)
+    ctx.place(more)
+    mark = len(ctx.trail)
+    below = ctx.op("icmp slt", dtype, index, "zeroinitializer" if lanes > 1 else "0")
+    place = ctx.choose(below, ctx.op("add", dtype, index, extent), index, dtype)
+    flags, failed = outside(place)
+    ctx.leave_if(failed, lambda: _raise_index(ctx, dtype, (flags, index, extent), span))
+    ctx.forget(mark)
+    end = ctx.block
+    ctx.jump(done)
+    ctx.place(done)
+    kind = llvm_type(dtype)
+    place = ctx.fresh(f"phi {kind} [ {index}, %{start} ], [ {place}, %{end} ]")
+    ctx.known[known] = place
+    ctx.trail.append(known)
+    return place
+
+
+def _raise_index(ctx: FunctionText, dtype: DataType, values: tuple[str, str, str], span: Any):
+    """Raise an IndexError about a lane that is out of range."""
+    outside, index, extent = values
+    if dtype.lanes > 1:  # as an unsigned number, an index out of range exceeds 0
+        kind = llvm_type(dtype)
+        name = f"llvm.vector.reduce.umax.{mangle(dtype)}"
+        shown = ctx.fresh(
+            f"select {flag_type(dtype)} {outside}, {kind} {index}, {kind} zeroinitializer"
+        )
+        index = ctx.fresh(ctx.calling("i64", name, (kind, shown)))
+        shown = ctx.fresh(
+            f"select {flag_type(dtype)} {outside}, {kind} {extent}, {kind} zeroinitializer"
+        )
+        extent = ctx.fresh(ctx.calling("i64", name, (kind, shown)))
+    place = str(ctx.symbol if span is None else span).splitlines()[0]
+    where = ("ptr", f"@{ctx.module.string(place)}")
+    ctx.emit(ctx.calling("void", "lw_raise_index", where, ("i64", index), ("i64", extent)))
 
 
 def logical(ctx: FunctionText, node: pe.And | pe.Or) -> str:

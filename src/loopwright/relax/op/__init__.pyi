@@ -118,7 +118,7 @@ def std(x: _TensorLike, axis: int | _Sequence[int] | None = None, keepdims: bool
 def strided_slice(x: _TensorLike, axes: _Expr | _Sequence[_PrimLike], begin: _Expr | _Sequence[_PrimLike], end: _Expr | _Sequence[_PrimLike], strides: _Expr | _Sequence[_PrimLike] | None = None, assume_inbound: bool = False) -> _Call: """x[begin:end:stride] on each of `axes`, with Python's rule for negative and large bounds (`assume_inbound`: the bounds are used unchanged)."""
 def subtract(x1: _TensorLike, x2: _TensorLike) -> _Call: """x1 - x2"""
 def sum(x: _TensorLike, axis: int | _Sequence[int] | None = None, keepdims: bool = False) -> _Call: """The sum over `axis`."""
-def take(x: _TensorLike, indices: _TensorLike, axis: int | None = None, mode: str = 'fast') -> _Call: """x at `indices` along `axis`. `mode` handles indices out of range: "fast" does not check, "wrap" takes the index modulo the extent, "clip" clamps it, "nan" gives NaN."""
+def take(x: _TensorLike, indices: _TensorLike, axis: int | None = None, mode: str = 'fast') -> _Call: """x at `indices` along `axis`. `mode` says what an index out of range is: "fast" fails (negative ones count from the end), "wrap" takes it modulo the extent, "clip" clamps it, "nan" gives NaN."""
 def tan(x: _TensorLike) -> _Call: """The tangent of an angle in radians."""
 def tanh(x: _TensorLike) -> _Call: """The hyperbolic tangent."""
 def tile(data: _TensorLike, repeats: int | _Sequence[int] | None) -> _Call: """The tensor repeated `repeats` times along each axis."""

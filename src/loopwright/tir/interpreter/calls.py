@@ -39,6 +39,10 @@ class CallTranslator(VectorTranslator):
             return self.vector_choice(*node.args)
         if name in _THROUGH:
             return self.value(node.args[0])
+        if name == "tir.checked_index":
+            index, extent = (self.value(a) for a in node.args)
+            fn = self.helper(lanes.vector_index_from_data)
+            return f"{fn}({index}, {extent}, {self.mask}, {str(node.span or '')!r})"
         args = [self.value(a) for a in node.args]
         np_name = self.use("np", meaning.np)
         if name in ("tir.vectorlow", "tir.vectorhigh"):
@@ -135,6 +139,11 @@ class CallTranslator(VectorTranslator):
 
     def call_if(self, node: Call) -> tuple[str, bool]:
         return self.choice(*node.args)
+
+    def call_checked_index(self, node: Call) -> tuple[str, bool]:
+        index, extent = (self.scalar(a) for a in node.args)
+        where = repr("" if node.span is None else str(node.span))
+        return f"{self.helper(meaning.index_from_data)}({index}, {extent}, {where})", False
 
     def call_shift(self, node: Call) -> tuple[str, bool]:
         a, b = (self.scalar(x) for x in node.args)
@@ -309,6 +318,7 @@ def np_vectorized(fn: Callable[..., Any]) -> Callable[..., Any]:
 _T = CallTranslator
 _CALLS: dict[str, Callable[[CallTranslator, Call], tuple[str, bool]]] = {
     "tir.if_then_else": _T.call_if,
+    "tir.checked_index": _T.call_checked_index,
     "tir.shift_left": _T.call_shift,
     "tir.shift_right": _T.call_shift,
     "tir.bitwise_not": _T.call_not,

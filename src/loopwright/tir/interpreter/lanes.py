@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.dtype import DataType
-from .meaning import float_to_int, fma, int_pow, wrapper
+from .meaning import float_to_int, fma, index_from_data, int_pow, wrapper
 
 
 def vector_nextafter(x: Any, y: Any) -> Any:
@@ -20,6 +20,15 @@ def vector_fma(a: Any, b: Any, c: Any) -> Any:
     """Lane by lane `fma`."""
     lanes = zip(a.astype(float), b.astype(float), c.astype(float), strict=True)
     return np.array([fma(*map(float, lane)) for lane in lanes]).astype(a.dtype)
+
+
+def vector_index_from_data(index: Any, extent: Any, mask: Any, where: str) -> np.ndarray:
+    """Lane by lane `index_from_data`; 0 where a mask does not hold."""
+    index, extent = np.broadcast_arrays(index, extent)
+    wanted = np.broadcast_to(True if mask is None else mask, index.shape)
+    lanes = zip(index.tolist(), extent.tolist(), wanted.tolist(), strict=True)
+    places = [index_from_data(i, n, where) if w else 0 for i, n, w in lanes]
+    return np.array(places, np.int64)
 
 
 def ramp(base: Any, stride: Any, lanes: int) -> np.ndarray:

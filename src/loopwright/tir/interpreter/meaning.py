@@ -306,6 +306,14 @@ def out_of_bounds(name: str, axis: int, index: int, extent: int, where: str) -> 
     raise IndexError(explain(what, got=f"{index}, the axis has {extent} elements"))
 
 
+def index_from_data(index: int, extent: int, where: str) -> int:
+    """A non-negative index; negative ones count from the end. Raises IndexError out of range."""
+    if -extent <= index < extent:
+        return index % extent
+    place = f"{where}: " if where else ""
+    raise IndexError(f"{place}index {index} is out of range for an axis of extent {extent}")
+
+
 def checked(indices: np.ndarray, extent: int, name: str, axis: int, where: str) -> np.ndarray:
     """A vector of indices, checked to be in bounds."""
     if indices.size and not (int(indices.min()) >= 0 and int(indices.max()) < extent):

@@ -4,6 +4,8 @@
 ;       Raise an error. Both are C strings; `kind` is the name of a Python exception.
 ;   void @lw_raise_value(ptr kind, ptr format, i64 value)
 ;       The same with a number in the message.
+;   void @lw_raise_index(ptr place, i64 index, i64 extent)
+;       An IndexError: an index is out of range. `place` names the node, a C string.
 ;
 ; Kernels call them where an assertion fails, arguments.ll and tensors.ll where they refuse. The
 ; error waits in tvm-ffi's slot of the calling thread; the function that raised returns -1 or null.
@@ -14,6 +16,8 @@
 
 @lw.s.TypeError = private unnamed_addr constant [10 x i8] c"TypeError\00"
 @lw.s.ValueError = private unnamed_addr constant [11 x i8] c"ValueError\00"
+@lw.s.IndexError = private unnamed_addr constant [11 x i8] c"IndexError\00"
+@lw.s.index = private unnamed_addr constant [63 x i8] c"%.1900s: index %lld is out of range for an axis of extent %lld\00"
 @lw.s.about = private unnamed_addr constant [24 x i8] c"%s: argument %d `%s` %s\00"
 @lw.s.count = private unnamed_addr constant [34 x i8] c"%s: expected %d arguments, got %d\00"
 @lw.s.kind = private unnamed_addr constant [19 x i8] c"must be %s, got %s\00"
@@ -70,6 +74,13 @@ define void @lw_raise_value(ptr %kind, ptr %format, i64 %value) cold {
   %buf = alloca [2048 x i8], align 1
   %n = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %buf, i64 2048, ptr %format, i64 %value)
   call void @lw_raise(ptr %kind, ptr %buf)
+  ret void
+}
+
+define void @lw_raise_index(ptr %place, i64 %index, i64 %extent) noinline cold {
+  %buf = alloca [2048 x i8], align 1
+  %n = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %buf, i64 2048, ptr @lw.s.index, ptr %place, i64 %index, i64 %extent)
+  call void @lw_raise(ptr @lw.s.IndexError, ptr %buf)
   ret void
 }
 

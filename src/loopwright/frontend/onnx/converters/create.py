@@ -86,11 +86,10 @@ def gather(cx: Context, node: Node, data: Value, indices: Value) -> Any:
     if not -data.ndim <= axis < data.ndim:
         what = "attribute axis is out of range"
         raise ValueError(explain(what, got=f"{axis} for rank {data.ndim}"))
-    extent, known = literal(data.shape[axis]), indices.constant
-    if isinstance(extent, int):
+    extent = literal(data.shape[axis])
+    if isinstance(extent, int) and indices.constant is not None:
         return op.take(data.expr, _wrapped(cx, indices, extent), axis)
-    counted = known is not None and (not known.size or known.min() >= 0)
-    return op.take(data.expr, indices.expr, axis, "fast" if counted else "wrap")
+    return op.take(data.expr, indices.expr, axis)
 
 
 def _wrapped(cx: Context, indices: Value, extent: int, checked: bool = True) -> Any:

@@ -42,6 +42,7 @@ from typing import Any
 
 from ....arith import Analyzer
 from ....base.errors import explain
+from ....base.span import merge_spans
 from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
@@ -64,6 +65,7 @@ from ... import expr as rx
 from ...struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from ._native_values import Nothing, NotNative, Sizes, Steps, StorageAt, TensorAt, plain
 
+_SHOWN = 8  # places of a shared kernel that its name in messages has
 ALIGNMENT = 64  # of every tensor in the workspace, in bytes
 
 
@@ -87,6 +89,8 @@ class GraphToTIR(ModulePass):
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Convert every public graph function that can be native."""
         functions: dict[GlobalVar, Any] = dict(mod.functions)
+        for gvar, spans in _callers(mod).items():
+            functions[gvar] = mod[gvar].with_span(merge_spans(*spans[:_SHOWN]))
         for gvar, func in mod.functions.items():
             if isinstance(func, rx.Function):
                 try:
@@ -102,7 +106,7 @@ class GraphToTIR(ModulePass):
                     functions[gvar] = mod[gvar]
                     self.stays(gvar, f"{caller.name_hint} calls it, which the machine runs")
                     todo.append(gvar)
-        if all(functions[g] is mod[g] for g in graphs):
+        if all(functions[g] is f for g, f in mod.functions.items()):
             return mod
         return IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
 
@@ -112,7 +116,21 @@ class GraphToTIR(ModulePass):
         trace.note("native", gvar.name_hint, rule="virtual machine", why=why)
 
 
-def _called(func: rx.Function) -> list[GlobalVar]:
+def _callers(mod: IRModule) -> dict[GlobalVar, list[Any]]:
+    """The places of the calls of kernels that have no place themselves."""
+    places: dict[GlobalVar, list[Any]] = {}
+    for func in mod.functions.values():
+        for block in func.body.blocks if isinstance(func, rx.Function) else ():
+            for binding in block.bindings:
+                span = binding.span or binding.value.span
+                for gvar in _called(binding.value) if span else ():
+                    kernel = mod.functions.get(gvar)
+                    if isinstance(kernel, PrimFunc) and kernel.span is None:
+                        places.setdefault(gvar, []).append(span)
+    return places
+
+
+def _called(func: Any) -> list[GlobalVar]:
     called: list[GlobalVar] = []
     post_order_visit(func, lambda n: called.append(n) if isinstance(n, GlobalVar) else None)
     return called

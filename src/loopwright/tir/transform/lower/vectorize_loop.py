@@ -167,6 +167,9 @@ class _Vectorizer(StmtRewriter):
             raise _NotLanewise
         if node.op.name == "tir.likely":
             return _spread(args[0], lanes)
+        if node.op.name == "tir.checked_index" and self.mask is not None:
+            zero = _spread(const(0, node.dtype), lanes)
+            args[0] = pe.Select._make(self.mask, _spread(args[0], lanes), zero)
         if node.op.name == "tir.if_then_else" and args[0].dtype.lanes == 1:
             spread = [args[0], *(_spread(a, lanes) for a in args[1:])]
         else:

@@ -1,0 +1,89 @@
+"""Models whose sizes or indices do not fit: an error that names the node, never other memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from loopwright.base.errors import LoopwrightError
+from loopwright.driver import compile
+from loopwright.frontend.onnx import from_onnx
+
+from .support import close, graph, interpreted, ints, node, operator, reference, value
+
+pytestmark = pytest.mark.no_roundtrip
+
+HUGE = [
+    operator("ConstantOfShape", ints(2**62), fed=0),
+    operator("Expand", np.ones((16, 1), "float32"), ints(1, 2**60), fed=1, symbolic=True),
+    operator("Tile", np.ones((16, 1), "float32"), ints(1, 2**61), fed=1, symbolic=True),
+    operator("Pad", np.ones((16, 1), "float32"), ints(0, 2**61, 0, 2**61), fed=1, symbolic=True),
+]
+
+
+@pytest.mark.parametrize("model", [m for m, _ in HUGE], ids=lambda m: m.graph.node[0].op_type)
+def test_a_tensor_that_no_memory_holds_is_refused_by_name(model):
+    with pytest.raises(LoopwrightError, match=r"is too large\n  got: \d{15,} bytes") as refused:
+        from_onnx(model)
+    assert "onnx:node" in str(refused.value)
+
+
+def outer(*last: onnx.NodeProto) -> onnx.ModelProto:
+    """x[n] as a tensor of n**3 elements, then other nodes."""
+    nodes = [node("Unsqueeze", ["x", f"axes{k}"], [f"x{k}"], f"view{k}") for k in range(3)]
+    nodes += [node("Add", ["x0", "x1"], ["xy"], "plane"), node("Add", ["xy", "x2"], ["z"], "cube")]
+    axes = {f"axes{k}": ints(*(a for a in range(3) if a != k)) for k in range(3)}
+    result = onnx.helper.make_empty_tensor_value_info("y")
+    return graph([*nodes, *last], [value("x", ["n"])], [result], axes)
+
+
+def test_a_size_known_at_run_time_is_checked_before_memory_is_taken():
+    total = node("ReduceSum", ["s"], ["y"], "sum", keepdims=0)
+    sums = compile(outer(node("Softmax", ["z"], ["s"], "softmax"), total))
+    cubes = compile(outer(node("Exp", ["z"], ["y"], "exp")))
+    small = np.ones(3, "float32")
+    np.testing.assert_allclose(sums.run(small)["y"].numpy(), 9, rtol=1e-6)
+    assert cubes.run(small)["y"].shape == (3, 3, 3)
+    large = np.ones(2**22, "float32")  # n**3 * 4 is 2**68
+    with pytest.raises(ValueError, match=r"onnx:cube.* a tensor of shape \(n, n, n\) would take"):
+        sums.run(large)
+    with pytest.raises(MemoryError, match="cannot allocate a tensor of 140737488355329 elements"):
+        cubes.run(large)
+
+
+DATA = np.arange(12, dtype="float32").reshape(4, 3)
+PICKS = {
+    "Gather": ([0, -1, 3, -4], [4, -5, 2**40, -(2**63), 2**63 - 1]),
+    "GatherElements": ([[0, -1, 2], [3, -4, 1]], [4, -5, 2**40, -(2**63), 2**63 - 1]),
+    "GatherND": ([[0, -1], [3, 2]], [4, -5, 2**40, -(2**63), 2**63 - 1]),
+}
+
+
+@pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
+@pytest.mark.parametrize("target", ["llvm", "c"])
+@pytest.mark.parametrize("op_type", PICKS)
+def test_an_index_out_of_range_is_an_error(op_type, target, symbolic):
+    right, wrong = PICKS[op_type]
+    feeds = {"x": DATA, "i": ints(*right)}
+    shape = ["n", 3] if symbolic else [4, 3]
+    ports = [value("x", shape), value("i", feeds["i"].shape, np.int64)]
+    result = onnx.helper.make_empty_tensor_value_info("y")
+    model = graph([node(op_type, ["x", "i"], ["y"], "node")], ports, [result])
+    mod, exe = from_onnx(model), compile(model, target)
+    run = exe["main"] if target == "llvm" else exe.build()
+    expected = reference(model, feeds)
+    close(interpreted(mod, feeds), expected)
+    close([np.asarray(run(*feeds.values()))], expected)
+    for index in wrong:
+        feeds["i"].flat[-2] = index
+        with pytest.raises(IndexError, match=f"index {index} is out of"):
+            interpreted(mod, feeds)
+        error, text = (
+            IndexError,
+            f"onnx:node: index {index} is out of range for an axis of extent 4",
+        )
+        if target == "c":
+            error, text = RuntimeError, "returned -1"
+        with pytest.raises(error, match=text):
+            run(*feeds.values())
