@@ -241,7 +241,9 @@ def test_memory_that_cannot_be_had():
         + "define internal i32 @k(ptr %o) {\n  ret i32 0\n}",
         "huge",
     )
-    with pytest.raises(MemoryError, match="cannot allocate a tensor of 140737488355329 elements or more"):
+    with pytest.raises(
+        MemoryError, match="cannot allocate a tensor of 140737488355329 elements or more"
+    ):
         f()
 
 
