@@ -48,9 +48,10 @@ class Report:
         )[:most]:
             item, outcome = found[0]
             message = outcome.message.strip().split("\n")[0][:150]
-            lines.append(
-                f"{len(found):>6}  {group}\n        seed {item} [{outcome.operators}]: {message}"
-            )
+            lines.append(f"{len(found):>6}  {group}")
+            lines.append(f"        seed {item} [{outcome.operators}]: {message}")
+            if len(found) > 1 and outcome.kind != "invalid":
+                lines.append(f"        also {'; '.join(str(item) for item, _ in found[1:9])}")
         counts = ", ".join(f"{n} {k}" for k, n in self.kinds.most_common())
         lines.append(
             f"{self.name}: {total} cases in {seconds:.0f} s ({total / max(seconds, 1e-9):.1f}/s): {counts}"
