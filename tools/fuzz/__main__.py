@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import files, graphs, mutants, passes, sanitizers, schedules, texts
+from . import files, graphs, mutants, passes, replay, sanitizers, schedules, texts
 
 
 def main() -> int:
@@ -26,7 +26,7 @@ def main() -> int:
         sub.set_defaults(run=run)
     sub = machines.add_parser("replay", help="judge saved cases again")
     sub.add_argument("files", nargs="+", type=Path)
-    sub.set_defaults(run=graphs.replay)
+    sub.set_defaults(run=replay.replay)
     options = parser.parse_args()
     return options.run(options)
 

@@ -54,18 +54,3 @@ def save(case: Case, outcome: Outcome, options: argparse.Namespace, known: set[s
     path = Path(options.save) / f"{outcome.kind}-{case.kind}-{case.seed}.json"
     case.save(path, f"{outcome.group()}\n{outcome.message}"[:1500])
     print(f"{path}: {outcome.group()}\n    {outcome.message[:300]}", flush=True)
-
-
-def judged(case: Case, say: Say) -> Outcome:
-    """At all levels."""
-    return judge(case, say, full=True)
-
-
-def replay(options: argparse.Namespace) -> int:
-    """Judge saved cases again."""
-    report = Report("replay")
-    for case, outcome, _ in Pool(judged, 1).run([Case.load(p) for p in options.files]):
-        report.add(case.seed, outcome)
-        print(f"{outcome.group()}\n    {outcome.message[:1000]}")
-    print(report.text(0))
-    return 1 if report.faults() else 0

@@ -7,7 +7,9 @@ import faulthandler
 import gc
 import multiprocessing
 import os
+import re
 import resource
+import tempfile
 import time
 import traceback
 from collections import deque
@@ -34,6 +36,7 @@ Task = Callable[[Any, Callable[[str], None]], Outcome]
 class _Worker:
     process: Any
     pipe: Connection
+    log: Any  # what it writes to stderr
     item: Any = None
     stage: str = ""
     started: float = 0.0
@@ -101,9 +104,8 @@ class Pool:
         except (EOFError, ConnectionResetError):
             worker.process.join(5)
             kind = "invalid" if worker.stage == "onnxruntime" else "crash"
-            return Outcome(
-                kind, worker.stage, f"exit code {worker.process.exitcode}", self._name(worker)
-            )
+            words = f"exit code {worker.process.exitcode}: {_last_words(worker)}"
+            return Outcome(kind, worker.stage, words, self._name(worker))
         if time.monotonic() - worker.started > self.limits.seconds:
             words = f"over {self.limits.seconds:g} s"
             return Outcome("hang", worker.stage, words, self._name(worker))
@@ -120,27 +122,37 @@ class Pool:
     def _start(self) -> _Worker:
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe()
+        log = tempfile.TemporaryFile()  # noqa: SIM115  closed with its worker
         process = context.Process(
-            target=_serve, args=(self.task, theirs, ours, self.limits), daemon=True
+            target=_serve, args=(self.task, theirs, ours, log, self.limits), daemon=True
         )
         process.start()
         theirs.close()
-        return _Worker(process, ours)
+        return _Worker(process, ours, log)
 
     @staticmethod
     def _end(worker: _Worker) -> None:
         worker.process.kill()
         worker.process.join()
         worker.pipe.close()
+        worker.log.close()
 
 
-def _serve(task: Task, pipe: Connection, other: Connection, limits: Limits) -> None:
+def _last_words(worker: _Worker) -> str:
+    """What a worker that died wrote last: an assertion of LLVM, a Python error that is fatal."""
+    worker.log.seek(0)
+    lines = worker.log.read()[-100_000:].decode(errors="replace").strip().split("\n")
+    said = [line for line in lines if re.search("Assertion|assert|LLVM ERROR|Fatal", line)]
+    return (said or lines)[-1][-300:]
+
+
+def _serve(task: Task, pipe: Connection, other: Connection, log: Any, limits: Limits) -> None:
     """The life of a worker."""
     other.close()
     faulthandler.disable()
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
-    os.dup2(quiet, 2)
+    os.dup2(log.fileno(), 2)
     pages = Path("/proc/self/statm").read_text().split()[0]
     used = int(pages) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + limits.memory, resource.RLIM_INFINITY))
