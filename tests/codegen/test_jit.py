@@ -6,7 +6,7 @@ import platform
 
 import pytest
 
-from loopwright.codegen.llvm import compiler, jit
+from loopwright.codegen.llvm import compiler, jit, workers
 from loopwright.codegen.llvm.cache import ObjectCache, default_cache, object_key
 
 SQUARE = """
@@ -96,14 +96,14 @@ def test_libraries_do_not_share_names():
 def test_many_modules_in_processes():
     texts = [constant(i, padding=3000) for i in range(8)]
     objects = jit.compile_objects(texts, jobs=2, cache=ObjectCache(None), opt="none")
-    assert jit._worker_pool, "enough text for a worker"
+    assert len(workers._idle) == 2, "enough text for two"
     names = [f"f{i}" for i in range(8)]
     library = jit.load_objects(objects, exports=names)
     assert [INT(library[n])(0) for n in names] == list(range(8))
     with pytest.raises(jit.CompileError, match="in `broken`"):
         broken = "define i32 @broken() {\n  ret i64 %x\n}\n"
         jit.compile_objects([*texts, broken], jobs=2, cache=ObjectCache(None), opt="none")
-    jit._worker_pool[0].process.kill()  # a worker that dies costs nothing but time
+    workers._idle[0].process.kill()  # a worker that dies costs nothing but time
     again = jit.compile_objects(texts, jobs=2, cache=ObjectCache(None), opt="none")
     assert again == objects
 
@@ -124,6 +124,39 @@ def test_compiled_while_others_are_written():
     for thread in stream._threads:
         thread.join(30)
         assert not thread.is_alive(), "nobody waits for modules that never come"
+
+
+# NewGVN ends the process on it: too many accumulators that are all zero at the start.
+ACCUMULATORS = (
+    "define void @f(ptr %p, i64 %n) {\nentry:\n  br label %loop\nloop:\n"
+    "  %i = phi i64 [0, %entry], [%next, %loop]\n"
+    + "".join(f"  %a{k} = phi i64 [0, %entry], [%b{k}, %loop]\n" for k in range(120))
+    + "".join(f"  %b{k} = add i64 %a{k}, %a{(k + 1) % 120}\n" for k in range(120))
+    + "  %next = add i64 %i, 1\n  %more = icmp slt i64 %next, %n\n"
+    "  br i1 %more, label %loop, label %end\nend:\n  store i64 %b0, ptr %p\n  ret void\n}\n"
+)
+
+
+def test_llvm_may_end_its_process():
+    assert jit.load_objects([jit.compile_object(ACCUMULATORS)], exports=["f"])["f"]
+    bad = "declare i32 @llvm.amdgcn.workitem.id.x()\ndefine i32 @g() {\n"
+    bad += "  %x = call i32 @llvm.amdgcn.workitem.id.x()\n  ret i32 %x\n}\n"
+    with pytest.raises(jit.CompileError, match=r"no instruction for llvm\.amdgcn(?s:.)*LLVM ERROR"):
+        jit.compile_object(bad)
+
+
+@pytest.mark.parametrize(
+    ("machine", "message"),
+    [
+        ((None, "skylakeX", None), "no such processor\n  got: 'skylakeX' for .*did you mean skyl"),
+        (("x86_64-linux-gnu", "cortex-a72", None), "no such processor"),
+        (("aarch64-linux-gnu", "cortex-a72", "+avx"), "no such feature\n  got: 'avx'"),
+        (("nonsense-linux-gnu", None, None), "unknown target triple\n  got: 'nonsense-linux-gnu'"),
+    ],
+)
+def test_unknown_machines(machine, message):
+    with pytest.raises(jit.CompileError, match=f"(?s){message}"):
+        jit.compile_object(SQUARE, *machine)
 
 
 def test_one_level_each():

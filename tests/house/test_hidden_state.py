@@ -23,8 +23,9 @@ PER_PROCESS = {
     "base/plugins.py": {"_LOADED", "_TOLD"},  # groups whose entry points were loaded
     "base/registry.py": {"_ALL"},  # the registries
     "base/span.py": {"_SOURCES"},  # texts that spans show
-    "codegen/llvm/jit.py": {"_immortal", "_worker_pool"},  # loaded code, processes
+    "codegen/llvm/jit.py": {"_immortal"},  # loaded code
     "codegen/llvm/types.py": {"_MEMORY", "_SCALARS", "_TYPES"},  # caches by dtype
+    "codegen/llvm/workers.py": {"_idle"},  # processes
     "ir/dtype.py": {"_CACHE"},  # interned
     "ir/functor.py": {"_WALKERS"},  # cache by node type
     "ir/transform.py": {"_DUMPS"},  # folders being written

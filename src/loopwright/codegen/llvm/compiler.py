@@ -2,7 +2,7 @@
 
 This file imports llvmlite and nothing of Loopwright, because it also runs by path as the
 compile worker process (`python compiler.py`), which has to start fast. The worker reads pickled
-jobs from stdin and answers with pickled `(ok, bytes or message)` on stdout.
+jobs from stdin and answers with pickled `(ok, result or message)` on stdout; see `workers`.
 
 Optimisation levels:
 - `none`: code generation only. Enough for kernels written as explicit vectors in SSA form.
@@ -13,6 +13,7 @@ Optimisation levels:
 
 from __future__ import annotations
 
+import difflib
 import os
 import pickle
 import re
@@ -113,11 +114,9 @@ def _optimized(
     verify: bool,
     finish: Callable[[llvm.TargetMachine, llvm.ModuleRef], Any],
 ) -> Any:
-    if opt not in LEVELS:
-        raise ValueError(f"opt must be one of {', '.join(LEVELS)}, got {opt!r}")
     triple, cpu, features = resolve(*described)
+    check_machine(triple, cpu, features)
     machine = target_machine(triple, cpu, features)
-    check_instructions(text, triple, cpu, features)
     context = llvm.create_context()
     try:
         module = llvm.parse_assembly(text, context)
@@ -137,47 +136,52 @@ def _optimized(
 
 # Prefixes of LLVM intrinsics that only some machines have.
 _MACHINES = "aarch64|amdgcn|arm|bpf|dx|hexagon|loongarch|mips|nvvm|ppc|r600|riscv|s390|spv|ve|wasm|x86|xcore"
-_MACHINE_CALL = re.compile(rf"@(llvm\.(?:{_MACHINES})\.[\w.]+)")
-# For the intrinsics that schedules use: the processor and feature that provide them.
-_KNOWN = {
-    "llvm.x86.avx512.vpdpbusd.512": ("x86_64", "+avx512vnni"),
-    "llvm.x86.avx512.pmaddubs.w.512": ("x86_64", "+avx512bw"),
-    "llvm.x86.avx512.pmaddw.d.512": ("x86_64", "+avx512bw"),
-}
-# Compiles a module in a process of its own. Arguments: triple, cpu, features.
-_PROBE = """
+MACHINE_CALL = re.compile(rf"@(llvm\.(?:{_MACHINES})\.[\w.]+)")
+
+
+_HELP = """
 import sys
+sys.path[:] = {path!r}
 import llvmlite.binding as llvm
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
-module = llvm.parse_assembly(sys.stdin.read())
-triple, cpu, features = sys.argv[1:]
-target = llvm.Target.from_triple(triple)
-machine = target.create_target_machine(cpu=cpu, features=features, opt=2, reloc="pic")
-module.triple, module.data_layout = machine.triple, str(machine.target_data)
-machine.emit_object(module)
+llvm.Target.from_triple({triple!r}).create_target_machine(cpu="help")
 """
 
 
-def check_instructions(text: str, triple: str, cpu: str, features: str) -> None:
-    """Raise CompileError if a module calls an intrinsic that the target has no instruction for.
+@cache
+def _known(triple: str) -> tuple[list[str], list[str]]:
+    """The processors and features that LLVM knows for a triple: it prints them for `help`, on stderr
+    and once in a process."""
+    command = [sys.executable, "-S", "-c", _HELP.format(path=sys.path, triple=triple)]
+    text = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    processors, _, features = text.partition("Available features")
+    row = re.compile(r"^  (\S+) +- ", re.MULTILINE)
+    return row.findall(processors), row.findall(features)
 
-    LLVM aborts the process in that case, so intrinsics not known to exist are tried in another
-    process.
-    """
-    called = sorted(set(_MACHINE_CALL.findall(text)))
-    has = {triple.split("-")[0], *features.split(",")}
-    unknown = [name for name in called if name not in _KNOWN or not has.issuperset(_KNOWN[name])]
-    if not unknown:
+
+def check_machine(triple: str, cpu: str, features: str) -> None:
+    """Raise CompileError where LLVM does not know a triple, a processor or a feature: it would go on
+    with another, or end the process."""
+    if (triple, cpu) == (host_triple(), host_cpu()) and features in ("", host_features()):
         return
-    command = [sys.executable, "-c", _PROBE, triple, cpu, features]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    if done.returncode < 0:
-        what = f"the target has no instruction for {' or '.join(unknown)}"
-        said = [line for line in done.stderr.splitlines() if line.startswith("LLVM ERROR")]
-        got = " ".join(part for part in (triple, cpu, *said) if part)
-        hint = "another intrinsic or -mcpu; the interpreter knows those that CPU schedules use"
-        raise CompileError(f"{what}\n  got: {got}\n  instead: {hint}")
+    try:
+        _initialize_all()
+        llvm.Target.from_triple(triple)
+    except RuntimeError as error:
+        raise CompileError(f"unknown target triple\n  got: {triple!r}, {error}") from None
+    processors, known = _known(triple)
+    _check_name("processor", cpu, processors, triple)
+    for feature in filter(None, features.split(",")):
+        _check_name("feature", feature.lstrip("+-"), known, triple)
+
+
+def _check_name(what: str, name: str, known: list[str], triple: str) -> None:
+    if name and known and name not in known:
+        close = difflib.get_close_matches(name, known, 3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "give the triple it belongs to"
+        got = f"{name!r} for {triple}"
+        raise CompileError(f"LLVM knows no such {what}\n  got: {got}\n  instead: {hint}")
 
 
 def _located(text: str, message: str) -> str:
@@ -231,17 +235,25 @@ def receive(stream: BinaryIO) -> Any:
     return pickle.loads(stream.read(struct.unpack("<Q", header)[0]))
 
 
+# What a worker can be asked for.
+JOBS: dict[str, Callable[..., Any]] = {
+    "object": compile_object,
+    "assembly": assembly,
+    "ir": optimized_ir,
+}
+
+
 def _serve() -> None:
     # stdout carries the protocol; stray output is redirected to stderr.
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:
         try:
-            job = receive(source)
+            kind, job, options = receive(source)
         except EOFError:
             return
         try:
-            answer = (True, compile_object(*job))
+            answer = (True, JOBS[kind](*job, **options))
         except Exception as error:
             answer = (False, str(error))
         send(sink, answer)

@@ -10,17 +10,14 @@ its own, unloaded with the last reference to it; symbols of different libraries 
 
 from __future__ import annotations
 
-import atexit
 import gc
 import itertools
 import os
 import struct
-import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -29,18 +26,16 @@ import llvmlite.binding as llvm
 
 from loopwright.base.config import knob
 from loopwright.base.errors import explain
-from loopwright.codegen.llvm import compiler
+from loopwright.codegen.llvm import compiler, workers
 from loopwright.codegen.llvm.cache import ObjectCache, default_cache, object_key
 from loopwright.codegen.llvm.compiler import (
     CompileError,
-    assembly,
-    compile_object,
     host_cpu,
     host_features,
     host_triple,
-    optimized_ir,
     resolve,
 )
+from loopwright.codegen.llvm.workers import assembly, compile_object, optimized_ir
 
 __all__ = [
     "CompileError",
@@ -57,9 +52,9 @@ __all__ = [
     "optimized_ir",
 ]
 
-# LLVM takes 10-20 us per line. Below the first number of lines, starting a worker (0.1 s) costs
-# more than it saves; if workers are already running, the second number applies.
-_PARALLEL_LINES, _PARALLEL_LINES_WARM = 16_000, 4_000
+# LLVM takes 10-20 us a line. Below so many lines the start of a second worker (0.1 s) costs more than
+# it saves.
+_PARALLEL_LINES = 4_000
 _PARALLEL_MODULES = 4
 
 
@@ -193,10 +188,10 @@ def compile_objects(
     jobs: int | None = None,
     cache: ObjectCache | None = None,
 ) -> list[bytes]:
-    """Compile modules to objects, through the object cache and, if it pays, in worker processes.
+    """Compile modules to objects, through the object cache and in worker processes.
 
-    `opt` is one level for all modules or one per module. `jobs` limits the number of processes,
-    this one included (default: `LOOPWRIGHT_JOBS`, else the CPUs this process may run on).
+    `opt` is one level for all or one per module. `jobs` bounds the processes used (default:
+    `LOOPWRIGHT_JOBS`, else the CPUs this process may run on).
     """
     levels = [opt] * len(texts) if isinstance(opt, str) else list(opt)
     if len(levels) != len(texts):
@@ -212,8 +207,8 @@ class ObjectStream:
     """Compiles modules while others are still being written.
 
     with ObjectStream() as stream:
-        keys = [stream.add(text) for text in texts]  # workers start once there is enough work
-        objects = stream.finish()                    # key -> object; this process compiles too
+        keys = [stream.add(text) for text in texts]  # a worker begins with the first
+        objects = stream.finish()                    # key -> object
     """
 
     def __init__(
@@ -231,7 +226,7 @@ class ObjectStream:
         self._cached: dict[str, bytes] = {}
         self._compiled: dict[str, bytes] = {}
         self._known: set[str] = set()
-        self._queue: deque[tuple[str, tuple]] = deque()
+        self._queue: deque[tuple[str, tuple[Any, ...], str]] = deque()
         self._lines = 0
         self._change = threading.Condition()
         self._closed = False
@@ -259,11 +254,13 @@ class ObjectStream:
             self._cached[key] = cached
             return key
         with self._change:
-            self._queue.append((key, (text, *self.machine, opt, False)))
+            self._queue.append((key, (text, *self.machine), opt))
             self._change.notify()
         self._lines += text.count("\n")
-        if more and not self._threads and self.jobs > 1 and self._lines >= _PARALLEL_LINES_WARM:
-            self._start(self.jobs - 1)
+        if not self._threads:
+            self._start(1)
+        elif more and self._lines >= _PARALLEL_LINES:
+            self._start(self.jobs - len(self._threads))
         return key
 
     def finish(self) -> dict[str, bytes]:
@@ -273,13 +270,9 @@ class ObjectStream:
             self._queue = deque(sorted(self._queue, key=lambda item: -len(item[1][0])))
             self._closed = True
             self._change.notify_all()
-        if not self._threads:
-            self._start(self._workers_worth_starting())
-        with gc_paused():
-            self._help()
-            for thread in self._threads:
-                thread.join()
-            self._help()  # compiles what a dead worker left
+        self._start(self._workers_worth_starting())
+        for thread in self._threads:
+            thread.join()
         if self._errors:
             raise CompileError(self._errors[0])
         for key, data in self._compiled.items():
@@ -287,45 +280,30 @@ class ObjectStream:
         return {**self._cached, **self._compiled}
 
     def _workers_worth_starting(self) -> int:
-        least = _PARALLEL_LINES_WARM if _worker_pool else _PARALLEL_LINES
-        count = len(self._queue)
-        if count < _PARALLEL_MODULES or self._lines < least:
+        """How many more than the one that has started."""
+        if len(self._queue) < _PARALLEL_MODULES or self._lines < _PARALLEL_LINES:
             return 0
-        return max(0, min(self.jobs - 1, count - 1, 2 * self._lines // least))
+        return max(0, min(self.jobs, len(self._queue)) - len(self._threads))
 
     def _start(self, count: int) -> None:
-        for worker in _workers(count):
-            thread = threading.Thread(target=self._drive, args=(worker,), daemon=True)
+        for _ in range(count):
+            thread = threading.Thread(target=self._work, daemon=True)
             self._threads.append(thread)
             thread.start()
 
-    def _next(self, wait: bool) -> tuple[str, tuple] | None:
+    def _next(self) -> tuple[str, tuple[Any, ...], str] | None:
         with self._change:
-            while wait and not self._queue and not self._closed:
+            while not self._queue and not self._closed:
                 self._change.wait()
             return self._queue.popleft() if self._queue and not self._errors else None
 
-    def _drive(self, worker: _Worker) -> None:
-        """A thread's work: pass modules to a worker process."""
-        while (item := self._next(wait=True)) is not None:
-            key, job = item
+    def _work(self) -> None:
+        """A thread's work: hand modules to a worker process."""
+        while (item := self._next()) is not None:
+            key, job, opt = item
             try:
-                ok, value = worker.compile(job)
-            except Exception:  # whatever killed the worker, this process takes over its jobs
-                with self._change:
-                    self._queue.append(item)
-                worker.close()
-                return
-            if not ok:
-                self._errors.append(value)
-                return
-            self._compiled[key] = value
-
-    def _help(self) -> None:
-        while (item := self._next(wait=False)) is not None:
-            try:
-                self._compiled[item[0]] = compile_object(*item[1])
-            except CompileError as error:
+                self._compiled[key] = workers.run("object", *job, opt=opt)
+            except Exception as error:
                 self._errors.append(str(error))
 
 
@@ -334,75 +312,3 @@ def _default_jobs() -> int:
     if given > 0:
         return given
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-class _Worker:
-    """A compile worker process, started by path so that no user module is imported again."""
-
-    def __init__(self) -> None:
-        # -S and an explicit path: the start-up hooks of site-packages take longer than the worker's
-        # work.
-        prologue = (
-            f"import sys; sys.path[:] = {sys.path!r}; import runpy; "
-            f"runpy.run_path({compiler.__file__!r}, run_name='__main__')"
-        )
-        self.process = subprocess.Popen(
-            [sys.executable, "-S", "-c", prologue],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.input: Any = self.process.stdin
-        self.output: Any = self.process.stdout
-        self.lock = threading.Lock()
-
-    def compile(self, job: tuple) -> tuple[bool, Any]:
-        """(True, the object) or (False, the error's text)."""
-        with self.lock:
-            compiler.send(self.input, job)
-            return compiler.receive(self.output)
-
-    def alive(self) -> bool:
-        return self.process.poll() is None
-
-    def close(self) -> None:
-        for stream in (self.input, self.output):
-            with suppress(OSError):  # the pipe broke when the process died
-                stream.close()
-        self.process.kill()
-        self.process.wait()
-
-
-_worker_pool: list[_Worker] = []
-_worker_lock = threading.Lock()
-
-
-def _workers(count: int) -> list[_Worker]:
-    """Up to `count` live workers; fewer when processes cannot be started here."""
-    with _worker_lock:
-        _worker_pool[:] = [worker for worker in _worker_pool if worker.alive()]
-        while len(_worker_pool) < count:
-            try:
-                _worker_pool.append(_Worker())
-            except OSError:
-                break
-        return _worker_pool[:count]
-
-
-def _forget_workers() -> None:
-    """In a forked child the pipes are the parent's: drop them without closing the parent's workers."""
-    global _worker_lock, _load_lock
-    _worker_pool.clear()
-    _worker_lock, _load_lock = threading.Lock(), threading.Lock()
-
-
-@atexit.register
-def _close_workers() -> None:
-    for worker in _worker_pool:
-        worker.close()
-    _worker_pool.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_workers)
