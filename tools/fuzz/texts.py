@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import random
 import sys
+import tempfile
 import time
 import tokenize
 from collections.abc import Callable
@@ -33,7 +35,7 @@ from .workers import Limits, Pool
 BASES = 24
 ESCAPES = """
 __import__('os').system('true')
-open('/tmp/loopwright-escaped', 'w')
+open('escaped', 'w')
 ().__class__.__base__.__subclasses__()
 [c for c in ().__class__.__base__.__subclasses__() if c.__name__ == 'Popen'][0]('true')
 (lambda: __import__('subprocess').run('true'))()
@@ -105,7 +107,7 @@ return T
 class A(metaclass=print): pass
 def f(x=print('x')): pass
 async def f(): pass
-with open('/tmp/loopwright-escaped', 'w') as f: pass
+with open('escaped', 'w') as f: pass
 try: pass
 T = 3
 T.prim_func = 3
@@ -278,7 +280,9 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
 
 @lru_cache(1)
 def listen() -> None:
-    """Hear what a text makes this process do; a hook cannot be taken away again."""
+    """Hear what a text makes this process do, in a folder where it harms nothing; a hook cannot
+    be taken away again."""
+    os.chdir(tempfile.mkdtemp(prefix="fuzz-"))
     sys.addaudithook(_audit)
 
 
