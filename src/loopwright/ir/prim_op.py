@@ -509,6 +509,22 @@ def max_value(dtype: Any) -> PrimExpr:
     return IntImm(dtype, pe.int_max(dtype))
 
 
+def infimum(dtype: Any) -> PrimExpr:
+    """What no value of a type is below: minus infinity, or the least value of a type without."""
+    dtype = DataType(dtype)
+    return const(-math.inf, dtype) if _has_infinity(dtype) else min_value(dtype)
+
+
+def supremum(dtype: Any) -> PrimExpr:
+    """What no value of a type is above: infinity, or the greatest value of a type without."""
+    dtype = DataType(dtype)
+    return const(math.inf, dtype) if _has_infinity(dtype) else max_value(dtype)
+
+
+def _has_infinity(dtype: DataType) -> bool:
+    return dtype.is_float and bool(np.isinf(np.asarray(math.inf).astype(numpy_dtype(dtype))))
+
+
 def _float_max(dtype: DataType) -> float:
     kind = numpy_dtype(dtype)
     if dtype.code == "float":

@@ -9,7 +9,7 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, multiply
 from ..relax.struct_info import TensorStructInfo
-from .common import broadcast_index, compute
+from .common import broadcast_index, compute, rounded
 from .core import OPAQUE, case, op
 from .params import Tensor
 from .reduce import softmax
@@ -59,11 +59,7 @@ def attention(
         return te.sum(multiply(weights(n, h, row, j), cast("float32", value(n, j, h, col))), axis=j)
 
     attended = compute([b, length, heads, width], mixed, "attention_mixed")
-    if query.dtype == "float32":
-        return attended
-    return compute(
-        attended.shape, lambda *i: cast(query.dtype, attended(*i)), "T_cast", tag="elemwise"
-    )
+    return rounded(attended, query.dtype)
 
 
 def _hidden(row, col, length, other, causal_mask, window_size):

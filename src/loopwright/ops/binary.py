@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import tir
 from ..ir import prim_op
+from ..ir.prim_expr import PrimExpr
 from ..relax.expr import Call, Constant
 from .family import binary
 
@@ -19,7 +20,24 @@ def _trunc_mod(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.trunc(a / b) if np.issubdtype(a.dtype, np.integer) else a / b
+    if not np.issubdtype(a.dtype, np.integer):
+        return a / b
+    floor = np.floor_divide(a, b)  # 0 where b is 0
+    return floor + ((floor < 0) & (floor * b != a) & (b != 0))
+
+
+def _floor_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    integers = np.issubdtype(a.dtype, np.integer)
+    return np.floor_divide(a, b) if integers else np.floor(np.divide(a, b))
+
+
+def _floor_mod(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """Of floats by the exact remainder, because a - b * floor(a / b) is NaN where b is infinite."""
+    if not a.dtype.is_float:
+        return prim_op.floormod(a, b)
+    rest, zero = tir.fmod(a, b), prim_op.const(0, a.dtype)
+    mixed = tir.And(tir.NE(rest, zero), prim_op.not_equal(rest < zero, b < zero))
+    return tir.Select(mixed, rest + b, rest)
 
 
 def _by_nonzero(call: Call) -> bool:
@@ -35,11 +53,17 @@ binary(
     "relax.divide",
     prim_op.div,
     _divide,
-    "x1 / x2; integers round toward zero.",
+    "x1 / x2; integers round toward zero, by 0 to 0.",
     sample=_POSITIVE,
     finite=_by_nonzero,
 )
-binary("relax.floor_divide", prim_op.floordiv, np.floor_divide, "x1 // x2", sample=_POSITIVE)
+binary(
+    "relax.floor_divide",
+    prim_op.floordiv,
+    _floor_divide,
+    "x1 / x2 rounded down; integers by 0: 0.",
+    sample=_POSITIVE,
+)
 binary("relax.power", tir.power, np.power, "x1 to the power x2.", sample=_POSITIVE)
 binary(
     "relax.mod",
@@ -48,7 +72,7 @@ binary(
     "Remainder with the sign of x1.",
     sample=_INT,
 )
-binary("relax.floor_mod", prim_op.floormod, np.mod, "Remainder with the sign of x2.", sample=_INT)
+binary("relax.floor_mod", _floor_mod, np.mod, "Remainder with the sign of x2.", sample=_INT)
 binary("relax.maximum", prim_op.maximum, np.maximum, "The larger of x1 and x2.", finite=True)
 binary("relax.minimum", prim_op.minimum, np.minimum, "The smaller of x1 and x2.", finite=True)
 binary("relax.atan2", tir.atan2, np.arctan2, "The angle of the point (x2, x1).")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .. import te
 from ..arith import Analyzer
 from ..base.errors import explain
-from ..ir.dtype import DataType
+from ..ir.dtype import DataType, numpy_dtype
 from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm, PrimExpr
-from ..ir.prim_op import const, match_types, multiply
+from ..ir.prim_op import cast, const, match_types, multiply
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import TensorStructInfo
 
@@ -194,6 +196,25 @@ def infer_reduce(
     if shape is None:
         return TensorStructInfo(dtype=result, ndim=x.ndim if keepdims else x.ndim - len(which))
     return TensorStructInfo(ShapeExpr(reduced_shape(shape, which, keepdims)), result)
+
+
+def accumulator(dtype: Any) -> DataType:
+    """The type that sums and products of values of `dtype` are kept in: float32 for shorter
+    floats."""
+    dtype = DataType(dtype)
+    return DataType("float32") if dtype.is_float and dtype.bits < 32 else dtype
+
+
+def rounded(value: Any, dtype: Any) -> Any:
+    """A te tensor in `dtype`, the tensor itself if that is its type."""
+    if value.dtype == dtype:
+        return value
+    return compute(value.shape, lambda *i: cast(dtype, value(*i)), "T_cast", tag="elemwise")
+
+
+def widened(array: np.ndarray) -> np.ndarray:
+    """An array in its accumulator's type."""
+    return array.astype(numpy_dtype(accumulator(str(array.dtype))), copy=False)
 
 
 def void_or(dtype: Any, default: Any) -> DataType:

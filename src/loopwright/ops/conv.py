@@ -16,7 +16,7 @@ from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import extent, from_plain, index_in, shape_in, sliding, spatial, to_plain
-from .common import listed, simplify, void_or
+from .common import accumulator, listed, rounded, simplify, void_or, widened
 from .core import Operator, case, op
 from .flow import numbered, spelled
 from .layout import pack_weight
@@ -244,6 +244,7 @@ def convolve(plan: ConvPlan, data, weight, dtype):
         for s, w in zip(plan.letters, plan.window, strict=True)
     ]
     in_block = plan.data.factor_of("C")
+    wide = accumulator(dtype)
     channels = [] if depthwise else _channel_axes(plan, in_block)
 
     def cell(*i):
@@ -256,14 +257,15 @@ def convolve(plan: ConvPlan, data, weight, dtype):
         at["C"], inner = _input_channel(plan, out, channels, depthwise, channel_block)
         kernel_at: dict[str, Any] = dict(zip(plan.letters, window, strict=True))
         kernel_at["O"], kernel_at["I"] = out, inner
-        lhs = cast(dtype, source(*index_in(plan.data, at)))
-        rhs = cast(dtype, weight(*index_in(plan.kernel, kernel_at)))
+        lhs = cast(wide, source(*index_in(plan.data, at)))
+        rhs = cast(wide, weight(*index_in(plan.kernel, kernel_at)))
         return te.sum(multiply(lhs, rhs), axis=[*channels[:1], *window, *channels[1:]])
 
     kind = "depthwise_conv" if depthwise else "group_conv" if plan.groups > 1 else "conv"
     name = f"{kind}{len(plan.letters)}d_{plan.out}".replace("NCHW", "nchw")
     names = [_AXIS_NAMES[letter] for letter in plan.out]
-    return te.compute(plan.out_shape, cell, name=name, tag=name, varargs_names=names)
+    total = te.compute(plan.out_shape, cell, name=name, tag=name, varargs_names=names)
+    return rounded(total, dtype)
 
 
 _AXIS_NAMES = {"N": "nn", "C": "ff", "c": "fi", "D": "zz", "H": "yy", "W": "xx"}
@@ -319,8 +321,9 @@ def _numpy_conv(
     kind = data.dtype if out_dtype is None else numpy_dtype(out_dtype)
     letters = spatial(layout_of(data_layout))
     rank = len(letters)
-    x = to_plain(data, data_layout, "NC" + letters).astype(kind)
-    w = to_plain(weight, kernel_layout, "OI" + letters).astype(kind)
+    x = to_plain(data, data_layout, "NC" + letters)
+    w = to_plain(weight, kernel_layout, "OI" + letters)
+    x, w = widened(x.astype(kind)), widened(w.astype(kind))
     x = x[:, : w.shape[1] * groups]
     before, after = expand_padding(padding, rank)
     x = np.pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)])
@@ -377,6 +380,7 @@ def conv2d_transpose(
         plan = layout_of(data_layout), layout_of(kernel_layout)
         return _transposed_apart(data, weight, plan, void_or(out_dtype, data.dtype))
     dtype = void_or(out_dtype, data.dtype)
+    wide = accumulator(dtype)
     before, _ = expand_padding(padding, 2)
     out_h, out_w = _transposed_extents(
         data.shape, weight.shape, strides, padding, output_padding, dilation
@@ -393,22 +397,23 @@ def conv2d_transpose(
         top, inside_y = _source(y, ry, before[0], strides[0], dilation[0], data.shape[2])
         left, inside_x = _source(x, rx, before[1], strides[1], dilation[1], data.shape[3])
         term = multiply(
-            cast(dtype, data(n, channel, top, left)),
-            cast(dtype, weight(channel, inner if groups > 1 else o, ry, rx)),
+            cast(wide, data(n, channel, top, left)),
+            cast(wide, weight(channel, inner if groups > 1 else o, ry, rx)),
         )
         fits = tir.all(*inside_y, *inside_x)
-        return te.sum(tir.if_then_else(fits, term, const(0, dtype)), axis=[rc, ry, rx])
+        return te.sum(tir.if_then_else(fits, term, const(0, wide)), axis=[rc, ry, rx])
 
     shape = [data.shape[0], simplify(per_out * groups), out_h, out_w]
-    return te.compute(
-        shape, cell, name="conv2d_transpose_nchw", varargs_names=["nn", "ff", "yy", "xx"]
-    )
+    names = ["nn", "ff", "yy", "xx"]
+    total = te.compute(shape, cell, name="conv2d_transpose_nchw", varargs_names=names)
+    return rounded(total, dtype)
 
 
 def _transposed_apart(data, weight, layouts, dtype):
     """A transposed convolution in blocks whose windows do not overlap: each output pixel depends on
     one input pixel and one kernel tap."""
     layout, kernel = layouts
+    wide = accumulator(dtype)
     rows, cols = weight.shape[2], weight.shape[3]
     zero, block = const(0, "int64"), layout.factor_of("C")
     rc = te.reduce_axis((zero, data.shape[1]), name="rc")
@@ -417,13 +422,13 @@ def _transposed_apart(data, weight, layouts, dtype):
     def cell(n, o, y, x, oi):
         at = {"N": n, "C": (rc, ri), "H": floordiv(y, rows), "W": floordiv(x, cols)}
         tap = {"I": (rc, ri), "O": (o, oi), "H": floormod(y, rows), "W": floormod(x, cols)}
-        lhs = cast(dtype, data(*index_in(layout, at)))
-        return te.sum(multiply(lhs, cast(dtype, weight(*index_in(kernel, tap)))), axis=[rc, ri])
+        lhs = cast(wide, data(*index_in(layout, at)))
+        return te.sum(multiply(lhs, cast(wide, weight(*index_in(kernel, tap)))), axis=[rc, ri])
 
     shape = _apart_shape(data.shape, weight.shape)
     names = ["nn", "ff", "yy", "xx", "fi"]
     name = f"conv2d_transpose_{layout}".replace("NCHW", "nchw")
-    return te.compute(shape, cell, name=name, varargs_names=names)
+    return rounded(te.compute(shape, cell, name=name, varargs_names=names), dtype)
 
 
 def _apart_shape(shape, kernel):
@@ -508,17 +513,18 @@ def _(data, weight, strides, padding, output_padding, dilation, groups, out_dtyp
     per_in, per_out, kh, kw = data.shape[1] // groups, *weight.shape[1:]
     full_h = (h - 1) * strides[0] + (kh - 1) * dilation[0] + 1 + output_padding[0]
     full_w = (w - 1) * strides[1] + (kw - 1) * dilation[1] + 1 + output_padding[1]
-    out = np.zeros((n, per_out * groups, full_h, full_w), kind)
+    data, weight = widened(data.astype(kind)), widened(weight.astype(kind))
+    out = np.zeros((n, per_out * groups, full_h, full_w), data.dtype)
     for g in range(groups):
-        x = data[:, g * per_in : (g + 1) * per_in].astype(kind)
-        k = weight[g * per_in : (g + 1) * per_in].astype(kind)
+        x = data[:, g * per_in : (g + 1) * per_in]
+        k = weight[g * per_in : (g + 1) * per_in]
         for y in range(kh):
             for z in range(kw):
                 part = np.einsum("nihw,io->nohw", x, k[:, :, y, z])
                 rows = slice(y * dilation[0], y * dilation[0] + h * strides[0], strides[0])
                 cols = slice(z * dilation[1], z * dilation[1] + w * strides[1], strides[1])
                 out[:, g * per_out : (g + 1) * per_out, rows, cols] += part
-    out = out[:, :, before[0] : full_h - after[0], before[1] : full_w - after[1]]
+    out = out[:, :, before[0] : full_h - after[0], before[1] : full_w - after[1]].astype(kind)
     return from_plain(out, layouts["out_layout"], "NCHW")
 
 

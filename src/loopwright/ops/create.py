@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import te, tir
 from ..ir.dtype import DataType, numpy_dtype
+from ..ir.prim_expr import IntImm
 from ..ir.prim_op import add, cast, ceildiv, const, multiply, subtract
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
@@ -159,10 +160,10 @@ arange.samples(case(0, 8, 1, dtype="int64"), case(1, 9, 3, dtype="float32"), cas
 
 def _triangle(name: str, keep, meaning) -> None:
     def body(x: Tensor, k: Prim = 0):
-        zero = const(0, x.dtype)
+        zero, shift = const(0, x.dtype), _diagonal(k)
 
         def cell(*i):
-            return tir.Select(keep(i[-1], i[-2] + cast(i[-1].dtype, k)), x(*i), zero)
+            return tir.Select(keep(i[-1], i[-2] + cast(i[-1].dtype, shift)), x(*i), zero)
 
         return compute(x.shape, cell, "trilu", axes="i", tag="injective")
 
@@ -174,9 +175,15 @@ def _triangle(name: str, keep, meaning) -> None:
     def _(x: TensorStructInfo, k=None):
         return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
 
-    operator.numpy(lambda x, k=0: meaning(x, int(k)))
-    operator.samples(case((3, 4)), case((2, 4, 4), 1))
+    operator.numpy(lambda x, k=0: meaning(x, int(_diagonal(const(int(k), "int64")))))
+    operator.samples(case((3, 4)), case((2, 4, 4), 1), case((2, 3), -(1 << 63)))
 
 
+def _diagonal(k):
+    """A diagonal's number, within what can be added to an index."""
+    return const(min(max(k.value, -_FAR), _FAR), "int64") if isinstance(k, IntImm) else k
+
+
+_FAR = 1 << 62
 _triangle("tril", lambda col, row: col <= row, np.tril)
 _triangle("triu", lambda col, row: row <= col, np.triu)

@@ -9,9 +9,11 @@ import numpy as np
 
 from ..base.errors import explain
 from ..ir.prim_expr import PrimExpr
+from ..ir.prim_op import cast
 from ..relax.expr import Call
 from ..relax.struct_info import TensorStructInfo
 from .common import (
+    accumulator,
     broadcast_index,
     broadcast_shape,
     common_dtype,
@@ -21,7 +23,9 @@ from .common import (
     infer_reduce,
     normalize_axes,
     reduce_over,
+    rounded,
     shape_of,
+    widened,
 )
 from .core import Operator, case, op
 from .flow import broadcasting, elementwise, reducing
@@ -132,17 +136,20 @@ def reduction(
     combine: Callable[..., Any],
     meaning: Callable[..., Any],
     doc: str,
+    *,
+    grows: bool = False,
 ) -> Operator:
-    """A reduction `combine(values, axis=...)` over `axis` (None: all)."""
+    """A reduction `combine(values, axis=...)` over `axis` (None: all). `grows`: the result may need
+    more digits than the values, so that short floats are widened."""
     short = name.rsplit(".", 1)[-1]
 
     def body(x: Tensor, axis: Axes | None = None, keepdims: bool = False) -> Any:
         which = normalize_axes(axis, len(x.shape))
         if not which:
             return compute(x.shape, lambda *i: x(*i), f"{x.op.name}_red")
-        return reduce_over(
-            x, which, keepdims, lambda i, k: combine(x(*i), axis=k), f"{x.op.name}_red"
-        )
+        wide = accumulator(x.dtype) if grows else x.dtype
+        cell = lambda i, k: combine(cast(wide, x(*i)), axis=k)  # noqa: E731
+        return rounded(reduce_over(x, which, keepdims, cell, f"{x.op.name}_red"), x.dtype)
 
     body.__name__, body.__doc__ = short, doc
     operator = op(name)(body)
@@ -151,7 +158,8 @@ def reduction(
 
     def run(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         which = None if axis is None else tuple(axis)
-        return np.asarray(meaning(x, axis=which, keepdims=keepdims)).astype(x.dtype, copy=False)
+        out = np.asarray(meaning(widened(x), axis=which, keepdims=keepdims))
+        return out.astype(x.dtype, copy=False)
 
     operator.numpy(run)
     operator.samples(

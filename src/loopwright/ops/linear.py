@@ -11,7 +11,15 @@ from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, multiply
 from ..relax.struct_info import TensorStructInfo
-from .common import aligned_index, broadcast_shape, dims_equal, void_or
+from .common import (
+    accumulator,
+    aligned_index,
+    broadcast_shape,
+    dims_equal,
+    rounded,
+    void_or,
+    widened,
+)
 from .core import case, op
 from .params import DType, Tensor
 
@@ -25,6 +33,7 @@ def matmul(x1: Tensor, x2: Tensor, out_dtype: DType | None = None):
     rows, cols = [] if left else [a[-2]], [] if right else [b[-1]]
     k = te.reduce_axis((const(0, a[-1].dtype), a[-1]), name="k")
     dtype = void_or(out_dtype, x1.dtype)
+    wide = accumulator(dtype)
 
     def cell(*i):
         front = i[: len(batch)]
@@ -32,9 +41,9 @@ def matmul(x1: Tensor, x2: Tensor, out_dtype: DType | None = None):
         col = [] if right else [i[-1]]
         lhs = x1(*aligned_index(a[:-2], front, batch), *row, k)
         rhs = x2(*aligned_index(b[:-2], front, batch), k, *col)
-        return te.sum(multiply(cast(dtype, lhs), cast(dtype, rhs)), axis=k)
+        return te.sum(multiply(cast(wide, lhs), cast(wide, rhs)), axis=k)
 
-    return te.compute([*batch, *rows, *cols], cell, name="matmul")
+    return rounded(te.compute([*batch, *rows, *cols], cell, name="matmul"), dtype)
 
 
 @matmul.infer
@@ -72,8 +81,8 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, out_dtype=None):
 @matmul.numpy
 def _(x1, x2, out_dtype=None):
     kind = x1.dtype if out_dtype is None else numpy_dtype(out_dtype)
-    # numpy multiplies types of ml_dtypes in float32.
-    return np.asarray(np.matmul(x1.astype(kind), x2.astype(kind))).astype(kind, copy=False)
+    a, b = (widened(x.astype(kind)) for x in (x1, x2))
+    return np.asarray(np.matmul(a, b)).astype(kind, copy=False)
 
 
 matmul.samples(

@@ -12,7 +12,15 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, multiply
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
-from .common import compute, normalize_axes, normalize_axis
+from .common import (
+    accumulator,
+    compute,
+    normalize_axes,
+    normalize_axis,
+    product,
+    reduce_over,
+    widened,
+)
 from .core import FUSABLE, case, op
 from .family import unary
 from .flow import along, elementwise, padding
@@ -106,12 +114,12 @@ leaky_relu.samples(case((2, 3), alpha=0.1))
 
 @op("relax.nn.prelu")
 def prelu(data: Tensor, alpha: Tensor, axis: Axis = 1):
-    """x where positive, else x times the alpha of its channel."""
+    """x, times the alpha of its channel where negative."""
     which = normalize_axis(axis, len(data.shape))
 
     def cell(*i):
         v = data(*i)
-        return tir.Select(v > _c(0, v), v, v * alpha(i[which]))
+        return tir.Select(v < _c(0, v), v * alpha(i[which]), v)
 
     return compute(data.shape, cell, "compute", axes="i", tag="broadcast")
 
@@ -120,7 +128,7 @@ def prelu(data: Tensor, alpha: Tensor, axis: Axis = 1):
 def _(data, alpha, axis=1):
     shape = [1] * data.ndim
     shape[axis] = -1
-    return np.where(data > 0, data, data * alpha.reshape(shape))
+    return np.where(data < 0, data * alpha.reshape(shape), data)
 
 
 prelu.layout(along("axis"))
@@ -134,7 +142,8 @@ def softplus(data: Tensor, beta: float = 1.0, threshold: float = 20.0):
     def cell(*i):
         v = data(*i)
         scaled = v * _c(beta, v)
-        smooth = tir.log(_c(1, v) + tir.exp(tir.min(scaled, _c(threshold, v)))) / _c(beta, v)
+        tail = tir.log1p(tir.exp(-tir.abs(scaled)))  # overflows nowhere, and keeps small values
+        smooth = (tir.max(scaled, _c(0, v)) + tail) / _c(beta, v)
         return tir.Select(scaled > _c(threshold, v), v, smooth)
 
     return compute(data.shape, cell, "compute", axes="i", tag="elemwise")
@@ -143,7 +152,7 @@ def softplus(data: Tensor, beta: float = 1.0, threshold: float = 20.0):
 @softplus.numpy
 def _(data, beta=1.0, threshold=20.0):
     scaled = data.astype(np.float64) * beta
-    smooth = np.log1p(np.exp(np.minimum(scaled, threshold))) / beta
+    smooth = np.logaddexp(0, scaled) / beta
     return np.where(scaled > threshold, data, smooth).astype(data.dtype)
 
 
@@ -169,36 +178,43 @@ bias_add.layout(along("axis"))
 bias_add.samples(case((2, 3, 4), (3,), axis=1))
 
 
-def _size(x, axes):
-    count = const(1, "int64")
-    for a in axes:
-        count = multiply(count, x.shape[a])
-    return cast("float32", count)
+def moments(over, value, count, name):
+    """Mean and variance: the mean first, because the difference of two sums, E[x * x] -
+    mean * mean, cancels where the mean is large.
+
+    value(full) is an element as a number, `count` how many there are; over(cell, name) sums
+    cell(full, kept) over the indices of an element that are not among those of the result."""
+
+    def mean_of(cell, name):
+        total = over(cell, name)
+        share = lambda *i: total(*i) / cast(total.dtype, count)  # noqa: E731
+        return compute(total.shape, share, f"{name}_mean")
+
+    mean = mean_of(lambda full, kept: value(full), name)
+
+    def squared(full, kept):
+        distance = value(full) - mean(*kept)
+        return multiply(distance, distance)
+
+    return mean, mean_of(squared, f"{name}_spread")
 
 
 def _moments(x, axes, name):
-    """The sum and the sum of squares over `axes` in one pass, in float32."""
-    spans = [te.reduce_axis((const(0, x.shape[a].dtype), x.shape[a]), name=f"k{a}") for a in axes]
-    pair = te.comm_reducer(
-        lambda a, b: (a[0] + b[0], a[1] + b[1]),
-        lambda t0, t1: (const(0, t0), const(0, t1)),
-        name="tuple_sum",
-    )
+    """Mean and variance over `axes`, in the type of sums."""
 
-    def cell(*i):
-        rest, inner = list(i), iter(spans)
-        full = [next(inner) if a in axes else rest.pop(0) for a in range(len(x.shape))]
-        v = cast("float32", x(*full))
-        return pair((v, multiply(v, v)), axis=spans)
+    def over(cell, name):
+        kept = lambda i: [v for a, v in enumerate(i) if a not in axes]  # noqa: E731
+        combine = lambda i, k: te.sum(cell(i, kept(i)), axis=k)  # noqa: E731
+        return reduce_over(x, axes, False, combine, name)
 
-    kept = [d for a, d in enumerate(x.shape) if a not in axes]
-    return compute(kept, cell, name, tag="comm_reduce")
+    value = lambda i: cast(accumulator(x.dtype), x(*i))  # noqa: E731
+    return moments(over, value, product(x.shape[a] for a in axes), name)
 
 
-def _mean_and_scale(moments, count, epsilon, at):
-    mean = moments[0](*at) / count
-    spread = moments[1](*at) / count - mean * mean
-    return mean, tir.rsqrt(spread + const(epsilon, "float32"))
+def scaled(value, gain, shift):
+    """value * gain + shift, in the type of `value`; None leaves one out."""
+    value = value if gain is None else value * cast(value.dtype, gain)
+    return value if shift is None else value + cast(value.dtype, shift)
 
 
 @op("relax.nn.layer_norm", kind=FUSABLE)
@@ -213,16 +229,15 @@ def layer_norm(
 ):
     """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes`."""
     which = normalize_axes(axes, len(data.shape))
-    moments, count = _moments(data, which, f"{data.op.name}_red_temp"), _size(data, which)
+    mean, spread = _moments(data, which, f"{data.op.name}_red_temp")
 
     def cell(*i):
         at = [v for a, v in enumerate(i) if a not in which]
         own = [i[a] for a in which]
-        mean, factor = _mean_and_scale(moments, count, epsilon, at)
-        value = cast(data.dtype, (cast("float32", data(*i)) - mean) * factor)
-        if scale:
-            value = value * gamma(*own)
-        return value + beta(*own) if center else value
+        factor = tir.rsqrt(spread(*at) + const(epsilon, spread.dtype))
+        value = (cast(mean.dtype, data(*i)) - mean(*at)) * factor
+        value = scaled(value, gamma(*own) if scale else None, beta(*own) if center else None)
+        return cast(data.dtype, value)
 
     return compute(data.shape, cell, "T_layer_norm")
 
@@ -273,22 +288,20 @@ layer_norm.samples(
 def rms_norm(data: Tensor, weight: Tensor, axes: Axes = -1, epsilon: float = 1e-5):
     """x / sqrt(mean(x * x) + epsilon) * weight, the mean over `axes`."""
     which = normalize_axes(axes, len(data.shape))
-    spans = [te.reduce_axis((const(0, "int64"), data.shape[a]), name=f"k{a}") for a in which]
+    wide = accumulator(data.dtype)
 
-    def squares(*i):
-        rest, inner = list(i), iter(spans)
-        full = [next(inner) if a in which else rest.pop(0) for a in range(len(data.shape))]
-        v = cast("float32", data(*full))
-        return te.sum(v * v, axis=spans)
+    def squares(i, k):
+        v = cast(wide, data(*i))
+        return te.sum(v * v, axis=k)
 
-    kept = [d for a, d in enumerate(data.shape) if a not in which]
-    total, count = compute(kept, squares, f"{data.op.name}_red_temp"), _size(data, which)
+    total = reduce_over(data, which, False, squares, f"{data.op.name}_red_temp")
+    count = cast(wide, product(data.shape[a] for a in which))
 
     def cell(*i):
         at = [v for a, v in enumerate(i) if a not in which]
-        factor = tir.rsqrt(total(*at) / count + const(epsilon, "float32"))
-        value = cast("float32", data(*i)) * factor
-        return cast(data.dtype, value * cast("float32", weight(*[i[a] for a in which])))
+        factor = tir.rsqrt(total(*at) / count + const(epsilon, wide))
+        value = cast(wide, data(*i)) * factor
+        return cast(data.dtype, value * cast(wide, weight(*[i[a] for a in which])))
 
     return compute(data.shape, cell, "T_rms_norm")
 
@@ -333,29 +346,24 @@ def batch_norm(
     """
     which = normalize_axis(axis, len(data.shape))
     center_of, spread_of = moving_mean, moving_var
+    wide = lambda v: cast(accumulator(data.dtype), v)  # noqa: E731
     if training:
         others = [a for a in range(len(data.shape)) if a != which]
-        moments, count = _moments(data, others, "batch_moments"), _size(data, others)
-        center_of = compute(moving_mean.shape, lambda c: moments[0](c) / count, "batch_mean")
-        spread_of = compute(
-            moving_var.shape,
-            lambda c: moments[1](c) / count - center_of(c) * center_of(c),
-            "batch_variance",
-        )
+        center_of, spread_of = _moments(data, others, "batch_moments")
 
     def cell(*i):
         c = i[which]
-        factor = tir.rsqrt(spread_of(c) + const(epsilon, data.dtype))
-        value = (data(*i) - center_of(c)) * factor
-        if scale:
-            value = value * gamma(c)
-        return value + beta(c) if center else value
+        factor = tir.rsqrt(wide(spread_of(c)) + const(epsilon, accumulator(data.dtype)))
+        value = (wide(data(*i)) - wide(center_of(c))) * factor
+        value = scaled(value, gamma(c) if scale else None, beta(c) if center else None)
+        return cast(data.dtype, value)
 
     def moved(old, new):
         if not training:
             return compute(old.shape, lambda i: old(i), "T_identity")
         keep, take = const(1 - momentum, old.dtype), const(momentum, old.dtype)
-        return compute(old.shape, lambda i: old(i) * keep + new(i) * take, "T_moved")
+        blend = lambda i: old(i) * keep + cast(old.dtype, new(i)) * take  # noqa: E731
+        return compute(old.shape, blend, "T_moved")
 
     normalized = compute(data.shape, cell, "T_batch_norm")
     return [normalized, moved(moving_mean, center_of), moved(moving_var, spread_of)]
@@ -391,7 +399,7 @@ def _(
     mean, spread = moving_mean, moving_var
     if training:
         others = tuple(a for a in range(data.ndim) if a != axis % data.ndim)
-        mean, spread = data.mean(others), data.var(others)
+        mean, spread = widened(data).mean(others), widened(data).var(others)
         moving_mean = moving_mean * (1 - momentum) + mean * momentum
         moving_var = moving_var * (1 - momentum) + spread * momentum
     out = (data - lift(mean)) / np.sqrt(lift(spread) + epsilon)

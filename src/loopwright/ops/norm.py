@@ -9,9 +9,10 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
-from .common import compute, normalize_axes, normalize_axis, simplify
+from .common import accumulator, compute, normalize_axes, normalize_axis, product, simplify
 from .core import FUSABLE, case, op
 from .flow import along
+from .nn import moments, scaled
 from .params import Axes, Tensor
 
 
@@ -32,36 +33,31 @@ def group_norm(
     rank = len(data.shape)
     channel, which = normalize_axis(channel_axis, rank), normalize_axes(axes, rank)
     each = simplify(floordiv(data.shape[channel], num_groups))
-    kept = [a for a in range(rank) if a not in which]
-    spans = {a: te.reduce_axis((const(0, "int64"), data.shape[a]), name=f"k{a}") for a in which}
-    inner = te.reduce_axis((const(0, "int64"), each), name="kc")
-    pair = te.comm_reducer(
-        lambda a, b: (a[0] + b[0], a[1] + b[1]),
-        lambda t0, t1: (const(0, t0), const(0, t1)),
-        name="tuple_sum",
-    )
-
-    def sums(*i):
-        at = {**dict(zip(kept, i, strict=True)), **spans}
-        at[channel] = at[channel] * each + inner
-        v = cast("float32", data(*[at[a] for a in range(rank)]))
-        return pair((v, multiply(v, v)), axis=[inner, *spans.values()])
-
+    kept, wide = [a for a in range(rank) if a not in which], accumulator(data.dtype)
     dims = [const(num_groups, "int64") if a == channel else data.shape[a] for a in kept]
-    total, squares = compute(dims, sums, f"{data.op.name}_red_temp", tag="comm_reduce")
-    count = each
-    for a in which:
-        count = multiply(count, data.shape[a])
-    count = cast("float32", count)
+
+    def over(cell, name):
+        spans = {a: te.reduce_axis((const(0, "int64"), data.shape[a]), name=f"k{a}") for a in which}
+        inner = te.reduce_axis((const(0, "int64"), each), name="kc")
+
+        def total(*i):
+            at = {**dict(zip(kept, i, strict=True)), **spans}
+            at[channel] = at[channel] * each + inner
+            full = [at[a] for a in range(rank)]
+            return te.sum(cell(full, i), axis=[inner, *spans.values()])
+
+        return compute(dims, total, name, tag="comm_reduce")
+
+    value = lambda i: cast(wide, data(*i))  # noqa: E731
+    count = multiply(each, product(data.shape[a] for a in which))
+    mean, spread = moments(over, value, count, f"{data.op.name}_red_temp")
 
     def cell(*i):
         at = [floordiv(i[a], each) if a == channel else i[a] for a in kept]
-        mean = total(*at) / count
-        factor = tir.rsqrt(squares(*at) / count - mean * mean + const(epsilon, "float32"))
-        value = cast(data.dtype, (cast("float32", data(*i)) - mean) * factor)
-        if scale:
-            value = value * gamma(i[channel])
-        return value + beta(i[channel]) if center else value
+        normal = (value(i) - mean(*at)) * tir.rsqrt(spread(*at) + const(epsilon, wide))
+        c = i[channel]
+        normal = scaled(normal, gamma(c) if scale else None, beta(c) if center else None)
+        return cast(data.dtype, normal)
 
     return compute(data.shape, cell, "T_group_norm")
 

@@ -7,11 +7,11 @@ import numpy as np
 from .. import te, tir
 from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm
-from ..ir.prim_op import cast, ceildiv, const, div, floordiv, multiply
+from ..ir.prim_op import cast, ceildiv, const, div, floordiv, infimum, multiply
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import extent, from_plain, sliding, spatial, to_plain
-from .common import listed, simplify
+from .common import accumulator, listed, simplify, widened
 from .conv import conv_extent, expand_padding, expand_per_axis
 from .core import case, op
 from .flow import image
@@ -113,9 +113,7 @@ def _pool(rank: int, average: bool) -> None:
 def _pool_expr(data, pool_size, strides, padding, dilation, ceil_mode, include, layout, average):
     layout = layout_of(layout)
     windows = _windows(data.shape, layout, pool_size, strides, padding, dilation, ceil_mode)
-    start = const(0, data.dtype) if average else tir.min_value(data.dtype)
-    if not average and data.dtype.is_float:
-        start = const(float("-inf"), data.dtype)
+    start = const(0, data.dtype) if average else infimum(data.dtype)
     source = _padded_input(data, layout, windows, start.value)
     spans = {
         s: te.reduce_axis((const(0, "int64"), const(w[2], "int64")), name=f"rv{k}")
@@ -126,7 +124,7 @@ def _pool_expr(data, pool_size, strides, padding, dilation, ceil_mode, include, 
         at = []
         for n, v in zip(layout, i, strict=True):
             at.append(v * windows[n][3] + spans[n] * windows[n][4] if n in windows else v)
-        return source(*at)
+        return cast(accumulator(data.dtype), source(*at)) if average else source(*at)
 
     shape = _out_shape(data.shape, layout, windows)
     reduce = te.sum if average else te.max
@@ -138,7 +136,8 @@ def _pool_expr(data, pool_size, strides, padding, dilation, ceil_mode, include, 
         return total
 
     def mean(*i):
-        return div(total(*i), cast(data.dtype, _count(i, layout, windows, padding, include)))
+        count = cast(total.dtype, _count(i, layout, windows, padding, include))
+        return cast(data.dtype, div(total(*i), count))
 
     return te.compute(shape, mean, name="pool_avg", tag="elemwise", varargs_names=names)
 
@@ -181,7 +180,7 @@ def _numpy_pool(
         return sliding(padded, pool_size, strides, dilation)
 
     if not average:
-        lowest = -np.inf if np.issubdtype(x.dtype, np.floating) else np.iinfo(x.dtype).min
+        lowest = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
         pooled = windows(x, lowest).max(inner)
     else:
         sides = list(zip(before, after, strict=True))
@@ -189,7 +188,7 @@ def _numpy_pool(
         counted = np.pad(np.ones(x.shape[2:]), sides, constant_values=edge)
         counted = np.pad(counted, [(0, e) for e in extra])
         count = sliding(counted, pool_size, strides, dilation).sum(inner)
-        pooled = windows(x, 0).sum(inner) / np.maximum(count, 1)
+        pooled = windows(widened(x), 0).sum(inner) / np.maximum(count, 1)
     return from_plain(pooled.astype(x.dtype), layout, "NC" + letters)
 
 
@@ -230,9 +229,9 @@ def adaptive_avg_pool2d(
             at.append(simplify(first + spans[n]))
             if not _divides(wanted[n], sizes[n]):
                 inside.append(spans[n].var < length)
-        value = data(*at)
+        value = cast(accumulator(data.dtype), data(*at))
         if inside:
-            value = tir.if_then_else(tir.all(*inside), value, const(0, data.dtype))
+            value = tir.if_then_else(tir.all(*inside), value, const(0, value.dtype))
         return te.sum(value, axis=list(spans.values()))
 
     names = [f"ax{k}" for k in range(len(shape))]
@@ -243,7 +242,7 @@ def adaptive_avg_pool2d(
         for n, v in zip(parsed, i, strict=True):
             if n in spans:
                 count = multiply(count, bounds(n, v)[1])
-        return div(total(*i), cast(data.dtype, count))
+        return cast(data.dtype, div(total(*i), cast(total.dtype, count)))
 
     return te.compute(shape, mean, name="adaptive_pool_avg", tag="elemwise", varargs_names=names)
 
@@ -296,7 +295,7 @@ def _(data, output_size=None, layout="NCHW", out_layout=None):
         for c in range(cols):
             top, left = r * x.shape[2] // rows, c * x.shape[3] // cols
             bottom, right = -(-(r + 1) * x.shape[2] // rows), -(-(c + 1) * x.shape[3] // cols)
-            out[:, :, r, c] = x[:, :, top:bottom, left:right].mean((2, 3))
+            out[:, :, r, c] = widened(x)[:, :, top:bottom, left:right].mean((2, 3))
     return from_plain(out.astype(x.dtype), layout, "NCHW")
 
 

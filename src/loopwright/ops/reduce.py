@@ -5,36 +5,48 @@ from __future__ import annotations
 import numpy as np
 
 from .. import te, tir
-from ..ir.prim_op import cast, const, div, multiply
+from ..ir.prim_op import cast, const, div, infimum, max_value, multiply, supremum
 from ..relax.struct_info import TensorStructInfo
-from .common import compute, infer_reduce, normalize_axes, normalize_axis, reduce_over
+from .common import (
+    accumulator,
+    compute,
+    infer_reduce,
+    normalize_axes,
+    normalize_axis,
+    reduce_over,
+    rounded,
+    widened,
+)
 from .core import case, op
 from .family import reduction
 from .flow import along, reducing
 from .params import Axes, Axis, Tensor
 
-sum = reduction("relax.sum", te.sum, np.sum, "The sum over `axis`.")
+sum = reduction("relax.sum", te.sum, np.sum, "The sum over `axis`.", grows=True)
 max = reduction("relax.max", te.max, np.max, "The greatest value over `axis`.")
 min = reduction("relax.min", te.min, np.min, "The least value over `axis`.")
-prod = reduction("relax.prod", te.prod, np.prod, "The product over `axis`.")
+prod = reduction("relax.prod", te.prod, np.prod, "The product over `axis`.", grows=True)
 
 
-def _count(x, axes):
-    count = const(1, x.shape[0].dtype if len(x.shape) else "int64")
+def _mean(x, axes, keepdims, cell=None):
+    """The mean of `cell(indices)` (None: of x) over `axes`, in the type of sums."""
+    wide, count = accumulator(x.dtype), const(1, x.shape[0].dtype if len(x.shape) else "int64")
     for axis in axes:
         count = multiply(count, x.shape[axis])
-    return cast(x.dtype, count)
-
-
-def _scaled(total, count, name):
-    return compute(total.shape, lambda *i: div(total(*i), count), name, tag="broadcast")
+    cell = cell or (lambda i: cast(wide, x(*i)))
+    name = f"{x.op.name}_red"
+    if axes:
+        total = reduce_over(x, axes, keepdims, lambda i, k: te.sum(cell(i), axis=k), name)
+    else:
+        total = compute(x.shape, lambda *i: cell(i), name)
+    count = cast(wide, count)
+    return compute(total.shape, lambda *i: div(total(*i), count), "T_divide", tag="broadcast")
 
 
 @op("relax.mean")
 def mean(x: Tensor, axis: Axes | None = None, keepdims: bool = False):
     """The mean over `axis` (None: all)."""
-    total = sum(x, axis, keepdims)
-    return _scaled(total, _count(x, normalize_axes(axis, len(x.shape))), "T_divide")
+    return rounded(_mean(x, normalize_axes(axis, len(x.shape)), keepdims), x.dtype)
 
 
 mean.infer(infer_reduce)
@@ -42,7 +54,7 @@ mean.infer(infer_reduce)
 
 @mean.numpy
 def _(x, axis=None, keepdims=False):
-    return np.mean(x, axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
+    return np.mean(widened(x), axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
 
 
 def _tuple(axis):
@@ -53,18 +65,22 @@ mean.layout(reducing(finite=True))
 mean.samples(case((2, 3, 4), axis=[1, 2]), case(("n", 8), axis=[-1], keepdims=True))
 
 
+def _variance(x, axis, keepdims):
+    axes = normalize_axes(axis, len(x.shape))
+    center = _mean(x, axes, True)
+
+    def squared(i):
+        at = [const(0, v.dtype) if a in axes else v for a, v in enumerate(i)]
+        distance = cast(center.dtype, x(*i)) - center(*at)
+        return multiply(distance, distance)
+
+    return _mean(x, axes, keepdims, squared)
+
+
 @op("relax.variance")
 def variance(x: Tensor, axis: Axes | None = None, keepdims: bool = False):
     """The mean squared distance from the mean over `axis` (divided by the count)."""
-    axes = normalize_axes(axis, len(x.shape))
-    center = mean(x, axes, True)
-
-    def squared(*i):
-        at = [const(0, v.dtype) if a in axes else v for a, v in enumerate(i)]
-        return multiply(x(*i) - center(*at), x(*i) - center(*at))
-
-    spread = compute(x.shape, squared, "T_multiply")
-    return _scaled(sum(spread, axes, keepdims), _count(x, axes), "T_divide")
+    return rounded(_variance(x, axis, keepdims), x.dtype)
 
 
 variance.infer(infer_reduce)
@@ -72,7 +88,7 @@ variance.infer(infer_reduce)
 
 @variance.numpy
 def _(x, axis=None, keepdims=False):
-    return np.var(x, axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
+    return np.var(widened(x), axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
 
 
 variance.layout(reducing())
@@ -82,8 +98,9 @@ variance.samples(case((2, 3, 4), axis=[1]), case(("n", 8), axis=[-1], keepdims=T
 @op("relax.std")
 def std(x: Tensor, axis: Axes | None = None, keepdims: bool = False):
     """The square root of the variance over `axis`."""
-    spread = variance(x, axis, keepdims)
-    return compute(spread.shape, lambda *i: tir.sqrt(spread(*i)), "compute", axes="i")
+    spread = _variance(x, axis, keepdims)
+    root = compute(spread.shape, lambda *i: tir.sqrt(spread(*i)), "compute", axes="i")
+    return rounded(root, x.dtype)
 
 
 std.infer(infer_reduce)
@@ -91,7 +108,7 @@ std.infer(infer_reduce)
 
 @std.numpy
 def _(x, axis=None, keepdims=False):
-    return np.std(x, axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
+    return np.std(widened(x), axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
 
 
 std.layout(reducing())
@@ -99,17 +116,25 @@ std.samples(case((2, 3, 4), axis=[1]))
 
 
 def _arg(name, better, start, meaning, doc):
-    """argmax and argmin: a reduction of (index, value) pairs; the first of equal values wins."""
+    """argmax and argmin: a reduction of (index, value) pairs; the first of equal values wins, and
+    NaN before all numbers."""
 
     def body(x: Tensor, axis: Axis | None = None, keepdims: bool = False):
         axes = normalize_axes(None if axis is None else [axis], len(x.shape))
 
         def combine(lhs, rhs):
-            earlier = tir.And(tir.EQ(lhs[1], rhs[1]), lhs[0] < rhs[0])
-            keep = tir.Or(better(lhs[1], rhs[1]), earlier)
+            (i, a), (k, b) = lhs, rhs
+            same, wins = tir.EQ(a, b), better(a, b)
+            if x.dtype.is_float:
+                nan_a, nan_b = tir.NE(a, a), tir.NE(b, b)
+                same = tir.Or(same, tir.And(nan_a, nan_b))
+                wins = tir.Or(wins, tir.And(nan_a, tir.Not(nan_b)))
+            keep = tir.Or(wins, tir.And(same, i < k))
             return tir.Select(keep, lhs[0], rhs[0]), tir.Select(keep, lhs[1], rhs[1])
 
-        reducer = te.comm_reducer(combine, lambda i, v: (const(-1, i), start(v)), name=name)
+        # The identity loses against every element, equal ones too: its index is the greatest.
+        begin = lambda i, v: (max_value(i), start(v))  # noqa: E731
+        reducer = te.comm_reducer(combine, begin, name=name)
 
         def cell(full, spans):
             flat = const(0, "int64")
@@ -136,10 +161,8 @@ def _arg(name, better, start, meaning, doc):
     return operator
 
 
-argmax = _arg(
-    "argmax", lambda a, b: a > b, tir.min_value, np.argmax, "Index of the greatest value."
-)
-argmin = _arg("argmin", lambda a, b: a < b, tir.max_value, np.argmin, "Index of the least value.")
+argmax = _arg("argmax", lambda a, b: a > b, infimum, np.argmax, "Index of the greatest value.")
+argmin = _arg("argmin", lambda a, b: a < b, supremum, np.argmin, "Index of the least value.")
 
 
 @op("relax.nn.softmax")
@@ -148,7 +171,8 @@ def softmax(data: Tensor, axis: Axis = -1):
     which = normalize_axis(axis, len(data.shape))
     exped, total = _exp_and_sum(data, which)
     drop = lambda i: i[:which] + i[which + 1 :]  # noqa: E731
-    return compute(data.shape, lambda *i: exped(*i) / total(*drop(i)), "T_softmax_norm", axes="i")
+    share = lambda *i: cast(data.dtype, exped(*i) / total(*drop(i)))  # noqa: E731
+    return compute(data.shape, share, "T_softmax_norm", axes="i")
 
 
 def _exp_and_sum(data, which):
@@ -161,9 +185,9 @@ def _exp_and_sum(data, which):
         return compute(rest, cell, name, axes="i")
 
     top = over(te.max, data, "T_softmax_maxelem")
-    exped = compute(
-        data.shape, lambda *i: tir.exp(data(*i) - top(*drop(i))), "T_softmax_exp", axes="i"
-    )
+    wide = lambda v: cast(accumulator(data.dtype), v)  # noqa: E731
+    power = lambda *i: tir.exp(wide(data(*i)) - wide(top(*drop(i))))  # noqa: E731
+    exped = compute(data.shape, power, "T_softmax_exp", axes="i")
     return exped, over(te.sum, exped, "T_softmax_expsum")
 
 
@@ -180,7 +204,8 @@ softmax.infer(_infer_same)
 
 @softmax.numpy
 def _(data, axis=-1):
-    e = np.exp(data - data.max(axis=axis, keepdims=True))
+    x = widened(data)
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
     return (e / e.sum(axis=axis, keepdims=True)).astype(data.dtype)
 
 
@@ -195,7 +220,12 @@ def log_softmax(data: Tensor, axis: Axis = -1):
     _, total = _exp_and_sum(data, which)
     top = max(data, [which], False)
     drop = lambda i: i[:which] + i[which + 1 :]  # noqa: E731
-    value = lambda *i: data(*i) - top(*drop(i)) - tir.log(total(*drop(i)))  # noqa: E731
+    wide = lambda v: cast(total.dtype, v)  # noqa: E731
+
+    def value(*i):
+        rest = drop(i)
+        return cast(data.dtype, wide(data(*i)) - wide(top(*rest)) - tir.log(total(*rest)))
+
     return compute(data.shape, value, "compute", axes="i")
 
 
@@ -204,7 +234,7 @@ log_softmax.infer(_infer_same)
 
 @log_softmax.numpy
 def _(data, axis=-1):
-    shifted = data - data.max(axis=axis, keepdims=True)
+    shifted = widened(data) - widened(data).max(axis=axis, keepdims=True)
     return (shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))).astype(data.dtype)
 
 

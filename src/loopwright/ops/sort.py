@@ -21,7 +21,7 @@ from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from ..tir.ir_builder import IRBuilder
-from .common import normalize_axis, product, simplify, void_or
+from .common import accumulator, normalize_axis, product, simplify, void_or
 from .core import Operator, case, op
 from .flow import along
 from .params import Axis, DType, Tensor
@@ -60,24 +60,36 @@ def _running_kernel(short, combine, start, data, axis=None, dtype=None, exclusiv
     shape = list(data.get_shape() or ())
     flat = axis is None
     which = 0 if flat else normalize_axis(axis, len(shape))
+    wide = accumulator(kind)
     source = tir.decl_buffer(shape, data.dtype, "data")
     result = tir.decl_buffer([simplify(product(shape))] if flat else shape, kind, short)
 
+    def step(total, x, out, here, place):
+        if exclusive:
+            out[place] = cast(kind, total[0])
+        total[0] = combine(total[0], cast(wide, x[here]))
+        if not exclusive:
+            out[place] = cast(kind, total[0])
+
     def write_flat(ib, x, out):
-        total = ib.allocate(kind, 1, "total")
-        total[0] = const(start, kind)
+        total = ib.allocate(wide, 1, "total")
+        total[0] = const(start, wide)
         with ExitStack() as stack:
             at = _loops(ib, stack, shape, parallel=False)
             place = _long(0)
             for i, extent in zip(at, shape, strict=True):
                 place = place * extent + i
-            value = cast(kind, x[tuple(at)])
-            if exclusive:
-                out[place] = total[0]
-                total[0] = combine(total[0], value)
-            else:
-                total[0] = combine(total[0], value)
-                out[place] = total[0]
+            step(total, x, out, tuple(at), place)
+
+    def write_rows(ib, x, out):
+        """Row by row, with the running value beside the result, which has fewer digits."""
+        with ExitStack() as stack:
+            rest = _loops(ib, stack, [*shape[:which], *shape[which + 1 :]], parallel=True)
+            total = ib.allocate(wide, 1, "total")
+            total[0] = const(start, wide)
+            with ib.for_range(_long(0), shape[which], "k", dtype="int64") as k:
+                here = (*rest[:which], k, *rest[which:])
+                step(total, x, out, here, here)
 
     def write(ib, x, out):
         with ExitStack() as stack:
@@ -93,7 +105,8 @@ def _running_kernel(short, combine, start, data, axis=None, dtype=None, exclusiv
             with ib.else_scope():
                 out[here] = combine(out[before], value)
 
-    return _prim_func([source, result], write_flat if flat else write)
+    rows = write_rows if wide != kind else write
+    return _prim_func([source, result], write_flat if flat else rows)
 
 
 def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -> Operator:
@@ -123,7 +136,8 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
     @operator.numpy
     def _(data, axis=None, dtype=None, exclusive=False):
         kind = data.dtype if dtype is None else numpy_dtype(dtype)
-        full = np.asarray(meaning(data, axis=axis, dtype=kind))
+        wide = numpy_dtype(accumulator(str(np.dtype(kind))))
+        full = np.asarray(meaning(data, axis=axis, dtype=wide)).astype(kind)
         if not exclusive:
             return full
         axis = 0 if axis is None else axis

@@ -59,10 +59,10 @@ unary(
     lambda x: tir.Select(
         x < const(0, x.dtype),
         const(-1, x.dtype),
-        tir.Select(x > const(0, x.dtype), const(1, x.dtype), const(0, x.dtype)),
+        tir.Select(x > const(0, x.dtype), const(1, x.dtype), x),  # 0 or NaN
     ),
     np.sign,
-    "-1, 0 or 1, by the sign of x.",
+    "-1, 0 or 1, by the sign of x; NaN of NaN.",
 )
 unary("relax.isnan", tir.isnan, np.isnan, "Whether x is not a number.", result="bool")
 unary("relax.isinf", tir.isinf, np.isinf, "Whether x is an infinity.", result="bool")
@@ -122,7 +122,8 @@ def _(x: TensorStructInfo, *_: object) -> TensorStructInfo:
 
 @clip.numpy
 def _(x, min, max):
-    return np.clip(x, np.asarray(min, x.dtype), np.asarray(max, x.dtype))
+    limited = np.clip(x, np.asarray(min, x.dtype), np.asarray(max, x.dtype))
+    return limited.astype(x.dtype, copy=False)
 
 
 clip.layout(elementwise(finite=True))

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base.errors import explain
 from ..ir.prim_expr import IterVar, PrimExpr, Var
-from ..ir.prim_op import add, const, convert, max_value, maximum, min_value, minimum, multiply
+from ..ir.prim_op import add, const, convert, infimum, maximum, minimum, multiply, supremum
 from .expr import CommReducer, Reduce
 
 
@@ -88,7 +88,7 @@ def comm_reducer(
 
 sum = comm_reducer(add, lambda t: const(0, t), name="sum")
 prod = comm_reducer(multiply, lambda t: const(1, t), name="prod")
-min = comm_reducer(minimum, max_value, name="min")
-max = comm_reducer(maximum, min_value, name="max")
+min = comm_reducer(minimum, supremum, name="min")
+max = comm_reducer(maximum, infimum, name="max")
 
 __all__ = ["comm_reducer", "make_reduce", "max", "min", "prod", "sum"]

@@ -49,7 +49,7 @@ def pack_channels(x: _Tensor, block: int) -> _Any: """(n, c, ...) as (n, ceil(c 
 def pack_weight(weight: _Tensor, layout: str) -> _Any: """A convolution's weight OIHW (or IOHW) in a blocked kernel layout, blocks filled with 0."""
 def pad(data: _Tensor, pad_before: _Any, pad_after: _Any = None, pad_value: float = 0.0) -> _Tensor: """Padding with `pad_value`: the numbers of elements before and after each dimension."""
 def pool2d(data: _Tensor, kernel: _Any, stride: _Any, dilation: _Any, padding: _Any, pool_type: str, ceil_mode: bool = False, layout: str = 'NCHW', count_include_pad: bool = True) -> _Tensor: """The "max" or "avg" of a window that slides over the image; padding is top, left, bottom, right."""
-def prelu(data: _Tensor, alpha: _Tensor, axis: int | None = 1) -> _Any: """x where positive, else x times the alpha of its channel."""
+def prelu(data: _Tensor, alpha: _Tensor, axis: int | None = 1) -> _Any: """x, times the alpha of its channel where negative."""
 def relu(data: _Tensor) -> _Any: """max(x, 0)"""
 def relu6(data: _Tensor) -> _Any: """x limited to [0, 6]."""
 def rms_norm(data: _Tensor, weight: _Tensor, axes: int | _Sequence[int] | None = -1, epsilon: float = 1e-05) -> _Any: """x / sqrt(mean(x * x) + epsilon) * weight, the mean over `axes`."""

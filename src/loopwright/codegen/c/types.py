@@ -165,7 +165,8 @@ def elements(array: np.ndarray, dtype: DataType, packed: bool) -> str:
     elif dtype.is_float:
         texts = _reals(flat)
     else:
-        texts = [literal(v, dtype).strip("()") for v in flat.tolist()]
+        texts = [literal(v, dtype) for v in flat.tolist()]
+        texts = [t[1:-1] if t[0] == "(" else t for t in texts]
     return "\n".join("  " + ", ".join(texts[k : k + 12]) + "," for k in range(0, len(texts), 12))
 
 

@@ -34,7 +34,7 @@ def max_pool3d(data: _TensorLike, pool_size: int | _Sequence[int] | None = (1, 1
 def pack_channels(x: _TensorLike, block: int) -> _Call: """(n, c, ...) as (n, ceil(c / block), ..., block); channels past the last are 0. An extent of 1 stays 1 outside and is repeated inside, so that it still broadcasts."""
 def pack_weight(weight: _TensorLike, layout: str) -> _Call: """A convolution's weight OIHW (or IOHW) in a blocked kernel layout, blocks filled with 0."""
 def pad(data: _TensorLike, pad_width: int | _Sequence[int] | None, pad_mode: str = 'constant', pad_value: float = 0.0) -> _Call: """Grow the tensor by pad_width = [before, after] for each axis in turn."""
-def prelu(data: _TensorLike, alpha: _TensorLike, axis: int | None = 1) -> _Call: """x where positive, else x times the alpha of its channel."""
+def prelu(data: _TensorLike, alpha: _TensorLike, axis: int | None = 1) -> _Call: """x, times the alpha of its channel where negative."""
 def relu(data: _TensorLike) -> _Call: """max(x, 0)"""
 def relu6(data: _TensorLike) -> _Call: """x limited to [0, 6]."""
 def rms_norm(data: _TensorLike, weight: _TensorLike, axes: int | _Sequence[int] | None = -1, epsilon: float = 1e-05) -> _Call: """x / sqrt(mean(x * x) + epsilon) * weight, the mean over `axes`."""

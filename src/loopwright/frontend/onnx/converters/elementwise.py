@@ -148,8 +148,7 @@ def prelu(cx: Context, node: Node, x: Value, slope: Value) -> Any:
     if cx.opset < 7 and slope.ndim == 1 and x.ndim > 2:  # one slope for each channel
         return op.nn.prelu(x.expr, slope.expr, 1)
     a, b = cx.broadcast(x, slope)
-    zero = cx.scalar(0, x.dtype)
-    return op.add(op.maximum(a, zero), op.multiply(op.minimum(a, zero), b))
+    return op.where(op.less(a, cx.scalar(0, x.dtype)), op.multiply(a, b), a)
 
 
 @converter("Elu")
@@ -189,7 +188,7 @@ def celu(cx: Context, node: Node, x: Value) -> Any:
 @converter("ThresholdedRelu", 10)
 def thresholded_relu(cx: Context, node: Node, x: Value) -> Any:
     passed = op.greater(x.expr, cx.scalar(node.real("alpha", 1.0), x.dtype))
-    return op.multiply(x.expr, op.astype(passed, x.dtype))
+    return op.where(passed, x.expr, cx.scalar(0, x.dtype))
 
 
 @converter("HardSigmoid")
@@ -257,9 +256,8 @@ def softplus(cx: Context, node: Node, x: Value) -> Any:
 
 
 def _softplus(cx: Context, x: Value) -> Any:
-    """log(1 + exp(x)), written so that no exponential overflows."""
-    tail = op.add(op.exp(op.negative(op.abs(x.expr))), cx.scalar(1, x.dtype))
-    return op.add(op.maximum(x.expr, cx.scalar(0, x.dtype)), op.log(tail))
+    """log(1 + exp(x)) for all x."""
+    return op.nn.softplus(x.expr, 1.0, math.inf)
 
 
 @converter("Mish", 18)
@@ -275,11 +273,11 @@ def softsign(cx: Context, node: Node, x: Value) -> Any:
 @converter("Shrink", 9)
 def shrink(cx: Context, node: Node, x: Value) -> Any:
     bias, edge = node.real("bias", 0.0), node.real("lambd", 0.5)
-    above = op.astype(op.greater(x.expr, cx.scalar(edge, x.dtype)), x.dtype)
-    below = op.astype(op.less(x.expr, cx.scalar(-edge, x.dtype)), x.dtype)
+    below = op.less(x.expr, cx.scalar(-edge, x.dtype))
+    above = op.greater(x.expr, cx.scalar(edge, x.dtype))
     width = cx.scalar(bias, x.dtype)
-    low = op.multiply(below, op.add(x.expr, width))
-    return op.add(low, op.multiply(above, op.subtract(x.expr, width)))
+    high = op.where(above, op.subtract(x.expr, width), cx.scalar(0, x.dtype))
+    return op.where(below, op.add(x.expr, width), high)
 
 
 # ---------------------------------------------------------------- limits

@@ -219,7 +219,13 @@ def instance_normalization(cx: Context, node: Node, x: Value, scale: Value, bias
 
 def _normalized(cx: Context, x: Value, axes: list[int], epsilon: float) -> Any:
     """(x - mean) / sqrt(variance + epsilon) over `axes`."""
-    return _moments(cx, x, axes, epsilon)[2]
+    normal = _moments(cx, _wide(cx, x), axes, epsilon)[2]
+    return _as(cx, cx.value(normal), x.dtype)
+
+
+def _wide(cx: Context, x: Value) -> Value:
+    """Short floats as float32, in which ONNX normalizes them (stash_type 1)."""
+    return cx.value(op.astype(x.expr, "float32")) if x.dtype.bits < 32 else x
 
 
 def _moments(cx: Context, x: Value, axes: list[int], epsilon: float) -> tuple[Any, Any, Any]:
@@ -253,7 +259,8 @@ def layer_normalization(
         return op.nn.layer_norm(
             x.expr, scale.expr, zeros.expr, axes, epsilon, center=bias is not None
         )
-    mean, factor, normal = _moments(cx, x, axes, epsilon)
+    mean, factor, normal = _moments(cx, _wide(cx, x), axes, epsilon)
+    normal = _as(cx, cx.value(normal), x.dtype)
     out = cx.value(op.multiply(*cx.broadcast(cx.value(normal), scale)))
     out = out if bias is None else cx.value(op.add(*cx.broadcast(out, bias)))
     return [out, mean, factor]

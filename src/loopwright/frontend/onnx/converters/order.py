@@ -8,6 +8,7 @@ from typing import Any
 from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
 from ....relax import op
+from ....relax.expr import ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import converter, register_converter
@@ -52,6 +53,9 @@ def _top_k(cx: Context, node: Node, x: Value, k: int) -> Any:
     extent = literal(x.shape[axis])
     if k < 0 or (not isinstance(extent, PrimExpr) and k > extent):
         raise ValueError(explain("input k must lie within the axis", got=f"{k} of {extent}"))
+    if k == 0:  # to the operator 0 means all
+        dims = ShapeExpr([*x.shape[: axis % x.ndim], 0, *x.shape[axis % x.ndim + 1 :]])
+        return [op.zeros(dims, str(x.dtype)), op.zeros(dims, "int64")]
     results = cx.emit(op.topk(x.expr, k, axis, "both", largest, "int64"))
     return [results[0], results[1]]
 

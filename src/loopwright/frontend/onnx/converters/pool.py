@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ....base.errors import explain
@@ -30,37 +31,58 @@ def _window(node: Node, x: Value) -> tuple[list[int], list[int], list[int], list
 def max_pool(cx: Context, node: Node, x: Value) -> Any:
     node.skip("storage_order")
     kernel, strides, pads, dilations, ceil = _window(node, x)
-    ceil = ceil and _last_window_counts(x, kernel, strides, pads, dilations)
-    return [_MAX[len(kernel)](x.expr, kernel, strides, pads, dilations, ceil)]
+    pads = _grown(x, kernel, strides, pads, dilations) if ceil else pads
+    return [_MAX[len(kernel)](x.expr, kernel, strides, pads, dilations)]
 
 
 @converter("AveragePool")
 def average_pool(cx: Context, node: Node, x: Value) -> Any:
     kernel, strides, pads, dilations, ceil = _window(node, x)
-    ceil = ceil and _last_window_counts(x, kernel, strides, pads, dilations)
     include = bool(node.integer("count_include_pad", 0))
+    if ceil and not include:
+        pads, ceil = _grown(x, kernel, strides, pads, dilations), False
+    elif ceil:  # what rounding up adds is never counted
+        ceil = _last_window_counts(x, kernel, strides, pads, dilations)
     return _MEAN[len(kernel)](x.expr, kernel, strides, pads, dilations, ceil, include)
+
+
+def _grown(
+    x: Value, kernel: list[int], strides: list[int], pads: list[int], dilations: list[int]
+) -> list[int]:
+    """The padding with which windows rounded down are those of ceil_mode."""
+    missing = _missing(x, kernel, strides, pads, dilations)
+    return pads[: len(kernel)] + [
+        p + (m or 0) for p, m in zip(pads[len(kernel) :], missing, strict=True)
+    ]
 
 
 def _last_window_counts(
     x: Value, kernel: list[int], strides: list[int], pads: list[int], dilations: list[int]
 ) -> bool:
-    """Whether rounding up adds a window. One that starts in the trailing padding does not count:
-    where that happens on one axis only, this cannot be said to the operator: ValueError."""
-    rank, adds = len(kernel), set()
+    """Whether rounding up adds a window. ValueError where that differs between axes, which cannot
+    be said to the operator."""
+    adds = {bool(m) for m in _missing(x, kernel, strides, pads, dilations) if m is not None}
+    if len(adds) > 1:
+        what = "ceil_mode with a last window in the padding of one axis is not supported"
+        raise ValueError(explain(what, got=str(x.info), instead="give explicit pads"))
+    return adds == {True}
+
+
+def _missing(
+    x: Value, kernel: list[int], strides: list[int], pads: list[int], dilations: list[int]
+) -> list[int | None]:
+    """By how much rounding up extends each axis: None where the windows end with it, 0 where the
+    last one would start in the trailing padding and does not count."""
+    rank, missing = len(kernel), []
     for k in range(rank):
         size = literal(x.shape[2 + k])
         if not isinstance(size, int):
             what = "ceil_mode needs known extents"
             raise ValueError(explain(what, got=str(x.info), instead="give them by shape_dict"))
         room = size + pads[k] + pads[rank + k] - dilations[k] * (kernel[k] - 1) - 1
-        if room % strides[k]:
-            start = -(-room // strides[k]) * strides[k]
-            adds.add(start < size + pads[k])
-    if len(adds) > 1:
-        what = "ceil_mode with a last window in the padding of one axis is not supported"
-        raise ValueError(explain(what, got=str(x.info), instead="give explicit pads"))
-    return adds == {True}
+        short = -room % strides[k]
+        missing.append((short if room + short < size + pads[k] else 0) if short else None)
+    return missing
 
 
 @converter("GlobalAveragePool")
@@ -81,12 +103,11 @@ def global_lp_pool(cx: Context, node: Node, x: Value) -> Any:
 @converter("LpPool")
 def lp_pool(cx: Context, node: Node, x: Value) -> Any:
     kernel, strides, pads, dilations, ceil = _window(node, x)
-    count = 1
-    for k in kernel:
-        count *= k
+    pads = _grown(x, kernel, strides, pads, dilations) if ceil else pads
+    count = math.prod(kernel)
 
     def total(v: Any) -> Any:
-        mean = _MEAN[len(kernel)](v, kernel, strides, pads, dilations, ceil, True)
+        mean = _MEAN[len(kernel)](v, kernel, strides, pads, dilations, False, True)
         return op.multiply(mean, cx.scalar(count, x.dtype))
 
     return _norm(cx, x, node.integer("p", 2), total)

@@ -25,8 +25,10 @@ def _sum_square(cx: Context, x: Value, axes: Any, keep: bool) -> Any:
 
 
 def _log_sum_exp(cx: Context, x: Value, axes: Any, keep: bool) -> Any:
-    """log(sum(exp(x - max))) + max, so that no exponential overflows."""
+    """log(sum(exp(x - max))) + max, so that no exponential overflows; an infinite maximum is not
+    subtracted from itself."""
     top = cx.emit(op.max(x.expr, axes, True))
+    top = cx.emit(op.where(op.isinf(top), cx.scalar(0, x.dtype), top))
     total = op.log(op.sum(op.exp(op.subtract(x.expr, top)), axes, True))
     total_log = cx.emit(op.add(total, top))
     if keep:

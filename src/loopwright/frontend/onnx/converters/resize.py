@@ -168,7 +168,8 @@ def _resize(
         have = literal(x.shape[axis])
         size = wanted[k] if wanted is not None else None
         if isinstance(have, int):
-            size = math.floor(have * scale) if size is None else size
+            if size is None:  # in float32, the type of scales: 10 * 1.3 is 13
+                size = math.floor(np.float32(have) * np.float32(scale))
             if size != have or scale != 1.0:
                 out = _along(cx, out, axis, have, size, scale, style)
         elif scale != 1.0:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm, PrimExpr
+from ....ir.prim_op import maximum
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ..context import Context
@@ -261,7 +262,11 @@ def _slice(
         last = _bound(last)
         if step == 1 and _is(first, 0) and _reaches(cx, last, extent):
             continue
-        kept.append((which, _bound(first), last, step))
+        first, step = _bound(first), _bound(step)
+        if step < 0 and isinstance(first, int) and first < -1:
+            # Backwards ONNX starts within the axis; Python's rule is that such a slice is empty.
+            first = cx.simplify(maximum(extent + first, 0))
+        kept.append((which, first, last, step))
     if not kept:
         return data
     which, first, last, by = zip(*kept, strict=True)
