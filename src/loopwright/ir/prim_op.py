@@ -347,13 +347,16 @@ def floormod(a: Any, b: Any, span: Any = None) -> PrimExpr:
 
 
 def indexdiv(a: Any, b: Any, span: Any = None) -> PrimExpr:
-    """Division of two non-negative indices."""
-    return floordiv(a, b, span)
+    """Division of an index by an extent, neither negative. By the literal 0 it is 0: where an
+    extent is 0, there is nothing to index."""
+    a, b = match_types(a, b)
+    return b if isinstance(b, IntImm) and b.value == 0 else floordiv(a, b, span)
 
 
 def indexmod(a: Any, b: Any, span: Any = None) -> PrimExpr:
-    """Remainder of two non-negative indices."""
-    return floormod(a, b, span)
+    """Remainder of an index by an extent, neither negative; by the literal 0 it is 0."""
+    a, b = match_types(a, b)
+    return b if isinstance(b, IntImm) and b.value == 0 else floormod(a, b, span)
 
 
 def ceildiv(lhs: Any, rhs: Any, span: Any = None) -> PrimExpr:

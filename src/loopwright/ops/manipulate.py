@@ -10,7 +10,7 @@ from .. import te, tir
 from ..base.errors import explain
 from ..ir.literals import is_one, is_zero
 from ..ir.prim_expr import IntImm, PrimExpr, Range
-from ..ir.prim_op import add, cast, const, floordiv, floormod, multiply, subtract
+from ..ir.prim_op import add, cast, const, floordiv, indexdiv, indexmod, multiply, subtract
 from ..relax.expr import Call, ShapeExpr
 from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import (
@@ -95,8 +95,8 @@ def _unflatten(flat, dims):
     """The indices into `dims` of the element with the flat index `flat`."""
     indices = []
     for d in reversed(list(dims)):
-        indices.append(floormod(flat, d))
-        flat = floordiv(flat, d)
+        indices.append(indexmod(flat, d))
+        flat = indexdiv(flat, d)
     return indices[::-1]
 
 
@@ -294,11 +294,14 @@ def take(x: Tensor, indices: Tensor, axis: Axis | None = None, mode: str = "fast
     def cell(*i):
         at = indices(*i[which : which + width]) if isinstance(indices, te.Tensor) else indices
         at = cast("int64", at)
-        place = tir.checked_index(at, extent) if mode == "fast" else at
+        place = at
         if mode == "wrap":
-            place = floormod(at, extent)
+            place = indexmod(at, extent)
         elif mode == "clip":
             place = tir.max(tir.min(at, subtract(extent, 1)), const(0, "int64"))
+        some = isinstance(extent, IntImm) and extent.value > 0
+        if mode == "fast" or (mode != "nan" and not some):
+            place = tir.checked_index(place, extent)
         value = x(*i[:which], place, *i[which + width :])
         if mode != "nan":
             return value
@@ -355,7 +358,7 @@ def tile(data: Tensor, repeats: Ints):
     ndim = max(len(data.shape), len(repeats))
     counts = [1] * (ndim - len(repeats)) + list(repeats)
     dims = [const(1, "int64")] * (ndim - len(data.shape)) + list(data.shape)
-    back = lambda i: [floormod(v, d) for v, d in zip(i, dims, strict=True)]  # noqa: E731
+    back = lambda i: [indexmod(v, d) for v, d in zip(i, dims, strict=True)]  # noqa: E731
     lead = ndim - len(data.shape)
     shape = [multiply(d, c) for d, c in zip(dims, counts, strict=True)]
     return compute(shape, lambda *i: data(*back(i)[lead:]), "T_tile", tag="broadcast")

@@ -32,13 +32,15 @@ from typing import Any
 from ..base.errors import explain
 from ..base.names import free_name
 from ..ir import trace
-from ..ir.functor import Rewriter
+from ..ir.functor import Rewriter, any_node
+from ..ir.literals import is_zero
 from ..ir.module import IRModule
+from ..ir.prim_expr import PrimExpr
 from ..ir.rule_table import Candidate, Choice, RuleTable, ask
 from ..ir.target import Target
 from ..ir.transform import FunctionPass, PassContext
 from ..tir.function import PrimFunc
-from ..tir.stmt import Block
+from ..tir.stmt import Block, For
 
 Rule = Callable[[PrimFunc, Target], PrimFunc | None]
 SCHEDULES: RuleTable[Rule] = RuleTable("schedule rule")
@@ -78,7 +80,7 @@ class ApplyDefaultSchedule(FunctionPass):
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The scheduled function; the same one if no rule applies."""
-        if func.attrs.get("tir.is_scheduled"):
+        if func.attrs.get("tir.is_scheduled") or _never_runs(func):
             return func
         target = func.attrs.get("target") or Target.current(allow_none=True) or Target("llvm")
         old, func = func, named_apart(func)
@@ -91,6 +93,11 @@ class ApplyDefaultSchedule(FunctionPass):
         if choice.winner is None:
             return func
         return choice.result.with_attr("tir.is_scheduled", True)
+
+
+def _never_runs(func: PrimFunc) -> bool:
+    """Whether a loop of the kernel has the extent 0: what remains is not worth a schedule."""
+    return any_node(func.body, lambda n: isinstance(n, For) and is_zero(n.extent), skip=PrimExpr)
 
 
 def scheduled(candidate: Candidate[Rule], func: PrimFunc, target: Target) -> PrimFunc | None:

@@ -229,6 +229,8 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
         text = f"{kind}* const {label} = {cast}{f'({place})' if cast and offset else place};"
     if var in ctx.used:
         ctx.lines[at] = "  " * ctx.depth + text
+        if not any(var is p for n in nodes_in(node.body, BufferLoad, Call) for p in pointers_in(n)):
+            ctx.emit(f"(void){label};")  # written, never read
 
 
 def take(ctx: FunctionText, size: int) -> None:

@@ -29,6 +29,7 @@ from ...base.errors import explain
 from ...ir.expr import GlobalVar
 from ...runtime.packed_func import get_global_func
 from ..function import PrimFunc
+from ..reduction_init import EarlyInits
 from ..transform.gpu.lower_thread_allreduce import LowerThreadAllreduce
 from ..transform.lower.make_unpacked_api import unpacked_params
 from . import meaning
@@ -50,6 +51,7 @@ class Compiled:
         self.func = func
         if has_call(func.body, "tir.tvm_thread_allreduce"):  # its definition is its lowering
             func = LowerThreadAllreduce().run_function(func, None, None)
+        func = func.replace(body=EarlyInits().visit(func.body))
         self.source, names = translate(func)
         scope = {**names, "_Return": _Return}
         exec(compile(self.source, "<interpreted PrimFunc>", "exec"), scope)

@@ -148,6 +148,7 @@ class _Converter:
         self.state = Steps()
         self.workspace = Var("workspace", "handle", type_annotation=("uint8", "global"))
         self.total: PrimExpr = const(0, "int64")
+        self.placed = False
         self.constants: dict[int, tuple[Any, Var]] = {}
         self.analyzer = Analyzer()
         self.outputs: dict[rx.Var, Var] = {}
@@ -425,7 +426,7 @@ class _Converter:
         """A pointer to `size` new bytes of the workspace."""
         if self.apart:
             return self.own_memory(size, name)
-        offset = self.total
+        offset, self.placed = self.total, True
         rounded = multiply(floordiv(add(size, ALIGNMENT - 1), ALIGNMENT), ALIGNMENT)
         self.total = self.analyzer.simplify(add(self.total, self.analyzer.simplify(rounded)))
         pointer = Var(name, "handle", type_annotation=("uint8", "global"))
@@ -437,7 +438,7 @@ class _Converter:
         """An allocation of at least `size` bytes; of constant size if it has a bound."""
         most = self.bounds.const_int_bound(size).max_value
         if most < 1 << 40:
-            size = const(most, "int64")
+            size = const(max(most, 1), "int64")
         var = Var(name, "handle", type_annotation=("uint8", "global"))
         true = const(True, "bool")
         self.state.wrap(lambda rest: st.Allocate(var, "uint8", (size,), true, rest))
@@ -559,9 +560,10 @@ class _Converter:
     # -- memory --------------------------------------------------------------------------------
 
     def allocate(self, body: st.Stmt) -> st.Stmt:
-        if not is_zero(self.total):
+        if self.placed:  # also where all that is placed there is empty
+            size = const(ALIGNMENT, "int64") if is_zero(self.total) else self.total
             true = const(True, "bool")
-            body = st.Allocate(self.workspace, DataType("uint8"), (self.total,), true, body)
+            body = st.Allocate(self.workspace, DataType("uint8"), (size,), true, body)
         for data, var in self.constants.values():
             extents = tuple(const(d, "int64") for d in data.shape)
             body = st.AllocateConst(var, DataType(data.dtype), extents, data, body)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....ir.literals import is_one
 from ....ir.prim_expr import PrimExpr, Var
-from ....ir.prim_op import add, cast, const, floordiv, floormod, multiply
+from ....ir.prim_op import add, cast, const, indexdiv, indexmod, multiply
 from ...stmt import For
 from ..machinery import LoopRV, ScheduleBase, ScheduleError, primitive
 from ..machinery.loop_nests import LONGEST, check_nest
@@ -51,9 +51,9 @@ def fuse(sch: ScheduleBase, *loops: LoopRV, preserve_unit_iters: bool = True) ->
     inner: PrimExpr = const(1, dtype)
     for n in range(len(refs) - 1, -1, -1):
         node: For = refs[n].stmt
-        value = floordiv(var, inner)
+        value = indexdiv(var, inner)
         if n > 0:
-            value = floormod(value, node.extent)
+            value = indexmod(value, node.extent)
         if is_one(node.extent) and len(refs) > 1:
             value = value if preserve_unit_iters and n == 0 else const(0, dtype)
         values[node.loop_var] = add(cast(node.loop_var.dtype, value), node.min)

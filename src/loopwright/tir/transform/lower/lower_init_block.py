@@ -13,6 +13,8 @@ Before (-) and after (+)::
     +             if vk == 0:
                       B[vi] = T.float32(0)
                   B[vi] = B[vi] + A[vi, vk]
+
+Where a reduction may be empty, its init becomes a nest of its own before the reduction's loops.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.prim_expr import EQ, And, IterVar
+from ...function import PrimFunc
+from ...reduction_init import EarlyInits
 from ...stmt import Block, IfThenElse, Stmt, seq
-from .._base import RewriterPass, StmtRewriter
+from .._base import PrimFuncPass, StmtRewriter
 
 
 class _Lower(StmtRewriter):
@@ -44,11 +48,13 @@ def _guarded(block: Block, init: Stmt) -> Stmt:
     return init if condition is None else IfThenElse(condition, init, span=init.span)
 
 
-class LowerInitBlock(RewriterPass):
+class LowerInitBlock(PrimFuncPass):
     """See the file's docstring."""
 
     name = "tir.LowerInitBlock"
-    rewriter = _Lower
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        return func.replace(body=_Lower().visit(EarlyInits().visit(func.body)))
 
 
 __all__ = ["LowerInitBlock"]

@@ -1,0 +1,129 @@
+"""The init of a reduction that may have nothing to reduce.
+
+The init of a block runs in the first iteration of its reduction axes. Where such an axis may be
+empty there is none, and the result would never be written: there the init becomes a nest of its own
+before the loops of the reduction.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from ..arith import Analyzer
+from ..ir.literals import conjunction, conjuncts
+from ..ir.prim_expr import IterVar, PrimExpr, Var
+from ..ir.variables import vars_in
+from .stmt import Block, BlockRealize, For, ForKind, IfThenElse, SeqStmt, Stmt, seq
+from .stmt_functor import LeafKeeper, SubstituteStmt
+
+
+@dataclass
+class _Found:
+    """A reduction block, and what is around it inside of the outermost loop of its reduction."""
+
+    realize: BlockRealize
+    loops: list[For]
+    conditions: list[PrimExpr]
+
+
+class EarlyInits(LeafKeeper):
+    """Puts the inits of reductions that may be empty before their loops."""
+
+    def __init__(self, ana: Analyzer | None = None) -> None:
+        self.ana = ana or Analyzer()
+        self.moved: set[Block] = set()
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+    def visit_BlockRealize(self, node: BlockRealize) -> Any:
+        with ExitStack() as scopes:
+            for axis in node.block.iter_vars:
+                scopes.enter_context(self.ana.loop_scope(axis.var, axis.dom))
+            block = self.visit(node.block)
+        return node if block is node.block else node.replace(block=block)
+
+    def visit_Block(self, node: Block) -> Any:
+        body = self.visit(node.body)
+        if node in self.moved:
+            own = {r.buffer for r in node.reads}
+            reads = (*(r for r in node.writes if r.buffer not in own), *node.reads)
+            return node.replace(body=body, init=None, reads=reads)
+        return node if body is node.body else node.replace(body=body)
+
+    def visit_For(self, node: For) -> Any:
+        nests = [nest for found in self.reductions(node) for nest in self.nest(found)]
+        with self.ana.loop_scope(node.loop_var, node.range):
+            body = self.visit(node.body)
+        loop = node if body is node.body else node.replace(body=body)
+        return seq(*nests, loop) if nests else loop
+
+    def reductions(self, loop: For) -> list[_Found]:
+        """The blocks under a loop whose reduction it begins and which may be empty."""
+        found: list[_Found] = []
+
+        def walk(stmt: Any, loops: list[For], conditions: list[PrimExpr]) -> None:
+            if isinstance(stmt, For):
+                walk(stmt.body, [*loops, stmt], conditions)
+            elif isinstance(stmt, SeqStmt):
+                for item in stmt.seq:
+                    walk(item, loops, conditions)
+            elif isinstance(stmt, IfThenElse) and stmt.else_case is None:
+                walk(stmt.then_case, loops, [*conditions, stmt.condition])
+            elif isinstance(stmt, BlockRealize) and stmt.block.init is not None:
+                if stmt.block not in self.moved and self.begins(loop, stmt):
+                    found.append(_Found(stmt, loops, conditions))
+
+        walk(loop, [], [])
+        return found
+
+    def begins(self, loop: For, realize: BlockRealize) -> bool:
+        """Whether a loop drives a reduction axis, and one of the axes may be empty."""
+        pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        reduced = [(a, v) for a, v in pairs if a.iter_type == IterVar.CommReduce]
+        if not any(loop.loop_var in vars_in(value) for _, value in reduced):
+            return False
+        return not all(self.ana.can_prove(axis.dom.extent > 0) for axis, _ in reduced)
+
+    def nest(self, found: _Found) -> list[Stmt]:
+        """The init in loops of its own; nothing where spatial and reduction loops are one."""
+        realize, block = found.realize, found.realize.block
+        values = dict(zip([a.var for a in block.iter_vars], realize.iter_values, strict=True))
+        spatial = [a for a in block.iter_vars if a.iter_type != IterVar.CommReduce]
+        reduced = [a for a in block.iter_vars if a.iter_type == IterVar.CommReduce]
+        used: set[Var] = set().union(*(vars_in(values[a.var]) for a in spatial))
+        kept = [f for f in found.loops if f.loop_var in used]
+        dropped = {f.loop_var for f in found.loops if f.loop_var not in used}
+        driving = set().union(*(vars_in(values[a.var]) for a in reduced))
+        parts = [p for c in (*found.conditions, realize.predicate) for p in conjuncts(c)]
+        parts = [p for p in parts if not (vars_in(p) and vars_in(p) <= dropped)]
+        mixed = driving & {f.loop_var for f in kept} or any(vars_in(p) & dropped for p in parts)
+        if mixed or any(vars_in((f.min, f.extent)) & dropped for f in kept):
+            return []
+        fresh = {f.loop_var: f.loop_var.copy_with_suffix("_init") for f in kept}
+        axes = {a.var: a.var.copy_with_suffix("_init") for a in spatial}
+        outside, inside = SubstituteStmt(dict(fresh)), SubstituteStmt(dict(axes))
+        init = Block(
+            [a.replace(var=axes[a.var]) for a in spatial],
+            [],
+            [inside.visit(r) for r in block.writes],
+            f"{block.name_hint}_init",
+            inside.visit(block.init),
+            annotations=dict(block.annotations),
+            span=block.span,
+        )
+        at = [outside.visit(values[a.var]) for a in spatial]
+        nest: Stmt = BlockRealize(at, conjunction(map(outside.visit, parts)), init)
+        for f in reversed(kept):
+            kind = ForKind.SERIAL if f.kind == ForKind.PARALLEL else f.kind
+            low, extent = outside.visit(f.min), outside.visit(f.extent)
+            nest = f.replace(
+                loop_var=fresh[f.loop_var], min=low, extent=extent, kind=kind, body=nest
+            )
+        self.moved.add(block)
+        return [nest]
+
+
+__all__ = ["EarlyInits"]
