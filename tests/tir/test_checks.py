@@ -236,3 +236,23 @@ def main(A: T.Buffer((64, 32), "float32")):
     assert text == "at most 16 threads in a block\n  got: 32"
     with pytest.raises(ValueError, match="unknown limits of GPU code"):
         ta.verify_gpu_code(func, {"max_warps": 1})
+
+
+def test_a_tile_computed_beyond_a_small_axis_is_in_bounds_of_its_own_buffer():
+    """A kernel for tiles of 8 rows, run on one row."""
+
+    text = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("a", "b", 64), "float32"), w: R.Tensor((64, 64), "float32")):
+        with R.dataflow():
+            y = R.matmul(x, w)
+            R.output(y)
+        return y
+"""
+    with PassContext(config=CHECKED):
+        exe = lw.compile(from_source(text))
+    for b in (1, 9):
+        x, w = np.ones((3, b, 64), "float32"), np.ones((64, 64), "float32")
+        np.testing.assert_array_equal(exe["main"](x, w).numpy(), x @ w)

@@ -98,8 +98,8 @@ def lower_to_loops() -> Sequential:
             PlanAndUpdateBufferAllocationLocation(),
             ConvertBlocksToOpaque(),
             LowerMatchBuffer(),
-            BoundCheckersIfWanted(),
             CompactBufferAllocation(),
+            BoundCheckersIfWanted(),  # until then a tile's buffer has the tensor's extents
             InjectSoftwarePipeline(),
             LowerOpaqueBlock(),
             FlattenBuffer(),
