@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from ...base.errors import DiagnosticError
 from ...ir.prim_expr import PrimExpr
+from . import closed
 from .evaluator import Evaluator
 from .scope import Scope
 from .source import Source
@@ -186,7 +187,7 @@ class Dialect:
     def loop_in_python(self, node: ast.For, values: Any) -> None:
         """A loop over a Python iterable: its body is read once for each item."""
         parser = self.parser
-        for item in values:
+        for item in values if parser.trusted else closed.bounded(values):
             value = getattr(item, "meta_value", item)
             with parser.scope.frame():
                 self.assign(node.target, value, self._meta)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Generic, Self, TypeVar, overload
 
 from ...base.errors import DiagnosticError, explain
-from ...base.registry import Registry
+from ...base.registry import PACKAGE, Registry
 from ...ir.module import IRModule
+from ...ir.serialize import load_json
 from ...relax.expr import Function
 from ...tir.function import PrimFunc
+from . import closed
 from .core import Parser, active_parser, capture
 from .scope import Scope
 from .source import enclosing_class, find_class, find_function, parse_text
@@ -26,6 +28,7 @@ READERS: Registry[str, Callable[[Parser, Any, dict[str, Any]], Any]] = Registry(
 )
 # What a program given as text knows without importing it: I, T, R.
 PRELUDE: Registry[str, Any] = Registry("name in programs as text")
+_SCRIPT = {"ir": "I", "tir": "T", "relax": "R"}  # modules of `script`
 
 
 class Decorator(Generic[Result]):
@@ -133,11 +136,19 @@ def _in_module_class(frame: FrameType) -> bool:
 
 
 def from_source(
-    program: str, extra_vars: dict[str, Any] | None = None, check_well_formed: bool = True
+    program: str,
+    extra_vars: dict[str, Any] | None = None,
+    check_well_formed: bool = True,
+    *,
+    run_python: bool = False,
 ) -> Any:
     """Read a program given as text.
 
-    extra_vars: names that the program may use besides I, T and R.
+    extra_vars: names that the program may use besides I, T and R; it may call them and read their
+        attributes.
+    run_python: the text is trusted and may hold any Python. Without, it is read under the rules of
+        `closed`: a stranger's text can do nothing but describe a program.
+
     Returns an IRModule, a PrimFunc or a relax.Function; a macro or several definitions are
     errors. Raises DiagnosticError with the place for everything that is wrong with the program.
     """
@@ -146,8 +157,11 @@ def from_source(
         hint = "decorate a function or class with T.prim_func, R.function or I.ir_module"
         raise TypeError(explain(what, got=type(program).__name__, instead=hint))
     source, tree = parse_text(program)
-    scope = Scope(PRELUDE, _packages(), extra_vars or {})
+    scope = Scope(PRELUDE, _packages(run_python), extra_vars or {})
     parser = Parser(source, scope)
+    if not run_python:
+        parser.trusted, parser.given = False, tuple((extra_vars or {}).values())
+        scope.builtins = closed.BUILTINS
     definitions: list[Any] = []
     with parser.active():
         for stmt in tree.body:
@@ -156,8 +170,10 @@ def from_source(
                 scope.define(stmt.name, definition)
                 if getattr(definition, "node", None) is not stmt:
                     definitions.append(definition)
-            else:
+            elif run_python:
                 _run_statement(parser, stmt)
+            else:
+                _read_statement(parser, stmt)
     if len(definitions) != 1:
         what = "a program defines one module or one function"
         raise DiagnosticError(explain(what, got=f"{len(definitions)} of them in {source.name}"))
@@ -167,10 +183,22 @@ def from_source(
 parse = from_source
 
 
-def _packages() -> dict[str, Any]:
+class _Package:
+    """What a closed text reaches of this package: `tvm.ir.load_json`, `tvm.script.tir`."""
+
+    def __init__(self, **parts: Any) -> None:
+        vars(self).update(parts)
+
+
+def _packages(run_python: bool) -> dict[str, Any]:
     """This package under its own name and under TVM's, for `tvm.ir.load_json(...)`."""
-    package = sys.modules.get(__name__.split(".")[0])
-    return {"loopwright": package, "lw": package, "tvm": sys.modules.get("tvm", package)}
+    if run_python:
+        package = sys.modules.get(PACKAGE)
+        return {"loopwright": package, "lw": package, "tvm": sys.modules.get("tvm", package)}
+    script = _Package(**{module: PRELUDE[name] for module, name in _SCRIPT.items()})
+    return dict.fromkeys(
+        ("loopwright", "lw", "tvm"), _Package(ir=_Package(load_json=load_json), script=script)
+    )
 
 
 def _definition(parser: Parser, stmt: Any, check: bool) -> Any:
@@ -180,6 +208,40 @@ def _definition(parser: Parser, stmt: Any, check: bool) -> Any:
     options = dict(decorator.options)
     options["check_well_formed"] = options.get("check_well_formed", True) and check
     return READERS[decorator.dialect](parser, stmt, options)
+
+
+def _read_statement(parser: Parser, stmt: ast.stmt) -> None:
+    """A statement around the definition of a closed text: a constant, a docstring, an import of what
+    is there anyway."""
+    if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant):
+        return
+    with parser.located(stmt):
+        if isinstance(stmt, ast.Assign) and all(isinstance(t, ast.Name) for t in stmt.targets):
+            value = parser.eval(stmt.value)
+            for target in stmt.targets:
+                parser.scope.define(ast.unparse(target), value)
+        elif isinstance(stmt, (ast.Import, ast.ImportFrom)):
+            for name, value in _imported(parser, stmt):
+                parser.scope.define(name, value)
+        else:
+            what = "a program as text holds definitions, constants and imports of I, T and R"
+            raise closed.refuse(what, type(stmt).__name__)
+
+
+def _imported(parser: Parser, stmt: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Any]]:
+    known = _packages(False)
+    for alias in stmt.names:
+        name = alias.asname or alias.name
+        path = getattr(stmt, "module", None) or ""
+        package, _, below = path.partition(".")
+        if isinstance(stmt, ast.Import) and alias.name in known:
+            yield name, known[alias.name]
+        elif package in known and below in ("script", "script.parser") and alias.name in _SCRIPT:
+            yield name, PRELUDE[_SCRIPT[alias.name]]
+        elif package in known and below.startswith("script") and alias.name in PRELUDE:
+            yield name, PRELUDE[alias.name]
+        elif path != "__future__":
+            raise closed.refuse("a program as text imports I, T and R only", ast.unparse(stmt))
 
 
 def _run_statement(parser: Parser, stmt: ast.stmt) -> None:

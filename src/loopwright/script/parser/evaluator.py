@@ -1,8 +1,8 @@
 """Evaluates the expressions of a script in the scope of its names.
 
 Expressions are walked, so that each node made has the place it was written at and an error
-points to the sub-expression that failed. What has a scope of its own (lambda, comprehensions) or
-is plain Python (f-strings) is compiled and run.
+points to the sub-expression that failed. In a text that is not trusted, `closed` says what names,
+attributes and calls may be used.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ...ir.prim_expr import PrimExpr, Range, Var
 from ...ir.prim_op import convert_pair, logical_and, logical_not, logical_or
 from ...tir.buffer import BufferRegion
 from ...tir.op import if_then_else
+from . import closed
 from .region import as_operand
 from .scope import Scope
 from .source import Source
@@ -59,7 +60,7 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
     ast.Invert: operator.invert,
 }
 # Errors whose text says enough without their kind.
-_PLAIN = (NameError, TypeError, ValueError, RuntimeError, AttributeError)
+_PLAIN = (NameError, TypeError, ValueError, RuntimeError, AttributeError, closed.Closed)
 _LOCATED = (BaseExpr, BufferRegion, Range)
 _LEFT_ALONE = (Op, Var, BaseFunc)
 
@@ -69,12 +70,18 @@ class Evaluator:
 
     source: Source
     scope: Scope
+    # Whether any Python may run: that of a decorated function, not that of a stranger's text.
+    trusted = True
+    # What the caller lets a text use besides.
+    given: tuple[Any, ...] = ()
 
     def eval(self, node: ast.expr) -> Any:
         """The value of an expression. Any error becomes a DiagnosticError at its place."""
         try:
             handler = _EVAL.get(type(node))
-            return handler(self, node) if handler is not None else self._run(node)
+            if handler is None:
+                raise TypeError(explain(f"unsupported expression `{type(node).__name__}`"))
+            return handler(self, node)
         except DiagnosticError:
             raise
         except Exception as error:
@@ -102,10 +109,6 @@ class Evaluator:
                 self.mark(item, node)
         return value
 
-    def _run(self, node: ast.expr) -> Any:
-        code = compile(ast.Expression(node), self.source.name, "eval")
-        return eval(code, self.scope.snapshot())
-
     def _constant(self, node: ast.Constant) -> Any:
         return node.value
 
@@ -113,10 +116,18 @@ class Evaluator:
         return self.scope.lookup(node.id)
 
     def _attribute(self, node: ast.Attribute) -> Any:
-        return getattr(self.eval(node.value), node.attr)
+        owner = self.eval(node.value)
+        if self.trusted:
+            return getattr(owner, node.attr)
+        closed.check_attribute(owner, node.attr, self.given)
+        value = getattr(owner, node.attr)
+        closed.check_found(value, node.attr)
+        return value
 
     def _binary(self, node: ast.BinOp) -> Any:
         left, right = as_operand(self.eval(node.left)), as_operand(self.eval(node.right))
+        if not self.trusted:
+            closed.check_operation(type(node.op), left, right)
         return self.mark(_BINARY[type(node.op)](left, right), node)
 
     def _unary(self, node: ast.UnaryOp) -> Any:
@@ -179,6 +190,8 @@ class Evaluator:
                 kwargs.update(self.eval(word.value))
             else:
                 kwargs[word.arg] = self.eval(word.value)
+        if not self.trusted:
+            closed.check_call(fn, self.given)
         if isinstance(fn, type) and issubclass(fn, PrimExpr):  # T.Cast("float32x4", A[0:4])
             args = [as_operand(arg) for arg in args]
         return self.mark(self.call_value(fn, args, kwargs), node)
@@ -228,6 +241,72 @@ class Evaluator:
             raise self.source.error(node, what, instead="use R.where, or an if statement")
         return self.eval(node.body if cond else node.orelse)
 
+    def _comprehension(self, node: Any) -> Any:
+        """The items of a comprehension, as a list; of a dict pairs."""
+        items: list[Any] = []
+
+        def loop(depth: int) -> None:
+            if depth == len(node.generators):
+                pair = isinstance(node, ast.DictComp)
+                value = (
+                    (self.eval(node.key), self.eval(node.value)) if pair else self.eval(node.elt)
+                )
+                items.append(value)
+                return
+            generator = node.generators[depth]
+            values = self.eval(generator.iter)
+            for value in values if self.trusted else closed.bounded(values):
+                self._unpack(generator.target, value)
+                if all(self.eval(test) for test in generator.ifs):
+                    loop(depth + 1)
+
+        with self.scope.frame():
+            loop(0)
+        kind = {ast.ListComp: list, ast.SetComp: set, ast.DictComp: dict}.get(type(node), iter)
+        return kind(items)
+
+    def _unpack(self, target: ast.expr, value: Any) -> None:
+        if isinstance(target, ast.Name):
+            self.scope.define(target.id, value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for part, item in zip(target.elts, value, strict=True):
+                self._unpack(part, item)
+        else:
+            raise self.source.error(target, "this cannot be assigned to", instead="use names")
+
+    def _lambda(self, node: ast.Lambda) -> Any:
+        inner = Evaluator()
+        inner.source, inner.scope = self.source, Scope(self.scope.names)
+        inner.scope.fallback, inner.scope.builtins = self.scope.fallback, self.scope.builtins
+        inner.trusted, inner.given = self.trusted, self.given
+
+        def run(values: dict[str, Any]) -> Any:
+            with inner.scope.frame():
+                for name, value in values.items():
+                    inner.scope.define(name, value)
+                return inner.eval(node.body)
+
+        args = node.args
+        defaults = tuple(self.eval(value) for value in args.defaults)
+        args = ast.arguments(args.posonlyargs, args.args, args.vararg, [], [], args.kwarg, [])
+        # A function with these parameters: its callers ask how many there are.
+        tree = ast.Lambda(args, ast.parse("run(locals())", mode="eval").body)
+        code = compile(ast.fix_missing_locations(ast.Expression(tree)), self.source.name, "eval")
+        function = eval(code, {"run": run, "locals": locals, "__name__": __name__})
+        function.__defaults__ = defaults or None
+        return function
+
+    def _format(self, node: ast.JoinedStr) -> str:
+        return "".join(str(self.eval(part)) for part in node.values)
+
+    def _formatted(self, node: ast.FormattedValue) -> str:
+        value = self.eval(node.value)
+        spec = "" if node.format_spec is None else self.eval(node.format_spec)
+        if not self.trusted:
+            closed.check_format(value, spec)
+        convert: dict[int, Callable[[Any], str]] = {115: str, 114: repr, 97: ascii}
+        return format(convert.get(node.conversion, lambda v: v)(value), spec)
+
     def _named(self, node: ast.NamedExpr) -> Any:
         value = self.eval(node.value)
         self.scope.define(node.target.id, value)
@@ -267,4 +346,11 @@ _EVAL: dict[type, Callable[[Any, Any], Any]] = {
     ast.Dict: Evaluator._dict,
     ast.IfExp: Evaluator._if_exp,
     ast.NamedExpr: Evaluator._named,
+    ast.ListComp: Evaluator._comprehension,
+    ast.SetComp: Evaluator._comprehension,
+    ast.DictComp: Evaluator._comprehension,
+    ast.GeneratorExp: Evaluator._comprehension,
+    ast.Lambda: Evaluator._lambda,
+    ast.JoinedStr: Evaluator._format,
+    ast.FormattedValue: Evaluator._formatted,
 }

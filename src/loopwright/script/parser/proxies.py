@@ -14,6 +14,9 @@ from ...relax import struct_info as si
 from ...relax.expr import Expr, PrimValue, ShapeExpr, Tuple
 from .. import ir as I
 from .core import active_parser
+from .evaluator import Evaluator
+from .scope import Scope
+from .source import Source
 
 
 class StructInfoProxy:
@@ -56,7 +59,11 @@ class Dims:
         for name in used:
             if name not in scope and name not in self.fresh:
                 self.fresh[name] = TirVar(name, "int64")
-        return eval(compile(ast.Expression(tree), "<dimension>", "eval"), {**scope, **self.fresh})
+        evaluator = Evaluator()
+        evaluator.source = Source("<dimension>", [dim.strip()])
+        evaluator.scope = Scope(scope, self.fresh)
+        evaluator.trusted = False
+        return evaluator.eval(tree)
 
 
 def _check_defined(used: list[str], scope: dict[str, Any]) -> None:

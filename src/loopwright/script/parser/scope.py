@@ -14,10 +14,7 @@ _ABSENT: Any = object()
 
 
 class Scope:
-    """One flat table of names with an undo log, so that a lookup is one dict access.
-
-    `names` may be used as the globals of an `eval`.
-    """
+    """One flat table of names with an undo log, so that a lookup is one dict access."""
 
     def __init__(self, *tables: Mapping[str, Any]) -> None:
         self.names: dict[str, Any] = {}
@@ -26,13 +23,14 @@ class Scope:
         self._log: list[list[tuple[str, Any]]] = [[]]
         # Names that are looked up last, and what to say of names that are known but unusable.
         self.fallback: Mapping[str, Any] = {}
+        self.builtins: Mapping[str, Any] = vars(builtins)
         self.hints: dict[str, str] = {}
 
     def lookup(self, name: str) -> Any:
         """What a name stands for. Raises NameError with the close names."""
         value = self.names.get(name, _ABSENT)
         if value is _ABSENT:
-            value = self.fallback.get(name, getattr(builtins, name, _ABSENT))
+            value = self.fallback.get(name, self.builtins.get(name, _ABSENT))
         if value is _ABSENT:
             close = difflib.get_close_matches(name, self.names, 3)
             hint = f"did you mean {', '.join(close)}?" if close else None

@@ -44,7 +44,7 @@ class Source:
 
 def parse_text(text: str) -> tuple[Source, ast.Module]:
     """The syntax tree of a program given as a string. DiagnosticError for wrong syntax."""
-    name = f"<script {zlib.crc32(text.encode()):08x}>"
+    name = f"<script {zlib.crc32(text.encode(errors='replace')):08x}>"
     register_source(name, text)
     source = Source(name, text.splitlines())
     try:
@@ -54,6 +54,9 @@ def parse_text(text: str) -> tuple[Source, ast.Module]:
         end = error.end_offset or column + 1
         span = Span(name, line, error.end_lineno or line, column, max(end, column + 1))
         raise DiagnosticError(explain(f"syntax error: {error.msg}", span=span)) from None
+    except (ValueError, RecursionError, MemoryError) as error:  # a null byte; nested too deeply
+        what = "this text cannot be parsed"
+        raise DiagnosticError(explain(what, got=str(error) or type(error).__name__)) from None
 
 
 def _file_index(filename: str, module_globals: dict[str, Any] | None) -> tuple[Source, _Index]:
