@@ -6,15 +6,19 @@ anything is allocated.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
 from ..ir import prim_expr as pe
 from ..ir.dtype import DataType
 from ..ir.functor import post_order_visit
 from ..ir.literals import conjunction
-from ..ir.prim_expr import FloatImm, IntImm, PrimExpr
-from ..ir.prim_op import cast, maximum, multiply
+from ..ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, StringImm
+from ..ir.prim_op import cast, maximum, minimum, multiply
 from .op import floor
+from .stmt import AssertStmt, Stmt
 
 LIMIT = 1 << 47  # bytes: the address space of a process
 _EXACT = float(1 << 62)  # an int64 expression within this bound has not wrapped
@@ -75,4 +79,37 @@ def fits(dims: Iterable[PrimExpr], size: PrimExpr) -> PrimExpr:
     return conjunction(within)
 
 
-__all__ = ["LIMIT", "fits", "in_float64", "known_bytes", "product"]
+@dataclass
+class Sizes:
+    """The tensors whose sizes are known only at run time; of those that differ by a factor, the
+    largest."""
+
+    largest: dict[tuple[str, ...], tuple[int, tuple[PrimExpr, ...], str]] = field(
+        default_factory=dict
+    )
+
+    def add(self, dims: tuple[PrimExpr, ...], dtype: str, name: str) -> None:
+        """A tensor and its name in messages."""
+        fixed = known_bytes(dims, DataType(dtype))
+        key = tuple(sorted(str(d) for d in dims if not isinstance(d, IntImm)))
+        if key and (key not in self.largest or fixed > self.largest[key][0]):
+            self.largest[key] = fixed, dims, name
+
+    def checked(self, function: str, body: Stmt) -> Stmt:
+        """The body of a function, run only if no size wraps in int64."""
+        for fixed, dims, name in reversed(self.largest.values()):
+            size = product((d for d in dims if not isinstance(d, IntImm)), fixed)
+            shape = ", ".join(map(plain, dims))
+            text = f"{function}: {name}: a tensor of shape ({shape}) would take {{value}} bytes or more"
+            shown = cast("int64", minimum(size, FloatImm("float64", float(1 << 62))))
+            message = Call("handle", "tir.tvm_tuple", [StringImm(text), shown])
+            body = AssertStmt(fits(dims, size), message, body)
+        return body
+
+
+def plain(dim: Any) -> str:
+    """A dimension in a message, literals as bare numbers."""
+    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(dim))
+
+
+__all__ = ["LIMIT", "Sizes", "fits", "in_float64", "known_bytes", "plain", "product"]

@@ -26,6 +26,7 @@ from ...runtime.signature import Argument, Signature, number
 from ...runtime.tensor import Tensor
 from ...tir import stmt as st
 from ...tir.buffer import decl_buffer
+from ...tir.byte_size import Sizes
 from ...tir.function import PrimFunc
 from . import jit, support
 from .emit import add_function
@@ -145,12 +146,13 @@ def emit_entry_of(module: ModuleText, name: str, spec: Signature) -> str:
             raise LoopwrightError(explain(what, got=p.dtype, instead="declare it float32 and cast"))
     params, results = ([written(a) for a in part] for part in (spec.params, spec.results))
     helper, sizes = None, []
-    if derived:
+    made = [r for r in spec.results if not all(isinstance(number(d), int) for d in r.dims or ())]
+    if derived or made:
         helper = f"{name}.dims"
         scalars = [v for v in vars_in(derived) if id(v) not in names]
         places = {p.name: k for k, p in enumerate(spec.params) if not p.is_tensor}
         sizes = [places[v.name] for v in scalars]
-        add_function(module, helper, _dims_function([*spec.symbols, *scalars], derived))
+        add_function(module, helper, _dims_function(name, [*spec.symbols, *scalars], derived, made))
     entry = f"{ENTRY_PREFIX}{name}"
     kinds = {names[id(v)]: llvm_type(v.dtype) for v in spec.symbols}
     returned = module.returned(name)
@@ -188,10 +190,17 @@ def _kernel_declaration(name: str, spec: Signature, returned: DataType | None) -
     return f"declare i32 @{symbol(name)}({', '.join(kinds)})"
 
 
-def _dims_function(symbols: Sequence[Var], dims: Sequence[PrimExpr]) -> PrimFunc:
-    """A function that computes dimensions from the symbols into an int64 array."""
+def _dims_function(
+    name: str, symbols: Sequence[Var], dims: Sequence[PrimExpr], made: Sequence[Argument]
+) -> PrimFunc:
+    """A function that computes dimensions from the symbols into an int64 array, and fails where
+    one of the tensors `made` is too large."""
     out = decl_buffer((len(dims),), "int64", "dims")
-    body = st.seq(*(st.BufferStore(out, cast("int64", d), [k]) for k, d in enumerate(dims)))
+    stores = [st.BufferStore(out, cast("int64", d), [k]) for k, d in enumerate(dims)]
+    sizes = Sizes()
+    for result in made:
+        sizes.add(result.dims or (), result.dtype, f"result {result.name}")
+    body = sizes.checked(name, st.seq(*stores) if stores else st.Evaluate(0))
     given: list[Var] = []
     for v in reversed(symbols):
         wide = v if v.dtype == "int64" else Var(v.name, "int64")

@@ -20,7 +20,7 @@ class Entry:
     given there, the others as i64 in order of first appearance. It returns 0, or a non-zero number
     after raising. A dimension is a number, a symbol of a parameter, or `"=k"`: number k of those
     that `i32 @derived(symbols as i64..., scalars as i64, ptr numbers)` computes (a parameter's is
-    checked against it); `sizes` are the indices of those scalar parameters. `shown` is the
+    checked against it; non-zero after raising, for a result that is too large); `sizes` are the indices of those scalar parameters. `shown` is the
     function's name in messages. `returned` says how the scalar that the kernel stores through its
     last parameter is packed (type index, type in memory, conversion to 64 bits).
     """
@@ -90,7 +90,9 @@ class Entry:
         self.emit(f"%vars = alloca [{max(len(self.known), 1)} x i64], align 8")
         self.emit("%slot = alloca i64, align 8")
         if self.derived is not None:
-            self.emit(f"%derived = alloca [{max(self.derived_dims()) + 1} x i64], align 8")
+            self.emit(
+                f"%derived = alloca [{max(self.derived_dims(), default=0) + 1} x i64], align 8"
+            )
         for i, result in enumerate(self.results):
             self.emit(f"%shape{i} = alloca [{max(len(result.dims or ()), 1)} x i64], align 8")
         if len(self.results) > 1:
@@ -144,7 +146,9 @@ class Entry:
             return
         from_args = (f"i64 %v{i}" for i in self.sizes)
         sizes = ", ".join([*(f"i64 %s{k}" for k in self.visible), *from_args, "ptr %derived"])
-        self.emit(f"call i32 @{self.derived}({sizes})")
+        self.emit(f"%measured = call i32 @{self.derived}({sizes})")
+        self.emit("%immense = icmp ne i32 %measured, 0")
+        self.check("sized", "%immense")
         for k in self.derived_dims():
             self.emit(f"%ep{k} = getelementptr i64, ptr %derived, i64 {k}")
             self.emit(f"%e{k} = load i64, ptr %ep{k}, align 8")

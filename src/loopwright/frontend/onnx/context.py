@@ -236,12 +236,31 @@ class Context:
         if any(v.info.get_shape() is None for v in values):
             return [v.expr for v in values]
         rank = max(v.ndim for v in values)
+        values = self._with_units(values, rank)
         groups = []
         for back in range(1, rank + 1):
             axes = [_broadcast_axis(v, back) for v in values]
             if sum(a is not None for a in axes) > 1:
                 groups.append(axes)
         return [v.expr for v in (self.aligned(list(values), groups) if groups else values)]
+
+    def _with_units(self, values: Sequence[Value], rank: int) -> list[Value]:
+        """The values with dimensions of at most 1 (that of x[:1]) said to be 1, where another
+        value may have more; checked at run time."""
+        units: list[dict[int, Any]] = [{} for _ in values]
+        for back in range(1, rank + 1):
+            axes = [_broadcast_axis(v, back) for v in values]
+            dims = [(k, a, values[k].shape[a]) for k, a in enumerate(axes) if a is not None]
+            small = [(k, a) for k, a, d in dims if not isinstance(d, IntImm) and _most(d) <= 1]
+            if len(small) < len(dims):
+                for k, axis in small:
+                    units[k][axis] = 1
+        return [self.with_dims(v, u) if u else v for v, u in zip(values, units, strict=True)]
+
+
+def _most(dim: PrimExpr) -> int:
+    """The largest value that a dimension may have."""
+    return Analyzer().const_int_bound(dim).max_value
 
 
 def _broadcast_axis(value: Value, back: int) -> int | None:

@@ -57,13 +57,13 @@ from ....ir.transform import ModulePass, PassContext
 from ....ir.variables import substitute, vars_in
 from ....runtime.signature import Argument, Signature
 from ....tir import stmt as st
-from ....tir.byte_size import LIMIT
+from ....tir.byte_size import LIMIT, Sizes, plain
 from ....tir.function import PrimFunc
 from ....tir.signature import NATIVE_ENTRY
 from ....tir.transform.lower.make_unpacked_api import symbolic_dims
 from ... import expr as rx
 from ...struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from ._native_values import Nothing, NotNative, Sizes, Steps, StorageAt, TensorAt, plain
+from ._native_values import Nothing, NotNative, Steps, StorageAt, TensorAt
 
 _SHOWN = 8  # places of a shared kernel that its name in messages has
 ALIGNMENT = 64  # of every tensor in the workspace, in bytes
