@@ -365,3 +365,76 @@ def test_an_init_that_a_fused_loop_repeats_is_vectorized() -> None:
     init = sch.decompose_reduction(block, fused)
     sch.vectorize(sch.get_loops(init)[0])
     assert tir.analysis.verify_parallel(sch.mod["main"])
+
+
+@T.prim_func
+def product_and_sum(A: T.Buffer((8, 6)), W: T.Buffer((6, 4)), C: T.Buffer((8, 4))) -> None:
+    B = T.alloc_buffer((8, 4))
+    for i, j, k in T.grid(8, 4, 6):
+        with T.block("B"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                B[vi, vj] = T.float32(0)
+            B[vi, vj] = B[vi, vj] + A[vi, vk] * W[vk, vj]
+    for i, j in T.grid(8, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + T.float32(1)
+
+
+def test_a_reader_of_what_each_parallel_iteration_copies_stays_there() -> None:
+    sch = tir.Schedule(product_and_sum, debug_mask="all")
+    i, j, _ = sch.get_loops("B")
+    sch.read_at(j, sch.get_block("B"), 1, "shared")
+    sch.parallel(i)
+    to = sch.get_loops("C")[1]
+    refused(lambda: sch.compute_at("B", to), "what each iteration of the parallel loop 'i'")
+
+
+@T.prim_func
+def gather(A: T.Buffer((9, 3)), rows: T.Buffer(8, "int32"), B: T.Buffer((8, 3))) -> None:
+    for i, j in T.grid(8, 3):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[rows[vi], vj]
+
+
+def test_inlining_into_the_index_of_a_window() -> None:
+    sch = tir.Schedule(gather, debug_mask="all")
+    names = matching(sch.get(sch.get_block("B")), 3)
+    sch.tensorize(sch.get_loops("B")[1], next(n for n in names if ".copy." in n))
+    (user,) = sch.get_child_blocks(sch.get_block("root"))
+    reads = [r.buffer.name for r in sch.get(user).reads]
+    copy = sch.cache_read(user, reads.index("rows"), "global")
+    sch.compute_inline(copy)
+    rng = np.random.default_rng(0)
+    a, rows = rng.random((9, 3), np.float32), rng.integers(0, 9, 8).astype("int32")
+    out = np.zeros((8, 3), np.float32)
+    run(sch.func, [a, rows, out])
+    np.testing.assert_array_equal(out, a[rows])
+
+
+@T.prim_func
+def picked(A: T.Buffer(2), at: T.Buffer(4, "int32"), C: T.Buffer(4)) -> None:
+    B = T.alloc_buffer(2)
+    for i in range(2):
+        with T.block("B"):
+            v = T.axis.spatial(2, i)
+            B[v] = A[v] * T.float32(2)
+    for i in range(4):
+        with T.block("C"):
+            v = T.axis.spatial(4, i)
+            C[v] = B[at[v] % 2]
+
+
+def test_a_copy_in_an_empty_part_of_a_loop_does_not_run() -> None:
+    sch = tir.Schedule(picked, debug_mask="all")
+    sch.compute_at("B", sch.get_loops("C")[0])
+    _, inner = sch.split(sch.get_loops("C")[0], [None, 8])
+    sch.loop_partition(inner, [None, 3])
+    block = [b for b in sch.get_child_blocks(sch.get_block("root")) if "B" in sch.get(b).name_hint]
+    sch.reindex(block[-1], ("read", 0))
+    at = np.asarray([1, 2, 3, 0], np.int32)
+    out = np.zeros(4, np.float32)
+    run(sch.func, [np.asarray([3, 5], np.float32), at, out])
+    np.testing.assert_array_equal(out, [10, 6, 10, 6])

@@ -11,7 +11,7 @@ from ....ir.variables import vars_in
 from ...analysis import get_block_access_region
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
-from ...stmt import Block, BlockRealize, BufferStore
+from ...stmt import Block, BlockRealize, BufferStore, MatchBufferRegion
 from .errors import ScheduleError
 from .refs import Ref
 from .rewriting import BlockRewriter
@@ -69,6 +69,10 @@ class MapLoads(BlockRewriter):
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         return node
+
+    def visit_MatchBufferRegion(self, node: MatchBufferRegion) -> Any:
+        source = self.visit_default(node.source)  # its indices may be loads
+        return node if source is node.source else node.replace(source=source)
 
     def visit_Block(self, node: Block) -> Any:
         block = self.visit_default(node)

@@ -45,7 +45,7 @@ def tests_around(users: list[Ref], at: Ref) -> list[PrimExpr]:
     return [
         test
         for test in first
-        if vars_in(test) & around
+        if (vars_in(test) & around or not vars_in(test))  # False, of an empty part
         and not vars_in(test) & inside
         and all(any(structural_equal(test, t) for t in other) for other in others)
     ]

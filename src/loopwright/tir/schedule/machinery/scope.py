@@ -6,9 +6,9 @@ from enum import IntEnum
 from typing import Any
 
 from ....ir.prim_expr import IterVar
-from ....ir.variables import vars_in
+from ....ir.variables import uses_any, vars_in
 from ...buffer import Buffer
-from ...stmt import Block
+from ...stmt import Block, ForKind
 from .errors import ScheduleError
 from .refs import Ref
 
@@ -92,13 +92,30 @@ def check_may_leave(ref: Ref, at: Ref | None) -> None:
     producer overwrites its own elements, as after `rolling_buffer`."""
     above = list(ref.ancestors())
     for other in producers(ref):
-        if axes_of_kinds(other.stmt):
-            continue
         shared = next(a for a in other.ancestors() if any(a is b for b in above))
-        if not shared.is_block and (at is None or not at.is_under(shared)):
+        if shared.is_block or (at is not None and at.is_under(shared)):
+            continue
+        _check_not_parallel(ref, other, shared, at)
+        if not axes_of_kinds(other.stmt):
             what = (
                 f"block {ref.stmt.name_hint!r} reads what {other.stmt.name_hint!r} has just "
                 f"written in loop {shared.stmt.loop_var.name!r}, and writes over later"
+            )
+            raise ScheduleError(what, instead="leave it there", at=[ref.node, other.node])
+
+
+def _check_not_parallel(ref: Ref, other: Ref, loop: Ref, at: Ref | None) -> None:
+    """Raise ScheduleError where `ref` would leave a parallel loop around `loop`, every iteration of
+    which has a copy of what `other` writes: all would write the one that is used outside."""
+    for above in [loop, *loop.ancestors()]:
+        if above.is_block or (at is not None and at.is_under(above)):
+            return
+        var = above.stmt.loop_var
+        mine = any(uses_any(v, {var}) for v in other.realize.iter_values)
+        if above.stmt.kind == ForKind.PARALLEL and not mine:
+            what = (
+                f"block {ref.stmt.name_hint!r} reads what each iteration of the parallel loop "
+                f"{var.name!r} writes in {other.stmt.name_hint!r}"
             )
             raise ScheduleError(what, instead="leave it there", at=[ref.node, other.node])
 
