@@ -21,10 +21,11 @@ pytestmark = pytest.mark.skipif(not export._linkers(), reason="no linker on this
 def library(tmp_path_factory, request):
     params = [Argument("a", "float32", ("n",)), Argument("b", "float32", ("n",))]
     text = Entry("entry", "kernel", params, [Argument("o", "float32", ("n",))]).text() + ADD
-    objects = [jit.compile_object(support.declarations(text) + text)]
+    text = support.declarations(text) + text
     path = tmp_path_factory.mktemp("export") / "deep" / "add.so"
+    public = export.exports_text({"add": "add.entry"})
     return export.link_shared(
-        export.library_objects(objects, {"add": "entry"}), path, request.param
+        export.library_objects([text], {}, "add", public), path, request.param
     )
 
 
@@ -65,3 +66,12 @@ def test_other_libraries_are_refused(tmp_path):
     path = export.link_shared([data], tmp_path / "plain.so")
     with pytest.raises(ValueError, match="was not exported by Loopwright"):
         runtime.load_module(path)
+
+
+def test_a_truncated_library_is_refused(library, tmp_path):
+    data = library.read_bytes()
+    for size in (0, 3, 60, 200, len(data) // 2, len(data) - 1):
+        path = tmp_path / f"{size}.so"
+        path.write_bytes(data[:size])
+        with pytest.raises(ValueError, match="is not a whole library"):
+            runtime.load_module(path)

@@ -102,7 +102,7 @@ int main(void) {
   for (int i = 0; i < 16; i++) x[i] = 0.125f * i;
   int rc = model_main(x, y, 2);
   for (int i = 0; i < 8; i++) printf("%.7g ", y[i]);
-  printf("%d '%s'\\n", rc, lw_last_error());
+  printf("%d '%s'\\n", rc, model_last_error());
   return rc;
 }
 """
@@ -207,3 +207,42 @@ def test_a_library_for_aarch64(tmp_path, suffix):
     x = 0.125 * np.arange(16, dtype="float32").reshape(2, 8)
     np.testing.assert_allclose(np.array(values, "float32"), expected(x).ravel(), rtol=1e-5)
     assert (rc, error) == ("0", "''")
+
+
+TWO = """
+#include <stdio.h>
+#include "first.h"
+#include "second.h"
+int main(void) {
+  float x[2] = {1, 4}, y[2], z[2];
+  int rc = first_main(x, y) | second_main(x, z);
+  printf("%g %g %g %g %d '%s%s'\\n", y[0], y[1], z[0], z[1], rc, first_last_error(), second_last_error());
+  return rc;
+}
+"""
+
+
+@pytest.mark.parametrize("suffix", [".so", ".a", ".o"])
+def test_two_models_in_one_program(tmp_path, suffix):
+    """Both have kernels and constants of the same names."""
+    for name, factor in (("first", 2), ("second", 10)):
+        weight = np.array([factor, factor + 1], "float32")
+        mod = graph("y = R.exp(R.log(R.multiply(x, R.const(w))))", values={"w": weight}, x=(2,))
+        lw.compile(mod).export_library(tmp_path / f"{name}{suffix}")
+    (tmp_path / "two.c").write_text(TWO)
+    files = [str(tmp_path / f"{name}{suffix}") for name in ("first", "second")]
+    program = tmp_path / "two"
+    command = ["cc", "-std=c99", "-Werror", str(tmp_path / "two.c"), *files, "-o", str(program)]
+    done = subprocess.run([*command, "-lm", "-lpthread"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([str(program)], capture_output=True, text=True)
+    assert done.stdout.split() == ["2", "12", "10", "44", "0", "''"], done
+    if suffix == ".so":
+        for name, right in (("first", [2, 12]), ("second", [10, 44])):
+            main = runtime.load_module(tmp_path / f"{name}.so")["main"]
+            np.testing.assert_allclose(main(np.array([1, 4], "float32")).numpy(), right, rtol=1e-6)
+    shown = subprocess.run(["nm", "-g", "--defined-only", files[0]], capture_output=True, text=True)
+    if suffix == ".so":
+        names = {line.split()[-1] for line in shown.stdout.splitlines()}
+        public = {n for n in names if not n.startswith(("first_", "lw_", "__tvm_ffi_", "TVMFFI"))}
+        assert not public

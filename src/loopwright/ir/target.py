@@ -424,7 +424,11 @@ def _config_of(target: Any) -> Mapping[str, Any]:
     if text in TAGS:
         return {**TAGS[text], "tag": text}
     if text.startswith("{"):
-        return _config_of(json.loads(text))
+        try:
+            return _config_of(json.loads(text))
+        except (json.JSONDecodeError, RecursionError) as error:
+            what = f"a target in JSON: {error}"
+            raise ValueError(explain(what, got=repr(text[:100]))) from None
     return _parse_words(text)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import json
 import statistics
+import struct
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -295,11 +297,36 @@ def _told(lists: Mapping[str, Any]) -> Signature:
     return Signature.from_lists({"params": inputs, "results": outputs, "symbols": ()})
 
 
+def _check_whole(file: Path) -> None:
+    """Raise ValueError for an ELF file that ends before what its headers tell of: loading one ends
+    the process with SIGBUS."""
+    with file.open("rb") as stream:
+        head = stream.read(64)
+        if sys.platform != "linux":
+            return
+        size = file.stat().st_size
+        end, whole = 64, head[:5] == b"\x7fELF\x02" and len(head) == 64
+        if whole:
+            segments, sections = struct.unpack_from("<QQ", head, 32)
+            length, count, width, number = struct.unpack_from("<HHHH", head, 54)
+            end = max(segments + length * count, sections + width * number)
+            stream.seek(segments)
+            table = stream.read(length * count)
+            whole = len(table) == length * count and length in (0, 56)
+            for at in range(0, len(table) if whole else 0, 56):
+                offset, _, _, filled = struct.unpack_from("<QQQQ", table, at + 8)
+                end = max(end, offset + filled)
+    if not whole or end > size:
+        what = f"{file} is not a whole library"
+        raise ValueError(explain(what, got=f"{size} bytes", instead="export or copy it again"))
+
+
 def load_module(path: str | Path, fmt: str = "") -> Module:
     """Load an exported shared library. Its thread pool, if it has one, follows `threads`."""
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"no such library: {file}")
+    _check_whole(file)
     ffi()  # the library uses its C API
     library = ctypes.CDLL(str(file.resolve()))
     try:

@@ -3,16 +3,17 @@
 A library holds the kernels, the support code (its own thread pool), and for each function `f` the
 symbol `__tvm_ffi_f` with tvm-ffi's calling convention; `lw_exports` lists the names. If tvm-ffi's
 library is loaded in the process, its errors and tensors are used; without it, a C program calls the
-functions with bare pointers and reads error messages from `lw_last_error`.
+functions with bare pointers and reads error messages from `MODEL_last_error`.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +25,9 @@ from loopwright.codegen.llvm.compiler import host_triple, resolve
 from loopwright.codegen.llvm.jit import compile_objects
 from loopwright.runtime.module import ENTRY_PREFIX, EXPORTS_SYMBOL
 
+# The directive that keeps a symbol inside the library that defines it.
+_HIDDEN = ".private_extern" if sys.platform == "darwin" else ".hidden"
+
 
 def public_string(name: str, value: str) -> str:
     """LLVM text of a C string that other libraries can link to."""
@@ -32,17 +36,11 @@ def public_string(name: str, value: str) -> str:
 
 def exports_text(entries: Mapping[str, str]) -> str:
     """LLVM text that exports entries (public name -> symbol) from a library."""
-    text = public_string(EXPORTS_SYMBOL, "".join(f"{name}\0" for name in entries))
-    for name, symbol in entries.items():
-        if symbol == f"{ENTRY_PREFIX}{name}":  # already has its public name
-            continue
-        text += (
-            f"declare i32 @{symbol}(ptr, ptr, i32, ptr)\n"
-            f'define i32 @"{ENTRY_PREFIX}{name}"(ptr %self, ptr %args, i32 %n, ptr %ret) {{\n'
-            f"  %rc = tail call i32 @{symbol}(ptr %self, ptr %args, i32 %n, ptr %ret)\n"
-            f"  ret i32 %rc\n}}\n"
-        )
-    return text
+    names = public_string(EXPORTS_SYMBOL, "".join(f"{name}\0" for name in entries))
+    calls = {
+        f"{ENTRY_PREFIX}{name}": (called, "ptr, ptr, i32, ptr") for name, called in entries.items()
+    }
+    return names + wrappers_text(calls)
 
 
 @contextmanager
@@ -59,42 +57,110 @@ def constants_text(constants: Mapping[str, np.ndarray], triple: str | None = Non
         for name, data in constants.items():
             start, raw = file.tell(), np.ascontiguousarray(data).tobytes()
             file.write(raw)
-            lines += [".balign 64", f'.globl "{name}"', f'"{name}":']
+            lines += [".balign 64", f'.globl "{name}"', f'{_HIDDEN} "{name}"', f'"{name}":']
             lines += [f'.incbin "{file.name}", {start}, {len(raw)}'] if raw else [".byte 0"]
         file.flush()
         quoted = (line.replace('"', "\\22") for line in lines)
         yield "".join(f'module asm "{line}"\n' for line in quoted)
 
 
-def wrappers_text(names: Mapping[str, tuple[str, str]]) -> str:
+def wrappers_text(names: Mapping[str, tuple[str, str]], result: str = "i32") -> str:
     """LLVM text of wrappers with public names: name -> (symbol, its LLVM parameter types)."""
     text = ""
     for name, (called, kinds) in names.items():
         parts = [k.strip() for k in kinds.split(",") if k.strip()]
         given = ", ".join(f"{k} %a{i}" for i, k in enumerate(parts))
+        taken = "" if result == "void" else "%rc = "
         text += (
-            f"declare i32 @{called}({kinds})\n"
-            f"define i32 @{name}({given}) {{\n"
-            f"  %rc = tail call i32 @{called}({given})\n  ret i32 %rc\n}}\n"
+            f'declare {result} @"{called}"({kinds})\n'
+            f'define {result} @"{name}"({given}) {{\n'
+            f'  {taken}tail call {result} @"{called}"({given})\n'
+            f"  ret {result}{' %rc' if taken else ''}\n}}\n"
         )
     return text
 
 
+_NAME = r'@(?:"([^"]+)"|([-$.\w]+))'
+_TOKEN = re.compile(rf'{_NAME}|c"[^"]*"')  # an @ inside a string is none
+_FUNCTION = re.compile(
+    rf"^define (weak |linkonce_odr )?(?!internal|private)([^@\n]*?){_NAME}", re.M
+)
+_GLOBAL = re.compile(rf"^{_NAME} = (weak )?(?=constant|global)", re.M)
+
+
+def apart(texts: Sequence[str], constants: Iterable[str], prefix: str, keep: str) -> list[str]:
+    """The modules with all that they define, and the constants, hidden and named after the model, so
+    that the code of two models can meet in one program. Names that start with `keep` stay."""
+    own = set(constants)
+    for text in texts:
+        own |= {m[3] or m[4] for m in _FUNCTION.finditer(text)}
+        own |= {m[1] or m[2] for m in _GLOBAL.finditer(text)}
+    own = {name for name in own if not (keep and name.startswith(keep))}
+
+    def hidden(match: re.Match[str]) -> str:
+        head = f"define {match[1] or ''}"
+        shown = "hidden " if (match[3] or match[4]) in own else ""
+        return f"{head}{shown}{match[0][len(head) :]}"
+
+    def hidden_global(match: re.Match[str]) -> str:
+        return match[0] + ("hidden " if (match[1] or match[2]) in own else "")
+
+    def renamed(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        return f'@"{prefix}.{name}"' if name in own else match[0]
+
+    return [
+        _TOKEN.sub(renamed, _GLOBAL.sub(hidden_global, _FUNCTION.sub(hidden, text)))
+        for text in texts
+    ]
+
+
+# What `runtime.load_module` calls of the thread pool: name -> (result, parameters).
+_POOL = {
+    "lw_set_num_threads": ("void", "i32"),
+    "lw_num_threads": ("i32", ""),
+    "lw_pool_reset": ("void", ""),
+    "lw_pool_set_pinning": ("void", "i32"),
+}
+
+
+def _api(prefix: str, shared: bool) -> Iterator[str]:
+    """Modules with what every library offers: to C under the model's name, and to `load_module`."""
+    yield wrappers_text({f"{prefix}_last_error": (f"{prefix}.lw_last_error", "")}, "ptr")
+    yield wrappers_text(
+        {f"{prefix}_set_num_threads": (f"{prefix}.lw_set_num_threads", "i32")}, "void"
+    )
+    for name, (result, kinds) in _POOL.items() if shared else ():
+        yield wrappers_text({name: (f"{prefix}.{name}", kinds)}, result)
+
+
 def library_objects(
-    objects: Sequence[bytes],
-    entries: Mapping[str, str],
-    triple: str | None = None,
-    cpu: str | None = None,
-    features: str | None = None,
-    extra: Sequence[str] = (),
+    texts: Sequence[str],
+    constants: Mapping[str, np.ndarray],
+    prefix: str,
+    public: str = "",
+    machine: tuple[str | None, str | None, str | None] = (None, None, None),
+    *,
+    shared: bool = True,
 ) -> list[bytes]:
-    """The objects of a whole library: the given ones, the support code, the table of entries, and
-    those compiled from more LLVM text."""
-    triple, cpu, features = resolve(triple, cpu, features)
-    texts = [support.pool_text(triple), support.helpers_text(triple), support.read("alone")]
-    texts += [exports_text(entries), *extra]
-    compiled = compile_objects(texts, triple=triple, cpu=cpu, features=features, jobs=1)
-    return [*objects, *compiled]
+    """The objects of a whole library: modules, their constants and the support code, hidden under a
+    prefix, and `public`, LLVM text that calls them by it.
+
+    shared: the functions of tvm-ffi stay visible, so that its own library can take their place, and
+    those that `runtime.load_module` calls are added.
+    """
+    triple, cpu, features = resolve(*machine)
+    modules = [*texts, support.pool_text(triple), support.helpers_text(triple)]
+    modules.append(support.read("alone"))
+    modules = apart(modules, constants, prefix, "TVMFFI" if shared else "")
+    named = {f"{prefix}.{name}": data for name, data in constants.items()}
+    with constants_text(named, triple) as data:
+        return compile_objects(
+            [*modules, data, public, *_api(prefix, shared)],
+            triple=triple,
+            cpu=cpu,
+            features=features,
+        )
 
 
 def _linkers(triple: str | None = None) -> list[list[str]]:

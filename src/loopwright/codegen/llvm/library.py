@@ -3,7 +3,7 @@
 `exe.export_library("model.so")` writes a library that `loopwright.runtime.load_module` and tvm-ffi
 load without the compiler, and that C programs link with:
 
-    int32_t model_main(const float* x, float* out, int64_t n);   /* 0, or see lw_last_error() */
+    int32_t model_main(const float* x, float* out, int64_t n);   /* 0, or see model_last_error() */
 
 The suffix selects the kind of file: `.so`, `.dylib`, `.dll` a shared library, `.a` a static one,
 `.o` one object file. `model.h` is written beside it.
@@ -23,7 +23,6 @@ from ...runtime.module import METADATA_SYMBOL
 from . import export
 from .compiler import resolve
 from .executable import Executable
-from .jit import compile_objects
 from .program import ENTRY_PREFIX, compile_options
 from .types import symbol
 
@@ -71,7 +70,7 @@ def export_library(
         raise LoopwrightError(explain(what, got=path.name, instead=hint))
     _check(exe)
     prefix = c_name(path.name.split(".")[0])
-    objects, flags = _objects(exe, prefix)
+    objects, flags = _objects(exe, prefix, path.suffix in _SHARED)
     triple = compile_options(exe.program.target)[0]
     if path.suffix in _SHARED:
         written = export.link_shared(objects, path, linker, flags, triple)
@@ -101,29 +100,35 @@ def _check(exe: Executable) -> None:
             raise LoopwrightError(explain(what, got=", ".join(library.addresses), instead=hint))
 
 
-def _objects(exe: Executable, prefix: str) -> tuple[list[bytes], list[str]]:
+def _objects(exe: Executable, prefix: str, shared: bool) -> tuple[list[bytes], list[str]]:
     """All objects of a library, and flags for the linker."""
     program = exe.program
-    triple, cpu, features = resolve(*compile_options(program.target))
-    entries = {name: f"{ENTRY_PREFIX}{name}" for name in program.entries}
-    wrapped = {
-        f"{prefix}_{c_name(name)}": (
-            symbol(name),
-            ", ".join(p.kind for p in _params(exe, name)),
+    machine = resolve(*compile_options(program.target))
+    public = export.wrappers_text(
+        {
+            f"{prefix}_{c_name(name)}": (
+                f"{prefix}.lw.{name}",
+                ", ".join(p.kind for p in _params(exe, name)),
+            )
+            for name in program.entries
+        }
+    )
+    if shared:
+        public += export.exports_text(
+            {name: f"{prefix}.{ENTRY_PREFIX}{name}" for name in program.entries}
         )
-        for name in entries
-    }
-    metadata = export.public_string(METADATA_SYMBOL, json.dumps(metadata_of(exe)))
-    with export.constants_text(program.constants, triple) as constants:
-        data = compile_objects([constants], triple=triple, cpu=cpu, features=features, jobs=1)
+        public += export.public_string(METADATA_SYMBOL, json.dumps(metadata_of(exe)))
     more, flags = [], []
     for library in program.libraries:
         if library.library is None:
-            more += library.objects(export.cross_compiler(triple))
+            more += library.objects(export.cross_compiler(machine[0]))
         flags += library.linker_flags()
-    objects = [*program.objects.values(), *data, *more]
-    extra = [export.wrappers_text(wrapped), metadata]
-    return export.library_objects(objects, entries, triple, cpu, features, extra), flags
+    # A kernel that an earlier program compiled has no text here: it keeps its name.
+    more += [data for name, data in program.objects.items() if name not in program.texts]
+    objects = export.library_objects(
+        list(program.texts.values()), program.constants, prefix, public, machine, shared=shared
+    )
+    return [*objects, *more], flags
 
 
 # --- the C side ------------------------------------------------------------------
@@ -182,9 +187,9 @@ def header_text(exe: Executable, prefix: str) -> str:
         "#endif",
         "",
         "/* The error message of the last call that returned non-zero. */",
-        "const char* lw_last_error(void);",
+        f"const char* {prefix}_last_error(void);",
         "/* How many threads the parallel loops use; 1: only the calling thread. */",
-        "void lw_set_num_threads(int32_t threads);",
+        f"void {prefix}_set_num_threads(int32_t threads);",
     ]
     for name in exe.program.entries:
         params = _params(exe, name)

@@ -7,21 +7,21 @@
 ; its own library is in the process, that one is used. Without it the text of the last error is kept
 ; in one buffer, and no function is registered and no tensor object is made.
 
-@lw.error = internal global [1024 x i8] zeroinitializer
+@TVMFFI.lw.error = weak global [1024 x i8] zeroinitializer
 @lw.error.form = private unnamed_addr constant [7 x i8] c"%s: %s\00"
 declare i32 @snprintf(ptr, i64, ptr, ...)
 
 define ptr @lw_last_error() {
-  ret ptr @lw.error
+  ret ptr @TVMFFI.lw.error
 }
 
 define weak void @TVMFFIErrorSetRaisedFromCStr(ptr %kind, ptr %message) {
-  %n = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @lw.error, i64 1024, ptr @lw.error.form, ptr %kind, ptr %message)
+  %n = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @TVMFFI.lw.error, i64 1024, ptr @lw.error.form, ptr %kind, ptr %message)
   ret void
 }
 
 define weak void @TVMFFIErrorMoveFromRaised(ptr %out) {
-  store ptr @lw.error, ptr %out, align 8
+  store ptr @TVMFFI.lw.error, ptr %out, align 8
   ret void
 }
 
