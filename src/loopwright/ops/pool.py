@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from .. import te, tir
+from ..base.errors import explain
 from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, ceildiv, const, div, floordiv, infimum, multiply
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import extent, from_plain, sliding, spatial, to_plain
-from .common import accumulator, listed, simplify, widened
+from .common import accumulator, listed, shape_text, simplify, widened
 from .conv import conv_extent, expand_padding, expand_per_axis
 from .core import case, op
 from .flow import image
@@ -36,7 +37,11 @@ def _windows(shape, layout, pool_size, strides, padding, dilation, ceil_mode):
 
 
 def _out_shape(shape, layout, windows):
-    return [windows[n][0] if n in windows else d for n, d in zip(layout, shape, strict=True)]
+    dims = [windows[n][0] if n in windows else d for n, d in zip(layout, shape, strict=True)]
+    if any(isinstance(d, IntImm) and d.value < 0 for d in dims):
+        what = "the window is larger than the padded data"
+        raise ValueError(explain(what, got=f"data of {shape_text(shape)}"))
+    return dims
 
 
 def _padded_input(data, layout, windows, value):

@@ -430,11 +430,13 @@ def checked_index(index: Any, extent: Any, span: Any = None) -> PrimExpr:
     >>> print(checked_index(-1, 4))
     T.int64(3)
     """
-    index, extent = cast("int64", index), cast("int64", extent)
+    index, extent = convert(index), convert(extent)
+    dtype = DataType("int64").with_lanes(max(index.dtype.lanes, extent.dtype.lanes))
+    index, extent = cast(dtype, index), cast(dtype, extent)
     if isinstance(index, IntImm) and isinstance(extent, IntImm):
         if -extent.value <= index.value < extent.value:
             return const(index.value % extent.value, "int64")
-    return call_intrin("int64", "tir.checked_index", index, extent, span=span)
+    return call_intrin(dtype, "tir.checked_index", index, extent, span=span)
 
 
 def if_then_else(cond: Any, t: Any, f: Any, span: Any = None) -> PrimExpr:

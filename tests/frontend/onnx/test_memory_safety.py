@@ -29,6 +29,13 @@ def test_a_tensor_that_no_memory_holds_is_refused_by_name(model):
     assert "onnx:node" in str(refused.value)
 
 
+def test_a_window_larger_than_the_data_is_refused_by_name():
+    model, _ = operator("MaxPool", np.ones((1, 1, 3, 3), "float32"), kernel_shape=[5, 5])
+    with pytest.raises(LoopwrightError, match="the window is larger than the padded data") as error:
+        from_onnx(model)
+    assert "onnx:node" in str(error.value)
+
+
 def outer(*last: onnx.NodeProto) -> onnx.ModelProto:
     """x[n] as a tensor of n**3 elements, then other nodes."""
     nodes = [node("Unsqueeze", ["x", f"axes{k}"], [f"x{k}"], f"view{k}") for k in range(3)]
