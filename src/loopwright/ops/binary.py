@@ -8,6 +8,7 @@ from .. import tir
 from ..ir import prim_op
 from ..ir.prim_expr import PrimExpr
 from ..relax.expr import Call, Constant
+from .core import case
 from .family import binary
 
 _INT = {"dtype": "int32", "low": 1, "high": 9}
@@ -72,7 +73,11 @@ binary(
     "Remainder with the sign of x1.",
     sample=_INT,
 )
-binary("relax.floor_mod", _floor_mod, np.mod, "Remainder with the sign of x2.", sample=_INT)
+floor_mod = binary(
+    "relax.floor_mod", _floor_mod, np.mod, "Remainder with the sign of x2.", sample=_INT
+)
+_ENDS = np.array([np.inf, -np.inf, 0, -0.0, 1, -2.5, 3e38, np.nan], np.float32)
+floor_mod.samples(case(_ENDS[:, None], _ENDS))
 binary("relax.maximum", prim_op.maximum, np.maximum, "The larger of x1 and x2.", finite=True)
 binary("relax.minimum", prim_op.minimum, np.minimum, "The smaller of x1 and x2.", finite=True)
 binary("relax.atan2", tir.atan2, np.arctan2, "The angle of the point (x2, x1).")

@@ -18,7 +18,7 @@ from onnx import helper
 import loopwright
 from loopwright.frontend.onnx import from_onnx
 
-from .support import graph, interpreted, ints, node, value
+from .support import graph, interpreted, ints, node, reference, value
 
 pytestmark = pytest.mark.no_roundtrip
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -26,6 +26,9 @@ FLOATS = [np.dtype(t) for t in ("float32", "float64", "float16")] + [BF16]
 INTS = [np.dtype(t) for t in ("int8", "int32", "int64", "uint8")]
 TOLERANCE = {"float32": 4e-6, "float64": 1e-12, "float16": 2e-3, "bfloat16": 1.6e-2}
 NAN, INF = math.nan, math.inf
+PEER = ("float32", "float16", "int32")  # types for which onnxruntime has the operators
+# onnxruntime's Sigmoid is less exact, its Sign of NaN in float16 is 0.
+NOT_OF_PEER = ("Sigmoid", "Sign")
 
 
 def specials(dtype):
@@ -55,9 +58,10 @@ def backends(model, feeds):
         yield "C", [np.asarray(v) for v in (out if isinstance(out, (list, tuple)) else [out])]
 
 
-def check_table(rows, feeds, opset=20, slack=0.0):
+def check_table(rows, feeds, opset=20, slack=0.0, peer=False):
     """Run `rows` (label, operator, inputs, attributes, expected) as one model of all of them.
-    slack: an error that is allowed whatever the value is."""
+    slack: an error that is allowed whatever the value is; peer: onnxruntime agrees, but for
+    `NOT_OF_PEER`."""
     nodes, weights, outputs = [], {}, []
     for k, (_, kind, inputs, attributes, *_) in enumerate(rows):
         names = []
@@ -71,9 +75,13 @@ def check_table(rows, feeds, opset=20, slack=0.0):
     feeds = {n: a for n, a in feeds.items() if n in used}
     model = graph(nodes, [value(n, a.shape, a.dtype) for n, a in feeds.items()], outputs, weights)
     model.opset_import[0].version = opset
-    wrong = []
-    for name, got in backends(model, feeds):
+    wrong, ways = [], list(backends(model, feeds))
+    if peer:
+        ways.append(("onnxruntime", reference(model, feeds)))
+    for name, got in ways:
         for (label, *_, want), out in zip(rows, got, strict=True):
+            if name == "onnxruntime" and label in NOT_OF_PEER:
+                continue
             wrong += [f"{name}: {line}" for line in differences(label, want, out, slack)]
     assert not wrong, f"{len(wrong)} wrong\n" + "\n".join(wrong[:60])
 
@@ -160,7 +168,7 @@ def test_one_input(dtype):
     rows += [(k, k, ["x"], {}, fn(x)) for k, fn in (("IsNaN", np.isnan), ("IsInf", np.isinf))]
     low, high = np.asarray(-2, dtype), np.asarray(INF, dtype)
     rows.append(("Clip", "Clip", ["x", low, high], {}, meant(lambda v: np.clip(v, -2, INF), x)))
-    check_table(rows, {"x": x})
+    check_table(rows, {"x": x}, peer=dtype.name in PEER)
 
 
 def trunc_divide(a, b):
@@ -168,10 +176,6 @@ def trunc_divide(a, b):
     q = np.floor_divide(a, np.where(zero, 1, b).astype(b.dtype))
     q = q + ((q < 0) & (q * np.where(zero, 1, b) != a)).astype(a.dtype)
     return np.where(zero, 0, q)
-
-
-def python_mod(a, b):
-    return np.where(np.isinf(b) & np.isfinite(a) & (a != 0) & ((a < 0) != (b < 0)), b, np.mod(a, b))
 
 
 BINARY = {
@@ -190,10 +194,10 @@ COMPARE = {"Equal": np.equal, "Less": np.less, "Greater": np.greater, "LessOrEqu
 def test_two_floats(dtype):
     a, b = specials(dtype)[:, None], specials(dtype)[None]
     rows = [(k, k, ["a", "b"], {}, meant(fn, a, b)) for k, fn in BINARY.items()]
-    rows += [(k, k, ["a", "b"], {}, fn(a, b)) for k, fn in COMPARE.items()]
+    with np.errstate(invalid="ignore"):
+        rows += [(k, k, ["a", "b"], {}, fn(a, b)) for k, fn in COMPARE.items()]
     rows.append(("Mod fmod", "Mod", ["a", "b"], {"fmod": 1}, meant(np.fmod, a, b)))
-    # Exact: a remainder of numbers of 64 bits is that of the type.
-    check_table(rows, {"a": a, "b": b})
+    check_table(rows, {"a": a, "b": b}, peer=dtype.name in PEER)
 
 
 @pytest.mark.parametrize("dtype", INTS, ids=str)
@@ -220,7 +224,7 @@ def test_two_integers(dtype):
 
 
 def rows_of(dtype):
-    """Every triple of some special values, and the same ones spread over longer rows."""
+    """Every triple of some special values."""
     if dtype.kind in "iu":
         ends = np.iinfo(dtype)
         some = [ends.min, ends.max, 0, 1]
@@ -281,10 +285,9 @@ def test_reductions(dtype, layout):
         rows.append((k, k, ["x"], at, fn(exact, axis=axis)))
         rows.append((f"{k} last", k, ["x"], at | {"select_last_index": 1}, last(fn)(exact, axis)))
     if dtype.kind not in "iu":
-        for k, fn in (("Softmax", softmax), ("LogSoftmax", lambda v, a: np.log(softmax(v, a)))):
-            if k == "Softmax":
-                rows.append((k, k, ["x"], {"axis": axis}, meant(lambda v, f=fn: f(v, axis), x)))
-    check_table(rows, {"x": x})
+        want = meant(lambda v: softmax(v, axis), x)
+        rows.append(("Softmax", "Softmax", ["x"], {"axis": axis}, want))
+    check_table(rows, {"x": x}, peer=dtype.name == "int32")
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

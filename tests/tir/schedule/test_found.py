@@ -430,10 +430,11 @@ def picked(A: T.Buffer(2), at: T.Buffer(4, "int32"), C: T.Buffer(4)) -> None:
 def test_a_copy_in_an_empty_part_of_a_loop_does_not_run() -> None:
     sch = tir.Schedule(picked, debug_mask="all")
     sch.compute_at("B", sch.get_loops("C")[0])
+    sch.compute_at(sch.cache_read("B", 0, "shared"), sch.get_loops("C")[0])
     _, inner = sch.split(sch.get_loops("C")[0], [None, 8])
     sch.loop_partition(inner, [None, 3])
-    block = [b for b in sch.get_child_blocks(sch.get_block("root")) if "B" in sch.get(b).name_hint]
-    sch.reindex(block[-1], ("read", 0))
+    blocks = sch.get_child_blocks(sch.get_block("root"))
+    sch.reindex([b for b in blocks if sch.get(b).name_hint.startswith("B")][-1], ("read", 0))
     at = np.asarray([1, 2, 3, 0], np.int32)
     out = np.zeros(4, np.float32)
     run(sch.func, [np.asarray([3, 5], np.float32), at, out])
