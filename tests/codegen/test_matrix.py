@@ -340,6 +340,26 @@ def test_llvm_functions_by_number_are_refused():
         value_program(value)
 
 
+def test_indices_from_data():
+    """Negative ones count from the end; one out of range is an error, not what lies there."""
+    data, index, out = (
+        tir.decl_buffer((4,), dtype, name)
+        for dtype, name in (("int32", "data"), ("int64", "index"), ("int32", "out"))
+    )
+    i = tir.Var("i", "int32")
+    body = tir.BufferStore(out, data[tir.checked_index(index[i], c(4, "int64"))], [i])
+    func = tir.PrimFunc([data, index, out], tir.For(i, 0, 4, tir.ForKind.SERIAL, body))
+    native = compiled({"f": func})["f"]
+    for execute in (lambda *a: run(func, list(a)), native):
+        arrays = [np.arange(4, dtype="int32"), np.array([3, 0, -1, -4]), np.zeros(4, "int32")]
+        execute(*arrays)
+        assert arrays[2].tolist() == [3, 0, 3, 0]
+        for wrong in (4, -5, 10**12, -(2**63)):
+            arrays[1][2] = wrong
+            with pytest.raises(IndexError, match=f"index {wrong} .*extent 4"):
+                execute(*arrays)
+
+
 @pytest.fixture
 def adder():
     register_func("test.matrix.add", lambda *args: sum(args), override=True)
@@ -437,6 +457,7 @@ PROGRAMS = {
     "q_multiply_shift_per_axis": test_integers_of_their_own,
     "large_uint_imm": test_integers_of_their_own,
     "dp4a": test_integers_of_their_own,
+    "checked_index": test_indices_from_data,
     "address_of": test_pointers,
     "tvm_access_ptr": test_pointers,
     "handle_add_byte_offset": test_pointers,

@@ -136,14 +136,19 @@ def _refusal(text: str, machine: tuple[str | None, ...], said: str) -> str:
 
 
 def compile_object(
-    text: str, *machine: str | None, opt: str = "short", verify: bool = False
+    text: str,
+    triple: str | None = None,
+    cpu: str | None = None,
+    features: str | None = None,
+    opt: str = "short",
+    verify: bool = False,
 ) -> bytes:
-    """`compiler.compile_object` in a worker. `machine`: triple, CPU and features, else the host's."""
-    return run("object", text, *machine, opt=opt, verify=verify)
+    """`compiler.compile_object` in a worker."""
+    return run("object", text, triple, cpu, features, opt=opt, verify=verify)
 
 
 def assembly(text: str, *machine: str | None, opt: str = "short") -> str:
-    """`compiler.assembly` in a worker."""
+    """`compiler.assembly` in a worker. `machine`: triple, CPU and features, else the host's."""
     return run("assembly", text, *machine, opt=opt)
 
 
