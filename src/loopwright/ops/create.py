@@ -175,7 +175,7 @@ def _triangle(name: str, keep, meaning) -> None:
     def _(x: TensorStructInfo, k=None):
         return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
 
-    operator.numpy(lambda x, k=0: meaning(x, int(_diagonal(const(int(k), "int64")))))
+    operator.numpy(lambda x, k=0: meaning(x, min(max(int(k), -_FAR), _FAR)))
     operator.samples(case((3, 4)), case((2, 4, 4), 1), case((2, 3), -(1 << 63)))
 
 

@@ -236,13 +236,13 @@ class Context:
         if any(v.info.get_shape() is None for v in values):
             return [v.expr for v in values]
         rank = max(v.ndim for v in values)
-        values = self._with_units(values, rank)
+        ranked = self._with_units(values, rank)
         groups = []
         for back in range(1, rank + 1):
-            axes = [_broadcast_axis(v, back) for v in values]
+            axes = [_broadcast_axis(v, back) for v in ranked]
             if sum(a is not None for a in axes) > 1:
                 groups.append(axes)
-        return [v.expr for v in (self.aligned(list(values), groups) if groups else values)]
+        return [v.expr for v in (self.aligned(ranked, groups) if groups else ranked)]
 
     def _with_units(self, values: Sequence[Value], rank: int) -> list[Value]:
         """The values with dimensions of at most 1 (that of x[:1]) said to be 1, where another
