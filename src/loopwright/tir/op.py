@@ -19,7 +19,7 @@ from ..ir.dtype import DataType
 from ..ir.expr import GlobalVar
 from ..ir.op import Op, register_op
 from ..ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, StringImm, Var
-from ..ir.prim_op import (
+from ..ir.prim_op import (  # noqa: F401  (they are names of this module, too)
     add,
     bitwise_and,
     bitwise_not,
@@ -583,30 +583,6 @@ def fma(a: Any, b: Any, c: Any) -> PrimExpr:
     return call_intrin(a.dtype, "tir.fma", a, b, c)
 
 
-__all__ = [
-    "Var",
-    "bitwise_and",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_xor",
-    "ceildiv",
-    "div",
-    "floordiv",
-    "floormod",
-    "indexdiv",
-    "indexmod",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "max_value",
-    "maximum",
-    "min_value",
-    "minimum",
-    "multiply",
-    "shift_left",
-    "shift_right",
-    "truncdiv",
-    "truncmod",
-]
+__all__ = ["Var"]
 _OWN = {n for n, v in list(globals().items()) if callable(v) and n[0] != "_" and n.islower()}
 __all__ += sorted(_OWN - {*__all__, "explain", "register_op", "effect_of", "is_call_to"})
