@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 
 import pytest
 
@@ -66,15 +67,30 @@ def test_some_sanitized_programs():
 
 
 def test_every_fault_is_a_program_and_another_one():
-    for path in ("arith/bound.py", "relax/transform/fuse/fuse_ops.py", "codegen/llvm/memory.py"):
-        file = mutants.ROOT / "src/loopwright" / path
-        made = list(mutants.faults(file))
+    for name in ("arith/bound.py", "relax/transform/fuse/fuse_ops.py", "codegen/llvm/memory.py"):
+        made = list(mutants.faults(mutants.ROOT, f"src/loopwright/{name}"))
         assert len(made) > 10
         for mutant in made:
-            assert ast.dump(ast.parse(mutant.text())) != ast.dump(ast.parse(file.read_text()))
+            assert ast.dump(ast.parse(mutant.text())) != ast.dump(ast.parse(mutant.before()))
 
 
 def test_faults_of_a_seed():
-    assert mutants.chosen(3, 5) == mutants.chosen(3, 5) != mutants.chosen(4, 5)
-    layers = {mutants.tests_of(m.file)[-1].parent.name for m in mutants.chosen(0, 40)}
-    assert layers == {"tests"}
+    chosen = functools.partial(mutants.chosen, mutants.ROOT)
+    assert chosen(3, 5) == chosen(3, 5) != chosen(4, 5)
+
+
+def test_a_fault_is_tried_on_the_tests_that_run_its_line(tmp_path):
+    lines = {
+        "src/loopwright/__init__.py": "",
+        "src/loopwright/arith/half.py": "def half(x):\n    return x // 2\n\n\ndef free(x):\n    return x + 1\n",
+        "tests/arith/test_half.py": "from loopwright.arith.half import half\n\n\ndef test_half():\n    assert half(1) == 0\n",
+        "tests/arith/test_none.py": "def test_none():\n    pass\n",
+    }
+    for name, text in lines.items():
+        (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tree" / name).write_text(text)
+    tests = mutants.Tests(tmp_path / "covered", tmp_path / "tree")
+    made = {str(m): m for m in mutants.faults(tests.tree, "src/loopwright/arith/half.py")}
+    tree = mutants.copy(tests.tree, tmp_path / "one")
+    verdicts = [mutants.found(m, tests, tree)[0] for m in made.values()]
+    assert verdicts == ["found", "missed", "not run", "not run"]

@@ -1,34 +1,31 @@
-"""Random faults of one token in our own source: how many do the tests of their layer find?"""
+"""Random faults of one token in our own source: how many do the tests of their layer find?
+
+The tests of all layers run once under coverage, in a copy of the tree; then each fault is tried on
+the tests that run its line, the quickest first. `--tree DIR` keeps the copy for the next search.
+"""
 
 from __future__ import annotations
 
 import argparse
 import ast
 import os
+import queue
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+import xml.etree.ElementTree
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = (
-    "src",
-    "tests",
-    "tools",
-    "examples",
-    "docs",
-    "benchmarks",
-    "pyproject.toml",
-    "README.md",
-    "CONTRIBUTING.md",
-    "Makefile",
-)
-SECONDS = 400  # for the tests of a layer; a mutant that runs longer counts as found
+SECONDS = 300  # for the tests of one fault; one that makes them last longer counts as found
+TRIED_FIRST = 30  # test functions: a fault that is found is mostly found by these
 SWAPS: dict[type, tuple[str, str]] = {
     ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"),
     ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="), ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"),
@@ -40,153 +37,219 @@ SWAPS: dict[type, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A fault: a stretch of a file and what stands there instead."""
+    """A fault: a stretch of a file of a tree and what stands there instead."""
 
-    file: Path
+    tree: Path
+    path: str
+    statement: int  # its first line
     line: int
     start: int
     end: int
     new: str
 
+    def before(self) -> str:
+        """The file as it is."""
+        return (self.tree / self.path).read_text()
+
     def text(self) -> str:
         """The file with the fault."""
-        lines = self.file.read_text().split("\n")
+        lines = self.before().split("\n")
         row = lines[self.line - 1].encode()
         lines[self.line - 1] = (row[: self.start] + self.new.encode() + row[self.end :]).decode()
         return "\n".join(lines)
 
     def __str__(self) -> str:
-        row = self.file.read_text().split("\n")[self.line - 1]
+        row = self.before().split("\n")[self.line - 1]
         old = row.encode()[self.start : self.end].decode()
-        return (
-            f"{self.file.relative_to(ROOT)}:{self.line}: `{old}` -> `{self.new}` in `{row.strip()}`"
-        )
+        return f"{self.path}:{self.line}: `{old}` -> `{self.new}` in `{row.strip()}`"
 
 
-def faults(file: Path) -> Iterator[Mutant]:
+def faults(tree: Path, path: str) -> Iterator[Mutant]:
     """All one-token faults of a file; annotations and what is raised stay."""
-    text = file.read_text()
+    text = (tree / path).read_text()
     lines = text.split("\n")
 
-    def between(a: ast.expr, b: ast.expr, old: str, new: str) -> Iterator[Mutant]:
+    def between(statement: int, a: ast.expr, b: ast.expr, old: str, new: str) -> Iterator[Mutant]:
         if a.end_lineno != b.lineno or a.end_lineno is None or a.end_col_offset is None:
             return
         gap = lines[b.lineno - 1].encode()[a.end_col_offset : b.col_offset].decode()
         if gap.count(old) == 1:
             start = a.end_col_offset + gap.index(old)
-            yield Mutant(file, b.lineno, start, start + len(old), new)
+            yield Mutant(tree, path, statement, b.lineno, start, start + len(old), new)
 
-    def visit(node: ast.AST) -> Iterator[Mutant]:
+    def visit(node: ast.AST, statement: int) -> Iterator[Mutant]:
+        if isinstance(node, ast.stmt):
+            statement = node.lineno
         if isinstance(node, (ast.Raise, ast.Assert, ast.AnnAssign)):
             return
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             return
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in SWAPS:
-            yield from between(node.left, node.comparators[0], *SWAPS[type(node.ops[0])])
+            yield from between(statement, node.left, node.comparators[0], *SWAPS[type(node.ops[0])])
         elif (
             isinstance(node, ast.BinOp)
             and type(node.op) in SWAPS
             and not isinstance(node.left, ast.JoinedStr)
         ):
-            yield from between(node.left, node.right, *SWAPS[type(node.op)])
+            yield from between(statement, node.left, node.right, *SWAPS[type(node.op)])
         elif isinstance(node, ast.BoolOp):
-            yield from between(node.values[0], node.values[1], *SWAPS[type(node.op)])
+            yield from between(statement, node.values[0], node.values[1], *SWAPS[type(node.op)])
         elif (
             isinstance(node, ast.UnaryOp)
             and isinstance(node.op, ast.Not)
             and node.operand.lineno == node.lineno
         ):
-            yield Mutant(file, node.lineno, node.col_offset, node.col_offset + len("not "), "")
+            yield Mutant(
+                tree,
+                path,
+                statement,
+                node.lineno,
+                node.col_offset,
+                node.col_offset + len("not "),
+                "",
+            )
         elif (
             isinstance(node, ast.Constant)
             and isinstance(node.value, (bool, int))
             and node.end_col_offset
         ):
             new = str(not node.value) if isinstance(node.value, bool) else str(node.value + 1)
-            yield Mutant(file, node.lineno, node.col_offset, node.end_col_offset, new)
+            yield Mutant(
+                tree, path, statement, node.lineno, node.col_offset, node.end_col_offset, new
+            )
         for name, value in ast.iter_fields(node):
             if name in ("annotation", "returns", "decorator_list"):
                 continue
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):
-                    yield from visit(child)
+                    yield from visit(child, statement)
 
-    yield from visit(ast.parse(text))
+    yield from visit(ast.parse(text), 0)
 
 
-def chosen(seed: int, count: int) -> list[Mutant]:
+def chosen(tree: Path, seed: int, count: int) -> list[Mutant]:
     """Some faults, the same for a seed, evenly over the lines of the source."""
     rng = random.Random(seed)
-    files = sorted((ROOT / "src/loopwright").glob("*/**/*.py"))
-    files = [f for f in files if tests_of(f)]
-    weights = [len(f.read_text().split("\n")) for f in files]
+    found = sorted((tree / "src/loopwright").glob("*/**/*.py"))
+    weights = {
+        p: len(f.read_text().split("\n"))
+        for f in found
+        if layer_of(tree, p := str(f.relative_to(tree)))
+    }
     made: list[Mutant] = []
     while len(made) < count:
-        some = list(faults(rng.choices(files, weights)[0]))
+        some = list(faults(tree, rng.choices([*weights], [*weights.values()])[0]))
         if some:
             made.append(rng.choice(some))
     return made
 
 
-def tests_of(file: Path) -> list[Path]:
-    """The tests of a file's layer, those of its folder first."""
-    parts = file.relative_to(ROOT / "src/loopwright").parts
-    layer = ROOT / "tests" / parts[0]
-    if not layer.is_dir():
-        return []
-    folders = [layer.joinpath(*parts[1:k]) for k in range(len(parts) - 1, 0, -1)]
-    folders = [f for f in folders if f.is_dir()]
-    words = set(file.stem.split("_"))
-    named = [p for p in folders[0].glob("test_*.py") if words & set(p.stem.split("_"))]
-    return [*sorted(named), *folders]
+def layer_of(tree: Path, path: str) -> str | None:
+    """The folder of the tests of a file's layer, if it has some."""
+    layer = f"tests/{Path(path).parts[2]}/"
+    return layer if (tree / layer).is_dir() else None
 
 
-def found(mutant: Mutant, tree: Path) -> tuple[str, float]:
-    """ "found", "missed" or "too long", and the seconds it took."""
-    place = tree / mutant.file.relative_to(ROOT)
-    before = place.read_text()
-    place.write_text(mutant.text())
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile"]  # fmt: skip
+class Tests:
+    """Which tests of a tree run which lines, and how long each of them takes."""
+
+    def __init__(self, tree: Path, source: Path = ROOT):
+        from coverage import CoverageData
+
+        self.tree = tree
+        if not (tree / ".coverage").exists():
+            copy(source, tree)
+            options = ["--cov=src/loopwright", "--cov-context=test", "--cov-report=", "--junitxml=times.xml"]  # fmt: skip
+            run_tests(
+                tree, [*options, "-m", "not slow", "-n", "2", "--dist", "loadfile", "tests"], None
+            )
+        self.data = CoverageData(str(tree / ".coverage"))
+        self.data.read()
+        self.seconds: dict[str, float] = {}
+        for case in xml.etree.ElementTree.parse(tree / "times.xml").iter("testcase"):
+            name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+            self.seconds[name] = float(case.get("time", 0))
+
+    @cache  # noqa: B019 (one object for the whole search)
+    def lines(self, path: str) -> dict[int, list[str]]:
+        """{line: contexts in which it ran}; the context of an import is ""."""
+        return self.data.contexts_by_lineno(str(self.tree / path))
+
+    def of(self, mutant: Mutant) -> list[str]:
+        """The tests of the layer that run a line, the quickest first, each function once at first."""
+        lines, layer = self.lines(mutant.path), layer_of(self.tree, mutant.path)
+        row = next((k for k in range(mutant.line, mutant.statement - 1, -1) if lines.get(k)), 0)
+        names = {c.rpartition("|")[0] for c in lines.get(row, [])}
+        if names == {""}:  # a line of the module itself: all that use the module
+            names = {c.rpartition("|")[0] for some in lines.values() for c in some}
+        names = {n for n in names if n.startswith(layer or "")}
+        order = sorted(names, key=lambda n: (self.seconds.get(n, 0.0), n))
+        first = list({n.partition("[")[0]: n for n in reversed(order)}.values())[::-1]
+        first = first[:TRIED_FIRST]
+        return [*first, *(n for n in order if n not in set(first))]
+
+
+def copy(tree: Path, to: Path) -> Path:
+    """What tests need of a tree."""
+    hidden = shutil.ignore_patterns(".*", "__pycache__", "build", "dist")
+    shutil.copytree(tree, to, dirs_exist_ok=True, ignore=hidden)
+    return to
+
+
+def run_tests(tree: Path, arguments: Sequence[str], seconds: float | None) -> int:
+    """pytest's exit code for the tests of a tree."""
     environment = {
         **os.environ, "PYTHONPATH": str(tree / "src"), "LOOPWRIGHT_PIN_THREADS": "0",
         "LOOPWRIGHT_CACHE_DIR": str(tree / "cache"), "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(
+        command, cwd=tree, env=environment, capture_output=True, timeout=seconds, check=False
+    )
+    return done.returncode
+
+
+def found(mutant: Mutant, tests: Tests, tree: Path) -> tuple[str, float]:
+    """ "found", "missed", "not run" or "too long", and the seconds it took."""
+    names = tests.of(mutant)
+    if not names:
+        return "not run", 0.0
+    place = tree / mutant.path
+    place.write_text(mutant.text())
     started = time.monotonic()
-    verdict = "missed"
     try:
-        for path in tests_of(mutant.file):
+        for part in (names[:TRIED_FIRST], names[TRIED_FIRST:]):
+            (tree / "names.txt").write_text("\n".join(part))
             left = SECONDS - (time.monotonic() - started)
-            where = str(path.relative_to(ROOT))
-            done = subprocess.run(
-                [*command, where],
-                cwd=tree,
-                env=environment,
-                capture_output=True,
-                timeout=left,
-                check=False,
-            )
-            if done.returncode not in (0, 5):  # 5: nothing to run there
-                verdict = "found"
-                break
+            if part and run_tests(tree, ["-x", "@names.txt"], left):
+                return "found", time.monotonic() - started
+        return "missed", time.monotonic() - started
     except subprocess.TimeoutExpired:
-        verdict = "too long"
+        return "too long", time.monotonic() - started
     finally:
-        place.write_text(before)
-    return verdict, time.monotonic() - started
+        place.write_text(mutant.before())
 
 
 def search(options: argparse.Namespace) -> int:
-    """Try faults one after another, in a copy of the tree."""
-    counts = {"found": 0, "missed": 0, "too long": 0}
+    """Try faults, two at a time, each in a copy of the tree."""
+    counts = dict.fromkeys(("found", "missed", "not run", "too long"), 0)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        tree = Path(folder)
-        for name in COPIED:
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-            copy(ROOT / name, tree / name)
-        for mutant in chosen(options.seed, options.count):
-            verdict, seconds = found(mutant, tree)
+        tests = Tests(Path(options.tree or folder, "covered").resolve())
+        trees: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        for name in ("one", "two"):
+            trees.put(copy(tests.tree, Path(folder, name)))
+
+        def attempt(mutant: Mutant) -> None:
+            tree = trees.get()
+            try:
+                verdict, seconds = found(mutant, tests, tree)
+            finally:
+                trees.put(tree)
             counts[verdict] += 1
             print(f"{verdict} ({seconds:.0f} s): {mutant}", flush=True)
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(attempt, chosen(tests.tree, options.seed, options.count)))
     killed = counts["found"] + counts["too long"]
-    print(f"mutants: {killed} of {options.count} found ({counts['too long']} ran too long)")
+    print(f"mutants: {killed} of {options.count} found; {counts}")
     return 0
