@@ -14,7 +14,7 @@ from ..ir.prim_expr import PrimExpr
 from ..ir.prim_expr import Var as TirVar
 from ..ir.prim_op import convert
 from ..runtime.tensor import Tensor
-from .analysis.variables import defined_symbolic_vars, free_symbolic_vars
+from .analysis.variables import defined_symbolic_vars, free_symbolic_vars, overwritten_vars
 from .block_builder import BlockBuilder
 from .expr import Call, Constant, Expr, Function, SeqExpr, Var, const
 from .functor import GraphRewriter
@@ -126,6 +126,9 @@ def bind_params(func: Function, binding_map: Mapping[Any, Any]) -> Function:
     for key, value in binding_map.items():
         param = _param(func, key)
         constant = _as_value(value)
+        if param in overwritten_vars(func) and isinstance(constant, Constant):
+            what = f"parameter {param.name_hint} is written over by an in-place call"
+            raise ValueError(explain(what, instead="do not bind it to a constant"))
         _bind(f"parameter {param.name_hint}", param.struct_info, constant.struct_info, symbols)
         table[param] = constant
     if not table:

@@ -14,6 +14,7 @@ from loopwright.relax.transform import (
     AttachGlobalSymbol,
     BindParams,
     BindSymbolicVars,
+    CallTIRRewrite,
     CanonicalizeBindings,
     DeadCodeElimination,
     EliminateCommonSubexpr,
@@ -21,6 +22,7 @@ from loopwright.relax.transform import (
     LambdaLift,
     LegalizeOps,
     Normalize,
+    RemovePurityChecking,
     ToNonDataflow,
     VMShapeLower,
     dataflowblock_pass,
@@ -195,6 +197,67 @@ def test_effects_are_not_dead():
 
     mod = DeadCodeElimination()(module(main))
     assert [v.op.name for v in bound(mod)] == ["relax.print"]
+
+
+def test_kernel_calls_are_not_dead():
+    mod = graph(lambda e, x: e(op.exp(e(op.add(x, x)))), (4,))
+    for lower in (LegalizeOps(), ToNonDataflow(), RemovePurityChecking(), CallTIRRewrite()):
+        mod = lower(mod)
+    cleaned = DeadCodeElimination()(mod)
+    (x,) = values((4,))
+    assert np.array_equal(Interpreter(cleaned)["main"](x).numpy(), np.exp(x + x))
+
+
+@I.ir_module
+class InPlace:
+    @T.prim_func(private=True)
+    def inc(x: T.Buffer((T.int64(2),), "float32")):
+        for i in range(T.int64(2)):
+            with T.block("x"):
+                vi = T.axis.spatial(T.int64(2), i)
+                x[vi] = x[vi] + T.float32(1)
+
+    @R.function
+    def main(a: R.Tensor((2,), "float32"), b: R.Tensor((2,), "float32")):
+        cls = InPlace
+        z = R.zeros(R.shape([2]), "float32")
+        t = (z,)
+        s = t[0]
+        y = R.call_tir_inplace(cls.inc, (s,), [0], out_sinfo=R.Tensor((2,), "float32"))
+        u = R.call_tir_inplace(  # noqa: F841
+            cls.inc, (b,), [0], out_sinfo=R.Tensor((2,), "float32")
+        )
+        o = R.zeros(R.shape([2]), "float32")
+        r = R.add(R.add(a, y), R.add(b, o))
+        return r
+
+
+@pytest.mark.parametrize(
+    "passes",
+    [
+        [EliminateCommonSubexpr()],
+        [FoldConstant()],
+        [DeadCodeElimination()],
+        [CanonicalizeBindings(), EliminateCommonSubexpr(), FoldConstant(), DeadCodeElimination()],
+    ],
+)
+def test_what_is_written_in_place_stays_apart(passes):
+    mod = InPlace
+    for step in passes:
+        mod = step(mod)
+    main = Interpreter(mod)["main"]
+    for _ in range(2):
+        a, b = np.zeros((2, 2), "float32")
+        assert main(a, b).numpy().tolist() == [2, 2]
+
+
+def test_constants_are_not_written_over():
+    with pytest.raises(ValueError, match="parameter b is written over by an in-place call"):
+        BindParams("main", {"b": np.zeros(2, "float32")})(InPlace)
+    with pytest.raises(ValueError, match="inplace_indices names a constant"):
+        op.call_tir_inplace(
+            InPlace.get_global_var("inc"), [relax.const([1.0])], 0, relax.TensorStructInfo((1,))
+        )
 
 
 def test_dead_bindings_in_branches():

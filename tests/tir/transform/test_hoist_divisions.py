@@ -9,6 +9,7 @@ from loopwright import tir
 from loopwright.ir.functor import post_order_visit
 from loopwright.script import tir as T
 from loopwright.tir import stmt as st
+from loopwright.tir.analysis import verify_well_formed
 
 
 def hoisted(func):
@@ -99,3 +100,20 @@ def test_the_same_values():
     compiled = np.zeros((8, 6), "float32")
     lw.compile(main)["main"](x, compiled)
     np.testing.assert_allclose(compiled, results[0], rtol=1e-6)
+
+
+def test_axes_of_blocks_and_matched_sizes_stay_in_their_block():
+    @T.prim_func
+    def main(A: T.Buffer((96,), "float32"), b: T.handle):
+        n = T.int32()
+        B = T.match_buffer(b, (96, n), "float32")
+        for i in range(96):
+            with T.block("b"):
+                vi = T.axis.spatial(96, i)
+                k = T.int32()
+                C = T.match_buffer(B[vi, 0:n], (1, k), "float32")
+                C[0, vi // 8 % 3 + vi // 8 + n // 2 + k // 2] = A[vi // 8 + n // 2] + C[0, k // 2]
+
+    made = hoisted(main)
+    assert bindings(made) == [("index", "n // 2")]
+    assert verify_well_formed(made)

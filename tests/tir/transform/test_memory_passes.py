@@ -118,6 +118,28 @@ def test_storage(scope, again, left):
     assert count(after, Allocate) == left
 
 
+DECLARED = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    Y = T.decl_buffer((8,), "float32")
+    X = T.decl_buffer((8,), "float32")
+    Z = T.decl_buffer((8,), "float32")
+    for i in range(8):
+        X[i] = A[i] * A[i]
+    for i in range(8):
+        Z[i] = X[7 - i]
+    for i in range(8):
+        Y[i] = Z[7 - i]
+    for i in range(8):
+        B[i] = Y[7 - i]
+"""
+
+
+def test_shared_storage_stands_above_all_buffers_on_it():
+    after = same(DECLARED, tt.StorageRewrite(), [(8,), (8,)])
+    assert ta.verify_well_formed(after) and count(after, Allocate) == 2
+
+
 FETCHED = """
 @T.prim_func
 def main(A: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32"), n: T.int32):

@@ -263,6 +263,9 @@ def computable_at_compile_time(func: rx.Function) -> list[rx.Var]:
 
 # ---------------------------------------------------------------- purity, liveness, recursion
 
+CALL_TIR = ("relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with_grad")
+_INPLACE = ("relax.call_tir_inplace", "relax.call_inplace_packed")
+
 
 def is_impure_call(call: rx.Call) -> bool:
     """Whether a call may have side effects."""
@@ -271,6 +274,42 @@ def is_impure_call(call: rx.Call) -> bool:
         return not op.get_attr("FPurity", False)
     info = getattr(op, "struct_info", None)
     return not (isinstance(info, FuncStructInfo) and info.purity)
+
+
+def overwritten(call: rx.Call) -> list[Any]:
+    """The arguments that an in-place call writes its results over."""
+    if not isinstance(call.op, Op) or call.op.name not in _INPLACE:
+        return []
+    args = call.args[1:]
+    if call.op.name == "relax.call_tir_inplace":
+        args = args[0].fields if isinstance(args[0], rx.Tuple) else args[:1]
+    indices = call.attrs.inplace_indices
+    return [args[min(i, len(args) - 1)] for i in indices if i >= 0]
+
+
+class _Bindings(Visitor):
+    def __init__(self) -> None:
+        self.found: list[rx.Binding] = []
+
+    def visit_Binding(self, binding: rx.Binding) -> None:
+        self.visit(binding.value)
+        self.found.append(binding)
+
+
+def overwritten_vars(func: rx.Function) -> set[rx.Var]:
+    """The variables whose memory in-place calls write over; a result of anything but a kernel may
+    share the memory of its arguments."""
+    walk = _Bindings()
+    walk.visit(func)
+    written: set[rx.Var] = set()
+    for binding in reversed(walk.found):
+        value = binding.value
+        if isinstance(value, rx.Call):
+            written.update(v for arg in overwritten(value) for v in _uses(arg).used)
+        kernel = isinstance(value, rx.Call) and getattr(value.op, "name", "") in CALL_TIR
+        if binding.var in written and not kernel:
+            written.update(_uses(value).used)
+    return written
 
 
 def find_impure_call(expr: Any, own_name: Any = None) -> rx.Call | None:

@@ -30,7 +30,7 @@ from ..struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from .variables import find_impure_call
+from .variables import CALL_TIR, find_impure_call, overwritten
 
 RULES = {
     "struct-info": "every expression has its struct info",
@@ -250,7 +250,9 @@ class _FunctionCheck:
             self.argument(arg, "an argument")
         for info in call.sinfo_args:
             self.symbolic(info, call)
-        if isinstance(call.op, Op) and call.op.name in _CALL_TIR and self.module is not None:
+        if any(isinstance(arg, rx.Constant) for arg in overwritten(call)):
+            self.report("call-tir", f"{call.op.name} writes over a constant", call)
+        if isinstance(call.op, Op) and call.op.name in CALL_TIR and self.module is not None:
             self.call_tir(call)
 
     def call_tir(self, call: rx.Call) -> None:
@@ -311,9 +313,6 @@ class _FunctionCheck:
             return
         if struct_info_base_check(wide, info) is BaseCheckResult.FAIL_L0:
             self.report("annotation", f"{what} is said to be {wide}, its value is {info}", node)
-
-
-_CALL_TIR = ("relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with_grad")
 
 
 def _is_function_type(info: StructInfo) -> bool:

@@ -186,6 +186,8 @@ def _check_inplace(indices: list[int], args: Any, outs: tuple[si.StructInfo, ...
     if any(not 0 <= i < count for i in used) or len(set(used)) != len(used):
         got = f"{indices} for {count} arguments"
         raise ValueError(explain(f"{what} are distinct argument positions, or -1", got=got))
+    if isinstance(args, rx.Tuple) and any(isinstance(args.fields[i], rx.Constant) for i in used):
+        raise ValueError(explain(f"{what} names a constant", instead="use call_tir"))
 
 
 @view_as("call_dps_packed")

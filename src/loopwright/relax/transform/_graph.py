@@ -9,8 +9,9 @@ from ...ir.expr import GlobalVar
 from ...ir.module import IRModule, VDevice
 from ...ir.op import Op
 from .. import expr as rx
+from ..analysis.variables import is_impure_call, overwritten
 from ..op.base import CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD
-from ..struct_info import FuncStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
+from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 
 TIR_CALLS = (CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD)
 
@@ -61,20 +62,15 @@ def shape_vars(info: StructInfo | None) -> Iterator[rx.Var]:
             yield from shape_vars(field)
 
 
-def is_pure(expr: Any, force: bool = False) -> bool:
-    """Whether evaluating a bound expression has no effect. `force`: calls count as pure."""
+def is_pure(expr: Any) -> bool:
+    """Whether evaluating a bound expression has no effect. An in-place call has one, even in a
+    function that counts as pure."""
     if isinstance(expr, rx.Call):
-        if force:
-            return True
-        if isinstance(expr.op, Op):
-            return bool(expr.op.get_attr("FPurity", False))
-        info = expr.op.struct_info
-        return isinstance(info, FuncStructInfo) and info.purity
+        return not (is_impure_call(expr) or overwritten(expr))
     if isinstance(expr, rx.If):
-        return is_pure(expr.true_branch, force) and is_pure(expr.false_branch, force)
+        return is_pure(expr.true_branch) and is_pure(expr.false_branch)
     if isinstance(expr, rx.SeqExpr):
-        inside = (b.value for block in expr.blocks for b in block.bindings)
-        return all(is_pure(value, force) for value in inside)
+        return all(is_pure(b.value) for block in expr.blocks for b in block.bindings)
     return True
 
 

@@ -104,8 +104,7 @@ def _reachable(mod: IRModule, entries: list[GlobalVar], callees: Callees) -> IRM
 
 def clean(func: Function) -> Function:
     """A function without unused bindings that have no side effect."""
-    force = bool(func.attrs.get("relax.force_pure", False))
-    body = _Cleaner(force).seq(func.body, set())
+    body = _Cleaner().seq(func.body, set())
     return func if body is func.body else _with_body(func, body)
 
 
@@ -114,9 +113,6 @@ def _with_body(func: Function, body: SeqExpr) -> Function:
 
 
 class _Cleaner:
-    def __init__(self, force: bool) -> None:
-        self.force = force
-
     def seq(self, seq: SeqExpr, live: set[Var]) -> SeqExpr:
         """Walk backwards; `live` holds the variables used later, and collects those used here."""
         live.update(used_vars(seq.body))
@@ -145,7 +141,7 @@ class _Cleaner:
     def binding(self, binding: Any, live: set[Var]) -> Any:
         value = binding.value
         cast = isinstance(binding, MatchCast)
-        if binding.var not in live and not cast and is_pure(value, self.force):
+        if binding.var not in live and not cast and is_pure(value):
             return None
         if cast:  # it is a run-time check and may define symbolic variables
             live.update(shape_vars(binding.struct_info))

@@ -1,5 +1,7 @@
 """EliminateCommonSubexpr: computes equal values once.
 
+Values that an in-place call writes over stay apart.
+
 Before (-) and after (+)::
 
       @R.function
@@ -23,6 +25,7 @@ from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.structural import StructuralKey
 from ....ir.transform import FunctionPass, PassContext
+from ...analysis.variables import overwritten_vars
 from ...expr import Call, DataflowVar, Function, Var, VarBinding
 from ...functor import GraphRewriter
 from ...op.storage import BUILTIN_ALLOC_TENSOR, MEMORY_ALLOC_STORAGE, MEMORY_ALLOC_TENSOR
@@ -44,13 +47,14 @@ class EliminateCommonSubexpr(FunctionPass):
     call_only: bool = False
 
     def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
-        return _Reuser(mod, self.call_only).function(func)
+        return _Reuser(mod, self.call_only, overwritten_vars(func)).function(func)
 
 
 class _Reuser(GraphRewriter):
-    def __init__(self, mod: IRModule, call_only: bool) -> None:
+    def __init__(self, mod: IRModule, call_only: bool, unique: set[Var]) -> None:
         super().__init__(mod)
         self.call_only = call_only
+        self.unique = unique
         self.seen: dict[StructuralKey, Var] = {}
 
     def block(self, block: Any) -> Any:
@@ -67,7 +71,8 @@ class _Reuser(GraphRewriter):
 
     def binding(self, binding: Any) -> None:
         value = self.value(binding.value)
-        if type(binding) is not VarBinding or not self.reusable(value):
+        unique = binding.var in self.unique or type(binding) is not VarBinding
+        if unique or not self.reusable(value):
             self.emit(binding, value)
             return
         if value.struct_info is None:

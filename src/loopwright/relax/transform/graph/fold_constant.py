@@ -37,6 +37,7 @@ from ....runtime.tensor import tensor
 from ....tir import interpreter as tir_interpreter
 from ....tir.function import PrimFunc
 from ... import expr as rx
+from ...analysis.variables import overwritten_vars
 from ...functor import GraphRewriter
 from ...interpreter import Interpreter, _Frame
 from ...op.base import CALL_TIR
@@ -66,16 +67,19 @@ class FoldConstant(FunctionPass):
     def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
         if func.attrs.get("Primitive", False) or func.attrs.get("Composite"):
             return func
-        return _Folder(mod).function(func)
+        return _Folder(mod, overwritten_vars(func)).function(func)
 
 
 class _Folder(GraphRewriter):
-    def __init__(self, mod: IRModule) -> None:
+    def __init__(self, mod: IRModule, written: set[rx.Var]) -> None:
         super().__init__(mod)
         self.known: dict[rx.Expr, Any] = {}
+        self.written = written
+        self.fresh = False  # whether each run of the function needs a value of its own
         self.interpreter = Interpreter(mod, run_tir=self.run_tir)
 
     def binding(self, binding: Any) -> None:
+        self.fresh = binding.var in self.written
         super().binding(binding)
         value = self.builder.lookup_binding(binding.var)
         if isinstance(value, rx.Constant) or (isinstance(value, rx.Tuple) and self.constant(value)):
@@ -86,7 +90,7 @@ class _Folder(GraphRewriter):
         return value.fields[node.index] if isinstance(value, rx.Tuple) else node
 
     def call(self, call: rx.Call) -> Any:
-        if not isinstance(call.op, Op) or not self.can_fold(call):
+        if self.fresh or not isinstance(call.op, Op) or not self.can_fold(call):
             return call
         args = [self.literal(a) for a in call.args]
         if any(a is None for a in args):

@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 
 from ....ir import prim_expr as pe
 from ....ir.prim_expr import IntImm, Var
+from ...analysis import undefined_vars
 from ...function import PrimFunc
-from ...stmt import For, ForKind, LetStmt, Stmt
+from ...stmt import BlockRealize, For, ForKind, LetStmt, Stmt
 from .._base import PrimFuncPass, StmtRewriter, StmtVisitor
 
 _DIVISIONS = frozenset((pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod))
@@ -56,10 +57,11 @@ class _Info(NamedTuple):
 class _Count(StmtVisitor):
     """Counts the divisions that could be computed at the top of their scope."""
 
-    def __init__(self) -> None:
+    def __init__(self, free: list[Var]) -> None:
         self.scope = self.outermost = _Scope(0, set())
         self.scopes: dict[int, _Scope] = {}  # of loops, by id
-        self.homes: dict[Var, _Scope | None] = {}
+        # The scopes of the variables that an expression may be moved with.
+        self.homes: dict[Var, _Scope | None] = dict.fromkeys(free, self.outermost)
         self.known: dict[int, _Info | None] = {}
         self.counts: dict[Any, int] = {}
         self.order: list[tuple[Any, Any]] = []  # keys with their expressions, inner ones first
@@ -79,7 +81,7 @@ class _Count(StmtVisitor):
         if kind is IntImm:
             return _Info((node.dtype, node.value), self.outermost, False, True)
         if isinstance(node, Var):
-            home = self.homes.get(node, self.outermost)
+            home = self.homes.get(node)
             return None if home is None else _Info(id(node), home, False, True)
         if kind not in _ARITHMETIC or not node.dtype.is_int or node.dtype.lanes != 1:
             return None
@@ -199,12 +201,18 @@ class HoistDivisions(PrimFuncPass):
     name = "tir.HoistDivisions"
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        count = _Count()
-        count.visit(func.body)
+        count = _Count(undefined_vars(func.body))
+        # A root block stays outermost.
+        realize = func.body if isinstance(func.body, BlockRealize) else None
+        root = None if realize is None or realize.block.iter_vars else realize.block
+        body = func.body if root is None else root.body
+        count.visit(body)
         if count.twice_bound or all(n < 2 for n in count.counts.values()):
             return func
-        body = _Bind(count).visit(func.body)
-        return func.replace(body=_under(count.outermost, body))
+        body = _under(count.outermost, _Bind(count).visit(body))
+        if realize is not None and root is not None:
+            body = realize.replace(block=root.replace(body=body))
+        return func.replace(body=body)
 
 
 __all__ = ["HoistDivisions"]

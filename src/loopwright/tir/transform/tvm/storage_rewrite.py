@@ -97,7 +97,7 @@ class _Share(StmtRewriter):
 
 
 def _pieces(around: list[Any], body: SeqStmt) -> list[list[Allocate]]:
-    """The allocations grouped into pieces of memory, in order of first use."""
+    """The allocations grouped into pieces of memory, outer ones first."""
     nodes = {n.buffer_var: n for n in around if isinstance(n, Allocate)}
     pinned = set[Var]()  # in an annotation or a bound value: unknown uses
     for wrapper in around:
@@ -113,8 +113,11 @@ def _pieces(around: list[Any], body: SeqStmt) -> list[list[Allocate]]:
             last[var] = n
     order = sorted((v for v in nodes if v in first and v not in pinned), key=lambda v: first[v])
     items = [Item(v.name, _size(nodes[v]) or 0, first[v], last[v]) for v in order]
+    depth = {v: n for n, v in enumerate(nodes)}
     pieces: dict[int, list[Allocate]] = {}
-    for var, piece in zip(order, share(items, [_kind(nodes[v]) for v in order]), strict=True):
+    shared = zip(order, share(items, [_kind(nodes[v]) for v in order]), strict=True)
+    # The outermost one of a piece stays: others' buffers are declared below it.
+    for var, piece in sorted(shared, key=lambda pair: depth[pair[0]]):
         pieces.setdefault(piece, []).append(nodes[var])
     return [*([n] for v, n in nodes.items() if v in pinned), *pieces.values()]
 
