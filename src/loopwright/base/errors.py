@@ -15,6 +15,12 @@ class LoopwrightError(RuntimeError):
 TVMError = LoopwrightError
 
 
+class UnknownName(LoopwrightError, KeyError):
+    """A name that a table does not have: a KeyError whose text is shown as it is, not quoted."""
+
+    __str__ = Exception.__str__
+
+
 class InternalError(LoopwrightError):
     """Loopwright broke one of its own rules: please report it."""
 

@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..base.errors import explain, suggest
+from ..base.errors import UnknownName, explain, suggest
 from .structural import structural_equal
 
 _ACTIVE: ContextVar[Trace | None] = ContextVar("active trace", default=None)
@@ -193,7 +193,7 @@ class Trace:
             if record.name == key:
                 return record
         names = list(dict.fromkeys(self.names(groups=True)))
-        raise KeyError(
+        raise UnknownName(
             explain("no pass of this name ran", got=key, instead=suggest(key, names, "ran:"))
         )
 

@@ -16,7 +16,10 @@ def find_compiler(wanted: str | None = None) -> str:
         if name and shutil.which(name):
             return name
     what = f"there is no C compiler {wanted}" if wanted else "there is no C compiler"
-    raise LoopwrightError(explain(what, instead="install gcc or clang, or name another one"))
+    cross = wanted is not None and wanted.endswith("-gcc")
+    package = f"gcc-{str(wanted).removesuffix('-gcc')}" if cross else "gcc"
+    hint = f"apt install {package} (or clang), or name another one"
+    raise LoopwrightError(explain(what, got="none on PATH", instead=hint))
 
 
 def compile_c(

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from loopwright.base.errors import explain
+from loopwright.base.errors import UnknownName, explain
 from loopwright.runtime import threads
 from loopwright.runtime.device import Device
 from loopwright.runtime.device import device as make_device
@@ -276,7 +276,7 @@ class LoadedLibrary(Module):
     def _signature(self, name: str) -> Signature:
         if name not in self.signatures:
             have = ", ".join(self.signatures) or "none"
-            raise KeyError(f"the library tells nothing of a function {name!r}; it has: {have}")
+            raise UnknownName(f"the library tells nothing of a function {name!r}; it has: {have}")
         return self.signatures[name]
 
     def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ...arith import Analyzer
-from ...base.errors import LoopwrightError, explain
+from ...base.errors import LoopwrightError, UnknownName, explain
 from ...ir.prim_expr import IntImm, Var
 from ...ir.prim_op import const
 from ...ir.variables import substitute
@@ -31,6 +31,7 @@ from ...runtime.extern import ExternLibrary
 from ...runtime.tensor import PackedTensor, Tensor
 from ..compiled import CompiledModel
 from ..lowered import Lowered
+from ..objects import write_archive
 from .program import ARRAYS, CFiles, Entry, Field, ProgramText
 from .types import identifier
 
@@ -173,8 +174,7 @@ class CModel(CompiledModel):
                 options = [*C_FLAGS, *flags, "-fPIC", "-c"]
                 compile_c([source], objects[-1], options, (), compiler)
             if path.suffix == ".a":
-                path.unlink(missing_ok=True)
-                run_tool(["ar", "rcs", str(path), *objects])
+                write_archive([Path(o).read_bytes() for o in objects], path)
             else:
                 run_tool([find_compiler(compiler), "-r", "-nostdlib", "-o", str(path), *objects])
         return path
@@ -236,7 +236,8 @@ class CLibrary:
         entry = self.files.entries.get(name)
         if entry is None:
             have = ", ".join(self.files.entries)
-            raise KeyError(explain("no function of this name", got=name, instead=f"one of: {have}"))
+            what = "no function of this name"
+            raise UnknownName(explain(what, got=name, instead=f"one of: {have}"))
         return CFunction(self, entry)
 
     def __call__(self, *args: Any) -> Any:

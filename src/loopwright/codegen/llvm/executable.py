@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...base.errors import explain
+from ...base.errors import UnknownName, explain
 from ...base.late import Slot
 from ...runtime.native import NativeFunction
 from ...runtime.profiler import Profile
@@ -63,7 +63,8 @@ class Executable(CompiledModel):
         function = self._functions.get(name)
         if function is None:
             have = ", ".join(self.function_names()) or "none"
-            raise KeyError(explain("no function of this name", got=name, instead=f"one of: {have}"))
+            what = "no function of this name"
+            raise UnknownName(explain(what, got=name, instead=f"one of: {have}"))
         return function
 
     def __contains__(self, name: str) -> bool:

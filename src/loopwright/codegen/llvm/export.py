@@ -20,9 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
+from loopwright.base.errors import LoopwrightError, explain
 from loopwright.codegen.llvm import abi, support
 from loopwright.codegen.llvm.compiler import host_triple, resolve
 from loopwright.codegen.llvm.jit import compile_objects
+from loopwright.codegen.objects import ELF, write_archive
 from loopwright.runtime.module import ENTRY_PREFIX, EXPORTS_SYMBOL
 
 # The directive that keeps a symbol inside the library that defines it.
@@ -201,38 +203,44 @@ def link_shared(
     """Link objects to a shared library at `path`.
 
     `linker` is a command that `-o PATH OBJECTS` and `more` are appended to; by default the system's
-    compiler or linker for the triple, else that of the `ziglang` package. Raises RuntimeError
-    with the linker's output.
+    compiler or linker for the triple, else that of the `ziglang` package. Raises LoopwrightError
+    without any, or with the linker's output.
     """
     commands = _linkers(triple) if linker is None else [list(linker)]
     if not commands:
-        raise RuntimeError(
-            f"no linker found to make a shared library{_for(triple)}; install one (binutils, gcc, "
-            "clang) or `pip install ziglang`"
-        )
+        raise _no_tool("no linker to make a shared library", triple)
     return _combined(objects, path, [*commands[0], "-o"], more)
 
 
 def archive(objects: Sequence[bytes], path: str | Path) -> Path:
-    """Write a static library. Raises RuntimeError without `ar`, or with its output."""
+    """Write a static library. Raises LoopwrightError for objects of a format other than ELF where
+    no `ar` is installed."""
+    if all(data[:4] == ELF for data in objects):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return write_archive(objects, path)
     tool = next((t for t in ("ar", "llvm-ar") if shutil.which(t)), None)
-    command = [tool] if tool else [sys.executable, "-m", "ziglang", "ar"]
-    if tool is None and not find_spec("ziglang"):
-        raise RuntimeError("no `ar` found to make a static library; install binutils")
-    return _combined(objects, path, [*command, "rcs"])
+    if tool is None:
+        raise _no_tool("no `ar` to make a static library of objects that are not ELF", None)
+    return _combined(objects, path, [tool, "rcs"])
 
 
 def link_relocatable(objects: Sequence[bytes], path: str | Path, triple: str | None = None) -> Path:
-    """Combine objects into one relocatable object file."""
+    """Combine objects into one relocatable object file. Raises LoopwrightError without a linker,
+    or with its output."""
     linkers = [*_tools(("ld",), triple), *(t for t in ("ld.lld",) if shutil.which(t))]
     command = linkers[:1] or [sys.executable, "-m", "ziglang", "ld.lld"]
     if not linkers and not find_spec("ziglang"):
-        raise RuntimeError(f"no `ld` found to join object files{_for(triple)}; install binutils")
+        raise _no_tool("no linker to join object files", triple)
     return _combined(objects, path, [*command, "-r", "-o"])
 
 
-def _for(triple: str | None) -> str:
-    return "" if triple is None else f" for {triple}"
+def _no_tool(what: str, triple: str | None) -> LoopwrightError:
+    """The error about a missing tool, with the packages that have it."""
+    foreign = triple is not None and cross_compiler(triple) is not None
+    package = f"binutils-{_prefix(str(triple))}" if foreign else "binutils"
+    what = f"{what} for {triple}" if foreign else what
+    hint = f"apt install {package}, or pip install ziglang; for ELF a .a file needs no tool"
+    return LoopwrightError(explain(what, got="none on PATH", instead=hint))
 
 
 def _combined(
@@ -251,7 +259,8 @@ def _combined(
             [*command, str(output), *files, *more], capture_output=True, text=True, check=False
         )
         if done.returncode:
-            raise RuntimeError(f"{command[0]} could not link {target}:\n{done.stderr.strip()}")
+            what = f"{command[0]} could not link {target}"
+            raise LoopwrightError(explain(what, got=done.stderr.strip()[:4000]))
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(output, target)
     return target

@@ -13,7 +13,6 @@ from __future__ import annotations
 import gc
 import itertools
 import os
-import struct
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from loopwright.base.config import knob
-from loopwright.base.errors import explain
+from loopwright.base.errors import UnknownName, explain
 from loopwright.codegen.llvm import compiler, workers
 from loopwright.codegen.llvm.cache import ObjectCache, default_cache, object_key
 from loopwright.codegen.llvm.compiler import (
@@ -36,6 +35,7 @@ from loopwright.codegen.llvm.compiler import (
     resolve,
 )
 from loopwright.codegen.llvm.workers import assembly, compile_object, optimized_ir
+from loopwright.codegen.objects import symbols as object_symbols
 
 __all__ = [
     "CompileError",
@@ -95,7 +95,7 @@ class Library(Mapping[str, int]):
             return self._tracker[name]
         except KeyError:
             have = ", ".join(self._exports)
-            raise KeyError(
+            raise UnknownName(
                 f"symbol {name!r} was not among the exports of load_objects; exported: {have}"
             ) from None
 
@@ -150,28 +150,12 @@ def load_objects(
 def undefined_symbols(
     objects: Sequence[bytes], given: Mapping[str, int] = MappingProxyType({})
 ) -> list[str]:
-    """The undefined names of 64-bit ELF objects that neither `given` nor the process defines."""
+    """The undefined names of ELF objects that neither `given` nor the process defines."""
     used: set[str] = set()
     defined = set(given)
     for data in objects:
-        if data[:5] != b"\x7fELF\x02":
-            continue
-        (table,) = struct.unpack_from("<Q", data, 40)
-        entry, count = struct.unpack_from("<HH", data, 58)
-        sections = [
-            struct.unpack_from("<IIQQQQIIQQ", data, table + i * entry) for i in range(count)
-        ]
-        for section in sections:
-            if section[1] != 2:  # SHT_SYMTAB; its sh_link names the section with the strings
-                continue
-            names = sections[section[6]][4]
-            for at in range(section[4], section[4] + section[5], 24):
-                name, info, _, where = struct.unpack_from("<IBBH", data, at)
-                if not name or info >> 4 == 0:  # local
-                    continue
-                end = data.index(b"\0", names + name)
-                text = data[names + name : end].decode()
-                (defined if where else used).add(text)
+        for name, known in object_symbols(data):
+            (defined if known else used).add(name)
     return sorted(n for n in used - defined if not llvm.address_of_symbol(n))
 
 

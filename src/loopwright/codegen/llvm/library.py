@@ -60,8 +60,8 @@ def export_library(
     header: also write a C header of the same name.
     linker: the command that links a shared library; `-o PATH OBJECTS` is appended.
 
-    Raises LoopwrightError for an unknown suffix, for functions that are not native code
-    and for what exists only in this process, RuntimeError with the linker's output.
+    Raises LoopwrightError for an unknown suffix, for functions that are not native code, for
+    what exists only in this process, and without a linker or with its output.
     """
     path = Path(file_name)
     if path.suffix not in (*_SHARED, ".a", ".o"):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ... import relax
-from ...base.errors import explain
+from ...base.errors import UnknownName, explain
 from ...base.late import Slot
 from ...ir.dtype import DataType, numpy_dtype
 from ...ir.prim_expr import IntImm, PrimExpr
@@ -434,7 +434,7 @@ class Module:
             what = f"the values do not go with the parameters of {type(self).__name__}"
             parts = [f"missing {', '.join(missing)}"] if missing else []
             parts += [f"unknown {', '.join(unknown)}"] if unknown else []
-            raise KeyError(explain(what, got="; ".join(parts), instead="or pass strict=False"))
+            raise UnknownName(explain(what, got="; ".join(parts), instead="or pass strict=False"))
         for name, param in own.items():
             if name in state_dict:
                 value = state_dict[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...base.errors import UnknownName
 from ...runtime.tensor import Tensor, from_dlpack
 from .spec import Int, ModuleSpec
 
@@ -29,7 +30,7 @@ class TorchModule:
         """The method of that name."""
         names = self.spec.method_names
         if method_name not in names:
-            raise KeyError(f"no method {method_name!r}; one of: {', '.join(names)}")
+            raise UnknownName(f"no method {method_name!r}; one of: {', '.join(names)}")
         method = self.spec.method_specs[names.index(method_name)]
 
         def call(*args: Any) -> Any:
