@@ -1,5 +1,5 @@
 # Each target sets up what it needs in .venv; a fresh machine needs only make and Python 3.11 or newer.
-.PHONY: demo test test-all fuzz mutants bench lint format setup clean
+.PHONY: demo test test-all fuzz mutants conformance bench lint format setup clean
 .DELETE_ON_ERROR:
 
 VENV   := .venv
@@ -30,6 +30,10 @@ fuzz: $(SETUP)
 # Random faults in our own source: how many of them do the tests of their layer find?
 mutants: $(SETUP)
 	@$(PY) -m tools.fuzz mutants --count $(or $(N),20) $(ARGS)
+
+# TVM's own tests, from a clone of github.com/apache/tvm: make conformance TVM=CLONE ARGS="--list wide"
+conformance: $(SETUP)
+	@$(PY) -m tools.conformance $(TVM) $(ARGS)
 
 # Everything beside its peers, one after another, then the table of README.md.
 bench: $(SETUP)

@@ -39,6 +39,21 @@ SLOTS: dict[str, str] = {
     "driver.te_schedules": "te.schedule",
 }
 
+# Names of `testing` that need pytest, which a user of the rest may not have.
+MARKS = """
+    Requirement device_enabled enabled_targets exclude_targets known_failing_targets main
+    parametrize_targets requires_adreno_opencl requires_aprofile_aem_fvp requires_arm_dot
+    requires_cublas requires_cuda requires_cuda_compute_version requires_cudagraph
+    requires_cudnn requires_cutlass requires_gpu requires_hexagon requires_hipblas
+    requires_libtorch requires_llvm requires_llvm_minimum_version requires_matrixcore
+    requires_metal requires_mrvl requires_multi_gpu requires_nccl requires_nnapi
+    requires_nvcc_version requires_nvptx requires_opencl requires_openclml requires_package
+    requires_rocm requires_rpc requires_tensorcore requires_vulkan skip_if_32bit slow uses_gpu
+""".split()  # noqa: SIM905
+CASES = """
+    fixture parameter parameters skip_parameterizations xfail_parameterizations
+""".split()  # noqa: SIM905
+
 # Late name -> what it is; without a dot, one of the front door's.
 NAMES: dict[str, str] = {
     "backend.CompiledModel": "backend.base:CompiledModel",
@@ -60,13 +75,9 @@ NAMES: dict[str, str] = {
     "relax.register_pipeline": "backend.pipeline:register_pipeline",
     "relax.testing": "testing",
     "relax.VirtualMachine": "codegen.llvm.vm:VirtualMachine",
-    "testing.fixture": "testing.marks:fixture",
-    "testing.main": "testing.marks:main",
-    "testing.parameter": "testing.marks:parameter",
-    "testing.requires_cuda": "testing.marks:requires_cuda",
-    "testing.requires_gpu": "testing.marks:requires_gpu",
-    "testing.requires_llvm": "testing.marks:requires_llvm",
-    "testing.requires_package": "testing.marks:requires_package",
+    "testing.CompareBeforeAfter": "testing.compare:CompareBeforeAfter",
+    **{f"testing.{name}": f"testing.marks:{name}" for name in MARKS},
+    **{f"testing.{name}": f"testing.cases:{name}" for name in CASES},
     "tir.build": "driver:compile",
     "Arena": "runtime:Arena",
     "build": "driver.older:build",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,3 +77,102 @@ def test_functions_of_the_machine():
     np.testing.assert_array_equal(out.numpy(), [[1, 0, 1, 0]])
     assert vm.move(a) is a and vm.add_scalar(1, 2) == 3
     assert not vm.check_if_defined(None) and vm.get_device_id(lw.cpu()) == 0
+
+
+SUITE = """
+import numpy as np
+import pytest
+import loopwright as lw
+from loopwright import testing, tir
+from loopwright.script import tir as T
+
+size, dtype = testing.parameters((1, "int8"), (7, "float32"))
+
+def test_together(size, dtype):
+    assert (size, dtype) in [(1, "int8"), (7, "float32")]
+
+def test_targets(target, dev):
+    assert target in ("llvm", "c") and dev == lw.cpu()
+
+@testing.exclude_targets("llvm")
+def test_one_target(target):
+    assert target == "c"
+
+@testing.known_failing_targets("c")
+def test_failing(target):
+    assert target == "llvm"
+
+@testing.skip_parameterizations("c", reason="no")
+@testing.parametrize_targets("c", "llvm")
+def test_ids(target):
+    assert target == "llvm"
+
+@testing.requires_cuda
+def test_cuda():
+    raise AssertionError
+
+class TestFolds(testing.CompareBeforeAfter):
+    transform = tir.transform.Simplify()
+    limit = testing.parameter(4, 8)
+
+    def before(A: T.Buffer(8, "float32")):
+        for i in range(8):
+            A[i] = T.float32(1) + T.float32(2)
+
+    def expected(A: T.Buffer(8, "float32")):
+        for i in range(8):
+            A[i] = T.float32(3)
+
+class TestRaises(testing.CompareBeforeAfter):
+    def before(self):
+        return TestFolds._program(TestFolds.text)
+
+    def transform(self):
+        def fail(mod):
+            raise ValueError("no")
+        return fail
+
+    expected = ValueError
+
+def text(A: T.Buffer(8, "float32")):
+    A[0] = T.float32(0)
+
+TestFolds.text = text
+"""
+
+
+def test_a_suite(tmp_path):
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    source = Path(lw.__file__).parents[1]
+    environment = {**os.environ, "TVM_TEST_TARGETS": "llvm;c;cuda", "PYTHONPATH": str(source)}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "loopwright.testing.plugin",
+        "-p",
+        "no:cacheprovider",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "9 passed, 2 skipped, 1 xfailed" in done.stdout, done.stdout + done.stderr
+
+
+def test_gradients():
+    x = np.array([[1.0, 2.0], [3.0, -1.0]])
+    testing.check_numerical_grads(
+        lambda a, b: (a**3 * b).sum(), [x, x + 1], [3 * x**2 * (x + 1), x**3]
+    )
+    testing.check_numerical_grads(lambda a: np.sin(a).sum(), {"a": x}, {"a": np.cos(x)})
+    with pytest.raises(AssertionError, match="input 'a' is .* from the differences"):
+        testing.check_numerical_grads(lambda a: np.sin(a).sum(), {"a": x}, {"a": np.sin(x)})
+    with pytest.raises(AssertionError, match="another shape"):
+        testing.check_numerical_grads(lambda a: a.sum(), [x], [x[0]])
+
+
+def test_expressions_are_proven_equal():
+    n = lw.tir.Var("n", "int32")
+    testing.assert_prim_expr_equal(n * 2 + n, 3 * n)
+    with pytest.raises(ValueError, match="not proven equal"):
+        testing.assert_prim_expr_equal(n, n + 1)
+    assert testing.get_dtype_range("uint8") == (0, 255)

@@ -47,6 +47,7 @@ PATHS: dict[str, str] = {
     "target.datatype": "ir.datatype",
     "target.target": "ir.target",
     "target.tag": "ir.target",
+    "testing.utils": "testing",
     "tir.block_dependence_info": "tir.schedule",
     "tir.block_scope": "tir.schedule",
     "tir.generic": "tir.op",

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..arith import Analyzer
 from ..base.late import late_names
+from ..ir.dtype import numpy_dtype
 from ..ir.prim_expr import PrimExpr
-from ..ir.structural import assert_structural_equal
+from .gradients import check_numerical_grads
 
 
 def assert_allclose(
@@ -23,8 +25,16 @@ def assert_allclose(
 
 
 def assert_prim_expr_equal(lhs: PrimExpr, rhs: PrimExpr) -> None:
-    """Raise unless both expressions are structurally equal."""
-    assert_structural_equal(lhs, rhs)
+    """Raise ValueError unless both expressions are proven equal."""
+    if not Analyzer().can_prove_equal(lhs, rhs):
+        raise ValueError(f"not proven equal\n  got: {lhs}\n  and: {rhs}")
+
+
+def get_dtype_range(dtype: str) -> tuple[Any, Any]:
+    """The smallest and the largest value of a dtype."""
+    kind = numpy_dtype(dtype)
+    info = np.iinfo(kind) if kind.kind in "iu" else np.finfo(kind)
+    return info.min, info.max
 
 
 __getattr__ = late_names(

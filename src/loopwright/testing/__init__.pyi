@@ -3,18 +3,57 @@
 Made by `python -m tools.make_stubs`.
 """
 
-from _pytest.fixtures import fixture as fixture
+from _pytest.mark.structures import MarkDecorator as _MarkDecorator
+from loopwright.arith.analyzer import Analyzer as Analyzer
+from loopwright.ir.dtype import numpy_dtype as numpy_dtype
 from loopwright.ir.prim_expr import PrimExpr as PrimExpr
-from loopwright.ir.structural import assert_structural_equal as assert_structural_equal
-from loopwright.testing import files as files, marks as marks, nn as nn, vm as vm
+from loopwright.testing.cases import (
+    fixture as fixture, parameter as parameter, parameters as parameters,
+    skip_parameterizations as skip_parameterizations,
+    xfail_parameterizations as xfail_parameterizations,
+)
+from loopwright.testing.compare import CompareBeforeAfter as CompareBeforeAfter
+from loopwright.testing.gradients import check_numerical_grads as check_numerical_grads
 from loopwright.testing.marks import (
-    Requirement as _Requirement, main as main, parameter as parameter,
-    requires_package as requires_package,
+    Requirement as Requirement, _requires_cuda as __requires_cuda,
+    device_enabled as device_enabled, enabled_targets as enabled_targets,
+    exclude_targets as exclude_targets, known_failing_targets as known_failing_targets,
+    main as main, parametrize_targets as parametrize_targets,
+    requires_llvm_minimum_version as requires_llvm_minimum_version,
+    requires_package as requires_package, skip_if_32bit as skip_if_32bit,
 )
 from typing import Any as _Any
 
 def assert_allclose(actual: _Any, desired: _Any, rtol: float = 1e-07, atol: float = 1e-07, verbose: bool = True) -> None: """Raise AssertionError unless shapes are equal and all elements within atol + rtol * |desired|."""
-def assert_prim_expr_equal(lhs: PrimExpr, rhs: PrimExpr) -> None: """Raise unless both expressions are structurally equal."""
-requires_cuda: _Requirement
-requires_gpu: _Requirement
-requires_llvm: _Requirement
+def assert_prim_expr_equal(lhs: PrimExpr, rhs: PrimExpr) -> None: """Raise ValueError unless both expressions are proven equal."""
+def get_dtype_range(dtype: str) -> tuple[_Any, _Any]: """The smallest and the largest value of a dtype."""
+requires_adreno_opencl: Requirement
+requires_aprofile_aem_fvp: Requirement
+requires_arm_dot: Requirement
+requires_cublas: Requirement
+requires_cuda: Requirement
+requires_cuda_compute_version = __requires_cuda
+requires_cudagraph: Requirement
+requires_cudnn: Requirement
+requires_cutlass: Requirement
+requires_gpu: Requirement
+requires_hexagon: Requirement
+requires_hipblas: Requirement
+requires_libtorch: Requirement
+requires_llvm: Requirement
+requires_matrixcore: Requirement
+requires_metal: Requirement
+requires_mrvl: Requirement
+requires_multi_gpu: Requirement
+requires_nccl: Requirement
+requires_nnapi: Requirement
+requires_nvcc_version = __requires_cuda
+requires_nvptx: Requirement
+requires_opencl: Requirement
+requires_openclml: Requirement
+requires_rocm: Requirement
+requires_rpc: Requirement
+requires_tensorcore: Requirement
+requires_vulkan: Requirement
+slow: _MarkDecorator
+def uses_gpu(test: _Any) -> _Any: ...

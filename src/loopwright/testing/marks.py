@@ -1,35 +1,23 @@
-"""Parameters and requirements of tests, for pytest."""
+"""What tests need, and the targets they run on, for pytest."""
 
 from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
+import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import pytest
 
-fixture = pytest.fixture
+from ..backend import c, llvm  # noqa: F401 (they register their targets)
+from ..backend.base import find_target
+from ..ir.target import Target
+from ..runtime import Device, device
 
-
-def parameter(
-    *values: Any, ids: Sequence[str] | None = None, by_dict: dict[str, Any] | None = None
-) -> Any:
-    """A fixture, called as the variable it is assigned to, that takes each of the values:
-
-    size = parameter(1, 7)
-    def test(size): ...
-    """
-    if by_dict is not None:
-        if values or ids:
-            raise ValueError("parameter takes values, or by_dict={id: value}, not both")
-        ids, values = list(by_dict), tuple(by_dict.values())
-
-    def value(request: pytest.FixtureRequest) -> Any:
-        return request.param
-
-    return pytest.fixture(params=list(values), ids=ids)(value)
+Decorator = Callable[[Any], Any]
 
 
 class Requirement:
@@ -39,25 +27,109 @@ class Requirement:
         self.what = what
         self.present = present
 
-    def marks(self) -> list[pytest.MarkDecorator]:
-        """The marks that skip a test where the requirement is not met."""
+    def marks(self, support_required: str = "compile-and-run") -> list[pytest.MarkDecorator]:
+        """The marks that skip a test where the requirement is not met; none for "optional"."""
+        if support_required == "optional":
+            return []
         return [pytest.mark.skipif(not self.present(), reason=f"needs {self.what}")]
 
-    def __call__(self, test: Any) -> Any:
-        for mark in self.marks():
-            test = mark(test)
-        return test
+    def __call__(self, test: Any = None, *, support_required: str = "compile-and-run") -> Any:
+        def decorate(test: Any) -> Any:
+            for mark in self.marks(support_required):
+                test = mark(test)
+            return test
+
+        return decorate if test is None else decorate(test)
 
 
-requires_llvm = Requirement("llvmlite", lambda: importlib.util.find_spec("llvmlite") is not None)
-requires_gpu = Requirement("a code generator for GPUs", lambda: False)
-requires_cuda = Requirement("a code generator for CUDA", lambda: False)
+def _package(name: str) -> Callable[[], bool]:
+    return lambda: importlib.util.find_spec(name) is not None
+
+
+# What TVM has a `requires_` for and this compiler makes no code for.
+ABSENT = """
+    adreno_opencl aprofile_aem_fvp cublas cuda cudagraph cudnn cutlass gpu hexagon hipblas
+    libtorch matrixcore metal mrvl multi_gpu nccl nnapi nvptx opencl openclml rocm tensorcore
+    vulkan
+""".split()  # noqa: SIM905
+requires_llvm = Requirement("llvmlite", _package("llvmlite"))
+requires_arm_dot = Requirement("a processor with dot products of ARM", lambda: False)
+requires_rpc = Requirement("the module loopwright.rpc", _package("loopwright.rpc"))
+for _name in ABSENT:
+    globals()[f"requires_{_name}"] = Requirement(f"code for {_name}", lambda: False)
+uses_gpu = Requirement("a GPU", lambda: False)(support_required="optional")
+slow = pytest.mark.skipif(
+    os.environ.get("SKIP_SLOW_TESTS", "").lower() in ("1", "true", "yes"),
+    reason="SKIP_SLOW_TESTS is set",
+)
 
 
 def requires_package(*packages: str) -> Requirement:
     """What needs Python packages, by name."""
     missing = [p for p in packages if importlib.util.find_spec(p) is None]
     return Requirement(" and ".join(missing or packages), lambda: not missing)
+
+
+def requires_llvm_minimum_version(major_version: int) -> Requirement:
+    """What needs an LLVM of this version."""
+
+    def present() -> bool:
+        import llvmlite.binding
+
+        return llvmlite.binding.llvm_version_info[0] >= major_version
+
+    return Requirement(f"LLVM {major_version}", present)
+
+
+def _requires_cuda(*version: int) -> Requirement:
+    return Requirement(f"CUDA {'.'.join(map(str, version))}", lambda: False)
+
+
+requires_nvcc_version = requires_cuda_compute_version = _requires_cuda
+
+
+def skip_if_32bit(reason: str) -> Any:
+    """A mark of tests that do not hold where pointers have 32 bits."""
+    return pytest.mark.skipif(struct.calcsize("P") == 4, reason=reason)
+
+
+def enabled_targets() -> list[tuple[str, Device]]:
+    """The targets of $TVM_TEST_TARGETS (separated by ";", "llvm" unless set) that run here, each
+    with its device."""
+    names = os.environ.get("TVM_TEST_TARGETS", "").split(";")
+    names = [n.strip() for n in names if n.strip()] or ["llvm"]
+    return [(name, device("cpu")) for name in names if _runs(name)]
+
+
+def _runs(target: str) -> bool:
+    try:
+        made = find_target(Target(target))
+    except ValueError:
+        return False
+    return made is not None and made.native_graphs
+
+
+def device_enabled(target: str) -> bool:
+    """Whether tests are to run on a target; only its kind counts."""
+    kind = target.split()[0]
+    return any(name.split()[0] == kind for name, _ in enabled_targets())
+
+
+def parametrize_targets(*targets: Any) -> Any:
+    """A test run on these targets, by its parameter `target`; bare, on all that are enabled."""
+    if len(targets) == 1 and callable(targets[0]):
+        return targets[0]
+    return pytest.mark.parametrize("target", list(targets))
+
+
+def exclude_targets(*kinds: str) -> Decorator:
+    """A test that does not hold for targets of some kinds."""
+    return pytest.mark.exclude_targets(*kinds)
+
+
+def known_failing_targets(*kinds: str) -> Decorator:
+    """A test known to fail on targets of some kinds."""
+    return pytest.mark.known_failing_targets(*kinds)
 
 
 def main() -> NoReturn:

@@ -1,0 +1,62 @@
+"""Gradients compared with differences of the function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Values = Mapping[str, Any] | Sequence[Any]
+
+
+def check_numerical_grads(
+    function: Callable[..., Any],
+    input_values: Values,
+    grad_values: Values,
+    function_value: float | None = None,
+    delta: float = 1e-3,
+    atol: float = 1e-2,
+    rtol: float = 0.1,
+) -> None:
+    """Raise AssertionError unless the gradients of a function agree with its differences: central
+    ones of steps `delta` and `delta / 2`, extrapolated (Richardson).
+
+    input_values: arrays by keyword (a mapping) or by position. The distance of a gradient of n
+    elements may be atol * sqrt(n) + rtol * its norm; ValueError where it is not finite.
+    function_value is not needed and kept for programs that give it.
+    """
+    by_name = isinstance(input_values, Mapping)
+    keys = list(input_values) if by_name else list(range(len(input_values)))
+    values = {key: np.array(input_values[key]) for key in keys}  # pyright: ignore[reportArgumentType]
+
+    def at(key: Any, place: int, step: float) -> float:
+        moved = values[key].copy()
+        moved.reshape(-1)[place] += step
+        given = {**values, key: moved}
+        return float(function(**given) if by_name else function(*given.values()))
+
+    def slope(key: Any, place: int, step: float) -> float:
+        return (at(key, place, step) - at(key, place, -step)) / (2 * step)
+
+    for key in keys:
+        grad = np.asarray(grad_values[key])
+        if grad.shape != values[key].shape:
+            raise AssertionError(
+                f"the gradient of input {key!r} has another shape than the input"
+                f"\n  got: {grad.shape} for {values[key].shape}"
+            )
+        slopes = [
+            (4 * slope(key, k, delta / 2) - slope(key, k, delta)) / 3 for k in range(grad.size)
+        ]
+        wanted = np.reshape(slopes, grad.shape)
+        distance, norm = np.linalg.norm(wanted - grad), np.linalg.norm(wanted)
+        if not np.isfinite(distance + norm):
+            raise ValueError(
+                f"the gradient of input {key!r} is not finite\n  got: {grad}\n{wanted}"
+            )
+        if distance > atol * np.sqrt(grad.size) + rtol * norm:
+            raise AssertionError(
+                f"the gradient of input {key!r} is {distance:.3g} from the differences"
+                f"\n  got: {grad}\n  differences: {wanted}"
+            )

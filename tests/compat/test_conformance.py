@@ -1,0 +1,58 @@
+"""`make conformance`, on a suite of our own in TVM's place."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tools.conformance.__main__ import ROOT, VERSION
+
+SUITE = {
+    "te/test_some.py": """
+import os
+import pytest
+import tvm
+from tvm.script import tir as T
+
+def test_right():
+    assert tvm.tir.Var("n", "int32").dtype == "int32"
+
+def test_wrong():
+    raise ValueError("at 0x7f and 12")
+
+@pytest.mark.skip(reason="no")
+def test_skipped():
+    pass
+
+def test_dies():
+    os.abort()
+
+def test_after():
+    pass
+""",
+    "te/test_none.py": "from tvm.te import no_such_name\n",
+}
+
+
+def test_a_suite_with_a_crash(tmp_path):
+    for name, text in SUITE.items():
+        path = tmp_path / "clone/tests/python" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "suite"], ["tag", VERSION]):
+        subprocess.run(["git", *identity, *command], cwd=tmp_path / "clone", check=True)
+    (tmp_path / "list.txt").write_text("te 5 te/test_some.py\nte 3 te/test_none.py\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.conformance", "clone", "--list", "list.txt"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{Path(ROOT, 'src')}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "2 of     7" in done.stdout and "crashes and hangs: 1" in done.stdout
+    assert "3  ImportError: cannot import name 'no_such_name'" in done.stdout
+    assert "1  ValueError: at .. and N   e.g." in done.stdout
