@@ -1,4 +1,4 @@
-"""Compiling and loading LLVM text: levels, targets, errors, processes, the cache."""
+"""Compiling and loading LLVM text: levels, targets, errors, processes."""
 
 import ctypes
 import os
@@ -7,7 +7,7 @@ import platform
 import pytest
 
 from loopwright.codegen.llvm import compiler, jit, workers
-from loopwright.codegen.llvm.cache import ObjectCache, default_cache, object_key
+from loopwright.codegen.llvm.cache import ObjectCache
 
 SQUARE = """
 define i32 @square(i32 %x) {
@@ -174,60 +174,3 @@ def test_a_forked_child_compiles_on_its_own():
         made = jit.compile_objects(texts, jobs=2, cache=ObjectCache(None), opt="none")
         os._exit(0 if len(made) == 8 else 1)
     assert os.waitpid(child, 0)[1] == 0
-
-
-# The cache
-
-
-def test_the_cache_answers_and_survives_damage(tmp_path):
-    store = ObjectCache(tmp_path)
-    key = object_key(SQUARE, *compiler.resolve(None, None, None), "short")
-    assert store.get(key) is None
-    first = jit.compile_objects([SQUARE], cache=store)
-    assert store.get(key) == first[0]
-    (path,) = tmp_path.glob("??/*.o")
-    path.write_bytes(path.read_bytes()[:-1])
-    assert store.get(key) is None and not path.exists(), "a torn entry is a miss, once"
-    assert jit.compile_objects([SQUARE], cache=store) == first
-    store.clear()
-    assert not list(tmp_path.glob("??/*"))
-
-
-def test_the_cache_is_used(tmp_path):
-    store = ObjectCache(tmp_path)
-    key = object_key(SQUARE, *compiler.resolve(None, None, None), "short")
-    store.put(key, b"not an object, but what the cache says")
-    assert jit.compile_objects([SQUARE], cache=store) == [store.get(key)]
-
-
-def test_keys_tell_everything_apart():
-    base = ("text", "triple", "cpu", "+a", "short")
-    keys = {object_key(*base)}
-    for i in range(5):
-        changed = list(base)
-        changed[i] += "x"
-        keys.add(object_key(*changed))
-    assert len(keys) == 6
-
-
-def test_the_oldest_entries_go_first(tmp_path):
-    store = ObjectCache(tmp_path)
-    keys = [f"{i:02d}" * 20 for i in range(4)]
-    for age, key in enumerate(keys):
-        store.put(key, bytes(1000))
-        os.utime(store._path(key), (age, age))
-    os.utime(store._path(keys[0]), (10, 10))
-    store.max_bytes = 3000
-    store.evict()
-    assert [store._path(k).exists() for k in keys] == [True, False, False, True]
-
-
-def test_knobs_of_the_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(tmp_path))
-    assert default_cache().folder.is_relative_to(tmp_path)
-    monkeypatch.setenv("LOOPWRIGHT_CACHE", "0")
-    assert default_cache().folder is None
-    blocked = ObjectCache(tmp_path / "file" / "below")
-    (tmp_path / "file").write_text("in the way")
-    blocked.put("k" * 40, b"x")
-    assert blocked.get("k" * 40) is None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -188,6 +191,8 @@ def test_the_package_s_sources_are_told_apart(tmp_path):
     os.utime(file, ns=(0, 1))
     assert kept.state_of(file) != first
     assert kept.state_of() != first
+    (tmp_path / ".#a.py").symlink_to("an editor's lock")
+    assert kept.state_of(*tmp_path.iterdir()) == kept.state_of(file)
 
 
 @pytest.mark.parametrize("damage", ["torn", "flipped", "empty"])
@@ -209,7 +214,63 @@ def test_an_entry_of_something_else_is_a_miss(path, body):
     place = kept.place_of(path, None, DEFAULT)
     default_cache("executables").put(place.key, body)
     assert kept.find(place, lambda: None) is None
+    assert entries() == [], "it is removed"
     assert not isinstance(lw.compile(path), kept.Restored)
+    assert isinstance(lw.compile(path), kept.Restored), "it was written anew"
+
+
+def changed(value: object, odd: object) -> Iterator[object]:
+    """The value with each of its parts, in turn, replaced."""
+    yield odd
+    if isinstance(value, dict | list):
+        for key, part in [*(value.items() if isinstance(value, dict) else enumerate(value))]:
+            for other in changed(part, odd):
+                copy = value.copy()
+                copy[key] = other
+                yield copy
+
+
+ODD = {"null": None, "number": -1, "large": 1 << 62, "text": "x", "list": [[]], "object": {"a": 1}}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_a_header_of_another_shape_is_a_miss(path, odd):
+    lw.compile(path)
+    place, store = kept.place_of(path, None, DEFAULT), default_cache("executables")
+    body = store.get(place.key)
+    (length,) = struct.unpack_from("<Q", body)
+    header, rest = json.loads(body[8 : 8 + length]), body[8 + length :]
+    headers = [json.dumps(h).encode() for h in changed(header, odd)]
+    assert len(headers) > 30
+    for text in [*headers, b"[" * 100_000]:
+        store.put(place.key, struct.pack("<Q", len(text)) + text + rest)
+        found = kept.find(place, lambda: None)
+        if found is None:
+            assert store.get(place.key) is None
+        else:  # another name
+            assert [*found.inputs(), *found.outputs()]
+
+
+def test_an_object_that_cannot_be_loaded_is_a_miss(path):
+    expected = result(lw.compile(path))
+    place, store = kept.place_of(path, None, DEFAULT), default_cache("executables")
+    body = store.get(place.key)
+    for at in (body.index(b"\x7fELF") + 64, len(body) - 300):
+        store.put(place.key, body[:at] + bytes(255 - k % 256 for k in range(at, len(body))))
+        exe = lw.compile(path)
+        assert not isinstance(exe, kept.Restored)
+        np.testing.assert_array_equal(result(exe), expected)
+        assert store.get(place.key) == body
+
+
+def test_a_model_compiles_without_a_folder_of_its_own(path, monkeypatch, tmp_path):
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o777)
+    monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(folder))
+    with pytest.warns(RuntimeWarning, match="shared can be written by everybody"):
+        lw.compile(path)
+    assert not isinstance(lw.compile(path), kept.Restored) and not [*folder.iterdir()]
 
 
 def test_watched_and_customised_compilations_are_not_kept(path, monkeypatch, tmp_path):

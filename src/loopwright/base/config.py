@@ -35,9 +35,14 @@ ENVIRONMENT: dict[str, Knob] = {
     for k in (
         Knob("LOOPWRIGHT_NUM_THREADS", int, 0, "Threads of the worker pool; 0 = one per core."),
         Knob("LOOPWRIGHT_PIN_THREADS", bool, True, "Keep each worker of the pool on one core."),
-        Knob("LOOPWRIGHT_CACHE", bool, True, "Keep compiled objects in the cache folder."),
-        Knob("LOOPWRIGHT_CACHE_DIR", str, "", "Cache folder; empty = ~/.cache/loopwright."),
-        Knob("LOOPWRIGHT_CACHE_MB", int, 1024, "Size bound of the object cache, in MiB."),
+        Knob("LOOPWRIGHT_CACHE", bool, True, "Keep compiled code in the cache folder."),
+        Knob(
+            "LOOPWRIGHT_CACHE_DIR",
+            str,
+            "",
+            "Cache folder; empty = ~/.cache/loopwright; unused where others can write.",
+        ),
+        Knob("LOOPWRIGHT_CACHE_MB", int, 1024, "Most MiB in it; the least recently used go first."),
         Knob("LOOPWRIGHT_JOBS", int, 0, "Processes that compile objects; 0 = one per core."),
         Knob("LOOPWRIGHT_DUMP", str, "", "Folder into which every pass's result is written."),
     )

@@ -5,31 +5,101 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 ELF = b"\x7fELF"
-_SYMBOL_TABLE = 2  # SHT_SYMTAB; its sh_link names the section with the strings
+_SYMBOLS, _RELA, _NO_DATA, _REL = 2, 4, 8, 9  # kinds of sections
+_FLAGS = 0xFF00  # from here on a symbol's section is a flag
+
+
+class _Section(NamedTuple):
+    name: int
+    kind: int
+    flags: int
+    address: int
+    start: int
+    size: int
+    link: int
+    info: int
+    align: int
+    step: int
+
+
+class _Object:
+    """The sections of an ELF object. Raises ValueError where they lead out of it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.wide = data[4:5] == b"\2"
+        self.order = "<" if data[5:6] == b"\1" else ">"
+        (table,) = self._read("Q" if self.wide else "I", 40 if self.wide else 32)
+        width, count, names = self._read("HHH", 58 if self.wide else 46)
+        head = "IIQQQQIIQQ" if self.wide else "10I"
+        known = [_Section(*self._read(head, table + k * width)) for k in range(count)]
+        self.sections = known
+        whole = all(s.kind == _NO_DATA or s.start + s.size <= len(data) for s in known)
+        if not whole or max([names, *(s.link for s in known)]) >= count:
+            raise ValueError("the object's sections are not in it")
+        if any(s.name >= known[names].size for s in known):
+            raise ValueError("the name of a section is not in the object")
+
+    def _read(self, form: str, at: int) -> tuple[Any, ...]:
+        try:
+            return struct.unpack_from(self.order + form, self.data, at)
+        except (struct.error, OverflowError):
+            raise ValueError("the object ends before what it tells of") from None
+
+    def _entries(self, table: _Section, wide: str, narrow: str) -> Iterator[tuple[Any, ...]]:
+        form = self.order + (wide if self.wide else narrow)
+        if table.step != struct.calcsize(form) or table.size % table.step:
+            raise ValueError("a table of the object has entries of another size")
+        part = self.data[table.start : table.start + table.size]
+        return struct.iter_unpack(form, part)
+
+    def symbols(self, table: _Section) -> Iterator[tuple[str, bool]]:
+        """(name, whether it is defined) of the symbols that others can see."""
+        strings = self.sections[table.link]
+        for name, *entry in self._entries(table, "IBBHQQ", "IIIBBH"):
+            info, _, where, at, size = entry if self.wide else (*entry[2:], *entry[:2])
+            begin = strings.start + name
+            end = self.data.index(b"\0", begin, strings.start + strings.size)
+            if where < _FLAGS and where >= len(self.sections):
+                raise ValueError("a symbol is in no section of the object")
+            if 0 < where < _FLAGS and at + size > self.sections[where].size:
+                raise ValueError("a symbol is not within its section")
+            if name and info >> 4:  # 0 is a local symbol
+                yield self.data[begin:end].decode(), where != 0
+
+    def check_relocations(self, table: _Section) -> None:
+        """Raise ValueError where what one changes, or the symbol it asks for, is not in the object."""
+        forms = ("QQq", "IIi") if table.kind == _RELA else ("QQ", "II")
+        symbols, changed = self.sections[table.link], self.sections[table.info % len(self.sections)]
+        for at, info, *_ in self._entries(table, *forms):
+            number = info >> (32 if self.wide else 8)
+            if (number + 1) * symbols.step > symbols.size or at >= changed.size:
+                raise ValueError("a relocation leads out of the object")
 
 
 def symbols(data: bytes) -> Iterator[tuple[str, bool]]:
     """(name, whether it is defined) of the symbols of an ELF object that others can see; none of
-    another format's."""
+    another format's. Raises ValueError for a damaged object."""
     if data[:4] != ELF:
         return
-    wide, order = data[4] == 2, "<" if data[5] == 1 else ">"
-    (table,) = struct.unpack_from(f"{order}{'Q' if wide else 'I'}", data, 40 if wide else 32)
-    width, count = struct.unpack_from(f"{order}HH", data, 58 if wide else 46)
-    head = f"{order}{'IIQQQQIIQQ' if wide else '10I'}"
-    sections = [struct.unpack_from(head, data, table + i * width) for i in range(count)]
-    for _, kind, _, _, start, size, link, *_ in sections:
-        step = 24 if wide else 16
-        for at in range(start, start + size, step) if kind == _SYMBOL_TABLE else ():
-            if wide:
-                name, info, _, where = struct.unpack_from(f"{order}IBBH", data, at)
-            else:
-                name, _, _, info, _, where = struct.unpack_from(f"{order}IIIBBH", data, at)
-            if name and info >> 4:  # 0 is a local symbol
-                begin = sections[link][4] + name
-                yield data[begin : data.index(b"\0", begin)].decode(), where != 0
+    elf = _Object(data)
+    for section in elf.sections:
+        if section.kind == _SYMBOLS:
+            yield from elf.symbols(section)
+        elif section.kind in (_RELA, _REL):
+            elf.check_relocations(section)
+
+
+def is_sound(data: bytes) -> bool:
+    """Whether an object may be given to LLVM, which ends the process on some that are damaged. One
+    of another format than ELF passes: LLVM refuses what it does not know."""
+    try:
+        return all(True for _ in symbols(data))
+    except ValueError:
+        return False
 
 
 def write_archive(objects: Sequence[bytes], path: str | Path) -> Path:
@@ -55,4 +125,4 @@ def write_archive(objects: Sequence[bytes], path: str | Path) -> Path:
     return Path(path)
 
 
-__all__ = ["ELF", "symbols", "write_archive"]
+__all__ = ["ELF", "is_sound", "symbols", "write_archive"]

@@ -31,6 +31,7 @@ from ..codegen.llvm import jit
 from ..codegen.llvm.cache import default_cache
 from ..codegen.llvm.executable import Executable
 from ..codegen.llvm.program import NativeProgram
+from ..codegen.objects import is_sound
 from ..runtime.profiler import Profile
 from ..runtime.signature import Signature
 from .options import DEFAULTS, CompileOptions
@@ -160,10 +161,13 @@ def _files_of(package: str) -> list[Path]:
 
 
 def state_of(*paths: Path) -> str:
-    """A hash of files' names, modification times and sizes."""
+    """A hash of files' names, modification times and sizes, of those that are there."""
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
-        stat = path.stat()
+        try:
+            stat = path.stat()
+        except OSError:
+            continue  # an editor's link to nowhere, a file that was just removed
         digest.update(f"{path}|{stat.st_mtime_ns}|{stat.st_size}\n".encode())
     return digest.hexdigest()
 
@@ -209,7 +213,8 @@ def packed(exe: Executable) -> bytes | None:
 
 
 def unpacked(body: bytes, again: Callable[[], Any]) -> Restored:
-    """The executable serialized by `packed`, loaded. `again` recompiles it."""
+    """The executable serialized by `packed`, loaded. `again` recompiles it. Raises an exception of
+    some kind for any other bytes."""
     (length,) = struct.unpack_from("<Q", body)
     header = json.loads(body[8 : 8 + length])
     start = 8 + length
@@ -223,9 +228,30 @@ def unpacked(body: bytes, again: Callable[[], Any]) -> Restored:
         for name, dtype, shape, place, count in header["constants"]
     }
     objects = {n: body[start + place : start + place + c] for n, place, c in header["objects"]}
-    entries = {n: Signature.from_lists(lists) for n, lists in header["entries"].items()}
+    entries = {n: _signature(lists) for n, lists in header["entries"].items()}
+    names = header["names"]
+    texts = all(isinstance(n, str) for listed in names.values() for n in listed)
+    if not (objects and entries and texts and all(map(is_sound, objects.values()))):
+        raise ValueError("the entry is not an executable")
     program = RestoredProgram(objects, constants, list(entries), again)
-    return Restored(program, entries, header["names"], again)
+    return Restored(program, entries, names, again)
+
+
+def _signature(lists: Any) -> Signature:
+    """A signature from JSON. Raises ValueError for another value."""
+    signature = Signature.from_lists(lists)
+    for argument in (*signature.params, *signature.results):
+        texts = isinstance(argument.name, str) and isinstance(argument.dtype, str)
+        if not texts or not all(isinstance(d, (int, str)) for d in argument.dims or ()):
+            raise ValueError(f"no argument of a function: {argument}")
+    count = len(signature.results)
+    if signature.tree is not None and not all(0 <= k < count for k in _leaves(signature.tree)):
+        raise ValueError(f"no nesting of the results: {signature.tree}")
+    return signature
+
+
+def _leaves(tree: Any) -> list[Any]:
+    return [leaf for t in tree for leaf in _leaves(t)] if isinstance(tree, list) else [tree]
 
 
 def _dtype(name: str) -> np.dtype:
@@ -306,13 +332,14 @@ def find(place: Place, compile_anew: Callable[[], Any]) -> Restored | None:
 
     try:
         return unpacked(body, again)
-    except (KeyError, RuntimeError, TypeError, ValueError, struct.error):
-        return None  # corrupt, or cannot be linked here
+    except Exception:  # whatever is in the entry: the model is compiled
+        store.remove(place.key)
+        return None
 
 
 def keep(place: Place, exe: Executable) -> None:
     """Keep an executable for other processes, unless something has changed since `place_of`."""
     store = default_cache("executables")
     body = None if _customised() or not place.unchanged() else packed(exe)
-    if body is not None and len(body) <= store.max_bytes // 4:
+    if body is not None:
         store.put(place.key, body)

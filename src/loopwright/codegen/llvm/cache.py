@@ -1,16 +1,22 @@
 """Objects on disk, keyed by a hash of all their inputs.
 
 The folder is `LOOPWRIGHT_CACHE_DIR`, by default `~/.cache/loopwright` (XDG respected);
-`LOOPWRIGHT_CACHE=0` disables it. Writes are atomic (temporary file, then rename). An entry
-contains its own digest, so a truncated or foreign file is a miss and is removed. When the folder
-exceeds its bound, the least recently used entries are evicted.
+`LOOPWRIGHT_CACHE=0` disables it. Its objects are code, so a folder in which others could write is not
+used. Writes are atomic (temporary file, then rename). An entry contains a digest of its key and its
+content, so a truncated, renamed or foreign file is a miss and is removed. When the folder exceeds its
+bound, the least recently used entries are evicted.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
+import re
+import stat
 import tempfile
+import warnings
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -19,10 +25,15 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from loopwright.base.config import knob
+from loopwright.base.errors import explain
+from loopwright.base.trusted import is_open, weakness
 
-_MAGIC = b"LWOBJ1\0\0"
+_MAGIC = b"LWOBJ2\0\0"
 _VERSION = "1"  # increase when the same text must compile differently
 _DIGEST = 16
+_HEAD = len(_MAGIC) + _DIGEST
+_KINDS = "objects", "executables"
+_ENTRY = re.compile(r"[0-9a-f]{2}/([0-9a-f]{38}\.o|tmp\w+\.tmp)")
 
 
 @cache
@@ -30,8 +41,10 @@ def _versions() -> str:
     return f"{_VERSION}|{llvmlite.__version__}|{'.'.join(map(str, llvm.llvm_version_info))}"
 
 
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
+def _head(key: str, data: bytes) -> bytes:
+    """What an entry begins with."""
+    digest = hashlib.blake2b(data, digest_size=_DIGEST, key=key.encode())
+    return _MAGIC + digest.digest()
 
 
 def object_key(text: str, triple: str, cpu: str, features: str, opt: str) -> str:
@@ -41,12 +54,13 @@ def object_key(text: str, triple: str, cpu: str, features: str, opt: str) -> str
 
 
 class ObjectCache:
-    """A folder of compiled objects of at most `max_bytes`. `folder=None` keeps nothing."""
+    """Objects of one kind in a folder of at most `max_bytes`. `root=None` keeps nothing."""
 
-    def __init__(self, folder: Path | None, max_bytes: int = 1 << 30) -> None:
-        self.folder = folder
+    def __init__(self, root: Path | None, max_bytes: int = 1 << 30, kind: str = "objects") -> None:
+        self.root = root
+        self.folder = None if root is None else root / kind
         self.max_bytes = max_bytes
-        self._written = 0
+        self._room = 0  # bytes to write before the folder is looked through again
 
     def _path(self, key: str) -> Path:
         assert self.folder is not None
@@ -58,60 +72,113 @@ class ObjectCache:
             return None
         path = self._path(key)
         try:
-            data = path.read_bytes()
+            data = _read(path, self.max_bytes)
         except OSError:
             return None
-        start = len(_MAGIC) + _DIGEST
-        body = data[start:]
-        if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != _digest(body):
-            path.unlink(missing_ok=True)
+        if data is None or data[:_HEAD] != _head(key, data[_HEAD:]):
+            self.remove(key)
             return None
         with suppress(OSError):  # a read-only cache still works
             os.utime(path)  # marks it as recently used
-        return body
+        return data[_HEAD:]
 
     def put(self, key: str, data: bytes) -> None:
-        """Store `data`. Does nothing if the folder cannot be written."""
-        if self.folder is None:
+        """Store `data`. Does nothing if the folder cannot be written, or a quarter of its bound is
+        less than `data`."""
+        if self.root is None or _HEAD + len(data) > self.max_bytes // 4:
             return
         path = self._path(key)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(_MAGIC + _digest(data) + data)
-            os.replace(temporary, path)
-        except OSError:
-            return
-        # Scanning the whole folder is rare: the first time, and after each 64th of the bound.
-        if self._written == 0 or self._written > self.max_bytes // 64:
-            self._written = 0
-            self.evict()
-        self._written += len(data)
-
-    def evict(self) -> None:
-        """Remove the least recently used entries until the folder is within its bound."""
-        if self.folder is None:
-            return
-        entries = []
-        for path in self.folder.glob("??/*"):
-            try:
-                stat = path.stat()
-            except OSError:
-                continue  # another process removed it
-            entries.append((stat.st_mtime, stat.st_size, path))
-        total = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries):
-            if total <= self.max_bytes:
+        with suppress(OSError):
+            make_folder(path.parent)
+            if not _is_own(path.parent):
                 return
-            path.unlink(missing_ok=True)
-            total -= size
+            if _HEAD + len(data) > self._room:
+                self._room = self.evict(_HEAD + len(data))
+            self._room -= _HEAD + len(data)
+            _write(path, _head(key, data) + data)
+
+    def remove(self, key: str) -> None:
+        """Remove an entry that is of no use."""
+        with suppress(OSError):
+            self._path(key).unlink()
+
+    def evict(self, room: int = 0) -> int:
+        """Make room for so many bytes: remove the least recently used entries, of all kinds, until
+        the folder is within its bound, and what killed processes left. Returns the bytes that may be
+        written before the next call."""
+        entries = []
+        for path in self._entries("o"):
+            with suppress(OSError):  # another process removed it
+                state = path.stat()
+                entries.append((state.st_mtime, state.st_size, path))
+        for path in self._entries("tmp"):
+            with suppress(OSError):
+                _remove_left(path)
+        total = sum(size for _, size, _ in entries)
+        step = max(room, self.max_bytes // 64)  # looking through a large folder is rare
+        if total + room > self.max_bytes:
+            for _, size, path in sorted(entries):
+                if total + step <= self.max_bytes:
+                    break
+                path.unlink(missing_ok=True)
+                total -= size
+        return min(step, self.max_bytes - total)
 
     def clear(self) -> None:
-        """Remove every entry."""
-        if self.folder is not None:
-            for path in self.folder.glob("??/*"):
-                path.unlink(missing_ok=True)
+        """Remove every entry, of all kinds."""
+        for path in (*self._entries("o"), *self._entries("tmp")):
+            with suppress(OSError):
+                path.unlink()
+
+    def _entries(self, suffix: str) -> Iterator[Path]:
+        """The files of this cache, and no others that are in its folder."""
+        for kind in _KINDS:
+            found = [] if self.root is None else (self.root / kind).glob(f"??/*.{suffix}")
+            yield from (p for p in found if _ENTRY.fullmatch("/".join(p.parts[-2:])))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, for this user alone."""
+    for part in (*reversed(folder.parents), folder):
+        if not part.exists():
+            part.mkdir(mode=0o700, exist_ok=True)
+
+
+def _is_own(folder: Path) -> bool:
+    state = folder.lstat()
+    return stat.S_ISDIR(state.st_mode) and not is_open(state)
+
+
+def _read(path: Path, most: int) -> bytes | None:
+    """The content of a file of this user's; None for anything else in its place."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
+        state = os.fstat(stream.fileno())
+        fits = stat.S_ISREG(state.st_mode) and state.st_size <= most
+        return stream.read() if fits and not is_open(state) and _is_own(path.parent) else None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file at once: nobody sees a part of it, and nothing stays behind where it fails. The
+    temporary file is locked as long as its process lives."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    try:
+        with open(handle, "wb") as stream:
+            with suppress(OSError):  # not every file system has locks
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stream.write(data)
+            stream.flush()
+            os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _remove_left(path: Path) -> None:
+    """Remove a temporary file whose process was killed. Raises OSError while one is writing it."""
+    with path.open("rb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
 
 
 def default_cache(kind: str = "objects") -> ObjectCache:
@@ -120,11 +187,29 @@ def default_cache(kind: str = "objects") -> ObjectCache:
         return ObjectCache(None)
     folder = knob("LOOPWRIGHT_CACHE_DIR")
     if not folder:
-        base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
         folder = os.path.join(base, "loopwright")
-    return _cache_in(folder, kind, knob("LOOPWRIGHT_CACHE_MB") << 20)
+    folder = os.path.expanduser(folder)
+    if folder.startswith("~"):  # this user has no folder
+        return ObjectCache(None)
+    return _cache_in(_own(os.path.abspath(folder)), kind, knob("LOOPWRIGHT_CACHE_MB") << 20)
 
 
 @cache
-def _cache_in(folder: str, kind: str, max_bytes: int) -> ObjectCache:
-    return ObjectCache(Path(folder) / kind, max_bytes)
+def _own(folder: str) -> Path | None:
+    """The folder; None, and a warning, where others could write in it."""
+    try:
+        why = next(filter(None, (weakness(Path(folder) / kind) for kind in _KINDS)), None)
+    except OSError:
+        return None  # it cannot be read or written
+    if why is None:
+        return Path(folder)
+    what = f"nothing is kept in the cache folder {folder}: {why}, and what is kept is run"
+    hint = "close it with chmod go-w, or set LOOPWRIGHT_CACHE_DIR to a folder of yours"
+    warnings.warn(explain(what, instead=hint), RuntimeWarning, stacklevel=4)
+    return None
+
+
+@cache
+def _cache_in(folder: Path | None, kind: str, max_bytes: int) -> ObjectCache:
+    return ObjectCache(folder, max_bytes, kind)

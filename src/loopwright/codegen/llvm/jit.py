@@ -15,9 +15,9 @@ import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -35,6 +35,7 @@ from loopwright.codegen.llvm.compiler import (
     resolve,
 )
 from loopwright.codegen.llvm.workers import assembly, compile_object, optimized_ir
+from loopwright.codegen.objects import is_sound
 from loopwright.codegen.objects import symbols as object_symbols
 
 __all__ = [
@@ -132,7 +133,7 @@ def load_objects(
 
     `symbols` gives addresses for undefined names (constants, the runtime's functions); other names
     are looked up in the process (libc, libm). `exports` names the functions whose addresses are
-    needed.
+    needed. Objects of the cache that cannot be linked are compiled again.
     """
     missing = [s for s, a in (symbols or {}).items() if not a]
     if missing:
@@ -140,6 +141,9 @@ def load_objects(
     try:
         return Library(objects, symbols or {}, list(exports))
     except RuntimeError as error:
+        fresh = [o.anew() if isinstance(o, Kept) else o for o in objects]
+        if fresh != list(objects):
+            return load_objects(fresh, symbols, exports)
         missing = undefined_symbols(objects, symbols or {})
         why = f"nothing defines {', '.join(missing)}" if missing else str(error)
         hint = "declare and build C functions: Backend(..., libraries=[ExternLibrary(...)])"
@@ -154,8 +158,9 @@ def undefined_symbols(
     used: set[str] = set()
     defined = set(given)
     for data in objects:
-        for name, known in object_symbols(data):
-            (defined if known else used).add(name)
+        with suppress(ValueError):  # what is no object has no names
+            for name, known in object_symbols(data):
+                (defined if known else used).add(name)
     return sorted(n for n in used - defined if not llvm.address_of_symbol(n))
 
 
@@ -185,6 +190,12 @@ def compile_objects(
         keys = [stream.add(text, level, more=False) for text, level in pairs]
         objects = stream.finish()
     return [objects[key] for key in keys]
+
+
+class Kept(bytes):
+    """An object from the cache."""
+
+    anew: Callable[[], bytes]  # removes it from the cache and compiles its module again
 
 
 class ObjectStream:
@@ -234,8 +245,9 @@ class ObjectStream:
             return key
         self._known.add(key)
         cached = self.cache.get(key)
-        if cached is not None:
-            self._cached[key] = cached
+        if cached is not None and is_sound(cached):
+            self._cached[key] = kept = Kept(cached)
+            kept.anew = partial(self._anew, key, text, opt)
             return key
         with self._change:
             self._queue.append((key, (text, *self.machine), opt))
@@ -246,6 +258,12 @@ class ObjectStream:
         elif more and self._lines >= _PARALLEL_LINES:
             self._start(self.jobs - len(self._threads))
         return key
+
+    def _anew(self, key: str, text: str, opt: str) -> bytes:
+        data = workers.run("object", text, *self.machine, opt=opt)
+        self.cache.remove(key)
+        self.cache.put(key, data)
+        return data
 
     def finish(self) -> dict[str, bytes]:
         """Wait for all and return the objects by key. Raises CompileError for the first rejected

@@ -1,0 +1,60 @@
+"""Whether files are a user's own: code is loaded only from where nobody else can write."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from pathlib import Path
+
+_MOST_LINKS = 40
+
+
+def weakness(path: Path, links: int = 0) -> str | None:
+    """How another user could change what is at a path, now or later; None if nobody can.
+
+    Every folder on the way, and every symbolic link with the folders of its target, has to belong to
+    this user or root and be closed to others' writing. Only folders above `path` may be open to all
+    if they are sticky, as /tmp is. What does not exist yet is not looked at.
+    """
+    path = path.absolute()  # ".." stays: behind a link it is not what the text says
+    for part in (*reversed(path.parents), path):
+        try:
+            state = part.lstat()
+        except FileNotFoundError:
+            return None
+        if stat.S_ISLNK(state.st_mode):
+            if state.st_uid not in (0, os.getuid()):
+                return f"the link {part} belongs to another user"
+            if links == _MOST_LINKS:
+                return f"the link {part} leads in a circle"
+            target = part.parent / os.readlink(part)
+            return weakness(target / path.relative_to(part), links + 1)
+        sticky = part != path and bool(state.st_mode & stat.S_ISVTX)
+        why = is_open(state, sticky=sticky)
+        if why:
+            return f"{part} {why}"
+    return None
+
+
+def is_open(state: os.stat_result, *, sticky: bool = False) -> str | None:
+    """How others can change a file or folder of this state; None if they cannot."""
+    if state.st_uid not in (0, os.getuid()):
+        return "belongs to another user"
+    if sticky:
+        return None
+    if state.st_mode & stat.S_IWOTH:
+        return "can be written by everybody"
+    if state.st_mode & stat.S_IWGRP and not _is_private(state.st_gid):
+        return "can be written by its group"
+    return None
+
+
+def _is_private(group: int) -> bool:
+    """Whether a group is root's, or this user's own, which many systems give each user."""
+    try:
+        members, user = grp.getgrgid(group), pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return group == 0
+    return group == 0 or (members.gr_name == user and set(members.gr_mem) <= {user})
