@@ -26,9 +26,10 @@ def check_numerical_grads(
     elements may be atol * sqrt(n) + rtol * its norm; ValueError where it is not finite.
     function_value is not needed and kept for programs that give it.
     """
-    by_name = isinstance(input_values, Mapping)
-    keys = list(input_values) if by_name else list(range(len(input_values)))
-    values = {key: np.array(input_values[key]) for key in keys}  # pyright: ignore[reportArgumentType]
+    inputs: Any = input_values
+    by_name = isinstance(inputs, Mapping)
+    keys = list(inputs) if by_name else list(range(len(inputs)))
+    values = {key: np.array(inputs[key]) for key in keys}
 
     def at(key: Any, place: int, step: float) -> float:
         moved = values[key].copy()
