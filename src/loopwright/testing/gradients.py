@@ -27,6 +27,7 @@ def check_numerical_grads(
     function_value is not needed and kept for programs that give it.
     """
     inputs: Any = input_values
+    grads: Any = grad_values
     by_name = isinstance(inputs, Mapping)
     keys = list(inputs) if by_name else list(range(len(inputs)))
     values = {key: np.array(inputs[key]) for key in keys}
@@ -41,7 +42,7 @@ def check_numerical_grads(
         return (at(key, place, step) - at(key, place, -step)) / (2 * step)
 
     for key in keys:
-        grad = np.asarray(grad_values[key])
+        grad = np.asarray(grads[key])
         if grad.shape != values[key].shape:
             raise AssertionError(
                 f"the gradient of input {key!r} has another shape than the input"
