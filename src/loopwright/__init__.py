@@ -13,14 +13,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from .base import __version__ as __version__
 from .base import late as _late
 from .compat import serve_paths as _serve_paths
 from .composition import NAMES as _NAMES
 from .composition import fill as _fill
 from .composition import find_module as _find_module
 from .composition import find_name as _find_name
-
-__version__ = "0.1.0"
 
 # Parts of the package, by the name under which they are reached.
 _PARTS = (

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from loopwright.base.errors import LoopwrightError
-from loopwright.driver import demo
-from loopwright.driver.cli import app, main
+import loopwright as lw
+from loopwright.driver import cli, demo
+from loopwright.driver.cli import app
+
+from ..house.source import ROOT
 
 MODEL = str(demo.BUNDLED)
 FEEDS = str(demo.BUNDLED.with_suffix(".npz"))
+Refuse = Callable[..., str]
 
 
 def call(*args: str) -> str:
     result = CliRunner().invoke(app, list(args), catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
+
+
+@pytest.fixture
+def refuse(capsys: pytest.CaptureFixture[str]) -> Refuse:
+    """Run a command that has to fail with that status; what it says on stderr."""
+
+    def refused(*args: str | Path, status: int = 1) -> str:
+        with pytest.raises(SystemExit) as stop:
+            app([str(arg) for arg in args])
+        shown = capsys.readouterr()
+        assert stop.value.code == status, shown.err
+        assert shown.out == ""
+        return shown.err
+
+    return refused
 
 
 def test_show_lists_the_passes() -> None:
@@ -35,20 +54,19 @@ def test_show_one_pass_and_one_decision() -> None:
 def test_show_a_kernel_at_every_level() -> None:
     text = call("show", MODEL, "--kernel", "softmax")
     assert "T.prim_func" in text and "define i32" in text and "%rsp" in text
-
-
-def test_an_unknown_kernel() -> None:
-    result = CliRunner().invoke(app, ["show", MODEL, "--kernel", "nope"])
-    assert result.exit_code == 2
-    assert "no kernel 'nope'" in result.output
+    assert "define i32" in call("show", MODEL, "--kernel", "graph functions")
 
 
 def test_run_keeps_what_it_computed(tmp_path: Path) -> None:
-    out = tmp_path / "out.npz"
+    out = tmp_path / "deep" / "out.npz"
     text = call("run", MODEL, "--feeds", FEEDS, "-o", str(out))
     assert text == "probability: float32 (10, 10)\n"
+    assert call("run", MODEL, "--feeds", FEEDS, "-o", str(out), "--quiet") == ""
     with np.load(out) as arrays:
         assert arrays["probability"].argmax(1).tolist() == list(range(10))
+    with np.load(FEEDS) as arrays:
+        np.save(tmp_path / "one.npy", arrays["image"])
+    assert "(10, 10)" in call("run", MODEL, "--feeds", str(tmp_path / "one.npy"))
 
 
 def test_bench_names_the_kernels() -> None:
@@ -57,32 +75,123 @@ def test_bench_names_the_kernels() -> None:
 
 
 def test_check_compares() -> None:
-    assert "greatest relative difference" in call("check", MODEL, "--size", "3")
+    assert "greatest relative difference" in call("check", MODEL, "--dims", "n=3")
 
 
-def test_an_error_has_no_frames(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    broken = tmp_path / "broken.onnx"
-    broken.write_bytes(b"not a model")
-    monkeypatch.setattr("sys.argv", ["loopwright", "run", str(broken)])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert stop.value.code == 1
-    shown = capsys.readouterr().err
-    assert shown.startswith("error: ") and "Traceback" not in shown
+@pytest.mark.parametrize("option", ["--dims", "--size"])
+def test_sizes_are_given_by_name_or_for_all(option: str) -> None:
+    assert "(3, 10)" in call("run", MODEL, option, "n=3")
+    assert "(4, 10)" in call("run", MODEL, option, "4")
+    assert '"n", 1, 16, 16' not in call("show", MODEL, option, "2", "--pass", "FoldConstant")
 
 
-def test_compile_writes_libraries_and_c_source(tmp_path: Path) -> None:
+def test_every_command_on_a_model_takes_sizes() -> None:
+    for command in ("show", "run", "bench", "check", "compile"):
+        shown = call(command, "--help")
+        assert "--dims" in shown and "--quiet" in shown and "--traceback" in shown
+
+
+def test_the_version_says_what_runs() -> None:
+    assert call("--version").startswith(f"loopwright {lw.__version__}, LLVM ")
+    assert f'version = "{lw.__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_compile_writes_libraries_and_c_source(tmp_path: Path, refuse: Refuse) -> None:
     text = call("compile", MODEL, "-o", str(tmp_path / "digits.so"))
     assert "digits.so: " in text and (tmp_path / "digits.h").is_file()
+    assert call("compile", MODEL, "-q", "-o", str(tmp_path / "digits.a")) == ""
     folder = tmp_path / "out"
     sizes = ["--target", "c", "--dims", "n=10", "--weights", "binary", "--arena", "sram=128KiB"]
     text = call("compile", MODEL, "-o", str(folder), *sizes)
     assert "pool sram: " in text and "of 131072 (128KiB)" in text
     assert sorted(p.suffix for p in folder.iterdir()) == [".c", ".h", ".weights"]
-    with pytest.raises(LoopwrightError, match="a folder is written for C source only"):
-        call("compile", MODEL, "-o", str(folder))
+    assert "a folder is written for C source only" in refuse("compile", MODEL, "-o", folder)
     for command in ("run", "bench", "check"):
-        with pytest.raises(LoopwrightError, match="C source is not run from here"):
-            call(command, MODEL, "--target", "c")
+        assert "C source is not run from here" in refuse(command, MODEL, "--target", "c")
+
+
+# ---------------------------------------------------------------------- errors
+
+# What is wrong -> (the command, what the error says). FILE and FOLDER are made by the test.
+WRONG: dict[str, tuple[list[str], str]] = {
+    "pass": (["show", MODEL, "--pass", "FuseOpz"], "did you mean FuseOps?"),
+    "kernel": (["show", MODEL, "--kernel", "softmx"], "did you mean softmax?"),
+    "decision": (["show", MODEL, "--explain", "nope"], "no decision about this name"),
+    "no model": (["run", "FOLDER/none.onnx"], "there is no such ONNX file"),
+    "no model, no suffix": (["run", "FOLDER/none"], "there is no such file"),
+    "folder": (["run", "FOLDER"], "an ONNX model is one file"),
+    "other file": (["check", "FILE"], "no ONNX model, or only a part of one"),
+    "kind": (["show", MODEL, "--target", "lvm"], "unknown target kind"),
+    "triple": (["show", MODEL, "--target", "llvm -mtriple=foo-bar"], "unknown target triple"),
+    "triple of run": (["run", MODEL, "--target", "llvm -mtriple=foo-bar"], "unknown target tri"),
+    "processor": (["show", MODEL, "--target", "llvm -mcpu=zenn4"], "no such processor"),
+    "feature": (["bench", MODEL, "--target", "llvm -mattr=+avx9"], "no such feature"),
+    "option": (["show", MODEL, "--target", "llvm -foo=3"], "has no option"),
+    "no feeds": (["run", MODEL, "--feeds", "FOLDER/none.npz"], "No such file or directory: "),
+    "feeds of another kind": (["run", MODEL, "--feeds", "FILE"], "inputs come from a .npz file"),
+    "feeds of another model": (["run", MODEL, "--feeds", "OTHER"], "got: other, without image"),
+    "folder of feeds": (["bench", MODEL, "--feeds", "FOLDER"], "Is a directory: "),
+    "unknown size": (["run", MODEL, "--dims", "m=3"], "it has: n"),
+    "unknown size of compile": (["compile", MODEL, "-o", "x.a", "--dims", "m=3"], "it has: n"),
+    "size without number": (["bench", MODEL, "--dims", "n"], "a size is a whole number"),
+    "negative size": (["check", MODEL, "--dims", "n=-1"], "a size is a whole number"),
+    "suffix": (["compile", MODEL, "-o", "x.xyz"], "the file's suffix selects"),
+    "below a file": (["compile", MODEL, "-o", "FILE/x.so"], "FILE"),
+    "onto a folder": (["run", MODEL, "-o", "FOLDER"], "this is a folder, not a file to write: "),
+    "size of an arena": (["compile", MODEL, "-o", "x.a", "--arena", "s=b"], "this is not a size"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_errors_are_located_and_have_no_frames(what: str, refuse: Refuse, tmp_path: Path) -> None:
+    names = {"FOLDER": str(tmp_path), "FILE": str(tmp_path / "file.npz")}
+    names["OTHER"] = str(tmp_path / "other.npz")
+    Path(names["FILE"]).write_text("not what is expected")
+    np.savez(names["OTHER"], other=np.zeros(2))
+    command, says = WRONG[what]
+    for name, path in names.items():
+        command = [word.replace(name, path) for word in command]
+        says = says.replace(name, path)
+    shown = refuse(*command)
+    assert shown.startswith("error: ") and says in shown
+    assert "Traceback" not in shown and len(shown.splitlines()) < 5
+
+
+def test_a_missing_linker_is_named(
+    refuse: Refuse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("compile", MODEL, "-o", str(tmp_path / "digits.a"))  # before PATH is emptied: workers
+    monkeypatch.setenv("PATH", str(tmp_path))
+    call("compile", MODEL, "-o", str(tmp_path / "digits.a"))
+    for suffix in ("so", "o"):
+        shown = refuse("compile", MODEL, "-o", tmp_path / f"digits.{suffix}")
+        assert "instead: apt install binutils, or pip install ziglang" in shown
+
+
+def test_usage_errors_keep_their_status(refuse: Refuse) -> None:
+    assert "seconds" in refuse("bench", MODEL, "--seconds", "-1", status=2)
+    assert "weights" in refuse("compile", MODEL, "-o", "x", "--weights", "foo", status=2)
+
+
+def test_where_an_error_was_raised(refuse: Refuse, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(lw.LoopwrightError, match="no pass of this name ran"):
+        app(["show", MODEL, "--pass", "FuseOpz", "--traceback"], standalone_mode=False)
+
+    def broken(*args: object) -> None:
+        raise KeyError("a fault of ours")
+
+    monkeypatch.setattr(cli, "lower", broken)
+    shown = refuse("show", MODEL, status=70)
+    assert "in broken" in shown and "Please report it" in shown
+
+
+def test_the_demo_says_which_model_it_shows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "_time", lambda call: float(call() is None) + 1.0)
+    assert demo.main([]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("no model was given: this is the bundled one")
+    assert "model   digits.onnx" in shown and "registry" not in shown
+    assert demo.main([MODEL]) == 0
+    assert capsys.readouterr().out.startswith("model   digits.onnx")

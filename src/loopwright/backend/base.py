@@ -45,6 +45,7 @@ class TargetBackend:
     one_by_one: whether `emit` runs while functions are lowered: it requests each by name.
     phases: the parts of the graph pipeline under TVM's names (`library_dispatch`, `legalize`,
         `dataflow_lower`, `finalize`): (target) -> passes.
+    check: (target) -> None; raises LoopwrightError for a target that the code generator cannot serve.
     keys, options, parent: as in `register_target_kind`, for a kind that is not registered yet.
     """
 
@@ -56,6 +57,7 @@ class TargetBackend:
     native_graphs: bool = True
     one_by_one: bool = False
     phases: Mapping[str, Callable[[Target], Sequence[Pass]]] = field(default_factory=dict)
+    check: Callable[[Target], None] = lambda target: None
     keys: Sequence[str] | None = None
     options: Mapping[str, type] = field(default_factory=dict)
     parent: str | None = None

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..base.errors import LoopwrightError
 from ..codegen.llvm.build import build_program
+from ..codegen.llvm.compiler import CompileError, check_machine, resolve
 from ..codegen.llvm.executable import Executable
+from ..codegen.llvm.program import compile_options
 from ..codegen.llvm.vm import GraphMachine
 from ..codegen.lowered import Lowered
 from ..ir.target import Target
@@ -126,6 +129,14 @@ def emit(lowered: Lowered) -> Executable:
     return exe
 
 
+def check(target: Target) -> None:
+    """Raise LoopwrightError for a triple, a processor or a feature that LLVM does not know."""
+    try:
+        check_machine(*resolve(*compile_options(target)))
+    except CompileError as error:
+        raise LoopwrightError(str(error)) from None
+
+
 PHASES = {
     "library_dispatch": library_dispatch_passes,
     "legalize": legalize_passes,
@@ -134,6 +145,13 @@ PHASES = {
 }
 TARGET = register_target(
     TargetBackend(
-        "llvm", graph_pipeline, emit, Executable, loop_pipeline, one_by_one=True, phases=PHASES
+        "llvm",
+        graph_pipeline,
+        emit,
+        Executable,
+        loop_pipeline,
+        one_by_one=True,
+        phases=PHASES,
+        check=check,
     )
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Unpack
 
 from ..backend.base import backend_of
@@ -38,6 +39,7 @@ def compile_steps(
     mod = as_module(model)
     target = as_target(target)
     record = backend_of(target)
+    record.check(target)
     with gc_paused(), target:
         start = time.perf_counter()
         graph = _lower_graph(mod, target, options)
@@ -59,6 +61,7 @@ def lower(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> traci
         mod = as_module(model)
         trace.note("import", "module", ms=(time.perf_counter() - started) * 1e3)
         target = as_target(target)
+        backend_of(target).check(target)
         with gc_paused(), target:
             graph = _lower_graph(mod, target, options)
             _loop_passes(target, options)(graph)
@@ -83,8 +86,11 @@ def as_module(model: Any) -> IRModule:
         mod = importer(model)
         if mod is not None:
             return mod
-    what = "this model cannot be imported"
     hint = "give an ONNX file's path, a ModelProto, an IRModule or a function"
+    if isinstance(model, (str, os.PathLike)) and not Path(model).exists():
+        what = "there is no such file"
+        raise FileNotFoundError(explain(what, got=model, instead=f"looked from {Path.cwd()}"))
+    what = "this model cannot be imported"
     got = model if isinstance(model, (str, os.PathLike)) else type(model).__name__
     raise TypeError(explain(what, got=got, instead=hint))
 

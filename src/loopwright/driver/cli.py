@@ -1,16 +1,22 @@
 """The command line: `loopwright show | run | bench | check | compile MODEL`, `loopwright plugins`.
 
-MODEL is an ONNX file. Inputs come from `--feeds FILE.npz` (arrays by input name); otherwise they
-are random, with symbolic sizes set to `--size`.
+MODEL is an ONNX file. Inputs come from `--feeds FILE.npz` (arrays by input name); otherwise they are
+random. `--dims n=4,height=32`, or one number, gives symbolic sizes: `run`, `bench` and `check` make
+random inputs of these sizes (default 1), `show` and `compile` fix them in the code.
 """
 
 from __future__ import annotations
 
+import errno
 import statistics
 import time
+from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
+from platform import python_version
 from typing import Annotated, Any
 
+import llvmlite
 import numpy as np
 import typer
 from rich.console import Console
@@ -18,98 +24,130 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..backend.base import backend_of
-from ..base.errors import LoopwrightError, explain
+from ..base import __version__
+from ..base.errors import LoopwrightError, UnknownName, explain, suggest
 from ..base.plugins import plugins
-from ..codegen.compiled import CompiledModel
 from ..codegen.llvm.library import c_name
 from ..ir import trace as tracing
-from ..ir.dtype import numpy_dtype
+from ..relax.analysis import defined_symbolic_vars
 from ..relax.byoc import get_backend
+from ..relax.expr import Function
 from ..relax.interpreter import Interpreter
 from ..relax.transform import BindSymbolicVars
 from ..runtime.arena import Arena
 from .build import as_module, as_target, compile_steps, lower
+from .console import command, say
+from .feeds import make_feeds, read_dims
 from .front import DEFAULT_TARGET, compile
 from .options import CompileOptions
 
-app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 Model = Annotated[Path, typer.Argument(help="An ONNX file.")]
 TargetText = Annotated[str, typer.Option("--target", help="A target, as in TVM.")]
 Feeds = Annotated[Path | None, typer.Option("--feeds", help="Arrays by input name (.npz).")]
-Size = Annotated[int, typer.Option("--size", help="The value of symbolic sizes.")]
+Dims = Annotated[
+    str,
+    typer.Option("--dims", "--size", help="Symbolic sizes: n=1,height=32, or one number for all."),
+]
 
 
-def make_feeds(exe: CompiledModel, path: Path | None, size: int) -> dict[str, np.ndarray]:
-    """The input arrays from a file, or random ones of the inputs' shapes."""
-    if path is not None:
-        with np.load(path) as arrays:
-            return {name: arrays[name] for name in exe.input_names() if name in arrays}
-    rng, feeds = np.random.default_rng(0), {}
-    for (_, dtype, shape), name in zip(exe.inputs(), exe.input_names(), strict=True):
-        dims = [d if isinstance(d, int) else size for d in shape]
-        feeds[name] = rng.standard_normal(dims).astype(numpy_dtype(dtype))
-    return feeds
+class Weights(StrEnum):
+    """Where C source has its weights."""
+
+    arrays = "arrays"
+    binary = "binary"
 
 
-@app.command()
+def _version(asked: bool) -> None:
+    if asked:
+        release = ".".join(map(str, llvmlite.binding.llvm_version_info))
+        parts = (f"loopwright {__version__}", f"LLVM {release} (llvmlite {llvmlite.__version__})")
+        typer.echo(", ".join((*parts, f"numpy {np.__version__}", f"Python {python_version()}")))
+        raise typer.Exit
+
+
+@app.callback(help=__doc__)
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print what runs here."),
+    ] = False,
+) -> None:
+    """The options before a command's name."""
+
+
+@command(app)
 def show(
     model: Model,
     target: TargetText = DEFAULT_TARGET,
     step: Annotated[str, typer.Option("--pass", help="Print what this pass changed.")] = "",
     kernel: Annotated[str, typer.Option(help="Print this kernel at every level.")] = "",
-    explain: Annotated[str, typer.Option(help="Print the decisions about this name.")] = "",
+    subject: Annotated[
+        str, typer.Option("--explain", help="Print the decisions about this name.")
+    ] = "",
+    dims: Dims = "",
 ) -> None:
     """Print the lowering steps, the changes of one pass, or one kernel at every level."""
+    mod = _fixed(model, dims)
     if kernel:
         with tracing.trace() as trace:
-            compiled = compile_steps(as_module(str(model)), target)[0]
-        if kernel not in compiled.texts:
-            known = ", ".join(sorted(compiled.texts))
-            raise typer.BadParameter(f"no kernel {kernel!r}; there are: {known}")
-        typer.echo(trace.last("ApplyDefaultSchedule").before[kernel].script())
-        typer.echo(compiled.lowered[kernel].script())
+            compiled = compile_steps(as_module(mod), target)[0]
+        _check_known("kernel of this name", kernel, compiled.texts)
+        if kernel in compiled.lowered:
+            typer.echo(trace.last("ApplyDefaultSchedule").before[kernel].script())
+            typer.echo(compiled.lowered[kernel].script())
         typer.echo("\n".join(compiled.levels(kernel)))
         return
-    trace = lower(str(model), target)
+    trace = lower(mod, target)
     if step:
         typer.echo(trace[step].diff())
-    elif explain:
-        typer.echo(str(trace.explain(explain)))
+    elif subject:
+        notes = trace.explain(subject)
+        if not notes:
+            _check_known(
+                "decision about this name", subject, [note.subject for note in trace.notes]
+            )
+        typer.echo(str(notes))
     else:
         trace.show()
 
 
-@app.command()
+@command(app)
 def run(
     model: Model,
     target: TargetText = DEFAULT_TARGET,
     feeds: Feeds = None,
-    size: Size = 1,
+    dims: Dims = "",
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write outputs (.npz).")] = None,
 ) -> None:
     """Run a model once and print or save its outputs."""
-    exe = _compiled(str(model), target)
-    results = {k: v.numpy() for k, v in exe.run(make_feeds(exe, feeds, size)).items()}
     if out is not None:
-        np.savez(out, **results)
+        _check_writable(out)
+    exe = _compiled(model, target)
+    results = {k: v.numpy() for k, v in exe.run(make_feeds(exe, feeds, dims)).items()}
+    if out is not None:
+        with out.open("wb") as file:
+            np.savez(file, **results)
     for name, array in results.items():
-        typer.echo(f"{name}: {array.dtype} {array.shape}")
+        shown = f"{name}: {array.dtype} {array.shape}"
         if out is None:
-            typer.echo(np.array2string(array, threshold=64, precision=6))
+            typer.echo(f"{shown}\n{np.array2string(array, threshold=64, precision=6)}")
+        else:
+            say(shown)
 
 
-@app.command()
+@command(app)
 def bench(
     model: Model,
     target: TargetText = DEFAULT_TARGET,
     feeds: Feeds = None,
-    size: Size = 1,
-    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 2.0,
+    dims: Dims = "",
+    seconds: Annotated[float, typer.Option(min=0, help="How long to measure.")] = 2.0,
 ) -> None:
     """Print the median time of a call and the kernels that take most of it."""
-    exe = _compiled(str(model), target)
-    given = make_feeds(exe, feeds, size)
+    exe = _compiled(model, target)
+    given = make_feeds(exe, feeds, dims)
     exe.run(given)
     took, end = [], time.perf_counter() + seconds
     while time.perf_counter() < end or len(took) < 3:
@@ -121,18 +159,18 @@ def bench(
     typer.echo(exe.profile(*args, number=10).table(limit=12))
 
 
-@app.command()
+@command(app)
 def check(
     model: Model,
     target: TargetText = DEFAULT_TARGET,
     feeds: Feeds = None,
-    size: Size = 1,
-    tolerance: Annotated[float, typer.Option(help="Greatest relative difference.")] = 1e-4,
+    dims: Dims = "",
+    tolerance: Annotated[float, typer.Option(min=0, help="Greatest relative difference.")] = 1e-4,
 ) -> None:
     """Compare compiled results with a numpy evaluation of the model's operators."""
     mod = as_module(str(model))
     exe = _compiled(mod, target)
-    given = make_feeds(exe, feeds, size)
+    given = make_feeds(exe, feeds, dims)
     args = [given[name] for name in exe.input_names()]
     worst = 0.0
     pairs = zip(_flat(exe["main"](*args)), _flat(Interpreter(mod)["main"](*args)), strict=True)
@@ -149,43 +187,39 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command("compile")
+@command(app, "compile")
 def compile_to(
     model: Model,
     out: Annotated[Path, typer.Option("-o", "--out", help="A .so, .a or .o; for C a folder, too.")],
     target: TargetText = DEFAULT_TARGET,
-    dims: Annotated[str, typer.Option(help="Values of symbolic sizes: n=1,height=32.")] = "",
+    dims: Dims = "",
     arena: Annotated[
         list[str] | None, typer.Option(help="Memory to plan for: sram=256KiB, or dram; in order.")
     ] = None,
-    weights: Annotated[str, typer.Option(help='Of C files: "arrays" or "binary".')] = "arrays",
+    weights: Annotated[Weights, typer.Option(help="Where C files have them.")] = Weights.arrays,
 ) -> None:
     """Write a model as a library with a C header, or (--target c) as source files into a folder."""
-    mod = as_module(str(model))
-    if dims:
-        pairs = (part.split("=") for part in dims.split(","))
-        mod = BindSymbolicVars({name.strip(): int(number) for name, number in pairs})(mod)
+    as_folder = not out.suffix
+    _check_writable(out, as_folder)
+    if as_folder and not backend_of(as_target(target)).result.suffix:
+        what = "a folder is written for C source only"
+        raise LoopwrightError(explain(what, got=target, instead="--target c, or -o FILE.so"))
     arenas = [
         Arena(name, limit or None) for name, _, limit in (a.partition("=") for a in arena or [])
     ]
-    options = CompileOptions(arenas=tuple(arenas))
-    if out.suffix:
-        path = compile(mod, target, options=options).export_library(out)
-        typer.echo(f"{path}: {path.stat().st_size} bytes")
-        typer.echo(str(path.with_suffix(".h")))
+    compiled = compile(_fixed(model, dims), target, options=CompileOptions(arenas=tuple(arenas)))
+    if not as_folder:
+        path = compiled.export_library(out)
+        say(f"{path}: {path.stat().st_size} bytes\n{path.with_suffix('.h')}")
         return
-    if not backend_of(as_target(target)).result.suffix:
-        what = "a folder is written for C source only"
-        raise LoopwrightError(explain(what, got=target, instead="--target c, or -o FILE.so"))
-    compiled = compile(mod, target, options=options)
-    chosen = {} if weights == "arrays" else {"weights": weights}
+    chosen = {} if weights is Weights.arrays else {"weights": weights.value}
     for path in compiled.write(out, c_name(model.stem), **chosen):
-        typer.echo(f"{path}: {path.stat().st_size} bytes")
+        say(f"{path}: {path.stat().st_size} bytes")
     if compiled.memory_plan is not None:
-        typer.echo("\n".join(compiled.memory_plan.report().splitlines()[:3]))
+        say("\n".join(compiled.memory_plan.report().splitlines()[:3]))
 
 
-@app.command("plugins")
+@command(app, "plugins")
 def show_plugins() -> None:
     """Print what installed plug-ins provide, and their errors."""
     table = Table("name", "group", "package", "brings", "usable", "error")
@@ -210,6 +244,31 @@ def _compiled(model: Any, target: str) -> Any:
     return compile(model, target)
 
 
+def _fixed(model: Path, dims: str) -> Any:
+    """The model with these symbolic sizes: its module, or the path if there are none."""
+    if not dims:
+        return model
+    mod = as_module(model)
+    graphs = (func for func in mod.functions.values() if isinstance(func, Function))
+    names = [var.name for graph in graphs for var in defined_symbolic_vars(graph)]
+    sizes = read_dims(dims, names)
+    return BindSymbolicVars(sizes)(mod) if sizes else mod
+
+
+def _check_known(what: str, name: str, known: Iterable[str]) -> None:
+    """Raise UnknownName for a name that is not known."""
+    names = sorted(filter(None, known))
+    if name not in names:
+        raise UnknownName(explain(f"no {what}", got=name, instead=suggest(name, names)))
+
+
+def _check_writable(path: Path, as_folder: bool = False) -> None:
+    """Make the folder of a file, or the folder, before work is done for it. Raises OSError."""
+    (path if as_folder else path.parent).mkdir(parents=True, exist_ok=True)
+    if not as_folder and path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "this is a folder, not a file to write", str(path))
+
+
 def _flat(value: Any) -> list[np.ndarray]:
     if isinstance(value, (list, tuple)):
         return [leaf for v in value for leaf in _flat(v)]
@@ -217,10 +276,5 @@ def _flat(value: Any) -> list[np.ndarray]:
 
 
 def main() -> None:
-    """Run the command line; a LoopwrightError is printed without a traceback."""
-    try:
-        app()
-    except (LoopwrightError, ValueError, TypeError, OSError) as error:
-        notes = getattr(error, "__notes__", ())
-        typer.echo("\n".join([f"error: {error}", *notes]), err=True)
-        raise SystemExit(1) from None
+    """Run the command line."""
+    app()

@@ -25,6 +25,7 @@ from ..relax.expr import Function
 from ..runtime import threads
 from ..tir.function import PrimFunc
 from .build import DEFAULT_TARGET, compile_steps
+from .console import report
 
 BUNDLED = Path(__file__).parent / "data" / "digits.onnx"
 
@@ -33,11 +34,11 @@ def main(argv: list[str]) -> int:
     """Run the demo; the exit status is 0 if the result was right."""
     path = Path(argv[0]) if argv else BUNDLED
     if not argv:
-        print("the package registry is unreachable: using the small bundled model instead\n")
-    print(f"model   {path.name} ({path.stat().st_size / 1e6:.1f} MB)")
+        print("no model was given: this is the bundled one, which reads digits of 16 x 16 pixels\n")
     started = time.perf_counter()
     mod = from_onnx(str(path))
     imported = time.perf_counter()
+    print(f"model   {path.name} ({path.stat().st_size / 1e6:.1f} MB)")
     print(f"target  {Target(DEFAULT_TARGET)}\n")
     with tracing.trace() as trace:
         exe, steps = compile_steps(mod)
@@ -153,4 +154,7 @@ def _run(path: Path, exe: Executable, feeds: dict[str, np.ndarray]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except Exception as error:
+        sys.exit(report(error))

@@ -203,7 +203,7 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
             what = f"the size of {var.name} in {ctx.symbol} depends on {shown}"
             hint = (
                 "C code has one static workspace: give symbolic sizes an upper bound (the graph"
-                ' function\'s attribute "tir_var_upper_bound") or numbers (BindSymbolicVars)'
+                ' function\'s attribute "tir_var_upper_bound") or numbers (BindSymbolicVars, --dims)'
             )
             raise LoopwrightError(explain(what, instead=hint, span=ctx.func.span))
         count *= max(most, 0)

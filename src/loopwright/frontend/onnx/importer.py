@@ -75,7 +75,7 @@ def from_onnx(
 def from_path_or_proto(model: Any) -> IRModule | None:
     """`from_onnx` for what looks like an ONNX model (a path, a ModelProto), else None."""
     if isinstance(model, (str, os.PathLike)):
-        known = Path(model).suffix == ".onnx" or Path(model).is_file()
+        known = Path(model).suffix == ".onnx" or Path(model).exists()
         return from_onnx(model) if known else None
     kind = type(model)
     if kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx":

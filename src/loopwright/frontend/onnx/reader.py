@@ -161,6 +161,9 @@ def load(model: Any) -> tuple[Any, Path | None]:
         return _parse(bytes(model), "these bytes", onnx), None
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
+        if path.is_dir():
+            what = "an ONNX model is one file"
+            raise IsADirectoryError(explain(what, got=f"the folder {path}"))
         if not path.is_file():
             what = "there is no such ONNX file"
             raise FileNotFoundError(explain(what, got=path, instead=f"looked from {Path.cwd()}"))

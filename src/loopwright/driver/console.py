@@ -1,0 +1,93 @@
+"""What all commands share: how much they say, and errors without a traceback."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import traceback as frames
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from ..base.errors import InternalError, LoopwrightError
+from ..codegen.llvm.compiler import CompileError
+
+F = TypeVar("F", bound=Callable[..., None])
+
+# What a wrong command or file can raise; anything else is a fault of ours.
+EXPECTED = (LoopwrightError, CompileError, ValueError, TypeError, OSError, MemoryError)
+REPORT = (
+    "\nThis is a fault of Loopwright, not of the model or the command. Please report it to the "
+    "maintainers,\nwith the lines above, the command, the model if you can, and what "
+    "`loopwright --version` prints."
+)
+# The options of every command: name -> (type, default).
+SHARED: dict[str, tuple[Any, Any]] = {
+    "quiet": (
+        Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")],
+        False,
+    ),
+    "traceback": (
+        Annotated[bool, typer.Option("--traceback", help="Show where an error was raised.")],
+        False,
+    ),
+}
+_QUIET: ContextVar[bool] = ContextVar("whether a command prints results only", default=False)
+
+
+def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
+    """Make a function a command: its parameters are the options, and those of `SHARED`."""
+
+    def add(function: F) -> F:
+        signature = inspect.signature(function, eval_str=True)
+        shared = [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for key, (kind, default) in SHARED.items()
+        ]
+        params = [*signature.parameters.values(), *shared]
+
+        def run(quiet: bool, traceback: bool, **given: Any) -> None:
+            _QUIET.set(quiet)
+            try:
+                function(**given)
+            except Exception as error:
+                if traceback or _is_of_typer(error):
+                    raise
+                raise typer.Exit(report(error)) from None
+
+        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        run.__annotations__ = {p.name: p.annotation for p in params}
+        vars(run)["__signature__"] = signature.replace(parameters=params)
+        app.command(name)(run)
+        return function
+
+    return add
+
+
+def say(text: object) -> None:
+    """Print what is no result: not with --quiet."""
+    if not _QUIET.get():
+        typer.echo(str(text))
+
+
+def _is_of_typer(error: Exception) -> bool:
+    """Whether Typer handles it: an exit, or a reader that closed the pipe."""
+    closed = isinstance(error, OSError) and error.errno == errno.EPIPE
+    return closed or isinstance(error, (typer.Exit, typer.Abort))
+
+
+def report(error: Exception) -> int:
+    """Print an error to stderr; the exit status."""
+    if not isinstance(error, EXPECTED) or isinstance(error, InternalError):
+        typer.echo("".join(frames.format_exception(error)) + REPORT, err=True)
+        return 70
+    text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.strerror}: {error.filename}"
+    typer.echo("\n".join([f"error: {text}", *getattr(error, "__notes__", ())]), err=True)
+    return 1
+
+
+__all__ = ["command", "report", "say"]
