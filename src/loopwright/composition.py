@@ -140,6 +140,16 @@ def find_name(name: str) -> Any:
     return module
 
 
+def find_entry(entry: str) -> Any:
+    """What an entry ("module:name") is. Raises KeyError where there is no such module, and
+    AttributeError where it has no such name."""
+    place, _, name = entry.partition(":")
+    module = find_module(place)
+    if module is None:
+        raise KeyError(place)
+    return getattr(module, name) if name else module
+
+
 def _load(entry: str) -> Any:
     place, _, name = entry.partition(":")
     if any(being_imported(f"{PACKAGE}.{part}") for part in _STANDS_ON.get(place, ())):

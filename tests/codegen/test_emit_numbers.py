@@ -126,7 +126,7 @@ def test_bits_and_shifts(dtype):
     apply({"left": shifts["left"], "right": shifts["right"]}, a, far)
 
 
-@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "uint1"])
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2"])
 def test_integers_below_a_byte_are_packed(dtype):
     kind = DataType(dtype)
     low = -(1 << kind.bits - 1) if kind.is_int else 0

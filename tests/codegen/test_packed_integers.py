@@ -21,7 +21,7 @@ from loopwright.tir.interpreter import run
 from .emitted import compiled, elementwise, program
 
 pytestmark = pytest.mark.no_roundtrip
-TYPES = ["int4", "uint4", "int2", "uint2", "uint1"]
+TYPES = ["int4", "uint4", "int2", "uint2"]
 
 
 def values(dtype, shape):

@@ -86,6 +86,36 @@ print(*missing)
     assert done.stdout.split() == []
 
 
+def test_every_name_is_what_it_stands_for():
+    """The table of names has no dead lines, and a module keeps the names that are its own."""
+    program = """
+import importlib
+import loopwright.compat
+from loopwright.compat.names import ALSO, NAMES
+loopwright.compat.alias("tvm")
+import tvm
+for path, place in NAMES.items():
+    module, _, name = place.partition(":")
+    here = importlib.import_module("loopwright." + module)
+    holder, _, last = path.rpartition(".")
+    holder = importlib.import_module("tvm." + holder) if holder else tvm
+    assert getattr(holder, last) is (getattr(here, name) if name else here), path
+for path, places in ALSO.items():
+    importlib.import_module("tvm." + path)
+    for place in places.split():
+        importlib.import_module("loopwright." + place)
+from tvm.tir.expr import Ramp, PrimExpr
+assert Ramp is tvm.tir.Ramp and PrimExpr is tvm.tir.PrimExpr
+from tvm.script.parser.relax import entry
+assert entry.TensorProxy is tvm.script.relax.Tensor
+assert tvm.base.TVMError is tvm.TVMError
+assert not isinstance(tvm.tir.Var("x", "int32") == 1, tvm.tir.expr.EqualOp)
+assert not hasattr(tvm.tir.expr, "nothing")
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+
+
 def test_attributes_without_their_own_import():
     program = """
 import loopwright.compat

@@ -91,6 +91,8 @@ class IntSet(Node):
     @staticmethod
     def vector(vec: Any) -> IntervalSet:
         """The values of a ramp."""
+        if vec.dtype.is_scalable:
+            return IntervalSet(vec.base, POS_INF)
         last = vec.base + vec.stride * (vec.lanes - 1)
         return IntervalSet(po.minimum(vec.base, last), po.maximum(vec.base, last))
 

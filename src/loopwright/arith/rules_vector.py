@@ -26,7 +26,7 @@ def vector(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
     if (ta is pe.Ramp and a.base.dtype.lanes > 1) or (tb is pe.Ramp and b.base.dtype.lanes > 1):
         return None
     lanes = (a if ta is pe.Ramp else b).lanes
-    if lanes != a.dtype.lanes:
+    if lanes != po.lanes_of(a.dtype):
         return None
     if kind is pe.Add or kind is pe.Sub:
         (ab, as_), (bb, bs) = _line(a), _line(b)
@@ -63,6 +63,8 @@ def _ramp_division(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
         if kind is pe.FloorMod:
             return pe.Broadcast._make(base, ramp.lanes)
         return pe.Ramp._make(base, IntImm(divisor.dtype, s // c), ramp.lanes)
+    if not isinstance(ramp.lanes, int):
+        return None
     rest = poly(ctx, pe.FloorMod._make(ramp.base, divisor))
     low, high = poly_bound(ctx, rest)
     ends = s * (ramp.lanes - 1)
@@ -78,7 +80,7 @@ def _vector_compare(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
     """A comparison of a ramp and a broadcast that has the same result in all lanes."""
     (ab, as_), (bb, bs) = _line(a), _line(b)
     stride = P.constant_value(P.add(poly(ctx, as_), poly(ctx, bs), -1))
-    if stride is None or kind in (pe.EQ, pe.NE):
+    if stride is None or kind in (pe.EQ, pe.NE) or a.dtype.is_scalable:
         return None
     lanes = a.dtype.lanes
     last = stride * (lanes - 1)

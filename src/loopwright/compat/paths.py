@@ -41,6 +41,7 @@ PATHS: dict[str, str] = {
     "script.parser.core.entry": "script.parser.entry",
     "script.parser.ir": "script.ir",
     "script.parser.relax": "script.relax",
+    "script.parser.relax.entry": "script.parser.proxies",
     "script.parser.tir": "script.tir",
     "script.printer.doc_printer": "script.printer.doc",
     "target": "ir.target",

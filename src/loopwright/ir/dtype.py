@@ -43,11 +43,12 @@ _BASIC = {
     "float6_e3m2fn": ("float6", 6),
 }
 _ALIASES = {"int": "int32", "uint": "uint32", "float": "float32", "bfloat": "bfloat16"}
+_ALIASES["uint1"] = "bool"
 _ML_DTYPES = {"bfloat16", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", *_FLOAT8}
 # Types that `datatype.register` made: `custom[name]32`. name -> code
 CUSTOM_TYPES: Registry[str, int] = Registry("custom type")
 _CUSTOM = re.compile(r"^custom\[(\w+)\](\d+)$")
-_LANES = re.compile(r"^(.+?)x(\d+)$")
+_LANES = re.compile(r"^(.+?)x(vscalex)?(\d+)$")
 _CACHE: dict[str, DataType] = {}
 
 
@@ -56,10 +57,21 @@ class DataType(str):
 
     `bits` is the width of one lane (bool counts 8, as it is stored in a byte; int4 counts 4),
     `lanes` the vector length, `code` one of int, uint, float, bfloat, float8, float6, float4,
-    bool, handle, custom. `void` is handle with 0 bits.
+    bool, handle, custom. `void` is handle with 0 bits. Where `is_scalable`, a vector has `lanes`
+    times as many lanes as the machine says at run time: "float32xvscalex4".
     """
 
-    __slots__ = ("base", "bits", "code", "is_bool", "is_float", "is_int", "is_uint", "lanes")
+    __slots__ = (
+        "base",
+        "bits",
+        "code",
+        "is_bool",
+        "is_float",
+        "is_int",
+        "is_scalable",
+        "is_uint",
+        "lanes",
+    )
 
     def __new__(cls, text: Any = "float32") -> DataType:
         if type(text) is DataType:
@@ -102,6 +114,14 @@ class DataType(str):
         """The same element type with `lanes` lanes."""
         return DataType(self.base if lanes == 1 else f"{self.base}x{lanes}")
 
+    def with_vscale(self, factor: int) -> DataType:
+        """The same element type with `factor` times the machine's number of lanes."""
+        return DataType(f"{self.base}xvscalex{factor}")
+
+    def like(self, other: DataType) -> DataType:
+        """The same element type with the lanes of `other`."""
+        return self.with_vscale(other.lanes) if other.is_scalable else self.with_lanes(other.lanes)
+
     def numpy(self) -> np.dtype:
         """The numpy dtype of one element (ml_dtypes for bfloat16 and the small floats)."""
         return numpy_dtype(self)
@@ -112,7 +132,8 @@ def _make(text: Any) -> DataType:
     if name in ("void", ""):
         name = "void"
     match = None if name in _BASIC else _LANES.match(name)
-    base, lanes = (match[1], int(match[2])) if match else (name, 1)
+    base, lanes = (match[1], int(match[3])) if match else (name, 1)
+    scalable = bool(match and match[2])
     base = _ALIASES.get(base, base)
     own = _CUSTOM.match(base)
     if own is not None and own[1] not in CUSTOM_TYPES:
@@ -121,16 +142,17 @@ def _make(text: Any) -> DataType:
     if own is not None and own[2] not in ("8", "16", "32", "64"):
         what = "a custom type is stored as an unsigned integer"
         raise ValueError(explain(what, got=base, instead="8, 16, 32 or 64 bits"))
-    if (base not in _BASIC and own is None) or lanes < 1:
+    if (base not in _BASIC and own is None) or lanes < 1 + scalable:
         what = "unknown data type"
         hint = "int8..int64, uint8..uint64, float16/32/64, bfloat16, float8_*, bool, handle"
         raise ValueError(explain(what, got=repr(text), instead=f"use one of {hint}, with xN lanes"))
-    full = base if lanes == 1 else f"{base}x{lanes}"
+    full = base if lanes == 1 else f"{base}x{'vscalex' * scalable}{lanes}"
     dtype = _CACHE.get(full)
     if dtype is None:
         dtype = str.__new__(DataType, full)
         code, bits = _BASIC[base] if own is None else ("custom", int(own[2]))
         dtype.base, dtype.code, dtype.bits, dtype.lanes = base, code, bits, lanes
+        dtype.is_scalable = scalable
         dtype.is_int, dtype.is_uint, dtype.is_bool = code == "int", code == "uint", code == "bool"
         dtype.is_float = code in ("float", "bfloat", "float8", "float6", "float4")
         _CACHE[full] = dtype

@@ -97,7 +97,7 @@ def derived(*, init: Literal[False] = False) -> Any:
 
 
 NODE_TYPES: Registry[str, type[Node]] = Registry("node type")
-_PLAIN = frozenset(("int", "str", "float", "bool", "DataType"))
+_PLAIN = frozenset(("int", "str", "float", "bool", "DataType", "Lanes"))
 
 
 _new = object.__new__

@@ -11,7 +11,7 @@ expressions can be dict keys; house code uses `same(a, b)`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from ..base.errors import explain
 from ..base.span import Span
@@ -21,6 +21,9 @@ from .node import Node, define, derived, field, ignore
 
 if TYPE_CHECKING:
     from .op import Op
+
+# A number of lanes, or `vscale() * number`: one object for each number, so `==` and `is` agree.
+Lanes: TypeAlias = "int | PrimExpr"
 
 
 def _infix(builder: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
@@ -405,8 +408,8 @@ class CmpExpr(BinaryOpExpr, init=False):
     __slots__ = ()
 
     def _derive(self) -> None:
-        lanes = self.a.dtype.lanes
-        self.dtype = BOOL if lanes == 1 else BOOL.with_lanes(lanes)
+        kind = self.a.dtype
+        self.dtype = BOOL if kind.lanes == 1 else BOOL.like(kind)
 
 
 class EQ(CmpExpr, init=False):
@@ -505,31 +508,31 @@ class Select(PrimExpr):
 
 
 class Ramp(PrimExpr):
-    """The vector base, base + stride, ... of `lanes` values."""
+    """The vector base, base + stride, ... of `lanes` values: a number, or `vscale() * number`."""
 
     base: PrimExpr
     stride: PrimExpr
-    lanes: int
+    lanes: Lanes
 
     def __init__(self, base: Any, stride: Any, lanes: Any, span: Span | None = None) -> None:
         base, stride = PrimExpr._build.match_types(base, stride)
-        self._set(base, stride, int(lanes), span)
+        self._set(base, stride, PrimExpr._build.as_lanes(lanes), span)
 
     def _derive(self) -> None:
-        self.dtype = self.base.dtype.with_lanes(self.lanes * self.base.dtype.lanes)
+        self.dtype = vector_type(self.base.dtype, self.lanes)
 
 
 class Broadcast(PrimExpr):
-    """The vector of `lanes` copies of `value`."""
+    """The vector of `lanes` copies of `value`; lanes as in `Ramp`."""
 
     value: PrimExpr
-    lanes: int
+    lanes: Lanes
 
     def __init__(self, value: Any, lanes: Any, span: Span | None = None) -> None:
-        self._set(PrimExpr._build.convert(value), int(lanes), span)
+        self._set(PrimExpr._build.convert(value), PrimExpr._build.as_lanes(lanes), span)
 
     def _derive(self) -> None:
-        self.dtype = self.value.dtype.with_lanes(self.lanes * self.value.dtype.lanes)
+        self.dtype = vector_type(self.value.dtype, self.lanes)
 
 
 class Shuffle(PrimExpr):
@@ -569,6 +572,14 @@ class Call(PrimExpr):
         if isinstance(op, str):
             op = build.get_op(op)
         self._set(DataType(dtype), op, tuple(build.convert(a) for a in args), span)
+
+
+def vector_type(dtype: DataType, lanes: Lanes) -> DataType:
+    """The type of a vector of `lanes` values of a type."""
+    if isinstance(lanes, int):
+        return dtype.with_lanes(lanes * dtype.lanes)
+    factor: Any = lanes  # vscale() * factor
+    return dtype.with_vscale(factor.b.value * dtype.lanes)
 
 
 BOOL, HANDLE = DataType("bool"), DataType("handle")

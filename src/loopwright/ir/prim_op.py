@@ -10,11 +10,12 @@ import math
 import operator
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ..base.errors import explain
+from ..base.errors import LoopwrightError, explain
 from . import prim_expr as pe
 from .datatype import least
 from .dtype import DataType, numpy_dtype
@@ -54,7 +55,7 @@ def const(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
         dtype = _default_dtype(value)
     dtype = DataType(dtype)
     if dtype.lanes > 1:
-        return pe.Broadcast(const(value, dtype.element), dtype.lanes)
+        return pe.Broadcast(const(value, dtype.element), lanes_of(dtype))
     if dtype.is_float:
         return FloatImm(dtype, _round_float(float(value), dtype), span)
     if dtype.is_handle:
@@ -62,6 +63,43 @@ def const(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
     if dtype.code == "custom":
         return FloatImm(dtype, float(value), span)
     return IntImm(dtype, _wrap(int(value), dtype), span)
+
+
+@cache
+def vscale() -> PrimExpr:
+    """How many times the least number of lanes a vector register has (one expression)."""
+    return pe.Call(INT32, "tir.vscale", ())
+
+
+@cache
+def scalable_lanes(factor: int) -> PrimExpr:
+    """`vscale() * factor`, one expression for each factor."""
+    return pe.Mul._make(vscale(), const(factor, INT32))
+
+
+def lanes_of(dtype: DataType) -> pe.Lanes:
+    """The lanes of a type, as `Ramp` and `Broadcast` have them."""
+    return scalable_lanes(dtype.lanes) if dtype.is_scalable else dtype.lanes
+
+
+def vscale_factor(value: Any) -> int | None:
+    """The number in `vscale() * number`; None for other expressions."""
+    if not isinstance(value, pe.Mul):
+        return None
+    factor, call = (value.a, value.b) if isinstance(value.a, IntImm) else (value.b, value.a)
+    of_machine = isinstance(call, pe.Call) and getattr(call.op, "name", "") == "tir.vscale"
+    return factor.value if of_machine and isinstance(factor, IntImm) else None
+
+
+def as_lanes(value: Any) -> pe.Lanes:
+    """A number of lanes. Raises LoopwrightError for an expression that is none."""
+    if isinstance(value, PrimExpr) and not isinstance(value, IntImm):
+        factor = vscale_factor(value)
+        if factor is None or factor < 2:
+            what = "lanes are a number, or vscale times a number above 1"
+            raise LoopwrightError(explain(what, got=str(value), instead="T.vscale() * 4"))
+        return scalable_lanes(factor)
+    return int(value)
 
 
 def _default_dtype(value: Any) -> DataType:
@@ -143,7 +181,7 @@ def match_types(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     a, b = convert_pair(a, b)
     if a.dtype == b.dtype:
         return a, b
-    la, lb = a.dtype.lanes, b.dtype.lanes
+    la, lb = lanes_of(a.dtype), lanes_of(b.dtype)
     if la != lb:
         if la == 1:
             a = pe.Broadcast(a, lb)
@@ -153,7 +191,7 @@ def match_types(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
             raise TypeError(explain("vectors of different lengths", got=f"{a.dtype} and {b.dtype}"))
     if a.dtype == b.dtype:
         return a, b
-    target = _wider(a.dtype, b.dtype).with_lanes(max(la, lb))
+    target = _wider(a.dtype, b.dtype).like(a.dtype)
     return cast(target, a), cast(target, b)
 
 
@@ -174,9 +212,9 @@ def cast(dtype: Any, value: Any, span: Any = None) -> PrimExpr:
     dtype, value = DataType(dtype), convert(value)
     if value.dtype == dtype:
         return value
-    if dtype.lanes != value.dtype.lanes:
+    if lanes_of(dtype) != lanes_of(value.dtype):
         if value.dtype.lanes == 1:
-            return pe.Broadcast(cast(dtype.element, value), dtype.lanes)
+            return pe.Broadcast(cast(dtype.element, value), lanes_of(dtype))
         raise TypeError(explain("cannot cast between lengths", got=f"{value.dtype} to {dtype}"))
     if isinstance(value, pe.Broadcast):
         return pe.Broadcast(cast(dtype.element, value.value), value.lanes)

@@ -285,6 +285,11 @@ class Target(Node):
         return self.attrs.get("mcpu", "")
 
     @property
+    def has_scalable_vectors(self) -> bool:
+        """Whether the length of vectors is known at run time only (ARM's SVE, RISC-V's V)."""
+        return not {"sve", "v"}.isdisjoint(self.features)
+
+    @property
     def mattr(self) -> list[str]:
         """Features switched on and off: ["+avx2", "-fma"]."""
         return list(self.attrs.get("mattr", ()))

@@ -7,7 +7,6 @@ Intrinsics come from the table in `tir/op.py`; loops, blocks, buffers and data t
 
 from __future__ import annotations
 
-import builtins as _py
 import difflib
 import inspect
 import re
@@ -58,7 +57,9 @@ from ..ir.prim_expr import Let as _Let
 from ..ir.prim_op import cast as _cast
 from ..ir.prim_op import const as _const
 from ..ir.prim_op import convert as _convert
+from ..ir.prim_op import lanes_of as _lanes_of
 from ..ir.prim_op import match_types as _match_types
+from ..ir.prim_op import vscale  # noqa: F401
 from ..ir.target import Target
 from ..tir import op as _op
 from ..tir import op_target as _op_target
@@ -235,15 +236,15 @@ def buffer_store(buffer: _Buffer, value: Any, indices: Any, predicate: Any = Non
     """Store `value` at `indices`."""
     points = list(indices) if isinstance(indices, (list, tuple)) else [indices]
     from_literal = not isinstance(value, BaseExpr)
-    lanes = [i.dtype.lanes for i in points if isinstance(i, PrimExpr)]
+    lanes = [_lanes_of(i.dtype) for i in points if isinstance(i, PrimExpr)]
     stored = as_operand(value)
     if from_literal and not isinstance(stored, PrimExpr):
         stored = _const(stored, buffer.dtype)
-    wanted = _py.max([1, *lanes[-1:]])
-    if wanted > 1 and stored.dtype.lanes == 1 and buffer.dtype.lanes == 1:
+    wanted = [1, *lanes][-1]
+    if wanted != 1 and stored.dtype.lanes == 1 and buffer.dtype.lanes == 1:
         stored = Broadcast(stored, wanted)
     if stored.dtype != buffer.dtype and stored.dtype.element != buffer.dtype.element:
-        stored = _cast(buffer.dtype.with_lanes(stored.dtype.lanes), stored)
+        stored = _cast(buffer.dtype.like(stored.dtype), stored)
     emit(_stmt.BufferStore(buffer, stored, points, predicate))
 
 
@@ -421,7 +422,9 @@ for _name in _op.__all__:
     if _name not in globals() and _name not in ("maximum", "minimum"):
         globals()[_name] = with_regions(getattr(_op, _name))
 for _name in _op_target.__all__:
-    if _name.startswith(("tvm_warp_", "TVMBackend")):  # their types are not the default's, handle
+    if _name.startswith(
+        ("tvm_warp_", "TVMBackend", "get_active_lane")
+    ):  # their types are not the default's, handle
         globals()[_name] = with_regions(getattr(_op_target, _name))
 tvm_call_packed = globals()["call_packed"]
 tvm_call_cpacked = globals()["call_cpacked"]

@@ -24,7 +24,7 @@ from loopwright.ir.prim_op import (
     logical_not as logical_not, logical_or as logical_or, match_types as match_types,
     max_value as max_value, min_value as min_value, multiply as multiply, neg as neg,
     shift_left as shift_left, shift_right as shift_right, subtract as subtract,
-    truncdiv as truncdiv, truncmod as truncmod,
+    truncdiv as truncdiv, truncmod as truncmod, vscale as vscale,
 )
 from loopwright.ir.target import Target as Target
 from loopwright.script.parser.entry import PrimFuncDecorator as _PrimFuncDecorator
@@ -79,8 +79,9 @@ from loopwright.tir.op import (
 from loopwright.tir.op_target import (
     TVMBackendAllocWorkspace as TVMBackendAllocWorkspace,
     TVMBackendFreeWorkspace as TVMBackendFreeWorkspace,
-    tvm_warp_activemask as tvm_warp_activemask, tvm_warp_shuffle as tvm_warp_shuffle,
-    tvm_warp_shuffle_down as tvm_warp_shuffle_down, tvm_warp_shuffle_up as tvm_warp_shuffle_up,
+    get_active_lane_mask as get_active_lane_mask, tvm_warp_activemask as tvm_warp_activemask,
+    tvm_warp_shuffle as tvm_warp_shuffle, tvm_warp_shuffle_down as tvm_warp_shuffle_down,
+    tvm_warp_shuffle_up as tvm_warp_shuffle_up,
 )
 from loopwright.tir.stmt import ForKind as ForKind
 from typing import Any as _Any
@@ -135,7 +136,6 @@ class float8_e4m3fnuz(_Dtype, init=False): """A float8_e4m3fnuz variable; with a
 class float8_e5m2(_Dtype, init=False): """A float8_e5m2 variable; with an argument, that value as float8_e5m2."""
 class float8_e5m2fnuz(_Dtype, init=False): """A float8_e5m2fnuz variable; with an argument, that value as float8_e5m2fnuz."""
 class float8_e8m0fnu(_Dtype, init=False): """A float8_e8m0fnu variable; with an argument, that value as float8_e8m0fnu."""
-def get_active_lane_mask(*args: _Any, dtype: _Any = 'handle') -> Call: ...
 def grid(*extents: _Any) -> _ForFrame[tuple[Var, ...]]: """Nested serial loops; an extent may be a pair (start, stop)."""
 class handle(Var):
     """A pointer variable; `dtype` is what it points to."""
@@ -220,7 +220,6 @@ def vectorized(start: _Any, stop: _Any = None, *, annotations: _Any = None) -> _
 class void(PrimExpr):
     """A variable of no type."""
     def __init__(self, expr: _Any = None, *, is_size_var: _Any = False) -> None: """A variable of no type."""
-def vscale(*args: _Any, dtype: _Any = 'handle') -> Call: ...
 class _Dtype(PrimExpr):
     """A float32 variable; with an argument, that value as float32."""
     def __init__(self, expr: _Any = None, is_size_var: _py.bool = False) -> None: """A float32 variable; with an argument, that value as float32."""

@@ -52,6 +52,7 @@ from ..ir.prim_op import const as const
 from ..ir.prim_op import convert as convert
 from ..ir.prim_op import div as divide
 from ..ir.prim_op import subtract as subtract
+from ..ir.prim_op import vscale as vscale
 from . import analysis as analysis
 from . import functor as functor
 from . import ir_builder as ir_builder
@@ -220,7 +221,6 @@ from .op_target import tvm_warp_activemask as tvm_warp_activemask
 from .op_target import tvm_warp_shuffle as tvm_warp_shuffle
 from .op_target import tvm_warp_shuffle_down as tvm_warp_shuffle_down
 from .op_target import tvm_warp_shuffle_up as tvm_warp_shuffle_up
-from .op_target import vscale as vscale
 from .reduction import comm_reducer as comm_reducer
 from .reduction import max as max
 from .reduction import min as min

@@ -24,7 +24,7 @@ from loopwright.ir.prim_op import (
     logical_not as logical_not, logical_or as logical_or, match_types as match_types,
     max_value as max_value, maximum as maximum, min_value as min_value, minimum as minimum,
     multiply as multiply, neg as neg, shift_left as shift_left, shift_right as shift_right,
-    subtract as subtract, truncdiv as truncdiv, truncmod as truncmod,
+    subtract as subtract, truncdiv as truncdiv, truncmod as truncmod, vscale as vscale,
 )
 from loopwright.tir import (
     analysis as analysis, functor as functor, ir_builder as ir_builder, schedule as schedule,
@@ -95,7 +95,7 @@ from loopwright.tir.op_target import (
     tvm_load_matrix_sync as tvm_load_matrix_sync, tvm_mma_sync as tvm_mma_sync,
     tvm_store_matrix_sync as tvm_store_matrix_sync, tvm_warp_activemask as tvm_warp_activemask,
     tvm_warp_shuffle as tvm_warp_shuffle, tvm_warp_shuffle_down as tvm_warp_shuffle_down,
-    tvm_warp_shuffle_up as tvm_warp_shuffle_up, vscale as vscale,
+    tvm_warp_shuffle_up as tvm_warp_shuffle_up,
 )
 from loopwright.tir.reduction import (
     comm_reducer as comm_reducer, max as max, min as min, sum as sum,

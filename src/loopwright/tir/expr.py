@@ -6,8 +6,8 @@ from typing import Any
 
 from ..base.errors import explain
 from ..ir.node import Node, define, field
-from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Var
-from ..ir.prim_op import convert
+from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Var, vector_type
+from ..ir.prim_op import convert, lanes_of
 from .buffer import Buffer, DataProducer
 
 
@@ -55,8 +55,8 @@ def check_indices(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
 
 def access_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> Any:
     """Type of an element access: the buffer's type times the lanes of the last index."""
-    lanes = indices[-1].dtype.lanes if indices else 1
-    return buffer.dtype if lanes == 1 else buffer.dtype.with_lanes(lanes * buffer.dtype.lanes)
+    lanes = lanes_of(indices[-1].dtype) if indices else 1
+    return buffer.dtype if lanes == 1 else vector_type(buffer.dtype, lanes)
 
 
 class ProducerLoad(PrimExpr):

@@ -281,7 +281,7 @@ def ret(val: Any = None, span: Any = None) -> Call:
 def _float_unary(name: str, x: Any, span: Any = None) -> PrimExpr:
     x = convert(x)
     if x.dtype.is_integer:
-        x = cast(DataType("float32").with_lanes(x.dtype.lanes), x)
+        x = cast(DataType("float32").like(x.dtype), x)
     return Call(x.dtype, f"tir.{name}", [x], span)
 
 
@@ -393,7 +393,7 @@ def isinf(x: Any, span: Any = None) -> PrimExpr:
 
 def _float_test(name: str, x: Any, span: Any) -> PrimExpr:
     x = convert(x)
-    result = DataType("bool").with_lanes(x.dtype.lanes)
+    result = DataType("bool").like(x.dtype)
     return const(False, result) if x.dtype.is_integer else Call(result, f"tir.{name}", [x], span)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.registry import registering
+from ..ir.dtype import DataType
 from ..ir.op import register_op
 from ..ir.prim_expr import Call, PrimExpr
-from ..ir.prim_op import const, convert
+from ..ir.prim_op import const, convert, vscale
 from .op import _packed_arg, call_intrin
 
 # name -> (result type; "" = the second argument's type, effect)
@@ -42,7 +43,6 @@ _FIXED: dict[str, tuple[str, str]] = {
     "TVMBackendFreeWorkspace": ("int32", "opaque"),
     "anylist_getitem": ("handle", "read"),
     "anylist_resetitem": ("int32", "opaque"),
-    "vscale": ("int32", "pure"),
 }
 # The first argument is the result type.
 _TYPED = (
@@ -118,11 +118,17 @@ def get_active_lane_mask(dtype: Any, base: Any, limit: Any) -> PrimExpr:
     return call_intrin(dtype, "tir.get_active_lane_mask", base, limit)
 
 
+def get_vscale_expr(dtype: Any, min_size: int = 128) -> PrimExpr:
+    """The lanes of a vector register of at least `min_size` bits: vscale times a number."""
+    return vscale() * (min_size // (DataType(dtype).itemsize * 8))
+
+
 __all__ = [
     "anylist_setitem_call_cpacked",
     "anylist_setitem_call_packed",
     "dp4a",
     "get_active_lane_mask",
+    "get_vscale_expr",
     "trace",
 ]
 with registering(__name__):

@@ -3,9 +3,10 @@
 Made by `python -m tools.make_stubs`.
 """
 
+from loopwright.ir.dtype import DataType as DataType
 from loopwright.ir.op import register_op as register_op
 from loopwright.ir.prim_expr import Call as Call, PrimExpr as PrimExpr
-from loopwright.ir.prim_op import const as const, convert as convert
+from loopwright.ir.prim_op import const as const, convert as convert, vscale as vscale
 from loopwright.tir.op import call_intrin as call_intrin
 from typing import Any as _Any
 
@@ -19,6 +20,7 @@ def create_barriers(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.cre
 def dp4a(vec1: _Any, vec2: _Any, acc: _Any = 0) -> PrimExpr: """The dot product of two int8x4 vectors, added to `acc`."""
 def end_profile_intrinsic(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.end_profile_intrinsic."""
 def get_active_lane_mask(dtype: _Any, base: _Any, limit: _Any) -> PrimExpr: """The mask of the lanes k with base + k < limit."""
+def get_vscale_expr(dtype: _Any, min_size: int = 128) -> PrimExpr: """The lanes of a vector register of at least `min_size` bits: vscale times a number."""
 def make_filled_simdgroup_matrix(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.make_filled_simdgroup_matrix."""
 def mma_fill(dtype: _Any, *args: _Any) -> PrimExpr: """A call of the intrinsic tir.mma_fill."""
 def mma_store(dtype: _Any, *args: _Any) -> PrimExpr: """A call of the intrinsic tir.mma_store."""
@@ -50,4 +52,3 @@ def tvm_warp_activemask(*args: _Any) -> PrimExpr: """A call of the intrinsic tir
 def tvm_warp_shuffle(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.tvm_warp_shuffle."""
 def tvm_warp_shuffle_down(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.tvm_warp_shuffle_down."""
 def tvm_warp_shuffle_up(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.tvm_warp_shuffle_up."""
-def vscale(*args: _Any) -> PrimExpr: """A call of the intrinsic tir.vscale."""

@@ -9,8 +9,29 @@ from ..arith.analyzer import Analyzer
 from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.node import Node, define, field, ignore
-from ..ir.prim_expr import Add, Call, IntImm, IterVar, PrimExpr, Ramp, Range, StringImm, Var
-from ..ir.prim_op import cast, const, convert, match_types, multiply, subtract
+from ..ir.prim_expr import (
+    Add,
+    Call,
+    IntImm,
+    IterVar,
+    Lanes,
+    PrimExpr,
+    Ramp,
+    Range,
+    StringImm,
+    Var,
+)
+from ..ir.prim_op import (
+    cast,
+    const,
+    convert,
+    lanes_of,
+    match_types,
+    multiply,
+    scalable_lanes,
+    subtract,
+    vscale_factor,
+)
 from ..ir.serialize import register_codec
 from ..ir.structural import structural_equal
 from ..runtime.tensor import PackedTensor, Tensor, tensor
@@ -383,17 +404,17 @@ class BlockRealize(Stmt):
         self._set(tuple(convert(v) for v in iter_values), convert(predicate), block, span)
 
 
-def _vector_index(begin: Any, lanes: int) -> list[PrimExpr]:
+def _vector_index(begin: Any, lanes: Lanes) -> list[PrimExpr]:
     if isinstance(begin, (int, PrimExpr)):
         begin = [begin]
     indices = [convert(i) for i in begin]
-    if lanes > 1 and indices[-1].dtype.lanes == 1:
+    if lanes != 1 and indices[-1].dtype.lanes == 1:
         indices[-1] = Ramp(indices[-1], const(1, indices[-1].dtype), lanes)
     return indices
 
 
 def _load(buffer: Buffer, begin: Any, dtype: Any, predicate: Any) -> PrimExpr:
-    lanes = DataType(dtype).lanes if dtype is not None else 1
+    lanes = lanes_of(DataType(dtype)) if dtype is not None else 1
     return BufferLoad(buffer, _vector_index(begin, lanes), predicate)
 
 
@@ -401,20 +422,28 @@ def _store(buffer: Buffer, begin: Any, value: Any, predicate: Any) -> Stmt:
     if isinstance(value, BufferRegion):
         value = region_load(value)
     value = convert(value) if isinstance(value, PrimExpr) else const(value, buffer.dtype)
-    return BufferStore(buffer, value, _vector_index(begin, value.dtype.lanes), predicate)
+    return BufferStore(buffer, value, _vector_index(begin, lanes_of(value.dtype)), predicate)
 
 
 def region_load(region: BufferRegion) -> PrimExpr:
     """The vector load of a region of constant size."""
     indices: list[PrimExpr] = []
     for axis in region.region:
-        extent = axis.extent
-        if not isinstance(extent, IntImm):
-            what = "a vector is loaded from a slice of constant length"
-            raise ValueError(explain(what, got=str(extent), instead="use T.Ramp, or a loop"))
-        one = const(1, axis.min.dtype)
-        indices.append(axis.min if extent.value == 1 else Ramp(axis.min, one, extent.value))
+        lanes, one = _slice_lanes(axis.extent), const(1, axis.min.dtype)
+        indices.append(axis.min if lanes == 1 else Ramp(axis.min, one, lanes))
     return BufferLoad(region.buffer, indices)
+
+
+def _slice_lanes(length: PrimExpr, step: int = 1) -> Lanes:
+    """The lanes of a slice of a length. Raises ValueError where it is neither constant nor a
+    multiple of the machine's vectors."""
+    if isinstance(length, IntImm):
+        return -(-length.value // step)
+    factor = vscale_factor(length)
+    if factor is None or factor % step:
+        what = "a slice used as a vector has a constant length"
+        raise ValueError(explain(what, got=str(length), instead="use T.Ramp, or a loop"))
+    return scalable_lanes(factor // step)
 
 
 def _item(buffer: Buffer, indices: Any) -> Any:
@@ -455,10 +484,7 @@ def slice_to_index(item: Any, extent: PrimExpr) -> PrimExpr:
     )
     step = 1 if item.step is None else item.step
     length = Analyzer().simplify(subtract(stop, start))
-    if not isinstance(length, IntImm):
-        what = "a slice used as a vector has a constant length"
-        raise ValueError(explain(what, got=str(length), instead="use T.Ramp, or a loop"))
-    lanes = -(-length.value // int(step))
+    lanes = _slice_lanes(length, int(step))
     return start if lanes == 1 else Ramp(start, cast(start.dtype, convert(step)), lanes)
 
 

@@ -51,6 +51,9 @@ def llvm_type(dtype: DataType) -> str:
     """LLVM's type of a value, vectors included."""
     text = _TYPES.get(dtype)
     if text is None:
+        if dtype.is_scalable:
+            what = "this code generator has no vectors whose length is known at run time"
+            raise LoopwrightError(explain(what, got=dtype, instead="use a fixed number of lanes"))
         text = _TYPES[dtype] = vector_of(scalar_type(dtype), dtype.lanes)
     return text
 

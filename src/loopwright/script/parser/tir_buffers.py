@@ -10,6 +10,7 @@ import numpy as np
 from ...base.errors import explain
 from ...ir.dtype import DataType
 from ...ir.prim_expr import PrimExpr, Ramp, Range, Var
+from ...ir.prim_op import cast as _cast
 from ...ir.prim_op import const as _const
 from ...ir.prim_op import convert as _convert
 from ...tir import stmt as _stmt
@@ -165,7 +166,7 @@ def _load_region(load: BufferLoad) -> BufferRegion:
         low, size = index, 1
         if isinstance(index, Ramp):
             low, size = index.base, index.lanes
-        ranges.append(Range.from_min_extent(low, _const(size, low.dtype)))
+        ranges.append(Range.from_min_extent(low, _cast(low.dtype, size)))
     return BufferRegion(load.buffer, tuple(ranges))
 
 

@@ -199,10 +199,15 @@ def _not(p: Printer, node: pe.Not) -> str:
     return loose(f"not {operand(p.expr(node.a), NOT)}", NOT)
 
 
+def lanes(p: Printer, node: pe.Ramp | pe.Broadcast) -> str:
+    """The lanes of a vector."""
+    return str(node.lanes) if isinstance(node.lanes, int) else p.expr(node.lanes)
+
+
 call_of(pe.Cast, "tir.Cast", lambda p, node: f"{dtype_text(node.dtype)}, {p.expr(node.value)}")
 call_of(pe.Select, "tir.Select", lambda p, n: p.exprs((n.condition, n.true_value, n.false_value)))
-call_of(pe.Ramp, "tir.Ramp", lambda p, n: f"{p.expr(n.base)}, {p.expr(n.stride)}, {n.lanes}")
-call_of(pe.Broadcast, "tir.Broadcast", lambda p, node: f"{p.expr(node.value)}, {node.lanes}")
+call_of(pe.Ramp, "tir.Ramp", lambda p, n: f"{p.expr(n.base)}, {p.expr(n.stride)}, {lanes(p, n)}")
+call_of(pe.Broadcast, "tir.Broadcast", lambda p, node: f"{p.expr(node.value)}, {lanes(p, node)}")
 call_of(pe.Shuffle, "tir.Shuffle", lambda p, n: f"[{p.exprs(n.vectors)}], [{p.exprs(n.indices)}]")
 
 

@@ -23,6 +23,9 @@ class VectorTranslator(ExprTranslator):
 
     def vector(self, expr: PrimExpr) -> str:
         """The source text of a vector expression, a numpy array."""
+        if expr.dtype.is_scalable:
+            what = "the interpreter has no vectors whose length is known at run time"
+            raise LoopwrightError(explain(what, got=expr.dtype))
         text = self.uncut(expr)
         dtype = expr.dtype
         computed = isinstance(expr, (pe.BinaryOpExpr, pe.Cast, Call, pe.Ramp))

@@ -16,6 +16,7 @@ serial loop instead. With the option `tir.disable_vectorize` all vectorized loop
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +25,17 @@ from ....ir import prim_expr as pe
 from ....ir.functor import any_node
 from ....ir.literals import conjuncts
 from ....ir.op import Op
-from ....ir.prim_expr import And, Broadcast, Call, IntImm, Not, PrimExpr, Ramp, Var
-from ....ir.prim_op import const, fold_binary, multiply
+from ....ir.prim_expr import And, Broadcast, Call, IntImm, Lanes, Not, PrimExpr, Ramp, Var
+from ....ir.prim_op import (
+    cast,
+    const,
+    fold_binary,
+    lanes_of,
+    multiply,
+    scalable_lanes,
+    vscale_factor,
+)
+from ....ir.target import Target
 from ....ir.variables import uses_any
 from ... import stmt as st
 from ...buffer import Buffer
@@ -38,9 +48,15 @@ class _NotLanewise(Exception):
     """This statement has no vector form."""
 
 
-def _spread(value: PrimExpr, lanes: int) -> PrimExpr:
+def _lanes(values: Iterable[Any]) -> Lanes:
+    """The lanes of the first vector among values; 1 where there is none."""
+    widths = (lanes_of(v.dtype) for v in values if isinstance(v, PrimExpr))
+    return next((w for w in widths if w != 1), 1)
+
+
+def _spread(value: PrimExpr, lanes: Lanes) -> PrimExpr:
     """A value as a vector of `lanes` lanes."""
-    if value.dtype.lanes == lanes:
+    if lanes_of(value.dtype) == lanes:
         return value
     if value.dtype.lanes != 1:
         raise _NotLanewise
@@ -50,7 +66,7 @@ def _spread(value: PrimExpr, lanes: int) -> PrimExpr:
 class _Vectorizer(StmtRewriter):
     """The body of one loop with its variable as the vector low, low + 1, ..."""
 
-    def __init__(self, var: Var, low: PrimExpr, lanes: int, ana: Any) -> None:
+    def __init__(self, var: Var, low: PrimExpr, lanes: Lanes, ana: Any) -> None:
         self.lanes = lanes
         self.ana = ana
         self.var = var
@@ -67,7 +83,7 @@ class _Vectorizer(StmtRewriter):
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
-        kind, lanes = type(node), max(a.dtype.lanes, b.dtype.lanes)
+        kind, lanes = type(node), _lanes((a, b))
         if lanes == 1:
             folded = None if isinstance(node, pe.LogicalExpr) else fold_binary(kind, a, b)
             return kind._make(a, b, span=node.span) if folded is None else folded
@@ -113,11 +129,11 @@ class _Vectorizer(StmtRewriter):
         if type(value) is Ramp and node.dtype.is_int and value.dtype.is_int:
             parts = [pe.Cast._make(node.dtype, p) for p in (value.base, value.stride)]
             return Ramp._make(*map(self.ana.simplify, parts), value.lanes)
-        return pe.Cast._make(node.dtype.with_lanes(value.dtype.lanes), value, span=node.span)
+        return pe.Cast._make(node.dtype.like(value.dtype), value, span=node.span)
 
     def visit_Select(self, node: pe.Select) -> Any:
         parts = [self.visit(p) for p in (node.condition, node.true_value, node.false_value)]
-        lanes = max(p.dtype.lanes for p in parts)
+        lanes = _lanes(parts)
         if lanes == 1:
             return node.replace(condition=parts[0], true_value=parts[1], false_value=parts[2])
         return pe.Select._make(*(_spread(p, lanes) for p in parts), span=node.span)
@@ -158,7 +174,7 @@ class _Vectorizer(StmtRewriter):
         args = [self.visit(a) for a in node.args]
         if all(a is b for a, b in zip(args, node.args, strict=True)):
             return node
-        lanes = max((a.dtype.lanes for a in args if isinstance(a, PrimExpr)), default=1)
+        lanes = _lanes(args)
         if lanes == 1:
             return node.replace(args=tuple(args))
         if not isinstance(node.op, Op) or not node.op.get_attr("vector", False):
@@ -176,7 +192,7 @@ class _Vectorizer(StmtRewriter):
             spread = [_spread(a, lanes) for a in args]
             if node.op.name == "tir.if_then_else" and _may_trap(node):
                 raise _NotLanewise
-        return Call._make(node.dtype.with_lanes(lanes), node.op, tuple(spread), span=node.span)
+        return Call._make(pe.vector_type(node.dtype, lanes), node.op, tuple(spread), span=node.span)
 
     def visit_Reduce(self, node: Any) -> Any:
         raise _NotLanewise
@@ -190,7 +206,7 @@ class _Vectorizer(StmtRewriter):
             # A buffer of the loop's body: element i of lane l lies at i * lanes + l.
             kind = vectors[0].dtype.element
             lane = Ramp._make(const(0, kind), const(1, kind), self.lanes)
-            size = const(self.lanes, kind)
+            size = cast(kind, self.lanes)
             if vectors[0].dtype.lanes > 1:  # the element is another in each lane
                 size = _spread(size, self.lanes)
             at = multiply(vectors[0], size)
@@ -208,8 +224,8 @@ class _Vectorizer(StmtRewriter):
             raise _NotLanewise
         buffer, indices = self._indices(node.buffer, node.indices)
         predicate = None if node.predicate is None else self.visit(node.predicate)
-        lanes = indices[-1].dtype.lanes if indices else 1
-        if lanes > 1 and self.mask is not None and not self._inside(buffer, indices):
+        lanes = _lanes(indices[-1:])
+        if lanes != 1 and self.mask is not None and not self._inside(buffer, indices):
             predicate = (
                 self.mask if predicate is None else And(_spread(predicate, lanes), self.mask)
             )
@@ -223,7 +239,7 @@ class _Vectorizer(StmtRewriter):
             raise _NotLanewise
         value = self.visit(node.value)
         buffer, indices = self._indices(node.buffer, node.indices)
-        lanes = indices[-1].dtype.lanes if indices else 1
+        lanes = _lanes(indices[-1:])
         predicate = None if node.predicate is None else self.visit(node.predicate)
         if lanes == 1 and value.dtype.lanes == 1 and self.mask is None:
             if predicate is not None and predicate.dtype.lanes > 1:
@@ -247,7 +263,7 @@ class _Vectorizer(StmtRewriter):
     def _inside(self, buffer: Buffer, indices: tuple[Any, ...]) -> bool:
         """Whether an access is in bounds even in lanes that are masked out."""
         index = indices[-1]
-        step, lanes = 0, index.dtype.lanes
+        step, lanes = 0, lanes_of(index.dtype)
         if type(index) is Ramp and isinstance(index.stride, IntImm):
             index, step = index.base, index.stride.value
         if index.dtype.lanes > 1 or len(indices) > 1 or step < 0:
@@ -302,7 +318,7 @@ class _Vectorizer(StmtRewriter):
         return st.For(
             index,
             ramp.base,
-            const(self.lanes, index.dtype),
+            cast(index.dtype, self.lanes),
             st.ForKind.SERIAL,
             body,
             span=node.span,
@@ -385,7 +401,7 @@ class _Vectorizer(StmtRewriter):
         buffer = node.body.buffer
         if buffer.data is not node.buffer_var or len(buffer.shape) != 1:
             raise _NotLanewise
-        size = multiply(node.extents[0], const(self.lanes, node.extents[0].dtype))
+        size = multiply(node.extents[0], cast(node.extents[0].dtype, self.lanes))
         wide = buffer.replace(shape=(size,))
         self.widened[buffer] = wide
         body = st.DeclBuffer(wide, self.visit(node.body.body), span=node.span)
@@ -508,14 +524,17 @@ class _Loops(Simplifying):
     def vectorized(self, node: st.For) -> st.Stmt:
         """A loop as vector statements, or as a serial loop if it cannot be vectorized."""
         extent = self.ana.simplify(node.extent)
-        if not isinstance(extent, IntImm):
+        factor, target = vscale_factor(extent), Target.current()
+        scalable = target is not None and target.has_scalable_vectors
+        if not isinstance(extent, IntImm) and not (factor and scalable):
             what = f"vectorized loop {node.loop_var.name} needs a constant extent"
             hint = "split the loop by the vector length first"
             raise ValueError(explain(what, got=str(extent), instead=hint, span=node.span))
         body = self.visit(node.body)
-        if extent.value == 1:
+        lanes = scalable_lanes(factor) if factor else extent.value
+        if lanes == 1:
             return Substitute({node.loop_var: node.min}).visit(body)
-        worker = _Vectorizer(node.loop_var, node.min, extent.value, self.ana)
+        worker = _Vectorizer(node.loop_var, node.min, lanes, self.ana)
         try:
             return worker.statement(body)
         except _NotLanewise:

@@ -1,0 +1,31 @@
+"""What exists in TVM's layout and has another form here, for scripts that ask for its kind."""
+
+from __future__ import annotations
+
+# Containers of the IR are Python's own.
+Array = tuple
+Map = dict
+String = str
+
+
+class _NoInstance:
+    """A kind of object that is never made here."""
+
+    def asobject(self) -> object:
+        """What TVM turns such an object into where it is used."""
+        return self
+
+
+class EqualOp(_NoInstance):
+    """`a == b` before it is used as an expression or as a bool; here it is an `EQ` at once."""
+
+
+class NotEqualOp(_NoInstance):
+    """`a != b` before it is used; here it is an `NE` at once."""
+
+
+class IntImmEnum(_NoInstance):
+    """An IntImm that is not made yet; here the values of enums are plain integers."""
+
+
+__all__ = ["Array", "EqualOp", "IntImmEnum", "Map", "NotEqualOp", "String"]

@@ -1,0 +1,64 @@
+"""TVM's names whose place differs here: the one table of them.
+
+`NAMES` says where a single name is; `ALSO`, which modules have what a module of TVM's has besides
+(`tvm.tir.expr` holds all scalar expressions, which are in `tir` here). Both are keyed by TVM's
+paths, below the package.
+"""
+
+from __future__ import annotations
+
+from .paths import target_name
+
+# TVM's path -> the modules that have its other names, in this order.
+ALSO: dict[str, str] = {
+    "arith": "arith.int_set arith.interval",
+    "arith.int_set": "arith arith.interval",
+    "arith.iter_affine_map": "arith",
+    "base": "base.errors",
+    "error": "base.errors",
+    "ir": "ir.structural",
+    "ir.base": "ir.serialize base.span ir",
+    "ir.container": "ir",
+    "ir.expr": "ir tir",
+    "ir.type": "ir relax.types",
+    "relax.expr": "relax",
+    "runtime.executable": "codegen.llvm.executable",
+    "script.parser": "script",
+    "script.parser.relax.entry": "script.relax",
+    "target": "ir.target",
+    "tir.block_scope": "tir.schedule",
+    "tir.expr": "tir",
+    "tir.function": "tir",
+    "tir.op": "tir script.tir",
+    "tir.stmt": "tir",
+    "tir.tensor_intrin.arm_cpu": "tir.tensor_intrin",
+}
+
+# TVM's name -> what it is: "module:name", or a module.
+NAMES: dict[str, str] = {
+    "ir.Array": "compat.layout:Array",
+    "ir.Map": "compat.layout:Map",
+    "ir.container.Array": "compat.layout:Array",
+    "ir.container.Map": "compat.layout:Map",
+    "ir.FuncType": "relax.types:FuncType",
+    "ir.TupleType": "relax.types:TupleType",
+    "ir.Type": "relax.types:Type",
+    "nd.NDArray": "runtime:Tensor",
+    "runtime.DataType": "ir.dtype:DataType",
+    "runtime.NDArray": "runtime:Tensor",
+    "runtime.String": "compat.layout:String",
+    "runtime.container.String": "compat.layout:String",
+    "script.parser.core.error.ParserError": "base.errors:DiagnosticError",
+    "tir.expr.EqualOp": "compat.layout:EqualOp",
+    "tir.expr.IntImmEnum": "compat.layout:IntImmEnum",
+    "tir.expr.NotEqualOp": "compat.layout:NotEqualOp",
+}
+
+
+def named_modules() -> dict[str, list[str]]:
+    """Our modules with names in the table -> TVM's paths that they serve."""
+    paths = dict.fromkeys([*ALSO, *(name.rpartition(".")[0] for name in NAMES)])
+    served: dict[str, list[str]] = {}
+    for path in paths:
+        served.setdefault(target_name(path), []).append(path)
+    return served
