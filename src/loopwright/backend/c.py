@@ -15,7 +15,7 @@ from ..base.errors import LoopwrightError, explain
 from ..codegen.c.functions import NATIVE
 from ..codegen.c.model import CModel
 from ..codegen.c.program import STACK_BYTES, WORKSPACE
-from ..codegen.lowered import Lowered
+from ..codegen.lowered import Lowered, refuse_machine
 from ..ir.target import Target
 from ..ir.transform import Pass, Sequential
 from ..runtime.arena import Arena, as_arenas
@@ -75,10 +75,7 @@ def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = 
 def emit(lowered: Lowered) -> CModel:
     """The C source of the lowered functions. Raises LoopwrightError for code that C cannot
     express."""
-    if lowered.machine:
-        what = "only native functions have C code"
-        hint = 'trace.explain(NAME, "native") of loopwright.lower says why they are not native'
-        raise LoopwrightError(explain(what, got=", ".join(lowered.machine), instead=hint))
+    refuse_machine("only native functions have C code", lowered.graph, lowered.machine)
     if lowered.imports:
         what = "C code cannot call functions of this Python process"
         hint = "offload to C functions (ExternLibrary) instead"

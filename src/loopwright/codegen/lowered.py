@@ -16,6 +16,7 @@ from ..ir.prim_op import cast, const, multiply
 from ..ir.target import Target
 from ..ir.transform import Pass
 from ..relax.expr import Function
+from ..relax.transform.lower.graph_to_tir import why_not_native
 from ..runtime.extern import EXTERNAL_MODS, ExternLibrary
 from ..runtime.signature import Argument, Signature
 from ..tir.buffer import Buffer
@@ -91,6 +92,14 @@ class Lowered:
                 self.entries[name] = kernel_entry(func)
         self.kernels: Mapping[str, PrimFunc] = _Named(kernels, self._lowered)
         self.graphs: Mapping[str, PrimFunc] = _Named(graphs, self._lowered)
+
+
+def refuse_machine(what: str, graph: IRModule, machine: Mapping[str, Function]) -> None:
+    """Raise LoopwrightError, with the reasons, where functions are left for the virtual machine."""
+    if machine:
+        got = "; ".join(f"{name}: {why_not_native(graph, name)}" for name in machine)
+        hint = "run it in this process, compiled for LLVM"
+        raise LoopwrightError(explain(what, got=got, instead=hint))
 
 
 class _Named(Mapping[str, Any]):

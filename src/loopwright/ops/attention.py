@@ -104,10 +104,12 @@ def _(query: TensorStructInfo, key, value, bias=None, **_):
 
 @attention.numpy
 def _(query, key, value, bias=None, scale=None, causal_mask=None, window_size=None):
-    q, k, v = (t.astype(np.float64).transpose(0, 2, 1, 3) for t in (query, key, value))
-    scores = q @ k.transpose(0, 1, 3, 2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    q, k, v = (t.astype(np.float32).transpose(0, 2, 1, 3) for t in (query, key, value))
+    scores = (
+        q @ k.transpose(0, 1, 3, 2) * np.float32(q.shape[-1] ** -0.5 if scale is None else scale)
+    )
     if bias is not None:
-        scores = scores + bias
+        scores = scores + bias.astype(np.float32)
     if causal_mask is not None:
         rows, cols = np.indices(scores.shape[2:])
         last = rows + (cols.shape[1] - rows.shape[0] if causal_mask == "BottomRight" else 0)
@@ -115,7 +117,7 @@ def _(query, key, value, bias=None, scale=None, causal_mask=None, window_size=No
         if window_size is not None:
             hidden |= cols + window_size <= last
         scores = np.where(hidden, np.finfo(np.float32).min, scores)
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
     out = weights / weights.sum(-1, keepdims=True) @ v
     return np.ascontiguousarray(out.transpose(0, 2, 1, 3).astype(query.dtype))
 

@@ -229,6 +229,16 @@ def _squeezed(shape, axis):
     return where
 
 
+@squeeze.build
+def _(x, axis):
+    """Which dimensions are dropped must not depend on what symbolic ones are at run time."""
+    info = getattr(x, "struct_info", None)
+    shape = info.get_shape() if axis is None and isinstance(info, TensorStructInfo) else None
+    if shape is not None and not all(isinstance(d, IntImm) for d in shape):
+        axis = _squeezed(shape, None)
+    return {"x": x, "axis": axis}
+
+
 @squeeze.infer
 def _(x: TensorStructInfo, axis=None):
     shape = x.get_shape()

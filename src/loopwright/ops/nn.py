@@ -269,8 +269,7 @@ def _norm_axes(x, axes):
 
 @layer_norm.numpy
 def _(data, gamma, beta, axes, epsilon=1e-5, center=True, scale=True):
-    which = _norm_axes(data, axes)
-    x = data.astype(np.float64)
+    which, x = _norm_axes(data, axes), widened(data)
     out = (x - x.mean(which, keepdims=True)) / np.sqrt(x.var(which, keepdims=True) + epsilon)
     shape = [d if a in which else 1 for a, d in enumerate(data.shape)]
     if scale:
@@ -314,8 +313,7 @@ def _(data, weight, axes, epsilon=1e-5):
 
 @rms_norm.numpy
 def _(data, weight, axes, epsilon=1e-5):
-    which = _norm_axes(data, axes)
-    x = data.astype(np.float64)
+    which, x = _norm_axes(data, axes), widened(data)
     shape = [d if a in which else 1 for a, d in enumerate(data.shape)]
     out = x / np.sqrt((x * x).mean(which, keepdims=True) + epsilon) * weight.reshape(shape)
     return out.astype(data.dtype)
@@ -402,7 +400,8 @@ def _(
         mean, spread = widened(data).mean(others), widened(data).var(others)
         moving_mean = moving_mean * (1 - momentum) + mean * momentum
         moving_var = moving_var * (1 - momentum) + spread * momentum
-    out = (data - lift(mean)) / np.sqrt(lift(spread) + epsilon)
+    variance = lift(widened(spread))
+    out = (widened(data) - lift(widened(mean))) / np.sqrt(variance + epsilon)
     if scale:
         out = out * lift(gamma)
     out = out + lift(beta) if center else out

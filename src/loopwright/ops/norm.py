@@ -9,7 +9,7 @@ from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
-from .common import accumulator, compute, normalize_axes, normalize_axis, product, simplify
+from .common import accumulator, compute, normalize_axes, normalize_axis, product, simplify, widened
 from .core import FUSABLE, case, op
 from .flow import along
 from .nn import moments, scaled
@@ -83,7 +83,7 @@ def _(data: TensorStructInfo, gamma, beta, num_groups, channel_axis, axes, **_):
 def _(data, gamma, beta, num_groups, channel_axis, axes, epsilon=1e-5, center=True, scale=True):
     channel = channel_axis % data.ndim
     cut = [*data.shape[:channel], num_groups, -1, *data.shape[channel + 1 :]]
-    x = data.astype(np.float64).reshape(cut)
+    x = widened(data).reshape(cut)
     over = tuple(a % data.ndim + (a % data.ndim > channel) for a in axes) + (channel + 1,)
     out = (x - x.mean(over, keepdims=True)) / np.sqrt(x.var(over, keepdims=True) + epsilon)
     out = out.reshape(data.shape)

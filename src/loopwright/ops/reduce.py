@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import te, tir
+from ..ir.dtype import DataType
 from ..ir.prim_op import cast, const, div, infimum, max_value, multiply, supremum
 from ..relax.struct_info import TensorStructInfo
 from .common import (
@@ -13,6 +14,7 @@ from .common import (
     infer_reduce,
     normalize_axes,
     normalize_axis,
+    product,
     reduce_over,
     rounded,
     widened,
@@ -29,10 +31,11 @@ prod = reduction("relax.prod", te.prod, np.prod, "The product over `axis`.", gro
 
 
 def _mean(x, axes, keepdims, cell=None):
-    """The mean of `cell(indices)` (None: of x) over `axes`, in the type of sums."""
-    wide, count = accumulator(x.dtype), const(1, x.shape[0].dtype if len(x.shape) else "int64")
-    for axis in axes:
-        count = multiply(count, x.shape[axis])
+    """The mean of `cell(indices)` (None: of x) over `axes`, in the type of sums. Of no integers it
+    is 0."""
+    wide, count = _wide(x.dtype), product(x.shape[axis] for axis in axes)
+    if not wide.is_float:
+        count = tir.max(count, const(1, count.dtype))
     cell = cell or (lambda i: cast(wide, x(*i)))
     name = f"{x.op.name}_red"
     if axes:
@@ -41,6 +44,12 @@ def _mean(x, axes, keepdims, cell=None):
         total = compute(x.shape, lambda *i: cell(i), name)
     count = cast(wide, count)
     return compute(total.shape, lambda *i: div(total(*i), count), "T_divide", tag="broadcast")
+
+
+def _wide(dtype):
+    """The type of the sum that a mean is made of: integers must not overflow in it."""
+    dtype = accumulator(dtype)
+    return dtype if dtype.is_float else DataType("uint64" if dtype.is_uint else "int64")
 
 
 @op("relax.mean")
@@ -54,7 +63,12 @@ mean.infer(infer_reduce)
 
 @mean.numpy
 def _(x, axis=None, keepdims=False):
-    return np.mean(widened(x), axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
+    if x.dtype.kind not in "iu":
+        return np.mean(widened(x), axis=_tuple(axis), keepdims=keepdims).astype(x.dtype)
+    total = np.sum(x, axis=_tuple(axis), keepdims=keepdims, dtype=f"{x.dtype.kind}8")
+    count = np.maximum(x.size // np.maximum(total.size, 1), 1).astype(total.dtype)
+    rest = np.fmod(total, count)
+    return ((total - rest) // count).astype(x.dtype)
 
 
 def _tuple(axis):
@@ -154,6 +168,9 @@ def _arg(name, better, start, meaning, doc):
 
     @operator.numpy
     def _(x, axis=None, keepdims=False):
+        if not x.size:  # of nothing, the index that loses against every other
+            none = np.sum(x, axis=axis, keepdims=keepdims, dtype=np.int64)
+            return np.full(none.shape, np.iinfo(np.int64).max)
         return np.asarray(meaning(x, axis=axis, keepdims=keepdims), np.int64)
 
     operator.layout(reducing())
@@ -205,7 +222,7 @@ softmax.infer(_infer_same)
 @softmax.numpy
 def _(data, axis=-1):
     x = widened(data)
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    e = np.exp(x - x.max(axis=axis, keepdims=True, initial=-np.inf))
     return (e / e.sum(axis=axis, keepdims=True)).astype(data.dtype)
 
 
@@ -234,7 +251,8 @@ log_softmax.infer(_infer_same)
 
 @log_softmax.numpy
 def _(data, axis=-1):
-    shifted = widened(data) - widened(data).max(axis=axis, keepdims=True)
+    x = widened(data)
+    shifted = x - x.max(axis=axis, keepdims=True, initial=-np.inf)
     return (shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))).astype(data.dtype)
 
 

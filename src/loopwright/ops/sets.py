@@ -26,7 +26,8 @@ def unique(
 ):
     """The distinct values of x, in order (None: of the flattened tensor; else the distinct
     slices along `axis`). Optional further results: the index of each one's first occurrence,
-    the index of each element's distinct value, and the counts. `sorted` False allows any order."""
+    the index of each element's distinct value, and the counts. Without `sorted`, the distinct values
+    are in the order of their first occurrence."""
 
 
 @unique.infer
@@ -49,11 +50,15 @@ def _literal(info: PrimStructInfo | None) -> int | None:
 @unique.numpy
 def _(x, sorted=True, return_index=False, return_inverse=False, return_counts=False, axis=None):
     flags = [bool(f) for f in (return_index, return_inverse, return_counts)]
-    find: Any = np.unique  # its overloads are for literal flags
-    arrays = find(x, *flags, axis=None if axis is None else int(axis))
-    if not any(flags):
-        return arrays
-    return (arrays[0], *(np.asarray(m, np.int64).reshape(-1) for m in arrays[1:]))
+    which = None if axis is None else int(axis)
+    values, *found = np.unique(x, True, True, True, axis=which)
+    index, inverse, counts = (np.asarray(m, np.int64).reshape(-1) for m in found)
+    if not sorted:
+        order = np.argsort(index)
+        values = np.take(values, order, 0 if which is None else which)
+        index, inverse, counts = index[order], np.argsort(order)[inverse], counts[order]
+    wanted = [m for m, flag in zip((index, inverse, counts), flags, strict=True) if flag]
+    return (values, *wanted) if wanted else values
 
 
 @unique.legalize

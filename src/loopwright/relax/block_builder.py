@@ -296,6 +296,28 @@ class BlockBuilder:
         finally:
             self.end_scope()
 
+    @contextmanager
+    def between_dataflow(self) -> Iterator[None]:
+        """The open dataflow block ends, and another one begins afterwards."""
+        self._close_into_function()
+        self._begin_binding_block()
+        yield
+        self._close_into_function()
+        self._begin_dataflow_block()
+
+    def branch(self, build: Callable[[], Any]) -> rx.SeqExpr:
+        """What `build` emits and returns, as a branch of an If."""
+        function = self._function()
+        outer, function._blocks = function._blocks, []
+        with self.inner_scope():
+            self._begin_binding_block()
+            result = build()
+            result = result if isinstance(result, rx.Var) else self.emit(result)
+            self._close_into_function()
+            body = self.normalize(rx.SeqExpr(function._blocks, result))
+        function._blocks = outer
+        return body
+
     def _define(self, var: rx.Var) -> None:
         if self._scopes and var.struct_info is not None:
             scope = self._scopes[-1]

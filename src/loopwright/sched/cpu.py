@@ -18,11 +18,13 @@ import math
 from typing import Any
 
 from ..ir.dtype import DataType
+from ..ir.functor import any_node
 from ..ir.prim_expr import Add, Max, Min
 from ..ir.target import Target
 from ..ir.variables import uses_any
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
+from ..tir.op import is_call_to
 from ..tir.schedule import Schedule
 from ..tir.stmt import BufferStore
 from .analysis import BlockInfo, Stage, as_product, blocks_of, constant, loads_in, split_stages
@@ -33,6 +35,7 @@ from .tail import compute_whole_tiles, skip_padding, whole_rows
 GRAIN = 1 << 15  # minimum elements per task: about 10 us
 FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
 UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
+MASKED_TERMS = 64  # of a tile with a condition for each lane: most that are unrolled
 SYMBOLIC_EXTENT = 32  # assumed extent of a symbolic image axis
 REGISTERS_LEFT = 3  # vector registers not used as accumulators
 PACKED_BYTES = 1 << 20  # right operands at least this large are packed,
@@ -364,17 +367,30 @@ def _taps(reduction: BlockInfo) -> int:
     return count
 
 
-def _unrolled(reduction: BlockInfo) -> int:
+def _unrolled(reduction: BlockInfo, tile: _Tile) -> int:
     """How many of the innermost reduction loops are unrolled: those of a small window (of a
     depthwise convolution, of pooling), so that boundary checks are done once per tile."""
-    count, taps = 0, 1
+    count, taps, most = 0, 1, UNROLLED_TAPS
+    if _has_masks(reduction):
+        most = min(most, MASKED_TERMS // (tile.rows * tile.vectors))
     for v in reversed(reduction.reduce):
         extent = constant(v.dom.extent) if v.dom is not None else None
-        if extent is None or taps * extent > UNROLLED_TAPS:
+        if extent is None or taps * extent > most:
             break
         taps *= extent
         count += 1
     return count
+
+
+def _has_masks(reduction: BlockInfo) -> bool:
+    """Whether a term has a condition on the last axis, that of the lanes, which is no boundary of
+    a whole tile."""
+    last = reduction.spatial[-1].var
+
+    def masks(node: Any) -> bool:
+        return is_call_to(node, "if_then_else") and uses_any(node.args[0], (last,))
+
+    return any_node(reduction.block.body, masks)
 
 
 def _schedule_accumulators(
@@ -393,7 +409,7 @@ def _schedule_accumulators(
     inner = ([spatial[tile.row]] if tile.row is not None else []) + [jv, vector]
     sch.reorder(*rest, *reduce, *inner)
     init = sch.decompose_reduction(block, reduce[0])
-    for loop in reduce[len(reduce) - _unrolled(reduction) :]:
+    for loop in reduce[len(reduce) - _unrolled(reduction, tile) :]:
         sch.unroll(loop)
     for loop in inner[:-1]:
         sch.unroll(loop)

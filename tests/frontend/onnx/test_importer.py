@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -10,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from loopwright import relax, tir
 from loopwright.base.errors import LoopwrightError
+from loopwright.driver import compile
 from loopwright.frontend import detach_params
 from loopwright.frontend.common import autopad
 from loopwright.frontend.onnx import (
@@ -493,12 +496,50 @@ def test_if_by_shapes(dims, shape):
     np.testing.assert_array_equal(got, x.reshape(shape))
 
 
-def test_if_by_data():
-    with pytest.raises(LoopwrightError) as caught:
-        from_onnx(squeezed_if_one(["n", "m", 3]))
-    assert str(caught.value) == (
-        "If: If needs a condition that is known while importing\n"
-        '  got: R.Tensor((), dtype="bool")\n'
-        "  instead: give the shapes it depends on by shape_dict, or make the condition a constant\n"
-        " --> onnx:if"
+@pytest.mark.parametrize("columns", [1, 4])
+def test_if_by_data(columns):
+    """Branches of different rank: what is after them is known at run time."""
+    mod, x = from_onnx(squeezed_if_one(["n", "m", 3])), floats(2, columns, 3)
+    expected = x.reshape(2, 3) if columns == 1 else x
+    (got,) = interpreted(mod, {"x": x})
+    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(compile(mod)["main"](x).numpy(), expected)
+
+
+def test_if_between_other_nodes():
+    """Values from before the If are read in a branch, in one nested in it, and after it; a shape
+    that becomes a tensor in a branch becomes one after it, too."""
+    inner = {
+        name: helper.make_graph([node(kind, ["r"], [name])], name, [], [value(name, None)])
+        for name, kind in (("abs", "Abs"), ("neg", "Neg"))
+    }
+    steps = [
+        node("Relu", ["e"], ["r"]),
+        node("If", ["d"], ["i"], "inner", then_branch=inner["abs"], else_branch=inner["neg"]),
+        node("Cast", ["s"], ["f"], to=1),
+        node("Add", ["i", "f"], ["t"]),
+    ]
+    then = helper.make_graph(steps, "then", [], [value("t", None), value("e", None)])
+    other = helper.make_graph(
+        [node("Identity", ["x"], ["o"])], "else", [], [value("o", None), value("e", None)]
     )
+    nodes = [
+        node("Exp", ["x"], ["e"]),
+        node("Shape", ["x"], ["s"]),
+        node("If", ["c"], ["p", "q"], "if", then_branch=then, else_branch=other),
+        node("Cast", ["s"], ["g"], to=1),
+        node("Mul", ["p", "g"], ["m"]),
+        node("Sub", ["m", "q"], ["y"]),
+    ]
+    flags = [value(name, [], np.bool_) for name in "cd"]
+    result = helper.make_empty_tensor_value_info("y")
+    mod = from_onnx(graph(nodes, [value("x", ["n"]), *flags], [result]))
+    run, x = compile(mod)["main"], np.array([-1, 0.5, 2], "float32")
+    for c, d in itertools.product([True, False], [True, False]):
+        r = np.exp(x) * (1 if d else -1)
+        expected = (r + 3 if c else x) * 3 - np.exp(x)
+        feeds = {"x": x, "c": np.array(c), "d": np.array(d)}
+        np.testing.assert_allclose(interpreted(mod, feeds)[0], expected, rtol=1e-5)
+        np.testing.assert_allclose(run(*feeds.values()).numpy(), expected, rtol=1e-5)
+    with pytest.raises(LoopwrightError, match="got: main: If needs the virtual machine"):
+        compile(mod, "c")

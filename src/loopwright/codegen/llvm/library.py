@@ -20,6 +20,7 @@ from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...runtime.module import METADATA_SYMBOL
+from ..lowered import refuse_machine
 from . import export
 from .compiler import resolve
 from .executable import Executable
@@ -85,10 +86,7 @@ def export_library(
 
 def _check(exe: Executable) -> None:
     """Reject executables that depend on this process."""
-    if exe.machine:
-        what = "only native functions can be exported"
-        hint = 'trace.explain(NAME, "native") of loopwright.lower says why they are not native'
-        raise LoopwrightError(explain(what, got=", ".join(exe.machine), instead=hint))
+    refuse_machine("only native functions can be exported", exe.mod, exe.machine)
     if exe.program.imports:
         what = "functions of this Python process cannot be exported"
         hint = "offload to C functions (ExternLibrary) instead"

@@ -36,6 +36,8 @@ class Context:
         self.analyzer = Analyzer()
         # Converts a graph that is an attribute; gives its outputs.
         self.subgraph: Callable[[Any], list[Value]]
+        # Converts two of which a condition chooses one at run time; gives the chosen one's outputs.
+        self.choice: Callable[[Value, Any, Any], list[Value]]
         self._constants: dict[Any, np.ndarray | None] = {}
         self._scalars: dict[tuple[Any, str], rx.Constant] = {}
 
@@ -208,11 +210,24 @@ class Context:
 
     def with_dims(self, value: Value, dims: dict[int, Any]) -> Value:
         """The value with some dimensions said to be other expressions, checked at run time."""
+        if not dims:
+            return value
         shape = list(value.shape)
         for axis, dim in dims.items():
             shape[axis] = convert(dim)
         info = TensorStructInfo(rx.ShapeExpr(shape), value.dtype)
         return Value(self, self.builder.match_cast(value.expr, info))
+
+    def found(self, expr: Any, *dims: Any) -> Value:
+        """A tensor of known rank; None among its dimensions is one that its data decides."""
+        shape = [self._symbol() if d is None else d for d in dims]
+        info = TensorStructInfo(rx.ShapeExpr(shape), expr.struct_info.dtype)
+        return Value(self, self.builder.match_cast(expr, info))
+
+    def _symbol(self) -> TirVar:
+        symbol = TirVar("found", "int64")
+        self.analyzer.assume_nonnegative(symbol)
+        return symbol
 
     def aligned(self, values: list[Value], axes: Sequence[Sequence[int | None]]) -> list[Value]:
         """The values with the dimensions that must be equal made so.
@@ -224,12 +239,12 @@ class Context:
         changes: list[dict[int, Any]] = [{} for _ in values]
         for group in axes:
             dims = [(k, a, values[k].shape[a]) for k, a in enumerate(group) if a is not None]
-            chosen = min((d for _, _, d in dims), key=_size)
+            chosen = min((d for _, _, d in dims), key=size_of)
             for k, axis, d in dims:
                 both = isinstance(d, IntImm) and isinstance(chosen, IntImm)
                 if not both and not self.equal(d, chosen):
                     changes[k][axis] = chosen
-        return [self.with_dims(v, c) if c else v for v, c in zip(values, changes, strict=True)]
+        return [self.with_dims(v, c) for v, c in zip(values, changes, strict=True)]
 
     def broadcast(self, *values: Value) -> list[Any]:
         """Expressions of values that are about to broadcast, dimensions aligned."""
@@ -255,7 +270,7 @@ class Context:
             if len(small) < len(dims):
                 for k, axis in small:
                     units[k][axis] = 1
-        return [self.with_dims(v, u) if u else v for v, u in zip(values, units, strict=True)]
+        return [self.with_dims(v, u) for v, u in zip(values, units, strict=True)]
 
 
 def _most(dim: PrimExpr) -> int:
@@ -281,7 +296,7 @@ def _variables(bound: Any) -> list[RelaxVar]:
     return [f for f in flat if isinstance(f, RelaxVar)]
 
 
-def _size(dim: Any) -> int:
+def size_of(dim: Any) -> int:
     """How complicated an expression is; a number is simplest."""
     if isinstance(dim, IntImm):
         return 0
@@ -297,4 +312,4 @@ def _size(dim: Any) -> int:
     return 1 + count
 
 
-__all__ = ["Context"]
+__all__ = ["Context", "size_of"]

@@ -19,7 +19,7 @@ from ...ir.prim_expr import PrimExpr
 from ...ir.prim_expr import Var as TirVar
 from ...relax.analysis import remove_all_unused
 from ...relax.block_builder import BlockBuilder
-from ...relax.expr import DataflowVar, Tuple
+from ...relax.expr import If, Tuple
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import TensorStructInfo
 from .context import Context
@@ -95,6 +95,7 @@ class _Import:
         self.builder = BlockBuilder()
         self.context = Context(self.builder, model.opsets.get("", 1))
         self.context.subgraph = self._subgraph
+        self.context.choice = self._choice
         self.values: dict[str, Value] = {}
         self.dims: dict[str, TirVar] = {}
         self.names: set[str] = set()
@@ -272,6 +273,28 @@ class _Import:
         finally:
             self.builder.span, self.values = span, outer
 
+    def _choice(self, condition: Value, *graphs: Any) -> list[Value]:
+        """The outputs of one of two graphs. An If is no part of a dataflow block: the open one ends
+        before it, with all values so far as its outputs (the unused ones are removed later)."""
+        cond = condition.output
+        for value in self.values.values():
+            value.leave_block()
+        with self.builder.between_dataflow():
+            then, other = (self.builder.branch(lambda g=g: self._branch(g)) for g in graphs)
+            chosen = self.builder.emit(If(cond, then, other))
+        count = len(graphs[0].output)
+        return [self.context.value(chosen[k] if count > 1 else chosen) for k in range(count)]
+
+    def _branch(self, graph: Any) -> Any:
+        """The outputs of a graph in a dataflow block of its own. Known integers that become tensors
+        in it do not in the graph around it."""
+        outer = self.values
+        self.values = {name: value.copy() for name, value in outer.items()}
+        with self.builder.dataflow():
+            results = [value.output for value in self._subgraph(graph)]
+        self.values = outer
+        return results[0] if len(results) == 1 else Tuple(results)
+
     def _convert(self, node: Node, entry: Entry) -> None:
         self.builder.span = node.span
         try:
@@ -306,8 +329,7 @@ class _Import:
             raise ValueError(explain(what, got=", ".join(sorted(unread))))
 
     def _output(self, port: Port) -> Any:
-        expr = self.values[port.name].expr
-        return self.builder.emit_output(expr) if isinstance(expr, DataflowVar) else expr
+        return self.values[port.name].output
 
 
 def _check_inputs(node: Node, entry: Entry, inputs: list[Value | None]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from ...base.errors import explain
 from ...ir.dtype import DataType
 from ...ir.prim_expr import IntImm, PrimExpr
-from ...relax.expr import Constant
+from ...relax.expr import Constant, DataflowVar
 from ...relax.struct_info import TensorStructInfo
 
 if TYPE_CHECKING:
@@ -41,6 +41,24 @@ class Value:
         self._elements: Any = elements
         self._kind: Any = dtype
         self._searched = elements is not None
+
+    def copy(self) -> Value:
+        """Another value of the same tensor; what one is made later, the other is not."""
+        other = Value(self._context, self._expr, self._elements, self._kind)
+        other._searched = self._searched
+        return other
+
+    def leave_block(self) -> None:
+        """Make the tensor an output of the dataflow block that is open, if it is bound there."""
+        if isinstance(self._expr, DataflowVar):
+            self._expr = self._context.builder.emit_output(self._expr)
+
+    @property
+    def output(self) -> Any:
+        """`expr`, an output of the dataflow block that is open or from outside it."""
+        self._expr = self.expr
+        self.leave_block()
+        return self._expr
 
     @property
     def expr(self) -> Any:

@@ -1,10 +1,12 @@
-"""Control flow that is decided while importing."""
+"""Control flow."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
+from ....relax import op
+from ....relax.expr import ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
@@ -13,12 +15,14 @@ from ..values import Value, literal
 
 @converter("If")
 def branch(cx: Context, node: Node, condition: Value) -> Any:
-    """The branch of a condition that follows from shapes and constants."""
+    """Only the branch that is taken, where the condition follows from shapes and constants."""
     node.skip("then_branch", "else_branch")
+    then, other = node.graph("then_branch"), node.graph("else_branch")
     elements = condition.elements
-    if elements is None or elements.size != 1:
-        what = "If needs a condition that is known while importing"
-        hint = "give the shapes it depends on by shape_dict, or make the condition a constant"
-        raise ValueError(explain(what, got=str(condition.info), instead=hint))
-    holds = literal(elements.reshape(-1)[0])
-    return cx.subgraph(node.graph("then_branch" if holds else "else_branch"))
+    if elements is not None and elements.size == 1:
+        holds = literal(elements.reshape(-1)[0])
+        if not isinstance(holds, PrimExpr):
+            return cx.subgraph(then if holds else other)
+    if condition.ndim:
+        condition = cx.value(op.reshape(condition.expr, ShapeExpr([])))
+    return cx.choice(condition, then, other)

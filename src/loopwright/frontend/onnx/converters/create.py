@@ -136,13 +136,3 @@ def one_hot(cx: Context, node: Node, indices: Value, depth: Value, values: Value
 
 def _halves(values: Value) -> list[Any]:
     return [op.strided_slice(values.expr, [0], [k], [k + 1]) for k in (0, 1)]
-
-
-@converter("Compress", 9)
-def compress(cx: Context, node: Node, data: Value, condition: Value) -> Any:
-    chosen = condition.constant
-    if chosen is None:
-        hint = "make it a constant or initializer of the model"
-        raise ValueError(explain("input condition must be known", instead=hint))
-    axis = node.integer("axis", None)
-    return op.take(data.expr, cx.constant(np.flatnonzero(chosen)), axis)

@@ -8,8 +8,8 @@ import numpy as np
 
 from ....base.errors import explain
 from ....relax import op
-from ....relax.expr import ShapeExpr
-from ..context import Context
+from ....relax.expr import PrimValue, ShapeExpr
+from ..context import Context, size_of
 from ..reader import Node
 from ..registry import converter
 from ..values import Value, literal
@@ -65,6 +65,7 @@ def _transposed(cx: Context, b: Value) -> Any:
 def einsum(cx: Context, node: Node, *inputs: Value) -> Any:
     """Pairs are multiplied as matrices: the labels both have are batch or summed over."""
     terms, result = _equation(node.text("equation"), [v.ndim for v in inputs])
+    inputs, terms = zip(*(_diagonal(cx, *v) for v in zip(inputs, terms, strict=True)), strict=True)
     product, labels = _summed(cx, inputs[0], terms[0], "".join(terms[1:]) + result)
     for k, (v, term) in enumerate(zip(inputs[1:], terms[1:], strict=True)):
         later = "".join(terms[k + 2 :]) + result
@@ -94,13 +95,27 @@ def _equation(text: str, ranks: list[int]) -> tuple[list[str], str]:
         every = "".join(terms)
         result = most + "".join(sorted(c for c in set(every) - set(most) if every.count(c) == 1))
     fits = all(len(t) == r for t, r in zip(terms, ranks, strict=True))
-    double = any(len(set(t)) != len(t) for t in [*terms, result])
+    double = len(set(result)) != len(result)
     if not fits or double or not set(result) <= set("".join(terms)):
-        what = "this equation is not supported"
-        raise ValueError(
-            explain(what, got=f"{text} for ranks {ranks}", instead="no label twice in a term")
-        )
+        what = "the labels of this equation do not fit"
+        hint = "one for each axis of an input; in the result each once, and only those of inputs"
+        raise ValueError(explain(what, got=f"{text} for ranks {ranks}", instead=hint))
     return terms, result
+
+
+def _diagonal(cx: Context, v: Value, labels: str) -> tuple[Value, str]:
+    """The elements whose indices agree on the axes of one label, which become one axis."""
+    for c in [c for c in dict.fromkeys(labels) if labels.count(c) > 1]:
+        own = [k for k, other in enumerate(labels) if other == c]
+        rest = [k for k, other in enumerate(labels) if other != c]
+        extent = min((v.shape[k] for k in own), key=size_of)
+        v = cx.with_dims(v, {k: extent for k in own if not cx.equal(v.shape[k], extent)})
+        row = cx.emit(op.arange(0, PrimValue(extent), 1, "int64"))
+        column = cx.emit(op.reshape(row, ShapeExpr([extent, 1])))
+        places = op.broadcast_to(column, ShapeExpr([extent, len(own)]))
+        turned = cx.emit(op.permute_dims(v.expr, [*own, *rest]))
+        v, labels = cx.value(op.gather_nd(turned, places)), c + "".join(labels[k] for k in rest)
+    return v, labels
 
 
 def _summed(cx: Context, v: Value, labels: str, needed: str) -> tuple[Value, str]:

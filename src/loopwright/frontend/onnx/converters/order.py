@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
 from ....relax import op
@@ -62,17 +64,25 @@ def _top_k(cx: Context, node: Node, x: Value, k: int) -> Any:
 
 @converter("NonZero", 9)
 def non_zero(cx: Context, node: Node, x: Value) -> Any:
-    return op.nonzero(x.expr)
+    return cx.found(cx.emit(op.nonzero(x.expr)), max(x.ndim, 1), None)
+
+
+@converter("Compress", 9)
+def compress(cx: Context, node: Node, data: Value, condition: Value) -> Any:
+    chosen, axis = condition.constant, node.integer("axis", None)
+    if chosen is not None:
+        return op.take(data.expr, cx.constant(np.flatnonzero(chosen)), axis)
+    places = cx.found(cx.emit(op.nonzero(condition.expr)), 1, None)
+    return op.take(data.expr, op.squeeze(places.expr, [0]), axis)
 
 
 @converter("Unique", 11)
 def unique(cx: Context, node: Node, x: Value) -> Any:
-    if not node.integer("sorted", 1):
-        what = "Unique in the order of first occurrence is not supported"
-        raise ValueError(explain(what, instead="use sorted=1"))
+    in_order, axis = bool(node.integer("sorted", 1)), node.integer("axis", None)
     asked = [k < len(node.outputs) and bool(node.outputs[k]) for k in (1, 2, 3)]
-    results = cx.emit(op.unique(x.expr, True, *asked, axis=node.integer("axis", None)))
-    if not any(asked):
-        return [results]
+    results = cx.emit(op.unique(x.expr, in_order, *asked, axis=axis))
     fields = iter(range(1, 4))
-    return [results[0], *[results[next(fields)] if a else None for a in asked]]
+    return [
+        results if not any(asked) else results[0],
+        *[results[next(fields)] if a else None for a in asked],
+    ]

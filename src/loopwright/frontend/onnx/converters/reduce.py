@@ -7,7 +7,7 @@ from typing import Any
 
 from ....base.errors import explain
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ....relax.expr import PrimValue, ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import converter, register_converter
@@ -45,6 +45,18 @@ def _integer_max(build: Callable[..., Any]) -> Reduce:
     return run
 
 
+def _of_reals(build: Reduce) -> Reduce:
+    """A reduction to a root or a logarithm; of integers it is rounded down."""
+
+    def run(cx: Context, x: Value, axes: Any, keep: bool) -> Any:
+        if x.dtype.is_float:
+            return build(cx, x, axes, keep)
+        real = cx.value(op.astype(x.expr, "float64"))
+        return op.astype(op.floor(build(cx, real, axes, keep)), x.dtype)
+
+    return run
+
+
 _REDUCTIONS: dict[str, tuple[int, Reduce]] = {
     # name: (the opset that made axes an input, how to reduce)
     "ReduceSum": (13, _plain(op.sum)),
@@ -54,9 +66,9 @@ _REDUCTIONS: dict[str, tuple[int, Reduce]] = {
     "ReduceMin": (18, _integer_max(op.min)),
     "ReduceSumSquare": (18, _sum_square),
     "ReduceL1": (18, lambda cx, x, a, k: op.sum(op.abs(x.expr), a, k)),
-    "ReduceL2": (18, lambda cx, x, a, k: op.sqrt(_sum_square(cx, x, a, k))),
-    "ReduceLogSum": (18, lambda cx, x, a, k: op.log(op.sum(x.expr, a, k))),
-    "ReduceLogSumExp": (18, _log_sum_exp),
+    "ReduceL2": (18, _of_reals(lambda cx, x, a, k: op.sqrt(_sum_square(cx, x, a, k)))),
+    "ReduceLogSum": (18, _of_reals(lambda cx, x, a, k: op.log(op.sum(x.expr, a, k)))),
+    "ReduceLogSumExp": (18, _of_reals(_log_sum_exp)),
 }
 
 
@@ -141,10 +153,7 @@ _softmax("LogSoftmax", op.nn.log_softmax)
 def hardmax(cx: Context, node: Node, x: Value) -> Any:
     axis = _axis(node.integer("axis", -1), x.ndim)
     index = op.argmax(x.expr, axis, True)
-    extent = literal(x.shape[axis])
-    if not isinstance(extent, int):
-        raise ValueError(explain("Hardmax over a symbolic axis is not supported", got=str(extent)))
-    shape = [1] * x.ndim
-    shape[axis] = extent
-    places = op.reshape(cx.emit(op.arange(0, extent, 1, "int64")), ShapeExpr(shape))
-    return op.astype(op.equal(index, places), x.dtype)
+    extent = x.shape[axis]
+    places = cx.emit(op.arange(0, PrimValue(extent), 1, "int64"))
+    row = ShapeExpr([extent if k == axis else 1 for k in range(x.ndim)])
+    return op.astype(op.equal(index, op.reshape(places, row)), x.dtype)

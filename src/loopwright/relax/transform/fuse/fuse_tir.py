@@ -52,7 +52,7 @@ from typing import Any
 from ....base.errors import LoopwrightError, explain
 from ....base.span import merge_spans
 from ....ir.expr import Attrs, GlobalVar
-from ....ir.functor import rewrite
+from ....ir.functor import post_order_visit, rewrite
 from ....ir.module import IRModule
 from ....ir.prim_expr import BinaryOpExpr, PrimExpr
 from ....ir.prim_expr import Var as TirVar
@@ -205,7 +205,7 @@ class _Fuser:
     values: dict[Any, Any] = field(default_factory=dict)  # relax Var -> slot, or list of them
     inputs: list[_Slot] = field(default_factory=list)
     scalars: list[TirVar] = field(default_factory=list)
-    stmts: list[Stmt] = field(default_factory=list)
+    stmts: list[tuple[Stmt, list[_Slot]]] = field(default_factory=list)  # loops, what they make
     allocated: list[Buffer] = field(default_factory=list)
     used: set[Any] = field(default_factory=set)
     names: dict[str, int] = field(default_factory=dict)
@@ -303,7 +303,7 @@ class _Fuser:
                 given.append(slot)
         outs = tensor_fields(call.sinfo_args[0])
         slots = self.outputs(call, outs, params, func, buffers, known, given)
-        self.append(func, buffers, known)
+        self.append(func, buffers, known, slots)
         return _like(call.sinfo_args[0], iter(slots))
 
     def outputs(
@@ -361,7 +361,13 @@ class _Fuser:
 
     # ------------------------------------------------------------------ loops
 
-    def append(self, func: PrimFunc, buffers: dict[Buffer, Buffer], known: dict[Any, Any]) -> None:
+    def append(
+        self,
+        func: PrimFunc,
+        buffers: dict[Buffer, Buffer],
+        known: dict[Any, Any],
+        made: list[_Slot],
+    ) -> None:
         """Append the loops of a function, with buffers and variables replaced."""
         pointers: dict[Any, Any] = {old.data: new.data for old, new in buffers.items()}
         pointers.update(known)
@@ -386,7 +392,7 @@ class _Fuser:
         # One rewrite for both, so that a buffer stays one object.
         renamed, allocated = rewrite((stmt, own), post, pre)
         self.allocated += allocated
-        self.stmts.append(renamed)
+        self.stmts.append((renamed, made))
         self.targets.append(func.attrs.get("target"))
 
     def block(self, block: Block, aliased: bool) -> Block:
@@ -430,8 +436,9 @@ class _Fuser:
             params.append(TirVar(f"p_output{n}", "handle"))
             views[params[-1]] = slot.buffer
         results = {slot.buffer for slot in given}
-        kept = [b for b in self.allocated if b not in results]
-        root = Block((), (), (), "root", seq(*self.stmts), alloc_buffers=kept)
+        stmts, used = self.needed(outs)
+        kept = [b for b in self.allocated if b not in results and b.data in used]
+        root = Block((), (), (), "root", seq(*stmts), alloc_buffers=kept)
         body = BlockRealize((), const(True), root)
         attrs: dict[str, Any] = {"tir.noalias": True}
         target = self.targets[0]
@@ -439,6 +446,22 @@ class _Fuser:
             attrs["target"] = target
         func = PrimFunc([*params, *self.scalars], body, None, views, attrs, span)
         return Fused(func, taken, inplace, self.callees)
+
+    def needed(self, outs: list[_Slot]) -> tuple[list[Stmt], set[TirVar]]:
+        """The loops that outputs need (zeros_like does not read what it is given), and the
+        pointers in them."""
+        used = {s.buffer.data for s in outs if s.buffer is not None}
+
+        def visit(node: Any) -> None:
+            if isinstance(node, TirVar):
+                used.add(node)
+
+        kept: list[Stmt] = []
+        for stmt, made in reversed(self.stmts):
+            if any(s.buffer is not None and s.buffer.data in used for s in made):
+                kept.insert(0, stmt)
+                post_order_visit(stmt, visit)
+        return kept, used
 
     def symbols(self) -> set[TirVar]:
         """The variables in the shapes of the buffers."""

@@ -1,13 +1,19 @@
-"""What values of a graph function are in the native one that `GraphToTIR` makes of it."""
+"""What values of a graph function are in the native one that `GraphToTIR` makes of it, and who
+calls kernels."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
+from ....ir.expr import GlobalVar
+from ....ir.functor import post_order_visit
+from ....ir.module import IRModule
 from ....ir.prim_expr import PrimExpr, Var
 from ....ir.prim_op import const
 from ....tir import stmt as st
+from ....tir.function import PrimFunc
+from ... import expr as rx
 
 
 class NotNative(Exception):
@@ -56,3 +62,24 @@ class Steps:
         for step in reversed(self.steps):
             body = step(st.Evaluate(const(0, "int32")) if body is None else body)
         return st.Evaluate(const(0, "int32")) if body is None else body
+
+
+def callers(mod: IRModule) -> dict[GlobalVar, list[Any]]:
+    """The places of the calls of kernels that have no place themselves."""
+    places: dict[GlobalVar, list[Any]] = {}
+    for func in mod.functions.values():
+        for block in func.body.blocks if isinstance(func, rx.Function) else ():
+            for binding in block.bindings:
+                span = binding.span or binding.value.span
+                for gvar in kernels_of(binding.value) if span else ():
+                    kernel = mod.functions.get(gvar)
+                    if isinstance(kernel, PrimFunc) and kernel.span is None:
+                        places.setdefault(gvar, []).append(span)
+    return places
+
+
+def kernels_of(func: Any) -> list[GlobalVar]:
+    """The functions of the module that a graph function names."""
+    called: list[GlobalVar] = []
+    post_order_visit(func, lambda n: called.append(n) if isinstance(n, GlobalVar) else None)
+    return called

@@ -46,7 +46,6 @@ from ....base.span import merge_spans
 from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
-from ....ir.functor import post_order_visit
 from ....ir.literals import is_zero
 from ....ir.module import IRModule
 from ....ir.op import Op
@@ -63,7 +62,7 @@ from ....tir.signature import NATIVE_ENTRY
 from ....tir.transform.lower.make_unpacked_api import symbolic_dims
 from ... import expr as rx
 from ...struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from ._native_values import Nothing, NotNative, Steps, StorageAt, TensorAt
+from ._native_values import Nothing, NotNative, Steps, StorageAt, TensorAt, callers, kernels_of
 
 _SHOWN = 8  # places of a shared kernel that its name in messages has
 ALIGNMENT = 64  # of every tensor in the workspace, in bytes
@@ -89,7 +88,7 @@ class GraphToTIR(ModulePass):
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Convert every public graph function that can be native."""
         functions: dict[GlobalVar, Any] = dict(mod.functions)
-        for gvar, spans in _callers(mod).items():
+        for gvar, spans in callers(mod).items():
             functions[gvar] = mod[gvar].with_span(merge_spans(*spans[:_SHOWN]))
         for gvar, func in mod.functions.items():
             if isinstance(func, rx.Function):
@@ -101,7 +100,7 @@ class GraphToTIR(ModulePass):
         todo = [g for g in graphs if functions[g] is mod[g]]
         while todo:  # functions of the virtual machine cannot call native ones
             caller = todo.pop()
-            for gvar in _called(mod[caller]):
+            for gvar in kernels_of(mod[caller]):
                 if gvar in graphs and functions[gvar] is not mod[gvar]:
                     functions[gvar] = mod[gvar]
                     self.stays(gvar, f"{caller.name_hint} calls it, which the machine runs")
@@ -116,24 +115,14 @@ class GraphToTIR(ModulePass):
         trace.note("native", gvar.name_hint, rule="virtual machine", why=why)
 
 
-def _callers(mod: IRModule) -> dict[GlobalVar, list[Any]]:
-    """The places of the calls of kernels that have no place themselves."""
-    places: dict[GlobalVar, list[Any]] = {}
-    for func in mod.functions.values():
-        for block in func.body.blocks if isinstance(func, rx.Function) else ():
-            for binding in block.bindings:
-                span = binding.span or binding.value.span
-                for gvar in _called(binding.value) if span else ():
-                    kernel = mod.functions.get(gvar)
-                    if isinstance(kernel, PrimFunc) and kernel.span is None:
-                        places.setdefault(gvar, []).append(span)
-    return places
-
-
-def _called(func: Any) -> list[GlobalVar]:
-    called: list[GlobalVar] = []
-    post_order_visit(func, lambda n: called.append(n) if isinstance(n, GlobalVar) else None)
-    return called
+def why_not_native(mod: IRModule, name: str) -> str:
+    """What keeps a graph function with the virtual machine."""
+    gvar = mod.get_global_var(name)
+    try:
+        _Converter(mod, gvar, mod[gvar]).run()
+    except NotNative as why:
+        return str(why)
+    return "a function calls it that the machine runs"
 
 
 class _Converter:
