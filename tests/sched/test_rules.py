@@ -15,7 +15,7 @@ from loopwright.ir.prim_expr import Var
 from loopwright.relax import op
 from loopwright.sched import ApplyDefaultSchedule, register_schedule_rule
 from loopwright.sched.apply import SCHEDULES
-from loopwright.sched.cpu import GRAIN
+from loopwright.sched.cpu import GRAIN, MASKED_TERMS
 from loopwright.tir.function import PrimFunc
 from loopwright.tir.stmt import Allocate, For, ForKind
 
@@ -237,6 +237,15 @@ def test_where_packing_does_not_pay_nothing_is_copied(sizes):
     exe = check(matmul_of(rows, k, n), (1, rows, k))
     kernel = next(f for g, f in exe.lowered.functions.items() if "matmul" in g.name_hint)
     assert all(size < k * 16 for (size,) in allocated(kernel))
+
+
+def test_a_window_with_a_condition_for_each_lane_stays_small():
+    """Three channels of three taps, each for 16 vectors with masks, took LLVM many seconds."""
+    taps = weight(3, 1, 3)
+    model = graph(("n", 3, "m"), lambda bb, x: bb.emit(op.nn.conv1d_transpose(x, taps)))
+    exe = check(model, (9, 3, 33))
+    kernel = next(g.name_hint for g in exe.lowered.functions if "conv" in g.name_hint)
+    assert exe.program.text(kernel).count("load <") <= 2 * MASKED_TERMS
 
 
 def allocated(func: PrimFunc) -> list[tuple[int, ...]]:

@@ -16,6 +16,7 @@ from loopwright.frontend.onnx import from_onnx
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import BindSymbolicVars, LegalizeOps
 
+from . import tolerance
 from .case import Case
 from .onnx_model import reference, to_onnx
 from .relax_module import to_module
@@ -33,8 +34,7 @@ OF_ONE = {
     "QuickGelu",
     "BiasGelu",
 }
-OF_ONE |= {"Mish"}
-OF_ONE |= {"relax.nn.log_softmax", "relax.nn.gelu", "relax.nn.gelu_tanh", "relax.nn.silu"}
+OF_ONE |= {"Mish", *tolerance.OF_ONE}
 NOT_IN_C = {"Unique", "NonZero", "Compress", "relax.unique", "relax.nonzero"}  # sizes from data
 ULPS_OF_OTHERS = 512
 LOOPS_ELEMENTS = 600  # of inputs; that interpreter takes microseconds for each step

@@ -236,8 +236,12 @@ _SUMS = (
 @maker(*_SUMS.split(), "ReduceMax", "ReduceMin")
 def reduce(g, op):
     order = op in ("ReduceMax", "ReduceMin")
-    whole = [] if op == "ReduceProd" else ["int32", "int64"]  # overflow is not defined
-    v = g.pick(["float32", "float32", "float64", *whole], (1, 4), least=int(order))
+    # Overflow is not defined (so integers are those of inputs, which are small), and of integers
+    # onnxruntime rounds each exponential to one.
+    whole = [] if op in ("ReduceProd", "ReduceLogSumExp") else INTS
+    small = None if order else lambda v: v.dtype not in INTS or v.name[0] in "xw"
+    floats = ["float32", "float32", "float64"]
+    v = g.pick([*floats, *whole], (1, 4), least=int(order), where=small)
     axes = g.rng.sample(range(v.rank), g.rng.randint(1, v.rank))
     axes = [a - v.rank if g.rng.random() < 0.5 else a for a in axes]
     keep, inputs, attrs = g.rng.choice([0, 1]), [v], {}

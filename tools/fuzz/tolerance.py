@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -15,27 +16,40 @@ RUNS = 4
 NO_DIGIT, CANCELLED = 0.25, 2.0**-8
 
 
+# Operators that add up what may be near 1 before a logarithm or a product: its rounding is one of
+# 1, not of the result.
+OF_ONE = {"relax.nn.log_softmax", "relax.nn.gelu", "relax.nn.gelu_tanh", "relax.nn.silu"}
+# Sums overflow in one order and not in another: which of these they are then is open.
+SUMS = re.compile("sum|mean|matmul|conv|norm|softmax|variance|std|prod|avg_pool|attention|resize")
+OVERFLOWED = (np.nan, np.inf, -np.inf)
+
+
 class Disturbed(Interpreter):
     """Multiplies what operators take and give by 1 ± some units in the last place."""
 
     def __init__(self, mod: Any, seed: int) -> None:
         super().__init__(mod)
         self.rng = np.random.default_rng(seed)
+        self.overflowed = OVERFLOWED[seed % len(OVERFLOWED)]
 
     def operator(self, call: Any, args: list[Any]) -> Any:
         """The operator's meaning between two disturbances."""
-        return self.shaken(super().operator(call, [self.shaken(a) for a in args]))
+        name = call.op.name
+        made = super().operator(call, [self.shaken(a) for a in args])
+        return self.shaken(made, float(name in OF_ONE), bool(SUMS.search(name)))
 
-    def shaken(self, value: Any) -> Any:
-        """A value disturbed, if it is of floats."""
+    def shaken(self, value: Any, least: float = 0, sums: bool = False) -> Any:
+        """A value disturbed, if it is of floats, as numbers of at least this size are."""
         if isinstance(value, tuple):
-            return tuple(self.shaken(v) for v in value)
+            return tuple(self.shaken(v, least, sums) for v in value)
         if not isinstance(value, np.ndarray) or value.dtype.kind in "biuO":
             return value
-        signs = self.rng.choice([-1.0, 1.0], value.shape)
+        step = self.rng.choice([-1.0, 1.0], value.shape) * ULPS * unit(value.dtype)
         with np.errstate(all="ignore"):
             wide = value.astype("float64")
-            return (wide * (1 + signs * ULPS * unit(value.dtype))).astype(value.dtype)
+            moved = wide * (1 + step) + np.where(np.abs(wide) < least, step * least, 0)
+            moved = np.where(np.isfinite(wide), moved, self.overflowed) if sums else moved
+            return moved.astype(value.dtype)
 
 
 def unit(dtype: Any) -> float:

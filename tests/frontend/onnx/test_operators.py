@@ -133,6 +133,17 @@ CONV = [
         strides=[2, 2],
     ),
     case("ConvTranspose", IMAGE, floats(4, 2, 3, 3), fed=1, group=2),
+    case(
+        "ConvTranspose",
+        floats(1, 4, 3, 5, 2),
+        floats(4, 2, 2, 3, 1),
+        fed=1,
+        group=2,
+        strides=[1, 2, 3],
+        dilations=[2, 1, 1],
+        pads=[0, 2, 1, 1, 1, 0],
+        output_padding=[0, 1, 2],
+    ),
     case("ConvTranspose", floats(2, 3, 5), floats(3, 2, 3), fed=1, strides=[2]),
     case("ConvTranspose", IMAGE, floats(4, 3, 3, 3), fed=1, auto_pad="SAME_UPPER", strides=[2, 2]),
     case(
@@ -155,7 +166,7 @@ NORM = [
     case("LayerNormalization", X, floats(4), fed=1, outputs=3),
     case("LpNormalization", X, axis=1),
     case("LpNormalization", X, axis=-1, p=1),
-    case("LRN", IMAGE, size=3, symbolic=False),
+    case("LRN", IMAGE, size=3),
     case("MeanVarianceNormalization", IMAGE),
     case(
         "GroupNormalization",
@@ -172,23 +183,33 @@ NORM = [
     case("Softmax", X, axis=1, opset=11),
     case("LogSoftmax", X, axis=0, opset=11),
     case("LogSoftmax", X, axis=0),
-    case("Hardmax", X, axis=1, symbolic=False),
+    case("Hardmax", X, axis=1),
 ]
 
 POOL = [
     case("MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
     case("MaxPool", IMAGE, kernel_shape=[2, 2], dilations=[2, 2]),
-    case("MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1, symbolic=False),
+    case("MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
     case("MaxPool", floats(2, 3, 9), kernel_shape=[3]),
-    case("MaxPool", floats(1, 2, 5, 4, 6), kernel_shape=[2, 2, 2], symbolic=False),
+    case("MaxPool", floats(1, 2, 5, 4, 6), kernel_shape=[2, 2, 2]),
+    case("MaxPool", IMAGE, kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 0, 1], outputs=2),
+    case("MaxPool", floats(2, 3, 9), kernel_shape=[2], strides=[3], ceil_mode=1, outputs=2),
+    *[
+        case(n, floats(2, 3, 12), kernel_shape=[k], strides=[s], pads=p, ceil_mode=1, opset=19, **m)
+        for n, m in (
+            ("MaxPool", {}),
+            ("LpPool", {"p": 1}),
+            ("AveragePool", {}),
+            ("AveragePool", {"count_include_pad": 1}),
+        )
+        for k, s, p in ((1, 2, [0, 0]), (2, 3, [1, 1]), (3, 3, [0, 2]), (5, 2, [2, 1]))
+    ],
     case("AveragePool", IMAGE, kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
     case("AveragePool", IMAGE, kernel_shape=[3, 3], pads=[1, 0, 0, 1], count_include_pad=1),
     case("AveragePool", IMAGE, kernel_shape=[2, 2], auto_pad="SAME_UPPER"),
-    case("AveragePool", IMAGE, kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1, symbolic=False),
+    case("AveragePool", IMAGE, kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1),
     case("LpPool", IMAGE, kernel_shape=[2, 2], p=2, opset=11),
-    case(
-        "LpPool", IMAGE, kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1, opset=18, symbolic=False
-    ),
+    case("LpPool", IMAGE, kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1, opset=18),
     case(
         "LpPool",
         IMAGE,
@@ -198,7 +219,6 @@ POOL = [
         ceil_mode=1,
         p=3,
         opset=18,
-        symbolic=False,
     ),
     case(
         "MaxPool",
@@ -207,7 +227,6 @@ POOL = [
         strides=[2, 3],
         pads=[0, 1, 1, 1],
         ceil_mode=1,
-        symbolic=False,
     ),
     case("GlobalAveragePool", IMAGE),
     case("GlobalMaxPool", IMAGE),
@@ -220,6 +239,13 @@ REDUCE = [
     *[case(f"Reduce{n}", X, axes=[1], opset=11) for n in NAMES],
     *[case(f"Reduce{n}", X, ints(0, -1), fed=1, keepdims=0, opset=18) for n in NAMES],
     case("ReduceLogSum", POSITIVE, axes=[0]),
+    *[
+        case(f"Reduce{n}", integers(2, 3, 4, low=1, dtype=t), axes=[1])
+        for n in ("L2", "LogSum", "Mean")
+        for t in (np.int32, np.int64)
+    ],
+    case("ReduceMean", np.full((2, 3), 2**31 - 2, np.int32), axes=[1]),
+    case("ReduceMean", np.full((1, 2), 2**62 + 1, np.int64), axes=[0]),
     case("ReduceSum", X, ints(1), fed=1),
     case("ReduceSum", X),
     case("ReduceSum", X, ints(), fed=1, noop_with_empty_axes=1),
@@ -282,6 +308,9 @@ PICK = [
     case("GatherND", X, np.asarray([[0, 1], [1, -1]], np.int64), symbolic=False),
     case("GatherND", X, np.asarray([[1], [0]], np.int64), batch_dims=1, opset=12, symbolic=False),
     case("Compress", X, np.asarray([True, False, True]), fed=1, axis=1),
+    case("Compress", X, np.asarray([True, False, True]), axis=1),
+    case("Compress", X, np.asarray([True, False] * 12)),
+    case("Compress", X, np.asarray([True]), axis=-1),
     case("OneHot", ints(0, 3, -1), np.asarray(4, np.int64), np.asarray([2, 5], F32), fed=1),
     case(
         "OneHot",
@@ -312,6 +341,7 @@ ORDER = [
     case("TopK", X, ints(0), fed=1, outputs=2, axis=1),
     case("TopK", X, ints(2), fed=1, outputs=2, axis=1, largest=0),
     case("Unique", np.round(X), outputs=4, symbolic=False),
+    case("Unique", np.round(X), sorted=0, outputs=4, symbolic=False),
     case("NonZero", np.round(X), symbolic=False),
 ]
 
@@ -440,6 +470,9 @@ EINSUM = [
     case("Einsum", floats(2, 3, 4), floats(2, 5, 4), equation="bij,bkj->kbi"),
     case("Einsum", floats(2, 3, 4), floats(4, 5), equation="...j,jk"),
     case("Einsum", floats(2, 3, 4), equation="ijk->ki"),
+    case("Einsum", floats(3, 3), equation="ii->i"),
+    case("Einsum", floats(3, 2, 3), floats(2, 4), equation="iji,jk->ki"),
+    case("Einsum", floats(3, 3, 2, 3), equation="iiji"),
     case("Einsum", floats(3), floats(4), floats(3, 4), equation="i,j,ij->"),
     case("Einsum", floats(2, 3, 4, 5), floats(2, 6, 4, 5), equation="bihd,bjhd->bhij"),
 ]

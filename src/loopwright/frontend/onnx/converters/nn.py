@@ -116,8 +116,8 @@ def conv_transpose(
     pads = _transposed_padding(node, x, kernel, strides, dilations, extra)
     group = node.integer("group", 1)
     if rank == 3:
-        what = "ConvTranspose with 3 spatial axes is not supported"
-        raise ValueError(explain(what, got=str(x.info)))
+        out = _transposed_3d(cx, x, weight, strides, pads, extra, dilations, group)
+        return _with_bias(cx, out, bias, rank)
     if rank == 2:
         out = op.nn.conv2d_transpose(x.expr, weight.expr, strides, pads, extra, dilations, group)
         return _with_bias(cx, out, bias, rank)
@@ -132,6 +132,47 @@ def conv_transpose(
         group,
     )
     return _with_bias(cx, op.squeeze(cx.emit(wide), [2]), bias, rank)
+
+
+def _transposed_3d(
+    cx: Context,
+    x: Value,
+    weight: Value,
+    strides: list[int],
+    pads: list[int],
+    extra: list[int],
+    dilations: list[int],
+    group: int,
+) -> Any:
+    """The convolution of the data, with zeros between its elements, by the turned weight."""
+    kernel, axes = [literal(d) for d in weight.shape[2:]], [2, 3, 4]
+    wide = x
+    for axis, stride in zip(axes, strides, strict=True):
+        if stride > 1:  # a new axis of which the element is the first, zeros the others
+            split = op.expand_dims(wide.expr, [axis + 1])
+            width = [0] * 2 * (axis + 1) + [0, stride - 1] + [0] * 2 * (4 - axis)
+            dims = [d * stride if a == axis else d for a, d in enumerate(wide.shape)]
+            dims = ShapeExpr([cx.simplify(d) for d in dims])
+            spread = op.reshape(cx.emit(op.nn.pad(split, width)), dims)
+            end = cx.simplify(dims[axis] - (stride - 1))
+            wide = cx.value(op.strided_slice(spread, [axis], [0], [end], assume_inbound=True))
+    reach = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
+    sides = [r - p for r, p in zip(reach, pads[:3], strict=True)]
+    sides += [r - p + e for r, p, e in zip(reach, pads[3:], extra, strict=True)]
+    ends = [cx.simplify(d + min(s, 0)) for d, s in zip(wide.shape[2:], sides[3:], strict=True)]
+    if min(sides) < 0:
+        starts = [max(-s, 0) for s in sides[:3]]
+        wide = cx.value(op.strided_slice(wide.expr, axes, starts, ends, assume_inbound=True))
+    inner, outer = literal(weight.shape[0]) // group, literal(weight.shape[1])
+    turned = op.reshape(weight.expr, ShapeExpr([group, inner, outer, *kernel]))
+    turned = op.reshape(
+        cx.emit(op.permute_dims(turned, [0, 2, 1, 3, 4, 5])),
+        ShapeExpr([group * outer, inner, *kernel]),
+    )
+    for axis in axes:
+        turned = op.flip(cx.emit(turned), axis)
+    padding = [max(s, 0) for s in sides]
+    return op.nn.conv3d(wide.expr, cx.emit(turned), [1, 1, 1], padding, dilations, group)
 
 
 def _transposed_padding(
@@ -312,13 +353,14 @@ def lp_normalization(cx: Context, node: Node, x: Value) -> Any:
 def local_response_normalization(cx: Context, node: Node, x: Value) -> Any:
     size, bias = node.integer("size"), node.real("bias", 1.0)
     alpha, beta = node.real("alpha", 1e-4), node.real("beta", 0.75)
-    channels = literal(x.shape[1])
-    if not isinstance(channels, int):
-        raise ValueError(explain("LRN needs a known number of channels", got=str(x.info)))
     before = (size - 1) // 2
     width = [0, 0, before, size - 1 - before] + [0, 0] * (x.ndim - 2)
     squares = cx.emit(op.nn.pad(op.multiply(x.expr, x.expr), width))
-    parts = [op.strided_slice(squares, [1], [k], [k + channels]) for k in range(size)]
+    ends = [x.shape[1] + k for k in range(size)]
+    parts = [
+        op.strided_slice(squares, [1], [k], [end], assume_inbound=True)
+        for k, end in enumerate(ends)
+    ]
     scaled = op.multiply(functools.reduce(op.add, parts), cx.scalar(alpha / size, x.dtype))
     return op.divide(
         x.expr, op.power(op.add(scaled, cx.scalar(bias, x.dtype)), cx.scalar(beta, x.dtype))

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ....base.errors import explain
+from ....ir.prim_op import floordiv
 from ....relax import op
+from ....relax.expr import PrimValue, ShapeExpr
 from ..context import Context
 from ..reader import Node
 from ..registry import converter
-from ..values import Value, literal
+from ..values import Value, object_array
 from .nn import per_axis, spatial_rank, window_padding
 
 _MAX = {1: op.nn.max_pool1d, 2: op.nn.max_pool2d, 3: op.nn.max_pool3d}
 _MEAN = {1: op.nn.avg_pool1d, 2: op.nn.avg_pool2d, 3: op.nn.avg_pool3d}
 
 
-def _window(node: Node, x: Value) -> tuple[list[int], list[int], list[int], list[int], bool]:
+Window = tuple[list[int], list[int], list[int], list[int], bool]
+
+
+def _window(node: Node, x: Value) -> Window:
     """(kernel, strides, padding, dilations, ceil_mode)"""
     rank = spatial_rank(x)
     kernel = per_axis(node, "kernel_shape", rank)
@@ -29,60 +37,63 @@ def _window(node: Node, x: Value) -> tuple[list[int], list[int], list[int], list
 
 @converter("MaxPool")
 def max_pool(cx: Context, node: Node, x: Value) -> Any:
-    node.skip("storage_order")
-    kernel, strides, pads, dilations, ceil = _window(node, x)
-    pads = _grown(x, kernel, strides, pads, dilations) if ceil else pads
-    return [_MAX[len(kernel)](x.expr, kernel, strides, pads, dilations)]
+    order = node.integer("storage_order", 0)
+    window = _window(node, x)
+    most = _pooled(cx, x, _MAX[x.ndim - 2], window)
+    if len(node.outputs) < 2 or not node.outputs[1]:
+        return [most]
+    if order:
+        what = "attribute storage_order is not supported with indices"
+        raise ValueError(explain(what, got=order, instead="0"))
+    return [most, _places(cx, x, most.shape[2:], window)]
+
+
+def _places(cx: Context, x: Value, counts: Sequence[Any], window: Window) -> Any:
+    """The index in all of x of the greatest element of each window, the first of equal ones: which
+    element of the window it is, then where that lies."""
+    kernel, strides, pads, dilations, _ = window
+    rank, axes = len(kernel), list(range(2, x.ndim))
+    width = [0] * 4
+    for before, after, stride in zip(pads[:rank], pads[rank:], strides, strict=True):
+        width += [before, after + stride - 1]
+    kind = x.dtype.numpy()
+    least = -math.inf if x.dtype.is_float else int(np.iinfo(kind).min)
+    padded, parts = cx.emit(op.nn.pad(x.expr, width, "constant", least)), []
+    for tap in np.ndindex(*kernel):
+        begin = [t * d for t, d in zip(tap, dilations, strict=True)]
+        end = [b + (n - 1) * s + 1 for b, n, s in zip(begin, counts, strides, strict=True)]
+        part = op.strided_slice(padded, axes, begin, end, strides, assume_inbound=True)
+        parts.append(cx.emit(op.expand_dims(part, [0])))
+    chosen = cx.emit(op.argmax(op.concat(parts, 0), 0))
+    images = op.arange(0, PrimValue(cx.simplify(x.shape[0] * x.shape[1])), 1, "int64")
+    place = op.reshape(cx.emit(images), ShapeExpr([*x.shape[:2], *[1] * rank]))
+    taps = np.array(list(np.ndindex(*kernel)), np.int64) * dilations
+    for k, count in enumerate(counts):
+        first = cx.emit(op.arange(-pads[k], PrimValue(count * strides[k] - pads[k]), strides[k]))
+        first = op.reshape(first, ShapeExpr([count if a == k else 1 for a in range(rank)]))
+        inner = op.take(cx.constant(np.ascontiguousarray(taps[:, k])), chosen)
+        extent = cx.known(object_array([x.shape[2 + k]], ()), "int64").expr
+        place = op.add(op.multiply(place, extent), op.add(first, inner))
+    return place
 
 
 @converter("AveragePool")
 def average_pool(cx: Context, node: Node, x: Value) -> Any:
-    kernel, strides, pads, dilations, ceil = _window(node, x)
-    include = bool(node.integer("count_include_pad", 0))
-    if ceil and not include:
-        pads, ceil = _grown(x, kernel, strides, pads, dilations), False
-    elif ceil:  # what rounding up adds is never counted
-        ceil = _last_window_counts(x, kernel, strides, pads, dilations)
-    return _MEAN[len(kernel)](x.expr, kernel, strides, pads, dilations, ceil, include)
+    window, include = _window(node, x), bool(node.integer("count_include_pad", 0))
+    return _pooled(cx, x, _MEAN[x.ndim - 2], window, include)
 
 
-def _grown(
-    x: Value, kernel: list[int], strides: list[int], pads: list[int], dilations: list[int]
-) -> list[int]:
-    """The padding with which windows rounded down are those of ceil_mode."""
-    missing = _missing(x, kernel, strides, pads, dilations)
-    return pads[: len(kernel)] + [
-        p + (m or 0) for p, m in zip(pads[len(kernel) :], missing, strict=True)
-    ]
-
-
-def _last_window_counts(
-    x: Value, kernel: list[int], strides: list[int], pads: list[int], dilations: list[int]
-) -> bool:
-    """Whether rounding up adds a window. ValueError where that differs between axes, which cannot
-    be said to the operator."""
-    adds = {bool(m) for m in _missing(x, kernel, strides, pads, dilations) if m is not None}
-    if len(adds) > 1:
-        what = "ceil_mode with a last window in the padding of one axis is not supported"
-        raise ValueError(explain(what, got=str(x.info), instead="give explicit pads"))
-    return adds == {True}
-
-
-def _missing(
-    x: Value, kernel: list[int], strides: list[int], pads: list[int], dilations: list[int]
-) -> list[int | None]:
-    """By how much rounding up extends each axis: None where the windows end with it, 0 where the
-    last one would start in the trailing padding and does not count."""
-    rank, missing = len(kernel), []
-    for k in range(rank):
-        size = literal(x.shape[2 + k])
-        if not isinstance(size, int):
-            what = "ceil_mode needs known extents"
-            raise ValueError(explain(what, got=str(x.info), instead="give them by shape_dict"))
-        room = size + pads[k] + pads[rank + k] - dilations[k] * (kernel[k] - 1) - 1
-        short = -room % strides[k]
-        missing.append((short if room + short < size + pads[k] else 0) if short else None)
-    return missing
+def _pooled(cx: Context, x: Value, pool: Any, window: Window, *more: Any) -> Value:
+    """A pool by one of our operators. With ceil_mode, windows that would start in the trailing
+    padding are left out."""
+    kernel, strides, pads, dilations, ceil = window
+    out, rank = cx.value(pool(x.expr, kernel, strides, pads, dilations, ceil, *more)), len(kernel)
+    for k in range(rank) if ceil else ():
+        if pads[rank + k] + strides[k] > dilations[k] * (kernel[k] - 1) + 1:
+            count = cx.simplify(floordiv(x.shape[2 + k] + (pads[k] - 1), strides[k]) + 1)
+            if not cx.equal(count, out.shape[2 + k]):
+                out = cx.value(op.strided_slice(out.expr, [2 + k], [0], [count], None, True))
+    return out
 
 
 @converter("GlobalAveragePool")
@@ -103,13 +114,16 @@ def global_lp_pool(cx: Context, node: Node, x: Value) -> Any:
 @converter("LpPool")
 def lp_pool(cx: Context, node: Node, x: Value) -> Any:
     kernel, strides, pads, dilations, ceil = _window(node, x)
-    pads = _grown(x, kernel, strides, pads, dilations) if ceil else pads
-    count = math.prod(kernel)
+    rank, count = len(kernel), math.prod(kernel)
 
-    def total(v: Any) -> Any:
-        mean = _MEAN[len(kernel)](v, kernel, strides, pads, dilations, False, True)
+    def sums(v: Any, _kernel: Any, _strides: Any, pads: list[int], *_: Any) -> Any:
+        # Rounding up adds zeros.
+        more = [a + s - 1 if ceil else a for a, s in zip(pads[rank:], strides, strict=True)]
+        mean = _MEAN[rank](v, kernel, strides, pads[:rank] + more, dilations, False, True)
         return op.multiply(mean, cx.scalar(count, x.dtype))
 
+    window = kernel, strides, pads, dilations, ceil
+    total = lambda v: _pooled(cx, cx.value(v), sums, window).expr  # noqa: E731
     return _norm(cx, x, node.integer("p", 2), total)
 
 
