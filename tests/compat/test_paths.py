@@ -150,6 +150,20 @@ def test_an_unknown_path_is_an_import_error():
     assert "has no attribute 'nothing'" in done.stderr
 
 
+def test_printed_programs_name_the_alias():
+    program = """
+import loopwright.compat
+loopwright.compat.alias("tvm")
+import tvm
+from tvm.script import tir as T
+func = tvm.script.from_source("@T.prim_func\\ndef f(a: T.handle):\\n    T.evaluate(0)\\n")
+print(func.script().splitlines()[0])
+print(tvm.script.from_source("import tvm\\n" + func.script()).same_as(func))
+"""
+    done = run(program)
+    assert done.stdout == "# from tvm.script import tir as T\nFalse\n", done.stderr
+
+
 def test_another_package_of_that_name():
     program = "import json, loopwright.compat as c; c.alias('json')"
     done = run(program)

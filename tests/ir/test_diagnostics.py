@@ -6,7 +6,13 @@ import pytest
 
 from loopwright.base.errors import DiagnosticError, LoopwrightError, TVMError
 from loopwright.base.span import Span, register_source
-from loopwright.ir.diagnostics import DiagnosticLevel, Diagnostics
+from loopwright.ir.diagnostics import (
+    DiagnosticContext,
+    DiagnosticLevel,
+    Diagnostics,
+    override_renderer,
+)
+from loopwright.script import from_source
 
 
 def test_all_errors_are_told_together():
@@ -47,3 +53,20 @@ def test_class_of_the_error():
     assert issubclass(DiagnosticError, LoopwrightError)
     assert TVMError is LoopwrightError
     assert issubclass(TVMError, RuntimeError)
+
+
+def test_a_renderer_of_ones_own():
+    seen = []
+    override_renderer(lambda found: seen.extend(found.diagnostics))
+    try:
+        with pytest.raises(DiagnosticError):
+            from_source("@T.prim_func\ndef f(a: T.handle):\n    A = T.match_buffer(a, (n,))\n")
+        assert [(d.level, d.span.line) for d in seen] == [(DiagnosticLevel.ERROR, 3)]
+        assert "-->" not in seen[0].message
+        context = DiagnosticContext()
+        context.error("too wide")
+        with pytest.raises(DiagnosticError, match="too wide"):
+            context.render()
+        assert seen[-1].message == "too wide"
+    finally:
+        override_renderer(None)

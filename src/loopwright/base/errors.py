@@ -26,7 +26,19 @@ class InternalError(LoopwrightError):
 
 
 class DiagnosticError(LoopwrightError):
-    """A located error in a user's program: the text shows the source line with carets."""
+    """A located error in a user's program: the text shows the source line with carets.
+
+    span: the place; what: the text without it.
+    """
+
+    def __init__(self, text: str, span: Span | None = None) -> None:
+        super().__init__(text)
+        self.span = span
+
+    @property
+    def what(self) -> str:
+        text = str(self)
+        return text if self.span is None else text.partition(f"\n{self.span.render()}")[0]
 
 
 def explain(

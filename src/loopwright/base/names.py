@@ -1,4 +1,4 @@
-"""Names that are free."""
+"""Names that are free, and the name of this package in texts."""
 
 from __future__ import annotations
 
@@ -14,4 +14,10 @@ def free_name(wanted: str, taken: Container[str], join: str = "_") -> str:
     return name
 
 
-__all__ = ["free_name"]
+class Served:
+    """The name by which scripts import this package; printed programs have it in their header."""
+
+    name = __name__.partition(".")[0]
+
+
+__all__ = ["Served", "free_name"]

@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from ..base.errors import explain
+from ..base.names import Served
 from ..base.registry import PACKAGE, being_imported
 from ..composition import find_entry, find_module
 from .names import ALSO, NAMES, named_modules
@@ -176,8 +177,8 @@ def _any(path: str) -> ModuleType | None:
 
 
 def alias(name: str = "tvm") -> None:
-    """Make `import name` give this package. Raises ImportError when another package of that name
-    has been imported already."""
+    """Make `import name` give this package, and printed programs name it so. Raises
+    ImportError when another package of that name has been imported already."""
     present = sys.modules.get(name)
     here = sys.modules[PACKAGE]
     if present is here:
@@ -188,6 +189,7 @@ def alias(name: str = "tvm") -> None:
         raise ImportError(explain(what, got=getattr(present, "__file__", "?"), instead=hint))
     sys.meta_path.insert(0, _Finder(name, _any))
     import_module(name)
+    Served.name = name
 
 
 def serve_paths() -> None:

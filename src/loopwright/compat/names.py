@@ -46,6 +46,8 @@ NAMES: dict[str, str] = {
     "nd.NDArray": "runtime:Tensor",
     "runtime.DataType": "ir.dtype:DataType",
     "runtime.NDArray": "runtime:Tensor",
+    "runtime.ObjectPath": "ir.object_path:ObjectPath",
+    "runtime.ObjectPathPair": "ir.object_path:ObjectPathPair",
     "runtime.String": "compat.layout:String",
     "runtime.container.String": "compat.layout:String",
     "script.parser.core.error.ParserError": "base.errors:DiagnosticError",

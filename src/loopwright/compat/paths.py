@@ -29,6 +29,7 @@ PATHS: dict[str, str] = {
     "relax.vm_build": "driver.build",
     "runtime.ndarray": "runtime",
     "runtime.object_generic": "ir.node",
+    "runtime.object_path": "ir.object_path",
     "runtime.profiling": "runtime.profiler",
     "runtime.script_printer": "script.printer.config",
     "runtime.vm": "codegen.llvm.vm",

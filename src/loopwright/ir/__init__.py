@@ -40,7 +40,7 @@ from .serialize import register_codec as register_codec
 from .serialize import save_json as save_json
 from .structural import StructuralKey as StructuralKey
 from .structural import assert_structural_equal as assert_structural_equal
-from .structural import first_mismatch as get_first_structural_mismatch
+from .structural import get_first_structural_mismatch as get_first_structural_mismatch
 from .structural import structural_equal as structural_equal
 from .structural import structural_hash as structural_hash
 from .target import Target as Target

@@ -21,12 +21,14 @@ import numpy as np
 
 from ..base.errors import explain
 from .node import DEF, IGNORE, Node
+from .object_path import ObjectPath, ObjectPathPair
 from .serialize import encoded
 
 
 class _Mismatch(Exception):
-    def __init__(self, path: str, lhs: Any, rhs: Any, why: str) -> None:
+    def __init__(self, path: str, lhs: Any, rhs: Any, why: str, missing: str = "") -> None:
         self.path, self.lhs, self.rhs, self.why = path, lhs, rhs, why
+        self.missing = missing  # the side that has nothing there
 
 
 def _number(value: Any) -> Any:
@@ -42,8 +44,8 @@ class _Comparer:
         self.backward: dict[int, Any] = {}
         self.keep: list[Any] = []
 
-    def fail(self, path: str, a: Any, b: Any, why: str) -> None:
-        raise _Mismatch(path, a, b, why)
+    def fail(self, path: str, a: Any, b: Any, why: str, missing: str = "") -> None:
+        raise _Mismatch(path, a, b, why, missing)
 
     def compare(self, a: Any, b: Any, path: str, defining: bool) -> None:
         if isinstance(a, Node) and isinstance(b, Node):
@@ -94,10 +96,7 @@ class _Comparer:
 
     def plain(self, a: Any, b: Any, path: str, defining: bool) -> None:
         if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-            if len(a) != len(b):
-                self.fail(path, a, b, f"{len(a)} items against {len(b)}")
-            for i, (x, y) in enumerate(zip(a, b, strict=True)):
-                self.compare(x, y, f"{path}[{i}]", defining)
+            self.items(a, b, path, defining)
         elif isinstance(a, dict) and isinstance(b, dict):
             self.dicts(a, b, path, defining)
         elif isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
@@ -118,6 +117,21 @@ class _Comparer:
                 if math.copysign(1.0, x) != math.copysign(1.0, y):
                     self.fail(path, a, b, "different values")
 
+    def items(self, a: Any, b: Any, path: str, defining: bool) -> None:
+        if len(a) == len(b):
+            for i, (x, y) in enumerate(zip(a, b, strict=True)):
+                self.compare(x, y, f"{path}[{i}]", defining)
+            return
+        try:  # the first that differs says more than the counts
+            for i, (x, y) in enumerate(zip(a, b, strict=False)):
+                self.compare(x, y, f"{path}[{i}]", defining)
+        except _Mismatch as mismatch:
+            mismatch.why += f", in {path} of {len(a)} items against {len(b)}"
+            raise
+        end, missing = min(len(a), len(b)), "left" if len(a) < len(b) else "right"
+        more = (None, b[end]) if missing == "left" else (a[end], None)
+        self.fail(f"{path}[{end}]", *more, f"{len(a)} items against {len(b)}", missing)
+
     def dicts(self, a: dict[Any, Any], b: dict[Any, Any], path: str, defining: bool) -> None:
         if all(isinstance(k, Node) for k in (*a, *b)):
             self.node_keyed(a, b, path, defining)
@@ -126,7 +140,7 @@ class _Comparer:
             sub = f'{path}["{key}"]' if isinstance(key, str) else f"{path}[{key!r}]"
             if key not in a or key not in b:
                 side = "left" if key not in a else "right"
-                self.fail(sub, a.get(key), b.get(key), f"missing on the {side}")
+                self.fail(sub, a.get(key), b.get(key), f"missing on the {side}", side)
             self.compare(a[key], b[key], sub, defining)
 
     def node_keyed(self, a: dict[Any, Any], b: dict[Any, Any], path: str, defining: bool) -> None:
@@ -157,6 +171,19 @@ def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> tuple[str
         _Comparer(map_free_vars).compare(lhs, rhs, "<root>", map_free_vars)
     except _Mismatch as mismatch:
         return (mismatch.path, mismatch.lhs, mismatch.rhs)
+    return None
+
+
+def get_first_structural_mismatch(
+    lhs: Any, rhs: Any, map_free_vars: bool = False
+) -> ObjectPathPair | None:
+    """Where two nodes differ first, as a path in each, or None."""
+    try:
+        _Comparer(map_free_vars).compare(lhs, rhs, "<root>", map_free_vars)
+    except _Mismatch as mismatch:
+        path = ObjectPath.parse(mismatch.path)
+        sides = (path.missing() if mismatch.missing == s else path for s in ("left", "right"))
+        return ObjectPathPair(*sides)
     return None
 
 

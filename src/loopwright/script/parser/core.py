@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from ...base.errors import DiagnosticError
+from ...ir.diagnostics import report
 from ...ir.prim_expr import PrimExpr
 from . import closed
 from .evaluator import Evaluator
@@ -68,6 +69,10 @@ class Parser(Evaluator):
         _ACTIVE.parsers.append(self)
         try:
             yield
+        except DiagnosticError as error:
+            if len(_ACTIVE.parsers) == 1:
+                report(error)
+            raise
         finally:
             _ACTIVE.parsers.remove(self)
 

@@ -196,7 +196,7 @@ def checked(parser: Parser, node: Any, definition: Node, options: dict[str, Any]
                 raise DiagnosticError(what)
             hint = "pass check_well_formed=False to look at it"
             place = span if span is not None and span.line else parser.source.span(node)
-            raise DiagnosticError(explain(what, instead=hint, span=place))
+            raise DiagnosticError(explain(what, instead=hint, span=place), place)
     return definition
 
 

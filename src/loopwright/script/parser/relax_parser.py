@@ -343,7 +343,7 @@ class RelaxDialect(Dialect):
             if options.get("pure", True):
                 hint = 'write @R.function(pure=False), or set "relax.force_pure"'
             span = impure.span or self.builder.span
-            raise DiagnosticError(explain(what, got=name, instead=hint, span=span))
+            raise DiagnosticError(explain(what, got=name, instead=hint, span=span), span)
         return value
 
     def _check_annotation(self, info: StructInfo, inferred: StructInfo) -> None:

@@ -39,7 +39,8 @@ class Source:
 
     def error(self, node: Any, what: str, **facts: Any) -> DiagnosticError:
         """An error at a syntax tree node; `facts` are those of `explain`."""
-        return DiagnosticError(explain(what, span=self.span(node), **facts))
+        span = self.span(node)
+        return DiagnosticError(explain(what, span=span, **facts), span)
 
 
 def parse_text(text: str) -> tuple[Source, ast.Module]:
@@ -53,7 +54,7 @@ def parse_text(text: str) -> tuple[Source, ast.Module]:
         line, column = error.lineno or 1, error.offset or 1
         end = error.end_offset or column + 1
         span = Span(name, line, error.end_lineno or line, column, max(end, column + 1))
-        raise DiagnosticError(explain(f"syntax error: {error.msg}", span=span)) from None
+        raise DiagnosticError(explain(f"syntax error: {error.msg}", span=span), span) from None
     except (ValueError, RecursionError, MemoryError) as error:  # a null byte; nested too deeply
         what = "this text cannot be parsed"
         raise DiagnosticError(explain(what, got=str(error) or type(error).__name__)) from None

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base.names import Served
 from ...base.registry import Registry
 from ...ir.expr import Attrs
 from ...ir.functor import allow_deep_programs
@@ -263,7 +264,7 @@ class Printer:
             RELAX: self.config.relax_prefix,
         }
         used = [d for d in (IR, TIR, RELAX) if d in self.used]
-        heads = [f"# from {PACKAGE}.script import {d} as {prefix[d]}" for d in used]
+        heads = [f"# from {Served.name}.script import {d} as {prefix[d]}" for d in used]
         return [*heads, "", *stmts]
 
     # ------------------------------------------------------------------ the whole
@@ -305,14 +306,13 @@ class Printer:
         )
 
 
-PACKAGE = __name__.partition(".")[0]
 _OMITTED = "# Metadata omitted. Use show_meta=True in script() method to show it."
 
 
 def metadata_text(metadata: dict[str, list[Any]]) -> str:
     """The section that `metadata[...]` in a text refers to."""
     text = save_json(metadata).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    return f'metadata = {PACKAGE}.ir.load_json("""{text}""")'
+    return f'metadata = {Served.name}.ir.load_json("""{text}""")'
 
 
 def tuple_text(items: list[str]) -> str:

@@ -1,41 +1,33 @@
-"""Paths such as `<root>.body.seq[1]`, as `ir.assert_structural_equal` names them."""
+"""What lies at a path such as `<root>.body.seq[1]`, as `ir.assert_structural_equal` names them."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from ...base.errors import explain
-
-_STEP = re.compile(
-    r"\.(?P<attr>[A-Za-z_]\w*)|\[(?P<index>-?\d+)\]|\[(?P<quote>['\"])(?P<key>.*?)(?P=quote)\]"
-)
+from ...ir.object_path import ArrayIndexPath, AttributeAccessPath, MapValuePath, ObjectPath
 
 
-def resolve(root: Any, path: Any) -> Any:
+def resolve(root: Any, path: ObjectPath | str) -> Any:
     """The object at `path` below `root`. Raises ValueError when there is none."""
-    text = str(path).removeprefix("<root>")
-    here, at = root, 0
-    while at < len(text):
-        step = _STEP.match(text, at)
-        if step is None:
-            what = "this is not a path"
-            raise ValueError(explain(what, got=str(path), instead="write <root>.body.seq[0]"))
-        here = _follow(here, step, str(path))
-        at = step.end()
+    whole = path if isinstance(path, ObjectPath) else ObjectPath.parse(path)
+    here = root
+    for step in whole.steps()[1:]:
+        here = _follow(here, step)
     return here
 
 
-def _follow(here: Any, step: re.Match[str], path: str) -> Any:
+def _follow(here: Any, step: ObjectPath) -> Any:
     try:
-        if step["attr"] is not None:
-            return getattr(here, step["attr"])
-        if step["index"] is not None:
-            return here[int(step["index"])]
-        if isinstance(here, dict):
-            named = {getattr(k, "name_hint", k): v for k, v in here.items()}
-            return named[step["key"]]
-        return here[step["key"]]
+        if isinstance(step, AttributeAccessPath):
+            return getattr(here, step.step[1:])
+        if isinstance(step, ArrayIndexPath):
+            return here[int(step.step[1:-1])]
+        if isinstance(step, MapValuePath):
+            key = step.step[1:-1].strip('"')
+            if isinstance(here, dict):
+                return {getattr(k, "name_hint", k): v for k, v in here.items()}[key]
+            return here[key]
     except (AttributeError, IndexError, KeyError, TypeError):
-        what = f"the path {path} ends at {step[0]}"
-        raise ValueError(explain(what, got=type(here).__name__)) from None
+        pass
+    raise ValueError(explain(f"the path {step} ends at {step.step}", got=type(here).__name__))
