@@ -279,7 +279,7 @@ def _public(module: ModuleType) -> Iterator[tuple[str, Any]]:
         later |= {n[4:] for n in Op.list_op_names() if n.startswith("tir.")}
     if module.__name__ == "loopwright.script.relax":
         later |= {name for name, _ in _public(relax_op)}
-    for name in sorted({*dir(module), *later}):
+    for name in sorted({*vars(module), *later}):
         if name[0] == "_" or name == "annotations":
             continue
         value = getattr(module, name)

@@ -20,6 +20,7 @@ from .composition import NAMES as _NAMES
 from .composition import fill as _fill
 from .composition import find_module as _find_module
 from .composition import find_name as _find_name
+from .composition import names_of as _names_of
 
 # Parts of the package, by the name under which they are reached.
 _PARTS = (
@@ -62,8 +63,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PARTS, *(name for name in _NAMES if "." not in name)})
+    return sorted({*(n for n in globals() if n.startswith("__")), *_PARTS, *_names_of("")})
 
 
-_late.connect(_fill, _find_name)
+_late.connect(_fill, _find_name, _names_of)
 _serve_paths()

@@ -150,6 +150,11 @@ def find_entry(entry: str) -> Any:
     return getattr(module, name) if name else module
 
 
+def names_of(place: str) -> list[str]:
+    """The late names of a module, "" for the front door."""
+    return [key.rpartition(".")[2] for key in NAMES if key.rpartition(".")[0] == place]
+
+
 def _load(entry: str) -> Any:
     place, _, name = entry.partition(":")
     if any(being_imported(f"{PACKAGE}.{part}") for part in _STANDS_ON.get(place, ())):

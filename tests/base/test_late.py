@@ -47,3 +47,39 @@ def test_late_names():
     with pytest.raises(AttributeError, match=r"module 'relax' has no attribute 'biuld'"):
         _ = relax.biuld
     assert not hasattr(relax, "__wrapped__")
+
+
+OFFERED = {
+    "": "compile",
+    "relax": "build",
+    "tir": "PrimFunc",
+    "te": "compute",
+    "topi": "add",
+    "ir.target": "Target",
+    "ir.transform": "PassContext",
+    "ir.instrument": "DumpIR",
+    "runtime": "load_module",
+    "driver": "compile",
+    "backend": "TargetBackend",
+    "relax.op": "add",
+    "script": "from_source",
+    "script.tir": "exp",
+    "script.ir": "ir_module",
+    "testing": "assert_allclose",
+}
+
+
+@pytest.mark.parametrize("path", OFFERED)
+def test_dir_shows_what_a_module_offers(path):
+    module = composition.find_module(path)
+    shown = [name for name in dir(module) if not name.startswith("__")]
+    assert OFFERED[path] in shown
+    assert [name for name in shown if name.startswith("_")] == []
+    for name in shown:
+        value = getattr(module, name)
+        home = value.__name__ if isinstance(value, ModuleType) else type(value).__module__
+        if isinstance(value, type) or hasattr(value, "__globals__"):
+            home = value.__module__
+        assert not home.startswith(("typing", "__future__", "collections")), name
+        if isinstance(value, ModuleType):
+            assert home.startswith("loopwright."), name

@@ -4,6 +4,7 @@
     PRINTER.get().script(node)                      # loads loopwright.script, which lies above
 
     __getattr__ = late_names(__name__)              # in relax: relax.build, relax.VirtualMachine
+    __dir__ = public_names(__name__)                # what dir() and completion show
 
 What belongs where stands in one file, the package's composition root; nothing else names a module
 above its own.
@@ -11,7 +12,9 @@ above its own.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Generic, TypeVar
 
 V = TypeVar("V")
@@ -58,11 +61,41 @@ def late_names(module: str) -> Callable[[str], Any]:
     return get
 
 
-def connect(fill: Callable[[str], Any], find_name: Callable[[str], Any]) -> None:
-    """Say what fills a slot and what a late name is (done by the package when it is imported).
-    `fill` raises Unready in the middle of an import, `find_name` KeyError for an unknown name."""
-    global _fill, _find_name
-    _fill, _find_name = fill, find_name
+def public_names(module: str) -> Callable[[], list[str]]:
+    """A module's `__dir__`: what its `__all__` lists, else what it has without what it took from
+    elsewhere for its own use; and its late names."""
+    place = module.partition(".")[2]
+
+    def names() -> list[str]:
+        given = vars(sys.modules[module])
+        listed = given.get("__all__", [n for n, value in given.items() if _is_public(n, value)])
+        return sorted({*listed, *_names_of(place), *(n for n in given if n.startswith("__"))})
+
+    return names
+
+
+def _is_public(name: str, value: Any) -> bool:
+    """Whether a name is offered: what is ours, but for the helpers of `base`, and constants."""
+    if name.startswith("_"):
+        return False
+    if isinstance(value, ModuleType):
+        return value.__name__.startswith(f"{_PACKAGE}.")
+    if not isinstance(value, (type, FunctionType, BuiltinFunctionType)):
+        return not type(value).__module__.startswith(("typing", "__future__"))
+    home = f"{value.__module__}."
+    return home.startswith(f"{_PACKAGE}.") and not home.startswith(f"{_PACKAGE}.base.")
+
+
+def connect(
+    fill: Callable[[str], Any],
+    find_name: Callable[[str], Any],
+    names_of: Callable[[str], list[str]],
+) -> None:
+    """Say what fills a slot, what a late name is, and which a module has (done by the package when
+    it is imported). `fill` raises Unready in the middle of an import, `find_name` KeyError for an
+    unknown name."""
+    global _fill, _find_name, _names_of
+    _fill, _find_name, _names_of = fill, find_name, names_of
 
 
 def _unconnected(key: str) -> Any:
@@ -71,5 +104,7 @@ def _unconnected(key: str) -> Any:
 
 _fill: Callable[[str], Any] = _unconnected
 _find_name: Callable[[str], Any] = _unconnected
+_names_of: Callable[[str], list[str]] = _unconnected
+_PACKAGE = __name__.partition(".")[0]
 
-__all__ = ["Slot", "Unready", "connect", "late_names"]
+__all__ = ["Slot", "Unready", "connect", "late_names", "public_names"]

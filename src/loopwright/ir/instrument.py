@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..base.late import public_names as _public_names
+
 
 class PassInstrument:
     """Base of instruments. `should_run` may answer False to skip a pass."""
@@ -186,3 +188,6 @@ class VerifyInstrument(PassInstrument):
         except Exception as error:
             error.add_note(f"the module is not valid after pass {info.name!r}")
             raise
+
+
+__dir__ = _public_names(__name__)

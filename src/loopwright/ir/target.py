@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any, Literal, overload
 
 from ..base.errors import explain, suggest
+from ..base.late import public_names as _public_names
 from ..base.plugins import broken, load_group
 from ..base.registry import Registry, registering
 from . import cpu_info
@@ -583,3 +584,6 @@ def arm_cpu(model: str = "unknown", options: str | None = None) -> Target:
     """A 64-bit ARM CPU running Linux."""
     words = f"llvm -keys=arm_cpu,cpu -model={model} -mtriple=aarch64-linux-gnu {options or ''}"
     return Target(words.strip())
+
+
+__dir__ = _public_names(__name__)

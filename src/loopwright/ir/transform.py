@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 from ..base import config as knobs
 from ..base.errors import explain, suggest
+from ..base.late import public_names as _public_names
 from ..base.registry import Registry
 from ..base.span import Span, source_line
 from . import pass_options as pass_options  # fills the table that contexts are checked by
@@ -491,3 +492,6 @@ class ApplyPassToFunction(ModulePass):
                     kept[gvar] = result.functions[gvar]
                     pending.append(kept[gvar])
         return mod.with_functions(kept, remove=gone)
+
+
+__dir__ = _public_names(__name__)

@@ -1,6 +1,7 @@
 """Relax: graphs of tensor operations with symbolic shapes."""
 
 from ..base.late import late_names as _late_names
+from ..base.late import public_names as _public_names
 from . import analysis as analysis
 from . import dpl as dpl
 from . import expr_functor as expr_functor
@@ -63,3 +64,4 @@ from .types import FuncType, ObjectType, PackedFuncType, ShapeType, TensorType, 
 from .utils import convert_to_expr as convert_to_expr
 
 __getattr__ = _late_names(__name__)  # TVM's names here for functions of higher layers
+__dir__ = _public_names(__name__)

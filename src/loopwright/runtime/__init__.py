@@ -43,7 +43,11 @@ from loopwright.runtime.threads import (
     set_num_threads,
 )
 
+from ..base.late import public_names as _public_names
+
 array = tensor  # TVM's name
+
+__dir__ = _public_names(__name__)
 
 __all__ = [
     "Arena",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..base.late import public_names as _public_names
 from . import ir, printer, relax, tir
 from .ir import ir_module
 from .parser import ir_parser as _ir_parser
@@ -11,5 +12,7 @@ from .parser.entry import PRELUDE, from_source, parse
 
 for _name, _module in {"I": ir, "ir": ir, "T": tir, "tir": tir, "R": relax, "relax": relax}.items():
     PRELUDE.register(_name, _module)
+
+__dir__ = _public_names(__name__)
 
 __all__ = ["from_source", "ir", "ir_module", "parse", "printer", "relax", "tir"]

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 from ..base.errors import explain
+from ..base.late import public_names as _public_names
 from ..ir.module import DummyGlobalInfo, GlobalInfo, IRModule, VDevice
 from ..ir.prim_expr import Range
 from .parser.entry import ModuleDecorator
@@ -104,6 +105,8 @@ def lookup_vdevice(target_kind: str | None = None, device_index: int = -1) -> VD
         raise ValueError(explain(what, got=names, instead=hint))
     return devices[index]
 
+
+__dir__ = _public_names(__name__)
 
 __all__ = [
     "Range",

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from ..base.errors import explain
+from ..base.late import public_names as _public_names
 from ..ir.expr import GlobalVar  # noqa: F401  (reached as R.GlobalVar)
 from ..ir.module import IRModule
 from ..ir.op import load_definitions
@@ -149,6 +150,8 @@ def __getattr__(name: _str) -> Any:
     hint = f"did you mean {', '.join('R.' + n for n in close)}?" if close else None
     raise AttributeError(explain(f"R has no operator {name!r}", instead=hint))
 
+
+__dir__ = _public_names(__name__)
 
 __all__ = [
     "Callable",

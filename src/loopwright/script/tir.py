@@ -15,6 +15,7 @@ from typing import Any
 
 from ..arith.analyzer import Analyzer as _Analyzer
 from ..base.errors import explain
+from ..base.late import public_names as _public_names
 from ..ir.dtype import DataType
 from ..ir.expr import BaseExpr
 from ..ir.op import Op
@@ -448,3 +449,6 @@ def _unknown(space: str, name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, 3)
     hint = f"did you mean {', '.join(f'{space}.{n}' for n in close)}?" if close else None
     return explain(f"{space} has no {name!r}", instead=hint)
+
+
+__dir__ = _public_names(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arith import Analyzer
-from ..base.late import late_names
+from ..base.late import late_names, public_names
 from ..ir.dtype import numpy_dtype
 from ..ir.prim_expr import PrimExpr
 from .gradients import check_numerical_grads
@@ -40,3 +40,4 @@ def get_dtype_range(dtype: str) -> tuple[Any, Any]:
 __getattr__ = late_names(
     __name__
 )  # what needs pytest, which a user of the comparisons may not have
+__dir__ = public_names(__name__)

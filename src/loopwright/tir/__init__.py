@@ -4,6 +4,7 @@ Passes and schedules are subpackages (`loopwright.tir.transform`, `.schedule`).
 """
 
 from ..base.late import late_names as _late_names
+from ..base.late import public_names as _public_names
 from ..ir.op import Op as Op
 from ..ir.prim_expr import EQ as EQ
 from ..ir.prim_expr import GE as GE
@@ -261,3 +262,4 @@ from .transform.gpu.verify_vtcm_limit import get_vtcm_compaction_passes as _comp
 vars(analysis).update(get_vtcm_compaction_passes=_compaction)  # TVM has it in analysis
 
 __getattr__ = _late_names(__name__)  # `build`: TVM's name here for a function of a higher layer
+__dir__ = _public_names(__name__)

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import te
 from ..base.errors import explain
+from ..base.late import public_names as _public_names
 from ..ops import OPERATORS
 from ..ops.create import full as _full
 from ..ops.manipulate import transpose as transpose
@@ -109,3 +110,6 @@ def topk(
 
 def __getattr__(name: str) -> Any:
     raise AttributeError(f"topi has no {name!r}")
+
+
+__dir__ = _public_names(__name__)

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import te
 from ..base.errors import explain
+from ..base.late import public_names as _public_names
 from ..ops import OPERATORS
 from ..ops.conv import expand_per_axis
 from ..ops.linear import matmul as _matmul
@@ -222,3 +223,6 @@ def conv1d(
         data, kernel, _listed(strides), pads, holes, groups, data_layout, layout, data_layout,
         out_dtype,
     )  # fmt: skip
+
+
+__dir__ = _public_names(__name__)

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ...base.errors import explain
+from ...base.late import public_names as _public_names
 from ...ir.op import load_definitions
 
 
@@ -37,6 +38,9 @@ def _unknown(module: ModuleType, name: str) -> Any:
 
 def __getattr__(name: str) -> Any:
     return _unknown(sys.modules[__name__], name)
+
+
+__dir__ = _public_names(__name__)
 
 
 def _submodule(parent: ModuleType, name: str) -> ModuleType:
