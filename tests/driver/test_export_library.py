@@ -14,7 +14,11 @@ import pytest
 
 import loopwright as lw
 from loopwright import runtime
+from loopwright.driver.demo import BUNDLED
+from loopwright.ir.transform import AFTER_PASS
 from loopwright.runtime import Module
+from loopwright.runtime.signature import few
+from loopwright.script import from_source
 
 from ..programs import graph
 from .test_externals import scaled, scaler
@@ -122,6 +126,39 @@ def test_from_a_c_program(folder, suffix):
     x = 0.125 * np.arange(16, dtype="float32").reshape(2, 8)
     np.testing.assert_allclose(np.array(values, "float32"), expected(x).ravel(), rtol=1e-5)
     assert (rc, error) == ("0", "''")
+
+
+def test_what_a_library_tells_of_itself(folder, tmp_path):
+    exe, library = lw.compile(model()), runtime.load_module(folder / "model.so")
+    assert library.inputs() == exe.inputs() == [("x", "float32", ("n", 8))]
+    assert library.outputs() == exe.outputs() == [("out", "float32", ("n", 4))]
+    assert repr(library) == "<LoadedLibrary: main(x float32[n, 8]) -> out float32[n, 4]>"
+    with pytest.raises(KeyError, match="the library tells nothing of a function 'other'; it has"):
+        library.inputs("other")
+    scale = from_source(
+        "@T.prim_func\ndef scale(x: T.Buffer((4,)), k: T.int32, y: T.Buffer((4,))):\n"
+        "    for i in range(4):\n        y[i] = x[i] * T.cast(k, 'float32')\n"
+    )
+    exe = lw.compile(scale)
+    library = runtime.load_module(exe.export_library(tmp_path / "scale.so"))
+    assert library.inputs("scale") == exe.inputs("scale")
+    shown = "scale(x float32[4], k int32, y float32[4])>"
+    assert repr(library) == f"<LoadedLibrary: {shown}" and repr(exe).endswith(shown)
+
+
+def test_the_text_of_an_executable_is_short(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(tmp_path))
+    says = "main(image float32[n, 1, 16, 16]) -> probability float32[n, 10]>"
+    with AFTER_PASS.snapshot():
+        AFTER_PASS.remove("verify")  # with it nothing is kept
+        exes = [lw.compile(str(BUNDLED)), lw.compile(str(BUNDLED)), lw.compile(model())]
+    assert [type(exe).__name__ for exe in exes] == ["Executable", "Restored", "Executable"]
+    for exe in exes:
+        assert repr(exe.program).startswith("<") and len(repr(exe.program)) < 250
+        assert repr(exe).startswith("<Executable for llvm -keys=cpu -mcpu=")
+    assert repr(exes[0]).endswith(says) and repr(exes[1]).endswith(says)
+    many = few(range(9))
+    assert many == "0, 1, 2, 3 and 5 more"
 
 
 def test_four_threads_at_once(folder):

@@ -11,7 +11,7 @@ from ..base.errors import LoopwrightError, explain
 from ..base.late import Slot
 from ..runtime.module import Timed, ordered_inputs
 from ..runtime.profiler import Profile
-from ..runtime.signature import Argument, Signature
+from ..runtime.signature import Argument, Signature, few
 from ..runtime.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -136,6 +136,17 @@ class CompiledModel(Timed):
             self[function](*args)
             profile.add(function, (time.perf_counter() - begin) * 1e6)
         return profile
+
+    def described(self, name: str = "main") -> Signature:
+        """The parameters and results of a function under the model's own names."""
+        return self.signature(name).named(self.input_names(name), self.output_names(name)).plain()
+
+    def _target_text(self) -> str:
+        return str(self.target)
+
+    def __repr__(self) -> str:
+        functions = few((self.described(n).text(n) for n in self.function_names()), 2)
+        return f"<{type(self).__name__} for {self._target_text()}: {functions}>"
 
     # -- files ---------------------------------------------------------------------------------
 

@@ -205,6 +205,7 @@ def packed(exe: Executable) -> bytes | None:
         "objects": objects,
         "entries": {name: exe.entries[name].plain().as_lists() for name in program.entries},
         "names": exe.names,
+        "target": str(program.target),
     }
     text = json.dumps(header).encode()
     return b"".join(
@@ -234,7 +235,7 @@ def unpacked(body: bytes, again: Callable[[], Any]) -> Restored:
     if not (objects and entries and texts and all(map(is_sound, objects.values()))):
         raise ValueError("the entry is not an executable")
     program = RestoredProgram(objects, constants, list(entries), again)
-    return Restored(program, entries, names, again)
+    return Restored(program, entries, names, str(header["target"]), again)
 
 
 def _signature(lists: Any) -> Signature:
@@ -292,9 +293,11 @@ class Restored(Executable):
         program: NativeProgram,
         entries: Mapping[str, Signature],
         names: Mapping[str, Any],
+        target_text: str,
         again: Callable[[], Any],
     ) -> None:
         self._again = again
+        self._text = target_text
         self._describe(entries, names, {})
         self._load(program)
 
@@ -302,6 +305,12 @@ class Restored(Executable):
         if name in ("mod", "lowered", "target"):
             return getattr(self._again(), name)
         raise AttributeError(name)
+
+    def _target_text(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace(type(self).__name__, Executable.__name__, 1)
 
     @property
     def memory_plan(self) -> None:

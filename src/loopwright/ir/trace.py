@@ -173,6 +173,9 @@ class Trace:
         """The passes' names in the order in which they ran; with those that ran others, too."""
         return [r.name for r in self.records if groups or not r.group]
 
+    def __repr__(self) -> str:
+        return f"<Trace of {len(self.records)} passes and {len(self.notes)} decisions>"
+
     def __len__(self) -> int:
         return len(self.records)
 

@@ -22,7 +22,7 @@ from loopwright.runtime.device import Device
 from loopwright.runtime.device import device as make_device
 from loopwright.runtime.ffi import ffi
 from loopwright.runtime.native import NativeFunction
-from loopwright.runtime.signature import Signature
+from loopwright.runtime.signature import Signature, few
 from loopwright.runtime.tensor import Tensor
 
 # An exported library names its entries in this symbol: each name ends in a zero byte, an empty one
@@ -265,6 +265,14 @@ class LoadedLibrary(Module):
 
     signatures: Mapping[str, Signature] = MappingProxyType({})
 
+    def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[int | str, ...]]]:
+        """(name, dtype, shape) of each input; symbolic dimensions are given by name."""
+        return [p.described() for p in self._signature(name).params]
+
+    def outputs(self, name: str = "main") -> list[tuple[str, str, tuple[int | str, ...]]]:
+        """(name, dtype, shape) of each output."""
+        return [r.described() for r in self._signature(name).results]
+
     def input_names(self, name: str = "main") -> list[str]:
         """The names of a function's inputs. Raises KeyError."""
         return [p.name for p in self._signature(name).params]
@@ -279,6 +287,10 @@ class LoadedLibrary(Module):
             raise UnknownName(f"the library tells nothing of a function {name!r}; it has: {have}")
         return self.signatures[name]
 
+    def __repr__(self) -> str:
+        known = (s.text(n) for n, s in self.signatures.items())
+        return f"<LoadedLibrary: {few(known, 2) or few(self._functions)}>"
+
     def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Any]:
         """Run with inputs by name (a dict, keywords) or in order; outputs by name.
 
@@ -292,7 +304,7 @@ class LoadedLibrary(Module):
 
 def _told(lists: Mapping[str, Any]) -> Signature:
     """The signature that a library's metadata has: {"inputs": [[name, dtype, shape]...], "outputs":
-    ...}."""
+    ...}; a scalar has no shape."""
     inputs, outputs = lists["inputs"], lists["outputs"]
     return Signature.from_lists({"params": inputs, "results": outputs, "symbols": ()})
 

@@ -6,7 +6,8 @@ exporter and the cache store it, executables and loaded libraries answer from it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -35,6 +36,10 @@ class Argument:
         """The dimensions as numbers and texts; () for a scalar."""
         return tuple(d if isinstance(d, int) else str(d) for d in map(number, self.dims or ()))
 
+    def __str__(self) -> str:
+        dims = f"[{', '.join(map(str, self.shape()))}]" if self.is_tensor else ""
+        return f"{self.name} {self.dtype}{dims}"
+
     def described(self) -> tuple[str, str, tuple[int | str, ...]]:
         """(name, dtype, shape)"""
         return self.name, self.dtype, self.shape()
@@ -58,6 +63,17 @@ class Signature:
         params, results = (tuple(a.plain() for a in part) for part in (self.params, self.results))
         return Signature(params, results, (), self.tree)
 
+    def named(self, params: Sequence[str], results: Sequence[str]) -> Signature:
+        """The same with other names of parameters and results."""
+        taken = (replace(a, name=n) for a, n in zip(self.params, params, strict=True))
+        given = (replace(a, name=n) for a, n in zip(self.results, results, strict=True))
+        return Signature(tuple(taken), tuple(given), self.symbols, self.tree)
+
+    def text(self, function: str) -> str:
+        """A function of this signature in one line: main(x float32[n, 8]) -> out float32[n, 4]"""
+        results = f" -> {few(self.results)}" if self.results else ""
+        return f"{function}({few(self.params)}){results}"
+
     def as_lists(self) -> dict[str, Any]:
         """The fields as lists: of an argument [name, dtype], and dimensions where it is a tensor."""
         lists: dict[str, Any] = {
@@ -75,6 +91,13 @@ class Signature:
             for kind in ("params", "results")
         )
         return Signature(params, results, tuple(lists["symbols"]), lists.get("tree"))
+
+
+def few(items: Iterable[object], most: int = 4) -> str:
+    """The first items as a text, and how many more there are."""
+    texts = [str(item) for item in items]
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
 
 
 def number(dim: Any) -> Any:

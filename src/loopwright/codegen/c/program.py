@@ -78,13 +78,13 @@ class CFiles:
     """The texts of a program, its entries and the memory it needs."""
 
     prefix: str
-    source: str
-    header: str
-    weights_source: str
-    weights: bytes
-    entries: dict[str, Entry]
+    source: str = field(repr=False)
+    header: str = field(repr=False)
+    weights_source: str = field(repr=False)
+    weights: bytes = field(repr=False)
+    entries: dict[str, Entry] = field(repr=False)
     areas: dict[str, Area]  # the largest area of each name
-    kernels: dict[str, str] = field(default_factory=dict)
+    kernels: dict[str, str] = field(default_factory=dict, repr=False)
 
 
 class ProgramText:

@@ -206,14 +206,8 @@ def header_text(exe: Executable, prefix: str) -> str:
 
 def metadata_of(exe: Executable) -> dict[str, Any]:
     """The metadata of a loaded library's functions: inputs and outputs with dtypes and shapes."""
-    described = {}
-    for name in exe.program.entries:
-        named = zip(exe.input_names(name), exe.inputs(name), strict=True)
-        described[name] = {
-            "inputs": [[label, *rest] for label, (_, *rest) in named],
-            "outputs": exe.outputs(name),
-        }
-    return described
+    lists = {name: exe.described(name).as_lists() for name in exe.program.entries}
+    return {name: {"inputs": s["params"], "outputs": s["results"]} for name, s in lists.items()}
 
 
 __all__ = ["export_library", "header_text", "metadata_of"]

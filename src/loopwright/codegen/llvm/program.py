@@ -14,6 +14,7 @@ from ...base.errors import LoopwrightError, explain
 from ...runtime.extern import ExternLibrary
 from ...runtime.native import NativeFunction
 from ...runtime.packed_func import register_func, remove_global_func
+from ...runtime.signature import few
 from . import jit, support
 from .abi import IMPORT_PREFIX
 
@@ -26,7 +27,7 @@ LEVEL = "short"
 _numbers = itertools.count()
 
 
-@dataclass
+@dataclass(repr=False)
 class NativeProgram:
     """Native code: the text and object of each module, and the data that it refers to."""
 
@@ -58,6 +59,14 @@ class NativeProgram:
     def assembly(self, name: str) -> str:
         """The assembly of a kernel; of the graph functions and entries for `GRAPH`."""
         return jit.assembly(self.texts[name], *compile_options(self.target), opt=LEVEL)
+
+    def __repr__(self) -> str:
+        code = sum(map(len, self.objects.values()))
+        data = sum(c.nbytes for c in self.constants.values())
+        sizes = f"{code} bytes of code, {data} of constants"
+        return (
+            f"<{type(self).__name__} of {len(self.objects)} modules: {few(self.objects)}; {sizes}>"
+        )
 
     def load(self) -> dict[str, NativeFunction]:
         """Load into this process and return the entries by name. Entries for another machine raise
