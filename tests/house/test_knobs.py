@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from loopwright.base.config import ENVIRONMENT
-from tools.make_knobs import PAGE, page
+from loopwright.base.config import ENVIRONMENT, PASS_OPTIONS
+from tools.make_knobs import ACCEPTED, PAGE, REFUSED, page
 
 from .source import sources
 
@@ -38,3 +38,43 @@ def test_the_environment_is_read_in_one_place():
         and "'LOOPWRIGHT_" in ast.unparse(node)
     }
     assert not readers, "read a knob with loopwright.base.config.knob"
+
+
+def read_by(reader: str) -> set[str]:
+    """The names that the source asks `reader` for, as texts or constants of the file."""
+    names = set()
+    for source in sources():
+        texts = {
+            target.id: node.value.value
+            for node in source.tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Call) and node.args:
+                called = node.func
+                name = (
+                    called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+                )
+                if name == reader and isinstance(node.args[0], ast.Constant):
+                    names.add(node.args[0].value)
+                elif name == reader and isinstance(node.args[0], ast.Name):
+                    names.add(texts.get(node.args[0].id))
+    return names
+
+
+def test_every_variable_is_read():
+    assert set(ENVIRONMENT) <= read_by("knob")
+
+
+def test_every_pass_option_is_read_or_has_a_reason():
+    reasons = {
+        name
+        for name, option in PASS_OPTIONS.items()
+        for start in (ACCEPTED, REFUSED)
+        if option.doc.startswith(start) and len(option.doc) > len(start) + 5
+    }
+    refused = {name for name, option in PASS_OPTIONS.items() if option.refused}
+    assert refused == {n for n, option in PASS_OPTIONS.items() if option.doc.startswith(REFUSED)}
+    assert set(PASS_OPTIONS) - read_by("option") == reasons

@@ -470,9 +470,9 @@ def test_apply_pass_to_function_keeps_what_is_called(mod):
 TVM_OPTIONS = {
     "relax.backend.use_cuda_graph": True,
     "relax.FuseOps.max_depth": 8,
-    "relax.fallback_device_type": 1,
+    "relax.fallback_device_type": 0,
     "tir.InjectDoubleBuffer": {"split_loop": 1},
-    "tir.ReduceBranchingThroughOvercompute": {"use_dataflow_analysis": True},
+    "tir.ReduceBranchingThroughOvercompute": {},
     "tir.UnrollLoop": {"auto_max_step": 16},
     "tir.detect_global_barrier": False,
     "tir.merge_static_smem": True,
@@ -488,7 +488,7 @@ def test_options_of_tvm_are_known_before_any_pass_is() -> None:
         f"ctx = PassContext(config={TVM_OPTIONS!r})\n"
         "assert ctx.option('tir.use_async_copy') is True\n"
         "text = PassContext.list_configs()['tir.use_async_copy']['doc']\n"
-        "assert text == 'Accepted, no effect.', text\n"
+        "assert text.startswith('Accepted, no effect: '), text\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(TypeError, match=r"'tir.vtcm_capacity' needs a value of type int"):

@@ -16,12 +16,18 @@ from .registry import Registry
 
 @dataclass(frozen=True)
 class Knob:
-    """A documented option: its type, its default, and what it does."""
+    """A documented option: its type, its default, and what it does.
+
+    fields: the keys of a dict's entries. refused: (reason, what to use instead) where an option of
+    TVM's that means nothing here is an error unless its value is 0, False or empty.
+    """
 
     name: str
     kind: type
     default: Any
     doc: str
+    fields: tuple[str, ...] = ()
+    refused: tuple[str, str] | None = None
 
 
 def _flag(text: str) -> bool:
@@ -51,9 +57,16 @@ ENVIRONMENT: dict[str, Knob] = {
 PASS_OPTIONS: Registry[str, Knob] = Registry("pass option")
 
 
-def declare_pass_option(name: str, kind: type, default: Any, doc: str) -> None:
+def declare_pass_option(
+    name: str,
+    kind: type,
+    default: Any,
+    doc: str,
+    fields: tuple[str, ...] = (),
+    refused: tuple[str, str] | None = None,
+) -> None:
     """Add an option of `PassContext(config={name: value})` to the table."""
-    PASS_OPTIONS.register(name, Knob(name, kind, default, doc), override=True)
+    PASS_OPTIONS.register(name, Knob(name, kind, default, doc, fields, refused), override=True)
 
 
 def knob(name: str) -> Any:

@@ -105,9 +105,8 @@ class PassContext:
 
         Raises ValueError when no such option is declared.
         """
-        if name in self.config:
-            return self.config[name]
-        return _declared(name).default
+        declared, value = _declared(name), self.config.get(name)
+        return declared.default if value is None else value
 
     @staticmethod
     def list_configs() -> dict[str, dict[str, str]]:
@@ -150,7 +149,21 @@ def _declared(key: str) -> knobs.Knob:
 
 
 def _option(key: str, value: Any) -> Any:
+    """The value of an option in the form that passes read. Raises TypeError and ValueError."""
     known = _declared(key)
+    value = _typed(known, value)
+    for name in value if known.fields and value else ():
+        if name not in known.fields:
+            what = f"config option {key!r} has no entry of this name"
+            raise ValueError(explain(what, got=name, instead=suggest(name, known.fields)))
+    if known.refused and value:
+        why, instead = known.refused
+        what = f"config option {key!r} has no effect in Loopwright: {why}"
+        raise ValueError(explain(what, got=repr(value), instead=instead))
+    return value
+
+
+def _typed(known: knobs.Knob, value: Any) -> Any:
     kind = known.kind
     plain = getattr(value, "attr_literal", value)  # an IntImm for an int, as in TVM's scripts
     if kind is object or value is None:
@@ -162,7 +175,7 @@ def _option(key: str, value: Any) -> Any:
     if kind is list and isinstance(plain, tuple):
         return list(plain)
     if not isinstance(plain, kind) or (kind is int and isinstance(plain, bool)):
-        what = f"config option {key!r} needs a value of type {kind.__name__}"
+        what = f"config option {known.name!r} needs a value of type {kind.__name__}"
         got = f"{value!r} of type {type(value).__name__}"
         raise TypeError(explain(what, got=got, instead=known.doc))
     return plain

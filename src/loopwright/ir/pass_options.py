@@ -1,5 +1,8 @@
-"""The options of `PassContext(config={name: value})`: those that passes read, and those that
-TVM v0.21 knows and that have no meaning here, which are accepted so that its scripts run.
+"""The options of `PassContext(config={name: value})`: those that passes read, and those that TVM
+v0.21 knows and that mean nothing here.
+
+Of the latter, those are accepted that TVM's scripts set for many programs and that cannot be missed:
+results are the same without them. The others are refused with what to use instead.
 
 They are one table, not declarations in the passes: a context may be made before any pass is
 imported.
@@ -11,81 +14,143 @@ from typing import Any
 
 from ..base.config import declare_pass_option
 
-ALWAYS = "Accepted, no effect: what its flags ask for is always done."
-NO_EFFECT = "Accepted, no effect."
-
-_READ: tuple[tuple[str, type, Any, str], ...] = (
-    ("relax.FuseOps.max_depth", int, 256, "Most operators in one fused function."),
-    (
-        "tir.HoistExpression",
+_READ: dict[str, tuple[type, Any, str]] = {
+    "relax.FuseOps.max_depth": (int, 256, "Most operators in one fused function."),
+    "relax.transform.apply_legalize_ops": (bool, True, "False: LegalizeOps does nothing."),
+    "testing.immutable_module": (bool, False, "A pass that changes the module it is given fails."),
+    "tir.HoistExpression": (dict, None, "What HoistExpression moves (the enums, or bool)."),
+    "tir.InjectDoubleBuffer": (
         dict,
         None,
-        "hoisted_conditionals, hoisted_let_bindings: what `HoistExpression` moves (the enums, or "
-        "bool).",
+        "split_loop (1): iterations written in a row, so that each knows its half of the buffer.",
     ),
-    (
-        "tir.LoopPartition",
+    "tir.LoopPartition": (
         dict,
         None,
-        "partition_const_loop (bool): False keeps the checks where all loops are constant.",
+        "partition_const_loop (True): False keeps the checks where all loops are constant. The others "
+        "have no effect: they are about loops over the rest, of which none are made.",
     ),
-    (
-        "tir.UnrollLoop",
+    "tir.UnrollLoop": (
         dict,
         None,
-        "auto_max_step, auto_max_depth, auto_max_extent (numbers), explicit_unroll (bool).",
+        "auto_max_step (0), auto_max_extent (0): statements, iterations of the largest loops to unroll; "
+        "auto_max_depth (8) of nested ones; explicit_unroll (True): T.unroll is done here; "
+        "unroll_local_access (False): loops that index buffers of scope local are unrolled.",
     ),
-    (
-        "tir.add_lower_pass",
+    "tir.add_lower_pass": (
         list,
         None,
         "Pairs (phase 0 to 3, pass) run within the lowering of PrimFuncs.",
     ),
-    ("tir.disable_assert", bool, False, "Assertions are left out of the code."),
-    ("tir.disable_cse_tir", bool, False, "CommonSubexprElimTIR does nothing."),
-    ("tir.disable_storage_rewrite", bool, False, "StorageRewrite does nothing."),
-    ("tir.disable_vectorize", bool, False, "Run vectorized loops serially."),
-    (
-        "tir.enable_equiv_terms_in_cse_tir",
+    "tir.disable_assert": (bool, False, "Assertions are left out of the code."),
+    "tir.disable_cse_tir": (bool, False, "CommonSubexprElimTIR does nothing."),
+    "tir.disable_storage_rewrite": (bool, False, "StorageRewrite does nothing."),
+    "tir.disable_vectorize": (bool, False, "Run vectorized loops serially."),
+    "tir.enable_buffer_level_predication": (
+        bool,
+        True,
+        "False: accesses under a condition in a vectorized loop run lane by lane.",
+    ),
+    "tir.enable_equiv_terms_in_cse_tir": (
         bool,
         False,
         "CommonSubexprElimTIR finds terms that are equal once written out.",
     ),
-    (
-        "tir.instrument_bound_checkers",
+    "tir.instrument_bound_checkers": (
         bool,
         False,
         "Accesses of compiled loops are checked: one outside of its buffer is an error.",
     ),
-    ("tir.HoistIfThenElse", dict, None, ALWAYS),
-    ("tir.RemoveNoOp", dict, None, ALWAYS),
-    ("tir.Simplify", dict, None, ALWAYS),
-)
+    "tir.noalias": (
+        bool,
+        True,
+        "False: parameters may overlap, whatever functions' attribute of this name says.",
+    ),
+    "tir.vtcm_capacity": (int, 0, "Bytes for VerifyVTCMLimit; 0 = the target's."),
+}
 
-# What TVM's options of other devices, of profiling and of passes that do not exist here are.
-_ACCEPTED: dict[type, str] = {
-    bool: """relax.backend.use_cuda_graph relax.lift_transform_params.consume_params
-        relax.transform.apply_legalize_ops testing.immutable_module tir.debug_keep_trivial_loop
-        tir.detect_global_barrier tir.dma_bypass_cache tir.enable_buffer_level_predication
-        tir.enable_debug tir.enable_fast_math tir.experimental_dma_bypass_cache tir.instr_siblings
-        tir.instrument_lwp tir.is_entry_func tir.lwp_disable_func_prof tir.merge_static_smem
-        tir.noalias tir.ptx_ldg32 tir.reset_start_id tir.use_async_copy tir.usmp.enable
-        tir.usmp.use_workspace_io""",
-    int: "relax.fallback_device_type tir.lwp_max_depth tir.lwp_min_height tir.vtcm_capacity",
-    str: "cuda.kernels_output_dir tir.usmp.algorithm tir.usmp.custom_algorithm",
-    dict: "relax.ext.tensorrt.options tir.InjectDoubleBuffer tir.ReduceBranchingThroughOvercompute",
+_ALWAYS = "what its flags ask for is always done"
+_ACCEPTED: dict[str, tuple[type, str]] = {
+    "relax.backend.use_cuda_graph": (bool, "there is no code for GPUs"),
+    "relax.lift_transform_params.consume_params": (bool, "parameters are folded at compile time"),
+    "relay.backend.use_auto_scheduler": (bool, "schedules are chosen by rules, not tuned"),
+    "relay.backend.use_meta_schedule": (bool, "schedules are chosen by rules, not tuned"),
+    "tir.HoistIfThenElse": (dict, _ALWAYS),
+    "tir.RemoveNoOp": (dict, _ALWAYS),
+    "tir.Simplify": (dict, _ALWAYS),
+    "tir.debug_keep_trivial_loop": (bool, "schedules show all loops; code needs none of one turn"),
+    "tir.detect_global_barrier": (bool, "there is no code for GPUs"),
+    "tir.enable_debug": (bool, "the emitted text always names the lines of the source"),
+    "tir.enable_fast_math": (bool, "functions are always as accurate as documented"),
+    "tir.merge_static_smem": (bool, "there is no code for GPUs"),
+    "tir.use_async_copy": (bool, "no processor here copies on its own; copies are done in place"),
+}
+
+_DMA = "it is for Hexagon's copies", "leave it out"
+_PROFILE = "no calls of a profiler are written into loops", "time kernels with exe.profile(...)"
+_ARENAS = "memory is planned by compile", "lw.compile(model, arenas=...), see docs/memory.md"
+_REFUSED: dict[str, tuple[type, tuple[str, str]]] = {
+    "cuda.kernels_output_dir": (
+        str,
+        ("there is no code for GPUs", "LOOPWRIGHT_DUMP=folder writes what each pass makes"),
+    ),
+    "relax.ext.tensorrt.options": (
+        dict,
+        ("TensorRT is not among the back ends", "lw.compile(model, backends=[...])"),
+    ),
+    "relax.fallback_device_type": (
+        int,
+        ("functions run on the CPU", "name a device by R.Tensor(..., vdevice=...)"),
+    ),
+    "tir.ReduceBranchingThroughOvercompute": (
+        dict,
+        ("there is no such pass", "tir.transform.LoopPartition() takes checks out of loops"),
+    ),
+    "tir.dma_bypass_cache": (bool, _DMA),
+    "tir.experimental_dma_bypass_cache": (bool, _DMA),
+    "tir.instr_siblings": (bool, _PROFILE),
+    "tir.instrument_lwp": (bool, _PROFILE),
+    "tir.is_entry_func": (
+        bool,
+        ("it is an attribute of functions", 'func.with_attr("tir.is_entry_func", True)'),
+    ),
+    "tir.lwp_disable_func_prof": (bool, _PROFILE),
+    "tir.lwp_max_depth": (int, _PROFILE),
+    "tir.lwp_min_height": (int, _PROFILE),
+    "tir.ptx_ldg32": (bool, ("there is no code for GPUs", "leave it out")),
+    "tir.reset_start_id": (bool, _PROFILE),
+    "tir.usmp.algorithm": (str, _ARENAS),
+    "tir.usmp.custom_algorithm": (str, _ARENAS),
+    "tir.usmp.enable": (bool, _ARENAS),
+    "tir.usmp.use_workspace_io": (bool, _ARENAS),
+}
+
+# The keys of options that are dicts.
+_FIELDS = {
+    "tir.HoistExpression": "hoisted_conditionals hoisted_let_bindings",
+    "tir.HoistIfThenElse": "support_block_scope_hoisting",
+    "tir.InjectDoubleBuffer": "split_loop",
+    "tir.LoopPartition": "partition_const_loop no_unroll_loop_with_extent_one "
+    "unroll_loop_with_partition_hint_no_interval",
+    "tir.RemoveNoOp": "max_simplification_steps use_dataflow_analysis",
+    "tir.Simplify": "apply_constraints_to_boolean_branches convert_boolean_to_and_of_ors "
+    "propagate_knowns_to_prove_conditional propagate_knowns_to_simplify_expressions "
+    "transitively_prove_inequalities",
+    "tir.UnrollLoop": "auto_max_step auto_max_depth auto_max_extent explicit_unroll "
+    "unroll_local_access",
 }
 
 
 def declare() -> None:
     """Put the options into the table of knobs."""
-    for option in _READ:
-        declare_pass_option(*option)
-    for kind, names in _ACCEPTED.items():
-        for name in names.split():
-            declare_pass_option(name, kind, None, NO_EFFECT)
+    for name, (kind, default, doc) in _READ.items():
+        declare_pass_option(name, kind, default, doc, tuple(_FIELDS.get(name, "").split()))
+    for name, (kind, why) in _ACCEPTED.items():
+        doc = f"Accepted, no effect: {why}."
+        declare_pass_option(name, kind, None, doc, tuple(_FIELDS.get(name, "").split()))
+    for name, (kind, refused) in _REFUSED.items():
+        doc = f"Refused: {refused[0]}; instead: {refused[1]}."
+        declare_pass_option(name, kind, None, doc, refused=refused)
 
 
 declare()
-
-__all__ = ["NO_EFFECT"]

@@ -38,6 +38,7 @@ from .pass_context import AFTER_PASS as AFTER_PASS
 from .pass_context import PassContext as PassContext
 from .pass_context import PassInfo as PassInfo
 from .pass_context import unwatched as unwatched
+from .structural import structural_hash
 
 PASSES: Registry[str, Callable[[], Pass]] = Registry("pass")
 
@@ -130,7 +131,12 @@ class Pass:
         return result
 
     def _checked_run(self, mod: IRModule, info: PassInfo, ctx: PassContext) -> IRModule:
+        before = structural_hash(mod) if ctx.option("testing.immutable_module") else None
         result = self.run(mod, ctx)
+        if before is not None and structural_hash(mod) != before:
+            what = f"pass {info.name!r} changed the module it was given"
+            hint = "change a copy: mod.clone()"
+            raise ValueError(explain(what, instead=hint, span=code_span(self.user_code())))
         if not isinstance(result, IRModule):
             raise wrong_result(info.name, result, IRModule, self.user_code())
         return result

@@ -69,6 +69,8 @@ class LegalizeOps(ModulePass):
     enable_warning: bool = False
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        if not ctx.option("relax.transform.apply_legalize_ops"):
+            return mod
         work = _Legalizer(mod, dict(self.customize_legalize_map or {}), self.enable_warning)
         legalized = work.run()
         return DeadCodeElimination().run(legalized, ctx) if work.retargeted else legalized

@@ -13,7 +13,7 @@ Pass::
 
     VerifyVTCMLimit(64)
 
-The limit, in bytes, is the option, else the target's `vtcm-capacity`; 0 or None means no limit.
+The limit, in bytes, is the pass's, else the option `tir.vtcm_capacity`, else the target's `vtcm-capacity`; 0 or None means no limit.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class VerifyVTCMLimit(PrimFuncPass):
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         limit = self.limit
+        if limit is None:
+            limit = ctx.option("tir.vtcm_capacity") or None
         if limit is None:
             target = func.attrs.get("target") or Target.current(allow_none=True)
             limit = None if target is None else target.attrs.get("vtcm-capacity")

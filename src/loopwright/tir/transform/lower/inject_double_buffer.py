@@ -21,21 +21,26 @@ Before (-) and after (+)::
     +             C[i * 4 + j] = B[i % 2 * 4 + j] + T.float32(1)
 
 The loop's body is one flat allocation around the fetch, marked `double_buffer_scope`, and its
-uses. A fetch that depends on what the rest of the body writes is an error.
+uses. A fetch that depends on what the rest of the body writes is an error. The option
+`tir.InjectDoubleBuffer` ({"split_loop": 2}) writes so many iterations in a row, so that the half that
+each uses is known.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
+from ....ir.literals import int_value
 from ....ir.prim_expr import IntImm, PrimExpr
-from ....ir.prim_op import add, const, floormod, less, multiply, subtract
+from ....ir.prim_op import add, const, floordiv, floormod, less, multiply, subtract
 from ...buffer import Buffer
 from ...expr import BufferLoad
+from ...function import PrimFunc
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, SeqStmt, Stmt, seq
 from ...stmt_functor import renew_defs
-from .._base import RewriterPass, StmtRewriter, StmtVisitor, Substitute
+from .._base import PrimFuncPass, StmtRewriter, StmtVisitor, Substitute
 
 
 class _Touched(StmtVisitor):
@@ -82,6 +87,9 @@ class _Shift(StmtRewriter):
 
 
 class _Double(StmtRewriter):
+    def __init__(self, together: int) -> None:
+        self.together = together  # iterations written in a row
+
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
 
@@ -121,8 +129,25 @@ class _Double(StmtRewriter):
         if not (isinstance(loop.extent, IntImm) and loop.extent.value > 0):
             first = IfThenElse(less(zero, loop.extent), first)
         again = loop.replace(body=seq(ahead, [at(s, var) for s in use]))
-        body: Stmt = seq(first, again)
+        body: Stmt = seq(first, _in_a_row(again, self.together))
         return alloc.replace(extents=(multiply(size, 2),), body=body)
+
+
+def _in_a_row(loop: For, count: int) -> Stmt:
+    """A loop over groups of so many iterations, then one over those that are left."""
+    if count < 2:
+        return loop
+    group = loop.loop_var.copy_with_suffix("_outer")
+    first = add(loop.min, multiply(group, count))
+    copies = [
+        Substitute({loop.loop_var: add(first, k)}).visit(renew_defs(loop.body))
+        for k in range(count)
+    ]
+    whole = floordiv(loop.extent, count)
+    groups = loop.replace(loop_var=group, min=const(0, group.dtype), extent=whole, body=seq(copies))
+    left = floormod(loop.extent, count)
+    rest = loop.replace(min=add(loop.min, multiply(whole, count)), extent=left)
+    return groups if int_value(left) == 0 else seq(groups, renew_defs(rest))
 
 
 def _marked(loop: For) -> tuple[Allocate, Stmt, list[Stmt]] | None:
@@ -144,11 +169,15 @@ def _marked(loop: For) -> tuple[Allocate, Stmt, list[Stmt]] | None:
     return alloc, head.body, list(body.seq[1:])
 
 
-class InjectDoubleBuffer(RewriterPass):
+@dataclass(frozen=True)
+class InjectDoubleBuffer(PrimFuncPass):
     """See the file's docstring."""
 
     name = "tir.InjectDoubleBuffer"
-    rewriter = _Double
+
+    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        options = ctx.option("tir.InjectDoubleBuffer") or {}
+        return func.replace(body=_Double(int(options.get("split_loop", 1))).visit(func.body))
 
 
 __all__ = ["InjectDoubleBuffer"]

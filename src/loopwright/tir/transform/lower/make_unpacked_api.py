@@ -93,6 +93,8 @@ class MakeUnpackedAPI(PrimFuncPass):
         return super().run(mod, ctx)
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        if func.attrs.get("tir.noalias") and not ctx.option("tir.noalias"):
+            func = func.with_attr("tir.noalias", False)
         if not func.buffer_map:
             return func
         return func.replace(params=unpacked_params(func), buffer_map={})

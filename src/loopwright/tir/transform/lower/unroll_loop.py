@@ -13,7 +13,8 @@ Before (-) and after (+)::
 Serial loops are unrolled too if the option `tir.UnrollLoop` ({"auto_max_step": ...}) or a
 pragma `auto_unroll_max_step` allows that many statements. With `explicit_unroll` False, unrolled
 loops become serial and unrolling is left to the code generator. Each copy has its own loop
-variables.
+variables. With `unroll_local_access`, a loop is unrolled whose variable is in an index of a buffer of scope
+"local", since registers have no addresses.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ....ir.functor import Visitor, post_order_visit
+from ....ir.functor import Visitor, any_node, post_order_visit
 from ....ir.literals import int_value
 from ....ir.prim_expr import Add, ConstExpr, IntImm, PrimExpr, Var
 from ....ir.prim_op import const, fold_binary
+from ....ir.variables import uses_any
 from ...buffer import Buffer
+from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, seq
 from ...stmt_functor import definitions
@@ -36,6 +39,7 @@ _DEFAULTS = {
     "auto_max_depth": 8,
     "auto_max_extent": 0,
     "explicit_unroll": True,
+    "unroll_local_access": False,
 }
 
 
@@ -45,6 +49,7 @@ class _Unroll(StmtRewriter):
         self.max_depth = int(options["auto_max_depth"])
         self.max_extent = int(options["auto_max_extent"])
         self.explicit = bool(options["explicit_unroll"])
+        self.local = bool(options["unroll_local_access"])
         self.steps = 0  # statements seen since the count was last reset
         self.depth = 0  # of loops that were unrolled, innermost first
 
@@ -91,6 +96,7 @@ class _Unroll(StmtRewriter):
         if extent is not None and node.kind == ForKind.SERIAL and extent > 0:
             small = self.steps * extent <= self.max_step or extent <= self.max_extent
             wanted = small and self.depth < self.max_depth
+            wanted = wanted or (self.local and _indexes_local(node))
         if extent is None or not wanted:
             self.steps += before
             kind = ForKind.SERIAL if node.kind == ForKind.UNROLLED else node.kind
@@ -98,6 +104,17 @@ class _Unroll(StmtRewriter):
         self.steps = before + self.steps * extent
         self.depth += 1
         return _written_out(node, body, extent)
+
+
+def _indexes_local(loop: For) -> bool:
+    """Whether an element of a local buffer is another in each iteration."""
+
+    def differs(node: Any) -> bool:
+        is_access = isinstance(node, (BufferLoad, BufferStore))
+        return is_access and node.buffer.scope() == "local" and uses_any(node.indices, at)
+
+    at = {loop.loop_var}
+    return any_node(loop.body, differs)
 
 
 class _Uses(Visitor):

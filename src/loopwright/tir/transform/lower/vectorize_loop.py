@@ -66,8 +66,9 @@ def _spread(value: PrimExpr, lanes: Lanes) -> PrimExpr:
 class _Vectorizer(StmtRewriter):
     """The body of one loop with its variable as the vector low, low + 1, ..."""
 
-    def __init__(self, var: Var, low: PrimExpr, lanes: Lanes, ana: Any) -> None:
+    def __init__(self, var: Var, low: PrimExpr, lanes: Lanes, ana: Any, masks: bool) -> None:
         self.lanes = lanes
+        self.masks = masks  # whether accesses may have predicates
         self.ana = ana
         self.var = var
         self.values: dict[Var, PrimExpr] = {var: Ramp._make(low, const(1, var.dtype), lanes)}
@@ -363,7 +364,7 @@ class _Vectorizer(StmtRewriter):
             then = self.statement(node.then_case)
             other = None if node.else_case is None else self.statement(node.else_case)
             return node.replace(condition=condition, then_case=then, else_case=other)
-        if not _maskable(node.then_case):
+        if not self.masks or not _maskable(node.then_case):
             raise _NotLanewise
         mask, outer = _all(varying), self.mask
         if node.else_case is not None and (same or not _maskable(node.else_case)):
@@ -509,6 +510,8 @@ def _writes(stmt: st.Stmt) -> bool:
 
 
 class _Loops(Simplifying):
+    masks = True
+
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
 
@@ -534,7 +537,7 @@ class _Loops(Simplifying):
         lanes = scalable_lanes(factor) if factor else extent.value
         if lanes == 1:
             return Substitute({node.loop_var: node.min}).visit(body)
-        worker = _Vectorizer(node.loop_var, node.min, lanes, self.ana)
+        worker = _Vectorizer(node.loop_var, node.min, lanes, self.ana, self.masks)
         try:
             return worker.statement(body)
         except _NotLanewise:
@@ -562,6 +565,7 @@ class VectorizeLoop(PrimFuncPass):
         if not self.enable_vectorize or ctx.option("tir.disable_vectorize"):
             return func.replace(body=_Serial().visit(func.body))
         loops = _Loops()
+        loops.masks = ctx.option("tir.enable_buffer_level_predication")
         bind_function(loops.ana, func)
         return func.replace(body=loops.visit(func.body))
 

@@ -1,0 +1,270 @@
+"""Options of `PassContext`: each that passes read changes what they make; the others say why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import relax, tir
+from loopwright.base.config import PASS_OPTIONS
+from loopwright.ir.module import IRModule
+from loopwright.ir.transform import PassContext, module_pass
+from loopwright.script import ir as I
+from loopwright.script import relax as R
+from loopwright.script import tir as T
+
+tt = tir.transform
+
+
+@T.prim_func
+def tail(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    T.func_attr({"global_symbol": "main", "tir.noalias": True})
+    for i in range(4):
+        for j in T.vectorized(4):
+            if i * 4 + j < 14:
+                B[i * 4 + j] = A[i * 4 + j] + T.float32(1)
+
+
+@T.prim_func
+def checked(A: T.Buffer((8,), "float32"), k: T.int32):
+    T.func_attr({"global_symbol": "main"})
+    assert k < 4, "k is too large"
+    for i in range(8):
+        if k > 0:
+            A[i] = T.float32(k * k + 1) + T.float32(k * k + 1 + i)
+
+
+@T.prim_func
+def vector(A: T.Buffer((14,), "float32"), k: T.int32):
+    T.func_attr({"global_symbol": "main"})
+    for i in range(2):
+        for j in T.vectorized(8):
+            if i * 8 + j < 14:
+                A[i * 8 + j] = A[k]
+
+
+@T.prim_func
+def local(A: T.Buffer((8,), "float32")):
+    T.func_attr({"global_symbol": "main"})
+    b = T.allocate([8], "float32", "local")
+    c = T.allocate([8], "float32", "local")
+    d = T.allocate([8], "float32", "local")
+    B = T.Buffer((8,), data=b, scope="local")
+    C = T.Buffer((8,), data=c, scope="local")
+    D = T.Buffer((8,), data=d, scope="local")
+    for i in range(8):
+        B[i] = A[i]
+    for i in range(8):
+        C[i] = B[7 - i]
+    for i in range(8):
+        D[i] = C[7 - i]
+    for i in range(8):
+        A[i] = D[i]
+
+
+@T.prim_func
+def fetched(A: T.Buffer((40,), "float32"), C: T.Buffer((40,), "float32")):
+    T.func_attr({"global_symbol": "main"})
+    for i in range(10):
+        b = T.allocate([4], "float32", "local")
+        B = T.Buffer((4,), data=b, scope="local")
+        with T.attr(b, "double_buffer_scope", 1):
+            for j in range(4):
+                B[j] = A[i * 4 + j]
+        for j in range(4):
+            C[i * 4 + j] = B[j] + T.float32(1)
+
+
+@T.prim_func
+def wide(A: T.Buffer((T.int64(64),), "uint8")):
+    T.func_attr({"global_symbol": "main"})
+    for i in range(T.int64(64)):
+        A[i] = T.uint8(1)
+
+
+@T.prim_func
+def fast_memory(A: T.Buffer((64,), "uint8")):
+    T.func_attr({"global_symbol": "main"})
+    v = T.allocate([64], "uint8", "global.vtcm")
+    V = T.Buffer((64,), "uint8", data=v, scope="global.vtcm")
+    for i in range(64):
+        V[i] = A[i]
+
+
+@I.ir_module
+class Graph:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        with R.dataflow():
+            y = R.add(x, x)
+            z = R.exp(y)
+            R.output(z)
+        return z
+
+
+@module_pass(opt_level=0)
+def renames(mod, ctx):
+    mod["main"] = mod["main"].with_attr("seen", 1)
+    return mod
+
+
+def lowered(func) -> Callable[[], str]:
+    return lambda: tt.default_tir_pipeline()(IRModule.from_expr(func)).script()
+
+
+def after(func, *passes) -> Callable[[], str]:
+    return lambda: lw.transform.Sequential(list(passes))(IRModule.from_expr(func)).script()
+
+
+def text(func) -> Callable[[], str]:
+    return lambda: lw.compile(IRModule.from_expr(func), "llvm").as_text()
+
+
+def graph(*passes) -> Callable[[], str]:
+    return lambda: lw.transform.Sequential(list(passes))(Graph).script()
+
+
+def fused() -> str:
+    steps = (relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps())
+    return graph(relax.transform.LegalizeOps(), *steps)()
+
+
+# What each option that is read changes.
+READ: dict[str, tuple[object, Callable[[], str]]] = {
+    "relax.FuseOps.max_depth": (1, fused),
+    "relax.transform.apply_legalize_ops": (False, graph(relax.transform.LegalizeOps())),
+    "testing.immutable_module": (True, lambda: str(renames(Graph.clone()))),
+    "tir.HoistExpression": (
+        {"hoisted_conditionals": False},
+        after(checked, tt.HoistExpression()),
+    ),
+    "tir.InjectDoubleBuffer": ({"split_loop": 2}, lowered(fetched)),
+    "tir.LoopPartition": (
+        {"partition_const_loop": False},
+        after(vector, tt.LoopPartition()),
+    ),
+    "tir.UnrollLoop": ({"unroll_local_access": True}, lowered(local)),
+    "tir.add_lower_pass": ([(3, tt.ForceNarrowIndexToInt32)], lowered(wide)),
+    "tir.disable_assert": (True, lowered(checked)),
+    "tir.disable_cse_tir": (True, after(checked, tt.CommonSubexprElimTIR())),
+    "tir.disable_storage_rewrite": (True, after(local, tt.StorageRewrite())),
+    "tir.disable_vectorize": (True, text(tail)),
+    "tir.enable_buffer_level_predication": (False, lowered(tail)),
+    "tir.enable_equiv_terms_in_cse_tir": (
+        True,
+        after(checked, tt.CommonSubexprElimTIR()),
+    ),
+    "tir.instrument_bound_checkers": (True, lowered(vector)),
+    "tir.noalias": (False, text(tail)),
+    "tir.vtcm_capacity": (63, after(fast_memory, tt.VerifyVTCMLimit())),
+}
+
+
+def made(make: Callable[[], str]) -> str:
+    try:
+        return make()
+    except (RuntimeError, ValueError) as error:
+        return str(error)
+
+
+def test_every_option_has_a_row():
+    plain = {n for n, k in PASS_OPTIONS.items() if not k.doc.startswith(("Accepted", "Refused"))}
+    assert plain == set(READ)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_options_that_are_read_have_an_effect(name):
+    value, make = READ[name]
+    usual = made(make)
+    with PassContext(config={name: None}):
+        assert made(make) == usual, "None is the default"
+    with PassContext(config={name: value}):
+        assert made(make) != usual
+
+
+@pytest.mark.parametrize("together", [1, 2, 3, 4, 11])
+def test_iterations_in_a_row(together):
+    given, out = np.arange(40, dtype="float32"), np.zeros(40, "float32")
+    with PassContext(config={"tir.InjectDoubleBuffer": {"split_loop": together}}):
+        lw.compile(IRModule.from_expr(fetched), "llvm")["main"](given, out)
+    np.testing.assert_array_equal(out, given + 1)
+
+
+def test_loops_over_registers():
+    data = np.arange(8, dtype="float32")
+    with PassContext(config={"tir.UnrollLoop": {"unroll_local_access": True}}):
+        exe = lw.compile(IRModule.from_expr(local), "llvm")
+    exe["main"](data)
+    np.testing.assert_array_equal(data, np.arange(8))
+    assert "range" not in exe.as_python()
+
+
+def test_halves_are_known_in_iterations_in_a_row():
+    with PassContext(config={"tir.InjectDoubleBuffer": {"split_loop": 2}}):
+        text = lowered(fetched)()
+    assert "%" not in text and "range(5)" in text
+    with PassContext(config={"tir.InjectDoubleBuffer": {"split_loop": 3}}):
+        text = lowered(fetched)()
+    assert "range(3)" in text and "B[3" not in text
+
+
+def test_lane_by_lane():
+    out = np.zeros(16, "float32")
+    with PassContext(config={"tir.enable_buffer_level_predication": False}):
+        exe = lw.compile(IRModule.from_expr(tail), "llvm")
+        assert "predicate" not in exe.as_python()
+    exe["main"](np.ones(16, "float32"), out)
+    np.testing.assert_array_equal(out, [2.0] * 14 + [0.0] * 2)
+
+
+def test_parameters_may_overlap():
+    assert "noalias" in text(tail)().split("define", 2)[1]
+    with PassContext(config={"tir.noalias": False}):
+        assert "noalias" not in text(tail)()
+        texts = lw.compile(IRModule.from_expr(tail), "c").texts
+    assert "restrict" not in "".join(texts.values())
+
+
+@pytest.mark.parametrize("name", [n for n, k in PASS_OPTIONS.items() if k.refused])
+def test_refused_options(name):
+    knob = PASS_OPTIONS[name]
+    value = {bool: True, int: 3, str: "x", dict: {"a": 1}}[knob.kind]
+    for nothing in (None, knob.kind()):
+        PassContext(config={name: nothing})
+    with pytest.raises(ValueError) as error:
+        PassContext(config={name: value})
+    why, instead = knob.refused
+    assert str(error.value) == (
+        f"config option {name!r} has no effect in Loopwright: {why}\n"
+        f"  got: {value!r}\n  instead: {instead}"
+    )
+
+
+def test_accepted_options_change_nothing():
+    values = {bool: True, int: 3, str: "x", dict: {}}
+    accepted = {n: values[k.kind] for n, k in PASS_OPTIONS.items() if k.doc.startswith("Accepted")}
+    assert len(accepted) > 10
+    with PassContext(config=accepted):
+        changed = lowered(checked)()
+    assert changed == lowered(checked)()
+
+
+def test_entries_of_dicts_are_known():
+    with pytest.raises(ValueError) as error:
+        PassContext(config={"tir.UnrollLoop": {"auto_max_steps": 16}})
+    assert str(error.value) == (
+        "config option 'tir.UnrollLoop' has no entry of this name\n"
+        "  got: auto_max_steps\n  instead: did you mean auto_max_step?"
+    )
+
+
+def test_a_pass_that_changes_its_module():
+    with (
+        PassContext(config={"testing.immutable_module": True}),
+        pytest.raises(ValueError, match="pass 'renames' changed the module it was given") as error,
+    ):
+        renames(Graph.clone())
+    assert "def renames(mod, ctx)" in str(error.value)
