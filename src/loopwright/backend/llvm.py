@@ -14,8 +14,8 @@ from ..codegen.llvm.build import build_program
 from ..codegen.llvm.compiler import CompileError, check_machine, resolve
 from ..codegen.llvm.executable import Executable
 from ..codegen.llvm.program import compile_options
-from ..codegen.llvm.vm import GraphMachine
 from ..codegen.lowered import Lowered
+from ..codegen.vm import program_of
 from ..ir.target import Target
 from ..ir.transform import Pass, Sequential
 from ..relax import byoc
@@ -65,6 +65,8 @@ def library_dispatch_passes(
 def legalize_passes(target: Target | None = None) -> list[Pass]:
     """From operators to fused, scheduled loops."""
     return [
+        rt.LambdaLift(),
+        rt.NameRuntimeShapes(),
         rt.BlockedLayout(),
         rt.FoldConstant(),
         rt.CanonicalizeBindings(),
@@ -84,6 +86,7 @@ def dataflow_lower_passes(target: Target | None = None) -> list[Pass]:
     return [
         rt.RewriteDataflowReshape(),
         rt.ToNonDataflow(),
+        rt.OutlineNative(),
         rt.RemovePurityChecking(),
         rt.CallTIRRewrite(),
     ]
@@ -93,7 +96,17 @@ def finalize_passes(target: Target | None = None, arenas: Sequence[Arena | str] 
     """From storage to planned memory and direct calls."""
     if arenas:
         return [rt.GraphToTIR(workspace="tensors")]
-    return [rt.StaticPlanBlockMemory(), rt.GraphToTIR()]
+    return [rt.StaticPlanBlockMemory(), rt.GraphToTIR(), *machine_passes()]
+
+
+def machine_passes() -> list[Pass]:
+    """What is left of the graph, in the form that the virtual machine runs."""
+    return [
+        rt.LowerAllocTensor(),
+        rt.KillAfterLastUse(),
+        rt.LowerRuntimeBuiltin(),
+        rt.VMShapeLower(),
+    ]
 
 
 def get_default_pipeline(target: Target | None = None) -> Sequential:
@@ -125,7 +138,7 @@ def emit(lowered: Lowered) -> Executable:
     )
     exe = Executable(program, lowered)
     if lowered.machine:
-        exe.add_machine(GraphMachine(exe))
+        exe.add_machine(program_of(lowered.machine, lowered.entries))
     return exe
 
 

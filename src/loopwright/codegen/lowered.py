@@ -9,7 +9,8 @@ from typing import Any
 
 from ..arith import Analyzer
 from ..base.errors import LoopwrightError, explain
-from ..ir.functor import rewrite
+from ..ir.expr import GlobalVar
+from ..ir.functor import post_order_visit, rewrite
 from ..ir.module import IRModule
 from ..ir.prim_expr import PrimExpr, SizeVar, Var
 from ..ir.prim_op import cast, const, multiply
@@ -86,9 +87,10 @@ class Lowered:
                 graphs.append(name)
             elif isinstance(func, PrimFunc):
                 kernels.append(name)
+        called = {name for func in self.machine.values() for name in _called(func)}
         for name in kernels:
             func = self.graph[name]
-            if self.machine or not graphs or "global_symbol" in func.attrs:
+            if name in called or not (graphs or self.machine) or "global_symbol" in func.attrs:
                 self.entries[name] = kernel_entry(func)
         self.kernels: Mapping[str, PrimFunc] = _Named(kernels, self._lowered)
         self.graphs: Mapping[str, PrimFunc] = _Named(graphs, self._lowered)
@@ -100,6 +102,13 @@ def refuse_machine(what: str, graph: IRModule, machine: Mapping[str, Function]) 
         got = "; ".join(f"{name}: {why_not_native(graph, name)}" for name in machine)
         hint = "run it in this process, compiled for LLVM"
         raise LoopwrightError(explain(what, got=got, instead=hint))
+
+
+def _called(func: Function) -> set[str]:
+    """The functions of the module that a graph function calls."""
+    names: set[str] = set()
+    post_order_visit(func, lambda n: names.add(n.name_hint) if isinstance(n, GlobalVar) else None)
+    return names
 
 
 class _Named(Mapping[str, Any]):

@@ -32,7 +32,6 @@ PATHS: dict[str, str] = {
     "runtime.object_path": "ir.object_path",
     "runtime.profiling": "runtime.profiler",
     "runtime.script_printer": "script.printer.config",
-    "runtime.vm": "codegen.llvm.vm",
     "script.highlight": "script.printer.highlight",
     "script.parser.core.diagnostics": "ir.diagnostics",
     "script.parser.core.error": "base.errors",

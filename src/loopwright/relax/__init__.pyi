@@ -9,7 +9,6 @@ from loopwright.backend.pipeline import (
     get_default_pipeline as get_default_pipeline, get_pipeline as get_pipeline,
     register_pipeline as register_pipeline,
 )
-from loopwright.codegen.llvm.vm import VirtualMachine as VirtualMachine
 from loopwright.driver.build import relax_build as _relax_build
 from loopwright.ir.expr import GlobalVar as GlobalVar
 from loopwright.relax import (
@@ -47,6 +46,10 @@ from loopwright.relax.types import (
     ShapeType as ShapeType, TensorType as TensorType, TupleType as TupleType,
 )
 from loopwright.relax.utils import convert_to_expr as convert_to_expr
+from loopwright.runtime.vm.builder import ExecBuilder as ExecBuilder
+from loopwright.runtime.vm.bytecode import VMExecutable as VMExecutable
+from loopwright.runtime.vm.machine import VMInstrumentReturnKind as VMInstrumentReturnKind
+from loopwright.runtime.vm.virtual_machine import VirtualMachine as VirtualMachine
 
 ExprWithOp = Expr
 build = _relax_build

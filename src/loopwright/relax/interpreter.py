@@ -294,7 +294,7 @@ class Interpreter:
     def apply(self, callee: Any, args: list[Any]) -> Any:
         """Call a closure, a function of the module or an external function."""
         if isinstance(callee, Closure):
-            values = [*callee.bound, *args]
+            values = [*args, *callee.bound]  # as LambdaLift orders the parameters
             name = callee.func.attrs.get("global_symbol", "a local function")
             return self.call_function(callee.func, values, name, callee)
         if isinstance(callee, rx.ExternFunc):

@@ -42,6 +42,7 @@ from loopwright.runtime.threads import (
     num_threads,
     set_num_threads,
 )
+from loopwright.runtime.vm import VirtualMachine
 
 from ..base.late import public_names as _public_names
 
@@ -60,6 +61,7 @@ __all__ = [
     "Profile",
     "ShapeTuple",
     "Tensor",
+    "VirtualMachine",
     "array",
     "convert",
     "cpu",

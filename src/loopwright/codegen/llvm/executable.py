@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...base.errors import UnknownName, explain
+from ...base.errors import LoopwrightError, UnknownName, explain
 from ...base.late import Slot
 from ...runtime.native import NativeFunction
 from ...runtime.profiler import Profile
 from ...runtime.tensor import Tensor
+from ...runtime.vm import Machine, VMExecutable
 from ..compiled import CompiledModel
 from .program import NativeProgram
 
@@ -39,7 +40,7 @@ class Executable(CompiledModel):
 
     def _load(self, program: NativeProgram) -> None:
         self.program = program
-        self.machine_runner: Any = None
+        self.machine_runner: Machine | None = None
         self._functions: dict[str, Any] = {}
         self._timed: dict[str, TimedFunction] = {}
         self.kernels: dict[str, Any] = {}
@@ -49,12 +50,22 @@ class Executable(CompiledModel):
             if not self.entries[name].results:
                 self.kernels[name] = native
 
-    def add_machine(self, machine: Any) -> None:
-        """Run the functions that are not native code on `machine`: `machine[name]`."""
-        self.machine_runner = machine
+    def add_machine(self, bytecode: VMExecutable) -> None:
+        """Run the functions that are not native code on a machine."""
+        natives = {**self.program.imports, **self.program.functions}
+        self.machine_runner = Machine(bytecode, natives)
         for name, func in self.machine.items():
             if "global_symbol" in func.attrs or name == "main":
-                self._functions[name] = machine[name]
+                self._functions[name] = self.machine_runner[name]
+
+    def watched_machine(self) -> Machine:
+        """The machine, for `VirtualMachine.set_instrument`. Raises LoopwrightError for a model that
+        is one native function."""
+        if self.machine_runner is None:
+            what = "this model is native code, which calls nothing that could be watched"
+            hint = 'profile it, or compile with a pipeline without the pass "GraphToTIR"'
+            raise LoopwrightError(explain(what, instead=hint))
+        return self.machine_runner
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -80,6 +91,7 @@ class Executable(CompiledModel):
         Raises KeyError for an unknown function.
         """
         if function in self.machine and function not in self.entries:
+            assert self.machine_runner is not None
             return self.machine_runner.profile(function, args, number)
         if function in self.kernels or function not in self.entries:
             return super().profile(*args, function=function, number=number)

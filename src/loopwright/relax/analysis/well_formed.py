@@ -105,6 +105,7 @@ class _FunctionCheck:
         self.seen: set[rx.Var] = set()
         self.visible: set[rx.Var] = set()
         self.symbols: set[TirVar] = set()
+        self.in_heap = False  # whether symbolic dimensions are in a shape heap from here on
 
     def run(self, func: rx.Function) -> list[Violation]:
         self.function(func)
@@ -119,6 +120,7 @@ class _FunctionCheck:
     def function(self, func: rx.Function) -> None:
         outer = self.visible, self.symbols
         self.visible, self.symbols = set(self.visible), set(self.symbols)
+        self.in_heap = False
         for param in func.params:
             if isinstance(param, rx.DataflowVar) or param.struct_info is None:
                 self.report("parameter", f"{param.name_hint} is not a Var with struct info", param)
@@ -246,6 +248,8 @@ class _FunctionCheck:
                 self.report("operator", f"{call.op.name} has no FInferStructInfo", call)
         else:
             self.argument(call.op, "a callee")
+            symbol = getattr(call.op, "global_symbol", "")
+            self.in_heap = self.in_heap or symbol.startswith("vm.builtin.match_")
         for arg in call.args:
             self.argument(arg, "an argument")
         for info in call.sinfo_args:
@@ -301,7 +305,7 @@ class _FunctionCheck:
             self.report("struct-info", text, expr)
 
     def symbolic(self, info: StructInfo | None, node: Any) -> None:
-        if info is None:
+        if info is None or self.in_heap:
             return
         missing = [v.name for v in tir_vars_in_struct_info(info) if v not in self.symbols]
         if missing and not _is_function_type(info):

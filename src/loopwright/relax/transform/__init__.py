@@ -25,21 +25,23 @@ from .graph.fold_batch_norm import FoldBatchnormToConv2D as FoldBatchnormToConv2
 from .graph.fold_constant import FoldConstant as FoldConstant
 from .graph.legalize import LegalizeOps as LegalizeOps
 from .graph.name_dimensions import NameDimensions as NameDimensions
+from .graph.name_runtime_shapes import NameRuntimeShapes as NameRuntimeShapes
 from .lower.call_tir_rewrite import CallTIRRewrite as CallTIRRewrite
 from .lower.graph_to_tir import GraphToTIR as GraphToTIR
+from .lower.kill_after_last_use import KillAfterLastUse as KillAfterLastUse
+from .lower.lambda_lift import LambdaLift as LambdaLift
+from .lower.lower_alloc_tensor import LowerAllocTensor as LowerAllocTensor
+from .lower.lower_runtime_builtin import LowerRuntimeBuiltin as LowerRuntimeBuiltin
+from .lower.outline_native import OutlineNative as OutlineNative
 from .lower.remove_purity_checking import RemovePurityChecking as RemovePurityChecking
 from .lower.rewrite_dataflow_reshape import RewriteDataflowReshape as RewriteDataflowReshape
 from .lower.static_plan_block_memory import StaticPlanBlockMemory as StaticPlanBlockMemory
 from .lower.to_non_dataflow import ToNonDataflow as ToNonDataflow
+from .lower.vm_shape_lower import VMShapeLower as VMShapeLower
 from .tvm.attach_external_modules import AttachExternModules as AttachExternModules
 from .tvm.attach_global_symbol import AttachGlobalSymbol as AttachGlobalSymbol
 from .tvm.bind_symbolic_vars import BindSymbolicVars as BindSymbolicVars
 from .tvm.convert_layout import ConvertLayout as ConvertLayout
-from .tvm.kill_after_last_use import KillAfterLastUse as KillAfterLastUse
-from .tvm.lambda_lift import LambdaLift as LambdaLift
-from .tvm.lower_alloc_tensor import LowerAllocTensor as LowerAllocTensor
-from .tvm.lower_runtime_builtin import LowerRuntimeBuiltin as LowerRuntimeBuiltin
 from .tvm.normalize import Normalize as Normalize
-from .tvm.vm_shape_lower import VMShapeLower as VMShapeLower
 
 VMBuiltinLower = LowerRuntimeBuiltin  # TVM's former name

@@ -61,8 +61,9 @@ from ....tir.function import PrimFunc
 from ....tir.signature import NATIVE_ENTRY
 from ....tir.transform.lower.make_unpacked_api import symbolic_dims
 from ... import expr as rx
+from ...functor import GraphRewriter
 from ...struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from ._native_values import Nothing, NotNative, Steps, StorageAt, TensorAt, callers, kernels_of
+from ._native_values import Nothing, NotNative, Steps, StorageAt, TensorAt, callers
 
 _SHOWN = 8  # places of a shared kernel that its name in messages has
 ALIGNMENT = 64  # of every tensor in the workspace, in bytes
@@ -96,17 +97,12 @@ class GraphToTIR(ModulePass):
                     functions[gvar] = _Converter(mod, gvar, func, self.workspace).run()
                 except NotNative as why:
                     self.stays(gvar, str(why))
-        graphs = [g for g, f in mod.functions.items() if isinstance(f, rx.Function)]
-        todo = [g for g in graphs if functions[g] is mod[g]]
-        while todo:  # functions of the virtual machine cannot call native ones
-            caller = todo.pop()
-            for gvar in kernels_of(mod[caller]):
-                if gvar in graphs and functions[gvar] is not mod[gvar]:
-                    functions[gvar] = mod[gvar]
-                    self.stays(gvar, f"{caller.name_hint} calls it, which the machine runs")
-                    todo.append(gvar)
         if all(functions[g] is f for g, f in mod.functions.items()):
             return mod
+        native = {g for g, f in mod.functions.items() if functions[g].__class__ is not f.__class__}
+        for gvar, func in mod.functions.items():
+            if isinstance(functions[gvar], rx.Function):
+                functions[gvar] = _ByName(native).function(func)
         return IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
 
     @staticmethod
@@ -122,7 +118,21 @@ def why_not_native(mod: IRModule, name: str) -> str:
         _Converter(mod, gvar, mod[gvar]).run()
     except NotNative as why:
         return str(why)
-    return "a function calls it that the machine runs"
+    return "its caller runs on the machine"
+
+
+class _ByName(GraphRewriter):
+    """Calls of native functions, which take results and sizes too, as calls by name."""
+
+    def __init__(self, native: set[GlobalVar]) -> None:
+        super().__init__()
+        self.native = native
+
+    def call(self, call: rx.Call) -> Any:
+        if call.op not in self.native:
+            return call
+        named = rx.ExternFunc(call.op.name_hint)
+        return call.replace(op=named, sinfo_args=(call.struct_info,))
 
 
 class _Converter:

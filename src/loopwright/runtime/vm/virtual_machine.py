@@ -1,81 +1,29 @@
-"""The virtual machine: runs an executable, including its functions that are not native.
+"""VirtualMachine: TVM's interface to compiled programs.
 
     vm = relax.VirtualMachine(exe, lw.cpu())
     y = vm["main"](x)
 
-Functions compiled to native code are called directly. Others (control flow over run-time
-values, closures, packed calls, shapes known only at run time) are interpreted binding by binding,
-with compiled kernels for their call_tir.
+Functions that are native code are called directly; the others run on the machine.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ...base.errors import LoopwrightError, explain
-from ...relax.interpreter import Interpreter
-from ...runtime.device import Device
-from ...runtime.module import Timed
-from ...runtime.profiler import Profile
-from ...runtime.tensor import tensor
-from ...tir.function import PrimFunc
-from .executable import Executable
-
-
-class GraphMachine(Interpreter):
-    """Interprets graph functions, with native kernels."""
-
-    def __init__(self, exe: Executable) -> None:
-        super().__init__(exe.mod)
-        self._measured: Profile | None = None
-        self._kernels: dict[int, Any] = {}
-        self._names: dict[int, str] = {}
-        for gvar, func in exe.mod.functions.items():
-            if isinstance(func, PrimFunc):
-                self._names[id(func)] = gvar.name_hint
-                if gvar.name_hint in exe.kernels:
-                    self._kernels[id(func)] = exe.kernels[gvar.name_hint]
-
-    def profile(self, function: str, args: Any, number: int) -> Profile:
-        """Call a function and measure its kernels."""
-        profile = Profile()
-        for _ in range(number):
-            self._measured = profile
-            try:
-                self[function](*args)
-            finally:
-                self._measured = None
-        return profile
-
-    def _run_tir(self, func: PrimFunc, args: list[Any]) -> None:
-        if self._measured is None:
-            self._run_kernel(func, args)
-            return
-        begin = time.perf_counter()
-        self._run_kernel(func, args)
-        spent = (time.perf_counter() - begin) * 1e6
-        self._measured.add(self._names.get(id(func), "kernel"), spent)
-
-    def _run_kernel(self, func: PrimFunc, args: list[Any]) -> None:
-        native = self._kernels.get(id(func))
-        if native is None:
-            super()._run_tir(func, args)
-            return
-        given = [_compact(a) if isinstance(a, np.ndarray) else a for a in args]
-        native(*given)
-        for original, used in zip(args, given, strict=True):
-            if original is not used and isinstance(original, np.ndarray):
-                original[...] = used
+from ..device import Device
+from ..module import BenchmarkResult, Timed
+from ..profiler import Profile
+from .bytecode import VMExecutable
+from .machine import Instrument, Machine, tensors_of
+from .values import inward, outward
 
 
 class VirtualMachine(Timed):
     """Runs an executable on a device.
 
-    profile: record the time of each call; see `profile(...)`.
+    profile, memory_cfg: accepted for compatibility; `profile(...)` works in any case.
     """
 
     def __init__(
@@ -95,18 +43,24 @@ class VirtualMachine(Timed):
             if isinstance(d, Device) and d.type != "cpu":
                 raise LoopwrightError(explain("only the CPU can run code", got=str(d)))
         self.module = exe
+        self._machine = Machine(exe) if isinstance(exe, VMExecutable) else None
         self._saved: dict[str, Callable[[], Any]] = {}
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._outputs: dict[str, Any] = {}
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        return self.module[name] if self._machine is None else self._machine[name]
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function of that name."""
         if name in self._saved:
             return self._saved[name]
-        function = self.module[name]
+        if name in ("invoke_stateful", "get_outputs", "set_input"):
+            return getattr(self, name)
+        function = self._function(name)
 
         def call(*args: Any) -> Any:
-            if not args and name in self._inputs and self._arity(name):
+            if not args and name in self._inputs and self.module.input_names(name):
                 what = f"the inputs of {name} were set with set_input"
                 hint = f'call invoke_stateful("{name}")'
                 raise RuntimeError(explain(what, instead=hint))
@@ -114,16 +68,9 @@ class VirtualMachine(Timed):
 
         return call
 
-    def _arity(self, name: str) -> int:
-        return len(self.module.input_names(name))
-
-    def profile(self, func_name: str, *args: Any) -> Profile:
-        """Call a function and measure each of its kernels."""
-        return self.module.profile(*args, function=func_name)
-
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
         """Call a closure that a function returned."""
-        return closure(*args)
+        return outward(inward(closure))(*args)
 
     # -- stateful calls ------------------------------------------------------------------------
 
@@ -134,21 +81,25 @@ class VirtualMachine(Timed):
 
     def _bound(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         if not kwargs:
-            return [_as_tensor(a) for a in args]
+            return [tensors_of(a) for a in args]
         names = self.module.input_names(name)
         unknown = [k for k in kwargs if k not in names]
         rest = [n for n in names[len(args) :] if n not in kwargs]
         if unknown or rest:
             got = ", ".join(unknown) or f"missing {', '.join(rest)}"
             raise ValueError(explain(f"{name} takes {', '.join(names)}", got=got))
-        return [_as_tensor(v) for v in (*args, *(kwargs[n] for n in names[len(args) :]))]
+        return [tensors_of(v) for v in (*args, *(kwargs[n] for n in names[len(args) :]))]
 
-    def invoke_stateful(self, func_name: str) -> None:
-        """Call a function with the inputs of `set_input` and keep its result."""
+    def _given(self, func_name: str) -> tuple[Any, ...]:
         if func_name not in self._inputs:
             what = f"no inputs were set for {func_name}"
             raise ValueError(explain(what, instead=f'set_input("{func_name}", ...) first'))
-        self._outputs[func_name] = self.module[func_name](*self._inputs[func_name])
+        return self._inputs[func_name]
+
+    def invoke_stateful(self, func_name: str) -> None:
+        """Call a function with the inputs of `set_input` and keep its result."""
+        given = self._given(func_name)
+        self._outputs[func_name] = self._function(func_name)(*given)
 
     def get_outputs(self, func_name: str) -> Any:
         """The result of the last `invoke_stateful`."""
@@ -169,7 +120,7 @@ class VirtualMachine(Timed):
         if func_name == saved_name:
             what = "a saved function needs a name of its own"
             raise ValueError(explain(what, got=saved_name))
-        bound, function = self._bound(func_name, args, kwargs), self.module[func_name]
+        bound, function = self._bound(func_name, args, kwargs), self._function(func_name)
 
         def run() -> Any:
             result = function(*bound)
@@ -177,13 +128,28 @@ class VirtualMachine(Timed):
 
         self._saved[saved_name] = run
 
+    # -- measuring, watching ---------------------------------------------------------------------
 
-def _compact(array: np.ndarray) -> np.ndarray:
-    return array if array.flags.c_contiguous else array.copy(order="C")
+    def time_evaluator(
+        self, func_name: str, *args: Any, **how: Any
+    ) -> Callable[..., BenchmarkResult]:
+        """A function that times `func_name`, also "invoke_stateful"; see `runtime.module.Timing`."""
+        return super().time_evaluator(func_name, *args, **how)
+
+    def profile(self, func_name: str, *args: Any) -> Profile:
+        """Call a function, with the inputs of `set_input` if none are given, and measure each of
+        its kernels."""
+        given = args or self._inputs.get(func_name, ())
+        if self._machine is not None:
+            return self._machine.profile(func_name, given)
+        return self.module.profile(*given, function=func_name)
+
+    def set_instrument(self, instrument: Instrument | None) -> None:
+        """Call `instrument(function, name, before, result, *args)` around each kernel and packed
+        function that the machine calls; see `Machine.set_instrument`."""
+        machine = self._machine or self.module.watched_machine()
+        machine.set_instrument(instrument)
+        self._machine = machine
 
 
-def _as_tensor(value: Any) -> Any:
-    return tensor(value) if isinstance(value, np.ndarray) else value
-
-
-__all__ = ["GraphMachine", "VirtualMachine"]
+__all__ = ["VirtualMachine"]

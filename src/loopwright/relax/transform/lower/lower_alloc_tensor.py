@@ -19,7 +19,7 @@ from ...expr import Call
 from ...functor import GraphRewriter
 from ...op.storage import BUILTIN_ALLOC_TENSOR, memory_alloc_storage, memory_alloc_tensor
 from .._decorators import RewriterPass
-from ..lower.static_plan_block_memory import nbytes
+from .static_plan_block_memory import nbytes
 
 
 class _Lower(GraphRewriter):

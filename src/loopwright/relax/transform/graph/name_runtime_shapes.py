@@ -1,0 +1,99 @@
+"""NameRuntimeShapes: gives dimensions that are known only at run time names.
+
+Before (-) and after (+)::
+
+      @R.function
+      def main(x: R.Tensor((6,), dtype="float32")) -> R.Tensor(dtype="float32", ndim=1):
+          y: R.Tensor(dtype="float32", ndim=1) = R.unique(x, R.prim_value(1), R.prim_value(0), R.prim_value(0), R.prim_value(0))
+    -     z: R.Tensor(dtype="float32", ndim=1) = R.add(y, y)
+    +     y_0 = T.int64()
+    +     y_1: R.Tensor((y_0,), dtype="float32") = R.match_cast(y, R.Tensor((y_0,), dtype="float32"))
+    +     z: R.Tensor((y_0,), dtype="float32") = R.add(y_1, y_1)
+          return z
+
+The operators after it then have symbolic shapes, so that they can be lowered to kernels. A value is
+named where an operator that has kernels takes it; its rank and data type must be known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.functor import post_order_visit
+from ....ir.op import Op
+from ....ir.prim_expr import Var as TirVar
+from ... import expr as rx
+from ...functor import GraphRewriter
+from ...struct_info import TensorStructInfo
+from .._decorators import RewriterPass
+
+
+class _Namer(GraphRewriter):
+    def function(self, func: rx.Function) -> rx.Function:
+        self.taken = _taken(func)
+        self.casts: dict[rx.MatchCast, rx.Var] = {}  # those made here, and what they rename
+        if not self.taken:
+            return func
+        first = [self.named(p, p) for p in func.params if self.is_open(p, p)]
+        if first:
+            blocks = [rx.BindingBlock(first), *func.body.blocks]
+            func = func.replace(body=rx.SeqExpr(blocks, func.body.body, func.body.span))
+        return super().function(func)
+
+    def is_open(self, old: rx.Var, new: rx.Var) -> bool:
+        """Whether a value's shape is to be named."""
+        return old in self.taken and _is_unknown(new.struct_info)
+
+    def binding(self, binding: Any) -> None:
+        old = binding.var
+        if binding in self.casts:
+            self.builder.emit_normalized(binding)
+            self.var_map[self.casts[binding]] = old
+            return
+        super().binding(binding)
+        new = self.var_map.get(old, old)
+        if self.is_open(old, new):
+            self.binding(self.named(new, old))
+
+    def named(self, var: rx.Var, old: rx.Var) -> rx.MatchCast:
+        """The match_cast of a value, for the uses of a variable after it."""
+        info = var.struct_info
+        dims = [TirVar(f"{var.name_hint}_{k}", "int64") for k in range(info.ndim)]
+        known = TensorStructInfo(rx.ShapeExpr(dims), info.dtype)
+        kind = rx.DataflowVar if isinstance(old, rx.DataflowVar) else rx.Var
+        cast = rx.MatchCast(kind(var.name_hint, known), var, known, var.span)
+        self.casts[cast] = old
+        return cast
+
+
+def _is_unknown(info: Any) -> bool:
+    tensor = isinstance(info, TensorStructInfo) and info.get_shape() is None
+    return tensor and info.ndim >= 0 and not info.dtype.is_void
+
+
+def _taken(func: rx.Function) -> set[rx.Var]:
+    """The variables that operators with kernels take."""
+    found: set[rx.Var] = set()
+
+    def visit(node: Any) -> None:
+        if isinstance(node, rx.Call) and isinstance(node.op, Op) and _has_kernel(node.op):
+            for arg in node.args:
+                fields = arg.fields if isinstance(arg, rx.Tuple) else [arg]
+                found.update(f for f in fields if isinstance(f, rx.Var))
+
+    post_order_visit(func, visit)
+    return found
+
+
+def _has_kernel(op: Op) -> bool:
+    return op.get_attr("FLegalize") is not None
+
+
+class NameRuntimeShapes(RewriterPass):
+    """See the file's docstring."""
+
+    name = "NameRuntimeShapes"
+    rewriter = _Namer
+
+
+__all__ = ["NameRuntimeShapes"]

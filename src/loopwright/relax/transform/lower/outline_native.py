@@ -1,0 +1,234 @@
+"""OutlineNative: what can be native code in a function that the virtual machine runs.
+
+Before (-) and after (+)::
+
+      @I.ir_module
+      class Module:
+          @T.prim_func(private=True)
+          def exp(A: T.Buffer((T.int64(4),), "float32"), B: T.Buffer((T.int64(4),), "float32")):
+              T.func_attr({"tir.noalias": True})
+              for i in range(T.int64(4)):
+                  with T.block("exp"):
+                      vi = T.axis.spatial(T.int64(4), i)
+                      B[vi] = T.exp(A[vi])
+
+    +     @R.function(private=True)
+    +     def main_part(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    +         cls = Module
+    +         y = R.call_tir(cls.exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
+    +         z = R.call_tir(cls.exp, (y,), out_sinfo=R.Tensor((4,), dtype="float32"))
+    +         return z
+    +
+          @R.function
+          def main(c: R.Tensor((), dtype="bool"), x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+              cls = Module
+              if c:
+    -             y = R.call_tir(cls.exp, (x,), out_sinfo=R.Tensor((4,), dtype="float32"))
+    -             z = R.call_tir(cls.exp, (y,), out_sinfo=R.Tensor((4,), dtype="float32"))
+    +             z: R.Tensor((4,), dtype="float32") = cls.main_part(x)
+                  r: R.Tensor((4,), dtype="float32") = z
+              else:
+                  r: R.Tensor((4,), dtype="float32") = x
+              return r
+
+Calls of kernels that follow each other become a function, which `GraphToTIR` makes native: the
+machine makes one call for them, and their memory is planned. A function that is native as a whole
+stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ....ir.prim_expr import Var as TirVar
+from ....ir.transform import ModulePass, PassContext
+from ....ir.variables import vars_in
+from ... import expr as rx
+from ... import struct_info as si
+from ...block_builder import BlockBuilder
+from ...op.base import CALL_TIR
+from ...specialize import copy_with_new_vars
+from .._graph import functions_of, used_vars
+
+_VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset")
+
+
+class OutlineNative(ModulePass):
+    """See the file's docstring."""
+
+    name = "OutlineNative"
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        builder = BlockBuilder(mod)
+        for gvar, func in functions_of(mod):
+            if _needs_machine(func):
+                work = _Outliner(builder, gvar.name_hint, func)
+                body = work.seq(func.body)
+                if body is not func.body:
+                    builder.update_func(gvar, func.replace(body=body))
+        return builder.get()
+
+
+class _Outliner:
+    def __init__(self, builder: BlockBuilder, name: str, func: rx.Function) -> None:
+        self.builder, self.name = builder, name
+        self.uses = Counter(used_vars(func.body))
+
+    def seq(self, seq: rx.SeqExpr) -> rx.SeqExpr:
+        blocks = [self.block(b) for b in seq.blocks]
+        if all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
+            return seq
+        new = rx.SeqExpr(blocks, seq.body, seq.span)
+        new._update_struct_info(seq.struct_info)
+        return new
+
+    def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
+        if isinstance(block, rx.DataflowBlock):
+            return block
+        bindings: list[rx.Binding] = []
+        run: list[rx.Binding] = []
+        inside: set[rx.Var] = set()
+        for binding in block.bindings:
+            if _is_native(binding, inside):
+                run.append(binding)
+                inside.add(binding.var)
+                continue
+            apart = inside.isdisjoint(used_vars(binding.value)) and _is_harmless(binding)
+            if run and not apart:
+                bindings += self.outlined(run)
+                run, inside = [], set()
+            bindings.append(self.branches(binding))
+        if run:
+            bindings += self.outlined(run)
+        same = len(bindings) == len(block.bindings) and all(
+            a is b for a, b in zip(bindings, block.bindings, strict=True)
+        )
+        return block if same else rx.BindingBlock(bindings, block.span)
+
+    def branches(self, binding: Any) -> Any:
+        node = binding.value
+        if not isinstance(node, rx.If):
+            return binding
+        true, false = self.seq(node.true_branch), self.seq(node.false_branch)
+        if true is node.true_branch and false is node.false_branch:
+            return binding
+        new = rx.If._make(node.cond, true, false, span=node.span)
+        new._update_struct_info(node.struct_info)
+        return binding.replace(value=new)
+
+    def outlined(self, run: list[rx.Binding]) -> list[rx.Binding]:
+        """The bindings that call a new function instead of a run of bindings."""
+        inside = {b.var for b in run}
+        used = Counter(v for b in run for v in used_vars(b.value))
+        results = [b.var for b in run if self.uses[b.var] > used[b.var]]
+        if not results or any(not _is_known(v.struct_info) for v in results):
+            return list(run)
+        params = list(dict.fromkeys(v for v in used if v not in inside))
+        symbols = _symbols(run, params)
+        scalars = [rx.Var(s.name, si.PrimStructInfo(value=s)) for s in symbols]
+        body = results[0] if len(results) == 1 else rx.Tuple(results)
+        seq = self.builder.normalize(rx.SeqExpr([rx.BindingBlock(run)], body))
+        func = rx.Function([*params, *scalars], seq, body.struct_info, True)
+        gvar = self.builder.add_func(copy_with_new_vars(func), f"{self.name}_part")
+        call = rx.Call(gvar, [*params, *map(rx.PrimValue, symbols)], span=run[0].span)
+        call._update_struct_info(body.struct_info)
+        span = run[-1].span
+        fields: list[rx.Binding] = []
+        if len(results) == 1:
+            fields.append(rx.VarBinding(results[0], call, span))
+            return fields
+        whole = rx.Var(f"{results[0].name_hint}_all", body.struct_info)
+        fields.append(rx.VarBinding(whole, call, span))
+        for k, var in enumerate(results):
+            item = rx.TupleGetItem(whole, k)
+            item._update_struct_info(var.struct_info)
+            fields.append(rx.VarBinding(var, item, span))
+        return fields
+
+
+def _needs_machine(func: rx.Function) -> bool:
+    """Whether a function has what native functions have not."""
+    known = [*(p.struct_info for p in func.params), *_leaves(func.body.body.struct_info)]
+    if not all(_is_known(i) or isinstance(i, si.PrimStructInfo) for i in known):
+        return True
+    values = [b for block in func.body.blocks for b in block.bindings]
+    return any(_is_for_machine(b) for b in values)
+
+
+def _is_for_machine(binding: Any) -> bool:
+    value = binding.value
+    if isinstance(binding, rx.MatchCast):
+        return not _is_known(getattr(value, "struct_info", None))
+    if isinstance(value, rx.Call):
+        if isinstance(value.op, Op):
+            return value.op.name in _CALLS_OF_MACHINE
+        return not isinstance(value.op, rx.ExternFunc) or bool(value.sinfo_args)
+    return isinstance(value, (rx.If, rx.Function))
+
+
+_CALLS_OF_MACHINE = {
+    "relax.call_pure_packed",
+    "relax.call_inplace_packed",
+    "relax.call_builtin_with_ctx",
+    "relax.make_closure",
+    "relax.invoke_closure",
+    "relax.invoke_pure_closure",
+}
+
+
+def _is_native(binding: Any, inside: set[rx.Var]) -> bool:
+    """Whether a binding calls a kernel, or only names what one of the run gave."""
+    value = binding.value
+    if isinstance(binding, rx.MatchCast) or not isinstance(value, rx.Call | rx.TupleGetItem):
+        return False
+    if isinstance(value, rx.TupleGetItem):
+        return value.tuple_value in inside
+    if not isinstance(value.op, Op):
+        return False
+    if value.op is CALL_TIR:
+        fields = value.args[1].fields if isinstance(value.args[1], rx.Tuple) else ()
+        tensors = all(_is_known(f.struct_info) for f in fields)
+        return tensors and all(_is_known(i) for i in _leaves(value.struct_info))
+    return value.op.name in _VIEWS and value.args[0] in inside and _is_known(value.struct_info)
+
+
+def _is_harmless(binding: Any) -> bool:
+    """Whether the calls before a binding may as well be made after it."""
+    return isinstance(binding.value, (rx.TupleGetItem, rx.Var, rx.Constant, rx.Tuple))
+
+
+def _is_known(info: Any) -> bool:
+    return (
+        isinstance(info, si.TensorStructInfo)
+        and isinstance(info.shape, rx.ShapeExpr)
+        and not info.dtype.is_void
+    )
+
+
+def _leaves(info: Any) -> list[Any]:
+    if isinstance(info, si.TupleStructInfo):
+        return [leaf for f in info.fields for leaf in _leaves(f)]
+    return [info]
+
+
+def _symbols(run: list[rx.Binding], params: list[rx.Var]) -> list[TirVar]:
+    """The symbolic dimensions of a run that are no dimension of a parameter of it."""
+    free: dict[TirVar, None] = {}
+    given = {d for p in params for d in p.struct_info.shape.values if isinstance(d, TirVar)}
+    exprs: list[Any] = []
+    for item in (*params, *(b.var for b in run)):
+        for leaf in _leaves(item.struct_info):
+            exprs += leaf.shape.values
+    for binding in run:
+        for arg in getattr(binding.value, "args", ()):
+            if isinstance(arg, rx.ShapeExpr):
+                exprs += arg.values
+    for expr in exprs:
+        free.update(dict.fromkeys(v for v in vars_in(expr) if v not in given))
+    return list(free)
+
+
+__all__ = ["OutlineNative"]

@@ -1,0 +1,8 @@
+"""The virtual machine: bytecode, its builder, the machine that runs it."""
+
+from .builder import ExecBuilder as ExecBuilder
+from .bytecode import VMExecutable as VMExecutable
+from .bytecode import VMFuncKind as VMFuncKind
+from .machine import Machine as Machine
+from .machine import VMInstrumentReturnKind as VMInstrumentReturnKind
+from .virtual_machine import VirtualMachine as VirtualMachine

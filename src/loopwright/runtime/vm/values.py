@@ -1,0 +1,141 @@
+"""Values of the virtual machine, and how they come in and go out.
+
+Registers hold what native code takes: tvm-ffi tensors, Python tuples for tuples, `ShapeTuple`,
+numbers, strings, None. Outside, tensors are `Tensor` and tuples are lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import LoopwrightError, explain
+from ..ffi import ffi
+from ..native import NativeFunction, PythonView
+from ..packed_func import PackedFunc
+from ..tensor import ShapeTuple, Tensor, from_dlpack
+
+
+class VMValueError(LoopwrightError, ValueError):
+    """A value of the right kind that the program does not take: another shape or data type."""
+
+
+class VMTypeError(LoopwrightError, TypeError):
+    """A value of a kind that the program does not take."""
+
+
+_INSIDE = "of_registers"  # where a function for the outside has the one for registers
+_PLAIN = (str, bool, int, float, ShapeTuple, type(None))
+
+
+def arrive(value: Any, known: dict[int, Any] | None = None) -> Any:
+    """A value from outside as one for registers. `known` collects the tensors by identity."""
+    if isinstance(value, Tensor):
+        inside = value.__tvm_ffi_object__()
+        if known is not None:
+            known[id(inside)] = value
+        return inside
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, np.ndarray):
+        return from_dlpack(value).__tvm_ffi_object__()
+    if isinstance(value, tuple) and value and all(type(v) is int for v in value):
+        return ShapeTuple(value)
+    if isinstance(value, (tuple, list)):
+        return tuple(arrive(v, known) for v in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    package = ffi()
+    if isinstance(value, package.Tensor):
+        return value
+    if isinstance(value, package.Array):
+        return tuple(arrive(item(value, k)) for k in range(len(value)))
+    if isinstance(value, package.Shape):
+        return ShapeTuple(value)
+    if hasattr(value, "__dlpack__"):
+        return from_dlpack(value).__tvm_ffi_object__()
+    return inward(value) if callable(value) and not isinstance(value, type) else value
+
+
+def depart(value: Any, known: dict[int, Any] | None = None) -> Any:
+    """A register's value for the outside; tensors in `known` are those that came in."""
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, tuple):
+        return [depart(v, known) for v in value]
+    if isinstance(value, ffi().Tensor):
+        same = None if known is None else known.get(id(value))
+        return Tensor.from_ffi(value) if same is None else same
+    if isinstance(value, np.ndarray):
+        return Tensor(value)
+    if isinstance(value, ffi().Array):
+        return [depart(v, known) for v in arrive(value)]
+    return outward(value) if callable(value) and not isinstance(value, type) else value
+
+
+def outward(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of registers' values as one of values outside."""
+
+    def call(*args: Any) -> Any:
+        known: dict[int, Any] = {}
+        return depart(function(*(arrive(a, known) for a in args)), known)
+
+    setattr(call, _INSIDE, function)
+    return call
+
+
+def inward(function: Any) -> Callable[..., Any]:
+    """A function of the runtime's table as one of registers' values."""
+    if isinstance(function, NativeFunction):
+        return _native(function)
+    if isinstance(function, PythonView):
+        call = function.__tvm_ffi_object__()
+        return lambda *args: arrive(call(*map(_for_ffi, args)))
+    inside = function.function if isinstance(function, PackedFunc) else function
+    raw = getattr(inside, _INSIDE, None)
+    if raw is not None:
+        return raw
+    return lambda *args: arrive(inside(*[depart(a) for a in args]))
+
+
+def _native(function: NativeFunction) -> Callable[..., Any]:
+    """A native function takes and gives registers' values as they are; a tuple is an array, of
+    which `item` gives the fields."""
+    return function.__tvm_ffi_object__()
+
+
+@cache
+def array_item() -> Callable[[Any, int], Any]:
+    get = ffi().get_global_func("ffi.ArrayGetItem")
+    get.release_gil = False  # it takes less time than that would
+    return get
+
+
+def item(value: Any, index: int) -> Any:
+    """A field of a tuple, or of a native function's results."""
+    return value[index] if type(value) is tuple else array_item()(value, index)
+
+
+def _for_ffi(value: Any) -> Any:
+    return list(map(_for_ffi, value)) if type(value) is tuple else value
+
+
+def wrong_kind(what: str, value: Any, context: str = "") -> VMTypeError:
+    """The error for a value of another kind than `what`."""
+    return VMTypeError(explain(f"{context}expected {what}", got=type(value).__name__))
+
+
+__all__ = [
+    "VMTypeError",
+    "VMValueError",
+    "array_item",
+    "arrive",
+    "depart",
+    "inward",
+    "item",
+    "outward",
+    "wrong_kind",
+]

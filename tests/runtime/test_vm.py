@@ -1,0 +1,320 @@
+"""The virtual machine's programs: built by hand, run, and what goes wrong in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loopwright.testing.vm
+from loopwright.base.errors import LoopwrightError
+from loopwright.runtime import ShapeTuple, VirtualMachine, cpu, get_global_func, register_func
+from loopwright.runtime.packed_func import remove_global_func
+from loopwright.runtime.tensor import Tensor, tensor
+from loopwright.runtime.vm import ExecBuilder, VMExecutable, VMFuncKind, VMInstrumentReturnKind
+from loopwright.testing.vm import check_saved_func
+
+
+def ramp(*shape: int) -> Tensor:
+    return tensor(np.arange(np.prod(shape), dtype="float32").reshape(shape) + 1)
+
+
+def machine(ib: ExecBuilder) -> VirtualMachine:
+    return VirtualMachine(ib.get(), cpu())
+
+
+def power() -> ExecBuilder:
+    """x to the power of n, by a jump back."""
+    ib = ExecBuilder()
+    with ib.function("power", 2, ["x", "n"]):
+        ib.emit_call("vm.builtin.copy", [ib.r(0)], ib.r(2))
+        ib.emit_call("test.vm.add_scalar", [ib.r(1), ib.imm(-1)], ib.r(1))
+        ib.emit_if(ib.r(1), 3)
+        ib.emit_call("test.vm.mul", [ib.r(2), ib.r(0)], ib.r(2))
+        ib.emit_goto(-3)
+        ib.emit_ret(ib.r(2))
+    return ib
+
+
+def test_jumps_lead_forward_and_back():
+    vm = machine(power())
+    for n in (1, 2, 5):
+        np.testing.assert_array_equal(vm["power"](ramp(3), n).numpy(), ramp(3).numpy() ** n)
+    check_saved_func(vm, "power", ramp(3), 3)
+
+
+def test_a_program_says_what_it_is():
+    program = power().get()
+    assert program.as_text() == (
+        "@power:\n"
+        "  call  vm.builtin.copy  in: %0           dst: %2\n"
+        "  call  test.vm.add_scalar in: %1, i-1      dst: %1\n"
+        "  if    %1, 3\n"
+        "  call  test.vm.mul      in: %2, %0       dst: %2\n"
+        "  goto  -3\n"
+        "  ret   %2\n"
+    )
+    made = ExecBuilder()
+    text = program.as_python().replace("rx.Builder()", "made")
+    exec(text, {"made": made})
+    assert made.get().as_text() == program.as_text()
+    assert "Globals (#1): [power]" in program.stats()
+    assert program.function_names() == ["power"] and program.input_names("power") == ["x", "n"]
+
+
+def test_registers_are_numbered_without_gaps():
+    def program(first: int, second: int) -> VMExecutable:
+        ib = ExecBuilder()
+        with ib.function("f", num_inputs=1):
+            ib.emit_call("test.vm.add", [ib.r(0), ib.r(0)], ib.r(first))
+            ib.emit_call("test.vm.mul", [ib.r(0), ib.r(first)], ib.r(second))
+            ib.emit_ret(ib.r(second))
+        return ib.get()
+
+    assert program(90, 40).as_text() == program(1, 2).as_text()
+
+
+def test_equal_constants_are_kept_once():
+    ib = ExecBuilder()
+    with ib.function("f"):
+        values = ["a", "a", ShapeTuple([1]), ShapeTuple([1]), ramp(2), ramp(2), ramp(3)]
+        operands = [ib.convert_constant(v) for v in values]
+        ib.emit_call("vm.builtin.make_tuple", [operands[4], (2, 3), "float32"], ib.r(0))
+        ib.emit_ret(ib.r(0))
+    assert [o.value for o in operands] == [0, 0, 1, 1, 2, 2, 3]
+    first, shape, dtype = machine(ib)["f"]()
+    np.testing.assert_array_equal(first.numpy(), [1, 2])
+    assert shape == (2, 3) and dtype == "float32"
+
+
+def test_mistakes_in_programs_are_named():
+    ib = ExecBuilder()
+    with pytest.raises(LoopwrightError, match="an instruction outside of a function"):
+        ib.emit_ret(ib.r(0))
+    with ib.function("unset", 1):
+        ib.emit_call("test.vm.add", [ib.r(0), ib.r(1)], ib.r(1))
+    with pytest.raises(LoopwrightError, match="unset: instruction 0 reads a register"):
+        ib.get()
+    ib = ExecBuilder()
+    with ib.function("far"):
+        ib.emit_goto(2)
+    with pytest.raises(LoopwrightError, match="far: instruction 0 jumps out"):
+        ib.get()
+    with pytest.raises(ValueError, match="there already"), ib.function("far"):
+        pass
+    with pytest.raises(ValueError, match="takes 2 inputs"), ib.function("g", 2, ["x"]):
+        pass
+
+
+def test_mistakes_in_calls_are_named():
+    vm = machine(power())
+    with pytest.raises(TypeError, match=r"power takes 2 arguments \(x, n\)\n  got: 1"):
+        vm["power"](ramp(3))
+    with pytest.raises(KeyError, match="one of: power"):
+        vm["root"]
+    ib = ExecBuilder()
+    with ib.function("f"):
+        ib.place = "here.py:3"
+        ib.emit_call("test.vm.unknown", [], ib.r(0))
+        ib.emit_ret(ib.r(0))
+    vm = machine(ib)
+    with pytest.raises(ValueError, match="cannot find global function") as error:
+        vm["f"]()
+    assert error.value.__notes__ == ["while running f (here.py:3)"]
+    register_func("test.vm.unknown", lambda: 7)  # looked up when it is called
+    try:
+        assert vm["f"]() == 7
+    finally:
+        remove_global_func("test.vm.unknown")
+
+
+def test_closures_take_what_they_captured_last():
+    ib = ExecBuilder()
+    with ib.function("inner", 2):
+        ib.emit_call("vm.builtin.make_tuple", [ib.r(0), ib.r(1)], ib.r(2))
+        ib.emit_ret(ib.r(2))
+    with ib.function("make", 1):
+        ib.emit_call("vm.builtin.make_closure", [ib.vm_state(), ib.f("inner"), ib.r(0)], ib.r(1))
+        ib.emit_ret(ib.r(1))
+    with ib.function("call", 2):
+        args = [ib.vm_state(), ib.r(0), ib.r(1)]
+        ib.emit_call("vm.builtin.invoke_closure", args, ib.r(2))
+        ib.emit_ret(ib.r(2))
+    vm = machine(ib)
+    closure = vm["make"](5)
+    assert vm.invoke_closure(closure, 3) == [3, 5] == closure(3)
+    assert vm["call"](closure, 4) == [4, 5]
+    assert vm["call"](lambda x: x + 1, 4) == 5  # a user's function
+    with pytest.raises(TypeError, match="expected a function"):
+        vm["call"](3, 4)
+
+
+def test_recursion_that_has_no_end_is_an_error():
+    ib = ExecBuilder()
+    with ib.function("f", 1):
+        ib.emit_call("f", [ib.r(0)], ib.r(1))
+        ib.emit_ret(ib.r(1))
+    with pytest.raises(RecursionError, match="f calls itself too often"):
+        machine(ib)["f"](1)
+
+
+def test_tensors_that_come_back_are_those_that_went_in():
+    ib = ExecBuilder()
+    with ib.function("swap", 2):
+        ib.emit_call("vm.builtin.make_tuple", [ib.r(1), ib.r(0)], ib.r(2))
+        ib.emit_ret(ib.r(2))
+    vm, x, y = machine(ib), ramp(2), ramp(3)
+    a, b = vm["swap"](x, y)
+    assert a is y and b is x
+    vm.set_input("swap", y, x)
+    vm.invoke_stateful("swap")
+    assert vm.get_outputs("swap")[0] is x
+
+
+def test_storage():
+    ib = ExecBuilder()
+    with ib.function("f"):
+        args = [ib.vm_state(), (24,), ib.imm(0), "float32", "global"]
+        ib.emit_call("vm.builtin.alloc_storage", args, ib.r(0))
+        place = [ib.r(0), ib.imm(8), (2, 5), "float32"]
+        ib.emit_call("vm.builtin.alloc_tensor", place, ib.r(1))
+        ib.emit_ret(ib.r(1))
+    got = machine(ib)["f"]()
+    assert got.shape == (2, 5) and got.dtype == "float32" and got.data_ptr() % 64 == 8
+    alloc = get_global_func("vm.builtin.alloc_tensor")
+    storage = get_global_func("vm.builtin.alloc_storage")(None, ShapeTuple([3]), 0, "float32")
+    with pytest.raises(ValueError, match="does not fit"):
+        alloc(storage, 0, ShapeTuple([4]), "float32")
+
+
+def test_instruments_see_calls_and_leave_them_out():
+    ib = ExecBuilder()
+    with ib.function("f", 1):
+        ib.emit_call("test.vm.add", [ib.r(0), ib.r(0)], ib.r(1))
+        ib.emit_call("test.vm.mul", [ib.r(1), ib.r(1)], ib.r(2))
+        ib.emit_call("vm.builtin.make_tuple", [ib.r(1), ib.r(2)], ib.r(3))
+        ib.emit_ret(ib.r(3))
+    vm, seen = machine(ib), []
+
+    def watch(function, name, before, result, *args):
+        assert callable(function) and (result is None or not before)
+        seen.append((name, before, len(args)))
+        return VMInstrumentReturnKind.SKIP_RUN if name == "test.vm.mul" else None
+
+    vm.set_instrument(watch)
+    first, second = vm["f"](ramp(2))
+    assert seen == [("test.vm.add", True, 2), ("test.vm.add", False, 2), ("test.vm.mul", True, 2)]
+    np.testing.assert_array_equal(first.numpy(), [2, 4])
+    assert second is None
+    vm.set_instrument(None)
+    profile = vm.profile("f", ramp(2))
+    assert {"test.vm.add", "test.vm.mul"} <= {row.name for row in profile}
+
+
+def test_kinds_of_functions():
+    ib = ExecBuilder()
+    ib.declare_function("test.vm.add", VMFuncKind.PACKED_FUNC)
+    with ib.function("f", 2):
+        ib.emit_call("test.vm.add", [ib.r(0), ib.r(1)], ib.r(2))
+        ib.emit_ret(ib.r(2))
+    kinds = {f.name: f.kind for f in ib.get().functions}
+    assert kinds == {"test.vm.add": VMFuncKind.PACKED_FUNC, "f": VMFuncKind.VM_FUNC}
+    assert loopwright.testing.vm.add(ramp(1), ramp(1)).numpy() == 2
+
+
+HEAP = [5, 0, 7]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "expected"),
+    [
+        ("make_shape", (2, 0, 4, 1, 2), (4, 7)),
+        ("make_prim_value", (1, 0), 5),
+        ("make_prim_value", (0, 9), 9),
+    ],
+)
+def test_numbers_from_the_shape_heap(name, args, expected):
+    assert get_global_func(f"vm.builtin.{name}")(tensor(np.array(HEAP)), *args) == expected
+
+
+def test_shapes_are_matched_with_the_heap():
+    match = get_global_func("vm.builtin.match_shape")
+    heap = tensor(np.array(HEAP))
+    match(ramp(1, 2, 7), heap, 3, 0, 1, 1, 1, 3, 2, "")
+    assert heap.numpy().tolist() == [5, 2, 7]
+    match(ShapeTuple([9, 2]), heap, 2, 2, 0, 3, 1, "")
+    with pytest.raises(ValueError, match=r"in f dimension 0 must be 5\n  got: 3"):
+        match(ShapeTuple([3]), heap, 1, 3, 0, "in f")
+    with pytest.raises(RuntimeError, match="must have ndim 2"):
+        match(ShapeTuple([3]), heap, 2, 0, 3, 0, 3, "in f")
+    one = get_global_func("vm.builtin.match_prim_value")
+    one(4, heap, 1, 0, "")
+    assert heap.numpy()[0] == 4
+    with pytest.raises(ValueError, match="the value must be 4"):
+        one(5, heap, 3, 0, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad", "error"),
+    [
+        ("tensor", (ramp(2, 3), 2, "float32", ""), (ramp(2), 2, "float32", "at"), "at .*ndim 2"),
+        ("tensor", (ramp(2, 3), -1, ""), (ramp(2), 1, "int32", "at"), "at .*dtype int32"),
+        ("tensor", (ramp(2), 1, "", ""), ([], 1, "at "), "at expected a tensor"),
+        ("shape", (ShapeTuple([2]), 1, ""), (ShapeTuple([2]), 2, ""), "ndim 2"),
+        ("shape", (ShapeTuple([2]), -1, ""), ([], 2, ""), "expected a shape"),
+        ("tuple", ([ramp(1), 2], 2, ""), ([ramp(1)], 2, ""), "2 elements"),
+        ("tuple", ([], 0, ""), (ramp(1), 2, ""), "expected a tuple"),
+        ("func", (len, ""), (3, "at "), "at expected a function"),
+        ("prim_value", (3, "int64", ""), (2.5, "int64", ""), "a number of int64"),
+        ("prim_value", (2.5, "float32", ""), ("x", "float32", ""), "a number of float32"),
+    ],
+)
+def test_checks(name, good, bad, error):
+    check = get_global_func(f"vm.builtin.check_{name}_info")
+    check(*good)
+    with pytest.raises((ValueError, TypeError), match=error):
+        check(*bad)
+
+
+def test_views_and_conversions():
+    call = {n: get_global_func(f"vm.builtin.{n}") for n in ("reshape", "tensor_to_shape", "copy")}
+    x = ramp(2, 3)
+    view = call["reshape"](x, ShapeTuple([3, 2]))
+    view[0, 0] = 9
+    assert x.numpy()[0, 0] == 9 and call["copy"](x) is x
+    with pytest.raises(ValueError, match="6 elements cannot be reshaped"):
+        call["reshape"](x, ShapeTuple([4]))
+    assert call["tensor_to_shape"](tensor(np.array([2, 5]))) == (2, 5)
+    part = get_global_func("runtime.TVMTensorCreateView")(x, ShapeTuple([2]), "float32", 4)
+    np.testing.assert_array_equal(part.numpy(), [2, 3])
+    for cond, held in ((tensor(np.array(True)), True), (tensor(np.array(0)), False), (1, True)):
+        assert get_global_func("vm.builtin.read_if_cond")(cond) is held
+
+
+def test_caches_grow_and_turn():
+    call = {
+        n: get_global_func(f"vm.builtin.attention_kv_cache_{n}")
+        for n in ("create", "append", "view", "window_override", "window_override_with_sinks")
+    }
+
+    def row(*numbers: int) -> Tensor:
+        return tensor(np.array(numbers, "int32").reshape(-1, 1))
+
+    cache = call["create"](row(0), ShapeTuple([1, 1]), 0)
+    for k in range(3):
+        cache = call["append"](cache, row(k))
+    assert call["view"](cache, ShapeTuple([3, 1])).numpy().ravel().tolist() == [0, 1, 2]
+    cache = call["create"](row(0), ShapeTuple([4, 1]), 0)
+    for k in range(1, 7):
+        cache = call["window_override"](cache, row(k), 4)
+    assert call["view"](cache, ShapeTuple([4, 1])).numpy().ravel().tolist() == [5, 6, 3, 4]
+    cache = call["create"](row(0), ShapeTuple([4, 1]), 0)
+    for k in range(1, 7):
+        cache = call["window_override_with_sinks"](cache, row(k), 4, 1)
+    assert call["view"](cache, ShapeTuple([4, 1])).numpy().ravel().tolist() == [1, 5, 6, 4]
+
+
+def test_samples_are_drawn_by_sums_of_probabilities():
+    draw = get_global_func("vm.builtin.multinomial_from_uniform")
+    prob = tensor(np.array([[0.5, 0.25, 0.25]] * 3, "float32"))
+    got = draw(prob, tensor(np.array([[0.0], [0.6], [1.0]], "float32")))
+    assert got.dtype == "int64" and got.numpy().ravel().tolist() == [0, 1, 2]
